@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// How every public function reports a bad argument: before it writes anything, as
+// std::invalid_argument that names the function, the argument, its value and what was expected.
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace vecdet {
+namespace detail {
+
+template <class Value>
+[[noreturn]] inline void throw_invalid_argument(const char* function, const char* argument,
+                                                const Value& value, const char* expected) {
+  std::ostringstream message;
+  message.precision(17);
+  message << "vecdet::" << function << ": " << argument << " is " << value << ", expected "
+          << expected;
+  throw std::invalid_argument(message.str());
+}
+
+/// Throws unless `holds`. The message reads "vecdet::<function>: <argument> is <value>, expected
+/// <expected>".
+template <class Value>
+inline void check(bool holds, const char* function, const char* argument, const Value& value,
+                  const char* expected) {
+  if (!holds) throw_invalid_argument(function, argument, value, expected);
+}
+
+}  // namespace detail
+}  // namespace vecdet

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// The version of vecdet stands here and nowhere else: CMake reads these three lines.
+#pragma once
+
+#define VECDET_VERSION_MAJOR 0
+#define VECDET_VERSION_MINOR 1
+#define VECDET_VERSION_PATCH 0

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Non-owning views of the caller's memory. A view is a pointer with 64-bit sizes: copy it freely,
+// keep the memory alive. T is const for inputs; a view of T converts to a view of const T. A
+// negative size, or a null pointer with elements, is an error when the view is made.
+#pragma once
+
+#include <vecdet/detail/check.hpp>
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace vecdet {
+
+using index_t = std::int64_t;
+
+namespace detail {
+
+template <class Container>
+using element_of = std::remove_pointer_t<decltype(std::declval<Container&>().data())>;
+
+/// Bears the data() and size() of a container, but counts in boxes.
+struct counts_boxes {};
+
+/// Any class with data() and size() whose elements may be seen through a T*: std::vector,
+/// std::array, std::span, or a trainer's own tensor.
+template <class Container, class T>
+using require_contiguous =
+    std::enable_if_t<std::is_convertible<element_of<Container> (*)[], T (*)[]>::value &&
+                     std::is_integral<decltype(std::declval<Container&>().size())>::value &&
+                     !std::is_base_of<counts_boxes, std::decay_t<Container>>::value>;
+
+}  // namespace detail
+
+/// `size` elements, one after the other.
+template <class T>
+class vector_view {
+ public:
+  constexpr vector_view() noexcept = default;
+
+  vector_view(T* data, index_t size) : data_(data), size_(size) {
+    detail::check(size >= 0, "vector_view", "size", size, "0 or more");
+    detail::check(data != nullptr || size == 0, "vector_view", "data", "null",
+                  "memory of `size` elements");
+  }
+
+  template <class Container, class = detail::require_contiguous<Container, T>>
+  vector_view(Container&& container)
+      : vector_view(container.data(), static_cast<index_t>(container.size())) {}
+
+  constexpr T* data() const noexcept { return data_; }
+  constexpr index_t size() const noexcept { return size_; }
+  constexpr bool empty() const noexcept { return size_ == 0; }
+  constexpr T& operator[](index_t i) const noexcept { return data_[i]; }
+  constexpr T* begin() const noexcept { return data_; }
+  constexpr T* end() const noexcept { return data_ + size_; }
+
+ private:
+  T* data_ = nullptr;
+  index_t size_ = 0;
+};
+
+/// `rows` x `cols` elements; element (i, j) lies at data[i * stride + j]. The stride, counted in
+/// elements, is at least `cols`; what lies between the rows is never touched.
+template <class T>
+class matrix_view {
+ public:
+  constexpr matrix_view() noexcept = default;
+
+  matrix_view(T* data, index_t rows, index_t cols) : matrix_view(data, rows, cols, cols) {}
+
+  matrix_view(T* data, index_t rows, index_t cols, index_t stride)
+      : data_(data), rows_(rows), cols_(cols), stride_(stride) {
+    detail::check(rows >= 0, "matrix_view", "rows", rows, "0 or more");
+    detail::check(cols >= 0, "matrix_view", "cols", cols, "0 or more");
+    detail::check(stride >= cols, "matrix_view", "stride", stride, "the number of columns or more");
+    detail::check(data != nullptr || rows == 0 || cols == 0, "matrix_view", "data", "null",
+                  "memory of rows x stride elements");
+  }
+
+  template <class U, class = std::enable_if_t<std::is_convertible<U (*)[], T (*)[]>::value>>
+  constexpr matrix_view(const matrix_view<U>& other) noexcept
+      : data_(other.data()), rows_(other.rows()), cols_(other.cols()), stride_(other.stride()) {}
+
+  constexpr T* data() const noexcept { return data_; }
+  constexpr index_t rows() const noexcept { return rows_; }
+  constexpr index_t cols() const noexcept { return cols_; }
+  constexpr index_t stride() const noexcept { return stride_; }
+  constexpr index_t size() const noexcept { return rows_ * cols_; }
+  constexpr bool empty() const noexcept { return rows_ == 0 || cols_ == 0; }
+  constexpr T* row(index_t i) const noexcept { return data_ + i * stride_; }
+  constexpr T& operator()(index_t i, index_t j) const noexcept { return data_[i * stride_ + j]; }
+
+ private:
+  T* data_ = nullptr;
+  index_t rows_ = 0;
+  index_t cols_ = 0;
+  index_t stride_ = 0;
+};
+
+/// `size` boxes of four numbers each, one box after the other: x1 y1 x2 y2 unless a function says
+/// otherwise. Coordinate k of box i is view(i, k).
+template <class T>
+class boxes_view : detail::counts_boxes {
+ public:
+  constexpr boxes_view() noexcept = default;
+
+  boxes_view(T* data, index_t size) : data_(data), size_(size) {
+    detail::check(size >= 0, "boxes_view", "size", size, "0 or more");
+    detail::check(data != nullptr || size == 0, "boxes_view", "data", "null",
+                  "memory of `size` x 4 elements");
+  }
+
+  template <class Container, class = detail::require_contiguous<Container, T>>
+  boxes_view(Container&& container)
+      : boxes_view(container.data(), static_cast<index_t>(container.size() / 4)) {
+    detail::check(container.size() % 4 == 0, "boxes_view", "container.size()", container.size(),
+                  "a multiple of 4");
+  }
+
+  template <class U, class = std::enable_if_t<std::is_convertible<U (*)[], T (*)[]>::value>>
+  constexpr boxes_view(const boxes_view<U>& other) noexcept
+      : data_(other.data()), size_(other.size()) {}
+
+  constexpr T* data() const noexcept { return data_; }
+  /// The number of boxes, not of elements.
+  constexpr index_t size() const noexcept { return size_; }
+  constexpr bool empty() const noexcept { return size_ == 0; }
+  constexpr T* operator[](index_t i) const noexcept { return data_ + 4 * i; }
+  constexpr T& operator()(index_t i, index_t k) const noexcept { return data_[4 * i + k]; }
+
+ private:
+  T* data_ = nullptr;
+  index_t size_ = 0;
+};
+
+}  // namespace vecdet
