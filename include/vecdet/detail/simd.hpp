@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels compute on: packs of SIMD batches.
+//
+// A pack<T, N> is N xsimd batches of T that are worked on together. Every operation on a pack is N
+// independent instructions, so a kernel written once as an equation on packs keeps N dependency
+// chains in flight: exp, log1p and a division in a row then cost their throughput, not their
+// latency. Kernels see packs only; what differs between instruction sets and xsimd releases is in
+// simd_batch.hpp.
+#pragma once
+
+#include <vecdet/detail/simd_batch.hpp>
+
+#include <utility>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+/// One truth value for each lane of a pack<T, N>.
+template <class T, int N>
+struct pack_mask {
+  batch_mask<T> v[N];
+};
+
+template <class T, int N>
+struct pack;
+
+namespace pack_detail {
+
+template <int... I, class Result, class F, class... Packs>
+VECDET_INLINE void each(std::integer_sequence<int, I...>, Result& result, F f, const Packs&... p) {
+  const auto one = [&](auto i) VECDET_INLINE_LAMBDA {
+    constexpr int at = decltype(i)::value;
+    result.v[at] = f(p.v[at]...);
+  };
+  (one(std::integral_constant<int, I>{}), ...);
+}
+
+}  // namespace pack_detail
+
+/// f on every batch of the packs: pack<T, N> -> pack<Result, N>.
+template <class Result, int N, class F, class... Packs>
+VECDET_INLINE pack<Result, N> map(F f, const Packs&... p) {
+  pack<Result, N> result;
+  pack_detail::each(std::make_integer_sequence<int, N>{}, result, f, p...);
+  return result;
+}
+
+template <class T, int N, class F, class... Packs>
+VECDET_INLINE pack_mask<T, N> map_mask(F f, const Packs&... p) {
+  pack_mask<T, N> result;
+  pack_detail::each(std::make_integer_sequence<int, N>{}, result, f, p...);
+  return result;
+}
+
+template <class T, int N>
+struct pack {
+  static constexpr int lanes = N * batch_lanes<T>;
+  batch<T> v[N];
+
+  pack() = default;
+  /// The same number in every lane.
+  VECDET_INLINE pack(T value) {
+    pack_detail::each(std::make_integer_sequence<int, N>{}, *this,
+                      [&]() VECDET_INLINE_LAMBDA { return batch<T>(value); });
+  }
+
+#define VECDET_PACK_OPERATOR(op)                                                                \
+  friend VECDET_INLINE pack operator op(const pack& a, const pack& b) {                         \
+    return map<T, N>([](auto x, auto y) VECDET_INLINE_LAMBDA -> batch<T> { return x op y; }, a, \
+                     b);                                                                        \
+  }
+#define VECDET_PACK_COMPARISON(op)                                                          \
+  friend VECDET_INLINE pack_mask<T, N> operator op(const pack& a, const pack& b) {          \
+    return map_mask<T, N>(                                                                  \
+        [](auto x, auto y) VECDET_INLINE_LAMBDA -> batch_mask<T> { return x op y; }, a, b); \
+  }
+  VECDET_PACK_OPERATOR(+)
+  VECDET_PACK_OPERATOR(-)
+  VECDET_PACK_OPERATOR(*)
+  VECDET_PACK_OPERATOR(/)
+  VECDET_PACK_OPERATOR(&)
+  VECDET_PACK_OPERATOR(|)
+  VECDET_PACK_OPERATOR(^)
+  VECDET_PACK_COMPARISON(<)
+  VECDET_PACK_COMPARISON(<=)
+  VECDET_PACK_COMPARISON(>)
+  VECDET_PACK_COMPARISON(>=)
+  VECDET_PACK_COMPARISON(==)
+  VECDET_PACK_COMPARISON(!=)
+#undef VECDET_PACK_OPERATOR
+#undef VECDET_PACK_COMPARISON
+
+  friend VECDET_INLINE pack operator<<(const pack& a, int bits) {
+    return map<T, N>([=](auto x) VECDET_INLINE_LAMBDA -> batch<T> { return x << bits; }, a);
+  }
+  friend VECDET_INLINE pack operator>>(const pack& a, int bits) {
+    return map<T, N>([=](auto x) VECDET_INLINE_LAMBDA -> batch<T> { return x >> bits; }, a);
+  }
+  /// a * b + c, rounded once where the instruction set can.
+  friend VECDET_INLINE pack fma(const pack& a, const pack& b, const pack& c) {
+    return map<T, N>([](auto x, auto y, auto z)
+                         VECDET_INLINE_LAMBDA { return VECDET_TARGET::fma(x, y, z); },
+                     a, b, c);
+  }
+  /// c - a * b, likewise.
+  friend VECDET_INLINE pack fnma(const pack& a, const pack& b, const pack& c) {
+    return map<T, N>([](auto x, auto y, auto z)
+                         VECDET_INLINE_LAMBDA { return VECDET_TARGET::fnma(x, y, z); },
+                     a, b, c);
+  }
+  /// a < b ? a : b; b where either is NaN.
+  friend VECDET_INLINE pack min(const pack& a, const pack& b) {
+    return map<T, N>([](auto x, auto y) VECDET_INLINE_LAMBDA { return VECDET_TARGET::min(x, y); },
+                     a, b);
+  }
+  /// a > b ? a : b; b where either is NaN.
+  friend VECDET_INLINE pack max(const pack& a, const pack& b) {
+    return map<T, N>([](auto x, auto y) VECDET_INLINE_LAMBDA { return VECDET_TARGET::max(x, y); },
+                     a, b);
+  }
+  friend VECDET_INLINE pack select_by_sign(const pack& x, const pack& negative,
+                                           const pack& otherwise) {
+    return map<T, N>([](auto s, auto n, auto o)
+                         VECDET_INLINE_LAMBDA { return VECDET_TARGET::select_by_sign(s, n, o); },
+                     x, negative, otherwise);
+  }
+  friend VECDET_INLINE pack select(const pack_mask<T, N>& mask, const pack& a, const pack& b) {
+    return map<T, N>([](auto m, auto x, auto y)
+                         VECDET_INLINE_LAMBDA { return xsimd::select(m, x, y); },
+                     mask, a, b);
+  }
+  friend VECDET_INLINE pack sqrt(const pack& a) {
+    return map<T, N>([](auto x) VECDET_INLINE_LAMBDA { return xsimd::sqrt(x); }, a);
+  }
+};
+
+/// The lanes' bits as numbers of another type as wide.
+template <class To, class From, int N>
+VECDET_INLINE pack<To, N> bit_cast(const pack<From, N>& x) {
+  return map<To, N>([](auto b) VECDET_INLINE_LAMBDA { return VECDET_TARGET::bit_cast<To>(b); }, x);
+}
+
+/// table.entry[index mod 8] in every lane.
+template <int N>
+VECDET_INLINE pack<std::int32_t, N> lookup8(const table8& table,
+                                            const pack<std::int32_t, N>& index) {
+  return map<std::int32_t, N>(
+      [&](auto i) VECDET_INLINE_LAMBDA { return VECDET_TARGET::lookup8(table, i); }, index);
+}
+
+/// |x|, by clearing the sign bit.
+template <class T, int N>
+VECDET_INLINE pack<T, N> abs(const pack<T, N>& x) {
+  return map<T, N>([](auto b) VECDET_INLINE_LAMBDA { return xsimd::abs(b); }, x);
+}
+
+/// Reads pack<..., N>::lanes stored elements.
+template <int N, class T>
+VECDET_INLINE pack<compute_type<T>, N> load_pack(const T* from) {
+  pack<compute_type<T>, N> result;
+  for (int i = 0; i < N; ++i) result.v[i] = load(from + i * batch_lanes<compute_type<T>>);
+  return result;
+}
+
+/// Writes them; rounds when T is bfloat16.
+template <int N, class T>
+VECDET_INLINE void store_pack(T* to, const pack<compute_type<T>, N>& x) {
+  for (int i = 0; i < N; ++i) store(to + i * batch_lanes<compute_type<T>>, x.v[i]);
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// One xsimd batch: what xsimd 8.1 to 14 name differently, what the instruction sets do differently,
+// and the conversions between stored and computed elements. Architectures are named explicitly:
+// xsimd's default follows the compiler's flags further than our instruction sets do.
+//
+// Every function gives the same bits on AVX2 and AVX-512. The x86-64 baseline has no fused
+// multiply-add; there fma and fnma round twice.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+#include <vecdet/dtype.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+#include <xsimd/xsimd.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+#if defined(VECDET_TARGET_AVX512)
+using arch = xsimd::avx512bw;
+#elif defined(VECDET_TARGET_AVX2)
+using arch = xsimd::fma3<xsimd::avx2>;
+#elif defined(__aarch64__)
+using arch = xsimd::neon64;
+#else
+using arch = xsimd::sse2;
+#endif
+
+template <class T>
+using batch = xsimd::batch<T, arch>;
+
+template <class T>
+using batch_mask = typename batch<T>::batch_bool_type;
+
+template <class T>
+constexpr int batch_lanes = static_cast<int>(batch<T>::size);
+
+#if defined(VECDET_TARGET_BASELINE) && !defined(__aarch64__)
+constexpr bool has_fma = false;
+#else
+constexpr bool has_fma = true;
+#endif
+
+/// The signed integer as wide as T.
+template <class T>
+using bits_of = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+
+using f32_batch = batch<float>;
+using f64_batch = batch<double>;
+using i32_batch = batch<std::int32_t>;
+using i64_batch = batch<std::int64_t>;
+
+template <class To, class From>
+VECDET_INLINE batch<To> bit_cast(const xsimd::batch<From, arch>& x) {
+#if XSIMD_VERSION_MAJOR < 9
+  return xsimd::bitwise_cast<batch<To>>(x);
+#else
+  return xsimd::bitwise_cast<To>(x);
+#endif
+}
+
+/// The bits of eight floats, twice over, for lookup8.
+struct alignas(64) table8 {
+  std::int32_t entry[16];
+};
+
+// fma(a, b, c) is a * b + c, fnma(a, b, c) is c - a * b. min and max return b where either is NaN.
+// select_by_sign goes by the sign bit, also of -0 and NaN. lookup8 goes by the low three bits.
+#if defined(VECDET_TARGET_AVX512)
+
+VECDET_INLINE f32_batch fma(f32_batch a, f32_batch b, f32_batch c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+VECDET_INLINE f64_batch fma(f64_batch a, f64_batch b, f64_batch c) {
+  return _mm512_fmadd_pd(a, b, c);
+}
+VECDET_INLINE f32_batch fnma(f32_batch a, f32_batch b, f32_batch c) {
+  return _mm512_fnmadd_ps(a, b, c);
+}
+VECDET_INLINE f64_batch fnma(f64_batch a, f64_batch b, f64_batch c) {
+  return _mm512_fnmadd_pd(a, b, c);
+}
+VECDET_INLINE f32_batch min(f32_batch a, f32_batch b) { return _mm512_min_ps(a, b); }
+VECDET_INLINE f64_batch min(f64_batch a, f64_batch b) { return _mm512_min_pd(a, b); }
+VECDET_INLINE f32_batch max(f32_batch a, f32_batch b) { return _mm512_max_ps(a, b); }
+VECDET_INLINE f64_batch max(f64_batch a, f64_batch b) { return _mm512_max_pd(a, b); }
+VECDET_INLINE f32_batch select_by_sign(f32_batch x, f32_batch negative, f32_batch otherwise) {
+  return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(x)), otherwise, negative);
+}
+VECDET_INLINE f64_batch select_by_sign(f64_batch x, f64_batch negative, f64_batch otherwise) {
+  return _mm512_mask_blend_pd(_mm512_movepi64_mask(_mm512_castpd_si512(x)), otherwise, negative);
+}
+VECDET_INLINE i32_batch lookup8(const table8& table, i32_batch index) {
+  return _mm512_permutexvar_epi32(index, _mm512_load_si512(table.entry));
+}
+
+#elif defined(VECDET_TARGET_AVX2)
+
+VECDET_INLINE f32_batch fma(f32_batch a, f32_batch b, f32_batch c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+VECDET_INLINE f64_batch fma(f64_batch a, f64_batch b, f64_batch c) {
+  return _mm256_fmadd_pd(a, b, c);
+}
+VECDET_INLINE f32_batch fnma(f32_batch a, f32_batch b, f32_batch c) {
+  return _mm256_fnmadd_ps(a, b, c);
+}
+VECDET_INLINE f64_batch fnma(f64_batch a, f64_batch b, f64_batch c) {
+  return _mm256_fnmadd_pd(a, b, c);
+}
+VECDET_INLINE f32_batch min(f32_batch a, f32_batch b) { return _mm256_min_ps(a, b); }
+VECDET_INLINE f64_batch min(f64_batch a, f64_batch b) { return _mm256_min_pd(a, b); }
+VECDET_INLINE f32_batch max(f32_batch a, f32_batch b) { return _mm256_max_ps(a, b); }
+VECDET_INLINE f64_batch max(f64_batch a, f64_batch b) { return _mm256_max_pd(a, b); }
+VECDET_INLINE f32_batch select_by_sign(f32_batch x, f32_batch negative, f32_batch otherwise) {
+  return _mm256_blendv_ps(otherwise, negative, x);
+}
+VECDET_INLINE f64_batch select_by_sign(f64_batch x, f64_batch negative, f64_batch otherwise) {
+  return _mm256_blendv_pd(otherwise, negative, x);
+}
+VECDET_INLINE i32_batch lookup8(const table8& table, i32_batch index) {
+  return _mm256_permutevar8x32_epi32(
+      _mm256_load_si256(reinterpret_cast<const __m256i*>(table.entry)), index);
+}
+
+#else  // x86-64 baseline and 64-bit Arm
+
+template <class T>
+VECDET_INLINE xsimd::batch<T, arch> fma(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b,
+                                        xsimd::batch<T, arch> c) {
+  return xsimd::fma(a, b, c);
+}
+template <class T>
+VECDET_INLINE xsimd::batch<T, arch> fnma(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b,
+                                         xsimd::batch<T, arch> c) {
+  return xsimd::fnma(a, b, c);
+}
+template <class T>
+VECDET_INLINE xsimd::batch<T, arch> min(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+  return xsimd::select(a < b, a, b);
+}
+template <class T>
+VECDET_INLINE xsimd::batch<T, arch> max(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+  return xsimd::select(a > b, a, b);
+}
+VECDET_INLINE f32_batch select_by_sign(f32_batch x, f32_batch negative, f32_batch otherwise) {
+  const i32_batch n = bit_cast<std::int32_t>(negative), o = bit_cast<std::int32_t>(otherwise);
+  return bit_cast<float>(o ^ ((o ^ n) & (bit_cast<std::int32_t>(x) >> 31)));
+}
+VECDET_INLINE f64_batch select_by_sign(f64_batch x, f64_batch negative, f64_batch otherwise) {
+  // -0 and NaN go by their sign, which copying it to a 1 makes visible to a comparison.
+  const f64_batch signed_one = bit_cast<double>((bit_cast<std::int64_t>(x) & i64_batch(INT64_MIN)) |
+                                                i64_batch(0x3ff0000000000000));
+  return xsimd::select(signed_one < f64_batch(0.0), negative, otherwise);
+}
+VECDET_INLINE i32_batch lookup8(const table8& table, i32_batch index) {
+  alignas(64) std::int32_t lane[batch_lanes<float>];
+  index.store_aligned(lane);
+  for (int i = 0; i < batch_lanes<float>; ++i) lane[i] = table.entry[lane[i] & 7];
+  return i32_batch::load_aligned(lane);
+}
+
+#endif
+
+// ---- stored elements to computed lanes, and back
+// ----------------------------------------------------
+
+template <class T>
+VECDET_INLINE batch<compute_type<T>> load(const T* from) {
+  return batch<T>::load_unaligned(from);
+}
+template <class T>
+VECDET_INLINE void store(T* to, const xsimd::batch<T, arch>& x) {
+  x.store_unaligned(to);
+}
+
+/// bfloat16 widens exactly.
+template <>
+VECDET_INLINE f32_batch load(const bfloat16* from) {
+#if defined(VECDET_TARGET_AVX512)
+  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+#elif defined(VECDET_TARGET_AVX2)
+  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+#else
+  alignas(64) float wide[batch_lanes<float>];
+  for (int i = 0; i < batch_lanes<float>; ++i) wide[i] = from[i];
+  return f32_batch::load_aligned(wide);
+#endif
+}
+
+/// Rounds to nearest even as bfloat16's constructor does; NaN stays NaN (every computed NaN is
+/// quiet, so that its upper half is one as well).
+VECDET_INLINE void store(bfloat16* to, f32_batch x) {
+#if defined(VECDET_TARGET_AVX512)
+  const __m512i bits = _mm512_castps_si512(x);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i bias = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+  const __mmask16 number = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
+  const __m512i rounded = _mm512_mask_add_epi32(bits, number, bits, bias);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+#elif defined(VECDET_TARGET_AVX2)
+  const __m256i bits = _mm256_castps_si256(x);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i bias = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+  const __m256i number = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_ORD_Q));
+  const __m256i rounded = _mm256_add_epi32(bits, _mm256_and_si256(bias, number));
+  const __m256i upper = _mm256_srli_epi32(rounded, 16);
+  const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(upper, upper), 0x08);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(packed));
+#else
+  alignas(64) float wide[batch_lanes<float>];
+  x.store_aligned(wide);
+  for (int i = 0; i < batch_lanes<float>; ++i) to[i] = bfloat16(wide[i]);
+#endif
+}
+
+/// The lower and the upper half of x in double.
+VECDET_INLINE void widen(f32_batch x, f64_batch& lower, f64_batch& upper) {
+#if defined(VECDET_TARGET_AVX512)
+  lower = _mm512_cvtps_pd(_mm512_castps512_ps256(x));
+  upper = _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
+#elif defined(VECDET_TARGET_AVX2)
+  lower = _mm256_cvtps_pd(_mm256_castps256_ps128(x));
+  upper = _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
+#else
+  alignas(64) float value[batch_lanes<float>];
+  alignas(64) double wide[batch_lanes<float>];
+  x.store_aligned(value);
+  for (int i = 0; i < batch_lanes<float>; ++i) wide[i] = value[i];
+  lower = f64_batch::load_aligned(wide);
+  upper = f64_batch::load_aligned(wide + batch_lanes<double>);
+#endif
+}
+
+/// `lower` and `upper` rounded to float.
+VECDET_INLINE f32_batch narrow(f64_batch lower, f64_batch upper) {
+#if defined(VECDET_TARGET_AVX512)
+  return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(lower)), _mm512_cvtpd_ps(upper),
+                            1);
+#elif defined(VECDET_TARGET_AVX2)
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(lower)),
+                              _mm256_cvtpd_ps(upper), 1);
+#else
+  alignas(64) double wide[batch_lanes<float>];
+  alignas(64) float value[batch_lanes<float>];
+  lower.store_aligned(wide);
+  upper.store_aligned(wide + batch_lanes<double>);
+  for (int i = 0; i < batch_lanes<float>; ++i) value[i] = static_cast<float>(wide[i]);
+  return f32_batch::load_aligned(value);
+#endif
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instruction set that this translation unit is compiled for, read off the compiler's flags.
+//
+// VECDET_TARGET names it (baseline, avx2 or avx512) and is the namespace of all kernel code, so
+// that no two units define one symbol. VECDET_ABI is the inline namespace of the public functions:
+// it keeps header-only callers compiled with different flags, and dispatching ones, apart in one
+// program.
+#pragma once
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
+    defined(__AVX512VL__) && defined(__AVX512CD__)
+#define VECDET_TARGET avx512
+#define VECDET_TARGET_AVX512 1
+#elif defined(__AVX2__) && defined(__FMA__)
+#define VECDET_TARGET avx2
+#define VECDET_TARGET_AVX2 1
+#else
+#define VECDET_TARGET baseline
+#define VECDET_TARGET_BASELINE 1
+#endif
+
+#if defined(VECDET_DISPATCH)
+#define VECDET_ABI dispatched
+#elif defined(VECDET_TARGET_AVX512)
+#define VECDET_ABI avx512_only
+#elif defined(VECDET_TARGET_AVX2)
+#define VECDET_ABI avx2_only
+#else
+#define VECDET_ABI baseline_only
+#endif
+
+#if defined(__GNUC__)
+#define VECDET_INLINE inline __attribute__((always_inline))
+#define VECDET_INLINE_LAMBDA __attribute__((always_inline))
+#else
+#define VECDET_INLINE inline
+#define VECDET_INLINE_LAMBDA
+#endif
