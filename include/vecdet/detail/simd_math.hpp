@@ -53,12 +53,8 @@ VECDET_INLINE pack<float, N> exp_minus(const pack<float, N>& u) {
   const real scale = bit_cast<float>(lookup8(exp2_table, n_bits) - (n_bits << 20));
   real q = fma(r, real(-0.166642979f), real(0.50006479f));
   q = fma(r, q, real(-1.0f));
-#ifdef EPS
   q = fma(r, q, bit_cast<float>(lookup8(exp2_error_table, n_bits)));
   return fma(scale, q, scale);
-#else
-  return fma(scale * r, q, scale);
-#endif
 }
 
 /// base + log(1 + e) for e in [0, 1], given also one_plus_e = 1 + e rounded. NaN stays NaN.
