@@ -54,6 +54,7 @@ VECDET_INLINE pack_mask<T, N> map_mask(F f, const Packs&... p) {
 
 template <class T, int N>
 struct pack {
+  static constexpr int batches = N;
   static constexpr int lanes = N * batch_lanes<T>;
   batch<T> v[N];
 
@@ -167,6 +168,62 @@ template <int N, class T>
 VECDET_INLINE void store_pack(T* to, const pack<compute_type<T>, N>& x) {
   for (int i = 0; i < N; ++i) store(to + i * batch_lanes<compute_type<T>>, x.v[i]);
 }
+
+/// The batches [First, First + Count) of a pack.
+template <int Count, class T, int N>
+VECDET_INLINE pack<T, Count> slice(const pack<T, N>& x, int first) {
+  pack<T, Count> result;
+  for (int i = 0; i < Count; ++i) result.v[i] = x.v[first + i];
+  return result;
+}
+
+/// Every lane in double.
+template <int N>
+VECDET_INLINE pack<double, 2 * N> widen(const pack<float, N>& x) {
+  pack<double, 2 * N> result;
+  for (int i = 0; i < N; ++i) widen(x.v[i], result.v[2 * i], result.v[2 * i + 1]);
+  return result;
+}
+
+/// Every lane rounded to float.
+template <int N>
+VECDET_INLINE pack<float, N / 2> narrow(const pack<double, N>& x) {
+  pack<float, N / 2> result;
+  for (int i = 0; i < N / 2; ++i) result.v[i] = narrow(x.v[2 * i], x.v[2 * i + 1]);
+  return result;
+}
+
+template <class T, int N>
+VECDET_INLINE bool all(const pack_mask<T, N>& mask) {
+  bool result = true;
+  for (int i = 0; i < N; ++i) result = result && xsimd::all(mask.v[i]);
+  return result;
+}
+
+/// The lanes that the order of a sum is defined on, however wide the instruction set: a row of 16.
+constexpr int row_lanes = 16;
+template <class T>
+using row_pack = pack<T, row_lanes / batch_lanes<T>>;
+
+/// 16 running sums in double, one a lane of a row. Their total is the same on every instruction
+/// set, since lanes and order are.
+class lane_sums {
+ public:
+  VECDET_INLINE lane_sums() : sums_(0.0) {}
+  VECDET_INLINE void add(const row_pack<double>& row) { sums_ = sums_ + row; }
+  VECDET_INLINE void add(const row_pack<float>& row) { sums_ = sums_ + widen(row); }
+
+  VECDET_INLINE double total() const {
+    alignas(64) double lane[row_lanes];
+    store_pack<row_pack<double>::batches>(lane, sums_);
+    double sum = 0;
+    for (int i = 0; i < row_lanes; ++i) sum += lane[i];
+    return sum;
+  }
+
+ private:
+  row_pack<double> sums_;
+};
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

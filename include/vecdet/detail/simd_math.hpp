@@ -77,5 +77,70 @@ VECDET_INLINE pack<float, N> add_log1p(const pack<float, N>& base, const pack<fl
   return fma(t2, q, (base + bit_cast<float>(lookup8(log_table, j))) + t);
 }
 
+/// exp(-u) for u >= 0 in double. Exactly 0 from u = 1023 log(2) on; NaN stays NaN.
+template <int N>
+VECDET_INLINE pack<double, N> exp_minus(const pack<double, N>& u) {
+  using real = pack<double, N>;
+  using bits = pack<std::int64_t, N>;
+  const real round = 6755399441055744.0;  // 1.5 * 2^52
+  const real x = min(real(709.0895657128241), u);
+  const real n_shifted = fma(x, real(1.4426950408889634), round);
+  const real n = n_shifted - round;
+  const real r = fnma(n, real(0x1.ef35793c7673p-45), fnma(n, real(0x1.62e42fefa38p-1), x));
+  const real scale =
+      bit_cast<double>(bits(0x3ff0000000000000) - (bit_cast<std::int64_t>(n_shifted) << 52));
+  constexpr double c[] = {-1.0,
+                          0.5,
+                          -0.16666666666666677,
+                          4.166666666666668517e-2,
+                          -8.3333333333214521e-3,
+                          1.3888888888872998e-3,
+                          -1.9841269886523185e-4,
+                          2.4801587350239421e-5,
+                          -2.7557243850017483e-6,
+                          2.7557250628997533e-7,
+                          -2.5109151333334651e-8,
+                          2.0922208110740106e-9};
+  real q = c[11];
+  for (int k = 10; k >= 0; --k) q = fma(r, q, real(c[k]));
+  return fma(scale * r, q, scale);
+}
+
+/// 2 atanh(s) for |s| <= 1/3 in double.
+template <int N>
+VECDET_INLINE pack<double, N> twice_atanh(const pack<double, N>& s) {
+  using real = pack<double, N>;
+  constexpr double c[] = {0.33333333333333331,   0.20000000000001047,   0.14285714285551215,
+                          0.111111111212082,     9.0909088704616989e-2, 7.692303650302967e-2,
+                          6.6670062890013482e-2, 5.8739193462284289e-2, 5.3742392029787742e-2,
+                          3.9390927200728733e-2, 7.484981991747012e-2};
+  const real z = s * s;
+  real q = c[10];
+  for (int k = 9; k >= 0; --k) q = fma(z, q, real(c[k]));
+  const real twice = s + s;
+  return fma(twice * z, q, twice);
+}
+
+/// log(1 + e) for e in [0, 1] in double.
+template <int N>
+VECDET_INLINE pack<double, N> log1p_unit(const pack<double, N>& e) {
+  return twice_atanh(e / (pack<double, N>(2.0) + e));
+}
+
+/// -log(m) for normal m in (0, 1] in double: m = 2^k f with f in [sqrt(1/2), sqrt(2)].
+template <int N>
+VECDET_INLINE pack<double, N> minus_log(const pack<double, N>& m) {
+  using real = pack<double, N>;
+  using bits = pack<std::uint64_t, N>;
+  const std::uint64_t sqrt_half = 0x3fe6a09e667f3bcd;
+  const bits shifted = bit_cast<std::uint64_t>(m) + bits(0x3ff0000000000000 - sqrt_half);
+  const real f = bit_cast<double>((shifted & bits(0x000fffffffffffff)) + bits(sqrt_half));
+  // An integer below 2^52 or'ed into the bits of 2^52 is that sum as a double.
+  const real k = bit_cast<double>((shifted >> 52) | bits(0x4330000000000000)) -
+                 real(4503599627370496.0 + 1023.0);
+  const real log_f = twice_atanh((f - real(1.0)) / (f + real(1.0)));
+  return real(0.0) - fma(k, real(0x1.62e42fefa38p-1), fma(k, real(0x1.ef35793c7673p-45), log_f));
+}
+
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

@@ -31,8 +31,10 @@
 
 #if defined(__GNUC__)
 #define VECDET_INLINE inline __attribute__((always_inline))
+#define VECDET_NOINLINE __attribute__((noinline))
 #define VECDET_INLINE_LAMBDA __attribute__((always_inline))
 #else
 #define VECDET_INLINE inline
+#define VECDET_NOINLINE
 #define VECDET_INLINE_LAMBDA
 #endif

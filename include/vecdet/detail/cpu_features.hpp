@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which instruction set this processor and its operating system offer. It asks for exactly the
+// features that the flags of isa/*.cpp allow the compiler to use: x86-64-v3 for avx2, x86-64-v4 for
+// avx512, and that the operating system saves their registers (Intel SDM volume 1, 14.3 and 15.2).
+#pragma once
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace vecdet {
+
+/// The instruction sets that kernels are compiled for, each including the one before.
+enum class isa {
+  baseline,  ///< x86-64 as every such processor has it (SSE2); on 64-bit Arm, NEON
+  avx2,      ///< x86-64-v3: AVX2 and FMA
+  avx512,    ///< x86-64-v4: AVX-512 F, BW, DQ, VL and CD
+};
+
+namespace detail {
+
+struct cpuid_registers {
+  std::uint32_t eax, ebx, ecx, edx;
+};
+
+/// Cpu has cpuid(leaf, subleaf) -> cpuid_registers, which is all zero for a leaf that does not
+/// exist, and xgetbv() -> the low half of XCR0, called only where cpuid reports OSXSAVE.
+template <class Cpu>
+isa detect_isa(const Cpu& cpu) {
+  const auto all_of = [](std::uint32_t word, std::uint32_t bits) { return (word & bits) == bits; };
+  const auto bit = [](int n) { return std::uint32_t{1} << n; };
+
+  const cpuid_registers leaf1 = cpu.cpuid(1, 0);
+  const cpuid_registers leaf7 = cpu.cpuid(7, 0);
+  const cpuid_registers extended1 = cpu.cpuid(0x80000001u, 0);
+
+  const bool os_saves_registers = all_of(leaf1.ecx, bit(27));
+  const std::uint32_t saved = os_saves_registers ? cpu.xgetbv() : 0;
+  const bool saves_ymm = all_of(saved, 0x06);  // SSE and AVX state
+  const bool saves_zmm = all_of(saved, 0xe6);  // and opmask, upper ZMM0-15, ZMM16-31
+
+  const std::uint32_t v3_leaf1 = bit(0) | bit(9) | bit(12) | bit(13) | bit(19) | bit(20) | bit(22) |
+                                 bit(23) | bit(28) | bit(29);  // SSE3 SSSE3 FMA CX16 SSE4.1 SSE4.2
+                                                               // MOVBE POPCNT AVX F16C
+  const std::uint32_t v3_leaf7 = bit(3) | bit(5) | bit(8);     // BMI1 AVX2 BMI2
+  const std::uint32_t v3_extended1 = bit(0) | bit(5);          // LAHF LZCNT
+  const bool v3 = saves_ymm && all_of(leaf1.ecx, v3_leaf1) && all_of(leaf7.ebx, v3_leaf7) &&
+                  all_of(extended1.ecx, v3_extended1);
+
+  const std::uint32_t v4_leaf7 = bit(16) | bit(17) | bit(28) | bit(30) | bit(31);  // F DQ CD BW VL
+  const bool v4 = v3 && saves_zmm && all_of(leaf7.ebx, v4_leaf7);
+  return v4 ? isa::avx512 : v3 ? isa::avx2 : isa::baseline;
+}
+
+#if defined(__x86_64__)
+struct this_cpu {
+  cpuid_registers cpuid(std::uint32_t leaf, std::uint32_t subleaf) const noexcept {
+    cpuid_registers r{0, 0, 0, 0};
+    __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);
+    return r;
+  }
+  std::uint32_t xgetbv() const noexcept {
+    std::uint32_t low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+  }
+};
+#endif
+
+}  // namespace detail
+}  // namespace vecdet

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of one instruction set: a table of plain function pointers, one row a kernel family.
+// isa/*.cpp each define one; dispatch.hpp picks the one in force.
+#pragma once
+
+#include <vecdet/detail/cpu_features.hpp>
+#include <vecdet/detail/rows/focal_loss.hpp>
+#include <vecdet/dtype.hpp>
+
+#include <type_traits>
+
+namespace vecdet {
+namespace detail {
+
+/// A family's row for each element type.
+template <template <class> class Row>
+struct per_type {
+  Row<float> f32;
+  Row<bfloat16> bf16;
+  Row<double> f64;
+
+  template <class T>
+  constexpr const Row<T>& get() const noexcept {
+    if constexpr (std::is_same<T, float>::value) {
+      return f32;
+    } else if constexpr (std::is_same<T, double>::value) {
+      return f64;
+    } else {
+      static_assert(std::is_same<T, bfloat16>::value,
+                    "vecdet kernels take float, vecdet::bfloat16 or double");
+      return bf16;
+    }
+  }
+};
+
+struct kernel_table {
+  isa target;
+  per_type<focal_loss_row> focal_loss;
+};
+
+}  // namespace detail
+}  // namespace vecdet

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels for avx2. Compile with -march=x86-64-v3
+// -O3 -ffp-contract=off -fno-fast-math -fno-math-errno, whatever the flags of the rest.
+#include <vecdet/detail/target.hpp>
+
+#if !defined(VECDET_TARGET_AVX2) || defined(__FAST_MATH__) || !defined(__OPTIMIZE__)
+#error "the flags do not match this file: see its head"
+#endif
+
+#include <vecdet/kernels/table.hpp>
+
+namespace vecdet {
+namespace detail {
+extern const kernel_table kernels_avx2;
+const kernel_table kernels_avx2 = avx2::kernels;
+}  // namespace detail
+}  // namespace vecdet

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels for avx512. Compile with -march=x86-64-v4 -mprefer-vector-width=512
+// -O3 -ffp-contract=off -fno-fast-math -fno-math-errno, whatever the flags of the rest.
+#include <vecdet/detail/target.hpp>
+
+#if !defined(VECDET_TARGET_AVX512) || defined(__FAST_MATH__) || !defined(__OPTIMIZE__)
+#error "the flags do not match this file: see its head"
+#endif
+
+#include <vecdet/kernels/table.hpp>
+
+namespace vecdet {
+namespace detail {
+extern const kernel_table kernels_avx512;
+const kernel_table kernels_avx512 = avx512::kernels;
+}  // namespace detail
+}  // namespace vecdet

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// All kernels of the instruction set that this unit is compiled for, as its kernel table.
+#pragma once
+
+#include <vecdet/detail/kernel_table.hpp>
+#include <vecdet/kernels/focal_loss.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+constexpr detail::kernel_table kernels = {
+    isa::VECDET_TARGET,
+    {focal_loss_kernels<float>(), focal_loss_kernels<bfloat16>(), focal_loss_kernels<double>()},
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet
