@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The helpers of the tests themselves.
+#include "support/data.hpp"
+#include "support/ulp.hpp"
+#include "support/values.hpp"
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
+
+std::string npy_bytes(const std::string& header, const std::string& payload) {
+  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size()) + '\0' + header +
+         payload;
+}
+
+}  // namespace
+
+TEST_CASE("npy arrays are parsed, and misfits are named") {
+  const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }\n";
+  const auto array = test::detail::parse_npy<std::uint8_t>(npy_bytes(header, "abcdef"));
+  CHECK(array.shape == std::vector<index_t>{2, 3});
+  CHECK(array.matrix()(1, 0) == 'd');
+  CHECK(test::detail::npy_shape("(7,") == std::vector<index_t>{7});
+  CHECK(test::detail::npy_shape("(").empty());
+
+  CHECK_THROWS_WITH(test::detail::parse_npy<std::uint8_t>(npy_bytes(header, "abc")),
+                    "the file's size does not fit its shape");
+  CHECK_THROWS_WITH(test::detail::parse_npy<float>(npy_bytes(header, "abcdef")),
+                    "elements are '|u1', wanted <f4");
+  CHECK_THROWS_WITH(test::detail::parse_npy<float>("PK"), "not a .npy file");
+  CHECK_THROWS_WITH(test::load_npy<float>("no/such.npy"), "no/such.npy: cannot be opened");
+}
+
+TEST_CASE("golden vectors are found") {
+  if (!test::has_data("golden/focal_logits.npy", "golden vectors are found")) return;
+  CHECK(test::golden<float>("focal_logits").shape == std::vector<index_t>{203, 37});
+  CHECK(test::golden<std::int64_t>("focal_labels").size() == 203);
+}
+
+TEST_CASE("ulp distance") {
+  CHECK(test::ulp_distance(1.0f, 1.0) == 0);
+  CHECK(test::ulp_distance(std::nextafter(1.0f, 2.0f), 1.0) == 1);
+  CHECK(test::ulp_distance(1.0f, 1.0 + 0x1p-24) == 0.5);
+  CHECK(test::ulp_distance(std::nextafter(1.0, 2.0), 1.0) == 1);
+  CHECK(test::ulp_distance(bfloat16(1.0f), 1.0 + 0x1p-7) == 1);
+  CHECK(test::ulp_distance(bfloat16(3.14159f), 3.14159) <= 0.5);
+
+  const float denormal = std::numeric_limits<float>::denorm_min();
+  CHECK(test::ulp_distance(denormal, 0.0) == 1);
+  CHECK(test::ulp_distance(0.0f, 3 * static_cast<double>(denormal)) == 3);
+  CHECK(test::ulp_distance(0.0f, 1e-300) < 1e-200);
+  CHECK(test::ulp_distance(std::numeric_limits<double>::denorm_min(), 0.0) == 1);
+
+  CHECK(test::ulp_distance(-0.0f, 0.0) == 0);
+  CHECK(test::ulp_distance(static_cast<float>(quiet_nan), quiet_nan) == 0);
+  CHECK(test::ulp_distance(0.0f, quiet_nan) == infinity);
+  CHECK(test::ulp_distance(static_cast<float>(quiet_nan), 0.0) == infinity);
+  CHECK(test::ulp_distance(static_cast<float>(infinity), infinity) == 0);
+  CHECK(test::ulp_distance(static_cast<float>(-infinity), infinity) == infinity);
+  CHECK(test::ulp_distance(std::numeric_limits<float>::max(), infinity) == infinity);
+  CHECK(test::ulp_distance(static_cast<float>(infinity),
+                           static_cast<double>(std::numeric_limits<float>::max())) == 1);
+  CHECK(test::ulp_distance(infinity, std::numeric_limits<double>::max()) == 1);
+  CHECK(test::ulp_distance(static_cast<float>(infinity), 1.0) > 1e30);
+}
+
+TEST_CASE("random numbers are the same everywhere") {
+  test::random_generator generator(1);
+  CHECK(generator.bits() == 0x910a2dec89025cc1u);  // of the published SplitMix64
+  double sum = 0;
+  double squares = 0;
+  for (int i = 0; i < 100000; ++i) {
+    const double x = generator.normal();
+    sum += x;
+    squares += x * x;
+  }
+  CHECK(std::abs(sum / 100000) < 0.01);
+  CHECK(std::abs(squares / 100000 - 1) < 0.01);
+  CHECK(test::random_boxes<float>(9, 7) == test::random_boxes<float>(9, 7));
+}
