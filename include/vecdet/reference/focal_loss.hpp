@@ -13,6 +13,7 @@
 // the largest of the gradient's terms p (1-t), (1-p) t and the focusing one, which may cancel.
 #pragma once
 
+#include <vecdet/reference/sum.hpp>
 #include <vecdet/views.hpp>
 
 #include <cmath>
@@ -102,22 +103,6 @@ inline double soft_focal_loss_grad(double x, double t, double alpha, double gamm
   const double focusing = gamma * (1 - 2 * t) * vanishing_product(slope, terms.cross_entropy);
   return terms.weight * std::pow(terms.miss, gamma) * (error + focusing);
 }
-
-/// Neumaier's compensated sum: the error does not grow with the number of terms. Infinities and NaN
-/// come through as in a plain sum.
-class compensated_sum {
- public:
-  void add(double term) {
-    const double sum = sum_ + term;
-    lost_ += std::abs(sum_) >= std::abs(term) ? (sum_ - sum) + term : (term - sum) + sum_;
-    sum_ = sum;
-  }
-  double value() const { return std::isfinite(sum_) ? sum_ + lost_ : sum_; }
-
- private:
-  double sum_ = 0;
-  double lost_ = 0;
-};
 
 namespace detail {
 

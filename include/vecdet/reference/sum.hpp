@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of many terms, as every reference's total is computed.
+#pragma once
+
+#include <cmath>
+
+namespace vecdet {
+namespace reference {
+
+/// Neumaier's compensated sum: the error does not grow with the number of terms. Infinities and NaN
+/// come through as in a plain sum.
+class compensated_sum {
+ public:
+  void add(double term) {
+    const double sum = sum_ + term;
+    lost_ += std::abs(sum_) >= std::abs(term) ? (sum_ - sum) + term : (term - sum) + sum_;
+    sum_ = sum;
+  }
+  double value() const { return std::isfinite(sum_) ? sum_ + lost_ : sum_; }
+
+ private:
+  double sum_ = 0;
+  double lost_ = 0;
+};
+
+}  // namespace reference
+}  // namespace vecdet
