@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Assigns anchors to ground truth by IoU, as torchvision's and detectron2's Matcher do. Ren, He,
+// Girshick, Sun: "Faster R-CNN", arXiv 1506.01497, section 3.1.2; SSD, arXiv 1512.02325,
+// section 2.2.
+//
+// IoUs and thresholds are compared in the type that kernels compute in: torch too rounds a
+// threshold to float before it compares it with a float tensor.
+#pragma once
+
+#include <vecdet/dtype.hpp>
+#include <vecdet/reference/box.hpp>
+#include <vecdet/reference/iou.hpp>
+#include <vecdet/views.hpp>
+
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+namespace vecdet {
+namespace reference {
+
+/// What an anchor without ground truth is matched to.
+constexpr index_t match_background = -1;  ///< Best IoU below the low threshold.
+constexpr index_t match_ignore = -2;      ///< Best IoU between the thresholds.
+
+struct matcher_params {
+  double high_threshold = 0.5;  ///< Best IoU >= high: matched.
+  double low_threshold = 0.4;   ///< Best IoU < low: background.
+  /// Gives every anchor that is the best one of some ground truth (ties included) its own best
+  /// ground truth back, however low the IoU.
+  bool allow_low_quality = true;
+  /// Lets a ground truth that touches no anchor match nothing. Without it each anchor that touches
+  /// no ground truth ties as its best, and becomes positive: so torchvision and detectron2.
+  bool skip_untouched = false;
+  /// Lets every ground truth take its best anchor (the first of equals) for itself; of two that
+  /// want the same, the later one wins: SSD.
+  bool force_best = false;
+};
+
+/// The best of a row or column of IoUs: the first of equals, and a NaN before all numbers, as in
+/// torch.max.
+template <class Real>
+struct best_iou {
+  Real value = 0;
+  index_t index = -1;
+
+  void offer(Real iou, index_t at) {
+    if (index >= 0 && (std::isnan(value) || !(iou > value || std::isnan(iou)))) return;
+    value = iou;
+    index = at;
+  }
+};
+
+/// For every anchor the index of its ground truth, match_background or match_ignore. `best_ious`,
+/// where given, receives every anchor's best IoU, 0 where there is no ground truth.
+template <class T, class U>
+void match_anchors(boxes_view<T> anchors, boxes_view<U> ground_truth, vector_view<index_t> matches,
+                   const matcher_params& params = {}, vector_view<double> best_ious = {}) {
+  using real = compute_type<std::remove_const_t<T>>;
+  const real high = static_cast<real>(params.high_threshold);
+  const real low = static_cast<real>(params.low_threshold);
+  const auto iou_at = [&](index_t anchor, index_t truth) {
+    return iou(load_box<real>(ground_truth, truth), load_box<real>(anchors, anchor));
+  };
+
+  std::vector<index_t> own_best(static_cast<std::size_t>(anchors.size()), match_background);
+  std::vector<best_iou<real>> best_of_truth(static_cast<std::size_t>(ground_truth.size()));
+  for (index_t i = 0; i < anchors.size(); ++i) {
+    best_iou<real> best;
+    for (index_t j = 0; j < ground_truth.size(); ++j) {
+      const real quality = iou_at(i, j);
+      best.offer(quality, j);
+      best_of_truth[static_cast<std::size_t>(j)].offer(quality, i);
+    }
+    own_best[static_cast<std::size_t>(i)] = best.index;
+    matches[i] = best.index < 0 || best.value < low ? match_background
+                 : best.value < high                ? match_ignore
+                                                    : best.index;
+    if (!best_ious.empty()) best_ious[i] = static_cast<double>(best.value);
+  }
+
+  for (index_t j = 0; j < ground_truth.size(); ++j) {
+    const best_iou<real>& best = best_of_truth[static_cast<std::size_t>(j)];
+    if (best.index < 0 || (params.skip_untouched && !(best.value > 0))) continue;
+    if (params.allow_low_quality)
+      for (index_t i = 0; i < anchors.size(); ++i)
+        if (iou_at(i, j) == best.value) matches[i] = own_best[static_cast<std::size_t>(i)];
+  }
+  for (index_t j = 0; params.force_best && j < ground_truth.size(); ++j) {
+    const best_iou<real>& best = best_of_truth[static_cast<std::size_t>(j)];
+    if (best.index < 0 || (params.skip_untouched && !(best.value > 0))) continue;
+    matches[best.index] = j;
+  }
+}
+
+}  // namespace reference
+}  // namespace vecdet
