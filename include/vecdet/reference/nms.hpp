@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Greedy non-maximum suppression in plain scalars: going down the scores, a box is kept unless a
+// kept box of its image and class overlaps it too much. Options cover what frameworks do
+// differently; a preset function names each framework's choice. Equal scores: lower index first.
+// Overlaps are computed in the type that kernels compute in, one rounding an operation, so that the
+// decision at a threshold is the framework's own.
+#pragma once
+
+#include <vecdet/dtype.hpp>
+#include <vecdet/reference/box.hpp>
+#include <vecdet/reference/iou.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace vecdet {
+namespace reference {
+
+/// What a box's four numbers are.
+enum class nms_format {
+  corners,      ///< x1 y1 x2 y2; a box with x2 < x1 is taken as it is.
+  any_corners,  ///< Two opposite corners in any order: ONNX.
+  centre        ///< Centre x, y, width, height: ONNX with center_point_box.
+};
+
+/// How two boxes' overlap is computed.
+enum class nms_overlap {
+  plain,          ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX.
+  positive_area,  ///< The same, 0 where an area or the intersection is not above 0: ONNX Runtime.
+  jaccard         ///< 1 - float(1 - IoU in double), 1 where both areas are 0: OpenCV.
+};
+
+/// The order of the result.
+enum class nms_order {
+  score,             ///< Descending score over everything.
+  index,             ///< Ascending index: IPEX.
+  image_score,       ///< By image, then descending score.
+  image_class_score  ///< By image, by class, then descending score: ONNX.
+};
+
+constexpr index_t no_limit = std::numeric_limits<index_t>::max();
+
+struct nms_params {
+  double iou_threshold = 0.5;    ///< In [0, 1].
+  bool suppress_equal = false;   ///< Suppresses at >= the threshold instead of >.
+  bool float_threshold = false;  ///< Rounds the threshold to the overlaps' type first.
+  bool plus_one = false;         ///< Counts pixels: a box is x2 - x1 + 1 wide.
+  bool drop_nan_scores = false;  ///< Drops NaN scores; else they come first and stay.
+  bool drop_degenerate = false;  ///< Drops boxes with NaN or without area.
+  /// Keeps scores above it, and all where it is -infinity.
+  double score_threshold = -std::numeric_limits<double>::infinity();
+  nms_format format = nms_format::corners;
+  nms_overlap overlap = nms_overlap::plain;
+  nms_order order = nms_order::score;
+  index_t max_per_class = no_limit;  ///< Of each class of each image, best scores first.
+  index_t max_per_image = no_limit;
+  index_t max_total = no_limit;
+};
+
+inline nms_params torchvision_nms(double iou_threshold) {
+  nms_params params;
+  params.iou_threshold = iou_threshold;
+  return params;
+}
+
+/// mmcv.ops.nms; its sort is unstable, ours is not.
+inline nms_params mmcv_nms(double iou_threshold, bool plus_one = false) {
+  nms_params params = torchvision_nms(iou_threshold);
+  params.float_threshold = true;
+  params.plus_one = plus_one;
+  return params;
+}
+
+inline nms_params ipex_nms(double iou_threshold) {
+  nms_params params = mmcv_nms(iou_threshold, true);
+  params.suppress_equal = true;
+  params.order = nms_order::index;
+  return params;
+}
+
+inline nms_params onnx_nms(double iou_threshold, index_t max_output_boxes_per_class,
+                           bool centre_format = false) {
+  nms_params params = mmcv_nms(iou_threshold);
+  params.format = centre_format ? nms_format::centre : nms_format::any_corners;
+  params.overlap = nms_overlap::positive_area;
+  params.order = nms_order::image_class_score;
+  params.max_per_class = max_output_boxes_per_class;
+  params.drop_nan_scores = true;
+  return params;
+}
+
+/// cv::dnn::NMSBoxes on integer rectangles, given by their corners, with eta 1 and top_k 0.
+inline nms_params opencv_nms(double iou_threshold, double score_threshold) {
+  nms_params params = mmcv_nms(iou_threshold);
+  params.overlap = nms_overlap::jaccard;
+  params.score_threshold = score_threshold;
+  params.drop_nan_scores = true;
+  return params;
+}
+
+/// A box's corners in the order that the overlap needs.
+template <class Real>
+box_of<Real> corners_of(const box_of<Real>& b, nms_format format) {
+  if (format == nms_format::corners) return b;
+  if (format == nms_format::any_corners) {
+    return {b.x1 >= b.x2 ? b.x2 : b.x1, b.y1 >= b.y2 ? b.y2 : b.y1, b.x1 >= b.x2 ? b.x1 : b.x2,
+            b.y1 >= b.y2 ? b.y1 : b.y2};
+  }
+  const Real half_w = b.x2 / 2;
+  const Real half_h = b.y2 / 2;
+  return {rounded_difference(b.x1, half_w), rounded_difference(b.y1, half_h),
+          rounded_sum(b.x1, half_w), rounded_sum(b.y1, half_h)};
+}
+
+template <class Real>
+Real nms_area(const box_of<Real>& b, bool plus_one) {
+  const Real one = plus_one ? 1 : 0;
+  return rounded_product(rounded_sum(rounded_difference(b.x2, b.x1), one),
+                         rounded_sum(rounded_difference(b.y2, b.y1), one));
+}
+
+/// The overlap of a kept box and a later one. Unlike in iou(), where the intersection is NaN its
+/// side counts as 0, as in std::max(0, side); the areas make the quotient NaN all the same.
+template <class Real>
+Real overlap_of(const box_of<Real>& kept, const box_of<Real>& other, const nms_params& params) {
+  const Real one = params.plus_one ? 1 : 0;
+  const auto side = [&](Real low_a, Real low_b, Real high_a, Real high_b) {
+    const Real length =
+        rounded_sum(rounded_difference(std::min(high_a, high_b), std::max(low_a, low_b)), one);
+    return std::max(Real(0), length);
+  };
+  const Real intersection = rounded_product(side(kept.x1, other.x1, kept.x2, other.x2),
+                                            side(kept.y1, other.y1, kept.y2, other.y2));
+  const Real kept_area = nms_area(kept, params.plus_one);
+  const Real other_area = nms_area(other, params.plus_one);
+  const Real both = rounded_sum(kept_area, other_area);
+  const Real joined = rounded_difference(both, intersection);
+  const double quotient = static_cast<double>(intersection) / static_cast<double>(joined);
+  switch (params.overlap) {
+    case nms_overlap::plain:
+      break;
+    case nms_overlap::positive_area:
+      if (!(intersection > 0 && kept_area > 0 && other_area > 0 && joined > 0)) return 0;
+      break;
+    case nms_overlap::jaccard:
+      if (!(both > std::numeric_limits<Real>::epsilon())) return 1;
+      return Real(1) - static_cast<Real>(1 - quotient);
+  }
+  return static_cast<Real>(quotient);
+}
+
+template <class Real>
+bool suppresses(const box_of<Real>& kept, const box_of<Real>& other, const nms_params& params) {
+  const double overlap = static_cast<double>(overlap_of(kept, other, params));
+  const double threshold = params.float_threshold
+                               ? static_cast<double>(static_cast<Real>(params.iou_threshold))
+                               : params.iou_threshold;
+  return params.suppress_equal ? overlap >= threshold : overlap > threshold;
+}
+
+template <class Real>
+bool is_degenerate(const box_of<Real>& b, bool plus_one) {
+  const Real one = plus_one ? 1 : 0;
+  return !(b.width() + one > 0 && b.height() + one > 0);
+}
+
+/// Image and class of every box; either may be an empty view: all the same.
+struct nms_groups {
+  vector_view<const index_t> classes;
+  vector_view<const index_t> images;
+
+  index_t class_of(index_t i) const { return classes.empty() ? 0 : classes[i]; }
+  index_t image_of(index_t i) const { return images.empty() ? 0 : images[i]; }
+  std::pair<index_t, index_t> operator()(index_t i) const { return {image_of(i), class_of(i)}; }
+};
+
+/// Kept indices of the boxes, scores and groups, all of one length, in the order asked for.
+template <class T, class S>
+std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
+                         const nms_groups& groups = {}) {
+  using real = compute_type<std::remove_const_t<T>>;
+  const auto corners = [&](index_t i) {
+    return corners_of(load_box<real>(boxes, i), params.format);
+  };
+  const auto score = [&](index_t i) { return static_cast<double>(scores[i]); };
+
+  std::vector<index_t> order;
+  for (index_t i = 0; i < boxes.size(); ++i) {
+    const bool is_nan = std::isnan(score(i));
+    if (is_nan ? params.drop_nan_scores
+               : !(score(i) > params.score_threshold ||
+                   params.score_threshold == -std::numeric_limits<double>::infinity()))
+      continue;
+    if (params.drop_degenerate && is_degenerate(corners(i), params.plus_one)) continue;
+    order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](index_t a, index_t b) {
+    return std::isnan(score(a)) ? !std::isnan(score(b)) : score(a) > score(b);
+  });
+
+  std::vector<index_t> kept;
+  std::map<std::pair<index_t, index_t>, std::vector<index_t>> kept_of_group;
+  std::map<index_t, index_t> count_of_image;
+  for (const index_t i : order) {
+    std::vector<index_t>& rivals = kept_of_group[groups(i)];
+    index_t& count = count_of_image[groups.image_of(i)];
+    if (static_cast<index_t>(rivals.size()) >= params.max_per_class ||
+        count >= params.max_per_image || static_cast<index_t>(kept.size()) >= params.max_total)
+      continue;
+    const box_of<real> candidate = corners(i);
+    if (std::any_of(rivals.begin(), rivals.end(),
+                    [&](index_t k) { return suppresses(corners(k), candidate, params); }))
+      continue;
+    rivals.push_back(i);
+    ++count;
+    kept.push_back(i);
+  }
+
+  if (params.order == nms_order::index) std::sort(kept.begin(), kept.end());
+  if (params.order == nms_order::image_score)
+    std::stable_sort(kept.begin(), kept.end(),
+                     [&](index_t a, index_t b) { return groups.image_of(a) < groups.image_of(b); });
+  if (params.order == nms_order::image_class_score)
+    std::stable_sort(kept.begin(), kept.end(),
+                     [&](index_t a, index_t b) { return groups(a) < groups(b); });
+  return kept;
+}
+
+}  // namespace reference
+}  // namespace vecdet

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Soft-NMS in plain scalars. Bodla, Singh, Chellappa, Davis: "Soft-NMS: improving object detection
+// with one line of code", arXiv 1704.04503. The best remaining box is picked; those of its image
+// and class that overlap it lose score by
+//
+//   hard       0           where IoU >= threshold
+//   linear     1 - IoU     where IoU >= threshold
+//   gaussian   exp(-IoU^2 / sigma)
+//
+// and leave when their score falls below the floor. As in mmcv, but that equal scores are picked
+// by lower index, where mmcv's order depends on its swaps, and that NaN scores are dropped.
+#pragma once
+
+#include <vecdet/dtype.hpp>
+#include <vecdet/reference/nms.hpp>
+#include <vecdet/views.hpp>
+
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+namespace vecdet {
+namespace reference {
+
+enum class soft_nms_method { hard, linear, gaussian };
+
+struct soft_nms_params {
+  soft_nms_method method = soft_nms_method::linear;
+  double iou_threshold = 0.3;  ///< Of the hard and the linear method; compared in the IoU's type.
+  double sigma = 0.5;          ///< Of the gaussian method, > 0.
+  double score_floor = 1e-3;   ///< A box below it after a pick of its group leaves.
+  bool plus_one = false;
+};
+
+/// A picked box and the score that it had left.
+template <class Real>
+struct rescored {
+  index_t index;
+  Real score;
+};
+
+/// What an overlap leaves of a score.
+template <class Real>
+Real soft_nms_decay(Real overlap, const soft_nms_params& params) {
+  if (params.method == soft_nms_method::gaussian)
+    return static_cast<Real>(
+        std::exp(-static_cast<double>(overlap) * static_cast<double>(overlap) / params.sigma));
+  if (!(overlap >= static_cast<Real>(params.iou_threshold))) return 1;
+  return params.method == soft_nms_method::linear ? Real(1) - overlap : Real(0);
+}
+
+/// The picked boxes in the order of picking.
+template <class T, class S>
+std::vector<rescored<compute_type<std::remove_const_t<S>>>> soft_nms(
+    boxes_view<T> boxes, vector_view<S> scores, const soft_nms_params& params,
+    const nms_groups& groups = {}) {
+  using real = compute_type<std::remove_const_t<T>>;
+  using score_type = compute_type<std::remove_const_t<S>>;
+  nms_params overlap_params;
+  overlap_params.plus_one = params.plus_one;
+
+  std::vector<rescored<score_type>> remaining;
+  std::vector<rescored<score_type>> picked;
+  for (index_t i = 0; i < boxes.size(); ++i) {
+    const score_type score = static_cast<score_type>(scores[i]);
+    if (!std::isnan(score)) remaining.push_back({i, score});
+  }
+  while (!remaining.empty()) {
+    std::size_t best = 0;
+    for (std::size_t k = 1; k < remaining.size(); ++k)
+      if (remaining[k].score > remaining[best].score) best = k;
+    const rescored<score_type> pick = remaining[best];
+    picked.push_back(pick);
+
+    std::vector<rescored<score_type>> left;
+    for (std::size_t k = 0; k < remaining.size(); ++k) {
+      rescored<score_type> other = remaining[k];
+      if (k == best) continue;
+      if (groups(other.index) == groups(pick.index)) {
+        const real overlap = overlap_of(load_box<real>(boxes, pick.index),
+                                        load_box<real>(boxes, other.index), overlap_params);
+        other.score =
+            rounded_product(other.score, static_cast<score_type>(soft_nms_decay(overlap, params)));
+        if (other.score < static_cast<score_type>(params.score_floor)) continue;
+      }
+      left.push_back(other);
+    }
+    remaining.swap(left);
+  }
+  return picked;
+}
+
+}  // namespace reference
+}  // namespace vecdet
