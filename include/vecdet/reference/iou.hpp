@@ -38,35 +38,24 @@ Real lesser_of(Real a, Real b) {
   return a < b || std::isnan(a) ? a : b;
 }
 
-/// a * b and so on, rounded once to Real. In float they go through double, which changes no result
-/// and keeps compilers from contracting two operations into one.
+/// a * b rounded to Real, whatever becomes of it: compilers may not contract it with a later sum.
 template <class Real>
 Real rounded_product(Real a, Real b) {
-  return static_cast<Real>(static_cast<double>(a) * static_cast<double>(b));
-}
-template <class Real>
-Real rounded_sum(Real a, Real b) {
-  return static_cast<Real>(static_cast<double>(a) + static_cast<double>(b));
-}
-template <class Real>
-Real rounded_difference(Real a, Real b) {
-  return static_cast<Real>(static_cast<double>(a) - static_cast<double>(b));
+  const volatile Real product = a * b;
+  return product;
 }
 
 template <class Real>
 Real intersection_area(const box_of<Real>& a, const box_of<Real>& b) {
-  const Real w = rounded_difference(lesser_of(a.x2, b.x2), greater_of(a.x1, b.x1));
-  const Real h = rounded_difference(lesser_of(a.y2, b.y2), greater_of(a.y1, b.y1));
+  const Real w = lesser_of(a.x2, b.x2) - greater_of(a.x1, b.x1);
+  const Real h = lesser_of(a.y2, b.y2) - greater_of(a.y1, b.y1);
   return rounded_product(greater_of(w, Real(0)), greater_of(h, Real(0)));
 }
 
 template <class Real>
 Real union_area(const box_of<Real>& a, const box_of<Real>& b) {
-  const Real area_a =
-      rounded_product(rounded_difference(a.x2, a.x1), rounded_difference(a.y2, a.y1));
-  const Real area_b =
-      rounded_product(rounded_difference(b.x2, b.x1), rounded_difference(b.y2, b.y1));
-  return rounded_difference(rounded_sum(area_a, area_b), intersection_area(a, b));
+  return rounded_product(a.width(), a.height()) + rounded_product(b.width(), b.height()) -
+         intersection_area(a, b);
 }
 
 /// With Real = float the very float that torchvision's box_iou returns: one rounding an operation.
@@ -74,8 +63,7 @@ template <class Real>
 Real iou(const box_of<Real>& a, const box_of<Real>& b, empty_union rule = empty_union::nan) {
   const Real intersection = intersection_area(a, b);
   if (rule == empty_union::zero && !(intersection > 0)) return 0;
-  return static_cast<Real>(static_cast<double>(intersection) /
-                           static_cast<double>(union_area(a, b)));
+  return intersection / union_area(a, b);
 }
 
 inline box enclosing_box(const box& a, const box& b) {

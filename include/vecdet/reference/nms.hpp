@@ -116,15 +116,13 @@ box_of<Real> corners_of(const box_of<Real>& b, nms_format format) {
   }
   const Real half_w = b.x2 / 2;
   const Real half_h = b.y2 / 2;
-  return {rounded_difference(b.x1, half_w), rounded_difference(b.y1, half_h),
-          rounded_sum(b.x1, half_w), rounded_sum(b.y1, half_h)};
+  return {b.x1 - half_w, b.y1 - half_h, b.x1 + half_w, b.y1 + half_h};
 }
 
 template <class Real>
 Real nms_area(const box_of<Real>& b, bool plus_one) {
   const Real one = plus_one ? 1 : 0;
-  return rounded_product(rounded_sum(rounded_difference(b.x2, b.x1), one),
-                         rounded_sum(rounded_difference(b.y2, b.y1), one));
+  return rounded_product(b.width() + one, b.height() + one);
 }
 
 /// The overlap of a kept box and a later one. Unlike in iou(), where the intersection is NaN its
@@ -133,17 +131,15 @@ template <class Real>
 Real overlap_of(const box_of<Real>& kept, const box_of<Real>& other, const nms_params& params) {
   const Real one = params.plus_one ? 1 : 0;
   const auto side = [&](Real low_a, Real low_b, Real high_a, Real high_b) {
-    const Real length =
-        rounded_sum(rounded_difference(std::min(high_a, high_b), std::max(low_a, low_b)), one);
+    const Real length = std::min(high_a, high_b) - std::max(low_a, low_b) + one;
     return std::max(Real(0), length);
   };
   const Real intersection = rounded_product(side(kept.x1, other.x1, kept.x2, other.x2),
                                             side(kept.y1, other.y1, kept.y2, other.y2));
   const Real kept_area = nms_area(kept, params.plus_one);
   const Real other_area = nms_area(other, params.plus_one);
-  const Real both = rounded_sum(kept_area, other_area);
-  const Real joined = rounded_difference(both, intersection);
-  const double quotient = static_cast<double>(intersection) / static_cast<double>(joined);
+  const Real both = kept_area + other_area;
+  const Real joined = both - intersection;
   switch (params.overlap) {
     case nms_overlap::plain:
       break;
@@ -152,9 +148,10 @@ Real overlap_of(const box_of<Real>& kept, const box_of<Real>& other, const nms_p
       break;
     case nms_overlap::jaccard:
       if (!(both > std::numeric_limits<Real>::epsilon())) return 1;
-      return Real(1) - static_cast<Real>(1 - quotient);
+      return Real(1) -
+             static_cast<Real>(1 - static_cast<double>(intersection) / static_cast<double>(joined));
   }
-  return static_cast<Real>(quotient);
+  return intersection / joined;
 }
 
 template <class Real>
