@@ -26,7 +26,10 @@ class random_generator {
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
   /// In [low, high).
-  double uniform(double low, double high) { return low + (high - low) * uniform(); }
+  double uniform(double low, double high) {
+    const volatile double offset = (high - low) * uniform();  // rounded: never contracted
+    return low + offset;
+  }
 
   /// In [0, bound), bound > 0. The bias is below bound / 2^64.
   index_t below(index_t bound) {
