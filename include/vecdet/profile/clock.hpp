@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The profiler's clock: the processor's own counter where it ticks at a constant rate, calibrated
+// against std::chrono::steady_clock, else steady_clock itself. Reading the counter takes about a
+// third of the time that steady_clock takes.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#include <x86intrin.h>
+#endif
+
+/// Puts the profiler's state in one place for the whole process, also where a shared library is
+/// compiled with hidden visibility.
+#define VECDET_PROFILE_SHARED __attribute__((visibility("default")))
+
+namespace vecdet {
+namespace profile {
+namespace detail {
+
+inline std::int64_t steady_nanoseconds() noexcept {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Whether the processor has a counter of constant rate that runs on in idle states.
+inline bool has_constant_counter() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(0x80000007u, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
+#elif defined(__aarch64__)
+  return true;
+#else
+  return false;
+#endif
+}
+
+inline std::int64_t read_counter() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  return static_cast<std::int64_t>(__rdtsc());
+#elif defined(__aarch64__)
+  std::int64_t ticks;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+  return ticks;
+#else
+  return steady_nanoseconds();
+#endif
+}
+
+/// Set once, before the first scope is recorded.
+struct clock_rate {
+  std::atomic<bool> uses_counter{false};
+  std::atomic<double> nanoseconds_per_tick{1.0};
+};
+
+VECDET_PROFILE_SHARED inline clock_rate rate;
+
+inline std::int64_t ticks() noexcept {
+  return rate.uses_counter.load(std::memory_order_relaxed) ? read_counter() : steady_nanoseconds();
+}
+
+/// Nanoseconds of a span of ticks, to the nearest.
+inline std::int64_t to_nanoseconds(std::int64_t span) noexcept {
+  return static_cast<std::int64_t>(
+      static_cast<double>(span) * rate.nanoseconds_per_tick.load(std::memory_order_relaxed) + 0.5);
+}
+
+/// Compares counter and steady_clock over two milliseconds: better than 1e-4 relative, where the
+/// two can be read within 100 ns of each other.
+inline void calibrate_clock() noexcept {
+  if (!has_constant_counter()) return;
+  const auto read_both = [](std::int64_t& counter, std::int64_t& nanoseconds) {
+    // Of several tries the one least disturbed, so that a context switch between the two reads
+    // does no harm.
+    std::int64_t best = INT64_MAX;
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      const std::int64_t before = read_counter();
+      const std::int64_t now = steady_nanoseconds();
+      const std::int64_t after = read_counter();
+      if (after - before < best) {
+        best = after - before;
+        counter = before + (after - before) / 2;
+        nanoseconds = now;
+      }
+    }
+  };
+  std::int64_t first_counter = 0, first_time = 0, last_counter = 0, last_time = 0;
+  read_both(first_counter, first_time);
+  while (steady_nanoseconds() - first_time < 2000000) {
+  }
+  read_both(last_counter, last_time);
+  if (last_counter <= first_counter || last_time <= first_time) return;
+  rate.nanoseconds_per_tick = static_cast<double>(last_time - first_time) /
+                              static_cast<double>(last_counter - first_counter);
+  rate.uses_counter = true;
+}
+
+}  // namespace detail
+}  // namespace profile
+}  // namespace vecdet

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The buckets of the profiler's duration histograms, and quantiles from them. Buckets are
+// log-linear: 1 ns wide below 64 ns, then 32 to each doubling, so that a duration is known to
+// 1/32 of itself; interpolation inside a bucket does better. The last bucket takes all that lasts
+// longer than 73 minutes.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace vecdet {
+namespace profile {
+
+constexpr int histogram_sub_bits = 5;
+constexpr int histogram_top_bit = 41;
+constexpr int histogram_size = (histogram_top_bit - histogram_sub_bits + 2) << histogram_sub_bits;
+
+/// The bucket of a duration in nanoseconds, 0 or more.
+inline int histogram_bucket(std::int64_t nanoseconds) noexcept {
+  const auto value = static_cast<std::uint64_t>(nanoseconds);
+  if (value < (1u << (histogram_sub_bits + 1))) return static_cast<int>(value);
+  const int shift = 63 - __builtin_clzll(value) - histogram_sub_bits;
+  const int bucket = (shift << histogram_sub_bits) + static_cast<int>(value >> shift);
+  return bucket < histogram_size ? bucket : histogram_size - 1;
+}
+
+/// The least duration in nanoseconds that falls into the bucket, 0 <= bucket <= histogram_size.
+inline double histogram_lower_bound(int bucket) noexcept {
+  if (bucket < (1 << (histogram_sub_bits + 1))) return bucket;
+  const int shift = (bucket >> histogram_sub_bits) - 1;
+  const int mantissa = bucket - (shift << histogram_sub_bits);
+  return static_cast<double>(static_cast<std::int64_t>(mantissa) << shift);
+}
+
+/// Counts by bucket, without the empty ones.
+using sparse_histogram = std::map<int, std::uint64_t>;
+
+/// The q-quantile (0 <= q <= 1) of the durations in the histogram; those within a bucket are taken
+/// as spread evenly over it. 0 for an empty histogram.
+inline double histogram_quantile(const sparse_histogram& histogram, double q) {
+  std::uint64_t count = 0;
+  for (const auto& bucket : histogram) count += bucket.second;
+  if (count == 0) return 0;
+  const double rank = q * static_cast<double>(count - 1) + 0.5;
+  double below = 0;
+  for (const auto& bucket : histogram) {
+    const auto inside = static_cast<double>(bucket.second);
+    if (rank <= below + inside) {
+      // Durations are rounded to the nearest nanosecond, so a bucket reaches half a nanosecond
+      // below its least value.
+      const double low = histogram_lower_bound(bucket.first) - 0.5;
+      const double high = histogram_lower_bound(bucket.first + 1) - 0.5;
+      return low + (high - low) * (rank - below) / inside;
+    }
+    below += inside;
+  }
+  return histogram_lower_bound(histogram.rbegin()->first + 1);
+}
+
+/// The q-quantile of the samples themselves, interpolated between neighbours (NumPy's default,
+/// Hyndman and Fan's type 7). 0 when there are none. Sorts the samples.
+inline double sample_quantile(std::vector<float>& samples, double q) {
+  if (samples.empty()) return 0;
+  std::sort(samples.begin(), samples.end());
+  const double rank = q * static_cast<double>(samples.size() - 1);
+  const auto lower = static_cast<std::size_t>(rank);
+  const std::size_t upper = std::min(lower + 1, samples.size() - 1);
+  const double fraction = rank - static_cast<double>(lower);
+  return static_cast<double>(samples[lower]) * (1 - fraction) +
+         static_cast<double>(samples[upper]) * fraction;
+}
+
+}  // namespace profile
+}  // namespace vecdet

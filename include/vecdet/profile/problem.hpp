@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a profiled scope runs: the problem, by which the profiler aggregates.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace vecdet {
+namespace profile {
+
+/// One problem. The strings are literals or come from intern(): the profiler keeps the pointers.
+/// `function` is required; a null string, an empty shape or threads = 0 mean "does not apply" and
+/// are left out of the text.
+struct problem {
+  const char* function = nullptr;
+  const char* variant = nullptr;
+  const char* type = nullptr;
+  /// Up to four dimensions, ended by the first 0 or less.
+  std::array<std::int64_t, 4> shape{};
+  const char* implementation = nullptr;
+  int threads = 0;
+  /// Memory traffic and floating-point operations of this one call; 0 when unknown. They may vary
+  /// from call to call, and do not tell problems apart.
+  std::int64_t bytes = 0;
+  std::int64_t flops = 0;
+};
+
+/// "120087x91" for {120087, 91, 0, 0}; empty for an empty shape.
+template <class Dimensions>
+std::string shape_text(const Dimensions& shape) {
+  std::string text;
+  for (const std::int64_t dimension : shape) {
+    if (dimension <= 0) break;
+    if (!text.empty()) text += 'x';
+    text += std::to_string(dimension);
+  }
+  return text;
+}
+
+/// `<function>/<variant>/<type>/<shape>/<implementation>/threads:<n>`, without the parts that do
+/// not apply: a scope that has a name only is that name.
+inline std::string problem_text(const std::string& function, const std::string& variant,
+                                const std::string& type, const std::string& shape,
+                                const std::string& implementation, int threads) {
+  std::string text = function;
+  for (const std::string* part : {&variant, &type, &shape, &implementation}) {
+    if (!part->empty()) text += '/' + *part;
+  }
+  if (threads > 0) text += "/threads:" + std::to_string(threads);
+  return text;
+}
+
+inline std::string problem_text(const problem& p) {
+  const auto text = [](const char* s) { return std::string(s != nullptr ? s : ""); };
+  return problem_text(text(p.function), text(p.variant), text(p.type), shape_text(p.shape),
+                      text(p.implementation), p.threads);
+}
+
+}  // namespace profile
+}  // namespace vecdet

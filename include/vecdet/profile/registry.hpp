@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process-wide side of the profiler: on and off, the logs of all threads, the problems met so
+// far, and the slow paths of recording. All of it lives until the process ends, so that scopes may
+// be recorded by destructors of static objects.
+#pragma once
+
+#include <vecdet/profile/clock.hpp>
+#include <vecdet/profile/problem.hpp>
+#include <vecdet/profile/statistics.hpp>
+#include <vecdet/profile/thread_log.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#include <unistd.h>
+#endif
+
+namespace vecdet {
+namespace profile {
+
+/// Problems beyond so many, summed over threads, are recorded together as "(other problems)". Each
+/// takes 12 KiB, so the profiler's memory stays below 100 MiB however long the program runs.
+constexpr std::size_t problems_kept = 8192;
+constexpr const char* other_problems = "(other problems)";
+
+namespace detail {
+
+/// Bit 0 says whether the profiler is on; the others count changes of the settings, which each
+/// thread takes notice of when it enters its next scope.
+VECDET_PROFILE_SHARED inline std::atomic<std::uint32_t> state{0};
+
+constexpr bool is_on(std::uint32_t s) noexcept { return (s & 1u) != 0; }
+
+struct problem_hash {
+  std::size_t operator()(const problem& p) const noexcept {
+    return static_cast<std::size_t>(hash_problem(nullptr, p));
+  }
+};
+struct problem_equal {
+  bool operator()(const problem& a, const problem& b) const noexcept { return same_problem(a, b); }
+};
+
+struct registry {
+  std::mutex mutex;
+  std::vector<thread_log*> logs;
+  std::vector<interned_problem*> problems;
+  std::unordered_map<problem, interned_problem*, problem_hash, problem_equal> by_key;
+  std::size_t statistics_made = 0;
+  std::set<std::string> strings;
+
+  bool calibrated = false;
+  std::uint64_t era = 0;  // counts resets
+  std::size_t trace_events = 0;
+  std::int64_t started_ticks = 0;
+  std::int64_t started_unix_ns = 0;
+  std::int64_t print_period_ticks = 0;
+  bool forked = false;
+
+  /// Never destroyed.
+  VECDET_PROFILE_SHARED static registry& get() {
+    static registry* const only = new registry;
+    return *only;
+  }
+
+  void bump_generation() noexcept { state.fetch_add(2, std::memory_order_release); }
+
+  void start_era() {
+    ++era;
+    started_ticks = ticks();
+    started_unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+    bump_generation();
+  }
+};
+
+struct thread_slot {
+  thread_log* log;
+  bool ended;
+};
+VECDET_PROFILE_SHARED inline thread_local thread_slot this_thread{nullptr, false};
+
+/// Gives the log back when the thread ends.
+struct log_keeper {
+  ~log_keeper() {
+    registry& r = registry::get();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    if (this_thread.log != nullptr) {
+      this_thread.log->top = nullptr;
+      this_thread.log->taken = false;
+    }
+    this_thread = {nullptr, true};
+  }
+};
+
+#if defined(__unix__) || defined(__APPLE__)
+/// In a forked child only the forking thread lives on. The child's profile starts afresh.
+inline void after_fork_in_child() {
+  registry& r = registry::get();
+  for (thread_log* log : r.logs) {
+    if (log == this_thread.log) continue;
+    log->top = nullptr;
+    log->taken = false;
+  }
+  r.forked = true;
+  r.start_era();
+  r.mutex.unlock();
+}
+inline void watch_forks() {
+  pthread_atfork([] { registry::get().mutex.lock(); }, [] { registry::get().mutex.unlock(); },
+                 after_fork_in_child);
+}
+#else
+inline void watch_forks() {}
+#endif
+
+/// Null when memory is short, or when the thread is past the end of its life.
+[[gnu::noinline]] inline thread_log* take_log() noexcept {
+  if (this_thread.ended) return nullptr;
+  try {
+    registry& r = registry::get();
+    {
+      const std::lock_guard<std::mutex> lock(r.mutex);
+      const auto idle = std::find_if(r.logs.begin(), r.logs.end(),
+                                     [](const thread_log* log) { return !log->taken; });
+      if (idle != r.logs.end()) {
+        this_thread.log = *idle;
+      } else {
+        auto log = std::make_unique<thread_log>(static_cast<int>(r.logs.size()));
+        r.logs.push_back(log.get());
+        this_thread.log = log.release();
+      }
+      this_thread.log->taken = true;
+    }
+    static thread_local log_keeper keeper;
+    static_cast<void>(keeper);
+  } catch (...) {
+    return nullptr;
+  }
+  return this_thread.log;
+}
+
+/// Takes notice of a reset, or of a changed size of the trace.
+[[gnu::noinline]] inline void refresh(thread_log& log) noexcept {
+  registry& r = registry::get();
+  const std::lock_guard<std::mutex> lock(r.mutex);
+  if (log.era.load(std::memory_order_relaxed) != r.era) {
+    for (statistics* s : log.all_statistics) s->clear();
+    for (std::size_t i = 0; i < log.paths.size(); ++i) {
+      path_node& node = log.paths[i];
+      node.count.set(0);
+      node.total.set(0);
+      node.self.set(0);
+    }
+    log.dropped.set(0);
+    log.clock_went_back.set(0);
+    log.events.store(0, std::memory_order_relaxed);
+    log.era.store(r.era, std::memory_order_release);
+  }
+  if (log.ring_size != r.trace_events) {
+    log.ring.reset(r.trace_events != 0 ? new (std::nothrow) trace_slot[r.trace_events] : nullptr);
+    log.ring_size = log.ring != nullptr ? r.trace_events : 0;
+    log.events.store(0, std::memory_order_relaxed);
+  }
+  log.generation.store(state.load(std::memory_order_relaxed) >> 1, std::memory_order_relaxed);
+}
+
+/// The log's statistics of the problem; null when it has none. Under the registry's lock.
+inline statistics* find_statistics(const registry& r, const thread_log& log, const problem& p) {
+  const auto found = r.by_key.find(p);
+  if (found == r.by_key.end()) return nullptr;
+  statistics* s = found->second->first.load(std::memory_order_relaxed);
+  while (s != nullptr && s->owner != &log) s = s->next;
+  return s;
+}
+
+/// The log's statistics of the problem, made when there are none.
+inline statistics* intern_problem(thread_log& log, problem p) {
+  registry& r = registry::get();
+  const std::lock_guard<std::mutex> lock(r.mutex);
+  if (statistics* known = find_statistics(r, log, p)) return known;
+  if (r.statistics_made >= problems_kept) {
+    p = problem{};
+    p.function = other_problems;
+    if (statistics* known = find_statistics(r, log, p)) return known;
+  }
+  interned_problem*& interned = r.by_key[p];
+  if (interned == nullptr) {
+    auto fresh = std::make_unique<interned_problem>();
+    fresh->key = p;
+    fresh->index = r.problems.size();
+    r.problems.push_back(fresh.get());
+    interned = fresh.release();
+  }
+  auto s = std::make_unique<statistics>();
+  s->interned = interned;
+  s->owner = &log;
+  s->random = hash_problem(&log, p);
+  s->next = interned->first.load(std::memory_order_relaxed);
+  log.all_statistics.push_back(s.get());
+  ++r.statistics_made;
+  interned->first.store(s.get(), std::memory_order_release);
+  return s.release();
+}
+
+/// Null when memory is short.
+[[gnu::noinline]] inline path_node* add_path(thread_log& log, const problem& p,
+                                             std::uint64_t hash) noexcept {
+  try {
+    if (!log.paths.full()) {
+      path_node* node = log.paths.add(intern_problem(log, p), log.here(), p, hash);
+      log.insert(node);
+      return node;
+    }
+    if (log.overflow == nullptr) {
+      problem other;
+      other.function = other_problems;
+      log.overflow = log.paths.add(intern_problem(log, other), nullptr, other, 0);
+    }
+    return log.overflow;
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+[[gnu::noinline]] inline void enter(frame& f, const problem& p, std::uint32_t seen) noexcept {
+  thread_log* log = this_thread.log;
+  if (__builtin_expect(log == nullptr, 0)) {
+    log = take_log();
+    if (log == nullptr) return;
+  }
+  if (__builtin_expect(log->generation.load(std::memory_order_relaxed) != seen >> 1, 0)) {
+    refresh(*log);
+  }
+  const std::uint64_t hash = hash_problem(log->here(), p);
+  path_node* node = log->find(p, hash);
+  if (__builtin_expect(node == nullptr, 0)) {
+    node = add_path(*log, p, hash);
+    if (node == nullptr) {
+      log->dropped.add(1);
+      return;
+    }
+  }
+  log->enter(f, node, p);
+}
+
+[[gnu::noinline]] inline void leave(frame& f) noexcept {
+  const std::int64_t end = ticks();
+  if (this_thread.log != f.log) {
+    f.log->dropped.add(1);
+    return;
+  }
+  f.log->leave(f, end);
+}
+
+/// Measures the clock and the profiler's own cost, by timing empty scopes. The least of several
+/// batches counts: a disturbance can only lengthen it.
+inline void calibrate() noexcept {
+  calibrate_clock();
+  thread_log* log = this_thread.log != nullptr ? this_thread.log : take_log();
+  if (log == nullptr) return;
+  refresh(*log);
+  problem p;
+  p.function = "(around empty scopes)";
+  const std::uint32_t now = state.load(std::memory_order_relaxed);
+  frame outer;
+  enter(outer, p, now);
+  p.function = "(empty scope)";
+  if (outer.log == nullptr) return;
+  std::int64_t inside = INT64_MAX, whole = INT64_MAX;
+  constexpr int batch = 256;
+  for (int i = 0; i < 24; ++i) {
+    std::int64_t within = 0;
+    const std::int64_t begin = ticks();
+    for (int j = 0; j < batch; ++j) {
+      frame f;
+      enter(f, p, now);
+      const std::int64_t entered = f.begin;
+      leave(f);
+      within += f.node->stats->last_end.get() - entered;
+    }
+    whole = std::min(whole, (ticks() - begin) / batch);
+    inside = std::min(inside, within / batch);
+  }
+  leave(outer);
+  overhead.inside = inside > 0 ? inside : 0;
+  overhead.whole = std::max(whole, overhead.inside.load());
+}
+
+}  // namespace detail
+}  // namespace profile
+}  // namespace vecdet

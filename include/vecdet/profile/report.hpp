@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// A profile as plain data: what snapshot() returns, what the writers write and what the
+// vecdet-profile program reads back, merges and compares. Times are in nanoseconds, and free of
+// the profiler's own cost unless said otherwise.
+#pragma once
+
+#include <vecdet/profile/histogram.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vecdet {
+namespace profile {
+
+/// What is known of one problem, over all threads.
+struct entry {
+  /// As problem_text() writes it, and its parts.
+  std::string name;
+  std::string function, variant, type, implementation;
+  std::vector<std::int64_t> shape;
+  int threads = 0;
+  /// "vecdet" for recorded scopes, "onednn" or "google-benchmark" for imported ones.
+  std::string source = "vecdet";
+
+  std::uint64_t count = 0;
+  double total_ns = 0;      ///< all calls
+  double inclusive_ns = 0;  ///< all calls that were not inside another call of the same problem
+  double self_ns = 0;       ///< all calls, without what was in nested scopes
+  double min_ns = 0, max_ns = 0;
+  double variance_ns2 = 0;  ///< of a call's duration, population variance
+  double bytes = 0, flops = 0;
+  int seen_on_threads = 0;     ///< threads (at a time) that ran it
+  double concurrency = 1;      ///< threads inside it, on average while one is
+  sparse_histogram histogram;  ///< counts by histogram_bucket() of the duration
+  std::vector<float> samples;  ///< durations drawn evenly from all calls; all of them when few
+
+  double mean_ns() const { return count != 0 ? total_ns / static_cast<double>(count) : 0; }
+  double stddev_ns() const { return std::sqrt(variance_ns2); }
+  /// Exact while all durations are kept as samples, else from the histogram.
+  double quantile_ns(double q) const {
+    if (samples.size() == count) {
+      std::vector<float> sorted = samples;
+      return sample_quantile(sorted, q);
+    }
+    return std::min(std::max(histogram_quantile(histogram, q), min_ns), max_ns);
+  }
+  /// Bytes and operations a nanosecond of inclusive time: GB/s and GFLOP/s. 0 when unknown.
+  double gigabytes_per_second() const { return inclusive_ns > 0 ? bytes / inclusive_ns : 0; }
+  double gigaflops_per_second() const { return inclusive_ns > 0 ? flops / inclusive_ns : 0; }
+  /// Operations a byte; 0 when unknown.
+  double intensity() const { return bytes > 0 ? flops / bytes : 0; }
+};
+
+/// A place in the nesting of scopes: entries by index, outermost first.
+struct path {
+  std::vector<std::size_t> entries;
+  std::uint64_t count = 0;
+  double total_ns = 0, self_ns = 0;
+};
+
+/// One recorded call, with the profiler's own cost in it. Times count from the process's start of
+/// recording.
+struct event {
+  std::size_t entry = 0;
+  std::size_t process = 0;
+  int thread = 0;
+  double begin_ns = 0, duration_ns = 0;
+};
+
+struct process_info {
+  std::int64_t pid = 0;
+  int rank = -1;  ///< -1 when the process knows none
+  std::string host, command;
+  double started_unix_ns = 0;
+  double wall_ns = 0;  ///< from the start of recording to the snapshot
+  int threads = 0;     ///< that recorded something, at a time
+  std::uint64_t dropped_scopes = 0, clock_went_back = 0, events_lost = 0;
+  double overhead_per_scope_ns = 0;     ///< all the profiler costs around an empty scope
+  double overhead_inside_scope_ns = 0;  ///< of that, between the scope's own time stamps
+};
+
+/// What the machine can do, as measured. 0 where not measured.
+struct machine_info {
+  std::string processor;
+  int threads = 0;
+  double cache_gbs = 0, memory_gbs = 0;                          ///< copy, one thread
+  double cache_gbs_all_threads = 0, memory_gbs_all_threads = 0;  ///< copy, each thread its own
+  double gflops_f32 = 0, gflops_f32_all_threads = 0;             ///< multiply-add counts as two
+  double cache_bytes = 0;  ///< a working set up to here counts as in cache
+};
+
+struct report {
+  std::vector<process_info> processes;
+  machine_info machine;
+  std::vector<entry> entries;
+  std::vector<path> paths;
+  std::vector<event> events;
+  /// What went wrong when it was made, for the reader.
+  std::vector<std::string> warnings;
+
+  /// The whole that shares are counted of: self time of all scopes on all threads.
+  double whole_ns() const {
+    double whole = 0;
+    for (const entry& e : entries) whole += e.self_ns;
+    return whole;
+  }
+  std::uint64_t scopes() const {
+    std::uint64_t n = 0;
+    for (const entry& e : entries) n += e.count;
+    return n;
+  }
+  /// By self time, largest first.
+  std::vector<std::size_t> by_self_time() const {
+    std::vector<std::size_t> order(entries.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return entries[a].self_ns > entries[b].self_ns;
+    });
+    return order;
+  }
+};
+
+/// Where a problem stands under the machine's roofline.
+struct roofline_position {
+  double percent = 0;      ///< of the bound; 0 when bytes and flops, or the machine, are unknown
+  const char* bound = "";  ///< "memory", "cache" or "compute"
+};
+
+inline roofline_position position(const entry& e, const machine_info& m) {
+  // Between one thread and all of them bandwidth grows until it meets that of all.
+  const auto ceiling = [&](double one, double all) {
+    return e.threads == 1 ? one : e.threads > 1 ? std::min(one * e.threads, all) : all;
+  };
+  const double per_call = e.count != 0 ? e.bytes / static_cast<double>(e.count) : 0;
+  const bool cached = per_call > 0 && per_call <= m.cache_bytes * std::max(e.threads, 1);
+  const double bandwidth = cached ? ceiling(m.cache_gbs, m.cache_gbs_all_threads)
+                                  : ceiling(m.memory_gbs, m.memory_gbs_all_threads);
+  const double peak = ceiling(m.gflops_f32, m.gflops_f32_all_threads) * (e.type == "f64" ? 0.5 : 1);
+  const double of_bandwidth = bandwidth > 0 ? e.gigabytes_per_second() / bandwidth : 0;
+  const double of_peak = peak > 0 ? e.gigaflops_per_second() / peak : 0;
+  if (of_bandwidth <= 0 && of_peak <= 0) return {};
+  if (of_peak > of_bandwidth) return {100 * of_peak, "compute"};
+  return {100 * of_bandwidth, cached ? "cache" : "memory"};
+}
+
+}  // namespace profile
+}  // namespace vecdet

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The timed scope, and the macros for it.
+#pragma once
+
+#include <vecdet/profile/problem.hpp>
+#include <vecdet/profile/registry.hpp>
+
+#include <atomic>
+#include <type_traits>
+
+namespace vecdet {
+namespace profile {
+
+#if defined(VECDET_PROFILE_DISABLE)
+
+inline namespace disabled {
+
+class scope {
+ public:
+  template <class Problem>
+  explicit scope(Problem&&) noexcept {}
+  // Not trivial, so that an otherwise unused scope gives no warning.
+  ~scope() {}
+  scope(const scope&) = delete;
+  scope& operator=(const scope&) = delete;
+};
+
+}  // namespace disabled
+
+#else
+
+/// Times the block it stands in, while the profiler is on; off, it costs one relaxed load.
+/// Scopes nest, on any thread; a scope ends on the thread on which it began. Never throws, and
+/// allocates only when a thread meets a problem for the first time at a place in the nesting.
+///
+/// Library functions give a callable, which runs only when the profiler is on, so that an off scope
+/// computes no sizes and asks for no thread count:
+///
+///     const profile::scope timing([&] {
+///       return profile::problem{"sigmoid_focal_loss", "labels", "f32", {rows, cols},
+///                               "avx512", threads, bytes, flops};
+///     });
+class scope {
+ public:
+  explicit scope(const problem& p) noexcept {
+    const std::uint32_t state = detail::state.load(std::memory_order_relaxed);
+    if (__builtin_expect(detail::is_on(state), 0)) detail::enter(frame_, p, state);
+  }
+
+  template <class MakeProblem,
+            class = std::enable_if_t<std::is_invocable_r<problem, MakeProblem&>::value> >
+  explicit scope(MakeProblem&& make_problem) noexcept {
+    const std::uint32_t state = detail::state.load(std::memory_order_relaxed);
+    if (__builtin_expect(detail::is_on(state), 0)) detail::enter(frame_, make_problem(), state);
+  }
+
+  ~scope() {
+    if (__builtin_expect(frame_.log != nullptr, 0)) detail::leave(frame_);
+  }
+
+  scope(const scope&) = delete;
+  scope& operator=(const scope&) = delete;
+
+ private:
+  detail::frame frame_;
+};
+
+namespace detail {
+
+template <class... Dimensions>
+problem user_problem(const char* name, std::int64_t bytes, std::int64_t flops,
+                     Dimensions... dimensions) noexcept {
+  static_assert(sizeof...(Dimensions) <= 4, "a shape has four dimensions at most");
+  problem p;
+  p.function = name;
+  p.shape = {static_cast<std::int64_t>(dimensions)...};
+  p.bytes = bytes;
+  p.flops = flops;
+  return p;
+}
+
+}  // namespace detail
+
+#endif
+
+}  // namespace profile
+}  // namespace vecdet
+
+/// For the user's own code: times the rest of the block.
+///   VECDET_PROFILE_SCOPE("backbone");
+///   VECDET_PROFILE_WORK("conv1", bytes, flops, 64, 112, 112);
+/// The name is a literal, or comes from vecdet::profile::intern(). The second form adds the bytes
+/// and operations of the call and up to four dimensions; its arguments are evaluated only when the
+/// profiler is on. Both compile to nothing where VECDET_PROFILE_DISABLE is defined, as do the
+/// scopes inside the library's own functions.
+#if defined(VECDET_PROFILE_DISABLE)
+#define VECDET_PROFILE_SCOPE(name) static_cast<void>(0)
+#define VECDET_PROFILE_WORK(...) static_cast<void>(0)
+#else
+#define VECDET_PROFILE_JOIN_(a, b) a##b
+#define VECDET_PROFILE_NAME_(line) VECDET_PROFILE_JOIN_(vecdet_profile_scope_, line)
+#define VECDET_PROFILE_SCOPE(name)                               \
+  const ::vecdet::profile::scope VECDET_PROFILE_NAME_(__LINE__)( \
+      [&] { return ::vecdet::profile::detail::user_problem(name, 0, 0); })
+#define VECDET_PROFILE_WORK(...)                                 \
+  const ::vecdet::profile::scope VECDET_PROFILE_NAME_(__LINE__)( \
+      [&] { return ::vecdet::profile::detail::user_problem(__VA_ARGS__); })
+#endif

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gathers what all threads have recorded into one report.
+#pragma once
+
+#include <vecdet/profile/control.hpp>
+#include <vecdet/profile/registry.hpp>
+#include <vecdet/profile/report.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vecdet {
+namespace profile {
+namespace detail {
+
+inline entry read_statistics(const statistics& s) {
+  const problem& key = s.interned->key;
+  entry e;
+  e.name = problem_text(key);
+  e.function = text_or_empty(key.function);
+  e.variant = text_or_empty(key.variant);
+  e.type = text_or_empty(key.type);
+  e.implementation = text_or_empty(key.implementation);
+  for (const std::int64_t dimension : key.shape) {
+    if (dimension <= 0) break;
+    e.shape.push_back(dimension);
+  }
+  e.threads = key.threads;
+  e.seen_on_threads = 1;
+  const std::uint64_t n = s.count.get();
+  // The histogram may be ahead of the other counters by the call that is just being recorded, so
+  // the count is taken from it.
+  for (int i = 0; i < histogram_size; ++i) {
+    const std::uint64_t inside = s.histogram[static_cast<std::size_t>(i)].get();
+    if (inside != 0) e.histogram[i] = inside;
+    e.count += inside;
+  }
+  e.total_ns = static_cast<double>(s.total.get());
+  e.inclusive_ns = static_cast<double>(s.inclusive.get());
+  e.self_ns = static_cast<double>(s.self.get());
+  e.min_ns = static_cast<double>(s.min.get());
+  e.max_ns = static_cast<double>(s.max.get());
+  if (n > 1) {
+    const double mean = s.sum.get() / static_cast<double>(n);
+    e.variance_ns2 = std::max(0.0, s.sum_of_squares.get() / static_cast<double>(n) - mean * mean);
+  }
+  e.bytes = static_cast<double>(s.bytes.get());
+  e.flops = static_cast<double>(s.flops.get());
+  if (s.overlap_base.get() > 0) e.concurrency = 1 + s.overlap.get() / s.overlap_base.get();
+  for (std::size_t i = 0; i < std::min<std::uint64_t>(n, samples_kept); ++i) {
+    e.samples.push_back(s.samples[i].get());
+  }
+  return e;
+}
+
+/// What is needed while a report is put together from several sources.
+struct report_builder {
+  report result;
+  std::map<std::string, std::size_t> entry_by_name;
+  std::map<std::vector<std::size_t>, std::size_t> path_by_entries;
+
+  std::size_t add(const entry& e) {
+    const auto at = entry_by_name.emplace(e.name, result.entries.size());
+    if (at.second) {
+      result.entries.push_back(e);
+    } else {
+      merge_entry(result.entries[at.first->second], e);
+    }
+    return at.first->second;
+  }
+
+  void add(const path& p) {
+    const auto at = path_by_entries.emplace(p.entries, result.paths.size());
+    if (at.second) {
+      result.paths.push_back(p);
+    } else {
+      path& known = result.paths[at.first->second];
+      known.count += p.count;
+      known.total_ns += p.total_ns;
+      known.self_ns += p.self_ns;
+    }
+  }
+};
+
+inline void read_paths(const thread_log& log, const std::vector<std::size_t>& entry_of,
+                       report_builder& builder) {
+  for (std::size_t i = 0; i < log.paths.size(); ++i) {
+    const path_node& node = log.paths[i];
+    path p;
+    p.count = node.count.get();
+    if (p.count == 0) continue;
+    p.total_ns = static_cast<double>(node.total.get());
+    p.self_ns = static_cast<double>(node.self.get());
+    for (const path_node* n = &node; n != nullptr; n = n->parent) {
+      const std::size_t e = entry_of[n->stats->interned->index];
+      // A scope around this one that has not ended yet has no entry: the path begins inside it.
+      if (e == SIZE_MAX) break;
+      p.entries.push_back(e);
+    }
+    std::reverse(p.entries.begin(), p.entries.end());
+    if (!p.entries.empty()) builder.add(p);
+  }
+}
+
+/// The ring's events. Those that the owner may have overwritten meanwhile are left out.
+inline std::uint64_t read_events(const thread_log& log, const std::vector<std::size_t>& entry_of,
+                                 std::int64_t started, std::vector<event>& into) {
+  if (log.ring == nullptr) return 0;
+  const std::uint64_t end = log.events.load(std::memory_order_acquire);
+  std::uint64_t begin = end > log.ring_size ? end - log.ring_size : 0;
+  std::vector<std::pair<std::uint64_t, event>> read;
+  const double scale = rate.nanoseconds_per_tick.load(std::memory_order_relaxed);
+  for (std::uint64_t i = begin; i < end; ++i) {
+    const trace_slot& slot = log.ring[static_cast<std::size_t>(i % log.ring_size)];
+    event e;
+    const statistics* stats = slot.stats.get();
+    if (stats == nullptr) continue;
+    e.entry = entry_of[stats->interned->index];
+    e.thread = log.id;
+    e.begin_ns = static_cast<double>(slot.begin.get() - started) * scale;
+    e.duration_ns = static_cast<double>(slot.end.get() - slot.begin.get()) * scale;
+    if (e.entry != SIZE_MAX) read.emplace_back(i, e);
+  }
+  const std::uint64_t now = log.events.load(std::memory_order_acquire);
+  // The slot of event `now` may be half written.
+  const std::uint64_t safe = now + 1 > log.ring_size ? now + 1 - log.ring_size : 0;
+  begin = now > end ? std::max(begin, safe) : begin;
+  for (const auto& e : read) {
+    if (e.first >= begin) into.push_back(e.second);
+  }
+  return begin;
+}
+
+}  // namespace detail
+
+/// All that was recorded since recording began, or since reset(). Other threads may go on
+/// recording meanwhile: each of their numbers is one that was true during the call. Scopes that are
+/// open are not in it. Entries come in the order of self time, largest first.
+inline report snapshot() {
+  detail::registry& r = detail::registry::get();
+  detail::report_builder builder;
+  process_info process;
+  process.rank = detail::job_rank().first;
+  process.host = detail::host_name();
+  process.command = detail::command_name();
+#if defined(__unix__) || defined(__APPLE__)
+  process.pid = getpid();
+#endif
+  const std::lock_guard<std::mutex> lock(r.mutex);
+  const auto scale = detail::rate.nanoseconds_per_tick.load(std::memory_order_relaxed);
+  process.started_unix_ns = static_cast<double>(r.started_unix_ns);
+  if (r.era != 0) process.wall_ns = static_cast<double>(detail::ticks() - r.started_ticks) * scale;
+  process.overhead_inside_scope_ns = static_cast<double>(detail::overhead.inside.load()) * scale;
+  process.overhead_per_scope_ns = static_cast<double>(detail::overhead.whole.load()) * scale;
+
+  std::vector<std::size_t> entry_of(r.problems.size(), SIZE_MAX);
+  for (const detail::thread_log* log : r.logs) {
+    if (log->era.load(std::memory_order_acquire) != r.era) continue;
+    for (const detail::statistics* s : log->all_statistics) {
+      const entry e = detail::read_statistics(*s);
+      if (e.count != 0) entry_of[s->interned->index] = builder.add(e);
+    }
+  }
+  for (const detail::thread_log* log : r.logs) {
+    if (log->era.load(std::memory_order_acquire) != r.era) continue;
+    ++process.threads;
+    detail::read_paths(*log, entry_of, builder);
+    process.events_lost +=
+        detail::read_events(*log, entry_of, r.started_ticks, builder.result.events);
+    process.dropped_scopes += log->dropped.get();
+    process.clock_went_back += log->clock_went_back.get();
+  }
+  builder.result.processes.push_back(process);
+  return std::move(builder.result);
+}
+
+}  // namespace profile
+}  // namespace vecdet

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recording side of the profiler: a log for each thread, with the tree of nested scopes, and
+// what happens when a scope is entered and left.
+#pragma once
+
+#include <vecdet/profile/clock.hpp>
+#include <vecdet/profile/problem.hpp>
+#include <vecdet/profile/statistics.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace vecdet {
+namespace profile {
+namespace detail {
+
+/// A problem at one place in the nesting of scopes of one thread.
+struct path_node {
+  statistics* stats = nullptr;
+  const path_node* parent = nullptr;
+  std::uint64_t hash = 0;
+  problem key;
+  counter<std::uint64_t> count;
+  counter<std::int64_t> total, self;
+};
+
+/// A finished scope, for the trace.
+struct trace_slot {
+  counter<const statistics*> stats;
+  counter<std::int64_t> begin, end;
+};
+
+class thread_log;
+
+/// A scope that is open.
+struct frame {
+  thread_log* log = nullptr;
+  frame* parent;
+  path_node* node;
+  std::uint64_t era;
+  std::int64_t nested;       // nanoseconds in scopes directly inside
+  std::int64_t descendants;  // scopes inside, at any depth
+  std::int64_t bytes;
+  std::int64_t flops;
+  std::int64_t begin;
+};
+
+/// What the profiler itself costs, in ticks: `inside` of a scope's own two time stamps, and `whole`
+/// for everything around it too, which scopes further out see.
+struct overhead_ticks {
+  std::atomic<std::int64_t> inside{0};
+  std::atomic<std::int64_t> whole{0};
+};
+
+VECDET_PROFILE_SHARED inline overhead_ticks overhead;
+
+/// When a table is next due, in ticks; see print_every().
+VECDET_PROFILE_SHARED inline std::atomic<std::int64_t> next_print{INT64_MAX};
+VECDET_PROFILE_SHARED inline std::atomic<void (*)(std::int64_t now)> print_if_due{nullptr};
+
+inline bool same_problem(const problem& a, const problem& b) noexcept {
+  return a.function == b.function && a.variant == b.variant && a.type == b.type &&
+         a.implementation == b.implementation && a.threads == b.threads && a.shape == b.shape;
+}
+
+/// Independent multiplications, so that they overlap in the pipeline.
+inline std::uint64_t hash_problem(const void* parent, const problem& p) noexcept {
+  const auto word = [](const void* pointer) {
+    return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(pointer));
+  };
+  const auto dimension = [&](std::size_t i) { return static_cast<std::uint64_t>(p.shape[i]); };
+  const std::uint64_t h =
+      word(parent) * 0x9e3779b97f4a7c15u + word(p.function) * 0xc2b2ae3d27d4eb4fu +
+      word(p.variant) * 0x165667b19e3779f9u + word(p.type) * 0xd6e8feb86659fd93u +
+      word(p.implementation) * 0xa0761d6478bd642fu + dimension(0) * 0xe7037ed1a0b428dbu +
+      dimension(1) * 0x8ebc6af09c88c6e3u + dimension(2) * 0x589965cc75374cc3u +
+      dimension(3) * 0x1d8e4e27c47d124fu +
+      static_cast<std::uint64_t>(p.threads) * 0xeb44accab455d165u;
+  return (h ^ (h >> 32)) * 0x9e3779b97f4a7c15u;
+}
+
+/// Path nodes at stable addresses, readable while the owner adds to them.
+class path_list {
+ public:
+  std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }
+  path_node& operator[](std::size_t i) const noexcept {
+    return chunks_[i / chunk].load(std::memory_order_acquire)[i % chunk];
+  }
+  /// Holds 65,535 nodes; there is room for one more, where all further ones are counted.
+  bool full() const noexcept {
+    return size_.load(std::memory_order_relaxed) + 1 >= chunk * chunks_.size();
+  }
+  path_node* add(statistics* stats, const path_node* parent, const problem& key,
+                 std::uint64_t hash) {
+    const std::size_t n = size_.load(std::memory_order_relaxed);
+    if (n % chunk == 0) chunks_[n / chunk].store(new path_node[chunk], std::memory_order_release);
+    path_node& node = (*this)[n];
+    node.stats = stats;
+    node.parent = parent;
+    node.hash = hash;
+    node.key = key;
+    size_.store(n + 1, std::memory_order_release);
+    return &node;
+  }
+
+ private:
+  static constexpr std::size_t chunk = 64;
+  std::array<std::atomic<path_node*>, 1024> chunks_{};
+  std::atomic<std::size_t> size_{0};
+};
+
+/// A thread's log. Logs are never freed: when a thread ends, the next new thread goes on with its
+/// log, so that their number is that of threads alive at a time.
+class thread_log {
+ public:
+  explicit thread_log(int log_id) : id(log_id), slots_(64, nullptr) {}
+
+  /// Opens the scope at a node found, or made, by find().
+  void enter(frame& f, path_node* node, const problem& p) noexcept {
+    f.log = this;
+    f.parent = top;
+    f.node = node;
+    f.era = era.load(std::memory_order_relaxed);
+    f.nested = 0;
+    f.descendants = 0;
+    f.bytes = p.bytes;
+    f.flops = p.flops;
+    top = &f;
+    ++node->stats->depth;
+    f.begin = ticks();
+    if (node->stats->depth == 1) node->stats->active_begin.set(f.begin);
+  }
+
+  void leave(frame& f, std::int64_t end) noexcept {
+    if (top != &f) {  // left on another thread, or not in the order of nesting
+      dropped.add(1);
+      return;
+    }
+    top = f.parent;
+    if (f.era != era.load(std::memory_order_relaxed)) return;  // entered before a reset
+    statistics& stats = *f.node->stats;
+    std::int64_t length = end - f.begin;
+    if (length < 0) {
+      clock_went_back.add(1);
+      length = 0;
+      end = f.begin;
+    }
+    length -= overhead.inside.load(std::memory_order_relaxed) +
+              f.descendants * overhead.whole.load(std::memory_order_relaxed);
+    const std::int64_t duration = length > 0 ? to_nanoseconds(length) : 0;
+    const std::int64_t own = duration > f.nested ? duration - f.nested : 0;
+    if (top != nullptr) {
+      top->nested += duration;
+      top->descendants += f.descendants + 1;
+    }
+    --stats.depth;
+    stats.record(duration, own);
+    stats.bytes.add(f.bytes);
+    stats.flops.add(f.flops);
+    f.node->count.add(1);
+    f.node->total.add(duration);
+    f.node->self.add(own);
+    if (stats.depth == 0) {
+      stats.active_begin.set(0);
+      stats.last_begin.set(f.begin);
+      stats.last_end.set(end);
+      stats.look_at_others({f.begin, end});
+    }
+    if (ring != nullptr) {
+      const std::uint64_t n = events.load(std::memory_order_relaxed);
+      trace_slot& slot = ring[static_cast<std::size_t>(n % ring_size)];
+      slot.stats.set(&stats);
+      slot.begin.set(f.begin);
+      slot.end.set(end);
+      events.store(n + 1, std::memory_order_release);
+    }
+    if (end >= next_print.load(std::memory_order_relaxed)) print_if_due.load()(end);
+  }
+
+  const path_node* here() const noexcept { return top != nullptr ? top->node : nullptr; }
+
+  /// The problem's node below the innermost open scope; null when it is new there. `hash` is
+  /// hash_problem(here(), p).
+  path_node* find(const problem& p, std::uint64_t hash) const noexcept {
+    const path_node* parent = here();
+    const std::size_t mask = slots_.size() - 1;
+    for (std::size_t i = hash & mask;; i = (i + 1) & mask) {
+      path_node* node = slots_[i];
+      if (node == nullptr) return nullptr;
+      if (node->hash == hash && node->parent == parent && same_problem(node->key, p)) return node;
+    }
+  }
+
+  /// Makes the node findable; at most half of the slots are taken.
+  void insert(path_node* node) {
+    if (2 * (used_ + 1) > slots_.size()) {
+      std::vector<path_node*> old(2 * slots_.size(), nullptr);
+      old.swap(slots_);
+      for (path_node* n : old) {
+        if (n != nullptr) place(n);
+      }
+    }
+    place(node);
+    ++used_;
+  }
+
+  const int id;
+  frame* top = nullptr;
+  bool taken = false;                        // guarded by the registry's lock
+  std::atomic<std::uint32_t> generation{0};  // of the settings this log has seen
+  std::atomic<std::uint64_t> era{0};         // counts resets
+  path_list paths;
+  std::vector<statistics*> all_statistics;  // guarded by the registry's lock
+  path_node* overflow = nullptr;
+  std::unique_ptr<trace_slot[]> ring;  // changed under the registry's lock, by the owner
+  std::size_t ring_size = 0;
+  std::atomic<std::uint64_t> events{0};
+  counter<std::uint64_t> dropped, clock_went_back;
+
+ private:
+  void place(path_node* node) noexcept {
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t i = node->hash & mask;
+    while (slots_[i] != nullptr) i = (i + 1) & mask;
+    slots_[i] = node;
+  }
+
+  std::vector<path_node*> slots_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace detail
+}  // namespace profile
+}  // namespace vecdet
