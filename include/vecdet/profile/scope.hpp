@@ -98,11 +98,11 @@ problem user_problem(const char* name, std::int64_t bytes, std::int64_t flops,
 #define VECDET_PROFILE_WORK(...) static_cast<void>(0)
 #else
 #define VECDET_PROFILE_JOIN_(a, b) a##b
-#define VECDET_PROFILE_NAME_(line) VECDET_PROFILE_JOIN_(vecdet_profile_scope_, line)
+#define VECDET_PROFILE_NAME_(n) VECDET_PROFILE_JOIN_(vecdet_profile_scope_, n)
 #define VECDET_PROFILE_SCOPE(name)                               \
-  const ::vecdet::profile::scope VECDET_PROFILE_NAME_(__LINE__)( \
+  const ::vecdet::profile::scope VECDET_PROFILE_NAME_(__COUNTER__)( \
       [&] { return ::vecdet::profile::detail::user_problem(name, 0, 0); })
 #define VECDET_PROFILE_WORK(...)                                 \
-  const ::vecdet::profile::scope VECDET_PROFILE_NAME_(__LINE__)( \
+  const ::vecdet::profile::scope VECDET_PROFILE_NAME_(__COUNTER__)( \
       [&] { return ::vecdet::profile::detail::user_problem(__VA_ARGS__); })
 #endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// VECDET_PROFILE turns the profiler on from outside, and says what to write when the program ends.
+// It holds, separated by commas:
+//   1, on, table     the table, to standard error
+//   every:10         the table every 10 seconds too
+//   <file>           a report in the format that its name stands for, see format_of():
+//                    report.json, report.html, report.csv, trace.json, stacks.folded, table.txt
+// 0, off or nothing leave it off. In a file's name %p stands for the process and %r for the rank.
+// Where a launcher has set a rank, or the process is a fork, names without them get
+// ".rank<r>" or ".pid<p>" before their ending.
+#pragma once
+
+#include <vecdet/profile/control.hpp>
+#include <vecdet/profile/output.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace vecdet {
+namespace profile {
+namespace detail {
+
+struct exit_reports {
+  bool table = false;
+  double every = 0;
+  std::vector<std::string> files;
+  std::vector<std::string> mistakes;
+};
+
+/// What the value of VECDET_PROFILE asks for.
+inline exit_reports parse_environment(const std::string& value) {
+  exit_reports wanted;
+  for (std::size_t begin = 0; begin <= value.size();) {
+    const std::size_t end = std::min(value.find(',', begin), value.size());
+    const std::string item = value.substr(begin, end - begin);
+    begin = end + 1;
+    if (item.empty() || item == "0" || item == "off") continue;
+    if (item == "1" || item == "on" || item == "table") {
+      wanted.table = true;
+    } else if (item.compare(0, 6, "every:") == 0) {
+      char* rest = nullptr;
+      const double seconds = std::strtod(item.c_str() + 6, &rest);
+      if (*rest == '\0' && seconds > 0) {
+        wanted.every = seconds;
+        wanted.table = true;
+      } else {
+        wanted.mistakes.push_back("\"" + item + "\" should be every:<seconds>");
+      }
+    } else {
+      try {
+        static_cast<void>(format_of(item));
+        wanted.files.push_back(item);
+      } catch (const std::invalid_argument&) {
+        wanted.mistakes.push_back(
+            "\"" + item +
+            "\" is neither 1, on, table, every:<seconds>, 0 or off nor a file in .json, .html, "
+            ".csv, .folded or .txt");
+      }
+    }
+  }
+  return wanted;
+}
+
+/// The name with process and rank filled in.
+inline std::string file_for_process(const std::string& pattern, std::int64_t pid, int rank,
+                                    bool forked) {
+  std::string name;
+  bool has_pid = false, has_rank = false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char next = i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (pattern[i] != '%' || (next != 'p' && next != 'r')) {
+      name += pattern[i];
+      continue;
+    }
+    ++i;
+    (next == 'p' ? has_pid : has_rank) = true;
+    name += std::to_string(next == 'p' ? pid : rank >= 0 ? rank : 0);
+  }
+  std::string addition;
+  if (rank >= 0 && !has_rank && !has_pid) addition += ".rank" + std::to_string(rank);
+  if (forked && !has_pid) addition += ".pid" + std::to_string(pid);
+  const std::size_t dot = name.rfind('.');
+  return name.insert(dot, addition);
+}
+
+VECDET_PROFILE_SHARED inline exit_reports& wanted_reports() {
+  static exit_reports* const only = new exit_reports;
+  return *only;
+}
+
+/// Never lets the program's end fail: what cannot be written is said on standard error.
+inline void write_exit_reports() noexcept {
+  try {
+    disable();
+    next_print = INT64_MAX;
+    const exit_reports& wanted = wanted_reports();
+    const report r = full_snapshot();
+    if (wanted.table) {
+      std::ostringstream text;
+      write_table(text, r);
+      std::cerr << text.str() << std::flush;
+    }
+    const process_info& p = r.processes[0];
+    for (const std::string& pattern : wanted.files) {
+      const std::string path = file_for_process(pattern, p.pid, p.rank, registry::get().forked);
+      try {
+        write_file(path, r);
+        std::cerr << "vecdet::profile: wrote " << path << std::endl;
+      } catch (const std::exception& error) {
+        std::cerr << error.what() << std::endl;
+      }
+    }
+  } catch (const std::exception& error) {
+    std::cerr << "vecdet::profile: no report: " << error.what() << std::endl;
+  } catch (...) {
+  }
+}
+
+/// Called once, before main().
+inline bool read_environment() noexcept {
+  try {
+    const char* value = std::getenv("VECDET_PROFILE");
+    if (value == nullptr) return false;
+    static std::ios_base::Init streams;
+    exit_reports wanted = parse_environment(value);
+    for (const std::string& mistake : wanted.mistakes) {
+      std::cerr << "vecdet::profile: VECDET_PROFILE: " << mistake << std::endl;
+    }
+    if (!wanted.table && wanted.files.empty()) return false;
+    wanted_reports() = wanted;
+    for (const std::string& file : wanted.files) {
+      if (format_of(file) == format::trace) keep_events(std::size_t{1} << 16);
+    }
+    enable();
+    if (wanted.every > 0) print_every(wanted.every);
+    std::atexit(write_exit_reports);
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+#if !defined(VECDET_PROFILE_DISABLE)
+VECDET_PROFILE_SHARED inline const bool on_from_environment = read_environment();
+#endif
+
+}  // namespace detail
+}  // namespace profile
+}  // namespace vecdet

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures what this machine can do at best, for the roofline: copy bandwidth in cache and in
+// memory, and multiply-adds a second, on one thread and on all. Takes about a quarter of a second,
+// once a process.
+#pragma once
+
+#include <vecdet/profile/clock.hpp>
+#include <vecdet/profile/report.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
+namespace vecdet {
+namespace profile {
+namespace detail {
+
+inline std::size_t cache_size(int level, std::size_t otherwise) {
+#if defined(_SC_LEVEL2_CACHE_SIZE) && defined(_SC_LEVEL3_CACHE_SIZE)
+  const long size = sysconf(level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
+  if (size > 0) return static_cast<std::size_t>(size);
+#endif
+  static_cast<void>(level);
+  return otherwise;
+}
+
+/// Work units a nanosecond, best of a few rounds, when `threads` threads each run the worker that
+/// `make_worker()` gives them; a worker does its work once a call and returns the units done.
+template <class MakeWorker>
+double best_rate(int threads, int rounds, const MakeWorker& make_worker) {
+  std::atomic<int> ready{0};
+  std::vector<double> round_units(static_cast<std::size_t>(rounds), 0.0);
+  std::mutex mutex;
+  std::vector<std::int64_t> first(static_cast<std::size_t>(rounds), INT64_MAX);
+  std::vector<std::int64_t> last(static_cast<std::size_t>(rounds), 0);
+  const auto run = [&] {
+    auto work = make_worker();
+    work();  // touches the memory
+    for (int round = 0; round < rounds; ++round) {
+      ready.fetch_add(1);
+      while (ready.load() < threads * (round + 1)) std::this_thread::yield();
+      const std::int64_t begin = steady_nanoseconds();
+      const double units = work();
+      const std::int64_t end = steady_nanoseconds();
+      const std::lock_guard<std::mutex> lock(mutex);
+      const auto i = static_cast<std::size_t>(round);
+      round_units[i] += units;
+      first[i] = std::min(first[i], begin);
+      last[i] = std::max(last[i], end);
+    }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(run);
+  run();
+  for (std::thread& t : others) t.join();
+  double best = 0;
+  for (std::size_t i = 0; i < round_units.size(); ++i) {
+    if (last[i] > first[i]) {
+      best = std::max(best, round_units[i] / static_cast<double>(last[i] - first[i]));
+    }
+  }
+  return best;
+}
+
+/// Copies `size` bytes `times` times; counts bytes read and bytes written.
+inline double copy_rate(int threads, std::size_t size, int times) {
+  return best_rate(threads, 3, [=] {
+    const std::shared_ptr<char> from(new char[size](), std::default_delete<char[]>());
+    const std::shared_ptr<char> to(new char[size](), std::default_delete<char[]>());
+    return [=] {
+      for (int i = 0; i < times; ++i) {
+        std::memcpy(to.get(), from.get(), size);
+        asm volatile("" : : "r"(to.get()) : "memory");
+      }
+      return 2.0 * static_cast<double>(size) * times;
+    };
+  });
+}
+
+// Twelve independent chains of multiply-adds hide the latency of any processor so far. In assembly,
+// so that it measures the machine and not the compiler's flags. Each returns operations done.
+constexpr std::int64_t peak_steps = 200000;
+
+#define VECDET_PROFILE_TWELVE_(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11)
+#if defined(__x86_64__)
+#define VECDET_PROFILE_CLOBBERS_                                                                 \
+  "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
+      "xmm11"
+#define VECDET_PROFILE_ZERO_(i) "xorps %%xmm" #i ", %%xmm" #i "\n\t"
+#define VECDET_PROFILE_CHAINS_(name, lanes, step, end)                                         \
+  inline double name() {                                                                       \
+    std::int64_t n = peak_steps;                                                               \
+    asm volatile(VECDET_PROFILE_TWELVE_(VECDET_PROFILE_ZERO_) "1:\n\t" VECDET_PROFILE_TWELVE_( \
+                     step) "dec %0\n\tjnz 1b\n\t" end                                          \
+                 : "+r"(n)                                                                     \
+                 :                                                                             \
+                 : VECDET_PROFILE_CLOBBERS_);                                                  \
+    return 2.0 * lanes * 12 * static_cast<double>(peak_steps);                                 \
+  }
+#define VECDET_PROFILE_STEP_(i) "vfmadd231ps %%zmm" #i ", %%zmm" #i ", %%zmm" #i "\n\t"
+VECDET_PROFILE_CHAINS_(multiply_add_avx512, 16, VECDET_PROFILE_STEP_, "vzeroupper")
+#undef VECDET_PROFILE_STEP_
+#define VECDET_PROFILE_STEP_(i) "vfmadd231ps %%ymm" #i ", %%ymm" #i ", %%ymm" #i "\n\t"
+VECDET_PROFILE_CHAINS_(multiply_add_avx2, 8, VECDET_PROFILE_STEP_, "vzeroupper")
+#undef VECDET_PROFILE_STEP_
+#define VECDET_PROFILE_STEP_(i) \
+  "mulps %%xmm" #i ", %%xmm" #i "\n\taddps %%xmm" #i ", %%xmm" #i "\n\t"
+VECDET_PROFILE_CHAINS_(multiply_add_baseline, 4, VECDET_PROFILE_STEP_, "")
+#undef VECDET_PROFILE_STEP_
+#undef VECDET_PROFILE_CHAINS_
+#undef VECDET_PROFILE_ZERO_
+#undef VECDET_PROFILE_CLOBBERS_
+#elif defined(__aarch64__)
+#define VECDET_PROFILE_STEP_(i) "fmla v" #i ".4s, v" #i ".4s, v" #i ".4s\n\t"
+inline double multiply_add_baseline() {
+  std::int64_t n = peak_steps;
+  asm volatile("1:\n\t" VECDET_PROFILE_TWELVE_(VECDET_PROFILE_STEP_) "subs %0, %0, #1\n\tb.ne 1b"
+               : "+r"(n)
+               :
+               : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11");
+  return 2.0 * 4 * 12 * static_cast<double>(peak_steps);
+}
+#undef VECDET_PROFILE_STEP_
+#else
+inline double multiply_add_baseline() { return 0; }  // not measured
+#endif
+#undef VECDET_PROFILE_TWELVE_
+
+inline double multiply_add_rate(int threads) {
+  double (*kernel)() = multiply_add_baseline;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f")) {
+    kernel = multiply_add_avx512;
+  } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    kernel = multiply_add_avx2;
+  }
+#endif
+  return best_rate(threads, 3, [=] { return kernel; });
+}
+
+inline std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.compare(0, 10, "model name") != 0) continue;
+    const std::size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return {};
+}
+
+struct measured_machine {
+  std::mutex mutex;
+  bool done = false;
+  machine_info info;
+  VECDET_PROFILE_SHARED static measured_machine& get() {
+    static measured_machine* const only = new measured_machine;
+    return *only;
+  }
+};
+
+/// What measure_machine() has found, if it has been called.
+inline machine_info known_machine() {
+  measured_machine& m = measured_machine::get();
+  const std::lock_guard<std::mutex> lock(m.mutex);
+  return m.info;
+}
+
+}  // namespace detail
+
+/// Measures the machine, the first time it is called. What cannot be measured, for want of memory
+/// or threads, stays 0.
+inline machine_info measure_machine() {
+  detail::measured_machine& m = detail::measured_machine::get();
+  const std::lock_guard<std::mutex> lock(m.mutex);
+  if (m.done) return m.info;
+  m.done = true;
+  m.info.processor = detail::processor_name();
+  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  m.info.threads = threads;
+  const std::size_t cache = detail::cache_size(2, std::size_t{1} << 20);
+  m.info.cache_bytes = static_cast<double>(cache);
+  // Well beyond the last level of cache, but no more than half a gigabyte over all threads.
+  const std::size_t memory =
+      std::min(std::max(4 * detail::cache_size(3, std::size_t{16} << 20), std::size_t{64} << 20),
+               std::size_t{256} << 20);
+  try {
+    const int times = static_cast<int>((std::size_t{16} << 20) / (cache / 4)) + 1;
+    m.info.gflops_f32 = detail::multiply_add_rate(1);
+    m.info.cache_gbs = detail::copy_rate(1, cache / 4, times);
+    m.info.memory_gbs = detail::copy_rate(1, memory / 2, 1);
+    m.info.gflops_f32_all_threads = detail::multiply_add_rate(threads);
+    m.info.cache_gbs_all_threads = detail::copy_rate(threads, cache / 4, times);
+    m.info.memory_gbs_all_threads =
+        detail::copy_rate(threads, memory / static_cast<std::size_t>(threads), 1);
+  } catch (const std::exception&) {
+    // Without memory or threads for it: the report does without.
+  }
+  return m.info;
+}
+
+}  // namespace profile
+}  // namespace vecdet

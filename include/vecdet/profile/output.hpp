@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reports to streams and files, and those that VECDET_PROFILE asks for when the program ends.
+#pragma once
+
+#include <vecdet/profile/control.hpp>
+#include <vecdet/profile/machine.hpp>
+#include <vecdet/profile/report.hpp>
+#include <vecdet/profile/snapshot.hpp>
+#include <vecdet/profile/write_html.hpp>
+#include <vecdet/profile/write_json.hpp>
+#include <vecdet/profile/write_text.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace vecdet {
+namespace profile {
+
+enum class format { table, json, csv, html, trace, folded };
+
+/// The format that a file's name stands for: .html, .csv, .folded, .txt for the table, .json for
+/// the profile; a .json whose name contains "trace" is a trace. Throws std::invalid_argument for
+/// other names.
+inline format format_of(const std::string& path) {
+  const std::string file = path.substr(path.find_last_of('/') + 1);
+  const auto ends = [&](const char* suffix) {
+    const std::size_t n = std::strlen(suffix);
+    return file.size() > n && file.compare(file.size() - n, n, suffix) == 0;
+  };
+  if (ends(".json")) return file.find("trace") != std::string::npos ? format::trace : format::json;
+  if (ends(".html")) return format::html;
+  if (ends(".csv")) return format::csv;
+  if (ends(".folded")) return format::folded;
+  if (ends(".txt")) return format::table;
+  throw std::invalid_argument("vecdet::profile: cannot tell the format of \"" + path +
+                              "\", expected a name in .json, .html, .csv, .folded or .txt");
+}
+
+inline void write(std::ostream& out, const report& r, format as) {
+  switch (as) {
+    case format::table:
+      return write_table(out, r);
+    case format::json:
+      return write_json(out, r);
+    case format::csv:
+      return write_csv(out, r);
+    case format::html:
+      return write_html(out, r);
+    case format::trace:
+      return write_trace(out, r);
+    case format::folded:
+      return write_folded(out, r);
+  }
+}
+
+/// Runs `write_to(stream)` on a new file beside `path` and moves it there when it is complete, so
+/// that no reader sees half a file. Throws std::runtime_error with the system's reason.
+template <class WriteTo>
+void write_file(const std::string& path, const WriteTo& write_to) {
+  const auto fail = [&](const std::string& what) {
+    throw std::runtime_error("vecdet::profile: cannot write \"" + path + "\": " + what);
+  };
+  // Devices and pipes are written as they are: moving a file over one would replace it.
+  const bool special = path.compare(0, 5, "/dev/") == 0;
+  const std::string partial = special ? path : path + ".partial";
+  errno = 0;
+  std::ofstream file(partial, std::ios::binary);
+  if (!file) fail(std::strerror(errno));
+  write_to(file);
+  file.close();
+  if (!file) {
+    const int reason = errno;
+    if (!special) std::remove(partial.c_str());
+    fail(std::strerror(reason != 0 ? reason : EIO));
+  }
+  if (!special && std::rename(partial.c_str(), path.c_str()) != 0) {
+    const int reason = errno;
+    std::remove(partial.c_str());
+    fail(std::strerror(reason));
+  }
+}
+
+/// Writes the report in the format that the name stands for. Throws std::invalid_argument for a
+/// name that stands for none, std::runtime_error when the file cannot be written.
+inline void write_file(const std::string& path, const report& r) {
+  const format as = format_of(path);
+  write_file(path, [&](std::ostream& out) { write(out, r, as); });
+}
+
+/// A snapshot with the machine's bounds in it, which are measured the first time: a quarter of a
+/// second to a second in which the machine should do nothing else.
+inline report full_snapshot() {
+  report r = snapshot();
+  r.machine = measure_machine();
+  return r;
+}
+
+/// Prints the table of a full_snapshot().
+inline void print(std::ostream& out) { write_table(out, full_snapshot()); }
+
+namespace detail {
+
+inline void print_periodically(std::int64_t now) noexcept {
+  registry& r = registry::get();
+  std::int64_t due = next_print.load(std::memory_order_relaxed);
+  // One thread of those that notice prints.
+  if (now < due || !next_print.compare_exchange_strong(due, INT64_MAX)) return;
+  std::int64_t period = 0;
+  try {
+    report so_far = snapshot();
+    so_far.machine = known_machine();
+    std::ostringstream text;
+    write_table(text, so_far, 20);
+    std::cerr << text.str() << std::flush;
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    period = r.print_period_ticks;
+  } catch (const std::exception&) {
+    return;  // no memory for a table: no further ones
+  }
+  if (period > 0) next_print = ticks() + period;
+}
+
+}  // namespace detail
+
+/// Prints a table of what was recorded so far to standard error every so many seconds, at the end
+/// of the next scope on any thread. 0 stops it.
+inline void print_every(double seconds) {
+  detail::registry& r = detail::registry::get();
+  const double scale = detail::rate.nanoseconds_per_tick.load();
+  std::int64_t period = 0;
+  {
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    if (seconds > 0) period = static_cast<std::int64_t>(std::min(seconds, 1e8) * 1e9 / scale) + 1;
+    r.print_period_ticks = period;
+  }
+  detail::print_if_due = detail::print_periodically;
+  detail::next_print = period > 0 ? detail::ticks() + period : INT64_MAX;
+}
+
+}  // namespace profile
+}  // namespace vecdet

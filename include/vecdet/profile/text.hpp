@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers and strings as the profiler's writers need them: independent of the locale.
+#pragma once
+
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace vecdet {
+namespace profile {
+namespace detail {
+
+/// Shortest text that reads back as the same number; "null" unless finite, as JSON needs it.
+inline std::string number(double value) {
+  if (!std::isfinite(value)) return "null";
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value);
+  return std::string(text, end.ptr);
+}
+
+inline std::string fixed(double value, int decimals) {
+  if (!std::isfinite(value)) return "-";
+  char text[400];
+  const auto end =
+      std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, decimals);
+  return std::string(text, end.ptr);
+}
+
+/// Three digits and a unit that fits: "1.23 us".
+inline std::string duration_text(double ns) {
+  const char* unit = " ns";
+  for (const char* larger : {" us", " ms", " s"}) {
+    if (std::fabs(ns) < 999.5) break;
+    ns /= 1000;
+    unit = larger;
+  }
+  const double size = std::fabs(ns);
+  return fixed(ns, size < 9.995 ? 2 : size < 99.95 ? 1 : 0) + unit;
+}
+
+/// Length of the well-formed UTF-8 character at text[i]; 0 when there is none.
+inline std::size_t utf8_length(const std::string& text, std::size_t i) {
+  const auto byte = [&](std::size_t k) -> unsigned {
+    return k < text.size() ? static_cast<unsigned char>(text[k]) : 0u;
+  };
+  const auto follows = [&](std::size_t k) { return (byte(i + k) & 0xc0u) == 0x80u; };
+  const unsigned b = byte(i), next = byte(i + 1);
+  if (b < 0x80) return 1;
+  if (b >= 0xc2 && b <= 0xdf) return follows(1) ? 2 : 0;
+  if (b >= 0xe0 && b <= 0xef) {
+    const bool overlong = b == 0xe0 && next < 0xa0;
+    const bool surrogate = b == 0xed && next > 0x9f;
+    return follows(1) && follows(2) && !overlong && !surrogate ? 3 : 0;
+  }
+  if (b >= 0xf0 && b <= 0xf4) {
+    const bool overlong = b == 0xf0 && next < 0x90;
+    const bool beyond = b == 0xf4 && next > 0x8f;
+    return follows(1) && follows(2) && follows(3) && !overlong && !beyond ? 4 : 0;
+  }
+  return 0;
+}
+
+/// A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD; "</" is broken up, so
+/// that the text may stand inside a script element.
+inline std::string json_string(const std::string& text) {
+  constexpr char hex[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const std::size_t length = utf8_length(text, i);
+    if (length == 0) {
+      out += "\xef\xbf\xbd";
+      ++i;
+      continue;
+    }
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += text[i];
+    } else if (c < 0x20 || c == 0x7f || c == '<') {
+      out += "\\u00";
+      out += hex[c >> 4];
+      out += hex[c & 15];
+    } else {
+      out.append(text, i, length);
+    }
+    i += length;
+  }
+  return out + '"';
+}
+
+}  // namespace detail
+}  // namespace profile
+}  // namespace vecdet

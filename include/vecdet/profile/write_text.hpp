@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// A profile as a table to read, as CSV, and as folded stacks for flame graphs.
+#pragma once
+
+#include <vecdet/profile/problem.hpp>
+#include <vecdet/profile/report.hpp>
+#include <vecdet/profile/text.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace vecdet {
+namespace profile {
+namespace detail {
+
+/// Text without control characters, so that a name stays on its line.
+inline std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  }
+  return text;
+}
+
+inline std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    out += c;
+    if (c == '"') out += '"';
+  }
+  return out + '"';
+}
+
+inline void write_process_line(std::ostream& out, const process_info& p, const report& r) {
+  out << "  ";
+  if (p.rank >= 0) out << "rank " << std::to_string(p.rank) << ", ";
+  out << one_line(p.command) << ", process " << std::to_string(p.pid) << ", "
+      << std::to_string(p.threads) << (p.threads == 1 ? " thread, " : " threads, ")
+      << duration_text(p.wall_ns);
+  if (p.overhead_per_scope_ns > 0) {
+    out << "; profiler " << duration_text(p.overhead_per_scope_ns)
+        << " a scope, taken off the times below";
+    const double cost = p.overhead_per_scope_ns * static_cast<double>(r.scopes());
+    if (r.processes.size() == 1) out << " (" << duration_text(cost) << " in all)";
+  }
+  out << '\n';
+  if (p.dropped_scopes != 0) {
+    out << "  " << std::to_string(p.dropped_scopes)
+        << " scopes not counted: out of memory, or not left in order on their own thread\n";
+  }
+  if (p.clock_went_back != 0) {
+    out << "  " << std::to_string(p.clock_went_back)
+        << " scopes counted as 0 ns: the clock went back\n";
+  }
+}
+
+}  // namespace detail
+
+/// The `rows` problems of most self time, one a line.
+inline void write_table(std::ostream& out, const report& r, std::size_t rows = 50) {
+  using detail::duration_text;
+  using detail::fixed;
+  const double whole = r.whole_ns();
+  out << "vecdet profile: " << duration_text(whole) << " in " << std::to_string(r.scopes())
+      << " scopes of " << std::to_string(r.entries.size()) << " problems\n";
+  for (const process_info& p : r.processes) detail::write_process_line(out, p, r);
+  const machine_info& m = r.machine;
+  if (m.memory_gbs > 0) {
+    out << "  machine, one thread and all " << std::to_string(m.threads) << ": copy "
+        << fixed(m.memory_gbs, 0) << " and " << fixed(m.memory_gbs_all_threads, 0)
+        << " GB/s in memory, " << fixed(m.cache_gbs, 0) << " and "
+        << fixed(m.cache_gbs_all_threads, 0) << " in cache; " << fixed(m.gflops_f32, 0) << " and "
+        << fixed(m.gflops_f32_all_threads, 0) << " GFLOP/s\n";
+  }
+  for (const std::string& warning : r.warnings) out << "  note: " << warning << '\n';
+
+  using row = std::vector<std::string>;
+  std::vector<row> table{{"share", "self", "total", "calls", "mean", "p50", "p99", "max", "GB/s",
+                          "GFLOP/s", "of bound", "threads", "problem"}};
+  const std::vector<std::size_t> order = r.by_self_time();
+  for (std::size_t i = 0; i < std::min(rows, order.size()); ++i) {
+    const entry& e = r.entries[order[i]];
+    const roofline_position roof = position(e, m);
+    const auto or_dash = [](double value) { return value > 0 ? fixed(value, 1) : "-"; };
+    table.push_back({whole > 0 ? fixed(100 * e.self_ns / whole, 1) + " %" : "-",
+                     duration_text(e.self_ns), duration_text(e.total_ns), std::to_string(e.count),
+                     duration_text(e.mean_ns()), duration_text(e.quantile_ns(0.5)),
+                     duration_text(e.quantile_ns(0.99)), duration_text(e.max_ns),
+                     or_dash(e.gigabytes_per_second()), or_dash(e.gigaflops_per_second()),
+                     roof.percent > 0 ? fixed(roof.percent, 0) + " % " + roof.bound : "-",
+                     fixed(e.concurrency, 1), detail::one_line(e.name)});
+  }
+  std::vector<std::size_t> widths(table[0].size(), 0);
+  for (const row& cells : table) {
+    for (std::size_t c = 0; c < cells.size(); ++c) widths[c] = std::max(widths[c], cells[c].size());
+  }
+  for (const row& cells : table) {
+    for (std::size_t c = 0; c + 1 < cells.size(); ++c) {
+      out << std::string(widths[c] - cells[c].size(), ' ') << cells[c] << "  ";
+    }
+    out << cells.back() << '\n';
+  }
+  if (order.size() > rows) {
+    double rest = 0;
+    for (std::size_t i = rows; i < order.size(); ++i) rest += r.entries[order[i]].self_ns;
+    out << "and " << std::to_string(order.size() - rows) << " more problems, "
+        << fixed(whole > 0 ? 100 * rest / whole : 0, 1) << " % together\n";
+  }
+  if (order.empty()) out << "(no scope has ended)\n";
+}
+
+/// One line a problem, all of them, with a heading; RFC 4180.
+inline void write_csv(std::ostream& out, const report& r) {
+  using detail::number;
+  out << "name,function,variant,type,shape,implementation,threads,source,count,total_ns,"
+         "inclusive_ns,self_ns,share,min_ns,mean_ns,p50_ns,p90_ns,p99_ns,max_ns,stddev_ns,bytes,"
+         "flops,gigabytes_per_second,gigaflops_per_second,intensity,roofline_percent,"
+         "roofline_bound,seen_on_threads,concurrency\r\n";
+  const double whole = r.whole_ns();
+  for (const std::size_t i : r.by_self_time()) {
+    const entry& e = r.entries[i];
+    const roofline_position roof = position(e, r.machine);
+    for (const std::string& text :
+         {e.name, e.function, e.variant, e.type, shape_text(e.shape), e.implementation}) {
+      out << detail::csv_field(text) << ',';
+    }
+    out << std::to_string(e.threads) << ',' << detail::csv_field(e.source) << ','
+        << std::to_string(e.count) << ',';
+    for (const double value :
+         {e.total_ns, e.inclusive_ns, e.self_ns, whole > 0 ? e.self_ns / whole : 0, e.min_ns,
+          e.mean_ns(), e.quantile_ns(0.5), e.quantile_ns(0.9), e.quantile_ns(0.99), e.max_ns,
+          e.stddev_ns(), e.bytes, e.flops, e.gigabytes_per_second(), e.gigaflops_per_second(),
+          e.intensity(), roof.percent}) {
+      out << number(value) << ',';
+    }
+    out << roof.bound << ',' << std::to_string(e.seen_on_threads) << ',' << number(e.concurrency)
+        << "\r\n";
+  }
+}
+
+/// "outer;inner 1234" a line: self time in nanoseconds by path, as flame graph programs read it.
+inline void write_folded(std::ostream& out, const report& r) {
+  for (const path& p : r.paths) {
+    const char* separator = "";
+    for (const std::size_t i : p.entries) {
+      std::string name = detail::one_line(r.entries[i].name);
+      std::replace(name.begin(), name.end(), ';', ',');
+      out << separator << name;
+      separator = ";";
+    }
+    out << ' ' << detail::fixed(p.self_ns, 0) << '\n';
+  }
+}
+
+}  // namespace profile
+}  // namespace vecdet
