@@ -9,7 +9,7 @@ namespace detail {
 inline constexpr char html_charts[] = R"html(
 const lg=Math.log10;
 function decades(lo,hi){const t=[];for(let d=Math.ceil(lo-1e-9);d<=hi+1e-9;d++)t.push(d);return t}
-const short=d=>d>=9?1e9===10**d?'1e9':'1e'+d:d>=3?(10**(d-3))+'k':d>=0?String(10**d):(10**d).toFixed(-d);
+const short=d=>d>=6?'1e'+d:d>=3?(10**(d-3))+'k':d>=0?String(10**d):(10**d).toFixed(-d);
 
 /* roofline: operations a second over operations a byte, both logarithmic */
 function roofline(){

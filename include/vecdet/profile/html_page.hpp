@@ -22,7 +22,7 @@ inline constexpr char html_style[] = R"html(
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--ink);
 font:14px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif}
-main{max-width:1280px;margin:0 auto;padding:28px 24px 64px}
+main{max-width:1360px;margin:0 auto;padding:28px 24px 64px}
 header{display:flex;align-items:flex-start;gap:24px;margin-bottom:20px}
 header>div{flex:1;min-width:0}
 h1{font-size:24px;line-height:1.25;margin:0 0 4px;letter-spacing:-.01em;overflow-wrap:anywhere}
@@ -62,14 +62,16 @@ svg .dot.on{fill-opacity:1;stroke:var(--ink);stroke-width:2}
 padding:0 6px;font-size:12px;line-height:22px;color:#10233f;cursor:pointer;
 border:1px solid var(--panel);text-overflow:ellipsis}
 .flame div:hover{filter:brightness(1.08)}
+.head{display:flex;justify-content:space-between;gap:12px}.head select{padding:2px 8px;font-size:12.5px}
+.dotmark{display:inline-block;width:8px;height:8px;border-radius:99px;margin-right:5px}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%}
-th,td{padding:6px 9px;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}
+th,td{padding:6px 8px;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}
 td.n,th.n{text-align:right}
 th{font-weight:600;color:var(--soft);font-size:12.5px;cursor:pointer;user-select:none}
 th[aria-sort]{color:var(--ink)}th[aria-sort=descending]:after{content:" \2193"}
 th[aria-sort=ascending]:after{content:" \2191"}
-td.name{max-width:430px;overflow:hidden;text-overflow:ellipsis;min-width:200px}
+td.name{max-width:340px;overflow:hidden;text-overflow:ellipsis;min-width:180px}
 tbody tr{cursor:pointer}tbody tr:hover,tbody tr.on{background:var(--hover)}
 .tools{display:flex;gap:10px;align-items:center;margin-bottom:8px;flex-wrap:wrap}
 .tools input{flex:1;min-width:180px;max-width:380px}
@@ -97,8 +99,9 @@ inline constexpr char html_body[] = R"html(
 <div id="notes"></div>
 <div class="cards" id="cards"></div>
 <section id="change" hidden></section>
-<section><h2>Where the time goes</h2>
-<p class="soft">Share of self time by problem. Click one for its details.</p>
+<section><div class="head"><h2>Where the time goes</h2>
+<select id="group" aria-label="Group by"><option value="">by problem</option><option value="function">by function</option></select></div>
+<p class="soft">Share of self time. Click a problem for its details.</p>
 <div class="bars" id="bars"></div></section>
 <div class="two">
 <section><h2>Roofline</h2><p class="soft" id="roofline-note"></p><div id="roofline"></div></section>

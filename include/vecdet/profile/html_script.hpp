@@ -52,18 +52,27 @@ document.addEventListener('mousemove',ev=>{const t=ev.target.closest&&ev.target.
   const scopes=sum(E,e=>e.count),cost=scopes*(first.overhead_per_scope_ns||0);
   const wall=Math.max(0,...P.map(p=>p.wall_ns));
   const bytes=sum(E,e=>e.bytes),flops=sum(E,e=>e.flops);
-  const cards=[[time(PROFILE.whole_ns),'in all scopes, all threads']];
-  if(wall>0)cards.push([time(wall),'recorded, by the clock']);
+  const cards=[[time(PROFILE.whole_ns),'in all scopes']];
+  if(wall>0)cards.push([time(wall),'by the clock']);
   cards.push([big(scopes),'scopes'],[big(E.length),E.length===1?'problem':'problems']);
   if(bytes>0)cards.push([digits(bytes/1e9)+' GB','moved by kernels']);
   if(flops>0)cards.push([digits(flops/1e9)+' G','operations']);
-  if(cost>0)cards.push([time(cost),'profiler, taken off ('+time(first.overhead_per_scope_ns)+' a scope)']);
+  if(cost>0)cards.push([time(cost),'profiler, taken off']);
   $('cards').innerHTML=cards.map(c=>'<div class="card"><b class="num">'+esc(c[0])+'</b><span>'+esc(c[1])+'</span></div>').join('');
 })();
 
 /* bars by share */
+function grouped(){
+  if(!$('group').value)return E;
+  const groups=new Map();
+  for(const e of E){const f=e.function||e.name,g=groups.get(f);
+    if(!g)groups.set(f,{...e,name:f,problems:1});else{g.self_ns+=e.self_ns;g.inclusive_ns+=e.inclusive_ns;g.problems++}}
+  const all=[...groups.values()].sort((a,b)=>b.self_ns-a.self_ns);
+  for(const g of all)if(g.problems>1)g.name=g.function+' '+g.problems+' problems';
+  return all;
+}
 function bars(){
-  const most=12,top=E.slice(0,most),rest=E.slice(most),whole=PROFILE.whole_ns||1;
+  const all=grouped(),most=12,top=all.slice(0,most),rest=all.slice(most),whole=PROFILE.whole_ns||1;
   const longest=Math.max(...top.map(e=>Math.max(e.self_ns,e.inclusive_ns)),sum(rest,e=>e.self_ns),1);
   const width=v=>(100*v/longest).toFixed(2)+'%';
   let html=top.map(e=>'<div class="bar'+(e===selected?' on':'')+'" data-i="'+e.i+'" tabindex="0" role="button" data-tip="'+
@@ -78,11 +87,12 @@ function bars(){
 }
 
 /* table */
-const columns=[['problem','name'],['share','share',e=>percent(e.share)],['self','self_ns',e=>time(e.self_ns)],
+const columns=[['problem','name'],
+  ['share','share',e=>percent(e.share)],['self','self_ns',e=>time(e.self_ns)],
   ['total','total_ns',e=>time(e.total_ns)],['calls','count',e=>big(e.count)],['mean','mean_ns',e=>time(e.mean_ns)],
   ['p50','p50_ns',e=>time(e.p50_ns)],['p99','p99_ns',e=>time(e.p99_ns)],['max','max_ns',e=>time(e.max_ns)],
   ['GB/s','gigabytes_per_second',e=>rate(e.gigabytes_per_second)],['GFLOP/s','gigaflops_per_second',e=>rate(e.gigaflops_per_second)],
-  ['of bound','roofline_percent',e=>e.roofline_percent>0?e.roofline_percent.toFixed(0)+' % '+e.roofline_bound:'–'],
+  ['of bound','roofline_percent',e=>e.roofline_percent>0?'<span data-tip="of the '+e.roofline_bound+' bound"><i class="dotmark" style="background:var(--'+e.roofline_bound+')"></i>'+e.roofline_percent.toFixed(0)+' %</span>':'–'],
   ['threads','concurrency',e=>e.concurrency.toFixed(1)]];
 let order={key:'self_ns',down:true},shownRows=50;
 function table(){
@@ -97,6 +107,7 @@ function table(){
     rows.length===E.length?'':rows.length+' of '+E.length;
   if($('more'))$('more').onclick=()=>{shownRows=Infinity;table()};
 }
+$('group').onchange=bars;
 $('filter').oninput=table;
 $('table').addEventListener('click',ev=>{const th=ev.target.closest('th');
   if(th){const k=th.dataset.k;order={key:k,down:order.key===k?!order.down:k!=='name'};table()}});

@@ -207,6 +207,11 @@ inline machine_info measure_machine() {
     m.info.cache_gbs_all_threads = detail::copy_rate(threads, cache / 4, times);
     m.info.memory_gbs_all_threads =
         detail::copy_rate(threads, memory / static_cast<std::size_t>(threads), 1);
+    // A disturbed measurement must not put all threads below one.
+    const auto at_least = [](double& all, double one) { all = std::max(all, one); };
+    at_least(m.info.gflops_f32_all_threads, m.info.gflops_f32);
+    at_least(m.info.cache_gbs_all_threads, m.info.cache_gbs);
+    at_least(m.info.memory_gbs_all_threads, m.info.memory_gbs);
   } catch (const std::exception&) {
     // Without memory or threads for it: the report does without.
   }

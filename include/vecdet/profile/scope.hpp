@@ -99,10 +99,10 @@ problem user_problem(const char* name, std::int64_t bytes, std::int64_t flops,
 #else
 #define VECDET_PROFILE_JOIN_(a, b) a##b
 #define VECDET_PROFILE_NAME_(n) VECDET_PROFILE_JOIN_(vecdet_profile_scope_, n)
-#define VECDET_PROFILE_SCOPE(name)                               \
+#define VECDET_PROFILE_SCOPE(name)                                  \
   const ::vecdet::profile::scope VECDET_PROFILE_NAME_(__COUNTER__)( \
       [&] { return ::vecdet::profile::detail::user_problem(name, 0, 0); })
-#define VECDET_PROFILE_WORK(...)                                 \
+#define VECDET_PROFILE_WORK(...)                                    \
   const ::vecdet::profile::scope VECDET_PROFILE_NAME_(__COUNTER__)( \
       [&] { return ::vecdet::profile::detail::user_problem(__VA_ARGS__); })
 #endif
