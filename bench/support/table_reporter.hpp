@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Google Benchmark's display: a line as each benchmark ends, and a table of all at the end. Pass it
+// to benchmark::RunSpecifiedBenchmarks; --benchmark_filter, --benchmark_repetitions,
+// --benchmark_out and the like work as ever. Register benchmarks under their full names with
+// benchmark::RegisterBenchmark, and let each call count_work.
+#pragma once
+
+#include "bandwidth.hpp"
+#include "comparison_table.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+namespace vecdet {
+namespace bench {
+
+/// Sets the counters that the table shows, after the timed loop: nanoseconds an element, GB/s, and
+/// the fraction of a copy's bandwidth on as many threads. `bytes` are those that a call must read
+/// and write at least once each.
+inline void count_work(benchmark::State& state, double elements, double bytes, int threads) {
+  using benchmark::Counter;
+  state.counters["ns_per_element"] =
+      Counter(elements * 1e-9, Counter::kIsIterationInvariantRate | Counter::kInvert);
+  state.counters["GB/s"] = Counter(bytes * 1e-9, Counter::kIsIterationInvariantRate);
+  state.counters["of_copy"] =
+      Counter(bytes / copy_bandwidth(static_cast<std::size_t>(bytes), threads),
+              Counter::kIsIterationInvariantRate);
+}
+
+class table_reporter : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context& context) override {
+    PrintBasicContext(&GetErrorStream(), context);
+    for (const int threads : {1, oneapi::tbb::this_task_arena::max_concurrency()}) {
+      GetOutputStream() << "copy on " << threads << (threads == 1 ? " thread: " : " threads: ")
+                        << three_digits(copy_bandwidth(std::size_t{1} << 18, threads) * 1e-9)
+                        << " GB/s in cache, "
+                        << three_digits(copy_bandwidth(std::size_t{1} << 28, threads) * 1e-9)
+                        << " GB/s in memory, bytes read and written\n";
+      if (oneapi::tbb::this_task_arena::max_concurrency() == 1) break;
+    }
+    return true;
+  }
+
+  void ReportRuns(const std::vector<Run>& runs) override {
+    std::vector<measurement> samples;
+    std::string name;
+    for (const Run& run : runs) {
+      name = run.run_name.function_name;
+      if (has_failed(run, 0)) {
+        GetOutputStream() << name << ": failed\n";
+        continue;
+      }
+      if (run.run_type == Run::RT_Iteration) samples.push_back(measured(run));
+    }
+    // Aggregates come in a call of their own, after the runs that they are of or without them
+    // (--benchmark_report_aggregates_only).
+    for (const Run& run : runs)
+      if (run.aggregate_name == "median" && !table_.has(name)) samples.push_back(measured(run));
+    if (samples.empty()) return;
+
+    // The median run, rather than medians of each number, so that a row agrees with itself.
+    const auto middle = samples.begin() + static_cast<std::ptrdiff_t>((samples.size() - 1) / 2);
+    std::nth_element(
+        samples.begin(), middle, samples.end(),
+        [](const measurement& a, const measurement& b) { return a.seconds < b.seconds; });
+    table_.add(name, *middle);
+    print_progress(name, *middle);
+  }
+
+  void Finalize() override {
+    if (!table_.empty()) GetOutputStream() << '\n' << table_.text() << std::flush;
+  }
+
+ private:
+  // Google Benchmark 1.8 renamed Run's flag of failure.
+  template <class R>
+  static auto has_failed(const R& run, int) -> decltype(run.error_occurred) {
+    return run.error_occurred;
+  }
+  template <class R>
+  static auto has_failed(const R& run, long) -> decltype(run.skipped != decltype(run.skipped)()) {
+    return run.skipped != decltype(run.skipped)();
+  }
+
+  static double counter(const Run& run, const char* name) {
+    const auto at = run.counters.find(name);
+    return at == run.counters.end() ? 0 : at->second.value;
+  }
+
+  static measurement measured(const Run& run) {
+    return {run.GetAdjustedRealTime() / benchmark::GetTimeUnitMultiplier(run.time_unit),
+            counter(run, "ns_per_element"), counter(run, "GB/s"), counter(run, "of_copy")};
+  }
+
+  void print_progress(const std::string& name, const measurement& result) {
+    std::ostream& out = GetOutputStream();
+    out << name << ": " << three_digits(1e3 * result.seconds) << " ms";
+    if (result.ns_per_element > 0)
+      out << ", " << three_digits(result.ns_per_element) << " ns an element";
+    if (result.gigabytes_per_second > 0)
+      out << ", " << three_digits(result.gigabytes_per_second) << " GB/s, "
+          << std::lround(100 * result.copy_fraction) << "% of copy";
+    out << std::endl;
+  }
+
+  comparison_table table_;
+};
+
+}  // namespace bench
+}  // namespace vecdet
