@@ -24,31 +24,20 @@ struct pack_mask {
 template <class T, int N>
 struct pack;
 
-namespace pack_detail {
-
-template <int... I, class Result, class F, class... Packs>
-VECDET_INLINE void each(std::integer_sequence<int, I...>, Result& result, F f, const Packs&... p) {
-  const auto one = [&](auto i) VECDET_INLINE_LAMBDA {
-    constexpr int at = decltype(i)::value;
-    result.v[at] = f(p.v[at]...);
-  };
-  (one(std::integral_constant<int, I>{}), ...);
-}
-
-}  // namespace pack_detail
-
 /// f on every batch of the packs: pack<T, N> -> pack<Result, N>.
 template <class Result, int N, class F, class... Packs>
 VECDET_INLINE pack<Result, N> map(F f, const Packs&... p) {
   pack<Result, N> result;
-  pack_detail::each(std::make_integer_sequence<int, N>{}, result, f, p...);
+  VECDET_UNROLL
+  for (int i = 0; i < N; ++i) result.v[i] = f(p.v[i]...);
   return result;
 }
 
 template <class T, int N, class F, class... Packs>
 VECDET_INLINE pack_mask<T, N> map_mask(F f, const Packs&... p) {
   pack_mask<T, N> result;
-  pack_detail::each(std::make_integer_sequence<int, N>{}, result, f, p...);
+  VECDET_UNROLL
+  for (int i = 0; i < N; ++i) result.v[i] = f(p.v[i]...);
   return result;
 }
 
@@ -61,8 +50,9 @@ struct pack {
   pack() = default;
   /// The same number in every lane.
   VECDET_INLINE pack(T value) {
-    pack_detail::each(std::make_integer_sequence<int, N>{}, *this,
-                      [&]() VECDET_INLINE_LAMBDA { return batch<T>(value); });
+    const batch<T> same(value);
+    VECDET_UNROLL
+    for (int i = 0; i < N; ++i) v[i] = same;
   }
 
 #define VECDET_PACK_OPERATOR(op)                                                                \

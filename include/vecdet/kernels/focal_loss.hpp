@@ -59,6 +59,7 @@ VECDET_INLINE void store_as(T* to, const pack<Real, N>& x) {
 template <int Gamma>
 struct fast_negatives {
   using real = float;
+  static constexpr int rows_in_flight = focal_rows_in_flight;
   static constexpr bool has_targets = false, only_hard = false;
   float loss_weight, grad_weight;
 
@@ -74,6 +75,7 @@ struct fast_negatives {
 /// The same for any gamma, in double.
 struct general_negatives {
   using real = double;
+  static constexpr int rows_in_flight = 1;
   static constexpr bool has_targets = false, only_hard = false;
   double loss_weight, grad_weight, gamma;
 
@@ -90,6 +92,7 @@ struct general_negatives {
 /// Any targets and gamma, in double.
 struct soft_targets {
   using real = double;
+  static constexpr int rows_in_flight = 1;
   static constexpr bool has_targets = true, only_hard = false;
   static constexpr double loss_weight = 1;
   double positive_weight, negative_weight, gamma;
@@ -111,6 +114,7 @@ struct soft_targets {
 template <int Gamma>
 struct hard_targets {
   using real = float;
+  static constexpr int rows_in_flight = focal_rows_in_flight;
   static constexpr bool has_targets = true, only_hard = true;
   static constexpr float loss_weight = 1;
   float positive_weight, negative_weight;
@@ -152,13 +156,13 @@ struct focal_span {
   }
 };
 
-/// Writes one block's loss or gradient and adds up its losses: over pairs of rows, pair by pair.
-template <focal_output Output, class Equation, class T>
-VECDET_INLINE void focal_one_block(const Equation& equation, const focal_span<T>& at,
+/// Writes one block's loss or gradient, and adds up its losses row after row.
+template <class Output, class Equation, class T>
+VECDET_INLINE void focal_one_block(Output output, const Equation& equation, const focal_span<T>& at,
                                    lane_sums& sums) {
   using real = typename Equation::real;
   constexpr int row = row_pack<real>::batches;
-  constexpr int N = row * (std::is_same<real, float>::value ? focal_rows_in_flight : 2);
+  constexpr int N = row * Equation::rows_in_flight;
   row_pack<real> total = 0;
   for (int i = 0; i < focal_block; i += pack<real, N>::lanes) {
     focal_terms<real, N> terms;
@@ -167,18 +171,16 @@ VECDET_INLINE void focal_one_block(const Equation& equation, const focal_span<T>
     } else {
       terms = equation(load_as<real, N>(at.x + i));
     }
-    if constexpr (Output == focal_output::loss) {
+    if (output == focal_output::loss) {
       const pack<real, N> weight = equation.loss_weight;
       const pack<real, N> cap = equation.loss_weight == 0 ? largest<real> : infinity<real>;
       store_as<real, N>(at.out + i, weight * min(cap, terms.loss));  // weight 0 wins over inf
-    } else if constexpr (Output == focal_output::grad) {
+    } else if (output == focal_output::grad) {
       store_as<real, N>(at.out + i, terms.grad);
-    } else if constexpr (Output == focal_output::upstream_times_grad) {
+    } else if (output == focal_output::upstream_times_grad) {
       store_as<real, N>(at.out + i, terms.grad * load_as<real, N>(at.upstream + i));
     }
-    for (int k = 0; k < N; k += 2 * row) {
-      total = total + (slice<row>(terms.loss, k) + slice<row>(terms.loss, k + row));
-    }
+    for (int k = 0; k < N; k += row) total = total + slice<row>(terms.loss, k);
   }
   sums.add(total);
 }
@@ -192,33 +194,33 @@ VECDET_INLINE bool all_hard(const T* t) {
 }
 
 /// `count` blocks, one after the other.
-template <focal_output Output, class Equation, class T>
-VECDET_NOINLINE void focal_blocks(const Equation& equation, const focal_span<T>& span,
-                                  index_t count, lane_sums& sums) {
+template <class Output, class Equation, class T>
+VECDET_NOINLINE void focal_blocks(Output output, const Equation& equation,
+                                  const focal_span<T>& span, index_t count, lane_sums& sums) {
   for (index_t b = 0; b < count; ++b) {
     const focal_span<T> block = span.at(b * focal_block);
     if constexpr (Equation::only_hard) {
       if (!all_hard(block.t)) {
-        focal_one_block<Output>(equation.general, block, sums);
+        focal_one_block(output, equation.general, block, sums);
         continue;
       }
     }
-    focal_one_block<Output>(equation, block, sums);
+    focal_one_block(output, equation, block, sums);
   }
 }
 
 /// `size` elements: whole blocks where they lie, the rest padded with logits of -inf, which add
 /// nothing. `masked`, ascending, lists elements to be left out as well: they count nothing, and
 /// what is written for them is 0.
-template <focal_output Output, class Equation, class T>
-VECDET_NOINLINE double focal_run(const Equation& equation, const focal_span<T>& span, index_t size,
-                                 const index_t* masked, int masked_count) {
+template <class Output, class Equation, class T>
+VECDET_NOINLINE double focal_run(Output output, const Equation& equation, const focal_span<T>& span,
+                                 index_t size, const index_t* masked, int masked_count) {
   lane_sums sums;
   int next = 0;
   for (index_t i = 0; i < size;) {
     const index_t stop = next < masked_count ? masked[next] : size;
     if (const index_t whole = (stop - i) / focal_block; whole > 0) {
-      focal_blocks<Output>(equation, span.at(i), whole, sums);
+      focal_blocks(output, equation, span.at(i), whole, sums);
       i += whole * focal_block;
       continue;
     }
@@ -233,8 +235,8 @@ VECDET_NOINLINE double focal_run(const Equation& equation, const focal_span<T>& 
     for (; next < masked_count && masked[next] < i + count; ++next) {
       x[masked[next] - i] = minus_infinity<T>();
     }
-    focal_blocks<Output>(equation, focal_span<T>{x, t, upstream, out}, 1, sums);
-    if (Output != focal_output::sum) {
+    focal_blocks(output, equation, focal_span<T>{x, t, upstream, out}, 1, sums);
+    if (output != focal_output::sum) {
       for (int k = 0; k < count; ++k) from.out[k] = out[k];
     }
     i += count;
@@ -268,7 +270,7 @@ focal_span<T> span_of_row(const focal_loss_args<T>& a, index_t row) {
 }
 
 /// The losses of the positives of a run, gathered before the run may overwrite them.
-template <focal_output Output, class Equation, class T>
+template <class Output, class Equation, class T>
 class gathered_positives {
  public:
   gathered_positives(const focal_span<T>& run, const index_t* positions, int count)
@@ -282,11 +284,11 @@ class gathered_positives {
   }
 
   /// Writes what belongs to them into the run and returns the sum of their losses.
-  double finish(const Equation& positives, const focal_span<T>& run) {
+  double finish(Output output, const Equation& positives, const focal_span<T>& run) {
     alignas(64) T out[focal_block];
     lane_sums sums;
-    focal_blocks<Output>(positives, focal_span<T>{x_, nullptr, upstream_, out}, 1, sums);
-    if (Output != focal_output::sum) {
+    focal_blocks(output, positives, focal_span<T>{x_, nullptr, upstream_, out}, 1, sums);
+    if (output != focal_output::sum) {
       for (int k = 0; k < count_; ++k) run.out[positions_[k]] = out[k];
     }
     return sums.total();
@@ -301,13 +303,14 @@ class gathered_positives {
   alignas(64) T upstream_[focal_block];
 };
 
-template <focal_output Output, class Equation, class T>
-double focal_rows_from_labels(const focal_loss_args<T>& a, index_t first, index_t last) {
+template <class Output, class Equation, class T>
+double focal_rows_from_labels(Output output, const focal_loss_args<T>& a, index_t first,
+                              index_t last) {
   const bool flat = rows_are_flat(a);
   double sum = 0;
   for (index_t row = first; row < last;) {
     if (a.labels[row] == a.ignore) {
-      if (Output != focal_output::sum) {
+      if (output != focal_output::sum) {
         for (index_t j = 0; j < a.cols; ++j) a.out[row * a.out_stride + j] = T(0.0f);
       }
       ++row;
@@ -331,20 +334,22 @@ double focal_rows_from_labels(const focal_loss_args<T>& a, index_t first, index_
     const index_t size = (end - row) * a.cols;
     const Equation negatives(negative_weight, 1, a.gamma);
     if (positive_count == 0) {
-      sum += weigh(negative_weight, focal_run<Output>(negatives, run, size, nullptr, 0));
+      sum += weigh(negative_weight, focal_run(output, negatives, run, size, nullptr, 0));
     } else {
       gathered_positives<Output, Equation, T> gathered(run, positives, positive_count);
       sum += weigh(negative_weight,
-                   focal_run<Output>(negatives, run, size, positives, positive_count));
-      sum += weigh(positive_weight, gathered.finish(Equation(positive_weight, -1, a.gamma), run));
+                   focal_run(output, negatives, run, size, positives, positive_count));
+      sum += weigh(positive_weight,
+                   gathered.finish(output, Equation(positive_weight, -1, a.gamma), run));
     }
     row = end;
   }
   return sum;
 }
 
-template <focal_output Output, class Equation, class T>
-double focal_rows_from_targets(const focal_loss_args<T>& a, index_t first, index_t last) {
+template <class Output, class Equation, class T>
+double focal_rows_from_targets(Output output, const focal_loss_args<T>& a, index_t first,
+                               index_t last) {
   const index_t rows_a_run = rows_are_flat(a) ? last - first : 1;
   double sum = 0;
   for (index_t row = first; row < last; row += rows_a_run) {
@@ -355,11 +360,11 @@ double focal_rows_from_targets(const focal_loss_args<T>& a, index_t first, index
     const index_t size = rows_a_run * a.cols;
     if constexpr (Equation::only_hard) {
       if (general.positive_weight != 0 && general.negative_weight != 0) {
-        sum += focal_run<Output>(Equation(general), run, size, nullptr, 0);
+        sum += focal_run(output, Equation(general), run, size, nullptr, 0);
         continue;
       }
     }
-    sum += focal_run<Output>(general, run, size, nullptr, 0);
+    sum += focal_run(output, general, run, size, nullptr, 0);
   }
   return sum;
 }
@@ -367,37 +372,35 @@ double focal_rows_from_targets(const focal_loss_args<T>& a, index_t first, index
 // ---- the variant that a call asks for
 // ----------------------------------------------------------------
 
-template <class Equation, class T>
-double focal_rows(const focal_loss_args<T>& a, index_t first, index_t last) {
-  const auto rows = [&](auto output) {
-    constexpr focal_output Output = decltype(output)::value;
-    if constexpr (Equation::has_targets) {
-      return focal_rows_from_targets<Output, Equation>(a, first, last);
-    } else {
-      return focal_rows_from_labels<Output, Equation>(a, first, last);
-    }
-  };
-  switch (a.output) {
-    case focal_output::sum:
-      return rows(std::integral_constant<focal_output, focal_output::sum>{});
-    case focal_output::loss:
-      return rows(std::integral_constant<focal_output, focal_output::loss>{});
-    case focal_output::grad:
-      return rows(std::integral_constant<focal_output, focal_output::grad>{});
-    default:
-      return rows(std::integral_constant<focal_output, focal_output::upstream_times_grad>{});
+/// An output known when compiling: only what it needs is computed.
+template <focal_output Output>
+using known_output = std::integral_constant<focal_output, Output>;
+
+template <class Equation, class Output, class T>
+double focal_rows(Output output, const focal_loss_args<T>& a, index_t first, index_t last) {
+  if constexpr (Equation::has_targets) {
+    return focal_rows_from_targets<Output, Equation>(output, a, first, last);
+  } else {
+    return focal_rows_from_labels<Output, Equation>(output, a, first, last);
   }
 }
 
-/// By gamma: the fast equations are in float, so double storage always takes the general one.
+/// By gamma and output. The fast equations are in float, so double storage always takes the general
+/// one; the outputs that training rarely asks for share one copy of the code.
 template <template <int> class Fast, class General, class T>
 double focal_rows_by_gamma(const focal_loss_args<T>& a, index_t first, index_t last) {
   if constexpr (!std::is_same<T, double>::value) {
-    if (a.gamma == 2) return focal_rows<Fast<2>>(a, first, last);
-    if (a.gamma == 1) return focal_rows<Fast<1>>(a, first, last);
-    if (a.gamma == 0) return focal_rows<Fast<0>>(a, first, last);
+    if (a.gamma == 2 && a.output == focal_output::grad) {
+      return focal_rows<Fast<2>>(known_output<focal_output::grad>{}, a, first, last);
+    }
+    if (a.gamma == 2 && a.output == focal_output::sum) {
+      return focal_rows<Fast<2>>(known_output<focal_output::sum>{}, a, first, last);
+    }
+    if (a.gamma == 2) return focal_rows<Fast<2>>(a.output, a, first, last);
+    if (a.gamma == 1) return focal_rows<Fast<1>>(a.output, a, first, last);
+    if (a.gamma == 0) return focal_rows<Fast<0>>(a.output, a, first, last);
   }
-  return focal_rows<General>(a, first, last);
+  return focal_rows<General>(a.output, a, first, last);
 }
 
 template <class T>

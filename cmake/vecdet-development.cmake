@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# What vecdet's own tests, benchmarks and examples are compiled with; users get none of it.
+add_library(vecdet_development INTERFACE)
+target_compile_options(vecdet_development INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+if(VECDET_WARNINGS_AS_ERRORS)
+  target_compile_options(vecdet_development INTERFACE -Werror)
+endif()
+if(VECDET_SANITIZE)
+  target_compile_options(vecdet_development INTERFACE
+    -fsanitize=${VECDET_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(vecdet_development INTERFACE -fsanitize=${VECDET_SANITIZE})
+endif()
+target_link_libraries(vecdet_dispatch PRIVATE $<BUILD_INTERFACE:vecdet_development>)

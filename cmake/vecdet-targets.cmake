@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# The two targets that users link, made alike in this tree, in a parent project's and by
+# find_package(vecdet):
+#   vecdet::vecdet     the headers, compiled for the including file's instruction set
+#   vecdet::dispatch   the headers and a small static library with the kernels for every instruction
+#                      set, built in the user's own tree
+include_guard(GLOBAL)
+
+find_package(TBB REQUIRED)
+
+# Debian's xsimd 8.1 exports a target that links a missing library: take the headers alone.
+if(TARGET xsimd AND NOT VECDET_XSIMD_INCLUDE_DIR)
+  get_target_property(VECDET_XSIMD_INCLUDE_DIR xsimd INTERFACE_INCLUDE_DIRECTORIES)
+endif()
+find_path(VECDET_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp REQUIRED
+          DOC "The folder that holds xsimd/xsimd.hpp (8.1 or newer)")
+
+# Each instruction set's unit keeps its own flags, whatever those of the rest: they come last on the
+# command line. Fast-math, contraction, LTO or a lower -O would change results or leak instructions.
+set(VECDET_UNIT_FLAGS -O3 -ffp-contract=off -fno-fast-math -fno-math-errno
+    -fno-lto -fvisibility=hidden)
+set(VECDET_FLAGS_baseline -march=x86-64 -mtune=generic -mno-avx)
+set(VECDET_FLAGS_avx2 -march=x86-64-v3 -mtune=generic -mno-avx512f)
+set(VECDET_FLAGS_avx512 -march=x86-64-v4 -mtune=generic -mprefer-vector-width=512)
+
+function(vecdet_add_targets include_dir)
+  if(TARGET vecdet)
+    return()
+  endif()
+  add_library(vecdet INTERFACE)
+  add_library(vecdet::vecdet ALIAS vecdet)
+  target_compile_features(vecdet INTERFACE cxx_std_17)
+  target_include_directories(vecdet INTERFACE "${include_dir}")
+  target_include_directories(vecdet SYSTEM INTERFACE "${VECDET_XSIMD_INCLUDE_DIR}")
+  target_link_libraries(vecdet INTERFACE TBB::tbb)
+
+  set(units baseline)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    list(APPEND units avx2 avx512)
+  endif()
+  list(TRANSFORM units PREPEND "${include_dir}/vecdet/isa/" OUTPUT_VARIABLE sources)
+  list(TRANSFORM sources APPEND ".cpp")
+  add_library(vecdet_dispatch STATIC EXCLUDE_FROM_ALL ${sources})
+  add_library(vecdet::dispatch ALIAS vecdet_dispatch)
+  foreach(unit IN LISTS units)
+    set(flags ${VECDET_UNIT_FLAGS})
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+      list(APPEND flags ${VECDET_FLAGS_${unit}})
+    endif()
+    if(unit STREQUAL "avx512" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      list(APPEND flags -Wno-uninitialized -Wno-maybe-uninitialized) # GCC bug 105593: its own intrinsics
+    endif()
+    set_source_files_properties("${include_dir}/vecdet/isa/${unit}.cpp"
+      TARGET_DIRECTORY vecdet_dispatch PROPERTIES COMPILE_OPTIONS "${flags}")
+  endforeach()
+  set_target_properties(vecdet_dispatch PROPERTIES
+    INTERPROCEDURAL_OPTIMIZATION OFF UNITY_BUILD OFF DISABLE_PRECOMPILE_HEADERS ON
+    POSITION_INDEPENDENT_CODE ON)
+  target_compile_definitions(vecdet_dispatch INTERFACE VECDET_DISPATCH)
+  target_link_libraries(vecdet_dispatch PUBLIC vecdet)
+endfunction()

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// All of vecdet.
+#pragma once
+
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/focal_loss.hpp>
+#include <vecdet/labels.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile.hpp>
+#include <vecdet/version.hpp>
+#include <vecdet/views.hpp>
