@@ -1,32 +1,557 @@
 // SPDX-License-Identifier: Apache-2.0
-// The focal loss kernels against the reference: every instruction set, element type, kind of target
-// and output, at lengths around the vector and block widths, at misaligned starts, with strides,
-// and at special values; and every documented error.
-#include <vecdet/focal_loss.hpp>
-#include <vecdet/reference/focal_loss.hpp>
-
+// The focal loss kernels against the reference: every instruction set, element type, kind of
+// target, gamma and output, at lengths around the vector and block widths, at misaligned starts,
+// with strides, and at special values; sums, determinism and every documented error.
+#include "support/allocations.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
 #include "support/ulp.hpp"
 #include "support/values.hpp"
+#include <vecdet/focal_loss.hpp>
+#include <vecdet/reference/focal_loss.hpp>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
 
-TEST_CASE("focal loss smoke") {
-  const auto logits = random_logits<float>(37 * 91, 1);
-  const auto labels = random_labels(37, 91, 2);
-  for_each_isa([&](isa) {
-    std::vector<float> grad(logits.size());
-    const double loss = sigmoid_focal_loss_and_grad(
-        matrix_view<const float>(logits.data(), 37, 91), labels, {grad.data(), 37, 91});
-    CHECK(loss == loss);
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// A tensor in memory that starts `offset` elements after an aligned address, with rows that are
+/// `padding` elements further apart than they are long. Padding holds a mark that must survive.
+template <class T>
+class tensor {
+ public:
+  tensor(index_t rows, index_t cols, index_t offset = 0, index_t padding = 0)
+      : rows_(rows),
+        cols_(cols),
+        offset_(offset),
+        stride_(cols + padding),
+        memory_(static_cast<std::size_t>(offset + rows * (cols + padding) + 1), mark()) {}
+
+  matrix_view<T> view() { return {memory_.data() + offset_, rows_, cols_, stride_}; }
+  matrix_view<const T> view() const { return {memory_.data() + offset_, rows_, cols_, stride_}; }
+
+  bool padding_untouched() const {
+    for (std::size_t i = 0; i < memory_.size(); ++i) {
+      const index_t at = static_cast<index_t>(i) - offset_;
+      const bool inside = at >= 0 && at < rows_ * stride_ && at % stride_ < cols_;
+      if (!inside && std::memcmp(&memory_[i], &mark_, sizeof(T)) != 0) return false;
+    }
+    return true;
+  }
+  bool untouched() const {
+    for (const T& element : memory_)
+      if (std::memcmp(&element, &mark_, sizeof(T)) != 0) return false;
+    return true;
+  }
+
+  template <class Source>
+  void fill(const Source& source) {
+    index_t k = 0;
+    for (index_t i = 0; i < rows_; ++i)
+      for (index_t j = 0; j < cols_; ++j) view()(i, j) = source(k++);
+  }
+
+ private:
+  static T mark() { return to<T>(-12345); }
+
+  index_t rows_, cols_, offset_, stride_;
+  T mark_ = mark();
+  std::vector<T> memory_;
+};
+
+/// Whether `actual` is within 8 ulp of `exact` in float, or its rounding in bfloat16; below 1e-30
+/// only that both are that small. In double 1024 ulp: soft targets' gradients cancel.
+bool close_enough(float actual, double exact) {
+  if (std::abs(exact) <= 1e-30) return std::abs(actual) <= 1.0001e-30f;
+  return ulp_distance(actual, exact) <= 8;
+}
+bool close_enough(double actual, double exact) {
+  if (std::abs(exact) <= 1e-290) return std::abs(actual) <= 1.0001e-290;
+  return ulp_distance(actual, exact) <= 1024;
+}
+bool close_enough(bfloat16 actual, double exact) {
+  if (std::abs(exact) <= 1e-30) return std::abs(static_cast<float>(actual)) <= 1.01e-30f;
+  if (!std::isfinite(exact)) return ulp_distance(actual, exact) == 0;
+  const double slack = 8 * ulp_of<float>(exact);
+  const float low = bfloat16(static_cast<float>(exact - slack));
+  const float high = bfloat16(static_cast<float>(exact + slack));
+  return low <= static_cast<float>(actual) && static_cast<float>(actual) <= high;
+}
+
+/// `exact` itself may be off by `exact_within`.
+template <class T>
+void check_elements(matrix_view<const T> actual, matrix_view<const double> exact,
+                    matrix_view<const T> logits, const char* what, double exact_within = 0) {
+  for (index_t i = 0; i < actual.rows(); ++i) {
+    for (index_t j = 0; j < actual.cols(); ++j) {
+      if (close_enough(actual(i, j), exact(i, j))) continue;
+      if (std::abs(static_cast<double>(actual(i, j)) - exact(i, j)) <= exact_within) continue;
+      FAIL_CHECK(std::string(what)
+                 << " of logit " << static_cast<double>(logits(i, j)) << " is "
+                 << static_cast<double>(actual(i, j)) << ", exact " << exact(i, j) << ": "
+                 << ulp_distance(actual(i, j), exact(i, j)) << " ulp, at " << i << ", " << j);
+      return;
+    }
+  }
+}
+
+/// One problem, in every output form.
+template <class T>
+struct problem {
+  tensor<T> logits;
+  std::vector<index_t> labels;
+  tensor<T> targets;
+  bool dense;
+  focal_loss_params params;
+  std::vector<float> row_weights;
+
+  problem(index_t rows, index_t cols, bool is_dense, index_t offset = 0, index_t padding = 0)
+      : logits(rows, cols, offset, padding),
+        targets(rows, cols, offset, padding),
+        dense(is_dense) {}
+
+  focal_targets<T> truth() const {
+    if (dense) return targets.view();
+    return labels;
+  }
+
+  void check() {
+    const index_t rows = logits.view().rows(), cols = logits.view().cols();
+    params.row_weights = row_weights;
+    std::vector<double> grad(static_cast<std::size_t>(rows * cols)), loss(grad.size());
+    matrix_view<double> exact_grad(grad.data(), rows, cols), exact_loss(loss.data(), rows, cols);
+    const std::vector<double> weights(row_weights.begin(), row_weights.end());
+    reference::focal_loss_params p;
+    p.alpha = params.alpha;
+    p.gamma = params.gamma;
+    p.scale = params.scale;
+    p.background = params.background;
+    p.ignore = params.ignore;
+    const matrix_view<const T> x = logits.view();
+    const double exact =
+        dense ? reference::sigmoid_focal_loss(x, targets.view(), p, exact_grad, exact_loss, weights)
+              : reference::sigmoid_focal_loss(x, labels, p, exact_grad, exact_loss, weights);
+    INFO("rows ", rows, " cols ", cols, " alpha ", params.alpha, " gamma ", params.gamma,
+         std::string(dense ? " dense " : " labels "), std::string(dtype_name<T>()));
+
+    tensor<T> out(rows, cols, 1, 3);
+    const double sum = sigmoid_focal_loss(x, truth(), params);
+    const double sum_with_grad = sigmoid_focal_loss_and_grad(x, truth(), out.view(), params);
+    check_elements<T>(out.view(), exact_grad, x, "gradient");
+    CHECK(out.padding_untouched());
+    // Of few elements, a sum is no better than they are.
+    for (const double actual : {sum, sum_with_grad}) {
+      CHECK((actual == exact || (std::isnan(actual) && std::isnan(exact)) ||
+             std::abs(actual - exact) <= 5e-7 * std::abs(exact) + 1e-30));
+    }
+
+    sigmoid_focal_loss_unreduced(x, truth(), out.view(), params);
+    check_elements<T>(out.view(), exact_loss, x, "loss");
+
+    // An upstream gradient that is a power of two scales exactly.
+    sigmoid_focal_loss_grad(x, truth(), -2.0, out.view(), params);
+    for (double& g : grad) g *= -2;
+    check_elements<T>(out.view(), exact_grad, x, "gradient times -2");
+    tensor<T> upstream(rows, cols, 2, 1);
+    upstream.fill([](index_t k) { return to<T>(k % 2 == 0 ? -0.5 : 4); });
+    for (std::size_t k = 0; k < grad.size(); ++k) grad[k] *= k % 2 == 0 ? 0.25 : -2;
+    sigmoid_focal_loss_grad(x, truth(), matrix_view<const T>(upstream.view()), out.view(), params);
+    check_elements<T>(out.view(), exact_grad, x, "gradient times upstream tensor");
+  }
+};
+
+template <class T>
+problem<T> random_problem(index_t rows, index_t cols, bool dense, bool soft, std::uint64_t seed,
+                          index_t offset = 0, index_t padding = 0) {
+  problem<T> p(rows, cols, dense, offset, padding);
+  const auto logits = random_logits<T>(rows * cols, seed);
+  p.logits.fill([&](index_t k) { return logits[static_cast<std::size_t>(k)]; });
+  p.labels = random_labels(rows, cols, seed + 1);
+  random_generator generator(seed + 2);
+  p.targets.fill([&](index_t) {
+    return to<T>(soft && generator.chance(0.3) ? generator.uniform() : generator.chance(0.1));
   });
+  return p;
+}
+
+template <class T>
+void sweep_shapes() {
+  for_each_isa([&](isa) {
+    std::uint64_t seed = 0;
+    for (index_t cols = 1; cols <= 52; ++cols) {
+      for (const bool dense : {false, true}) {
+        auto p = random_problem<T>(1 + cols % 5, cols, dense, cols % 3 == 0, ++seed, cols % 4,
+                                   cols % 2 == 0 ? 0 : cols % 7);
+        p.check();
+      }
+    }
+    for (const index_t cols : {91, 127, 128, 129, 255, 300}) {
+      for (const bool dense : {false, true}) {
+        random_problem<T>(7, cols, dense, false, ++seed).check();
+        random_problem<T>(7, cols, dense, true, ++seed, 1, 2).check();
+      }
+    }
+  });
+}
+
+template <class T>
+void sweep_parameters() {
+  for_each_isa([&](isa) {
+    std::uint64_t seed = 100;
+    for (const double gamma : {0.0, 1.0, 2.0, 0.5, 1.5, 3.0, 5.25}) {
+      for (const double alpha : {0.25, -1.0, 0.0, 1.0, 0.9}) {
+        for (const bool dense : {false, true}) {
+          ++seed;
+          auto p = random_problem<T>(9, 91, dense, seed % 2 == 0, seed);
+          p.params.gamma = gamma;
+          p.params.alpha = alpha;
+          p.params.scale = 1.0 / 37;
+          p.check();
+          p.row_weights = {1, 0.5f, 2, 0, 1, 3, 0.125f, 1, 7};
+          p.check();
+        }
+      }
+    }
+  });
+}
+
+template <class T>
+void sweep_special_values() {
+  // Every special logit as the labelled class, as another class and in a background row; and under
+  // targets 0, 1 and between.
+  const auto logits = special_logits<T>();
+  const auto count = static_cast<index_t>(logits.size());
+  for_each_isa([&](isa) {
+    for (const double gamma : {2.0, 1.0, 0.0, 0.5, 3.5}) {
+      for (const double alpha : {0.25, -1.0, 0.0, 1.0}) {
+        problem<T> labelled(count, 3, false);
+        labelled.logits.fill([&](index_t k) { return logits[static_cast<std::size_t>(k / 3)]; });
+        for (index_t i = 0; i < count; ++i) labelled.labels.push_back(i % 4 - 1);
+        labelled.labels[5] = -2;
+        labelled.params.gamma = gamma;
+        labelled.params.alpha = alpha;
+        labelled.check();
+
+        problem<T> dense(count, 4, true);
+        dense.logits.fill([&](index_t k) { return logits[static_cast<std::size_t>(k / 4)]; });
+        dense.params = labelled.params;
+        dense.targets.fill([](index_t k) { return to<T>(static_cast<double>(k % 2)); });
+        dense.check();
+        dense.targets.fill([](index_t k) { return to<T>(static_cast<double>(k % 4) / 4); });
+        dense.check();
+      }
+    }
+  });
+}
+
+template <class T>
+std::vector<T> gradient(const problem<T>& p, execution policy, double* loss) {
+  const matrix_view<const T> x = p.logits.view();
+  std::vector<T> grad(static_cast<std::size_t>(x.size()));
+  *loss = sigmoid_focal_loss_and_grad(x, p.truth(), {grad.data(), x.rows(), x.cols()}, p.params,
+                                      policy);
+  return grad;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("focal loss: shapes, float") { sweep_shapes<float>(); }
+TEST_CASE("focal loss: shapes, bfloat16") { sweep_shapes<bfloat16>(); }
+TEST_CASE("focal loss: shapes, double") { sweep_shapes<double>(); }
+TEST_CASE("focal loss: parameters, float") { sweep_parameters<float>(); }
+TEST_CASE("focal loss: parameters, bfloat16") { sweep_parameters<bfloat16>(); }
+TEST_CASE("focal loss: parameters, double") { sweep_parameters<double>(); }
+TEST_CASE("focal loss: special values, float") { sweep_special_values<float>(); }
+TEST_CASE("focal loss: special values, bfloat16") { sweep_special_values<bfloat16>(); }
+TEST_CASE("focal loss: special values, double") { sweep_special_values<double>(); }
+
+TEST_CASE("focal loss: every 1009th float logit is within 8 ulp") {
+  constexpr std::uint32_t step = 1009;
+  std::vector<float> logits;
+  for (std::uint64_t bits = 0; bits < 0xffffffffu; bits += step) {
+    const auto word = static_cast<std::uint32_t>(bits);
+    float x;
+    std::memcpy(&x, &word, sizeof x);
+    if (!std::isnan(x)) logits.push_back(x);
+  }
+  const auto count = static_cast<index_t>(logits.size());
+  const matrix_view<const float> view(logits.data(), count, 1);
+  std::vector<index_t> labels(logits.size(), -1);
+  for (std::size_t i = 0; i < labels.size(); i += 2) labels[i] = 0;
+  std::vector<float> grad(logits.size()), loss(logits.size());
+  const matrix_view<float> grad_view(grad.data(), count, 1), loss_view(loss.data(), count, 1);
+  for_each_isa([&](isa) {
+    for (const double gamma : {2.0, 1.0, 0.0}) {
+      focal_loss_params params;
+      params.gamma = gamma;
+      sigmoid_focal_loss_and_grad(view, labels, grad_view, params);
+      sigmoid_focal_loss_unreduced(view, labels, loss_view, params);
+      double worst_grad = 0, worst_loss = 0;
+      for (std::size_t i = 0; i < logits.size(); ++i) {
+        const bool positive = labels[i] == 0;
+        const double exact_grad =
+            reference::hard_focal_loss_grad(logits[i], positive, params.alpha, gamma);
+        const double exact_loss =
+            reference::hard_focal_loss(logits[i], positive, params.alpha, gamma);
+        if (std::abs(exact_grad) > 1e-30)
+          worst_grad = std::max(worst_grad, ulp_distance(grad[i], exact_grad));
+        if (exact_loss > 1e-30)
+          worst_loss = std::max(worst_loss, ulp_distance(loss[i], exact_loss));
+      }
+      MESSAGE("gamma " << gamma << ": loss within " << worst_loss << " ulp, gradient within "
+                       << worst_grad);
+      CHECK(worst_grad <= 8);
+      CHECK(worst_loss <= 8);
+    }
+  });
+}
+
+TEST_CASE("focal loss: golden vectors of torchvision") {
+  if (!has_data("golden/focal_logits.npy", "focal loss against torchvision")) return;
+  const auto logits = golden<float>("focal_logits");
+  const auto labels = golden<std::int64_t>("focal_labels");
+  const auto soft = golden<float>("focal_soft_targets");
+  const auto golden_params = golden<double>("focal_params");
+  const index_t rows = logits.shape[0], cols = logits.shape[1];
+  const matrix_view<const float> x(logits.values.data(), rows, cols);
+  const matrix_view<const float> targets(soft.values.data(), rows, cols);
+  std::vector<float> out(logits.values.size());
+  const matrix_view<float> out_view(out.data(), rows, cols);
+  for_each_isa([&](isa) {
+    for (index_t k = 0; k < golden_params.shape[0]; ++k) {
+      focal_loss_params params;
+      params.alpha = golden_params.values[static_cast<std::size_t>(2 * k)];
+      params.gamma = golden_params.values[static_cast<std::size_t>(2 * k + 1)];
+      INFO("alpha ", params.alpha, " gamma ", params.gamma);
+      const auto check = [&](const std::string& kind, const focal_targets<float>& truth) {
+        const auto loss = golden<double>("focal_" + kind + "_loss_" + std::to_string(k));
+        const auto grad = golden<double>("focal_" + kind + "_grad_" + std::to_string(k));
+        double exact_sum = 0;
+        for (const double l : loss.values) exact_sum += l;
+        CHECK(sigmoid_focal_loss_and_grad(x, truth, out_view, params) ==
+              doctest::Approx(exact_sum).epsilon(1e-7));
+        // PyTorch's 1 - p_t loses what is below double's epsilon.
+        check_elements<float>(out_view, grad.matrix(), x, "gradient", 1e-14);
+        sigmoid_focal_loss_unreduced(x, truth, out_view, params);
+        check_elements<float>(out_view, loss.matrix(), x, "loss", 1e-14);
+        params.reduction = reduction::mean;
+        CHECK(sigmoid_focal_loss(x, truth, params) ==
+              doctest::Approx(exact_sum / static_cast<double>(rows * cols)).epsilon(1e-7));
+        params.reduction = reduction::sum;
+      };
+      check("labels", labels.values);
+      check("soft", targets);
+    }
+  });
+}
+
+TEST_CASE("focal loss: sums of 11 million elements are within 1e-7") {
+  const index_t rows = 120087, cols = 91;
+  problem<float> p(rows, cols, false);
+  random_generator generator(5);
+  p.logits.fill([&](index_t) { return static_cast<float>(-4.6 + 1.5 * generator.normal()); });
+  p.labels.assign(static_cast<std::size_t>(rows), -1);
+  for (index_t i = 0; i < 100; ++i) p.labels[static_cast<std::size_t>(i * 1000)] = i % cols;
+  const matrix_view<const float> x = p.logits.view();
+  const double exact = reference::sigmoid_focal_loss(x, p.labels, {});
+  for_each_isa([&](isa) {
+    const double sum = sigmoid_focal_loss(x, p.labels);
+    INFO("relative error ", sum / exact - 1);
+    CHECK(std::abs(sum / exact - 1) <= 1e-7);
+  });
+}
+
+TEST_CASE("focal loss: the same bits for any thread count, policy and on AVX2 and AVX-512") {
+  const auto check = [](auto zero) {
+    using T = decltype(zero);
+    for (const bool dense : {false, true}) {
+      const auto p = random_problem<T>(5000, 91, dense, true, 11);
+      double loss = 0;
+      std::vector<T> grad;
+      const isa before = active_isa();
+      for (const isa set : {isa::avx512, isa::avx2}) {
+        if (!isa_available(set)) continue;
+        set_isa(set);
+        double this_loss;
+        const auto this_grad = gradient(p, execution::sequential, &this_loss);
+        if (grad.empty()) {
+          grad = this_grad;
+          loss = this_loss;
+        }
+        CHECK(same_bits(grad, this_grad));
+        CHECK(std::memcmp(&loss, &this_loss, sizeof loss) == 0);
+        for (const int threads : {1, 2, 3, 8}) {
+          tbb::task_arena arena(threads);
+          arena.execute([&] {
+            double parallel_loss;
+            CHECK(same_bits(grad, gradient(p, execution::parallel, &parallel_loss)));
+            CHECK(std::memcmp(&loss, &parallel_loss, sizeof loss) == 0);
+          });
+        }
+      }
+      set_isa(before);
+    }
+  };
+  check(0.0f);
+  check(bfloat16(0.0f));
+  check(0.0);
+}
+
+TEST_CASE("focal loss: the gradient may overwrite the logits") {
+  for_each_isa([&](isa) {
+    for (const bool dense : {false, true}) {
+      auto p = random_problem<float>(300, 91, dense, false, 21);
+      double loss;
+      const auto grad = gradient(p, execution::parallel, &loss);
+      const double in_place =
+          sigmoid_focal_loss_and_grad(p.logits.view(), p.truth(), p.logits.view());
+      CHECK(std::memcmp(&loss, &in_place, sizeof loss) == 0);
+      CHECK(std::memcmp(grad.data(), p.logits.view().data(), grad.size() * sizeof(float)) == 0);
+    }
+  });
+}
+
+TEST_CASE("focal loss: label conventions") {
+  auto p = random_problem<float>(50, 7, false, false, 31);
+  const matrix_view<const float> x = p.logits.view();
+  double loss;
+  const auto grad = gradient(p, execution::sequential, &loss);
+  const auto same = [&](const auto& labels, const focal_loss_params& params) {
+    std::vector<float> other(grad.size());
+    const double other_loss = sigmoid_focal_loss_and_grad(x, labels, {other.data(), 50, 7}, params);
+    CHECK(std::memcmp(&loss, &other_loss, sizeof loss) == 0);
+    CHECK(same_bits(grad, other));
+  };
+  std::vector<std::int32_t> narrow(p.labels.begin(), p.labels.end());
+  same(narrow, p.params);
+  std::vector<long long> long_long(p.labels.begin(), p.labels.end());
+  same(long_long, p.params);
+
+  focal_loss_params classes_is_background;
+  classes_is_background.background = 7;
+  for (auto& label : narrow) label = label == -1 ? 7 : label;
+  same(narrow, classes_is_background);
+
+  CHECK(count_foreground(p.labels) + count_foreground(narrow, 7) > 0);
+  CHECK(count_foreground(p.labels) == count_foreground(narrow, 7));
+  CHECK(count_foreground(std::vector<index_t>{}) == 0);
+  CHECK(count_foreground(std::vector<int>{3, -1, -2, 0}) == 2);
+}
+
+TEST_CASE("focal loss: rows are ignored without being read") {
+  std::vector<float> logits(8, std::numeric_limits<float>::quiet_NaN());
+  for (std::size_t i = 0; i < 4; ++i) logits[i] = 1;
+  const std::vector<int> labels{2, -2};
+  std::vector<float> grad(8, -1);
+  const double loss = sigmoid_focal_loss_and_grad(matrix_view<const float>(logits.data(), 2, 4),
+                                                  labels, {grad.data(), 2, 4});
+  CHECK(std::isfinite(loss));
+  for (std::size_t i = 4; i < 8; ++i) CHECK(grad[i] == 0);
+}
+
+TEST_CASE("focal loss: empty tensors") {
+  const std::vector<int> none;
+  const matrix_view<const float> rows_only(nullptr, 0, 91), cols_only(nullptr, 3, 0);
+  focal_loss_params mean;
+  mean.reduction = reduction::mean;
+  CHECK(sigmoid_focal_loss(rows_only, none) == 0);
+  CHECK(std::isnan(sigmoid_focal_loss(rows_only, none, mean)));
+  CHECK(sigmoid_focal_loss(cols_only, std::vector<int>{-1, -1, -2}) == 0);
+  CHECK(sigmoid_focal_loss_and_grad(rows_only, rows_only, {nullptr, 0, 91}) == 0);
+}
+
+TEST_CASE("focal loss: nothing is allocated") {
+  auto p = random_problem<float>(2000, 91, false, false, 41);
+  std::vector<float> grad(2000 * 91);
+  const auto call = [&](execution policy) {
+    sigmoid_focal_loss_and_grad(p.logits.view(), p.labels, {grad.data(), 2000, 91}, p.params,
+                                policy);
+  };
+  for (const execution policy : {execution::sequential, execution::parallel}) {
+    call(policy);  // oneTBB starts its threads at the first call
+    const allocation_count allocations;
+    for (int i = 0; i < 20; ++i) call(policy);
+    CHECK(allocations.since() == 0);
+  }
+}
+
+TEST_CASE("focal loss: bad arguments are named and nothing is written") {
+  tensor<float> logits(4, 5), grad(4, 5);
+  logits.fill([](index_t) { return 0.5f; });
+  const matrix_view<const float> x = logits.view();
+  std::vector<index_t> labels{0, 4, -1, -2};
+  focal_loss_params params;
+  const auto fails = [&](const char* message) {
+    INFO(std::string(message));
+    CHECK_THROWS_WITH_AS(sigmoid_focal_loss_and_grad(x, labels, grad.view(), params),
+                         doctest::Contains(message), std::invalid_argument);
+    CHECK(grad.untouched());
+  };
+  const auto with_param = [&](auto member, auto value, const char* message) {
+    const auto before = params.*member;
+    params.*member = value;
+    fails(message);
+    params.*member = before;
+  };
+  with_param(&focal_loss_params::gamma, -1.0, "sigmoid_focal_loss_and_grad: params.gamma is -1");
+  with_param(&focal_loss_params::gamma, std::nan(""), "params.gamma is nan");
+  with_param(&focal_loss_params::gamma, infinity, "params.gamma is inf");
+  with_param(&focal_loss_params::alpha, 1.5, "params.alpha is 1.5");
+  with_param(&focal_loss_params::alpha, -infinity, "params.alpha is -inf");
+  with_param(&focal_loss_params::scale, infinity, "params.scale is inf");
+  with_param(&focal_loss_params::ignore, index_t{-1}, "params.ignore is -1");
+  const std::vector<float> three(3);
+  with_param(&focal_loss_params::row_weights, vector_view<const float>(three),
+             "params.row_weights.size() is 3");
+
+  labels[3] = 5;
+  fails("labels[3] is 5");
+  labels[3] = -3;
+  fails("labels[3] is -3");
+  labels.pop_back();
+  fails("labels.size() is 3");
+  labels.push_back(0);
+
+  const auto throws = [&](const auto& call, const char* message) {
+    INFO(std::string(message));
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
+    CHECK(grad.untouched());
+  };
+  throws(
+      [&] {
+        sigmoid_focal_loss_and_grad(x, labels, {grad.view().data(), 4, 4});
+      },
+      "grad.cols() is 4");
+  throws(
+      [&] {
+        sigmoid_focal_loss_unreduced(x, labels, {grad.view().data(), 2, 5});
+      },
+      "loss.rows() is 2");
+  throws([&] { sigmoid_focal_loss(x, matrix_view<const float>(x.data(), 3, 5)); },
+         "targets.rows() is 3");
+  throws([&] { sigmoid_focal_loss_grad(x, labels, std::nan(""), grad.view()); }, "upstream is nan");
+  throws(
+      [&] {
+        sigmoid_focal_loss_grad(x, labels, matrix_view<const float>(x.data(), 4, 2), grad.view());
+      },
+      "upstream.cols() is 2");
+  throws([&] { matrix_view<float>(nullptr, 1, 1); }, "matrix_view: data is null");
+  throws([&] { matrix_view<float>(grad.view().data(), -1, 1); }, "rows is -1");
+  throws([&] { matrix_view<float>(grad.view().data(), 1, 4, 3); }, "stride is 3");
 }

@@ -4,6 +4,8 @@
 
 #include <vecdet/dispatch.hpp>
 
+#include <string>
+
 #include <doctest/doctest.h>
 
 namespace vecdet {
@@ -16,7 +18,7 @@ void for_each_isa(const Test& test) {
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
     if (!isa_available(set)) continue;
     set_isa(set);
-    INFO("instruction set ", isa_name(set));
+    INFO("instruction set ", std::string(isa_name(set)));
     test(set);
   }
   set_isa(before);

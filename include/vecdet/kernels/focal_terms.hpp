@@ -76,8 +76,10 @@ VECDET_INLINE focal_terms<double, N> soft_focal_terms(const pack<double, N>& x,
       select(is_negative, softplus_minus, select(is_positive, softplus, minus_log(miss)));
   const real power = exp_minus(gamma * min(largest, minus_log_miss));
   const real slope = select(is_negative, q, select(is_positive, p, p * q / miss));
-  const real focusing = gamma * (s - t) * slope * min(largest, ce);
-  return {select(power == zero, zero, power * ce), weight * power * (p * s - q * t + focusing)};
+  const real finite_ce = min(largest, ce);
+  const real focusing = gamma * (s - t) * slope * finite_ce;
+  return {power * select(power == zero, finite_ce, ce),
+          weight * power * (p * s - q * t + focusing)};
 }
 
 }  // namespace VECDET_TARGET
