@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sigmoid focal loss and its gradient on the heads of RetinaNet (COCO's 91 and OpenImages' 264
+// classes), SSD300, and a block that stays in the cache.
+#include "plain_focal_loss.hpp"
+#include "support/implementations.hpp"
+#include "support/scene.hpp"
+#include <vecdet/focal_loss.hpp>
+#include <vecdet/reference/focal_loss.hpp>
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+namespace vecdet {
+namespace bench {
+namespace {
+
+enum class truth { labels, dense, soft };
+
+template <class T>
+struct head {
+  index_t rows, cols;
+  std::vector<index_t> labels;
+  std::vector<T> logits, targets, grad;
+
+  matrix_view<const T> x() const { return {logits.data(), rows, cols}; }
+  matrix_view<const T> t() const { return {targets.data(), rows, cols}; }
+  matrix_view<T> g() { return {grad.data(), rows, cols}; }
+};
+
+/// Labels of `rows` anchors of the scene: RetinaNet's, SSD's, or the first of RetinaNet's.
+std::vector<index_t> scene_labels(index_t rows, index_t classes) {
+  static std::map<std::pair<index_t, index_t>, std::vector<index_t>> known;
+  auto& labels = known[{rows, classes}];
+  if (labels.empty()) {
+    labels = rows == 8732
+                 ? assign(corners_of_centres(ssd300_priors()), scaled(scene(), 300), classes).labels
+                 : assign(retinanet_anchors(), scene(), classes).labels;
+    // A small head's rows are spread over the picture.
+    const std::size_t step = labels.size() / static_cast<std::size_t>(rows);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) labels[i] = labels[i * step];
+    labels.resize(static_cast<std::size_t>(rows));
+  }
+  return labels;
+}
+
+/// The head of the problem that runs now; the one before is freed.
+template <class T>
+std::shared_ptr<head<T>> make_head(index_t rows, index_t cols, truth kind) {
+  static std::tuple<index_t, index_t, truth> which{0, 0, truth::labels};
+  static std::shared_ptr<head<T>> current;
+  if (current != nullptr && which == std::make_tuple(rows, cols, kind)) return current;
+  current.reset();
+  auto made = std::make_shared<head<T>>();
+  made->rows = rows;
+  made->cols = cols;
+  made->labels = scene_labels(rows, cols);
+  made->logits = head_logits<T>(made->labels, cols);
+  made->grad.resize(made->logits.size());
+  if (kind != truth::labels) {
+    const T off(static_cast<compute_type<T>>(kind == truth::soft ? 0.05f : 0.0f));
+    const T on(static_cast<compute_type<T>>(kind == truth::soft ? 0.95f : 1.0f));
+    made->targets.assign(made->logits.size(), off);
+    for (std::size_t i = 0; i < made->labels.size(); ++i) {
+      if (made->labels[i] >= 0) {
+        made->targets[i * static_cast<std::size_t>(cols) +
+                      static_cast<std::size_t>(made->labels[i])] = on;
+      }
+    }
+  }
+  which = std::make_tuple(rows, cols, kind);
+  return current = made;
+}
+
+template <class T>
+void register_loss_and_grad(index_t rows, index_t cols, truth kind) {
+  const char* variant = kind == truth::labels ? "labels" : kind == truth::dense ? "dense" : "soft";
+  const std::string problem = std::string("sigmoid_focal_loss_and_grad/") + variant + "/" +
+                              dtype_name<T>() + "/" + std::to_string(rows) + "x" +
+                              std::to_string(cols);
+  const double elements = static_cast<double>(rows * cols);
+  const double tensors = kind == truth::labels ? 2 : 3;
+  const work amount{elements, elements * sizeof(T) * tensors +
+                                  (kind == truth::labels ? 8.0 * static_cast<double>(rows) : 0)};
+  const auto prepare = [=] { return make_head<T>(rows, cols, kind); };
+
+  register_implementation(problem, "reference", 1, amount, [=](auto& state) {
+    const auto data = prepare();
+    std::vector<double> grad(data->logits.size());
+    const matrix_view<double> g(grad.data(), rows, cols);
+    for (auto _ : state) {
+      benchmark::DoNotOptimize(kind == truth::labels
+                                   ? reference::sigmoid_focal_loss(data->x(), data->labels, {}, g)
+                                   : reference::sigmoid_focal_loss(data->x(), data->t(), {}, g));
+    }
+  });
+  if constexpr (std::is_same<T, float>::value) {
+    register_implementation(problem, "plain", 1, amount, [=](auto& state) {
+      const auto data = prepare();
+      for (auto _ : state) {
+        benchmark::DoNotOptimize(
+            kind == truth::labels
+                ? plain_focal_loss_labels(data->logits.data(), data->labels.data(),
+                                          data->grad.data(), rows, cols)
+                : plain_focal_loss_dense(data->logits.data(), data->targets.data(),
+                                         data->grad.data(), rows * cols));
+      }
+    });
+  }
+  register_vecdet(problem, amount, prepare, [=](head<T>& data, execution policy) {
+    benchmark::DoNotOptimize(
+        kind == truth::labels
+            ? sigmoid_focal_loss_and_grad(data.x(), data.labels, data.g(), {}, policy)
+            : sigmoid_focal_loss_and_grad(data.x(), data.t(), data.g(), {}, policy));
+  });
+}
+
+void register_loss(index_t rows, index_t cols) {
+  const std::string problem =
+      "sigmoid_focal_loss/labels/f32/" + std::to_string(rows) + "x" + std::to_string(cols);
+  const double elements = static_cast<double>(rows * cols);
+  register_vecdet(
+      problem, {elements, elements * sizeof(float)},
+      [=] { return make_head<float>(rows, cols, truth::labels); },
+      [](head<float>& data, execution policy) {
+        benchmark::DoNotOptimize(sigmoid_focal_loss(data.x(), data.labels, {}, policy));
+      });
+}
+
+const bool registered = [] {
+  register_loss_and_grad<float>(4096, 80, truth::labels);
+  register_loss_and_grad<bfloat16>(4096, 80, truth::labels);
+  register_loss_and_grad<float>(4096, 80, truth::dense);
+  register_loss_and_grad<float>(4096, 80, truth::soft);
+  register_loss(4096, 80);
+  register_loss_and_grad<float>(8732, 81, truth::labels);
+  register_loss_and_grad<float>(120087, 91, truth::labels);
+  register_loss_and_grad<bfloat16>(120087, 91, truth::labels);
+  register_loss_and_grad<float>(120087, 91, truth::dense);
+  register_loss(120087, 91);
+  register_loss_and_grad<float>(120087, 264, truth::labels);
+  return true;
+}();
+
+}  // namespace
+}  // namespace bench
+}  // namespace vecdet
