@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads what vecdet-profile works on into a report: profiles as the profiler writes them,
+// google-benchmark's JSON, and oneDNN's verbose logs. The content tells which it is.
+#pragma once
+
+#include "import_google_benchmark.hpp"
+#include "import_onednn.hpp"
+#include <vecdet/profile.hpp>
+
+#include <cerrno>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace vecdet {
+namespace profile {
+
+/// A number, 0 or more; what JSON cannot hold (null) counts as 0.
+inline double amount(const nlohmann::json& object, const char* key) {
+  const nlohmann::json& value = object.at(key);
+  if (value.is_null()) return 0;
+  const double number = value.get<double>();
+  if (!std::isfinite(number) || number < 0) {
+    throw std::runtime_error(std::string("\"") + key + "\" is " + value.dump() +
+                             ", expected a number, 0 or more");
+  }
+  return number;
+}
+
+inline entry read_entry(const nlohmann::json& j) {
+  entry e;
+  e.name = j.at("name").get<std::string>();
+  e.function = j.at("function").get<std::string>();
+  e.variant = j.at("variant").get<std::string>();
+  e.type = j.at("type").get<std::string>();
+  e.shape = j.at("shape").get<std::vector<std::int64_t>>();
+  e.implementation = j.at("implementation").get<std::string>();
+  e.threads = j.at("threads").get<int>();
+  e.source = j.at("source").get<std::string>();
+  e.count = j.at("count").get<std::uint64_t>();
+  e.total_ns = amount(j, "total_ns");
+  e.inclusive_ns = amount(j, "inclusive_ns");
+  e.self_ns = amount(j, "self_ns");
+  e.min_ns = amount(j, "min_ns");
+  e.max_ns = amount(j, "max_ns");
+  const double stddev = amount(j, "stddev_ns");
+  e.variance_ns2 = stddev * stddev;
+  e.bytes = amount(j, "bytes");
+  e.flops = amount(j, "flops");
+  e.seen_on_threads = j.at("seen_on_threads").get<int>();
+  e.concurrency = amount(j, "concurrency");
+  for (const nlohmann::json& bucket : j.at("histogram")) {
+    const auto lower = bucket.at(0).get<std::int64_t>();
+    if (lower < 0) throw std::runtime_error("a histogram's bucket begins below 0");
+    e.histogram[histogram_bucket(lower)] += bucket.at(1).get<std::uint64_t>();
+  }
+  e.samples = j.at("samples_ns").get<std::vector<float>>();
+  return e;
+}
+
+inline process_info read_process(const nlohmann::json& j) {
+  process_info p;
+  p.pid = j.at("pid").get<std::int64_t>();
+  p.rank = j.at("rank").get<int>();
+  p.host = j.at("host").get<std::string>();
+  p.command = j.at("command").get<std::string>();
+  p.started_unix_ns = amount(j, "started_unix_ns");
+  p.wall_ns = amount(j, "wall_ns");
+  p.threads = j.at("threads").get<int>();
+  p.dropped_scopes = j.at("dropped_scopes").get<std::uint64_t>();
+  p.clock_went_back = j.at("clock_went_back").get<std::uint64_t>();
+  p.events_lost = j.at("events_lost").get<std::uint64_t>();
+  p.overhead_per_scope_ns = amount(j, "overhead_per_scope_ns");
+  p.overhead_inside_scope_ns = amount(j, "overhead_inside_scope_ns");
+  return p;
+}
+
+inline machine_info read_machine(const nlohmann::json& j) {
+  machine_info m;
+  m.processor = j.at("processor").get<std::string>();
+  m.threads = j.at("threads").get<int>();
+  m.cache_gbs = amount(j, "cache_gbs");
+  m.memory_gbs = amount(j, "memory_gbs");
+  m.cache_gbs_all_threads = amount(j, "cache_gbs_all_threads");
+  m.memory_gbs_all_threads = amount(j, "memory_gbs_all_threads");
+  m.gflops_f32 = amount(j, "gflops_f32");
+  m.gflops_f32_all_threads = amount(j, "gflops_f32_all_threads");
+  m.cache_bytes = amount(j, "cache_bytes");
+  return m;
+}
+
+inline report read_profile(const nlohmann::json& j) {
+  const auto schema = j.at("schema").get<std::string>();
+  if (schema != "vecdet-profile/1") {
+    throw std::runtime_error("its schema is \"" + schema + "\", expected \"vecdet-profile/1\"");
+  }
+  report r;
+  for (const nlohmann::json& p : j.at("processes")) r.processes.push_back(read_process(p));
+  r.machine = read_machine(j.at("machine"));
+  for (const nlohmann::json& e : j.at("entries")) r.entries.push_back(read_entry(e));
+  for (const nlohmann::json& from : j.at("paths")) {
+    path p;
+    p.entries = from.at("entries").get<std::vector<std::size_t>>();
+    for (const std::size_t i : p.entries) {
+      if (i >= r.entries.size()) {
+        throw std::runtime_error("a path names entry " + std::to_string(i) + " of " +
+                                 std::to_string(r.entries.size()));
+      }
+    }
+    p.count = from.at("count").get<std::uint64_t>();
+    p.total_ns = amount(from, "total_ns");
+    p.self_ns = amount(from, "self_ns");
+    r.paths.push_back(std::move(p));
+  }
+  r.warnings = j.at("warnings").get<std::vector<std::string>>();
+  return r;
+}
+
+/// Reads a file of any of the three kinds. Throws std::runtime_error that names the file and what
+/// is wrong with it; malformed lines of a log are a warning in the report instead.
+inline report read_report(const std::string& file) {
+  const auto fail = [&](const std::string& what) {
+    throw std::runtime_error("cannot read \"" + file + "\": " + what);
+  };
+  std::string text;
+  try {
+    errno = 0;
+    std::ifstream in(file, std::ios::binary);
+    if (!in) fail(std::strerror(errno));
+    text.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  } catch (const std::ios_base::failure&) {  // a directory opens, and cannot be read
+    fail(std::strerror(errno != 0 ? errno : EIO));
+  }
+  try {
+    const std::size_t start = text.find_first_not_of(" \t\r\n");
+    if (start == std::string::npos) throw std::runtime_error("it is empty");
+    if (text[start] != '{') {
+      report r = import_onednn(text);
+      if (r.entries.empty()) {
+        throw std::runtime_error(
+            "it is neither a profile, nor google-benchmark's JSON, nor a oneDNN verbose log with "
+            "executed primitives");
+      }
+      return r;
+    }
+    const nlohmann::json j = nlohmann::json::parse(text);
+    return j.contains("benchmarks") ? import_google_benchmark(j) : read_profile(j);
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+  return {};
+}
+
+/// One report of several: ranks of a job, or a profile beside imported logs. Entries of the same
+/// name become one.
+inline report merge_reports(const std::vector<report>& reports) {
+  detail::report_builder builder;
+  for (const report& r : reports) {
+    std::vector<std::size_t> entry_of;
+    for (const entry& e : r.entries) entry_of.push_back(builder.add(e));
+    for (path p : r.paths) {
+      for (std::size_t& i : p.entries) i = entry_of[i];
+      builder.add(p);
+    }
+    report& into = builder.result;
+    into.processes.insert(into.processes.end(), r.processes.begin(), r.processes.end());
+    into.warnings.insert(into.warnings.end(), r.warnings.begin(), r.warnings.end());
+    if (into.machine.memory_gbs <= 0) into.machine = r.machine;
+  }
+  return std::move(builder.result);
+}
+
+}  // namespace profile
+}  // namespace vecdet

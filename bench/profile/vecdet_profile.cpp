@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// vecdet-profile: reads, merges and compares profiles from the command line.
+// Exit codes: 0 done; 1 compare --fail-above found a slowdown; 2 bad usage or unreadable input.
+#include "compare.hpp"
+#include "read.hpp"
+#include <vecdet/profile.hpp>
+
+#include <cstddef>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace {
+
+using namespace vecdet::profile;
+
+constexpr int exit_slower = 1;
+constexpr int exit_bad_input = 2;
+
+constexpr const char* inputs_help =
+    "A profile (VECDET_PROFILE=report.json), google-benchmark's JSON, or a oneDNN verbose log; "
+    "the content tells which";
+
+/// Writes to the file in the format of its name, or the table to standard output.
+void deliver(const report& r, const std::string& output, std::size_t rows) {
+  if (output.empty()) {
+    write_table(std::cout, r, rows);
+    return;
+  }
+  write_file(output, r);
+  std::cerr << "wrote " << output << '\n';
+}
+
+std::vector<report> read_all(const std::vector<std::string>& files) {
+  std::vector<report> reports;
+  for (const std::string& file : files) {
+    if (files.size() > 8) {
+      std::cerr << "\rreading " << reports.size() + 1 << " of " << files.size() << std::flush;
+    }
+    reports.push_back(read_report(file));
+  }
+  if (files.size() > 8) std::cerr << '\n';
+  return reports;
+}
+
+struct options {
+  std::vector<std::string> inputs;
+  std::string before, after, output, step;
+  std::size_t rows = 50;
+  double fail_above = -1;
+  bool measure = false;
+};
+
+void add_output(CLI::App& command, options& o) {
+  command.add_option("-o,--output", o.output,
+                     "File to write, in the format of its name: .html, .json, .csv, .folded or "
+                     ".txt; without it the table goes to standard output");
+  command.add_option("-n,--rows", o.rows, "Rows of the table")->capture_default_str();
+}
+
+int run_report(const options& o) {
+  report r = merge_reports(read_all(o.inputs));
+  if (o.measure) r.machine = measure_machine();
+  deliver(r, o.output, o.rows);
+  return 0;
+}
+
+int run_compare(const options& o) {
+  const report before = read_report(o.before), after = read_report(o.after);
+  const comparison c = compare_reports(before, after, o.step);
+  write_comparison(std::cout, c, o.rows);
+  if (!o.output.empty()) {
+    if (format_of(o.output) != format::html) {
+      throw std::invalid_argument("compare writes .html only, not \"" + o.output + "\"");
+    }
+    write_file(o.output,
+               [&](std::ostream& out) { write_html(out, after, &before, o.after, o.before); });
+    std::cerr << "wrote " << o.output << '\n';
+  }
+  if (o.fail_above < 0) return 0;
+  int slower = 0;
+  for (const difference& d : c.problems) {
+    if (d.result != verdict::slower || d.ratio <= 1 + o.fail_above / 100) continue;
+    std::cerr << "slower by " << detail::fixed(100 * (d.ratio - 1), 1) << " %: " << d.name << '\n';
+    ++slower;
+  }
+  return slower != 0 ? exit_slower : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Reads, merges and compares profiles of programs that use vecdet.\n"
+      "Record one with VECDET_PROFILE=report.json <program>, then:\n"
+      "  vecdet-profile report report.json -o report.html\n"
+      "  vecdet-profile compare before.json after.json --step step"};
+  app.name("vecdet-profile");
+  app.require_subcommand(1);
+  app.footer("Exit codes: 0 done, 1 compare --fail-above found a slowdown, 2 bad usage or input.");
+  options o;
+
+  CLI::App* report_command =
+      app.add_subcommand("report", "Shows one profile, or several together, as table or file");
+  report_command->add_option("inputs", o.inputs, inputs_help)->required();
+  report_command->add_flag(
+      "--measure", o.measure,
+      "Measure this machine's bandwidth and peak, for profiles that lack them");
+  add_output(*report_command, o);
+
+  CLI::App* merge_command = app.add_subcommand(
+      "merge", "Makes one profile of those of the ranks of a job, entries of one name together");
+  merge_command->add_option("inputs", o.inputs, inputs_help)->required();
+  add_output(*merge_command, o);
+
+  CLI::App* import_command = app.add_subcommand(
+      "import", "Reads oneDNN verbose logs or google-benchmark JSON into a profile");
+  import_command->add_option("inputs", o.inputs, inputs_help)->required();
+  import_command->add_flag("--measure", o.measure,
+                           "Measure this machine's bandwidth and peak for the roofline");
+  add_output(*import_command, o);
+
+  CLI::App* compare_command = app.add_subcommand(
+      "compare", "Shows what changed between two, sorted by what it costs, with confidence");
+  compare_command->add_option("before", o.before, inputs_help)->required();
+  compare_command->add_option("after", o.after, inputs_help)->required();
+  compare_command->add_option("--step", o.step,
+                              "Scope that stands for one step: times are divided by its calls");
+  compare_command
+      ->add_option("--fail-above", o.fail_above,
+                   "Exit with 1 if a problem's calls became slower by more than so many per cent, "
+                   "beyond chance")
+      ->check(CLI::NonNegativeNumber);
+  compare_command->add_option("-o,--output", o.output, "HTML file with the two side by side");
+  compare_command->add_option("-n,--rows", o.rows, "Rows of the table")->capture_default_str();
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : exit_bad_input;
+  }
+  try {
+    if (compare_command->parsed()) return run_compare(o);
+    return run_report(o);
+  } catch (const std::exception& error) {
+    std::cerr << "vecdet-profile: " << error.what() << '\n';
+    return exit_bad_input;
+  }
+}
