@@ -38,26 +38,35 @@ inline double histogram_lower_bound(int bucket) noexcept {
 /// Counts by bucket, without the empty ones.
 using sparse_histogram = std::map<int, std::uint64_t>;
 
-/// The q-quantile (0 <= q <= 1) of the durations in the histogram; those within a bucket are taken
-/// as spread evenly over it. 0 for an empty histogram.
-inline double histogram_quantile(const sparse_histogram& histogram, double q) {
-  std::uint64_t count = 0;
-  for (const auto& bucket : histogram) count += bucket.second;
-  if (count == 0) return 0;
-  const double rank = q * static_cast<double>(count - 1) + 0.5;
-  double below = 0;
+/// The k-th least (from 0) of the durations in the histogram; those within a bucket are taken as
+/// spread evenly over it. 0 for an empty histogram.
+inline double histogram_order_statistic(const sparse_histogram& histogram, std::uint64_t k) {
+  std::uint64_t below = 0;
   for (const auto& bucket : histogram) {
-    const auto inside = static_cast<double>(bucket.second);
-    if (rank <= below + inside) {
+    if (k < below + bucket.second) {
       // Durations are rounded to the nearest nanosecond, so a bucket reaches half a nanosecond
       // below its least value.
       const double low = histogram_lower_bound(bucket.first) - 0.5;
       const double high = histogram_lower_bound(bucket.first + 1) - 0.5;
-      return low + (high - low) * (rank - below) / inside;
+      return low + (high - low) * (static_cast<double>(k - below) + 0.5) /
+                       static_cast<double>(bucket.second);
     }
-    below += inside;
+    below += bucket.second;
   }
-  return histogram_lower_bound(histogram.rbegin()->first + 1);
+  return histogram.empty() ? 0 : histogram_lower_bound(histogram.rbegin()->first + 1);
+}
+
+/// The q-quantile (0 <= q <= 1) of the durations in the histogram, interpolated between neighbours
+/// as sample_quantile() does. 0 for an empty histogram.
+inline double histogram_quantile(const sparse_histogram& histogram, double q) {
+  std::uint64_t count = 0;
+  for (const auto& bucket : histogram) count += bucket.second;
+  if (count == 0) return 0;
+  const double rank = q * static_cast<double>(count - 1);
+  const auto lower = static_cast<std::uint64_t>(rank);
+  const double fraction = rank - static_cast<double>(lower);
+  return histogram_order_statistic(histogram, lower) * (1 - fraction) +
+         histogram_order_statistic(histogram, std::min(lower + 1, count - 1)) * fraction;
 }
 
 /// The q-quantile of the samples themselves, interpolated between neighbours (NumPy's default,

@@ -10,6 +10,7 @@
 #include <vecdet/profile/thread_log.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -31,8 +32,8 @@ namespace vecdet {
 namespace profile {
 
 /// Problems beyond so many, summed over threads, are recorded together as "(other problems)". Each
-/// takes 12 KiB, so the profiler's memory stays below 100 MiB however long the program runs.
-constexpr std::size_t problems_kept = 8192;
+/// takes 11 KiB, so the profiler's memory stays below 200 MiB however long the program runs.
+constexpr std::size_t problems_kept = 16384;
 constexpr const char* other_problems = "(other problems)";
 
 namespace detail {
@@ -265,8 +266,8 @@ inline statistics* intern_problem(thread_log& log, problem p) {
   f.log->leave(f, end);
 }
 
-/// Measures the clock and the profiler's own cost, by timing empty scopes. The least of several
-/// batches counts: a disturbance can only lengthen it.
+/// Measures the clock and the profiler's own cost, by timing empty scopes. The median of several
+/// batches counts.
 inline void calibrate() noexcept {
   calibrate_clock();
   thread_log* log = this_thread.log != nullptr ? this_thread.log : take_log();
@@ -279,9 +280,9 @@ inline void calibrate() noexcept {
   enter(outer, p, now);
   p.function = "(empty scope)";
   if (outer.log == nullptr) return;
-  std::int64_t inside = INT64_MAX, whole = INT64_MAX;
-  constexpr int batch = 256;
-  for (int i = 0; i < 24; ++i) {
+  constexpr int batch = 256, batches = 25;
+  std::array<std::int64_t, batches> inside{}, whole{};
+  for (std::size_t i = 0; i < batches; ++i) {
     std::int64_t within = 0;
     const std::int64_t begin = ticks();
     for (int j = 0; j < batch; ++j) {
@@ -291,12 +292,14 @@ inline void calibrate() noexcept {
       leave(f);
       within += f.node->stats->last_end.get() - entered;
     }
-    whole = std::min(whole, (ticks() - begin) / batch);
-    inside = std::min(inside, within / batch);
+    whole[i] = (ticks() - begin) / batch;
+    inside[i] = within / batch;
   }
   leave(outer);
-  overhead.inside = inside > 0 ? inside : 0;
-  overhead.whole = std::max(whole, overhead.inside.load());
+  std::nth_element(inside.begin(), inside.begin() + batches / 2, inside.end());
+  std::nth_element(whole.begin(), whole.begin() + batches / 2, whole.end());
+  overhead.inside = std::max<std::int64_t>(inside[batches / 2], 0);
+  overhead.whole = std::max(whole[batches / 2], overhead.inside.load());
 }
 
 }  // namespace detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A profile as JSON, schema "vecdet-profile/1" (bench/profile.schema.json describes it), and as a
-// trace in the Trace Event Format that Perfetto and chrome://tracing open.
+// A profile as JSON, schema "vecdet-profile/1" (bench/profile/profile.schema.json describes it),
+// and as a trace in the Trace Event Format that Perfetto and chrome://tracing open.
 #pragma once
 
 #include <vecdet/profile/report.hpp>

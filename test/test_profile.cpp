@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recording: nesting, threads, reset, bounds on memory, the clock, and reading meanwhile.
+#include <vecdet/profile.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace profile = vecdet::profile;
+
+namespace {
+
+/// Starts each test with an empty profile, and leaves the profiler off.
+struct recording {
+  recording() {
+    profile::enable();
+    profile::reset();
+  }
+  ~recording() {
+    profile::disable();
+    profile::keep_events(0);
+    profile::reset();
+  }
+};
+
+const profile::entry* find(const profile::report& r, const std::string& name) {
+  for (const profile::entry& e : r.entries) {
+    if (e.name == name) return &e;
+  }
+  return nullptr;
+}
+
+void wait_microseconds(int us) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(us);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+void recurse(int depth) {
+  VECDET_PROFILE_SCOPE("recursive");
+  wait_microseconds(20);
+  if (depth > 1) recurse(depth - 1);
+}
+
+}  // namespace
+
+TEST_CASE("profile: the text of a problem") {
+  CHECK(profile::problem_text(profile::problem{
+            "sigmoid_focal_loss", "labels", "f32", {120087, 91}, "avx512", 1, 5, 6}) ==
+        "sigmoid_focal_loss/labels/f32/120087x91/avx512/threads:1");
+  profile::problem p;
+  p.function = "backbone";
+  CHECK(profile::problem_text(p) == "backbone");
+  p.shape = {3, 0, 7, 0};  // ends at the first 0
+  CHECK(profile::problem_text(p) == "backbone/3");
+}
+
+TEST_CASE("profile: off, nothing is recorded and no problem is made") {
+  profile::disable();
+  profile::reset();
+  bool made = false;
+  {
+    const profile::scope timing([&] {
+      made = true;
+      return profile::problem{};
+    });
+    VECDET_PROFILE_SCOPE("off");
+  }
+  CHECK_FALSE(made);
+  CHECK_FALSE(profile::enabled());
+  CHECK(profile::snapshot().entries.empty());
+}
+
+TEST_CASE("profile: nested scopes, self and inclusive time, work") {
+  const recording on;
+  for (int i = 0; i < 5; ++i) {
+    VECDET_PROFILE_SCOPE("outer");
+    wait_microseconds(200);
+    for (int j = 0; j < 2; ++j) {
+      VECDET_PROFILE_WORK("inner", 1000, 3000, 4, 5u, std::size_t{6});
+      wait_microseconds(100);
+    }
+  }
+  const profile::report r = profile::snapshot();
+  const profile::entry* outer = find(r, "outer");
+  const profile::entry* inner = find(r, "inner/4x5x6");
+  REQUIRE(outer != nullptr);
+  REQUIRE(inner != nullptr);
+  CHECK(outer->count == 5);
+  CHECK(inner->count == 10);
+  CHECK(inner->total_ns >= 10 * 99e3);
+  CHECK(outer->self_ns >= 5 * 199e3);
+  CHECK(outer->total_ns >= outer->self_ns + inner->total_ns - 100);
+  CHECK(outer->self_ns <= outer->total_ns - inner->total_ns + 100);
+  CHECK(inner->bytes == 10000);
+  CHECK(inner->flops == 30000);
+  CHECK(inner->intensity() == doctest::Approx(3));
+  CHECK(inner->gigabytes_per_second() == doctest::Approx(10000 / inner->total_ns));
+  REQUIRE(r.paths.size() == 2);
+  std::set<std::size_t> lengths;
+  for (const profile::path& p : r.paths) lengths.insert(p.entries.size());
+  CHECK(lengths == std::set<std::size_t>{1, 2});
+  CHECK(r.whole_ns() == doctest::Approx(outer->self_ns + inner->self_ns));
+}
+
+TEST_CASE("profile: recursion counts once in inclusive time") {
+  const recording on;
+  recurse(4);
+  const profile::report r = profile::snapshot();
+  const profile::entry* e = find(r, "recursive");
+  REQUIRE(e != nullptr);
+  CHECK(e->count == 4);
+  CHECK(e->inclusive_ns == e->max_ns);
+  CHECK(e->total_ns > 2 * e->inclusive_ns);
+  CHECK(e->self_ns <= e->inclusive_ns + 4);
+  CHECK(r.paths.size() == 4);
+}
+
+TEST_CASE("profile: a scope ends with an exception") {
+  const recording on;
+  try {
+    VECDET_PROFILE_SCOPE("around");
+    VECDET_PROFILE_SCOPE("throws");
+    throw std::runtime_error("expected");
+  } catch (const std::runtime_error&) {
+  }
+  { VECDET_PROFILE_SCOPE("after"); }
+  const profile::report r = profile::snapshot();
+  CHECK(find(r, "around")->count == 1);
+  CHECK(find(r, "throws")->count == 1);
+  for (const profile::path& p : r.paths) {
+    if (r.entries[p.entries.back()].name == "after") CHECK(p.entries.size() == 1);
+  }
+}
+
+TEST_CASE("profile: the same text at different addresses is one entry, intern keeps one pointer") {
+  const recording on;
+  const std::string a = "dynamic name", b = "dynamic name";
+  static const char copy_one[] = "copied", copy_two[] = "copied";
+  { VECDET_PROFILE_SCOPE(copy_one); }
+  { VECDET_PROFILE_SCOPE(copy_two); }
+  CHECK(profile::intern(a) == profile::intern(b));
+  { VECDET_PROFILE_SCOPE(profile::intern(a)); }
+  const profile::report r = profile::snapshot();
+  CHECK(find(r, "copied")->count == 2);
+  CHECK(find(r, "dynamic name")->count == 1);
+}
+
+TEST_CASE("profile: threads end, and their logs go on in later threads") {
+  const recording on;
+  const std::size_t logs_before = profile::detail::registry::get().logs.size();
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([] {
+        for (int i = 0; i < 10; ++i) VECDET_PROFILE_SCOPE("on a thread");
+      });
+    }
+    for (std::thread& t : threads) t.join();
+  }
+  const profile::report r = profile::snapshot();
+  CHECK(find(r, "on a thread")->count == 50 * 4 * 10);
+  CHECK(profile::detail::registry::get().logs.size() <= logs_before + 4);
+}
+
+TEST_CASE("profile: a thread ends inside the life of thread-local scopes") {
+  const recording on;
+  std::thread([] {
+    struct late {
+      ~late() { VECDET_PROFILE_SCOPE("in a destructor"); }
+    };
+    static thread_local late before;  // destroyed after the profiler's own
+    static_cast<void>(before);
+    VECDET_PROFILE_SCOPE("in the thread");
+  }).join();
+  CHECK(find(profile::snapshot(), "in the thread")->count == 1);
+}
+
+TEST_CASE("profile: concurrency") {
+  const recording on;
+  std::atomic<int> ready{0};
+  const auto work = [&] {
+    for (int i = 0; i < 20; ++i) {
+      ready.fetch_add(1);
+      while (ready.load() < 2 * (i + 1)) std::this_thread::yield();
+      VECDET_PROFILE_SCOPE("together");
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  for (int i = 0; i < 20; ++i) {
+    VECDET_PROFILE_SCOPE("alone");
+    wait_microseconds(10);
+  }
+  const profile::report r = profile::snapshot();
+  CHECK(find(r, "alone")->concurrency == 1);
+  CHECK(find(r, "together")->concurrency > 1.3);
+  CHECK(find(r, "together")->concurrency <= 2.01);
+  CHECK(find(r, "together")->seen_on_threads == 2);
+}
+
+TEST_CASE("profile: reset forgets, also scopes that are open; disable keeps") {
+  const recording on;
+  { VECDET_PROFILE_SCOPE("before"); }
+  {
+    VECDET_PROFILE_SCOPE("open at reset");
+    { VECDET_PROFILE_SCOPE("inside before"); }
+    profile::reset();
+    { VECDET_PROFILE_SCOPE("inside after"); }
+  }
+  { VECDET_PROFILE_SCOPE("after"); }
+  profile::disable();
+  { VECDET_PROFILE_SCOPE("when off"); }
+  const profile::report r = profile::snapshot();
+  CHECK(r.entries.size() == 2);
+  CHECK(find(r, "inside after") != nullptr);
+  CHECK(find(r, "after") != nullptr);
+  CHECK(profile::snapshot().entries.size() == 2);
+}
+
+TEST_CASE("profile: the clock goes backwards") {
+  const recording on;
+  { VECDET_PROFILE_SCOPE("makes the log"); }
+  profile::detail::frame f;
+  profile::problem p;
+  p.function = "backwards";
+  profile::detail::enter(f, p, profile::detail::state.load());
+  REQUIRE(f.log != nullptr);
+  f.log->leave(f, f.begin - 1000000);
+  const profile::report r = profile::snapshot();
+  const profile::entry* e = find(r, "backwards");
+  REQUIRE(e != nullptr);
+  CHECK(e->count == 1);
+  CHECK(e->total_ns == 0);
+  CHECK(e->max_ns == 0);
+  CHECK(r.processes[0].clock_went_back == 1);
+}
+
+TEST_CASE("profile: a scope left on another thread is dropped and said so") {
+  const recording on;
+  profile::detail::frame f;
+  profile::problem p;
+  p.function = "wanders";
+  profile::detail::enter(f, p, profile::detail::state.load());
+  std::thread([&] { profile::detail::leave(f); }).join();
+  CHECK(profile::snapshot().processes[0].dropped_scopes == 1);
+  profile::detail::leave(f);  // where it began, it counts
+  CHECK(find(profile::snapshot(), "wanders")->count == 1);
+}
+
+TEST_CASE("profile: events of the last calls, bounded") {
+  const recording on;
+  profile::keep_events(16);
+  for (int i = 0; i < 100; ++i) {
+    VECDET_PROFILE_SCOPE("outer");
+    VECDET_PROFILE_SCOPE("inner");
+  }
+  const profile::report r = profile::snapshot();
+  CHECK(r.events.size() == 16);
+  CHECK(r.processes[0].events_lost == 200 - 16);
+  for (std::size_t i = 1; i < r.events.size(); ++i) {
+    const profile::event &before = r.events[i - 1], &e = r.events[i];
+    CHECK(e.begin_ns + e.duration_ns >= before.begin_ns + before.duration_ns);
+  }
+}
+
+TEST_CASE("profile: reading, resetting and switching while others record") {
+  const recording on;
+  profile::keep_events(64);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::int64_t i = 0; !stop.load(std::memory_order_relaxed); ++i) {
+        VECDET_PROFILE_SCOPE("outer");
+        VECDET_PROFILE_WORK("inner", 10, 20, i % 50 + 1, t + 1);
+      }
+    });
+  }
+  for (int i = 0; i < 60; ++i) {
+    const profile::report r = profile::snapshot();
+    for (const profile::entry& e : r.entries) {
+      std::uint64_t in_buckets = 0;
+      for (const auto& bucket : e.histogram) in_buckets += bucket.second;
+      REQUIRE(in_buckets == e.count);
+    }
+    for (const profile::path& p : r.paths) {
+      for (const std::size_t index : p.entries) REQUIRE(index < r.entries.size());
+    }
+    for (const profile::event& e : r.events) REQUIRE(e.entry < r.entries.size());
+    if (i % 20 == 10) profile::reset();
+    if (i % 7 == 3) profile::disable();
+    if (i % 7 == 5) profile::enable();
+    if (i % 15 == 14) profile::keep_events(static_cast<std::size_t>(i));
+  }
+  stop = true;
+  for (std::thread& t : threads) t.join();
+}
+
+TEST_CASE("profile: an empty scope reports next to nothing") {
+  const recording on;
+  for (int i = 0; i < 2000; ++i) {
+    VECDET_PROFILE_SCOPE("around");
+    for (int j = 0; j < 10; ++j) VECDET_PROFILE_SCOPE("empty");
+  }
+  const profile::report r = profile::snapshot();
+  CHECK(r.processes[0].overhead_per_scope_ns > 0);
+  CHECK(r.processes[0].overhead_inside_scope_ns <= r.processes[0].overhead_per_scope_ns);
+  // Most of the cost of the ten scopes inside is taken off; all of it would be a flaky demand.
+  const double left = find(r, "around")->quantile_ns(0.5);
+  CHECK(left < 10 * r.processes[0].overhead_per_scope_ns);
+}

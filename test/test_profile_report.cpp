@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is reported: quantiles against exact ones, the formats, the environment, forks.
+#include "support/json_schema.hpp"
+#include <vecdet/profile.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace profile = vecdet::profile;
+using nlohmann::json;
+
+namespace {
+
+profile::entry record_all(const std::vector<std::int64_t>& durations) {
+  profile::detail::interned_problem interned;
+  profile::problem p;
+  p.function = "recorded";
+  interned.key = p;
+  auto stats = std::make_unique<profile::detail::statistics>();
+  stats->interned = &interned;
+  for (const std::int64_t d : durations) stats->record(d, d);
+  return profile::detail::read_statistics(*stats);
+}
+
+double exact_quantile(std::vector<std::int64_t> sorted, double q) {
+  std::sort(sorted.begin(), sorted.end());
+  const double rank = q * static_cast<double>(sorted.size() - 1);
+  const auto i = static_cast<std::size_t>(rank);
+  const auto next = std::min(i + 1, sorted.size() - 1);
+  const double f = rank - static_cast<double>(i);
+  return static_cast<double>(sorted[i]) * (1 - f) + static_cast<double>(sorted[next]) * f;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+/// A folder that is removed at the end.
+struct temporary_folder {
+  std::string path = (std::filesystem::temp_directory_path() / "profile-test-XXXXXX").string();
+  temporary_folder() { REQUIRE(mkdtemp(&path[0]) != nullptr); }
+  ~temporary_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
+/// A profile with all that may go wrong in names, in two nested scopes.
+profile::report awkward_report() {
+  profile::enable();
+  profile::reset();
+  profile::keep_events(32);
+  for (int i = 0; i < 3; ++i) {
+    VECDET_PROFILE_SCOPE("quotes \" and \\, comma; semicolon </script>\n line");
+    VECDET_PROFILE_WORK("größer 検出 \xff\xc0 broken", 1000, 2000, 7, 8);
+    const profile::scope kernel([] {
+      return profile::problem{"nms", "torchvision", "f32", {1000}, "avx2", 2, 4000, 9000};
+    });
+  }
+  profile::disable();
+  profile::report r = profile::snapshot();
+  profile::keep_events(0);
+  profile::reset();
+  r.machine.memory_gbs = r.machine.memory_gbs_all_threads = 40;
+  r.machine.gflops_f32 = r.machine.gflops_f32_all_threads = 250;
+  r.warnings.push_back("a \"warning\"");
+  return r;
+}
+
+template <class Write>
+std::string written(const Write& write) {
+  std::ostringstream out;
+  write(out);
+  return out.str();
+}
+
+json schema() {
+  const std::string here = __FILE__;
+  const std::string file =
+      here.substr(0, here.find_last_of('/') + 1) + "../bench/profile/profile.schema.json";
+  return json::parse(read_file(file));
+}
+
+struct program_result {
+  int status;
+  std::string output;
+};
+
+/// Runs the test case "profile: child program" in a process of its own.
+program_result run_child(const std::string& environment) {
+  char self[4096];
+  const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  REQUIRE(length > 0);
+  self[length] = '\0';
+  const std::string command = "env " + environment + " '" + std::string(self) +
+                              "' --no-skip --test-case='profile: child program' 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  program_result result;
+  char buffer[4096];
+  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) {
+    result.output.append(buffer, n);
+  }
+  result.status = pclose(pipe);
+  return result;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+// Run by others, in a process of its own.
+TEST_CASE("profile: child program" * doctest::skip()) {
+  for (int i = 0; i < 4; ++i) VECDET_PROFILE_SCOPE("child's scope");
+  if (std::getenv("PROFILE_TEST_MANY") != nullptr) {
+    profile::reset();
+    for (int round = 0; round < 2; ++round) {
+      for (std::int64_t i = 1; i <= 20000; ++i) VECDET_PROFILE_WORK("many", 0, 0, i);
+    }
+  }
+  if (std::getenv("PROFILE_TEST_FORK") == nullptr) return;
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    for (int i = 0; i < 7; ++i) VECDET_PROFILE_SCOPE("fork's scope");
+    std::exit(0);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  CHECK(status == 0);
+}
+
+TEST_CASE("profile: buckets are consecutive and 1/32 wide at most") {
+  for (int b = 0; b < profile::histogram_size - 1; ++b) {
+    const double low = profile::histogram_lower_bound(b),
+                 high = profile::histogram_lower_bound(b + 1);
+    REQUIRE(profile::histogram_bucket(static_cast<std::int64_t>(low)) == b);
+    REQUIRE(profile::histogram_bucket(static_cast<std::int64_t>(high) - 1) == b);
+    REQUIRE(high > low);
+    REQUIRE((high - low <= 1 || (high - low) / low <= 1.0 / 32));
+  }
+  CHECK(profile::histogram_bucket(INT64_MAX) == profile::histogram_size - 1);
+  CHECK(profile::histogram_bucket(0) == 0);
+}
+
+TEST_CASE("profile: statistics of known distributions against exact ones") {
+  std::mt19937_64 random(1);
+  const auto uniform = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
+  struct distribution {
+    const char* name;
+    std::vector<std::int64_t> values;
+  };
+  std::vector<distribution> all;
+  for (const int size : {1, 2, 255, 256, 257, 100000}) {
+    distribution constant{"constant", {}}, flat{"flat", {}}, exponential{"exponential", {}};
+    distribution heavy{"heavy tail", {}}, two{"two peaks", {}};
+    for (int i = 0; i < size; ++i) {
+      constant.values.push_back(123456);
+      flat.values.push_back(static_cast<std::int64_t>(1000 + 5000 * uniform()));
+      exponential.values.push_back(static_cast<std::int64_t>(-20000 * std::log(1 - uniform())));
+      heavy.values.push_back(static_cast<std::int64_t>(50 / std::pow(1 - uniform(), 1.2)));
+      two.values.push_back(
+          static_cast<std::int64_t>((uniform() < 0.7 ? 300 : 90000) * (1 + 0.01 * uniform())));
+    }
+    for (auto* d : {&constant, &flat, &exponential, &heavy, &two}) all.push_back(*d);
+  }
+  for (const distribution& d : all) {
+    CAPTURE(d.name);
+    CAPTURE(d.values.size());
+    const profile::entry e = record_all(d.values);
+    const auto n = static_cast<double>(d.values.size());
+    double sum = 0, squares = 0;
+    for (const std::int64_t v : d.values) sum += static_cast<double>(v);
+    for (const std::int64_t v : d.values) {
+      squares += (static_cast<double>(v) - sum / n) * (static_cast<double>(v) - sum / n);
+    }
+    CHECK(e.count == d.values.size());
+    CHECK(e.total_ns == sum);
+    CHECK(e.mean_ns() == doctest::Approx(sum / n));
+    CHECK(e.stddev_ns() == doctest::Approx(std::sqrt(squares / n)).epsilon(1e-6));
+    CHECK(e.min_ns == static_cast<double>(*std::min_element(d.values.begin(), d.values.end())));
+    CHECK(e.max_ns == static_cast<double>(*std::max_element(d.values.begin(), d.values.end())));
+    const double exactly = d.values.size() <= profile::samples_kept ? 1e-6 : 1.0 / 32;
+    for (const double q : {0.0, 0.5, 0.9, 0.99, 1.0}) {
+      CAPTURE(q);
+      CHECK(e.quantile_ns(q) == doctest::Approx(exact_quantile(d.values, q)).epsilon(exactly));
+    }
+  }
+}
+
+TEST_CASE("profile: the samples kept are drawn evenly from all calls") {
+  std::vector<std::int64_t> ramp;
+  for (int i = 0; i < 200000; ++i) ramp.push_back(i);
+  const profile::entry e = record_all(ramp);
+  REQUIRE(e.samples.size() == profile::samples_kept);
+  std::vector<float> sorted = e.samples;
+  std::sort(sorted.begin(), sorted.end());
+  // Kolmogorov-Smirnov against the flat distribution, at 1e-3.
+  double distance = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    const double expected = static_cast<double>(sorted[i]) / 200000;
+    distance = std::max(distance, std::fabs(expected - (static_cast<double>(i) + 0.5) / 256));
+  }
+  CHECK(distance < 1.95 / 16);
+}
+
+TEST_CASE("profile: merging keeps count, mean, variance and extremes") {
+  std::vector<std::int64_t> a, b, both;
+  for (int i = 0; i < 1000; ++i) {
+    a.push_back(100 + i);
+    b.push_back(5000 + 3 * i);
+  }
+  both = a;
+  both.insert(both.end(), b.begin(), b.end());
+  profile::entry merged = record_all(a);
+  profile::detail::merge_entry(merged, record_all(b));
+  const profile::entry expected = record_all(both);
+  CHECK(merged.count == expected.count);
+  CHECK(merged.total_ns == expected.total_ns);
+  CHECK(merged.variance_ns2 == doctest::Approx(expected.variance_ns2));
+  CHECK(merged.min_ns == expected.min_ns);
+  CHECK(merged.max_ns == expected.max_ns);
+  CHECK(merged.histogram == expected.histogram);
+  CHECK(merged.samples.size() == profile::samples_kept);
+  const auto low =
+      std::count_if(merged.samples.begin(), merged.samples.end(), [](float s) { return s < 2000; });
+  CHECK(low == 128);
+}
+
+TEST_CASE("profile: JSON keeps to its schema, whatever the names") {
+  const profile::report r = awkward_report();
+  const std::string text = written([&](std::ostream& out) { write_json(out, r); });
+  const json j = json::parse(text);  // throws on bytes that are not UTF-8
+  CHECK(vecdet::test::schema_violation(schema(), j) == "");
+  REQUIRE(j["entries"].size() == 3);
+  std::vector<std::string> names;
+  double share = 0;
+  for (const json& e : j["entries"]) {
+    names.push_back(e["name"]);
+    share += e["share"].get<double>();
+  }
+  CHECK(share == doctest::Approx(1));
+  CHECK(std::count(names.begin(), names.end(),
+                   "quotes \" and \\, comma; semicolon </script>\n line") == 1);
+  CHECK(std::count(names.begin(), names.end(), "größer 検出 \xef\xbf\xbd\xef\xbf\xbd broken/7x8") ==
+        1);
+  CHECK(std::count(names.begin(), names.end(), "nms/torchvision/f32/1000/avx2/threads:2") == 1);
+  // The schema does bite.
+  json broken = j;
+  broken["entries"][0]["count"] = -1;
+  CHECK(vecdet::test::schema_violation(schema(), broken) != "");
+  broken = j;
+  broken["entries"][0].erase("p99_ns");
+  CHECK(vecdet::test::schema_violation(schema(), broken) != "");
+  broken = j;
+  broken["surprise"] = 1;
+  CHECK(vecdet::test::schema_violation(schema(), broken) != "");
+  // An empty profile keeps to it too.
+  const json empty =
+      json::parse(written([&](std::ostream& out) { write_json(out, profile::report{}); }));
+  CHECK(vecdet::test::schema_violation(schema(), empty) == "");
+}
+
+TEST_CASE("profile: the trace is in the Trace Event Format") {
+  const profile::report r = awkward_report();
+  const json j = json::parse(written([&](std::ostream& out) { write_trace(out, r); }));
+  CHECK(j.at("displayTimeUnit") == "ns");
+  int complete = 0;
+  for (const json& e : j.at("traceEvents")) {
+    CHECK(e.at("name").is_string());
+    CHECK(e.at("pid").is_number_integer());
+    CHECK(e.at("tid").is_number_integer());
+    if (e.at("ph") == "M") continue;
+    REQUIRE(e.at("ph") == "X");
+    CHECK(e.at("ts").get<double>() >= 0);
+    CHECK(e.at("dur").get<double>() >= 0);
+    ++complete;
+  }
+  CHECK(complete == 9);
+}
+
+TEST_CASE("profile: CSV has a row a problem, quoted where needed") {
+  const profile::report r = awkward_report();
+  const std::string text = written([&](std::ostream& out) { write_csv(out, r); });
+  // RFC 4180, read back.
+  std::vector<std::vector<std::string>> rows(1, {""});
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') {
+      if (quoted && i + 1 < text.size() && text[i + 1] == '"') {
+        rows.back().back() += text[++i];
+      } else {
+        quoted = !quoted;
+      }
+    } else if (quoted || (c != ',' && c != '\r' && c != '\n')) {
+      rows.back().back() += c;
+    } else if (c == ',') {
+      rows.back().push_back("");
+    } else if (c == '\n') {
+      rows.push_back({""});
+    }
+  }
+  rows.pop_back();
+  REQUIRE(rows.size() == 4);
+  for (const auto& row : rows) CHECK(row.size() == rows[0].size());
+  bool found = false;
+  for (const auto& row : rows)
+    found = found || row[0] == "quotes \" and \\, comma; semicolon </script>\n line";
+  CHECK(found);
+}
+
+TEST_CASE("profile: folded stacks have a path and a number a line") {
+  const profile::report r = awkward_report();
+  std::istringstream lines(written([&](std::ostream& out) { write_folded(out, r); }));
+  int n = 0;
+  for (std::string line; std::getline(lines, line); ++n) {
+    const std::size_t space = line.rfind(' ');
+    REQUIRE(space != std::string::npos);
+    CHECK(line.find_first_not_of("0123456789", space + 1) == std::string::npos);
+    CHECK(std::count(line.begin(), line.end(), ';') == n);
+  }
+  CHECK(n == 3);
+}
+
+TEST_CASE("profile: the page holds its data and nothing from elsewhere") {
+  const profile::report r = awkward_report();
+  const std::string page = written([&](std::ostream& out) { write_html(out, r, &r, "a", "b"); });
+  for (const char* foreign : {"http://", "https://", "src=", "@import", "url(\"", "url('"}) {
+    CHECK_MESSAGE(!contains(page, foreign), foreign);
+  }
+  std::size_t scripts_end = 0;
+  for (std::size_t at = page.find("</script>"); at != std::string::npos;
+       at = page.find("</script>", at + 1)) {
+    ++scripts_end;
+  }
+  CHECK(scripts_end == 1);
+  const std::size_t begin = page.find("const PROFILE=") + 14;
+  const json j = json::parse(page.substr(begin, page.find(";\nconst BASELINE=", begin) - begin));
+  CHECK(vecdet::test::schema_violation(schema(), j) == "");
+}
+
+TEST_CASE("profile: the table names every problem, on a line of its own") {
+  const profile::report r = awkward_report();
+  const std::string table = written([&](std::ostream& out) { write_table(out, r); });
+  CHECK(contains(table, "nms/torchvision/f32/1000/avx2/threads:2"));
+  CHECK(contains(table, "semicolon </script>  line\n"));
+  CHECK(
+      contains(written([&](std::ostream& out) { write_table(out, r, 1); }), "and 2 more problems"));
+  CHECK(contains(written([&](std::ostream& out) { write_table(out, profile::report{}); }),
+                 "no scope has ended"));
+}
+
+TEST_CASE("profile: the position under the roofline") {
+  profile::machine_info m;
+  m.threads = 4;
+  m.cache_bytes = 1e6;
+  m.cache_gbs = 200;
+  m.cache_gbs_all_threads = 800;
+  m.memory_gbs = 40;
+  m.memory_gbs_all_threads = 100;
+  m.gflops_f32 = 250;
+  m.gflops_f32_all_threads = 1000;
+  profile::entry e;
+  e.count = 1;
+  e.threads = 1;
+  e.inclusive_ns = 1e6;
+  e.bytes = 20e6;  // 20 GB/s
+  CHECK(position(e, m).percent == doctest::Approx(50));
+  CHECK(std::string(position(e, m).bound) == "memory");
+  e.threads = 2;
+  CHECK(position(e, m).percent == doctest::Approx(25));
+  e.threads = 4;
+  CHECK(position(e, m).percent == doctest::Approx(20));
+  e.threads = 1;
+  e.flops = 200e6;  // 200 GFLOP/s
+  CHECK(position(e, m).percent == doctest::Approx(80));
+  CHECK(std::string(position(e, m).bound) == "compute");
+  e.type = "f64";
+  CHECK(position(e, m).percent == doctest::Approx(160));
+  e.type = "f32";
+  e.flops = 0;
+  e.count = 100;  // 200 kB a call
+  CHECK(std::string(position(e, m).bound) == "cache");
+  CHECK(position(e, m).percent == doctest::Approx(10));
+  CHECK(position(e, profile::machine_info{}).percent == 0);
+}
+
+TEST_CASE("profile: files by name") {
+  using profile::format;
+  CHECK(profile::format_of("a/b.json") == format::json);
+  CHECK(profile::format_of("trace.json") == format::trace);
+  CHECK(profile::format_of("trace/b.json") == format::json);
+  CHECK(profile::format_of("x.html") == format::html);
+  CHECK(profile::format_of("x.csv") == format::csv);
+  CHECK(profile::format_of("x.folded") == format::folded);
+  CHECK(profile::format_of("x.txt") == format::table);
+  CHECK_THROWS_AS(profile::format_of("x.xml"), std::invalid_argument);
+  CHECK_THROWS_AS(profile::format_of(".json"), std::invalid_argument);
+  const temporary_folder folder;
+  profile::write_file(folder.path + "/ä b.json", awkward_report());
+  CHECK(json::accept(read_file(folder.path + "/ä b.json")));
+  CHECK(access((folder.path + "/ä b.json.partial").c_str(), F_OK) != 0);
+  CHECK_THROWS_WITH_AS(profile::write_file(folder.path + "/none/x.json", profile::report{}),
+                       doctest::Contains("No such file or directory"), std::runtime_error);
+  CHECK_THROWS_WITH_AS(profile::write_file("/dev/full", [](std::ostream& out) { out << "x"; }),
+                       doctest::Contains("No space left"), std::runtime_error);
+}
+
+TEST_CASE("profile: what VECDET_PROFILE may hold") {
+  using profile::detail::parse_environment;
+  CHECK(parse_environment("1").table);
+  CHECK(parse_environment("on").table);
+  for (const char* off : {"", "0", "off", ","}) {
+    CHECK_FALSE(parse_environment(off).table);
+    CHECK(parse_environment(off).files.empty());
+    CHECK(parse_environment(off).mistakes.empty());
+  }
+  const auto several = parse_environment("a.json,trace.json,every:2.5,c.html");
+  CHECK(several.files == std::vector<std::string>{"a.json", "trace.json", "c.html"});
+  CHECK(several.every == 2.5);
+  CHECK(parse_environment("every:x").mistakes.size() == 1);
+  CHECK(parse_environment("every:-1").mistakes.size() == 1);
+  CHECK(parse_environment("yes,report.xml").mistakes.size() == 2);
+  using profile::detail::file_for_process;
+  CHECK(file_for_process("a.json", 7, -1, false) == "a.json");
+  CHECK(file_for_process("a.json", 7, 3, false) == "a.rank3.json");
+  CHECK(file_for_process("a.%r.json", 7, 3, false) == "a.3.json");
+  CHECK(file_for_process("a.%p.json", 7, 3, true) == "a.7.json");
+  CHECK(file_for_process("a.json", 7, 3, true) == "a.rank3.pid7.json");
+}
+
+TEST_CASE("profile: VECDET_PROFILE alone gives each report") {
+  const temporary_folder folder;
+  const std::string f = folder.path + "/";
+  const program_result ran =
+      run_child("VECDET_PROFILE=1," + f + "r.json," + f + "r.html," + f + "r.csv," + f +
+                "trace.json," + f + "r.folded," + f + "r.txt," + f + "none/x.json,nonsense");
+  CHECK_MESSAGE(ran.status == 0, ran.output);
+  CHECK(contains(ran.output, "child's scope"));
+  CHECK(contains(ran.output, "cannot write \"" + f + "none/x.json\": No such file or directory"));
+  CHECK(contains(ran.output, "\"nonsense\" is neither"));
+  const json j = json::parse(read_file(f + "r.json"));
+  CHECK(vecdet::test::schema_violation(schema(), j) == "");
+  CHECK(j["entries"][0]["count"] == 4);
+  CHECK(j["machine"]["memory_gbs"].get<double>() > 0);
+  CHECK(contains(read_file(f + "r.html"), "child's scope"));
+  CHECK(contains(read_file(f + "r.csv"), "child's scope"));
+  CHECK(contains(read_file(f + "r.txt"), "child's scope"));
+  CHECK(contains(read_file(f + "r.folded"), "child's scope "));
+  CHECK(json::parse(read_file(f + "trace.json"))["traceEvents"].size() >= 4);
+}
+
+TEST_CASE("profile: thousands of problems, and then no more") {
+  const temporary_folder folder;
+  const program_result ran =
+      run_child("PROFILE_TEST_MANY=1 VECDET_PROFILE=" + folder.path + "/r.json");
+  CHECK_MESSAGE(ran.status == 0, ran.output);
+  const json j = json::parse(read_file(folder.path + "/r.json"));
+  CHECK(j["entries"].size() <= profile::problems_kept + 1);
+  CHECK(j["entries"].size() > profile::problems_kept - 8);
+  std::uint64_t all = 0, others = 0, first = 0;
+  for (const json& e : j["entries"]) {
+    const auto count = e["count"].get<std::uint64_t>();
+    all += count;
+    if (e["name"] == profile::other_problems) others = count;
+    if (e["name"] == "many/1") first = count;
+  }
+  CHECK(all == 40000);
+  CHECK(first == 2);
+  CHECK(others >= 2 * (20000 - profile::problems_kept));
+}
+
+TEST_CASE("profile: nothing in the environment, no word at the end") {
+  const program_result ran = run_child("VECDET_PROFILE=0");
+  CHECK(ran.status == 0);
+  CHECK_FALSE(contains(ran.output, "vecdet"));
+}
+
+TEST_CASE("profile: a fork begins afresh and writes a file of its own; so does a rank") {
+  const temporary_folder folder;
+  const program_result ran =
+      run_child("PROFILE_TEST_FORK=1 RANK=2 VECDET_PROFILE=" + folder.path + "/r.json");
+  CHECK_MESSAGE(ran.status == 0, ran.output);
+  const json parent = json::parse(read_file(folder.path + "/r.rank2.json"));
+  REQUIRE(parent["entries"].size() == 1);
+  CHECK(parent["entries"][0]["name"] == "child's scope");
+  CHECK(parent["processes"][0]["rank"] == 2);
+  const std::size_t at = ran.output.find(".pid");
+  REQUIRE(at != std::string::npos);
+  const std::string pid = ran.output.substr(at, ran.output.find(".json", at) - at);
+  const json child = json::parse(read_file(folder.path + "/r.rank2" + pid + ".json"));
+  REQUIRE(child["entries"].size() == 1);
+  CHECK(child["entries"][0]["name"] == "fork's scope");
+  CHECK(child["entries"][0]["count"] == 7);
+}
