@@ -306,16 +306,29 @@ TEST_CASE("profile: reading, resetting and switching while others record") {
   for (std::thread& t : threads) t.join();
 }
 
-TEST_CASE("profile: an empty scope reports next to nothing") {
+TEST_CASE("profile: its own cost is measured, and taken off scopes and those around them") {
   const recording on;
-  for (int i = 0; i < 2000; ++i) {
-    VECDET_PROFILE_SCOPE("around");
-    for (int j = 0; j < 10; ++j) VECDET_PROFILE_SCOPE("empty");
+  const auto& overhead = profile::detail::overhead;
+  const std::int64_t inside = overhead.inside, whole = overhead.whole;
+  CHECK(whole > 0);
+  CHECK(inside <= whole);
+  CHECK(profile::snapshot().processes[0].overhead_per_scope_ns > 0);
+  // An outer scope around three inner ones that take 1000, 2000 and 3000 ticks of their own.
+  const std::uint32_t state = profile::detail::state.load();
+  profile::problem p;
+  p.function = "outer";
+  profile::detail::frame outer;
+  profile::detail::enter(outer, p, state);
+  p.function = "inner";
+  for (std::int64_t i = 1; i <= 3; ++i) {
+    profile::detail::frame inner;
+    profile::detail::enter(inner, p, state);
+    inner.log->leave(inner, inner.begin + inside + 1000 * i);
   }
+  outer.log->leave(outer, outer.begin + inside + 3 * whole + 50000);
   const profile::report r = profile::snapshot();
-  CHECK(r.processes[0].overhead_per_scope_ns > 0);
-  CHECK(r.processes[0].overhead_inside_scope_ns <= r.processes[0].overhead_per_scope_ns);
-  // Most of the cost of the ten scopes inside is taken off; all of it would be a flaky demand.
-  const double left = find(r, "around")->quantile_ns(0.5);
-  CHECK(left < 10 * r.processes[0].overhead_per_scope_ns);
+  const double tick = profile::detail::rate.nanoseconds_per_tick;
+  CHECK(find(r, "inner")->total_ns == doctest::Approx(6000 * tick).epsilon(0.001));
+  CHECK(find(r, "outer")->total_ns == doctest::Approx(50000 * tick).epsilon(0.001));
+  CHECK(find(r, "outer")->self_ns == doctest::Approx(44000 * tick).epsilon(0.001));
 }
