@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the profiler itself costs: a scope when it is off and when it is on. The empty loop is the
+// cost of the benchmark's own loop, to be subtracted.
+#include <vecdet/profile.hpp>
+
+#include <cstdint>
+
+#include <benchmark/benchmark.h>
+
+namespace {
+
+namespace profile = vecdet::profile;
+
+profile::problem kernel_problem(std::int64_t rows) {
+  return {"profile_scope", "labels", "f32", {rows, 91}, "avx512", 1, rows * 91 * 8, rows * 91 * 41};
+}
+
+/// Turns the profiler on for one benchmark. Where VECDET_PROFILE has turned it on, the benchmark is
+/// skipped: its scopes would bury the profile.
+class turned_on {
+ public:
+  explicit turned_on(benchmark::State& state) : ours_(!profile::enabled()) {
+    if (ours_) {
+      profile::enable();
+    } else {
+      state.SkipWithError("VECDET_PROFILE is set");
+    }
+  }
+  ~turned_on() {
+    if (!ours_) return;
+    profile::disable();
+    profile::keep_events(0);
+    profile::reset();
+  }
+  turned_on(const turned_on&) = delete;
+  turned_on& operator=(const turned_on&) = delete;
+
+ private:
+  bool ours_;
+};
+
+void empty_loop(benchmark::State& state) {
+  std::int64_t rows = 1000;
+  for (auto _ : state) benchmark::DoNotOptimize(rows);
+}
+
+void off(benchmark::State& state) {
+  std::int64_t rows = 1000;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(rows);
+    const profile::scope timing([&] { return kernel_problem(rows); });
+  }
+}
+
+void on(benchmark::State& state) {
+  const turned_on profiler(state);
+  std::int64_t rows = 1000;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(rows);
+    const profile::scope timing([&] { return kernel_problem(rows); });
+  }
+}
+
+void on_64_problems(benchmark::State& state) {
+  const turned_on profiler(state);
+  std::int64_t rows = 1000;
+  for (auto _ : state) {
+    rows = 1000 + (rows + 1) % 64;
+    benchmark::DoNotOptimize(rows);
+    const profile::scope timing([&] { return kernel_problem(rows); });
+  }
+}
+
+void on_nested(benchmark::State& state) {
+  const turned_on profiler(state);
+  std::int64_t rows = 1000;
+  VECDET_PROFILE_SCOPE("outer");
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(rows);
+    VECDET_PROFILE_SCOPE("step");
+    const profile::scope timing([&] { return kernel_problem(rows); });
+  }
+  state.counters["scopes"] = 2;
+}
+
+void on_with_trace(benchmark::State& state) {
+  const turned_on profiler(state);
+  profile::keep_events(1 << 16);
+  std::int64_t rows = 1000;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(rows);
+    const profile::scope timing([&] { return kernel_problem(rows); });
+  }
+}
+
+BENCHMARK(empty_loop)->Name("profile_scope/empty_loop");
+BENCHMARK(off)->Name("profile_scope/off");
+BENCHMARK(on)->Name("profile_scope/on");
+BENCHMARK(on_64_problems)->Name("profile_scope/on_64_problems");
+BENCHMARK(on_nested)->Name("profile_scope/on_nested_two_scopes");
+BENCHMARK(on_with_trace)->Name("profile_scope/on_with_trace");
+
+}  // namespace
