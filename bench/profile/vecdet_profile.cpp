@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// vecdet-profile: reads, merges and compares profiles from the command line.
+// vecdet-profile: reads, merges, compares and replays profiles from the command line.
 // Exit codes: 0 done; 1 compare --fail-above found a slowdown; 2 bad usage or unreadable input.
 #include "compare.hpp"
+#include "projection.hpp"
 #include "read.hpp"
 #include <vecdet/profile.hpp>
 
@@ -52,6 +53,9 @@ struct options {
   std::size_t rows = 50;
   double fail_above = -1;
   bool measure = false;
+  replay_options replay;
+  std::vector<std::string> isas;
+  std::vector<int> threads;
 };
 
 void add_output(CLI::App& command, options& o) {
@@ -90,13 +94,26 @@ int run_compare(const options& o) {
   return slower != 0 ? exit_slower : 0;
 }
 
+int run_replay(const options& o) {
+  disable();  // a replay is no scope of its own
+  const report recorded = merge_reports(read_all(o.inputs));
+  const projection p = project(recorded, o.step, o.isas, o.threads, o.replay, std::cerr);
+  write_projection(std::cout, p, o.rows);
+  if (!o.output.empty()) {
+    write_file(o.output, p.projected);
+    std::cerr << "wrote " << o.output << '\n';
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{
-      "Reads, merges and compares profiles of programs that use vecdet.\n"
+      "Reads, merges, compares and replays profiles of programs that use vecdet.\n"
       "Record one with VECDET_PROFILE=report.json <program>, then:\n"
       "  vecdet-profile report report.json -o report.html\n"
+      "  vecdet-profile replay report.json --step step\n"
       "  vecdet-profile compare before.json after.json --step step"};
   app.name("vecdet-profile");
   app.require_subcommand(1);
@@ -137,6 +154,35 @@ int main(int argc, char** argv) {
   compare_command->add_option("-o,--output", o.output, "HTML file with the two side by side");
   compare_command->add_option("-n,--rows", o.rows, "Rows of the table")->capture_default_str();
 
+  CLI::App* replay_command = app.add_subcommand(
+      "replay",
+      "Runs every recorded vecdet problem alone, with warm and cold caches, and sets what a step "
+      "should cost by that against what it took");
+  replay_command->add_option("inputs", o.inputs, inputs_help)->required();
+  replay_command->add_option("--step", o.step,
+                             "Scope that stands for one step; without it the whole run is one");
+  replay_command
+      ->add_option("--isa", o.isas, "Project on these instruction sets too: baseline, avx2, avx512")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"baseline", "avx2", "avx512"}));
+  replay_command->add_option("--threads", o.threads, "Project on these numbers of threads too")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
+  replay_command
+      ->add_option("--seconds", o.replay.seconds, "Time for each repetition of each problem")
+      ->check(CLI::Range(0.001, 60.0))
+      ->capture_default_str();
+  replay_command->add_option("--repetitions", o.replay.repetitions, "Repetitions with warm caches")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  replay_command->add_option("--cold-calls", o.replay.cold_calls, "Calls with cold caches")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  replay_command->add_option("-o,--output", o.output,
+                             "File for the projected step as a profile, to compare with the "
+                             "recorded one: .json, .html, .csv, .folded or .txt");
+  replay_command->add_option("-n,--rows", o.rows, "Rows of the table")->capture_default_str();
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -144,6 +190,7 @@ int main(int argc, char** argv) {
   }
   try {
     if (compare_command->parsed()) return run_compare(o);
+    if (replay_command->parsed()) return run_replay(o);
     return run_report(o);
   } catch (const std::exception& error) {
     std::cerr << "vecdet-profile: " << error.what() << '\n';

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs recorded problems alone: what a step should cost, judged by each of its kernels by itself,
+// with warm and with cold caches, on the recorded or on another instruction set or thread count.
+//
+// A kernel family takes part by one file beside this one, replay_<family>.cpp, that registers its
+// functions:
+//   const replay_registration registered("nms", [](const entry& recorded, execution policy) {
+//     ... make inputs of recorded.shape, recorded.type and recorded.variant ...
+//     return [=] { nms(...); };
+//   });
+#pragma once
+
+#include <vecdet/dispatch.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <tbb/task_arena.h>
+#include <unistd.h>
+
+namespace vecdet {
+namespace profile {
+
+/// Calls the kernel once.
+using replay_call = std::function<void()>;
+/// Makes inputs for a recorded problem. Returns an empty function for a variant, type or shape that
+/// it does not know.
+using replay_maker = std::function<replay_call(const entry& recorded, execution policy)>;
+
+inline std::map<std::string, replay_maker>& replay_makers() {
+  static std::map<std::string, replay_maker> makers;
+  return makers;
+}
+
+struct replay_registration {
+  replay_registration(const char* function, replay_maker maker) {
+    replay_makers()[function] = std::move(maker);
+  }
+};
+
+struct replay_options {
+  double seconds = 0.05;  ///< of each of the repetitions
+  int repetitions = 5;
+  int cold_calls = 10;
+};
+
+/// One problem, run alone. Durations of a call in nanoseconds.
+struct replayed {
+  std::vector<double> warm;  ///< mean of each repetition
+  double cold = 0;           ///< median of single calls, the operands out of cache
+  double warm_mean() const {
+    double sum = 0;
+    for (const double w : warm) sum += w;
+    return warm.empty() ? 0 : sum / static_cast<double>(warm.size());
+  }
+};
+
+namespace detail {
+
+/// Keeps what google-benchmark measures instead of printing it.
+class keeping_reporter : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      if (run.run_type != Run::RT_Iteration || run.iterations == 0) continue;
+      // Adjusted to the benchmark's unit, which is nanoseconds.
+      times.push_back(run.GetAdjustedRealTime());
+    }
+  }
+  std::vector<double> times;
+};
+
+inline double physical_memory() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+/// Throws the operands out of the caches, by writing to more memory than they hold.
+inline void evict_caches() {
+  static std::vector<char> memory(
+      std::min(std::max(2 * cache_size(3, std::size_t{32} << 20), std::size_t{64} << 20),
+               std::size_t{128} << 20));
+  for (std::size_t i = 0; i < memory.size(); i += 64) ++memory[i];
+  benchmark::ClobberMemory();
+}
+
+template <class Configure>
+std::vector<double> run_benchmark(const std::string& name,
+                                  const std::function<void(benchmark::State&)>& body,
+                                  const Configure& configure) {
+  benchmark::ClearRegisteredBenchmarks();
+  benchmark::internal::Benchmark* b = benchmark::RegisterBenchmark(name.c_str(), body);
+  b->Unit(benchmark::kNanosecond);
+  configure(*b);
+  keeping_reporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  benchmark::ClearRegisteredBenchmarks();
+  return reporter.times;
+}
+
+}  // namespace detail
+
+/// The instruction set of that name; throws std::invalid_argument for other names.
+inline isa isa_of_name(const std::string& name) {
+  for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
+    if (name == isa_name(set)) return set;
+  }
+  throw std::invalid_argument("\"" + name + "\" is not baseline, avx2 or avx512");
+}
+
+/// Why a problem cannot be replayed here; empty when it can.
+inline std::string why_not_replayed(const entry& e) {
+  if (e.source != "vecdet") return "recorded by " + e.source;
+  if (e.implementation.empty()) return "a scope";
+  if (replay_makers().count(e.function) == 0) return "no replay of this function";
+  for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
+    if (e.implementation != isa_name(set)) continue;
+    return isa_available(set) ? "" : "this machine has no " + e.implementation;
+  }
+  return "not one of vecdet's implementations";
+}
+
+/// Runs the problem alone; throws std::runtime_error when its variant, type or shape is unknown.
+inline replayed replay(const entry& e, const replay_options& options) {
+  double elements = 1;
+  for (const std::int64_t dimension : e.shape) elements *= static_cast<double>(dimension);
+  const double bytes =
+      std::max(e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1)), elements);
+  if (bytes > detail::physical_memory() / 4) throw std::runtime_error("too large for this machine");
+  set_isa(isa_of_name(e.implementation));
+  const int threads = std::max(e.threads, 1);
+  tbb::task_arena arena(threads);
+  const replay_call call =
+      replay_makers().at(e.function)(e, threads == 1 ? execution::sequential : execution::parallel);
+  if (!call) throw std::runtime_error("this variant, type or shape is not known to replay");
+  replayed result;
+  arena.execute([&] {
+    call();  // makes pages and threads
+    result.warm = detail::run_benchmark(
+        e.name + "/warm",
+        [&](benchmark::State& state) {
+          for (auto _ : state) call();
+        },
+        [&](benchmark::internal::Benchmark& b) {
+          b.MinTime(options.seconds)->Repetitions(options.repetitions)->UseRealTime();
+        });
+    std::vector<double> cold = detail::run_benchmark(
+        e.name + "/cold",
+        [&](benchmark::State& state) {
+          for (auto _ : state) {
+            detail::evict_caches();
+            const auto begin = std::chrono::steady_clock::now();
+            call();
+            const auto end = std::chrono::steady_clock::now();
+            state.SetIterationTime(std::chrono::duration<double>(end - begin).count());
+          }
+        },
+        [&](benchmark::internal::Benchmark& b) {
+          b.Iterations(1)->Repetitions(options.cold_calls)->UseManualTime();
+        });
+    std::sort(cold.begin(), cold.end());
+    if (!cold.empty()) result.cold = cold[cold.size() / 2];
+  });
+  return result;
+}
+
+/// The recorded problem on another instruction set or number of threads, with its name.
+inline entry moved_to(entry e, const std::string& implementation, int threads) {
+  if (!implementation.empty()) e.implementation = implementation;
+  if (threads > 0) e.threads = threads;
+  e.name =
+      problem_text(e.function, e.variant, e.type, shape_text(e.shape), e.implementation, e.threads);
+  return e;
+}
+
+/// What was measured as an entry that stands for the recorded calls, for reports and comparisons.
+inline entry projected_entry(const entry& recorded, const replayed& measured) {
+  entry e = recorded;
+  const auto calls = static_cast<double>(e.count);
+  const double mean = measured.warm_mean();
+  e.total_ns = e.inclusive_ns = e.self_ns = mean * calls;
+  e.samples.clear();
+  e.histogram.clear();
+  e.concurrency = 1;
+  e.variance_ns2 = 0;
+  e.min_ns = e.max_ns = mean;
+  for (const double w : measured.warm) {
+    e.samples.push_back(static_cast<float>(w));
+    e.min_ns = std::min(e.min_ns, w);
+    e.max_ns = std::max(e.max_ns, w);
+    e.variance_ns2 += (w - mean) * (w - mean) / static_cast<double>(measured.warm.size());
+  }
+  e.histogram[histogram_bucket(static_cast<std::int64_t>(mean))] = e.count;
+  return e;
+}
+
+}  // namespace profile
+}  // namespace vecdet

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replays the sigmoid focal loss on logits and labels like those of a detector in training.
+#include "../support/scene.hpp"
+#include "replay.hpp"
+#include <vecdet/focal_loss.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace vecdet;
+
+/// One anchor in a thousand is foreground, three in a hundred are ignored.
+std::vector<index_t> labels_like_training(index_t rows, index_t classes) {
+  std::vector<index_t> labels(static_cast<std::size_t>(rows), -1);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (i % 1000 == 500) labels[i] = static_cast<index_t>(i / 1000) % classes;
+    if (i % 100 < 3) labels[i] = -2;
+  }
+  return labels;
+}
+
+template <class T>
+struct operands {
+  index_t rows, classes;
+  std::vector<index_t> labels;
+  std::vector<T> logits, targets, output, upstream;
+
+  operands(index_t n, index_t c, bool dense) : rows(n), classes(c) {
+    labels = labels_like_training(rows, classes);
+    logits = bench::head_logits<T>(labels, classes);
+    output.resize(logits.size());
+    upstream.assign(logits.size(), T(1.0f));
+    if (!dense) return;
+    targets.assign(logits.size(), T(0.0f));
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (labels[i] < 0) continue;
+      targets[i * static_cast<std::size_t>(classes) + static_cast<std::size_t>(labels[i])] =
+          T(1.0f);
+    }
+  }
+  matrix_view<const T> view(const std::vector<T>& data) const {
+    return {data.data(), rows, classes};
+  }
+  focal_targets<T> wanted() const {
+    if (targets.empty()) return labels;
+    return view(targets);
+  }
+};
+
+template <class T>
+profile::replay_call make_call(const profile::entry& e, execution policy) {
+  const bool dense = e.variant == "dense";
+  const auto data = std::make_shared<operands<T>>(e.shape[0], e.shape[1], dense);
+  matrix_view<T> out{data->output.data(), data->rows, data->classes};
+  focal_loss_params params;
+  if (e.function == "sigmoid_focal_loss") {
+    return [=] { sigmoid_focal_loss(data->view(data->logits), data->wanted(), params, policy); };
+  }
+  if (e.function == "sigmoid_focal_loss_unreduced") {
+    return [=] {
+      sigmoid_focal_loss_unreduced(data->view(data->logits), data->wanted(), out, params, policy);
+    };
+  }
+  if (e.function == "sigmoid_focal_loss_and_grad") {
+    return [=] {
+      sigmoid_focal_loss_and_grad(data->view(data->logits), data->wanted(), out, params, policy);
+    };
+  }
+  // The function takes one number or a tensor as upstream gradient; the bytes tell which it was.
+  const double tensors = e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1)) /
+                         (static_cast<double>(data->logits.size()) * sizeof(T));
+  if (tensors > (dense ? 3.5 : 2.5)) {
+    return [=] {
+      sigmoid_focal_loss_grad(data->view(data->logits), data->wanted(), data->view(data->upstream),
+                              out, params, policy);
+    };
+  }
+  return [=] {
+    sigmoid_focal_loss_grad(data->view(data->logits), data->wanted(), 1.0, out, params, policy);
+  };
+}
+
+profile::replay_call make(const profile::entry& e, execution policy) {
+  if (e.shape.size() != 2 || (e.variant != "labels" && e.variant != "dense")) return {};
+  if (e.type == "f32") return make_call<float>(e, policy);
+  if (e.type == "f64") return make_call<double>(e, policy);
+  if (e.type == "bf16") return make_call<bfloat16>(e, policy);
+  return {};
+}
+
+const profile::replay_registration registered[] = {
+    {"sigmoid_focal_loss", make},
+    {"sigmoid_focal_loss_unreduced", make},
+    {"sigmoid_focal_loss_and_grad", make},
+    {"sigmoid_focal_loss_grad", make},
+};
+
+}  // namespace
