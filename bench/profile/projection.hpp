@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <ostream>
 #include <set>
@@ -107,6 +108,12 @@ inline projection project(const report& recorded, const std::string& step,
                    });
   std::stable_sort(result.not_replayed.begin(), result.not_replayed.end(),
                    [](const auto& a, const auto& b) { return a.observed_ns > b.observed_ns; });
+  if (!step.empty()) {  // so that the projected profile can be counted by steps too
+    entry steps;
+    steps.name = steps.function = step;
+    steps.count = static_cast<std::uint64_t>(result.steps);
+    result.projected.entries.push_back(steps);
+  }
   result.projected.warnings.push_back("projected: each problem run alone, with warm caches");
   return result;
 }

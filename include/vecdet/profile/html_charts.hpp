@@ -66,9 +66,11 @@ function histogram(e,width,height){
   bins.forEach((n,i)=>{if(n>0){const y=Math.max(1.5,(H-B-T)*n/most);s+='<rect x="'+(X(i)+.5)+'" width="'+Math.max(1,W/N-1)+'" y="'+(H-B-y)+'" height="'+y+
     '" rx="1.5" fill="var(--bar)" data-tip="'+esc(time(lo*(hi/lo)**(i/N))+' to '+time(lo*(hi/lo)**((i+1)/N))+': about '+Math.round(n)+' calls')+'"/>'}});
   s+='<line class="axis" x1="0" x2="'+W+'" y1="'+(H-B)+'" y2="'+(H-B)+'"/>';
-  for(const [v,t,c] of [[e.p50_ns,'p50','var(--ink)'],[e.p99_ns,'p99','var(--warm)']]){const x=Math.min(W,Math.max(0,X(at(v))));
+  const marks=[[e.p50_ns,'p50','var(--ink)']];
+  if(at(e.p99_ns)-at(e.p50_ns)>.5)marks.push([e.p99_ns,'p99','var(--warm)']);else marks[0][1]='p50, p99';
+  for(const [v,t,c] of marks){const x=Math.min(W,Math.max(0,X(at(v))));
     s+='<line x1="'+x+'" x2="'+x+'" y1="'+T+'" y2="'+(H-B)+'" stroke="'+c+'" stroke-dasharray="3 3"/>'+
-    '<text x="'+(x>W-40?x-4:x+4)+'" y="'+(t==='p50'?T+8:T+21)+'" text-anchor="'+(x>W-40?'end':'start')+'" style="fill:'+c+'">'+t+'</text>'}
+    '<text x="'+(x>W-40?x-4:x+4)+'" y="'+(t==='p99'?T+21:T+8)+'" text-anchor="'+(x>W-40?'end':'start')+'" style="fill:'+c+'">'+t+'</text>'}
   const ticks=4;for(let i=0;i<=ticks;i++)s+='<text x="'+(W*i/ticks)+'" y="'+(H-8)+'" text-anchor="'+(i===0?'start':i===ticks?'end':'middle')+'">'+time(lo*(hi/lo)**(i/ticks))+'</text>';
   return s+'</svg>';
 }
@@ -77,7 +79,7 @@ function detail(){
   const e=selected;if(!e){$('detail').innerHTML='<p class="soft">Nothing recorded.</p>';return}
   $('detail-title').innerHTML=esc(split(e)[0]);
   const f=[[big(e.count),'calls'],[percent(e.share),'of the whole'],[time(e.self_ns),'self'],[time(e.inclusive_ns),'inclusive'],
-    [time(e.min_ns),'min'],[time(e.mean_ns),'mean'],[time(e.stddev_ns),'standard deviation'],[time(e.p50_ns),'p50'],[time(e.p90_ns),'p90'],[time(e.p99_ns),'p99'],[time(e.max_ns),'max'],
+    [time(e.min_ns),'min'],[time(e.mean_ns),'mean'],[time(e.stddev_ns),'std deviation'],[time(e.p50_ns),'p50'],[time(e.p90_ns),'p90'],[time(e.p99_ns),'p99'],[time(e.max_ns),'max'],
     [rate(e.gigabytes_per_second),'GB/s'],[rate(e.gigaflops_per_second),'GFLOP/s'],[rate(e.intensity),'operations a byte'],
     [e.roofline_percent>0?e.roofline_percent.toFixed(0)+' %':'–',e.roofline_bound?'of the '+e.roofline_bound+' bound':'of bound'],[e.concurrency.toFixed(1),'threads at a time']];
   $('detail').innerHTML='<p class="soft" style="overflow-wrap:anywhere">'+esc(split(e)[1].slice(split(e)[1][0]==='/'?1:0)||'a scope')+'</p><div class="facts">'+
@@ -123,11 +125,12 @@ function change(){
   const s=$('change');s.hidden=false;
   s.innerHTML='<h2>What changed</h2><p class="soft">'+esc(BASELINE_NAME)+': '+time(before)+', '+esc(NAME)+': '+time(after)+' (<b class="'+tone(after-before)+'">'+signed(after-before)+
     (before>0?', '+(after>=before?'+':'−')+percent(Math.abs(after/before-1)):'')+'</b>). Self time by problem, sorted by the change.</p>'+
+    '<div class="delta soft small"><span></span><span></span><span class="v">'+esc(BASELINE_NAME.slice(0,12))+'</span><span class="v">'+esc(NAME.slice(0,12))+'</span><span class="v">change</span><span class="v">a call</span></div>'+
     rows.slice(0,20).map(r=>'<div class="delta" data-tip="'+esc(r.e.name+': '+(r.a?time(r.a.self_ns)+' in '+big(r.a.count)+' calls':'absent')+' → '+(r.b?time(r.b.self_ns)+' in '+big(r.b.count)+' calls':'absent'))+
-    '"'+(r.b?' data-i="'+r.b.i+'"':'')+'><span class="name">'+label(r.e)+'</span>'+bar(r)+'<span class="v num '+tone(r.delta)+'" style="text-align:right">'+signed(r.delta)+
-    '</span><span class="num soft" style="text-align:right">'+(r.ratio?'×'+r.ratio.toFixed(2):r.a?'gone':'new')+'</span></div>').join('')+
+    '"'+(r.b?' data-i="'+r.b.i+'"':'')+'><span class="name">'+label(r.e)+'</span>'+bar(r)+'<span class="v num soft">'+(r.a?time(r.a.self_ns):'–')+'</span><span class="v num">'+(r.b?time(r.b.self_ns):'–')+'</span><span class="v num '+tone(r.delta)+'">'+signed(r.delta)+
+    '</span><span class="v num soft">'+(r.ratio?'×'+r.ratio.toFixed(2):r.a?'gone':'new')+'</span></div>').join('')+
     (rows.length>20?'<p class="soft small">'+(rows.length-20)+' more with smaller changes.</p>':'')+
-    '<div class="key"><span><i style="background:var(--good)"></i>less time</span><span><i style="background:var(--bad)"></i>more time</span><span>× mean of a call</span></div>';
+    '<div class="key"><span><i style="background:var(--good)"></i>less time</span><span><i style="background:var(--bad)"></i>more time</span></div>';
 }
 
 function draw(){bars();roofline();detail();table()}

@@ -50,7 +50,8 @@ align-items:center;padding:3px 6px;border-radius:6px;cursor:pointer}
 .bar .track{height:14px;border-radius:4px;position:relative}
 .bar .fill{position:absolute;inset:0 auto 0 0;background:var(--bar);border-radius:4px;min-width:2px}
 .bar .all{background:var(--bar2)}
-.bar .v{text-align:right}
+.bar .v,.delta .v{text-align:right;white-space:nowrap}
+.delta .name{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .bar.rest{cursor:default;color:var(--soft)}.bar.rest .fill{background:var(--faint)}
 .name i{font-style:normal;color:var(--soft)}
 svg{display:block;width:100%;height:auto;overflow:visible}
@@ -77,7 +78,7 @@ tbody tr{cursor:pointer}tbody tr:hover,tbody tr.on{background:var(--hover)}
 .tools input{flex:1;min-width:180px;max-width:380px}
 .tag{display:inline-block;border-radius:99px;padding:0 8px;font-size:11.5px;line-height:18px;
 border:1px solid var(--line);color:var(--soft)}
-.facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(108px,1fr));gap:8px 16px;margin:12px 0 4px}
+.facts{display:grid;grid-template-columns:repeat(4,minmax(0,1fr));gap:8px 16px;margin:12px 0 4px}
 .facts div{min-width:0}.facts b{display:block;font-weight:600}.facts span{font-size:12px;color:var(--soft)}
 .key{display:flex;gap:16px;flex-wrap:wrap;font-size:12.5px;color:var(--soft);margin-top:6px}
 .key i{display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:6px}
@@ -85,7 +86,7 @@ border:1px solid var(--line);color:var(--soft)}
 .note{border-left:3px solid var(--warm);padding:6px 12px;margin-bottom:14px;background:var(--panel)}
 #tip{position:fixed;pointer-events:none;background:var(--ink);color:var(--bg);border-radius:7px;
 padding:6px 10px;font-size:12.5px;max-width:420px;display:none;z-index:9;overflow-wrap:anywhere}
-.delta{display:grid;grid-template-columns:minmax(0,5fr) minmax(0,6fr) 84px 64px;gap:12px;
+.delta{display:grid;grid-template-columns:minmax(0,5fr) minmax(0,4fr) 76px 76px 84px 56px;gap:12px;
 align-items:center;padding:3px 6px}
 .delta .track{height:14px;position:relative;border-left:1px solid transparent}
 .delta .zero{position:absolute;left:50%;top:-3px;bottom:-3px;border-left:1px solid var(--faint)}

@@ -54,7 +54,7 @@ document.addEventListener('mousemove',ev=>{const t=ev.target.closest&&ev.target.
   const bytes=sum(E,e=>e.bytes),flops=sum(E,e=>e.flops);
   const cards=[[time(PROFILE.whole_ns),'in all scopes']];
   if(wall>0)cards.push([time(wall),'by the clock']);
-  cards.push([big(scopes),'scopes'],[big(E.length),E.length===1?'problem':'problems']);
+  cards.push([big(scopes),scopes===1?'scope':'scopes'],[big(E.length),E.length===1?'problem':'problems']);
   if(bytes>0)cards.push([digits(bytes/1e9)+' GB','moved by kernels']);
   if(flops>0)cards.push([digits(flops/1e9)+' G','operations']);
   if(cost>0)cards.push([time(cost),'profiler, taken off']);
