@@ -185,13 +185,15 @@ TEST_CASE("profile: a thread ends inside the life of thread-local scopes") {
 
 TEST_CASE("profile: concurrency") {
   const recording on;
-  std::atomic<int> ready{0};
+  std::atomic<int> entered{0}, leaving{0};
   const auto work = [&] {
     for (int i = 0; i < 20; ++i) {
-      ready.fetch_add(1);
-      while (ready.load() < 2 * (i + 1)) std::this_thread::yield();
       VECDET_PROFILE_SCOPE("together");
+      entered.fetch_add(1);
+      while (entered.load() < 2 * (i + 1)) std::this_thread::yield();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      leaving.fetch_add(1);
+      while (leaving.load() < 2 * (i + 1)) std::this_thread::yield();
     }
   };
   std::thread other(work);
@@ -203,7 +205,7 @@ TEST_CASE("profile: concurrency") {
   }
   const profile::report r = profile::snapshot();
   CHECK(find(r, "alone")->concurrency == 1);
-  CHECK(find(r, "together")->concurrency > 1.3);
+  CHECK(find(r, "together")->concurrency > 1);
   CHECK(find(r, "together")->concurrency <= 2.01);
   CHECK(find(r, "together")->seen_on_threads == 2);
 }
