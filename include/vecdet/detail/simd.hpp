@@ -115,6 +115,25 @@ struct pack {
                          VECDET_INLINE_LAMBDA { return VECDET_TARGET::select_by_sign(s, n, o); },
                      x, negative, otherwise);
   }
+  /// x < 0 ? negative : otherwise; either of them where x is -0 or NaN.
+  friend VECDET_INLINE pack select_negative(const pack& x, const pack& negative,
+                                            const pack& otherwise) {
+    return map<T, N>([](auto s, auto n, auto o)
+                         VECDET_INLINE_LAMBDA { return VECDET_TARGET::select_negative(s, n, o); },
+                     x, negative, otherwise);
+  }
+  /// min(|x|, limit) for limit > 0; limit where x is NaN.
+  friend VECDET_INLINE pack abs_below(const pack& x, const pack& limit) {
+    return map<T, N>([](auto a, auto b)
+                         VECDET_INLINE_LAMBDA { return VECDET_TARGET::abs_below(a, b); },
+                     x, limit);
+  }
+  /// y + max(x, 0); NaN where x is.
+  friend VECDET_INLINE pack add_positive(const pack& y, const pack& x) {
+    return map<T, N>([](auto a, auto b)
+                         VECDET_INLINE_LAMBDA { return VECDET_TARGET::add_positive(a, b); },
+                     y, x);
+  }
   friend VECDET_INLINE pack select(const pack_mask<T, N>& mask, const pack& a, const pack& b) {
     return map<T, N>([](auto m, auto x, auto y)
                          VECDET_INLINE_LAMBDA { return xsimd::select(m, x, y); },

@@ -67,7 +67,9 @@ struct alignas(64) table8 {
 };
 
 // fma(a, b, c) is a * b + c, fnma(a, b, c) is c - a * b. min and max return b where either is NaN.
-// select_by_sign goes by the sign bit, also of -0 and NaN. lookup8 goes by the low three bits.
+// select_by_sign goes by the sign bit, also of -0 and NaN. select_negative goes by x < 0, and
+// either way for -0 and NaN. abs_below(x, limit) is min(|x|, limit), limit where x is NaN.
+// add_positive(y, x) is y + max(x, 0), NaN where x is. lookup8 goes by the low three bits.
 #if defined(VECDET_TARGET_AVX512)
 
 VECDET_INLINE f32_batch fma(f32_batch a, f32_batch b, f32_batch c) {
@@ -92,6 +94,31 @@ VECDET_INLINE f32_batch select_by_sign(f32_batch x, f32_batch negative, f32_batc
 VECDET_INLINE f64_batch select_by_sign(f64_batch x, f64_batch negative, f64_batch otherwise) {
   return _mm512_mask_blend_pd(_mm512_movepi64_mask(_mm512_castpd_si512(x)), otherwise, negative);
 }
+VECDET_INLINE __mmask16 not_negative(f32_batch x) {
+  return _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NLT_UQ);
+}
+VECDET_INLINE __mmask8 not_negative(f64_batch x) {
+  return _mm512_cmp_pd_mask(x, _mm512_setzero_pd(), _CMP_NLT_UQ);
+}
+VECDET_INLINE f32_batch select_negative(f32_batch x, f32_batch negative, f32_batch otherwise) {
+  return _mm512_mask_blend_ps(not_negative(x), negative, otherwise);
+}
+VECDET_INLINE f64_batch select_negative(f64_batch x, f64_batch negative, f64_batch otherwise) {
+  return _mm512_mask_blend_pd(not_negative(x), negative, otherwise);
+}
+VECDET_INLINE f32_batch abs_below(f32_batch x, f32_batch limit) {
+  return _mm512_range_ps(x, limit, 0x0a);  // the smaller magnitude, positive
+}
+VECDET_INLINE f64_batch abs_below(f64_batch x, f64_batch limit) {
+  return _mm512_range_pd(x, limit, 0x0a);
+}
+VECDET_INLINE f32_batch add_positive(f32_batch y, f32_batch x) {
+  return _mm512_mask_add_ps(y, not_negative(x), y, x);
+}
+VECDET_INLINE f64_batch add_positive(f64_batch y, f64_batch x) {
+  return _mm512_mask_add_pd(y, not_negative(x), y, x);
+}
+VECDET_INLINE i32_batch min(i32_batch a, i32_batch b) { return _mm512_min_epi32(a, b); }
 VECDET_INLINE i32_batch lookup8(const table8& table, i32_batch index) {
   return _mm512_permutexvar_epi32(index, _mm512_load_si512(table.entry));
 }
@@ -119,6 +146,27 @@ VECDET_INLINE f32_batch select_by_sign(f32_batch x, f32_batch negative, f32_batc
 }
 VECDET_INLINE f64_batch select_by_sign(f64_batch x, f64_batch negative, f64_batch otherwise) {
   return _mm256_blendv_pd(otherwise, negative, x);
+}
+VECDET_INLINE f32_batch select_negative(f32_batch x, f32_batch negative, f32_batch otherwise) {
+  return select_by_sign(x, negative, otherwise);
+}
+VECDET_INLINE f64_batch select_negative(f64_batch x, f64_batch negative, f64_batch otherwise) {
+  return select_by_sign(x, negative, otherwise);
+}
+VECDET_INLINE i32_batch min(i32_batch a, i32_batch b) { return _mm256_min_epi32(a, b); }
+VECDET_INLINE f32_batch abs_below(f32_batch x, f32_batch limit) {
+  // Positive floats and positive NaNs are ordered as their bits are.
+  return _mm256_castsi256_ps(
+      min(i32_batch(_mm256_castps_si256(xsimd::abs(x))), i32_batch(_mm256_castps_si256(limit))));
+}
+VECDET_INLINE f64_batch abs_below(f64_batch x, f64_batch limit) {
+  return min(f64_batch(xsimd::abs(x)), limit);
+}
+VECDET_INLINE f32_batch add_positive(f32_batch y, f32_batch x) {
+  return y + max(f32_batch(0.0f), x);
+}
+VECDET_INLINE f64_batch add_positive(f64_batch y, f64_batch x) {
+  return y + max(f64_batch(0.0), x);
 }
 VECDET_INLINE i32_batch lookup8(const table8& table, i32_batch index) {
   return _mm256_permutevar8x32_epi32(
@@ -154,6 +202,21 @@ VECDET_INLINE f64_batch select_by_sign(f64_batch x, f64_batch negative, f64_batc
   const f64_batch signed_one = bit_cast<double>((bit_cast<std::int64_t>(x) & i64_batch(INT64_MIN)) |
                                                 i64_batch(0x3ff0000000000000));
   return xsimd::select(signed_one < f64_batch(0.0), negative, otherwise);
+}
+template <class T>
+VECDET_INLINE xsimd::batch<T, arch> select_negative(xsimd::batch<T, arch> x,
+                                                    xsimd::batch<T, arch> negative,
+                                                    xsimd::batch<T, arch> otherwise) {
+  return xsimd::select(x < xsimd::batch<T, arch>(T(0)), negative, otherwise);
+}
+template <class T>
+VECDET_INLINE xsimd::batch<T, arch> abs_below(xsimd::batch<T, arch> x,
+                                              xsimd::batch<T, arch> limit) {
+  return VECDET_TARGET::min(xsimd::batch<T, arch>(xsimd::abs(x)), limit);
+}
+template <class T>
+VECDET_INLINE xsimd::batch<T, arch> add_positive(xsimd::batch<T, arch> y, xsimd::batch<T, arch> x) {
+  return y + VECDET_TARGET::max(xsimd::batch<T, arch>(T(0)), x);
 }
 VECDET_INLINE i32_batch lookup8(const table8& table, i32_batch index) {
   alignas(64) std::int32_t lane[batch_lanes<float>];

@@ -20,9 +20,11 @@ using detail::focal_output;
 /// Elements that are computed together, and added up in one fixed order.
 constexpr int focal_block = 8 * row_lanes;
 
-/// Rows of 16 lanes in flight: enough to hide the latency of exp, division and log1p, few enough
-/// for the registers, of which AVX-512 has 32 and the others 16.
-constexpr int focal_rows_in_flight = batch_lanes<float> == 16 ? 8 : 2;
+/// Rows of 16 lanes that the equations in float work on together: two batches, whatever their
+/// width. A block goes through exp first and through the rest afterwards, so that each chain of
+/// dependent instructions is short enough for the processor to overlap many, and few registers
+/// are live; that is faster than more batches at once.
+constexpr int focal_rows_in_flight = batch_lanes<float> == 16 ? 2 : 1;
 
 template <class Real>
 constexpr Real largest = std::is_same<Real, float>::value ? Real(3.4028234663852886e38)
@@ -67,8 +69,9 @@ struct fast_negatives {
       : loss_weight(static_cast<float>(weight)), grad_weight(static_cast<float>(sign * weight)) {}
 
   template <int N>
-  VECDET_INLINE focal_terms<float, N> operator()(const pack<float, N>& x) const {
-    return negative_focal_terms<Gamma>(x, pack<float, N>(grad_weight));
+  VECDET_INLINE focal_terms<float, N> operator()(const pack<float, N>& x,
+                                                 const pack<float, N>& e) const {
+    return negative_focal_terms<Gamma>(x, e, pack<float, N>(grad_weight));
   }
 };
 
@@ -126,14 +129,14 @@ struct hard_targets {
         general(any) {}
 
   template <int N>
-  VECDET_INLINE focal_terms<float, N> operator()(const pack<float, N>& x,
+  VECDET_INLINE focal_terms<float, N> operator()(const pack<float, N>& x, const pack<float, N>& e,
                                                  const pack<float, N>& t) const {
     using real_pack = pack<float, N>;
     // 1.0f is 0x3f800000: shifted by 2, its sign bit is set, that of 0 and -0 is not.
     const real_pack is_positive = bit_cast<float>(bit_cast<std::int32_t>(t) << 2);
     const real_pack weight =
         select_by_sign(is_positive, real_pack(-positive_weight), real_pack(negative_weight));
-    auto terms = negative_focal_terms<Gamma>(x ^ (is_positive & real_pack(-0.0f)), weight);
+    auto terms = negative_focal_terms<Gamma>(x ^ (is_positive & real_pack(-0.0f)), e, weight);
     terms.loss = terms.loss * abs(weight);
     return terms;
   }
@@ -163,13 +166,25 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
   using real = typename Equation::real;
   constexpr int row = row_pack<real>::batches;
   constexpr int N = row * Equation::rows_in_flight;
+  constexpr bool in_float = std::is_same<real, float>::value;
+  alignas(64) float e[in_float ? focal_block : 1];
+  if constexpr (in_float) {
+    for (int i = 0; i < focal_block; i += pack<real, N>::lanes) {
+      store_pack<N>(e + i, exp_minus_abs(load_as<real, N>(at.x + i)));
+    }
+  }
   row_pack<real> total = 0;
   for (int i = 0; i < focal_block; i += pack<real, N>::lanes) {
+    const auto x = load_as<real, N>(at.x + i);
     focal_terms<real, N> terms;
-    if constexpr (Equation::has_targets) {
-      terms = equation(load_as<real, N>(at.x + i), load_as<real, N>(at.t + i));
+    if constexpr (in_float && Equation::has_targets) {
+      terms = equation(x, load_pack<N>(e + i), load_as<real, N>(at.t + i));
+    } else if constexpr (in_float) {
+      terms = equation(x, load_pack<N>(e + i));
+    } else if constexpr (Equation::has_targets) {
+      terms = equation(x, load_as<real, N>(at.t + i));
     } else {
-      terms = equation(load_as<real, N>(at.x + i));
+      terms = equation(x);
     }
     if (output == focal_output::loss) {
       const pack<real, N> weight = equation.loss_weight;

@@ -19,28 +19,26 @@ struct focal_terms {
   pack<T, N> grad;  ///< times the weight
 };
 
-/// gamma = 0, 1 or 2, in float, within 8 ulp. At +inf: inf and the weight; at -inf: 0 and 0.
+/// gamma = 0, 1 or 2, in float, within 8 ulp, given also e = exp(-|x|). At +inf: inf and the
+/// weight; at -inf: 0 and 0.
 template <int Gamma, int N>
 VECDET_INLINE focal_terms<float, N> negative_focal_terms(const pack<float, N>& x,
+                                                         const pack<float, N>& e,
                                                          const pack<float, N>& weight) {
   using real = pack<float, N>;
-  const real e = exp_minus(abs(x));
-  const real one_plus_e = real(1.0f) + e;
-  const real r = real(1.0f) / one_plus_e;
-  const real er = e * r;
-  const real p = select_by_sign(x, fnma(e, er, e), r);  // e - e^2 r keeps small e's last bits
-  const real q = select_by_sign(x, r, er);              // 1 - p
-  const real softplus = add_log1p(max(x, real(0.0f)), e, one_plus_e);
+  const real a = e / (real(1.0f) + e);
+  const real softplus = softplus_from_exp(x, e);
+  const real r = real(1.0f) - a;
+  const real p = select_negative(x, fnma(e, a, e), r);     // e - e a keeps small e's last bits
+  const real q = select_negative(x, r, a);                 // 1 - p
   const real finite = min(real(3.4028235e38f), softplus);  // q = 0 wins over an infinite softplus
   if constexpr (Gamma == 0) {
-    return {softplus, weight * p};
+    return {softplus, weight * fma(real(0.0f), finite, p)};  // NaN only comes by softplus
   } else if constexpr (Gamma == 1) {
-    const real wp = weight * p;
-    return {p * softplus, fma(wp * q, finite, wp * p)};
+    return {p * softplus, (weight * p) * fma(q, finite, p)};
   } else {
     const real p2 = p * p;
-    const real wp2 = weight * p2;
-    return {p2 * softplus, fma((wp2 + wp2) * q, finite, wp2 * p)};
+    return {p2 * softplus, (weight * p2) * fma(q + q, finite, p)};
   }
 }
 
