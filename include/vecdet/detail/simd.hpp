@@ -48,6 +48,13 @@ struct pack {
   batch<T> v[N];
 
   pack() = default;
+  // Copied batch by batch: as an aggregate, GCC copies packs through memory.
+  VECDET_INLINE pack(const pack& other) { *this = other; }
+  VECDET_INLINE pack& operator=(const pack& other) {
+    VECDET_UNROLL
+    for (int i = 0; i < N; ++i) v[i] = other.v[i];
+    return *this;
+  }
   /// The same number in every lane.
   VECDET_INLINE pack(T value) {
     const batch<T> same(value);
@@ -168,14 +175,24 @@ VECDET_INLINE pack<T, N> abs(const pack<T, N>& x) {
 template <int N, class T>
 VECDET_INLINE pack<compute_type<T>, N> load_pack(const T* from) {
   pack<compute_type<T>, N> result;
-  for (int i = 0; i < N; ++i) result.v[i] = load(from + i * batch_lanes<compute_type<T>>);
+  constexpr int lanes = batch_lanes<compute_type<T>>;
+  if constexpr (std::is_same<T, bfloat16>::value && N % 2 == 0) {
+    for (int i = 0; i < N; i += 2) load_two(from + i * lanes, result.v[i], result.v[i + 1]);
+  } else {
+    for (int i = 0; i < N; ++i) result.v[i] = load(from + i * lanes);
+  }
   return result;
 }
 
 /// Writes them; rounds when T is bfloat16.
 template <int N, class T>
 VECDET_INLINE void store_pack(T* to, const pack<compute_type<T>, N>& x) {
-  for (int i = 0; i < N; ++i) store(to + i * batch_lanes<compute_type<T>>, x.v[i]);
+  constexpr int lanes = batch_lanes<compute_type<T>>;
+  if constexpr (std::is_same<T, bfloat16>::value && N % 2 == 0) {
+    for (int i = 0; i < N; i += 2) store_two(to + i * lanes, x.v[i], x.v[i + 1]);
+  } else {
+    for (int i = 0; i < N; ++i) store(to + i * lanes, x.v[i]);
+  }
 }
 
 /// The batches [First, First + Count) of a pack.

@@ -71,7 +71,8 @@ struct fast_negatives {
   template <int N>
   VECDET_INLINE focal_terms<float, N> operator()(const pack<float, N>& x,
                                                  const pack<float, N>& e) const {
-    return negative_focal_terms<Gamma>(x, e, pack<float, N>(grad_weight));
+    const auto [modulation, cross_entropy, slope] = negative_focal_factors<Gamma>(x, e);
+    return {modulation * cross_entropy, pack<float, N>(grad_weight) * modulation * slope};
   }
 };
 
@@ -134,11 +135,12 @@ struct hard_targets {
     using real_pack = pack<float, N>;
     // 1.0f is 0x3f800000: shifted by 2, its sign bit is set, that of 0 and -0 is not.
     const real_pack is_positive = bit_cast<float>(bit_cast<std::int32_t>(t) << 2);
+    const real_pack sign = is_positive & real_pack(-0.0f);
     const real_pack weight =
-        select_by_sign(is_positive, real_pack(-positive_weight), real_pack(negative_weight));
-    auto terms = negative_focal_terms<Gamma>(x ^ (is_positive & real_pack(-0.0f)), e, weight);
-    terms.loss = terms.loss * abs(weight);
-    return terms;
+        select_by_sign(is_positive, real_pack(positive_weight), real_pack(negative_weight));
+    const auto [modulation, cross_entropy, slope] = negative_focal_factors<Gamma>(x ^ sign, e);
+    const real_pack weighted = weight * modulation;
+    return {weighted * cross_entropy, (weighted * slope) ^ sign};
   }
 };
 
@@ -200,12 +202,16 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
   sums.add(total);
 }
 
-/// Whether 128 targets are all 0 or 1: the numbers that equal their square.
+/// Whether 128 targets are all 0 or 1: the numbers t with t * t - t = 0, exactly.
 template <class T>
 VECDET_INLINE bool all_hard(const T* t) {
-  constexpr int N = 8 * row_pack<float>::batches;
-  const auto targets = load_pack<N>(t);
-  return all(targets * targets == targets);
+  constexpr int N = row_pack<float>::batches;
+  row_pack<float> any = 0.0f;
+  for (int i = 0; i < focal_block; i += row_lanes) {
+    const auto target = load_pack<N>(t + i);
+    any = any | (target * target - target);
+  }
+  return all(any == row_pack<float>(0.0f));
 }
 
 /// `count` blocks, one after the other.

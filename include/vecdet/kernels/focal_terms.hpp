@@ -19,12 +19,20 @@ struct focal_terms {
   pack<T, N> grad;  ///< times the weight
 };
 
-/// gamma = 0, 1 or 2, in float, within 8 ulp, given also e = exp(-|x|). At +inf: inf and the
-/// weight; at -inf: 0 and 0.
+/// What a negative's loss and gradient share: L = modulation * cross_entropy and
+/// dL/dx = modulation * slope.
+template <int N>
+struct focal_factors {
+  pack<float, N> modulation;     ///< p^gamma
+  pack<float, N> cross_entropy;  ///< softplus(x)
+  pack<float, N> slope;          ///< gamma (1-p) softplus(x) + p
+};
+
+/// gamma = 0, 1 or 2, in float, given also e = exp(-|x|): loss and gradient within 8 ulp, also with
+/// a weight multiplied in. At +inf, loss inf and gradient 1; at -inf, both 0.
 template <int Gamma, int N>
-VECDET_INLINE focal_terms<float, N> negative_focal_terms(const pack<float, N>& x,
-                                                         const pack<float, N>& e,
-                                                         const pack<float, N>& weight) {
+VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
+                                                      const pack<float, N>& e) {
   using real = pack<float, N>;
   const real a = e / (real(1.0f) + e);
   const real softplus = softplus_from_exp(x, e);
@@ -33,12 +41,11 @@ VECDET_INLINE focal_terms<float, N> negative_focal_terms(const pack<float, N>& x
   const real q = select_negative(x, r, a);                 // 1 - p
   const real finite = min(real(3.4028235e38f), softplus);  // q = 0 wins over an infinite softplus
   if constexpr (Gamma == 0) {
-    return {softplus, weight * fma(real(0.0f), finite, p)};  // NaN only comes by softplus
+    return {real(1.0f), softplus, fma(real(0.0f), finite, p)};  // NaN comes by softplus alone
   } else if constexpr (Gamma == 1) {
-    return {p * softplus, (weight * p) * fma(q, finite, p)};
+    return {p, softplus, fma(q, finite, p)};
   } else {
-    const real p2 = p * p;
-    return {p2 * softplus, (weight * p2) * fma(q + q, finite, p)};
+    return {p * p, softplus, fma(q + q, finite, p)};
   }
 }
 
