@@ -26,6 +26,9 @@ constexpr int focal_block = 8 * row_lanes;
 /// are live; that is faster than more batches at once.
 constexpr int focal_rows_in_flight = batch_lanes<float> == 16 ? 2 : 1;
 
+/// The same for the equations in double, whose polynomials are longer.
+constexpr int focal_double_rows = batch_lanes<double> == 8 ? 2 : 1;
+
 template <class Real>
 constexpr Real largest = std::is_same<Real, float>::value ? Real(3.4028234663852886e38)
                                                           : Real(1.7976931348623157e308);
@@ -76,28 +79,31 @@ struct fast_negatives {
   }
 };
 
-/// The same for any gamma, in double.
+/// The same in double, for Gamma 2 or any_gamma.
+template <int Gamma>
 struct general_negatives {
   using real = double;
-  static constexpr int rows_in_flight = 1;
+  static constexpr int rows_in_flight = focal_double_rows;
   static constexpr bool has_targets = false, only_hard = false;
   double loss_weight, grad_weight, gamma;
 
-  general_negatives(double weight, double sign, double any_gamma)
-      : loss_weight(weight), grad_weight(sign * weight), gamma(any_gamma) {}
+  general_negatives(double weight, double sign, double exponent)
+      : loss_weight(weight), grad_weight(sign * weight), gamma(exponent) {}
 
   template <int N>
   VECDET_INLINE focal_terms<double, N> operator()(const pack<double, N>& x) const {
-    return soft_focal_terms(x, pack<double, N>(0.0), pack<double, N>(grad_weight),
-                            pack<double, N>(gamma));
+    return soft_focal_terms<Gamma>(x, pack<double, N>(0.0), pack<double, N>(grad_weight),
+                                   pack<double, N>(gamma));
   }
 };
 
-/// Any targets and gamma, in double.
+/// Any targets, in double, for Gamma 2 or any_gamma.
+template <int Gamma>
 struct soft_targets {
   using real = double;
-  static constexpr int rows_in_flight = 1;
+  static constexpr int rows_in_flight = focal_double_rows;
   static constexpr bool has_targets = true, only_hard = false;
+  using soft = soft_targets;
   static constexpr double loss_weight = 1;
   double positive_weight, negative_weight, gamma;
 
@@ -107,7 +113,7 @@ struct soft_targets {
     using real_pack = pack<double, N>;
     const real_pack weight =
         fma(real_pack(positive_weight), t, real_pack(negative_weight) * (real_pack(1.0) - t));
-    auto terms = soft_focal_terms(x, t, weight, real_pack(gamma));
+    auto terms = soft_focal_terms<Gamma>(x, t, weight, real_pack(gamma));
     terms.loss = select(weight == real_pack(0.0),
                         weight * min(real_pack(largest<double>), terms.loss), weight * terms.loss);
     return terms;
@@ -122,9 +128,10 @@ struct hard_targets {
   static constexpr bool has_targets = true, only_hard = true;
   static constexpr float loss_weight = 1;
   float positive_weight, negative_weight;
-  soft_targets general;  ///< for blocks with other targets
+  using soft = soft_targets<Gamma == 2 ? 2 : any_gamma>;
+  soft general;  ///< for blocks with other targets
 
-  explicit hard_targets(const soft_targets& any)
+  explicit hard_targets(const soft& any)
       : positive_weight(static_cast<float>(any.positive_weight)),
         negative_weight(static_cast<float>(any.negative_weight)),
         general(any) {}
@@ -214,6 +221,13 @@ VECDET_INLINE bool all_hard(const T* t) {
   return all(any == row_pack<float>(0.0f));
 }
 
+/// A block with targets other than 0 and 1.
+template <class Equation, class T>
+VECDET_NOINLINE void focal_soft_block(focal_output output, const Equation& equation,
+                                      const focal_span<T>& at, lane_sums& sums) {
+  focal_one_block(output, equation, at, sums);
+}
+
 /// `count` blocks, one after the other.
 template <class Output, class Equation, class T>
 VECDET_NOINLINE void focal_blocks(Output output, const Equation& equation,
@@ -222,7 +236,7 @@ VECDET_NOINLINE void focal_blocks(Output output, const Equation& equation,
     const focal_span<T> block = span.at(b * focal_block);
     if constexpr (Equation::only_hard) {
       if (!all_hard(block.t)) {
-        focal_one_block(output, equation.general, block, sums);
+        focal_soft_block(output, equation.general, block, sums);
         continue;
       }
     }
@@ -375,8 +389,8 @@ double focal_rows_from_targets(Output output, const focal_loss_args<T>& a, index
   double sum = 0;
   for (index_t row = first; row < last; row += rows_a_run) {
     const double row_weight = a.row_weights != nullptr ? a.row_weights[row] : 1.0;
-    const soft_targets general{row_weight * a.positive_weight, row_weight * a.negative_weight,
-                               a.gamma};
+    const typename Equation::soft general{row_weight * a.positive_weight,
+                                          row_weight * a.negative_weight, a.gamma};
     const focal_span<T> run = span_of_row(a, row);
     const index_t size = rows_a_run * a.cols;
     if constexpr (Equation::only_hard) {
@@ -408,7 +422,7 @@ double focal_rows(Output output, const focal_loss_args<T>& a, index_t first, ind
 
 /// By gamma and output. The fast equations are in float, so double storage always takes the general
 /// one; the outputs that training rarely asks for share one copy of the code.
-template <template <int> class Fast, class General, class T>
+template <template <int> class Fast, template <int> class General, class T>
 double focal_rows_by_gamma(const focal_loss_args<T>& a, index_t first, index_t last) {
   if constexpr (!std::is_same<T, double>::value) {
     if (a.gamma == 2 && a.output == focal_output::grad) {
@@ -420,8 +434,10 @@ double focal_rows_by_gamma(const focal_loss_args<T>& a, index_t first, index_t l
     if (a.gamma == 2) return focal_rows<Fast<2>>(a.output, a, first, last);
     if (a.gamma == 1) return focal_rows<Fast<1>>(a.output, a, first, last);
     if (a.gamma == 0) return focal_rows<Fast<0>>(a.output, a, first, last);
+  } else {
+    if (a.gamma == 2) return focal_rows<General<2>>(a.output, a, first, last);
   }
-  return focal_rows<General>(a.output, a, first, last);
+  return focal_rows<General<any_gamma>>(a.output, a, first, last);
 }
 
 template <class T>

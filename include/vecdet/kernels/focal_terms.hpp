@@ -49,13 +49,16 @@ VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
   }
 }
 
-/// Any gamma >= 0 and any target t in [0, 1], in double: with miss = 1 - p_t = p (1-t) + (1-p) t
-/// and ce = t softplus(-x) + (1-t) softplus(x),
+constexpr int any_gamma = -1;
+
+/// Any target t in [0, 1], in double: with miss = 1 - p_t = p (1-t) + (1-p) t and
+/// ce = t softplus(-x) + (1-t) softplus(x),
 ///
 ///   L = miss^gamma ce       dL/dx = miss^gamma (p - t + gamma (1-2t) p (1-p) / miss ce)
 ///
-/// A factor 0 wins over an infinite one, as it does in the limits.
-template <int N>
+/// Gamma is 2 or any_gamma, for which `gamma` tells it. A factor 0 wins over an infinite one, as it
+/// does in the limits.
+template <int Gamma, int N>
 VECDET_INLINE focal_terms<double, N> soft_focal_terms(const pack<double, N>& x,
                                                       const pack<double, N>& t,
                                                       const pack<double, N>& weight,
@@ -75,16 +78,23 @@ VECDET_INLINE focal_terms<double, N> soft_focal_terms(const pack<double, N>& x,
   const auto is_positive = t == one;
   const real s = one - t;
   const real miss = fma(p, s, q * t);
+  const real error = p * s - q * t;  // p - t
   const real ce = select(is_negative, softplus,
                          select(is_positive, softplus_minus, fma(t, softplus_minus, s * softplus)));
-  const real minus_log_miss =
-      select(is_negative, softplus_minus, select(is_positive, softplus, minus_log(miss)));
-  const real power = exp_minus(gamma * min(largest, minus_log_miss));
-  const real slope = select(is_negative, q, select(is_positive, p, p * q / miss));
   const real finite_ce = min(largest, ce);
-  const real focusing = gamma * (s - t) * slope * finite_ce;
-  return {power * select(power == zero, finite_ce, ce),
-          weight * power * (p * s - q * t + focusing)};
+  if constexpr (Gamma == 2) {
+    const real power = miss * miss;
+    const real focusing = (s - t) * (p + p) * q * finite_ce;
+    return {power * select(power == zero, finite_ce, ce),
+            weight * miss * fma(miss, error, focusing)};
+  } else {
+    const real minus_log_miss =
+        select(is_negative, softplus_minus, select(is_positive, softplus, minus_log(miss)));
+    const real power = exp_minus(gamma * min(largest, minus_log_miss));
+    const real slope = select(is_negative, q, select(is_positive, p, p * q / miss));
+    const real focusing = gamma * (s - t) * slope * finite_ce;
+    return {power * select(power == zero, finite_ce, ce), weight * power * (error + focusing)};
+  }
 }
 
 }  // namespace VECDET_TARGET
