@@ -151,7 +151,7 @@ struct hard_targets {
   }
 };
 
-// ---- blocks of 128 elements
+// ---- blocks of 128 elements, or two at a time
 // ------------------------------------------------------------------------
 
 /// Memory of consecutive elements. What a call does not use is null.
@@ -168,22 +168,27 @@ struct focal_span {
   }
 };
 
-/// Writes one block's loss or gradient, and adds up its losses row after row.
-template <class Output, class Equation, class T>
+/// exp(-|x|) of `size` elements. A function of its own, so that its constants and those of the rest
+/// of the equation do not compete for registers.
+template <int N, class T>
+VECDET_NOINLINE void exp_of_block(const T* x, float* e, int size) {
+  for (int i = 0; i < size; i += pack<float, N>::lanes) {
+    store_pack<N>(e + i, exp_minus_abs(load_as<float, N>(x + i)));
+  }
+}
+
+/// Writes the loss or gradient of Size elements, and adds up their losses row after row.
+template <int Size, class Output, class Equation, class T>
 VECDET_INLINE void focal_one_block(Output output, const Equation& equation, const focal_span<T>& at,
                                    lane_sums& sums) {
   using real = typename Equation::real;
   constexpr int row = row_pack<real>::batches;
   constexpr int N = row * Equation::rows_in_flight;
   constexpr bool in_float = std::is_same<real, float>::value;
-  alignas(64) float e[in_float ? focal_block : 1];
-  if constexpr (in_float) {
-    for (int i = 0; i < focal_block; i += pack<real, N>::lanes) {
-      store_pack<N>(e + i, exp_minus_abs(load_as<real, N>(at.x + i)));
-    }
-  }
+  alignas(64) float e[in_float ? Size : 1];
+  if constexpr (in_float) exp_of_block<N>(at.x, e, Size);
   row_pack<real> total = 0;
-  for (int i = 0; i < focal_block; i += pack<real, N>::lanes) {
+  for (int i = 0; i < Size; i += pack<real, N>::lanes) {
     const auto x = load_as<real, N>(at.x + i);
     focal_terms<real, N> terms;
     if constexpr (in_float && Equation::has_targets) {
@@ -209,12 +214,12 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
   sums.add(total);
 }
 
-/// Whether 128 targets are all 0 or 1: the numbers t with t * t - t = 0, exactly.
-template <class T>
+/// Whether Size targets are all 0 or 1: the numbers t with t * t - t = 0, exactly.
+template <int Size, class T>
 VECDET_INLINE bool all_hard(const T* t) {
   constexpr int N = row_pack<float>::batches;
   row_pack<float> any = 0.0f;
-  for (int i = 0; i < focal_block; i += row_lanes) {
+  for (int i = 0; i < Size; i += row_lanes) {
     const auto target = load_pack<N>(t + i);
     any = any | (target * target - target);
   }
@@ -225,22 +230,37 @@ VECDET_INLINE bool all_hard(const T* t) {
 template <class Equation, class T>
 VECDET_NOINLINE void focal_soft_block(focal_output output, const Equation& equation,
                                       const focal_span<T>& at, lane_sums& sums) {
-  focal_one_block(output, equation, at, sums);
+  focal_one_block<focal_block>(output, equation, at, sums);
 }
 
-/// `count` blocks, one after the other.
+/// Size elements by the equation that their targets allow.
+template <int Size, class Output, class Equation, class T>
+VECDET_INLINE void focal_elements(Output output, const Equation& equation, const focal_span<T>& at,
+                                  lane_sums& sums) {
+  if constexpr (Equation::only_hard) {
+    if (!all_hard<Size>(at.t)) {
+      for (int i = 0; i < Size; i += focal_block) {
+        focal_soft_block(output, equation.general, at.at(i), sums);
+      }
+      return;
+    }
+  }
+  focal_one_block<Size>(output, equation, at, sums);
+}
+
+/// `count` blocks, one after the other; in float two at a time, where the processor has more to
+/// overlap between exp and the rest.
 template <class Output, class Equation, class T>
 VECDET_NOINLINE void focal_blocks(Output output, const Equation& equation,
                                   const focal_span<T>& span, index_t count, lane_sums& sums) {
-  for (index_t b = 0; b < count; ++b) {
-    const focal_span<T> block = span.at(b * focal_block);
-    if constexpr (Equation::only_hard) {
-      if (!all_hard(block.t)) {
-        focal_soft_block(output, equation.general, block, sums);
-        continue;
-      }
+  index_t b = 0;
+  if constexpr (std::is_same<typename Equation::real, float>::value) {
+    for (; b + 2 <= count; b += 2) {
+      focal_elements<2 * focal_block>(output, equation, span.at(b * focal_block), sums);
     }
-    focal_one_block(output, equation, block, sums);
+  }
+  for (; b < count; ++b) {
+    focal_elements<focal_block>(output, equation, span.at(b * focal_block), sums);
   }
 }
 
