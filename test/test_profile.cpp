@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recording: nesting, threads, reset, bounds on memory, the clock, and reading meanwhile.
+#include "support/allocations.hpp"
 #include <vecdet/profile.hpp>
 
 #include <atomic>
@@ -108,6 +109,19 @@ TEST_CASE("profile: nested scopes, self and inclusive time, work") {
   for (const profile::path& p : r.paths) lengths.insert(p.entries.size());
   CHECK(lengths == std::set<std::size_t>{1, 2});
   CHECK(r.whole_ns() == doctest::Approx(outer->self_ns + inner->self_ns));
+}
+
+TEST_CASE("profile: no allocation once a problem is known") {
+  const recording on;
+  profile::keep_events(128);
+  const auto some_scopes = [] {
+    VECDET_PROFILE_SCOPE("allocates nothing");
+    for (std::int64_t i = 1; i <= 100; ++i) VECDET_PROFILE_WORK("inside", 1, 2, i);
+  };
+  some_scopes();
+  const vecdet::test::allocation_count allocations;
+  for (int i = 0; i < 1000; ++i) some_scopes();
+  CHECK(allocations.since() == 0);
 }
 
 TEST_CASE("profile: recursion counts once in inclusive time") {

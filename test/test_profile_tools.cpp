@@ -327,6 +327,20 @@ TEST_CASE("vecdet-profile: compare finds what changed, sorted by what it costs")
                     "there is no scope \"no such\" to count steps by");
 }
 
+TEST_CASE("vecdet-profile: compare across implementations") {
+  profile::entry a = make_entry("nms/x/f32/10/avx2/threads:1", {100, 200});
+  profile::entry b = make_entry("nms/x/f32/10/avx512/threads:2", {50});
+  a.implementation = "avx2";
+  b.implementation = "avx512";
+  a.threads = 1;
+  b.threads = 2;
+  const profile::report r =
+      profile::without_implementation(make_report({a, b, make_entry("scope/avx2/threads:1", {1})}));
+  REQUIRE(r.entries.size() == 2);
+  CHECK(find(r, "nms/x/f32/10").count == 3);
+  CHECK(find(r, "scope/avx2/threads:1").count == 1);
+}
+
 TEST_CASE("vecdet-profile: compare calls chance what is chance") {
   int wrong = 0;
   for (std::uint64_t i = 0; i < 20; ++i) {

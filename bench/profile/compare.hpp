@@ -121,6 +121,25 @@ inline double steps_in(const report& r, const std::string& step) {
   throw std::invalid_argument("there is no scope \"" + step + "\" to count steps by");
 }
 
+/// The report with entries named without implementation and threads, those of one name together:
+/// to compare instruction sets, thread counts or libraries.
+inline report without_implementation(const report& r) {
+  detail::report_builder builder;
+  for (entry e : r.entries) {
+    if (!e.implementation.empty()) {
+      const std::string end =
+          '/' + e.implementation +
+          (e.threads > 0 ? "/threads:" + std::to_string(e.threads) : std::string());
+      if (e.name.size() > end.size() &&
+          e.name.compare(e.name.size() - end.size(), end.size(), end) == 0) {
+        e.name.resize(e.name.size() - end.size());
+      }
+    }
+    builder.add(e);
+  }
+  return std::move(builder.result);
+}
+
 /// Divides times and calls by the number of steps, the calls of the scope named `step`. Of all
 /// problems with p-values, at most 1 % of those called faster or slower are so by chance
 /// (Benjamini and Hochberg 1995).

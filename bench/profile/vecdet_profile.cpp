@@ -52,7 +52,7 @@ struct options {
   std::string before, after, output, step;
   std::size_t rows = 50;
   double fail_above = -1;
-  bool measure = false;
+  bool measure = false, across = false;
   replay_options replay;
   std::vector<std::string> isas;
   std::vector<int> threads;
@@ -73,7 +73,11 @@ int run_report(const options& o) {
 }
 
 int run_compare(const options& o) {
-  const report before = read_report(o.before), after = read_report(o.after);
+  report before = read_report(o.before), after = read_report(o.after);
+  if (o.across) {
+    before = without_implementation(before);
+    after = without_implementation(after);
+  }
   const comparison c = compare_reports(before, after, o.step);
   write_comparison(std::cout, c, o.rows);
   if (!o.output.empty()) {
@@ -146,6 +150,8 @@ int main(int argc, char** argv) {
   compare_command->add_option("after", o.after, inputs_help)->required();
   compare_command->add_option("--step", o.step,
                               "Scope that stands for one step: times are divided by its calls");
+  compare_command->add_flag("--across", o.across,
+                            "Match problems whatever their implementation and number of threads");
   compare_command
       ->add_option("--fail-above", o.fail_above,
                    "Exit with 1 if a problem's calls became slower by more than so many per cent, "

@@ -96,8 +96,8 @@ inline void write_file(const std::string& path, const report& r) {
   write_file(path, [&](std::ostream& out) { write(out, r, as); });
 }
 
-/// A snapshot with the machine's bounds in it, which are measured the first time: a quarter of a
-/// second to a second in which the machine should do nothing else.
+/// A snapshot with the machine's bounds in it, which are measured the first time: about a
+/// second in which the machine should do nothing else.
 inline report full_snapshot() {
   report r = snapshot();
   r.machine = measure_machine();

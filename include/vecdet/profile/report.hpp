@@ -88,8 +88,8 @@ struct process_info {
 struct machine_info {
   std::string processor;
   int threads = 0;
-  double cache_gbs = 0, memory_gbs = 0;                          ///< copy, one thread
-  double cache_gbs_all_threads = 0, memory_gbs_all_threads = 0;  ///< copy, each thread its own
+  double cache_gbs = 0, memory_gbs = 0;                          ///< one thread
+  double cache_gbs_all_threads = 0, memory_gbs_all_threads = 0;  ///< each thread its own
   double gflops_f32 = 0, gflops_f32_all_threads = 0;             ///< multiply-add counts as two
   double cache_bytes = 0;  ///< a working set up to here counts as in cache
 };

@@ -70,7 +70,7 @@ inline void write_table(std::ostream& out, const report& r, std::size_t rows = 5
   for (const process_info& p : r.processes) detail::write_process_line(out, p, r);
   const machine_info& m = r.machine;
   if (m.memory_gbs > 0) {
-    out << "  machine, one thread and all " << std::to_string(m.threads) << ": copy "
+    out << "  machine, one thread and all " << std::to_string(m.threads) << ": "
         << fixed(m.memory_gbs, 0) << " and " << fixed(m.memory_gbs_all_threads, 0)
         << " GB/s in memory, " << fixed(m.cache_gbs, 0) << " and "
         << fixed(m.cache_gbs_all_threads, 0) << " in cache; " << fixed(m.gflops_f32, 0) << " and "
