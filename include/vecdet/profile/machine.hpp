@@ -13,6 +13,7 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -41,15 +42,15 @@ inline std::size_t cache_size(int level, std::size_t otherwise) {
 /// Work units a nanosecond, best of a few rounds, when `threads` threads each run the worker that
 /// `make_worker()` gives them; a worker does its work once a call and returns the units done.
 /// Throws std::runtime_error where memory or threads are short.
-template <class MakeWorker>
-double best_rate(int threads, int rounds, const MakeWorker& make_worker) {
+inline double best_rate(int threads, int rounds,
+                        const std::function<std::function<double()>()>& make_worker) {
   std::atomic<int> ready{0};
   std::vector<double> round_units(static_cast<std::size_t>(rounds), 0.0);
   std::mutex mutex;
   std::vector<std::int64_t> first(static_cast<std::size_t>(rounds), INT64_MAX);
   std::vector<std::int64_t> last(static_cast<std::size_t>(rounds), 0);
   std::atomic<bool> failed{false};
-  const auto rounds_of = [&](auto work) {
+  const auto rounds_of = [&](const std::function<double()>& work) {
     work();  // touches the memory
     for (int round = 0; round < rounds; ++round) {
       ready.fetch_add(1);
