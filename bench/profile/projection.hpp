@@ -84,12 +84,12 @@ inline projection project(const report& recorded, const std::string& step,
       p.name = e.name;
       p.calls = static_cast<double>(e.count) / result.steps;
       p.observed_ns = e.self_ns / result.steps;
-      p.warm_ns = measured.warm_mean() * p.calls;
+      p.warm_ns = measured.warm_call() * p.calls;
       p.cold_ns = measured.cold * p.calls;
       for (const auto& move : moves) {
         const entry moved = moved_to(e, move.first, move.second);
         const bool can = why_not_replayed(moved).empty();
-        p.elsewhere_ns.push_back(can ? replay(moved, options).warm_mean() * p.calls : std::nan(""));
+        p.elsewhere_ns.push_back(can ? replay(moved, options).warm_call() * p.calls : std::nan(""));
       }
       result.problems.push_back(std::move(p));
       result.projected.entries.push_back(projected_entry(e, measured));

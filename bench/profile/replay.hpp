@@ -61,10 +61,11 @@ struct replay_options {
 struct replayed {
   std::vector<double> warm;  ///< mean of each repetition
   double cold = 0;           ///< median of single calls, the operands out of cache
-  double warm_mean() const {
-    double sum = 0;
-    for (const double w : warm) sum += w;
-    return warm.empty() ? 0 : sum / static_cast<double>(warm.size());
+  /// Median of the repetitions.
+  double warm_call() const {
+    std::vector<double> sorted = warm;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted.empty() ? 0 : sorted[sorted.size() / 2];
   }
 };
 
@@ -190,7 +191,7 @@ inline entry moved_to(entry e, const std::string& implementation, int threads) {
 inline entry projected_entry(const entry& recorded, const replayed& measured) {
   entry e = recorded;
   const auto calls = static_cast<double>(e.count);
-  const double mean = measured.warm_mean();
+  const double mean = measured.warm_call();
   e.total_ns = e.inclusive_ns = e.self_ns = mean * calls;
   e.samples.clear();
   e.histogram.clear();
