@@ -4,11 +4,13 @@
 #include <vecdet/profile.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <random>
 #include <sstream>
@@ -487,6 +489,31 @@ TEST_CASE("profile: thousands of problems, and then no more") {
   CHECK(all == 40000);
   CHECK(first == 2);
   CHECK(others >= 2 * (20000 - profile::problems_kept));
+}
+
+TEST_CASE("profile: a table every so often, while scopes end") {
+  profile::enable();
+  profile::reset();
+  std::ostringstream captured;
+  std::streambuf* const usual = std::cerr.rdbuf(captured.rdbuf());
+  profile::print_every(0.01);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(60);
+  while (std::chrono::steady_clock::now() < end) VECDET_PROFILE_SCOPE("again and again");
+  profile::print_every(0);
+  const std::string printed = captured.str();
+  { VECDET_PROFILE_SCOPE("again and again"); }
+  std::cerr.rdbuf(usual);
+  profile::disable();
+  profile::reset();
+  CHECK(captured.str() == printed);
+  int tables = 0;
+  for (std::size_t at = printed.find("vecdet profile:"); at != std::string::npos;
+       at = printed.find("vecdet profile:", at + 1)) {
+    ++tables;
+  }
+  CHECK(tables >= 2);
+  CHECK(tables <= 7);
+  CHECK(contains(printed, "again and again"));
 }
 
 TEST_CASE("profile: nothing in the environment, no word at the end") {
