@@ -96,8 +96,9 @@ inline const kernel_table& choose_kernels() {
     chosen = &VECDET_TARGET::kernels;
 #endif
   }
-  active_kernels.store(chosen, std::memory_order_release);
-  return *chosen;
+  // A set_isa() on another thread meanwhile has the last word.
+  const kernel_table* before = nullptr;
+  return active_kernels.compare_exchange_strong(before, chosen) ? *chosen : *before;
 }
 
 /// The kernels in force.

@@ -12,6 +12,7 @@
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
+#include <tbb/task_group.h>
 
 namespace vecdet {
 
@@ -47,12 +48,20 @@ void for_each_chunk(execution policy, const chunking& chunks, const Work& work) 
     for (index_t c = 0; c < chunks.count; ++c) work(c, chunks.begin(c), chunks.end(c));
     return;
   }
-  tbb::parallel_for(tbb::blocked_range<index_t>(0, chunks.count),
-                    [&](const tbb::blocked_range<index_t>& range) {
-                      for (index_t c = range.begin(); c != range.end(); ++c) {
-                        work(c, chunks.begin(c), chunks.end(c));
-                      }
-                    });
+  // A context of its own: cancelling the caller's, as an exception in another task of the caller's
+  // does, must not end this call half done. Isolated: while this thread waits, it takes no other
+  // task of the caller's, which would run inside this call.
+  tbb::task_group_context context(tbb::task_group_context::isolated);
+  tbb::this_task_arena::isolate([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<index_t>(0, chunks.count),
+        [&](const tbb::blocked_range<index_t>& range) {
+          for (index_t c = range.begin(); c != range.end(); ++c) {
+            work(c, chunks.begin(c), chunks.end(c));
+          }
+        },
+        context);
+  });
 }
 
 /// The sum of work(begin, end) over all chunks, in their order, in double.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a test on every instruction set that is compiled in and that this machine supports.
+// Runs a test on every instruction set that is compiled in and that this machine supports; with the
+// environment variable VECDET_ISA, on that one alone.
 #pragma once
 
 #include <vecdet/dispatch.hpp>
 
+#include <cstdlib>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -11,12 +13,19 @@
 namespace vecdet {
 namespace test {
 
-/// Calls test(set) with each available instruction set in force, then restores the one before.
+/// Whether tests are to use `set`.
+inline bool isa_under_test(isa set) {
+  const char* only = std::getenv("VECDET_ISA");
+  return isa_available(set) &&
+         (only == nullptr || *only == '\0' || only == std::string(isa_name(set)));
+}
+
+/// Calls test(set) with each instruction set under test in force, then restores the one before.
 template <class Test>
 void for_each_isa(const Test& test) {
   const isa before = active_isa();
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
-    if (!isa_available(set)) continue;
+    if (!isa_under_test(set)) continue;
     set_isa(set);
     INFO("instruction set ", std::string(isa_name(set)));
     test(set);

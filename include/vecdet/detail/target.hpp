@@ -1,22 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // The instruction set that this translation unit is compiled for, read off the compiler's flags.
 //
-// VECDET_TARGET names it (baseline, avx2 or avx512) and is the namespace of all kernel code, so
-// that no two units define one symbol. VECDET_ABI is the inline namespace of the public functions:
-// it keeps header-only callers compiled with different flags, and dispatching ones, apart in one
-// program.
+// VECDET_TARGET_ISA names it: baseline, avx2 or avx512. VECDET_TARGET is the namespace of all kernel
+// code: that name in isa/*.cpp, which define VECDET_ISA_UNIT, and another in a header-only caller,
+// so that no two of them define one symbol: a caller's copy, compiled with its own flags, would
+// otherwise take the place of the unit's. VECDET_ABI is the inline namespace of the public
+// functions: it keeps header-only callers compiled with different flags, and dispatching ones,
+// apart in one program.
 #pragma once
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
     defined(__AVX512VL__) && defined(__AVX512CD__)
-#define VECDET_TARGET avx512
+#define VECDET_TARGET_ISA avx512
 #define VECDET_TARGET_AVX512 1
 #elif defined(__AVX2__) && defined(__FMA__)
-#define VECDET_TARGET avx2
+#define VECDET_TARGET_ISA avx2
 #define VECDET_TARGET_AVX2 1
 #else
-#define VECDET_TARGET baseline
+#define VECDET_TARGET_ISA baseline
 #define VECDET_TARGET_BASELINE 1
+#endif
+
+#if defined(VECDET_ISA_UNIT)
+#define VECDET_TARGET VECDET_TARGET_ISA
+#elif defined(VECDET_TARGET_AVX512)
+#define VECDET_TARGET avx512_headers
+#elif defined(VECDET_TARGET_AVX2)
+#define VECDET_TARGET avx2_headers
+#else
+#define VECDET_TARGET baseline_headers
 #endif
 
 #if defined(VECDET_DISPATCH)

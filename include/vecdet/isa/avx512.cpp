@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels for avx512. Compile with -march=x86-64-v4 -mprefer-vector-width=512
 // -O3 -ffp-contract=off -fno-fast-math -fno-math-errno, whatever the flags of the rest.
+#define VECDET_ISA_UNIT
 #include <vecdet/detail/target.hpp>
 
 #if !defined(VECDET_TARGET_AVX512) || defined(__FAST_MATH__) || !defined(__OPTIMIZE__)

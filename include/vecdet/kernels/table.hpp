@@ -9,7 +9,7 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 constexpr detail::kernel_table kernels = {
-    isa::VECDET_TARGET,
+    isa::VECDET_TARGET_ISA,
     {focal_loss_kernels<float>(), focal_loss_kernels<bfloat16>(), focal_loss_kernels<double>()},
 };
 
