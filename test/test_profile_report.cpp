@@ -138,6 +138,13 @@ TEST_CASE("profile: child program" * doctest::skip()) {
       for (std::int64_t i = 1; i <= 20000; ++i) VECDET_PROFILE_WORK("many", 0, 0, i);
     }
   }
+  if (std::getenv("PROFILE_TEST_PATHS") != nullptr) {
+    profile::reset();
+    for (std::int64_t i = 1; i <= 300; ++i) {
+      VECDET_PROFILE_WORK("outer", 0, 0, i);
+      for (std::int64_t j = 1; j <= 300; ++j) VECDET_PROFILE_WORK("inner", 0, 0, j);
+    }
+  }
   if (std::getenv("PROFILE_TEST_FORK") == nullptr) return;
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -489,6 +496,20 @@ TEST_CASE("profile: thousands of problems, and then no more") {
   CHECK(all == 40000);
   CHECK(first == 2);
   CHECK(others >= 2 * (20000 - profile::problems_kept));
+}
+
+TEST_CASE("profile: more paths than are kept") {
+  const temporary_folder folder;
+  const program_result ran =
+      run_child("PROFILE_TEST_PATHS=1 VECDET_PROFILE=" + folder.path + "/r.json");
+  CHECK_MESSAGE(ran.status == 0, ran.output);
+  const json j = json::parse(read_file(folder.path + "/r.json"));
+  CHECK(j["paths"].size() <= 65536);
+  std::uint64_t in_entries = 0, in_paths = 0;
+  for (const json& e : j["entries"]) in_entries += e["count"].get<std::uint64_t>();
+  for (const json& p : j["paths"]) in_paths += p["count"].get<std::uint64_t>();
+  CHECK(in_entries == 300 + 300 * 300);
+  CHECK(in_paths == in_entries);
 }
 
 TEST_CASE("profile: a table every so often, while scopes end") {

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs what profile_step.md walks through, and puts the output into it; with chromium installed,
+# the picture too. Reports go to the build folder. Do it on a machine that does nothing else.
+#   examples/profile_step.sh <build folder> [COCO annotation file]
+set -euo pipefail
+build=$(realpath "${1:?usage: profile_step.sh <build folder> [COCO annotation file]}")
+coco=${2:+$(realpath "$2")}
+here=$(realpath "$(dirname "$0")")
+mkdir -p "$build/profile_step"
+cd "$build/profile_step"
+step() { "$build/examples/profile_step" 40 ${coco:+"$coco"}; }
+tool="$build/bench/profile/vecdet-profile"
+
+VECDET_ISA=avx2 step >/dev/null
+mv profile_step.json avx2.json
+step | sed -n '/^vecdet profile/,$p' | grep -v '^wrote' >table.txt
+"$tool" replay profile_step.json --step step --isa avx2,baseline --threads 1,2 >replay.txt
+"$tool" compare avx2.json profile_step.json --step step --across -n 8 -o change.html >compare.txt
+
+for block in table replay compare; do
+  awk -v block="$block" '
+    $0 == "<!-- " block " -->" { print; print "```"; while ((getline line < (block ".txt")) > 0) print line
+                                 print "```"; skip = 1; next }
+    skip && /^<!-- end -->$/ { skip = 0 }
+    !skip' "$here/profile_step.md" >page.md
+  cp page.md "$here/profile_step.md"
+done
+if command -v chromium >/dev/null; then
+  chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=2000 \
+    --user-data-dir="$(mktemp -d)" --window-size=1200,1330 --screenshot="$here/profile_step.png" \
+    "file://$PWD/profile_step.html" 2>/dev/null
+fi
