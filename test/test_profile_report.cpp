@@ -131,6 +131,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 // Run by others, in a process of its own.
 TEST_CASE("profile: child program" * doctest::skip()) {
+  if (std::getenv("PROFILE_TEST_WORK") != nullptr) VECDET_PROFILE_WORK("child's work", 1000, 2000);
   for (int i = 0; i < 4; ++i) VECDET_PROFILE_SCOPE("child's scope");
   if (std::getenv("PROFILE_TEST_MANY") != nullptr) {
     profile::reset();
@@ -460,16 +461,20 @@ TEST_CASE("profile: what VECDET_PROFILE may hold") {
 TEST_CASE("profile: VECDET_PROFILE alone gives each report") {
   const temporary_folder folder;
   const std::string f = folder.path + "/";
-  const program_result ran =
-      run_child("VECDET_PROFILE=1," + f + "r.json," + f + "r.html," + f + "r.csv," + f +
-                "trace.json," + f + "r.folded," + f + "r.txt," + f + "none/x.json,nonsense");
+  const program_result ran = run_child("PROFILE_TEST_WORK=1 VECDET_PROFILE=1," + f + "r.json," + f +
+                                       "r.html," + f + "r.csv," + f + "trace.json," + f +
+                                       "r.folded," + f + "r.txt," + f + "none/x.json,nonsense");
   CHECK_MESSAGE(ran.status == 0, ran.output);
   CHECK(contains(ran.output, "child's scope"));
   CHECK(contains(ran.output, "cannot write \"" + f + "none/x.json\": No such file or directory"));
   CHECK(contains(ran.output, "\"nonsense\" is neither"));
   const json j = json::parse(read_file(f + "r.json"));
   CHECK(vecdet::test::schema_violation(schema(), j) == "");
-  CHECK(j["entries"][0]["count"] == 4);
+  CHECK(j["entries"].size() == 2);
+  for (const json& e : j["entries"]) {
+    CHECK(e["count"] == (e["name"] == "child's work" ? 1 : 4));
+    CHECK((e["roofline_percent"].get<double>() > 0) == (e["name"] == "child's work"));
+  }
   CHECK(j["machine"]["memory_gbs"].get<double>() > 0);
   CHECK(contains(read_file(f + "r.html"), "child's scope"));
   CHECK(contains(read_file(f + "r.csv"), "child's scope"));
