@@ -319,11 +319,21 @@ VECDET_INLINE void load_two(const bfloat16* from, f32_batch& first, f32_batch& s
 }
 VECDET_INLINE void store_two(bfloat16* to, f32_batch first, f32_batch second) {
 #if defined(VECDET_TARGET_AVX512)
+  // Upper and lower halves apart: to nearest even is one up where the lower half, with a last bit
+  // set for an odd upper half, is above 0x8000. A NaN of all ones must not wrap around.
   alignas(64) static constexpr std::int16_t odd[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
                                                        23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
                                                        45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
-  _mm512_storeu_si512(to, _mm512_permutex2var_epi16(round_upper_half(first), _mm512_load_si512(odd),
-                                                    round_upper_half(second)));
+  const __m512i a = _mm512_castps_si512(first), b = _mm512_castps_si512(second);
+  const __m512i one = _mm512_set1_epi16(1), sign = _mm512_set1_epi16(INT16_MIN);
+  const __m512i odds = _mm512_load_si512(odd);
+  const __m512i upper = _mm512_permutex2var_epi16(a, odds, b);
+  const __m512i lower = _mm512_permutex2var_epi16(a, _mm512_sub_epi16(odds, one), b);
+  const __m512i sticky = _mm512_or_si512(lower, _mm512_and_si512(upper, one));
+  const __mmask32 finite =
+      _mm512_cmpneq_epi16_mask(_mm512_or_si512(upper, sign), _mm512_set1_epi16(-1));
+  const __mmask32 up = _mm512_mask_cmpgt_epu16_mask(finite, sticky, sign);
+  _mm512_storeu_si512(to, _mm512_mask_add_epi16(upper, up, upper, one));
 #elif defined(VECDET_TARGET_AVX2)
   const __m256i both = _mm256_packus_epi32(round_upper_half(first), round_upper_half(second));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(both, 0xd8));
