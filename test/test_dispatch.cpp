@@ -90,8 +90,8 @@ TEST_CASE("dispatch: VECDET_ISA is in force from the first call") {
   }
   CHECK(std::string(isa_name(active_isa())) == wanted);
   CHECK(detail::active_table().target == active_isa());
-  CHECK(detail::active_table().focal_loss.f32.from_labels ==
-        detail::compiled_kernels(active_isa())->focal_loss.f32.from_labels);
+  CHECK((detail::active_table().focal_loss.f32.from_labels ==
+         detail::compiled_kernels(active_isa())->focal_loss.f32.from_labels));
   std::vector<isa> tested;
   test::for_each_isa([&](isa set) { tested.push_back(set); });
   CHECK(tested == std::vector<isa>{active_isa()});
@@ -106,8 +106,8 @@ TEST_CASE("dispatch: each instruction set has kernels of its own") {
     for (const isa other : {isa::baseline, isa::avx2, isa::avx512}) {
       const detail::kernel_table* other_table = detail::compiled_kernels(other);
       if (other == set || other_table == nullptr) continue;
-      CHECK(table->focal_loss.f32.from_labels != other_table->focal_loss.f32.from_labels);
-      CHECK(table->focal_loss.bf16.from_targets != other_table->focal_loss.bf16.from_targets);
+      CHECK((table->focal_loss.f32.from_labels != other_table->focal_loss.f32.from_labels));
+      CHECK((table->focal_loss.bf16.from_targets != other_table->focal_loss.bf16.from_targets));
     }
   }
 }

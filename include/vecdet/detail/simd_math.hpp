@@ -12,70 +12,64 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// 2^(-j/8), with j added below the exponent to cancel the j that n << 20 brings there.
-alignas(64) constexpr table8 exp2_table{{0x3f800000, 0x3f7ac0c7, 0x3f7744fd, 0x3f75672a, 0x3f7504f3,
-                                         0x3f75fed7, 0x3f7837f0, 0x3f7b95c2, 0x3f800000, 0x3f7ac0c7,
-                                         0x3f7744fd, 0x3f75672a, 0x3f7504f3, 0x3f75fed7, 0x3f7837f0,
-                                         0x3f7b95c2}};
+/// k 2^(-j/8), with j added below the exponent to cancel the j that n << 20 brings there. The
+/// factor k = 0.99743897 makes all eight floats exact to 0.06 ulp; the polynomial divides by it.
+alignas(64) constexpr table8 exp2_table{{0x3f7f5829, 0x3f7a26de, 0x3f76b7da, 0x3f74e5be, 0x3f748e45,
+                                         0x3f759202, 0x3f77d424, 0x3f7b3a3e, 0x3f7f5829, 0x3f7a26de,
+                                         0x3f76b7da, 0x3f74e5be, 0x3f748e45, 0x3f759202, 0x3f77d424,
+                                         0x3f7b3a3e}};
 
-/// The relative error of 2^(-j/8) rounded to float, less 2.5e-8: see exp_minus_abs.
-alignas(64) constexpr table8 exp2_error_table{{-0x4d29406b, -0x4cfa4e1e, -0x4cd567d5, -0x4d5634a4,
-                                               -0x4df88633, -0x4c8f858d, 0x31ee41b3, -0x4ce11eb1,
-                                               -0x4d29406b, -0x4cfa4e1e, -0x4cd567d5, -0x4d5634a4,
-                                               -0x4df88633, -0x4c8f858d, 0x31ee41b3, -0x4ce11eb1}};
-/// 1 / (1 + j/8).
-alignas(64) constexpr table8 reciprocal_table{{0x3f800000, 0x3f638e39, 0x3f4ccccd, 0x3f3a2e8c,
-                                               0x3f2aaaab, 0x3f1d89d9, 0x3f124925, 0x3f088889,
-                                               0x3f800000, 0x3f638e39, 0x3f4ccccd, 0x3f3a2e8c,
-                                               0x3f2aaaab, 0x3f1d89d9, 0x3f124925, 0x3f088889}};
-/// -log of the reciprocals so rounded.
-alignas(64) constexpr table8 log_table{{0x00000000, 0x3df1383a, 0x3e647fbd, 0x3ea30c5d, 0x3ecf991e,
-                                        0x3ef8947a, 0x3f0f42fa, 0x3f20ec7e, 0x00000000, 0x3df1383a,
-                                        0x3e647fbd, 0x3ea30c5d, 0x3ecf991e, 0x3ef8947a, 0x3f0f42fa,
-                                        0x3f20ec7e}};
+/// c: for j > 0, near the reciprocal of 1 + e where e's interval begins, and such that log(c) is a
+/// float to within 1e-5 ulp.
+alignas(64) constexpr table8 reciprocal_table{{0x3f800000, 0x3f66a50a, 0x3f4b9731, 0x3f361834,
+                                               0x3f24d62c, 0x3f167f7a, 0x3f0a65a6, 0x3f002013,
+                                               0x3f800000, 0x3f66a50a, 0x3f4b9731, 0x3f361834,
+                                               0x3f24d62c, 0x3f167f7a, 0x3f0a65a6, 0x3f002013}};
+/// -log(c).
+alignas(64) constexpr table8 log_table{{0x00000000, 0x3dd59ac2, 0x3e6a9060, 0x3eae69dd, 0x3ee164df,
+                                        0x3f07fe8e, 0x3f1d73f5, 0x3f3131fa, 0x00000000, 0x3dd59ac2,
+                                        0x3e6a9060, 0x3eae69dd, 0x3ee164df, 0x3f07fe8e, 0x3f1d73f5,
+                                        0x3f3131fa}};
 
-/// exp(-|x|). Exactly 0 from |x| = 127 log(2) on, and for NaN.
+/// exp(-|x|), within 0.65 ulp; not below 2e-38 (which it is for NaN too).
 ///
-/// |x| = n log(2)/8 + r with |r| <= log(2)/16, so exp(-|x|) = 2^(-n/8) exp(-r), where the first
-/// factor comes from the table and the exponent, and the second from a cubic (2.5e-8). With fma, r
-/// comes from one product: float's log(2)/8 is 2.7e-9 too large, and the result too by up to 6e-8
-/// at |x| = 23, 1.8e-7 at 69; the error table takes off a bias of 2.5e-8 to centre that.
+/// |x| = n log(2)/8 + r with |r| <= log(2)/16, so exp(-|x|) = k 2^(-n/8) exp(-r)/k, where the first
+/// factor comes from the table and the exponent, and the second from a polynomial of degree 4
+/// (2e-9).
 template <int N>
 VECDET_INLINE pack<float, N> exp_minus_abs(const pack<float, N>& x) {
   using real = pack<float, N>;
   using bits = pack<std::int32_t, N>;
   const real round = 12582912.0f;  // 1.5 * 2^23: a sum with it holds the rounded addend's low bits
-  const real u = abs_below(x, real(88.0296919f));
+  const real u = abs_below(x, real(86.64f));
   const real n_shifted = fma(u, real(11.5415602f), round);
   const real n = n_shifted - round;
-  // Without fma, the product with the 13 bits of a first part is exact.
-  const real r = has_fma ? fnma(n, real(0.0866433978f), u)
-                         : fnma(n, real(3.99327312e-6f), fnma(n, real(0.0866394043f), u));
+  // log(2)/8 in two parts: the product with the first's 13 bits is exact, with or without fma.
+  const real r = fnma(n, real(3.99327312e-6f), fnma(n, real(0.0866394043f), u));
   const bits n_bits = bit_cast<std::int32_t>(n_shifted);
   const real scale = bit_cast<float>(lookup8(exp2_table, n_bits) - (n_bits << 20));
-  const real linear = bit_cast<float>(lookup8(exp2_error_table, n_bits)) - r;
-  const real q = fma(r * r, fma(r, real(-0.166682307f), real(0.50006471f)), linear);
+  const real square = fma(r, fma(r, real(0.0417703837f), real(-0.167114198f)), real(0.501283824f));
+  const real q = fma(r * r, square, fma(r, real(-1.00256765f), real(2.56760861e-3f)));
   return fma(scale, q, scale);
 }
 
 /// log(1 + exp(x)) from e = exp(-|x|): max(x, 0) + log(1 + e). NaN where x is.
 ///
-/// With c = 1/(1 + j/8) for the nearest j < 8, and t = (1 + e) c - 1 in [-0.056, 0.067]:
+/// With j = 7 e rounded, and t = (1 + e) c - 1 in [-0.035, 0.094] for the table's c:
 /// log(1 + e) = -log(c) + log(1 + t), the first from a table, the second from a polynomial of
-/// degree 5 (1e-8). For j = 0, t is e, so small e loses nothing.
+/// degree 5 (1.5e-8). For j = 0, t is e, so small e loses nothing; for the others t begins so near
+/// 0 that little cancels.
 template <int N>
 VECDET_INLINE pack<float, N> softplus_from_exp(const pack<float, N>& x, const pack<float, N>& e) {
   using real = pack<float, N>;
   using bits = pack<std::int32_t, N>;
-  // As for exp: below 2^21, the last bit of a float is 1/8. Positive floats' bits are ordered.
-  const real nearest = bit_cast<float>(min(bit_cast<std::int32_t>(e), bits(0x3f6fffff)));
-  const bits j = bit_cast<std::int32_t>(nearest + real(1572864.0f));
+  const bits j = bit_cast<std::int32_t>(fma(e, real(7.0f), real(12582912.0f)));
   const real c = bit_cast<float>(lookup8(reciprocal_table, j));
   const real t = fma(e, c, c - real(1.0f));
   const real t2 = t * t;
-  const real q = fma(t2, fma(t, real(0.200579431f), real(-0.250811271f)),
-                     fma(t, real(0.333332883f), real(-0.499999212f)));
-  return fma(t2, q, add_positive(bit_cast<float>(lookup8(log_table, j)), x) + t);
+  const real q = fma(t2, fma(t, real(0.178346723f), real(-0.249530807f)),
+                     fma(t, real(0.333359063f), real(-0.500000536f)));
+  return add_positive(fma(t2, q, t) + bit_cast<float>(lookup8(log_table, j)), x);
 }
 
 /// exp(-u) for u >= 0 in double. Exactly 0 from u = 1023 log(2) on; NaN stays NaN.

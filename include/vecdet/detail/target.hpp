@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The instruction set that this translation unit is compiled for, read off the compiler's flags.
 //
-// VECDET_TARGET_ISA names it: baseline, avx2 or avx512. VECDET_TARGET is the namespace of all kernel
-// code: that name in isa/*.cpp, which define VECDET_ISA_UNIT, and another in a header-only caller,
-// so that no two of them define one symbol: a caller's copy, compiled with its own flags, would
-// otherwise take the place of the unit's. VECDET_ABI is the inline namespace of the public
+// VECDET_TARGET_ISA names it: baseline, avx2 or avx512. VECDET_TARGET is the namespace of all
+// kernel code: that name in isa/*.cpp, which define VECDET_ISA_UNIT, and another in a header-only
+// caller, so that no two of them define one symbol: a caller's copy, compiled with its own flags,
+// would otherwise take the place of the unit's. VECDET_ABI is the inline namespace of the public
 // functions: it keeps header-only callers compiled with different flags, and dispatching ones,
 // apart in one program.
 #pragma once

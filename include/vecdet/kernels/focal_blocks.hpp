@@ -79,15 +79,15 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
       terms = equation(x);
     }
     if (output == focal_output::loss) {
-      const pack<real, N> weight = equation.loss_weight;
-      const pack<real, N> cap = equation.loss_weight == 0 ? largest<real> : infinity<real>;
-      store_as<real, N>(at.out + i, weight * min(cap, terms.loss));  // weight 0 wins over inf
+      store_as<real, N>(at.out + i, equation.weighted_loss(terms));
     } else if (output == focal_output::grad) {
       store_as<real, N>(at.out + i, terms.grad);
     } else if (output == focal_output::upstream_times_grad) {
       store_as<real, N>(at.out + i, terms.grad * load_as<real, N>(at.upstream + i));
     }
-    for (int k = 0; k < N; k += row) total = total + slice<row>(terms.loss, k);
+    for (int k = 0; k < N; k += row) {
+      total = fma(slice<row>(terms.modulation, k), slice<row>(terms.cross_entropy, k), total);
+    }
   }
   sums.add(total);
 }

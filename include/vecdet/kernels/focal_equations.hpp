@@ -27,22 +27,46 @@ T minus_infinity() {
   return T(-infinity<compute_type<T>>);
 }
 
+/// A weight as the sum of two floats, so that its own rounding costs no accuracy.
+struct split_weight {
+  float high, low;
+
+  explicit split_weight(double weight)
+      : high(static_cast<float>(weight)),
+        low(static_cast<float>(weight - static_cast<double>(high))) {}
+
+  template <int N>
+  VECDET_INLINE pack<float, N> times(const pack<float, N>& x) const {
+    return fma(pack<float, N>(low), x, pack<float, N>(high) * x);
+  }
+};
+
+/// cross_entropy, largest where the weight is 0: 0 wins over an infinite loss.
+template <class Real, int N>
+VECDET_INLINE pack<Real, N> weighable(Real weight, const pack<Real, N>& cross_entropy) {
+  return min(pack<Real, N>(weight == 0 ? largest<Real> : infinity<Real>), cross_entropy);
+}
+
 /// Negatives of one weight, gamma 0, 1 or 2, in float. With sign -1 and -x for x, positives.
 template <int Gamma>
 struct fast_negatives {
   using real = float;
   static constexpr int rows_in_flight = focal_rows_in_flight;
   static constexpr bool has_targets = false, only_hard = false;
-  float loss_weight, grad_weight;
+  split_weight loss_weight, grad_weight;
 
   fast_negatives(double weight, double sign, double)
-      : loss_weight(static_cast<float>(weight)), grad_weight(static_cast<float>(sign * weight)) {}
+      : loss_weight(weight), grad_weight(sign * weight) {}
 
   template <int N>
   VECDET_INLINE focal_terms<float, N> operator()(const pack<float, N>& x,
                                                  const pack<float, N>& e) const {
     const auto [modulation, cross_entropy, slope] = negative_focal_factors<Gamma>(x, e);
-    return {modulation * cross_entropy, pack<float, N>(grad_weight) * modulation * slope};
+    return {modulation, cross_entropy, grad_weight.times(modulation) * slope};
+  }
+  template <int N>
+  VECDET_INLINE pack<float, N> weighted_loss(const focal_terms<float, N>& terms) const {
+    return loss_weight.times(terms.modulation) * weighable(loss_weight.high, terms.cross_entropy);
   }
 };
 
@@ -62,6 +86,11 @@ struct general_negatives {
     return soft_focal_terms<Gamma>(x, pack<double, N>(0.0), pack<double, N>(grad_weight),
                                    pack<double, N>(gamma));
   }
+  template <int N>
+  VECDET_INLINE pack<double, N> weighted_loss(const focal_terms<double, N>& terms) const {
+    return pack<double, N>(loss_weight) * terms.modulation *
+           weighable(loss_weight, terms.cross_entropy);
+  }
 };
 
 /// Any targets, in double, for Gamma 2 or any_gamma.
@@ -71,7 +100,6 @@ struct soft_targets {
   static constexpr int rows_in_flight = focal_double_rows;
   static constexpr bool has_targets = true, only_hard = false;
   using soft = soft_targets;
-  static constexpr double loss_weight = 1;
   double positive_weight, negative_weight, gamma;
 
   template <int N>
@@ -81,9 +109,16 @@ struct soft_targets {
     const real_pack weight =
         fma(real_pack(positive_weight), t, real_pack(negative_weight) * (real_pack(1.0) - t));
     auto terms = soft_focal_terms<Gamma>(x, t, weight, real_pack(gamma));
-    terms.loss = select(weight == real_pack(0.0),
-                        weight * min(real_pack(largest<double>), terms.loss), weight * terms.loss);
+    // A weight of 0 wins over an infinite loss.
+    terms.cross_entropy =
+        select(weight == real_pack(0.0), min(real_pack(largest<double>), terms.cross_entropy),
+               terms.cross_entropy);
+    terms.modulation = weight * terms.modulation;
     return terms;
+  }
+  template <int N>
+  VECDET_INLINE pack<double, N> weighted_loss(const focal_terms<double, N>& terms) const {
+    return terms.modulation * terms.cross_entropy;
   }
 };
 
@@ -93,15 +128,12 @@ struct hard_targets {
   using real = float;
   static constexpr int rows_in_flight = focal_rows_in_flight;
   static constexpr bool has_targets = true, only_hard = true;
-  static constexpr float loss_weight = 1;
-  float positive_weight, negative_weight;
+  split_weight positive_weight, negative_weight;
   using soft = soft_targets<Gamma == 2 ? 2 : any_gamma>;
   soft general;  ///< for blocks with other targets
 
   explicit hard_targets(const soft& any)
-      : positive_weight(static_cast<float>(any.positive_weight)),
-        negative_weight(static_cast<float>(any.negative_weight)),
-        general(any) {}
+      : positive_weight(any.positive_weight), negative_weight(any.negative_weight), general(any) {}
 
   template <int N>
   VECDET_INLINE focal_terms<float, N> operator()(const pack<float, N>& x, const pack<float, N>& e,
@@ -110,11 +142,17 @@ struct hard_targets {
     // 1.0f is 0x3f800000: shifted by 2, its sign bit is set, that of 0 and -0 is not.
     const real_pack is_positive = bit_cast<float>(bit_cast<std::int32_t>(t) << 2);
     const real_pack sign = is_positive & real_pack(-0.0f);
-    const real_pack weight =
-        select_by_sign(is_positive, real_pack(positive_weight), real_pack(negative_weight));
+    const real_pack high = select_by_sign(is_positive, real_pack(positive_weight.high),
+                                          real_pack(negative_weight.high));
+    const real_pack low =
+        select_by_sign(is_positive, real_pack(positive_weight.low), real_pack(negative_weight.low));
     const auto [modulation, cross_entropy, slope] = negative_focal_factors<Gamma>(x ^ sign, e);
-    const real_pack weighted = weight * modulation;
-    return {weighted * cross_entropy, (weighted * slope) ^ sign};
+    const real_pack weighted = fma(low, modulation, high * modulation);
+    return {weighted, cross_entropy, (weighted * slope) ^ sign};
+  }
+  template <int N>
+  VECDET_INLINE pack<float, N> weighted_loss(const focal_terms<float, N>& terms) const {
+    return terms.modulation * terms.cross_entropy;
   }
 };
 

@@ -15,8 +15,8 @@ namespace VECDET_TARGET {
 
 template <class T, int N>
 struct focal_terms {
-  pack<T, N> loss;  ///< without weight
-  pack<T, N> grad;  ///< times the weight
+  pack<T, N> modulation, cross_entropy;  ///< the loss is their product
+  pack<T, N> grad;                       ///< times the weight
 };
 
 /// What a negative's loss and gradient share: L = modulation * cross_entropy and
@@ -37,9 +37,9 @@ VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
   const real a = e / (real(1.0f) + e);
   const real softplus = softplus_from_exp(x, e);
   const real r = real(1.0f) - a;
-  const real p = select_negative(x, fnma(e, a, e), r);     // e - e a keeps small e's last bits
-  const real q = select_negative(x, r, a);                 // 1 - p
-  const real finite = min(real(3.4028235e38f), softplus);  // q = 0 wins over an infinite softplus
+  const real p = select_negative(x, fnma(e, a, e), r);  // e - e a keeps small e's last bits
+  const real q = select_negative(x, r, a);              // 1 - p
+  const real finite = min(real(1e28f), softplus);  // where q has vanished, it wins over softplus
   if constexpr (Gamma == 0) {
     return {real(1.0f), softplus, fma(real(0.0f), finite, p)};  // NaN comes by softplus alone
   } else if constexpr (Gamma == 1) {
@@ -85,7 +85,7 @@ VECDET_INLINE focal_terms<double, N> soft_focal_terms(const pack<double, N>& x,
   if constexpr (Gamma == 2) {
     const real power = miss * miss;
     const real focusing = (s - t) * (p + p) * q * finite_ce;
-    return {power * select(power == zero, finite_ce, ce),
+    return {power, select(power == zero, finite_ce, ce),
             weight * miss * fma(miss, error, focusing)};
   } else {
     const real minus_log_miss =
@@ -93,7 +93,7 @@ VECDET_INLINE focal_terms<double, N> soft_focal_terms(const pack<double, N>& x,
     const real power = exp_minus(gamma * min(largest, minus_log_miss));
     const real slope = select(is_negative, q, select(is_positive, p, p * q / miss));
     const real focusing = gamma * (s - t) * slope * finite_ce;
-    return {power * select(power == zero, finite_ce, ce), weight * power * (error + focusing)};
+    return {power, select(power == zero, finite_ce, ce), weight * power * (error + focusing)};
   }
 }
 
