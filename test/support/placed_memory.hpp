@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory at places where a stray access shows: right before or after a page that must not be
+// touched, or at a chosen distance from an aligned address.
+#pragma once
+
+#include <vecdet/views.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace vecdet {
+namespace test {
+
+/// Where an array lies.
+struct placement {
+  enum kind { ends_at_guard, starts_at_guard, offset } where;
+  index_t bytes = 0;  ///< for offset: the distance from an address that is a multiple of 4096
+};
+
+/// Hands out arrays at one placement, each between two pages that trap on any access. Keeps its
+/// pages until it dies, and after release() gives them out again.
+class placed_memory {
+ public:
+  placed_memory() = default;
+  placed_memory(const placed_memory&) = delete;
+  placed_memory& operator=(const placed_memory&) = delete;
+  ~placed_memory() {
+    for (const region& r : regions_) munmap(r.guard, r.size + 2 * page());
+  }
+
+  placement place{placement::offset};
+
+  /// `count` elements whose bytes all are 0xa5. Never null.
+  template <class T>
+  T* make(index_t count) {
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+    const region& r = take(bytes + static_cast<std::size_t>(place.bytes));
+    char* first = r.guard + page();
+    if (place.where == placement::ends_at_guard) first += r.size - bytes;
+    if (place.where == placement::offset) first += place.bytes;
+    std::memset(first, 0xa5, bytes);
+    return reinterpret_cast<T*>(first);
+  }
+
+  template <class T>
+  T* copy(const std::vector<T>& from) {
+    T* to = make<T>(static_cast<index_t>(from.size()));
+    if (!from.empty()) std::memcpy(to, from.data(), from.size() * sizeof(T));
+    return to;
+  }
+
+  /// All arrays handed out so far are given up.
+  void release() { taken_ = 0; }
+
+ private:
+  struct region {
+    char* guard;
+    std::size_t size;  // between the guards
+  };
+
+  static std::size_t page() {
+    static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    return size;
+  }
+
+  const region& take(std::size_t bytes) {
+    for (std::size_t i = taken_; i < regions_.size(); ++i) {
+      if (regions_[i].size < bytes) continue;
+      std::swap(regions_[i], regions_[taken_]);
+      return regions_[taken_++];
+    }
+    const std::size_t size = (bytes / page() + 1) * page();
+    void* guard = mmap(nullptr, size + 2 * page(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (guard == MAP_FAILED) throw std::bad_alloc();
+    char* first = static_cast<char*>(guard);
+    if (mprotect(first + page(), size, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
+    regions_.push_back({first, size});
+    std::swap(regions_.back(), regions_[taken_]);
+    return regions_[taken_++];
+  }
+
+  std::vector<region> regions_;
+  std::size_t taken_ = 0;
+};
+
+}  // namespace test
+}  // namespace vecdet
