@@ -75,7 +75,6 @@ struct pack {
   VECDET_PACK_OPERATOR(+)
   VECDET_PACK_OPERATOR(-)
   VECDET_PACK_OPERATOR(*)
-  VECDET_PACK_OPERATOR(/)
   VECDET_PACK_OPERATOR(&)
   VECDET_PACK_OPERATOR(|)
   VECDET_PACK_OPERATOR(^)
@@ -88,6 +87,10 @@ struct pack {
 #undef VECDET_PACK_OPERATOR
 #undef VECDET_PACK_COMPARISON
 
+  friend VECDET_INLINE pack operator/(const pack& a, const pack& b) {
+    return map<T, N>(
+        [](auto x, auto y) VECDET_INLINE_LAMBDA { return VECDET_TARGET::divide(x, y); }, a, b);
+  }
   friend VECDET_INLINE pack operator<<(const pack& a, int bits) {
     return map<T, N>([=](auto x) VECDET_INLINE_LAMBDA -> batch<T> { return x << bits; }, a);
   }
@@ -147,7 +150,7 @@ struct pack {
                      mask, a, b);
   }
   friend VECDET_INLINE pack sqrt(const pack& a) {
-    return map<T, N>([](auto x) VECDET_INLINE_LAMBDA { return xsimd::sqrt(x); }, a);
+    return map<T, N>([](auto x) VECDET_INLINE_LAMBDA { return VECDET_TARGET::square_root(x); }, a);
   }
 };
 

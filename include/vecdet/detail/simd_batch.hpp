@@ -175,6 +175,13 @@ VECDET_INLINE i32_batch lookup8(const table8& table, i32_batch index) {
 
 #else  // x86-64 baseline and 64-bit Arm
 
+#if defined(__aarch64__)
+// xsimd's own rounds twice in float.
+VECDET_INLINE f32_batch fma(f32_batch a, f32_batch b, f32_batch c) { return vfmaq_f32(c, a, b); }
+VECDET_INLINE f64_batch fma(f64_batch a, f64_batch b, f64_batch c) { return vfmaq_f64(c, a, b); }
+VECDET_INLINE f32_batch fnma(f32_batch a, f32_batch b, f32_batch c) { return vfmsq_f32(c, a, b); }
+VECDET_INLINE f64_batch fnma(f64_batch a, f64_batch b, f64_batch c) { return vfmsq_f64(c, a, b); }
+#else
 template <class T>
 VECDET_INLINE xsimd::batch<T, arch> fma(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b,
                                         xsimd::batch<T, arch> c) {
@@ -185,6 +192,7 @@ VECDET_INLINE xsimd::batch<T, arch> fnma(xsimd::batch<T, arch> a, xsimd::batch<T
                                          xsimd::batch<T, arch> c) {
   return xsimd::fnma(a, b, c);
 }
+#endif
 template <class T>
 VECDET_INLINE xsimd::batch<T, arch> min(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
   return xsimd::select(a < b, a, b);
@@ -226,6 +234,22 @@ VECDET_INLINE i32_batch lookup8(const table8& table, i32_batch index) {
 }
 
 #endif
+
+// Division and square root, correctly rounded: xsimd's are estimates in float on Arm.
+template <class T>
+VECDET_INLINE xsimd::batch<T, arch> divide(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
+#if defined(__aarch64__)
+  if constexpr (std::is_same<T, float>::value) return vdivq_f32(a, b);
+#endif
+  return a / b;
+}
+template <class T>
+VECDET_INLINE xsimd::batch<T, arch> square_root(xsimd::batch<T, arch> x) {
+#if defined(__aarch64__)
+  if constexpr (std::is_same<T, float>::value) return vsqrtq_f32(x);
+#endif
+  return xsimd::sqrt(x);
+}
 
 // ---- stored elements to computed lanes, and back
 // ----------------------------------------------------

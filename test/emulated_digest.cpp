@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints the detected instruction set, then a hash of every function's results on each instruction
+// set that this processor has. A line must be the same on every processor that prints it.
+//
+// No oneTBB threads and no doctest: under an emulator the whole takes seconds.
+#include "support/values.hpp"
+#include <vecdet/vecdet.hpp>
+
+#include <cinttypes>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+/// FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/
+class digest {
+ public:
+  template <class T>
+  void add(const T* values, std::size_t count) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(values);
+    for (std::size_t i = 0; i < count * sizeof(T); ++i) {
+      hash_ = (hash_ ^ bytes[i]) * 0x100000001b3u;
+    }
+  }
+  template <class T>
+  void add(const std::vector<T>& values) {
+    add(values.data(), values.size());
+  }
+  void add(double value) { add(&value, 1); }
+
+  void print(isa set, const std::string& what) const {
+    std::printf("%s %s %016" PRIx64 "\n", isa_name(set), what.c_str(), hash_);
+  }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+/// Finite inputs: NaN's payload and sign are no result.
+template <class T>
+std::vector<T> finite_logits(index_t count, std::uint64_t seed) {
+  random_generator generator(seed);
+  std::vector<T> logits(static_cast<std::size_t>(count));
+  for (T& x : logits) x = to<T>(generator.uniform(-30, 30));
+  return logits;
+}
+
+template <class T>
+void focal_loss(isa set) {
+  const index_t rows = 41, cols = 91;
+  const auto logits = finite_logits<T>(rows * cols, 1);
+  const matrix_view<const T> x(logits.data(), rows, cols);
+  const auto labels = random_labels(rows, cols, 2);
+  random_generator generator(3);
+  std::vector<T> targets(logits.size());
+  for (T& t : targets) t = to<T>(generator.chance(0.01) ? generator.uniform() : 0.0);
+  std::vector<T> out(logits.size());
+  const matrix_view<T> out_view(out.data(), rows, cols);
+  for (const double gamma : {2.0, 1.0, 0.0, 1.5}) {
+    digest hash;
+    focal_loss_params params;
+    params.gamma = gamma;
+    const auto add_all = [&](const focal_targets<T>& truth) {
+      hash.add(sigmoid_focal_loss_and_grad(x, truth, out_view, params, execution::sequential));
+      hash.add(out);
+      sigmoid_focal_loss_unreduced(x, truth, out_view, params, execution::sequential);
+      hash.add(out);
+    };
+    add_all(labels);
+    add_all(matrix_view<const T>(targets.data(), rows, cols));
+    hash.print(set,
+               std::string("focal_loss/") + dtype_name<T>() + "/gamma " + std::to_string(gamma));
+  }
+}
+
+template <class T>
+void all_functions(isa set) {
+  focal_loss<T>(set);
+}
+
+}  // namespace
+
+int main() {
+  std::printf("detected %s\n", isa_name(detected_isa()));
+  for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
+    if (!isa_available(set)) continue;
+    set_isa(set);
+    all_functions<float>(set);
+    all_functions<bfloat16>(set);
+    all_functions<double>(set);
+  }
+}

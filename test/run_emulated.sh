@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs on emulated processors and compares with this one:
+#
+#   run_emulated.sh <vecdet_digest> [<vecdet_test>]   x86-64 without AVX, with AVX but not AVX2, and
+#       with AVX2: the set detected, the results' bits, and the tests that are quick there
+#   run_emulated.sh --aarch64 <source folder> <xsimd include folder> <vecdet_digest>   cross-compiles
+#       the headers for 64-bit Arm with Debian's oneTBB and compares its bits with those of AVX2
+#
+# Needs qemu-user-static, and g++-aarch64-linux-gnu for Arm; exits with 77 where they are absent.
+set -euo pipefail
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+need() {
+  local tool
+  for tool in "$@"; do
+    command -v "$tool" >/dev/null || { echo "skipped: no $tool"; exit 77; }
+  done
+}
+
+check_processor() {
+  local cpu=$1 expected=$2 start=$SECONDS
+  qemu-x86_64-static -cpu "$cpu" "$digest" >"$scratch/$cpu" 2>"$scratch/errors" ||
+    { cat "$scratch/errors"; echo "$cpu: the program failed"; exit 1; }
+  grep -qx "detected $expected" "$scratch/$cpu" ||
+    { echo "$cpu: $(head -n 1 "$scratch/$cpu"), expected $expected"; exit 1; }
+  if sed 1d "$scratch/$cpu" | grep -vxF -f "$scratch/native"; then
+    echo "$cpu: the lines above differ from this processor's"
+    exit 1
+  fi
+  echo "$cpu: detects $expected, $(sed 1d "$scratch/$cpu" | wc -l) results equal this processor's"
+  [ -z "$tests" ] && return
+  # Not the memory tests: the emulator reads masked-out elements of AVX2's masked loads.
+  qemu-x86_64-static -cpu "$cpu" "$tests" --source-file='*test_dispatch.cpp' 2>/dev/null | tail -n 3
+  qemu-x86_64-static -cpu "$cpu" "$tests" --test-case='*: special values*' 2>/dev/null | tail -n 3
+  echo "$cpu: $((SECONDS - start)) s"
+}
+
+run_x86() {
+  need qemu-x86_64-static
+  digest=$1 tests=${2:-}
+  "$digest" >"$scratch/native"
+  check_processor Nehalem baseline
+  check_processor SandyBridge baseline # AVX without AVX2
+  check_processor Haswell avx2
+}
+
+# Debian's arm64 oneTBB, unpacked into the scratch folder: nothing is installed.
+fetch_arm_tbb() {
+  local apt="-o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o Dir::State::lists=$scratch/lists
+             -o Dir::State::status=/dev/null -o Dir::Cache=$scratch/cache -o APT::Sandbox::User=root"
+  mkdir -p "$scratch/lists/partial" "$scratch/cache/archives/partial"
+  (cd "$scratch" && apt-get -qq $apt update && apt-get -qq $apt download libtbb12 libtbb-dev)
+  local package
+  for package in "$scratch"/*.deb; do dpkg -x "$package" "$scratch/root"; done
+}
+
+run_aarch64() {
+  need qemu-aarch64-static aarch64-linux-gnu-g++ apt-get
+  local source=$1 xsimd=$2 digest=$3 start=$SECONDS
+  local lib=$scratch/root/usr/lib/aarch64-linux-gnu
+  fetch_arm_tbb
+  mkdir "$scratch/xsimd" # a folder of its own: /usr/include is this machine's
+  ln -s "$xsimd/xsimd" "$scratch/xsimd/xsimd"
+  ${CMAKE_CXX_COMPILER_LAUNCHER:-} aarch64-linux-gnu-g++ -std=c++17 -O1 -ffp-contract=off \
+    -Wall -Wextra -I "$source/include" -I "$source/test" -isystem "$scratch/xsimd" \
+    -isystem "$scratch/root/usr/include" -c "$source/test/emulated_digest.cpp" -o "$scratch/digest.o"
+  aarch64-linux-gnu-g++ "$scratch/digest.o" -L "$lib" -ltbb -o "$scratch/digest"
+  qemu-aarch64-static -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$lib" "$scratch/digest" |
+    sed -n 's/^baseline //p' >"$scratch/arm"
+  "$digest" | sed -n 's/^avx2 //p' >"$scratch/avx2"
+  diff "$scratch/arm" "$scratch/avx2" || { echo "aarch64: results differ from those of AVX2"; exit 1; }
+  echo "aarch64: $(wc -l <"$scratch/arm") results equal those of AVX2 ($((SECONDS - start)) s)"
+}
+
+case ${1:-} in
+  --aarch64) run_aarch64 "${@:2}" ;;
+  /* | .*) run_x86 "$@" ;;
+  *) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
