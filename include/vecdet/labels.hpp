@@ -39,6 +39,9 @@ class labels_view {
   constexpr index_t operator[](index_t i) const noexcept {
     return wide_ != nullptr ? wide_[i] : narrow_[i];
   }
+  /// The labels if they are of 64 bits, else null; and those of 32 bits.
+  constexpr const std::int64_t* wide() const noexcept { return wide_; }
+  constexpr const std::int32_t* narrow() const noexcept { return narrow_; }
 
  private:
   // long and long long are two types of the same 64 bits.

@@ -2,11 +2,13 @@
 // All of vecdet.
 #pragma once
 
+#include <vecdet/box_selection.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile.hpp>
+#include <vecdet/smooth_l1.hpp>
 #include <vecdet/version.hpp>
 #include <vecdet/views.hpp>

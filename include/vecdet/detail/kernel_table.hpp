@@ -5,6 +5,7 @@
 
 #include <vecdet/detail/cpu_features.hpp>
 #include <vecdet/detail/rows/focal_loss.hpp>
+#include <vecdet/detail/rows/smooth_l1.hpp>
 #include <vecdet/dtype.hpp>
 
 #include <type_traits>
@@ -36,6 +37,7 @@ struct per_type {
 struct kernel_table {
   isa target;
   per_type<focal_loss_row> focal_loss;
+  per_type<smooth_l1_row> smooth_l1;
 };
 
 }  // namespace detail

@@ -4,6 +4,7 @@
 
 #include <vecdet/detail/kernel_table.hpp>
 #include <vecdet/kernels/focal_loss.hpp>
+#include <vecdet/kernels/smooth_l1.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -11,6 +12,7 @@ namespace VECDET_TARGET {
 constexpr detail::kernel_table kernels = {
     isa::VECDET_TARGET_ISA,
     {focal_loss_kernels<float>(), focal_loss_kernels<bfloat16>(), focal_loss_kernels<double>()},
+    {smooth_l1_kernels<float>(), smooth_l1_kernels<bfloat16>(), smooth_l1_kernels<double>()},
 };
 
 }  // namespace VECDET_TARGET

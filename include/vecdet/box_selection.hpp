@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which boxes a loss counts. Detectors regress foreground anchors only, about one in a thousand:
+// the others get loss and gradient 0, and what they hold is never read.
+#pragma once
+
+#include <vecdet/detail/check.hpp>
+#include <vecdet/detail/rows/box_streams.hpp>
+#include <vecdet/labels.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/views.hpp>
+
+#include <string>
+#include <type_traits>
+
+namespace vecdet {
+
+/// All boxes, those whose label is neither `background` nor `ignore`, or those of a list of
+/// indices. Labels may be classes, or matches as a matcher gives them. Converts from whatever
+/// labels_view converts from.
+class box_selection {
+ public:
+  static box_selection all() noexcept { return {}; }
+
+  template <class Labels,
+            std::enable_if_t<std::is_convertible<Labels&&, labels_view>::value, int> = 0>
+  box_selection(Labels&& labels, index_t background = -1, index_t ignore = -2)
+      : kind_(kind::labels), labels_(labels), background_(background), ignore_(ignore) {}
+
+  /// The boxes with these indices, in any order, none twice.
+  static box_selection list(vector_view<const index_t> indices) noexcept {
+    box_selection selection;
+    selection.kind_ = kind::list;
+    selection.list_ = indices;
+    return selection;
+  }
+
+  bool is_all() const noexcept { return kind_ == kind::all; }
+  bool is_list() const noexcept { return kind_ == kind::list; }
+  const vector_view<const index_t>& indices() const noexcept { return list_; }
+
+  /// "all", "labels" or "list", in problem names.
+  const char* name() const noexcept { return is_all() ? "all" : is_list() ? "list" : "labels"; }
+
+  /// Throws, in the name of `function`, unless this can select from `boxes` boxes.
+  void check(const char* function, index_t boxes) const {
+    if (kind_ == kind::labels) {
+      detail::check(labels_.size() == boxes, function, "labels.size()", labels_.size(),
+                    "the number of boxes");
+    }
+    for (index_t k = 0; k < list_.size(); ++k) {
+      if (list_[k] >= 0 && list_[k] < boxes) continue;
+      detail::throw_invalid_argument(function, ("indices[" + std::to_string(k) + "]").c_str(),
+                                     list_[k], "0 to the number of boxes - 1");
+    }
+  }
+
+  detail::selected_boxes kernel_args() const noexcept {
+    return {labels_, background_, ignore_, list_.data()};
+  }
+
+ private:
+  enum class kind { all, labels, list };
+
+  box_selection() noexcept = default;
+
+  kind kind_ = kind::all;
+  labels_view labels_;
+  index_t background_ = -1, ignore_ = -2;
+  vector_view<const index_t> list_;
+};
+
+namespace detail {
+
+/// Boxes that are worth a task of their own: some microseconds.
+constexpr index_t smallest_box_chunk = 4096;
+
+/// Runs a row of kernels with the members all, labelled, listed and clear over `boxes` boxes.
+template <class Row, class Args>
+double run_selected(const Row& row, const Args& args, const box_selection& selection, index_t boxes,
+                    execution policy) {
+  const chunking chunks(boxes, smallest_box_chunk);
+  if (!selection.is_list()) {
+    const auto kernel = selection.is_all() ? row.all : row.labelled;
+    return sum_over_chunks(policy, chunks,
+                           [&](index_t first, index_t last) { return kernel(args, first, last); });
+  }
+  for_each_chunk(policy, chunks,
+                 [&](index_t, index_t first, index_t last) { row.clear(args, first, last); });
+  return sum_over_chunks(
+      policy, chunking(selection.indices().size(), smallest_box_chunk),
+      [&](index_t first, index_t last) { return row.listed(args, first, last); });
+}
+
+}  // namespace detail
+}  // namespace vecdet

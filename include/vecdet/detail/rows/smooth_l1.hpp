@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Smooth L1 in the kernel table.
+#pragma once
+
+#include <vecdet/detail/rows/box_streams.hpp>
+
+namespace vecdet {
+namespace detail {
+
+/// One call over N x 4 deltas, T being the stored type.
+template <class T>
+struct smooth_l1_args {
+  const T* predictions;
+  const T* targets;
+  const float* box_weights;  ///< one a box, or null: all 1
+  double beta, scale;
+  box_loss_output output;
+  T* out;  ///< losses or gradient by `output`, N x 4; the gradient may be the predictions
+           ///< themselves
+  selected_boxes selected;
+};
+
+/// Each computes boxes, or numbers of the list of indices, [first, last), and returns their
+/// unscaled sum.
+template <class T>
+struct smooth_l1_row {
+  double (*all)(const smooth_l1_args<T>&, index_t first, index_t last);
+  double (*labelled)(const smooth_l1_args<T>&, index_t first, index_t last);
+  double (*listed)(const smooth_l1_args<T>&, index_t first, index_t last);
+  /// Sets the outputs of boxes [first, last) to 0.
+  void (*clear)(const smooth_l1_args<T>&, index_t first, index_t last);
+};
+
+}  // namespace detail
+}  // namespace vecdet

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Boxes in registers: N x 4 numbers in memory become four packs, one a coordinate.
+//
+// Where registers hold several 128-bit lanes, transposing within the lanes costs two shuffles a
+// batch and leaves the boxes in another order, which is all the same until something else lies one
+// a box in memory: to_box_order and to_lane_order take such a pack across.
+#pragma once
+
+#include <vecdet/detail/simd.hpp>
+#include <vecdet/views.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+/// Four numbers of each of many boxes: corners, centre and size, or deltas.
+template <class Real, int N>
+struct box_pack {
+  static constexpr int count = pack<Real, N>::lanes;
+  pack<Real, N> x1, y1, x2, y2;
+};
+
+/// The batches of float that 16 boxes take, worked on at once: one coordinate must leave room for
+/// the others in 16 registers.
+template <class Real>
+constexpr int boxes_in_flight = row_pack<Real>::batches < 2 ? row_pack<Real>::batches : 1;
+
+#if defined(VECDET_TARGET_AVX512)
+
+VECDET_INLINE f32_batch interleave_lower(f32_batch a, f32_batch b) {
+  return _mm512_unpacklo_ps(a, b);
+}
+VECDET_INLINE f32_batch interleave_upper(f32_batch a, f32_batch b) {
+  return _mm512_unpackhi_ps(a, b);
+}
+VECDET_INLINE f32_batch to_box_order(f32_batch x) {
+  return _mm512_permutexvar_ps(
+      _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), x);
+}
+VECDET_INLINE f32_batch to_lane_order(f32_batch x) { return to_box_order(x); }
+
+#elif defined(VECDET_TARGET_AVX2)
+
+VECDET_INLINE f32_batch interleave_lower(f32_batch a, f32_batch b) {
+  return _mm256_unpacklo_ps(a, b);
+}
+VECDET_INLINE f32_batch interleave_upper(f32_batch a, f32_batch b) {
+  return _mm256_unpackhi_ps(a, b);
+}
+VECDET_INLINE f32_batch to_box_order(f32_batch x) {
+  return _mm256_permutevar8x32_ps(x, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+VECDET_INLINE f32_batch to_lane_order(f32_batch x) {
+  return _mm256_permutevar8x32_ps(x, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+}
+
+#else
+
+VECDET_INLINE f32_batch interleave_lower(f32_batch a, f32_batch b) { return xsimd::zip_lo(a, b); }
+VECDET_INLINE f32_batch interleave_upper(f32_batch a, f32_batch b) { return xsimd::zip_hi(a, b); }
+VECDET_INLINE f32_batch to_box_order(f32_batch x) { return x; }
+VECDET_INLINE f32_batch to_lane_order(f32_batch x) { return x; }
+
+#endif
+
+VECDET_INLINE f64_batch to_box_order(f64_batch x) { return x; }
+VECDET_INLINE f64_batch to_lane_order(f64_batch x) { return x; }
+
+template <class Real, int N>
+VECDET_INLINE pack<Real, N> to_box_order(const pack<Real, N>& x) {
+  return map<Real, N>([](auto b) VECDET_INLINE_LAMBDA { return VECDET_TARGET::to_box_order(b); },
+                      x);
+}
+template <class Real, int N>
+VECDET_INLINE pack<Real, N> to_lane_order(const pack<Real, N>& x) {
+  return map<Real, N>([](auto b) VECDET_INLINE_LAMBDA { return VECDET_TARGET::to_lane_order(b); },
+                      x);
+}
+
+/// Transposes the 4 x 4 blocks of four batches; twice gives them back.
+VECDET_INLINE void transpose4(f32_batch (&r)[4]) {
+  const f32_batch a = interleave_lower(r[0], r[2]), b = interleave_lower(r[1], r[3]);
+  const f32_batch c = interleave_upper(r[0], r[2]), d = interleave_upper(r[1], r[3]);
+  r[0] = interleave_lower(a, b);
+  r[1] = interleave_upper(a, b);
+  r[2] = interleave_lower(c, d);
+  r[3] = interleave_upper(c, d);
+}
+
+/// Reads box_pack<..., N>::count boxes.
+template <int N, class T>
+VECDET_INLINE box_pack<compute_type<T>, N> load_boxes(const T* from) {
+  using real = compute_type<T>;
+  constexpr int lanes = batch_lanes<real>;
+  box_pack<real, N> boxes;
+  VECDET_UNROLL
+  for (int i = 0; i < N; ++i) {
+    batch<real> r[4];
+    if constexpr (std::is_same<real, float>::value) {
+      VECDET_UNROLL
+      for (int k = 0; k < 4; ++k) r[k] = load(from + (4 * i + k) * lanes);
+      transpose4(r);
+    } else {
+      alignas(64) real coordinate[4][lanes];
+      for (int j = 0; j < lanes; ++j)
+        for (int k = 0; k < 4; ++k) coordinate[k][j] = from[4 * (i * lanes + j) + k];
+      for (int k = 0; k < 4; ++k) r[k] = load(coordinate[k]);
+    }
+    boxes.x1.v[i] = r[0];
+    boxes.y1.v[i] = r[1];
+    boxes.x2.v[i] = r[2];
+    boxes.y2.v[i] = r[3];
+  }
+  return boxes;
+}
+
+/// Writes them; rounds when T is bfloat16.
+template <int N, class T>
+VECDET_INLINE void store_boxes(T* to, const box_pack<compute_type<T>, N>& boxes) {
+  using real = compute_type<T>;
+  constexpr int lanes = batch_lanes<real>;
+  VECDET_UNROLL
+  for (int i = 0; i < N; ++i) {
+    batch<real> r[4] = {boxes.x1.v[i], boxes.y1.v[i], boxes.x2.v[i], boxes.y2.v[i]};
+    if constexpr (std::is_same<real, float>::value) {
+      transpose4(r);
+      VECDET_UNROLL
+      for (int k = 0; k < 4; ++k) store(to + (4 * i + k) * lanes, r[k]);
+    } else {
+      alignas(64) real coordinate[4][lanes];
+      for (int k = 0; k < 4; ++k) store(coordinate[k], r[k]);
+      for (int j = 0; j < lanes; ++j)
+        for (int k = 0; k < 4; ++k) to[4 * (i * lanes + j) + k] = coordinate[k][j];
+    }
+  }
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests of box kernels share: outputs between marks that must survive, and comparisons.
+#pragma once
+
+#include "ulp.hpp"
+#include "values.hpp"
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <tbb/task_arena.h>
+
+namespace vecdet {
+namespace test {
+
+/// `size` elements that start `offset` elements after an aligned address, with marks around them.
+template <class T>
+class marked {
+ public:
+  explicit marked(index_t size, index_t offset = 0)
+      : size_(size),
+        offset_(offset),
+        memory_(static_cast<std::size_t>(offset + size + 65), mark_) {}
+  marked(const std::vector<T>& values, index_t offset)
+      : marked(static_cast<index_t>(values.size()), offset) {
+    std::copy(values.begin(), values.end(), data());
+  }
+
+  T* data() { return memory_.data() + offset_; }
+  const T* data() const { return memory_.data() + offset_; }
+  index_t size() const { return size_; }
+  T operator[](index_t i) const { return data()[i]; }
+  boxes_view<T> boxes() { return {data(), size_ / 4}; }
+  boxes_view<const T> boxes() const { return {data(), size_ / 4}; }
+  vector_view<T> each() { return {data(), size_}; }
+
+  bool marks_untouched() const {
+    for (index_t i = 0; i < static_cast<index_t>(memory_.size()); ++i)
+      if ((i < offset_ || i >= offset_ + size_) && !is_mark(i)) return false;
+    return true;
+  }
+  bool untouched() const {
+    for (index_t i = 0; i < static_cast<index_t>(memory_.size()); ++i)
+      if (!is_mark(i)) return false;
+    return true;
+  }
+
+ private:
+  bool is_mark(index_t i) const {
+    return std::memcmp(&memory_[static_cast<std::size_t>(i)], &mark_, sizeof(T)) == 0;
+  }
+
+  T mark_ = to<T>(-12345);
+  index_t size_, offset_;
+  std::vector<T> memory_;
+};
+
+template <class T>
+bool same_bits(const T* a, const T* b, std::size_t size) {
+  return size == 0 || std::memcmp(a, b, size * sizeof(T)) == 0;
+}
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && same_bits(a.data(), b.data(), a.size());
+}
+
+/// Whether `actual` is within `ulp` of `exact`, where ulp are those of `scale` if it is larger: the
+/// largest of the numbers that cancel in `exact`. In double the reference itself is no better than
+/// 64 times that. bfloat16 is the rounding of such a float.
+inline bool is_close(float actual, double exact, double ulp, double scale = 0) {
+  if (ulp_distance(actual, exact) <= ulp) return true;
+  return std::abs(static_cast<double>(actual) - exact) <= ulp * ulp_of<float>(scale);
+}
+inline bool is_close(double actual, double exact, double ulp, double scale = 0) {
+  if (ulp_distance(actual, exact) <= 64 * ulp) return true;
+  return std::abs(actual - exact) <= 64 * ulp * ulp_of<double>(scale);
+}
+inline bool is_close(bfloat16 actual, double exact, double ulp, double scale = 0) {
+  if (!std::isfinite(exact)) return ulp_distance(actual, exact) == 0;
+  const double slack = ulp * ulp_of<float>(std::max(std::abs(exact), std::abs(scale)));
+  const float low = bfloat16(static_cast<float>(exact - slack));
+  const float high = bfloat16(static_cast<float>(exact + slack));
+  return low <= static_cast<float>(actual) && static_cast<float>(actual) <= high;
+}
+
+/// Runs call(policy), which returns a vector of results, on AVX2 and AVX-512, sequentially and with
+/// several threads, and checks that all give the same bits.
+template <class Call>
+void check_same_bits_everywhere(const Call& call) {
+  const isa before = active_isa();
+  bool first = true;
+  decltype(call(execution::sequential)) expected;
+  for (const isa set : {isa::avx512, isa::avx2}) {
+    if (!isa_available(set)) continue;
+    set_isa(set);
+    const auto sequential = call(execution::sequential);
+    if (first) expected = sequential;
+    first = false;
+    CHECK(same_bits(expected, sequential));
+    for (const int threads : {1, 2, 3, 8}) {
+      tbb::task_arena arena(threads);
+      arena.execute([&] { CHECK(same_bits(expected, call(execution::parallel))); });
+    }
+  }
+  set_isa(before);
+}
+
+}  // namespace test
+}  // namespace vecdet

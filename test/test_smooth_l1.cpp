@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// The smooth L1 kernels against the reference and torch's golden vectors: every instruction set,
+// element type, output and selection, at lengths around a group of boxes, at misaligned starts and
+// at special values; determinism, allocations and every documented error.
+#include "support/allocations.hpp"
+#include "support/box_tensor.hpp"
+#include "support/data.hpp"
+#include "support/isa.hpp"
+#include "support/ulp.hpp"
+#include "support/values.hpp"
+#include <vecdet/reference/smooth_l1.hpp>
+#include <vecdet/smooth_l1.hpp>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
+
+/// `count` numbers from tiny to large, dense around 0.
+template <class T>
+std::vector<T> random_numbers(index_t count, std::uint64_t seed) {
+  random_generator generator(seed);
+  std::vector<T> numbers(static_cast<std::size_t>(count));
+  for (T& number : numbers) {
+    const double kind = generator.uniform();
+    number = to<T>(kind < 0.1   ? 1e-6 * generator.normal()
+                   : kind < 0.2 ? 1e4 * generator.normal()
+                                : 0.3 * generator.normal());
+  }
+  return numbers;
+}
+
+template <class T>
+struct problem {
+  marked<T> predictions, targets;
+  std::vector<index_t> labels;   ///< empty: all boxes
+  std::vector<index_t> indices;  ///< the same selection
+  smooth_l1_params params;
+  std::vector<float> weights;
+
+  problem(index_t boxes, std::uint64_t seed, index_t offset = 0)
+      : predictions(random_numbers<T>(4 * boxes, seed), offset),
+        targets(random_numbers<T>(4 * boxes, seed + 1), offset / 2) {}
+
+  index_t boxes() const { return predictions.size() / 4; }
+
+  void select(std::uint64_t seed, double foreground) {
+    labels = random_labels(boxes(), 80, seed, foreground);
+    for (index_t i = 0; i < boxes(); ++i)
+      if (labels[static_cast<std::size_t>(i)] >= 0) indices.push_back(i);
+  }
+
+  void check() {
+    params.box_weights = weights;
+    const index_t n = boxes();
+    std::vector<double> exact_grad(static_cast<std::size_t>(4 * n)), exact_loss(exact_grad.size());
+    const matrix_view<const T> x(predictions.data(), n, 4), t(targets.data(), n, 4);
+    const matrix_view<double> g(exact_grad.data(), n, 4), l(exact_loss.data(), n, 4);
+    const std::vector<double> w(weights.begin(), weights.end());
+    const double exact = labels.empty()
+                             ? reference::smooth_l1_loss(x, t, params.beta, params.scale, g, l, w)
+                             : reference::smooth_l1_loss_foreground(x, t, labels, params.beta,
+                                                                    params.scale, g, l, w);
+    INFO("boxes ", n, " beta ", params.beta, " scale ", params.scale, " ",
+         std::string(dtype_name<T>()), " selected ", indices.size());
+    if (labels.empty()) {
+      check_selection(box_selection::all(), exact, exact_grad, exact_loss);
+    } else {
+      check_selection(labels, exact, exact_grad, exact_loss);
+      const std::vector<int> narrow(labels.begin(), labels.end());
+      check_selection(narrow, exact, exact_grad, exact_loss);
+      check_selection(box_selection::list(indices), exact, exact_grad, exact_loss);
+    }
+  }
+
+  void check_selection(const box_selection& selection, double exact,
+                       const std::vector<double>& exact_grad,
+                       const std::vector<double>& exact_loss) {
+    const boxes_view<const T> x = predictions.boxes(), t = targets.boxes();
+    marked<T> out(4 * boxes(), 1);
+    const double sum = smooth_l1_loss(x, t, selection, params);
+    const double sum_with_grad = smooth_l1_loss_and_grad(x, t, selection, out.boxes(), params);
+    check_elements(out, exact_grad, "gradient");
+    for (const double actual : {sum, sum_with_grad}) {
+      CHECK((actual == exact || (std::isnan(actual) && std::isnan(exact)) ||
+             std::abs(actual - exact) <= 4e-7 * std::abs(exact)));
+    }
+    smooth_l1_loss_unreduced(x, t, selection, out.boxes(), params);
+    check_elements(out, exact_loss, "loss");
+    CHECK(out.marks_untouched());
+  }
+
+  void check_elements(const marked<T>& actual, const std::vector<double>& exact, const char* what) {
+    for (index_t i = 0; i < actual.size(); ++i) {
+      const double e = exact[static_cast<std::size_t>(i)];
+      // The loss of a difference below 1e-19 is denormal or 0.
+      if (is_close(actual[i], e, 4)) continue;
+      // A difference may overflow where the reference's, in double, does not.
+      if (std::isinf(static_cast<double>(actual[i])) && std::abs(e) > 3.4e38) continue;
+      if (std::abs(e) < 1e-37 && std::abs(static_cast<double>(actual[i])) < 1e-37) continue;
+      FAIL_CHECK(std::string(what)
+                 << " " << i << " of " << static_cast<double>(predictions[i]) << " and "
+                 << static_cast<double>(targets[i]) << " is " << static_cast<double>(actual[i])
+                 << ", exact " << e << ": " << ulp_distance(actual[i], e) << " ulp");
+      return;
+    }
+  }
+};
+
+template <class T>
+void sweep() {
+  for_each_isa([](isa) {
+    std::uint64_t seed = 0;
+    for (index_t boxes = 0; boxes <= 50; ++boxes) {
+      problem<T> all(boxes, ++seed, boxes % 5);
+      all.check();
+      problem<T> some(boxes, ++seed, boxes % 3);
+      some.select(seed, 0.3);
+      if (boxes > 0) some.check();
+    }
+    for (const double beta : {0.0, 1.0 / 9, 1.0, 0.37, 100.0, 1e-300}) {
+      for (const double scale : {1.0, 1.0 / 37, -3.0, 0.0}) {
+        problem<T> p(203, ++seed);
+        p.params.beta = beta;
+        p.params.scale = scale;
+        p.check();
+        random_generator generator(seed);
+        for (index_t i = 0; i < p.boxes(); ++i)
+          p.weights.push_back(static_cast<float>(generator.uniform(0, 3)));
+        p.check();
+        p.select(seed, 0.2);
+        p.check();
+      }
+    }
+  });
+}
+
+template <class T>
+void special_values() {
+  const std::vector<T> numbers = special_logits<T>();
+  std::vector<T> x, t;
+  for (const T a : numbers)
+    for (const T b : numbers) {
+      x.push_back(a);
+      t.push_back(b);
+    }
+  while (x.size() % 4 != 0) {
+    x.push_back(to<T>(0));
+    t.push_back(to<T>(0));
+  }
+  for_each_isa([&](isa) {
+    for (const double beta : {0.0, 1.0 / 9, 1.0, 1e30}) {
+      problem<T> p(0, 1);
+      p.predictions = marked<T>(x, 0);
+      p.targets = marked<T>(t, 0);
+      p.params.beta = beta;
+      p.check();
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("smooth L1: float") { sweep<float>(); }
+TEST_CASE("smooth L1: bfloat16") { sweep<bfloat16>(); }
+TEST_CASE("smooth L1: double") { sweep<double>(); }
+TEST_CASE("smooth L1: special values") {
+  special_values<float>();
+  special_values<bfloat16>();
+  special_values<double>();
+}
+
+TEST_CASE("smooth L1: golden vectors of torch") {
+  if (!has_data("golden/sl1_pred.npy", "smooth L1 against torch")) return;
+  const auto x = golden<float>("sl1_pred");
+  const auto t = golden<float>("sl1_target");
+  const double betas[] = {1.0 / 9, 1, 0, 0.5};
+  REQUIRE(x.size() % 4 == 0);
+  std::vector<float> out(x.values.size());
+  for_each_isa([&](isa) {
+    for (int k = 0; k < 4; ++k) {
+      const auto loss = golden<double>("sl1_loss_" + std::to_string(k)).values;
+      const auto grad = golden<double>("sl1_grad_" + std::to_string(k)).values;
+      smooth_l1_params params;
+      params.beta = betas[k];
+      const boxes_view<const float> p(x.values);
+      smooth_l1_loss_unreduced(p, t.values, out, params);
+      for (std::size_t i = 0; i < out.size(); ++i) CHECK(is_close(out[i], loss[i], 4));
+      smooth_l1_loss_and_grad(p, t.values, out, params);
+      for (std::size_t i = 0; i < out.size(); ++i) CHECK(is_close(out[i], grad[i], 4));
+    }
+  });
+}
+
+TEST_CASE("smooth L1: Huber") {
+  const std::vector<float> x{0.5f, -3, 0, 2}, zero(4);
+  std::vector<float> out(4);
+  smooth_l1_loss_unreduced(boxes_view<const float>(x), zero, out, smooth_l1_params::huber(2));
+  for (std::size_t i = 0; i < 4; ++i) CHECK(out[i] == reference::huber_loss(x[i], 2));
+}
+
+TEST_CASE("smooth L1: the same bits for any thread count, policy and on AVX2 and AVX-512") {
+  const auto check = [](auto zero) {
+    using T = decltype(zero);
+    for (const int kind : {0, 1, 2}) {
+      problem<T> p(20011, 5);
+      p.select(7, 0.05);
+      check_same_bits_everywhere([&](execution policy) {
+        std::vector<T> out(static_cast<std::size_t>(p.predictions.size()));
+        const double sum = smooth_l1_loss_and_grad(p.predictions.boxes(), p.targets.boxes(),
+                                                   kind == 0   ? box_selection::all()
+                                                   : kind == 1 ? box_selection(p.labels)
+                                                               : box_selection::list(p.indices),
+                                                   out, p.params, policy);
+        T bytes[sizeof(double) / sizeof(T)];
+        std::memcpy(bytes, &sum, sizeof sum);
+        out.insert(out.end(), std::begin(bytes), std::end(bytes));
+        return out;
+      });
+    }
+  };
+  check(0.0f);
+  check(bfloat16(0.0f));
+  check(0.0);
+}
+
+TEST_CASE("smooth L1: boxes that do not count are not read") {
+  std::vector<float> x(8, NAN), t(8, NAN), grad(8, -1);
+  for (std::size_t i = 0; i < 4; ++i) x[i] = t[i] = 1;
+  const boxes_view<const float> p(x);
+  CHECK(smooth_l1_loss_and_grad(p, t, std::vector<int>{3, -1}, grad) == 0);
+  for (const float g : grad) CHECK(g == 0);
+  CHECK(smooth_l1_loss(p, t, std::vector<int>{3, -2}) == 0);
+  // Another convention: classes from 1, background 0.
+  CHECK(smooth_l1_loss(p, t, box_selection(std::vector<int>{3, 0}, 0, -1)) == 0);
+  CHECK(std::isnan(smooth_l1_loss(p, t, box_selection(std::vector<int>{3, -1}, 0, -2))));
+  // A background value that 32-bit labels cannot hold is just never met.
+  CHECK(std::isnan(
+      smooth_l1_loss(p, t, box_selection(std::vector<int>{-1, 0}, (index_t{1} << 32), -1))));
+}
+
+TEST_CASE("smooth L1: the gradient may overwrite the predictions") {
+  for_each_isa([](isa) {
+    problem<float> p(333, 9);
+    std::vector<float> grad(333 * 4);
+    const double loss = smooth_l1_loss_and_grad(p.predictions.boxes(), p.targets.boxes(), grad);
+    CHECK(loss ==
+          smooth_l1_loss_and_grad(p.predictions.boxes(), p.targets.boxes(), p.predictions.boxes()));
+    CHECK(same_bits(grad.data(), p.predictions.data(), grad.size()));
+  });
+}
+
+TEST_CASE("smooth L1: nothing is allocated") {
+  problem<float> p(30000, 9);
+  p.select(3, 0.01);
+  std::vector<float> grad(30000 * 4);
+  for (const execution policy : {execution::sequential, execution::parallel}) {
+    const auto call = [&] {
+      smooth_l1_loss_and_grad(p.predictions.boxes(), p.targets.boxes(), grad, {}, policy);
+      smooth_l1_loss_and_grad(p.predictions.boxes(), p.targets.boxes(), p.labels, grad, {}, policy);
+    };
+    call();
+    const allocation_count allocations;
+    for (int i = 0; i < 20; ++i) call();
+    CHECK(allocations.since() == 0);
+  }
+}
+
+TEST_CASE("smooth L1: bad arguments are named and nothing is written") {
+  marked<float> x(16, 0), t(16, 0), grad(16, 0), small(12, 0);
+  smooth_l1_params params;
+  const boxes_view<const float> p = std::as_const(x).boxes();
+  const auto fails = [&](const char* message, const auto& call) {
+    INFO(std::string(message));
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
+    CHECK(grad.untouched());
+    CHECK(small.untouched());
+  };
+  const auto with_params = [&](const char* message) {
+    fails(message, [&] { smooth_l1_loss_and_grad(p, t.boxes(), grad.boxes(), params); });
+    params = {};
+  };
+  params.beta = -1;
+  with_params("smooth_l1_loss_and_grad: params.beta is -1, expected a finite number, 0 or more");
+  params.beta = quiet_nan;
+  with_params("params.beta is nan");
+  params.beta = infinity;
+  with_params("params.beta is inf");
+  params.scale = quiet_nan;
+  with_params("params.scale is nan");
+  const std::vector<float> three(3);
+  params.box_weights = three;
+  with_params("params.box_weights.size() is 3");
+  fails("smooth_l1_loss: targets.size() is 3", [&] { smooth_l1_loss(p, small.boxes()); });
+  fails("grad.size() is 3", [&] { smooth_l1_loss_and_grad(p, t.boxes(), small.boxes()); });
+  fails("smooth_l1_loss_unreduced: loss.size() is 3",
+        [&] { smooth_l1_loss_unreduced(p, t.boxes(), small.boxes()); });
+  fails("labels.size() is 2", [&] {
+    smooth_l1_loss_and_grad(p, t.boxes(), std::vector<int>{1, 2}, grad.boxes());
+  });
+  const std::vector<index_t> indices{0, 4};
+  fails("indices[1] is 4",
+        [&] { smooth_l1_loss_and_grad(p, t.boxes(), box_selection::list(indices), grad.boxes()); });
+}
