@@ -2,6 +2,8 @@
 // All of vecdet.
 #pragma once
 
+#include <vecdet/box_coding.hpp>
+#include <vecdet/box_ops.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vecdet/detail/cpu_features.hpp>
+#include <vecdet/detail/rows/box_coding.hpp>
 #include <vecdet/detail/rows/focal_loss.hpp>
 #include <vecdet/detail/rows/smooth_l1.hpp>
 #include <vecdet/dtype.hpp>
@@ -38,6 +39,7 @@ struct kernel_table {
   isa target;
   per_type<focal_loss_row> focal_loss;
   per_type<smooth_l1_row> smooth_l1;
+  per_type<box_coding_row> box_coding;
 };
 
 }  // namespace detail

@@ -6,7 +6,8 @@
 //
 // An operation is a struct with
 //   row_pack<real> operator()(const box_streams<T>& at) const   16 boxes; returns what adds up
-//   static constexpr bool lanes_are_boxes                       else lanes of zeros add zeros
+//   static constexpr bool adds_up                               else it returns nothing
+//   static constexpr bool lanes_are_boxes                       else inputs of zeros add zeros
 #pragma once
 
 #include <vecdet/detail/rows/box_streams.hpp>
@@ -58,11 +59,11 @@ VECDET_NOINLINE void run_groups(const Op& op, const box_streams<T>& streams, ind
   const Op local = op;  // out of reach of what is stored through the streams
   lane_sums total = sums;
   for (index_t g = 0; g < groups; ++g) {
-    const row_pack<compute_type<T>> row = local(streams.at(g * box_group));
-    if (Op::lanes_are_boxes && valid < box_group) {
-      total.add(first_lanes(row, valid));
+    if constexpr (Op::adds_up) {
+      const row_pack<compute_type<T>> row = local(streams.at(g * box_group));
+      total.add(Op::lanes_are_boxes && valid < box_group ? first_lanes(row, valid) : row);
     } else {
-      total.add(row);
+      local(streams.at(g * box_group));
     }
   }
   sums = total;

@@ -13,7 +13,7 @@ namespace VECDET_TARGET {
 template <class T, class Output>
 struct smooth_l1_of_boxes {
   using real = compute_type<T>;
-  static constexpr bool lanes_are_boxes = false;
+  static constexpr bool adds_up = true, lanes_are_boxes = false;
   smooth_l1_curve<real> curve;
   real scale;
   Output output;

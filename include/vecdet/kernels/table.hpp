@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/detail/kernel_table.hpp>
+#include <vecdet/kernels/box_coding.hpp>
 #include <vecdet/kernels/focal_loss.hpp>
 #include <vecdet/kernels/smooth_l1.hpp>
 
@@ -13,6 +14,7 @@ constexpr detail::kernel_table kernels = {
     isa::VECDET_TARGET_ISA,
     {focal_loss_kernels<float>(), focal_loss_kernels<bfloat16>(), focal_loss_kernels<double>()},
     {smooth_l1_kernels<float>(), smooth_l1_kernels<bfloat16>(), smooth_l1_kernels<double>()},
+    {box_coding_kernels<float>(), box_coding_kernels<bfloat16>(), box_coding_kernels<double>()},
 };
 
 }  // namespace VECDET_TARGET

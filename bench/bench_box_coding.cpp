@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Encoding and decoding of RetinaNet's boxes at 800 x 800.
+#include "plain_box_coding.hpp"
+#include "support/implementations.hpp"
+#include "support/scene.hpp"
+#include <vecdet/box_coding.hpp>
+#include <vecdet/box_ops.hpp>
+#include <vecdet/reference/box_coding.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace vecdet {
+namespace bench {
+namespace {
+
+constexpr index_t box_count = 120087;
+
+template <class T>
+struct coding {
+  std::vector<T> deltas, anchors, boxes, out;
+};
+
+template <class T>
+std::shared_ptr<coding<T>> make_coding() {
+  static std::weak_ptr<coding<T>> known;
+  auto data = known.lock();
+  if (data != nullptr) return data;
+  data = std::make_shared<coding<T>>();
+  for (const float x : retinanet_anchors())
+    data->anchors.push_back(T(static_cast<compute_type<T>>(x)));
+  data->deltas = head_deltas<T>(box_count);
+  data->boxes.resize(data->deltas.size());
+  data->out.resize(data->deltas.size());
+  decode_boxes(boxes_view<const T>(data->deltas), data->anchors, data->boxes);
+  known = data;
+  return data;
+}
+
+constexpr double boxes = static_cast<double>(box_count);
+
+template <class T>
+void register_decode() {
+  const std::string problem = std::string("decode_boxes/clip/") + dtype_name<T>() + "/120087";
+  const work amount{boxes, 12 * boxes * sizeof(T)};
+  if constexpr (std::is_same<T, float>::value) {
+    register_implementation(problem, "reference", 1, amount, [](auto& state) {
+      const auto data = make_coding<float>();
+      std::vector<double> out(data->out.size());
+      const boxes_view<const float> d(data->deltas), a(data->anchors);
+      for (auto _ : state) {
+        reference::for_each_box(out, [&](index_t i) {
+          return reference::clip_box(
+              reference::decode_box(reference::load_box(d, i), reference::load_box(a, i)), 800,
+              800);
+        });
+        benchmark::ClobberMemory();
+      }
+    });
+    register_implementation(problem, "plain", 1, amount, [](auto& state) {
+      const auto data = make_coding<float>();
+      for (auto _ : state) {
+        plain_decode_and_clip(data->deltas.data(), data->anchors.data(), data->out.data(),
+                              box_count, 800, 800);
+        benchmark::ClobberMemory();
+      }
+    });
+  }
+  register_vecdet(problem, amount, make_coding<T>, [](coding<T>& data, execution policy) {
+    decode_boxes(boxes_view<const T>(data.deltas), data.anchors, image_size{800, 800}, data.out, {},
+                 policy);
+  });
+}
+
+template <class T>
+void register_encode() {
+  const std::string problem = std::string("encode_boxes/weights1/") + dtype_name<T>() + "/120087";
+  const work amount{boxes, 12 * boxes * sizeof(T)};
+  if constexpr (std::is_same<T, float>::value) {
+    register_implementation(problem, "reference", 1, amount, [](auto& state) {
+      const auto data = make_coding<float>();
+      std::vector<double> out(data->out.size());
+      const boxes_view<const float> g(data->boxes), a(data->anchors);
+      for (auto _ : state) {
+        reference::for_each_box(out, [&](index_t i) {
+          return reference::encode_box(reference::load_box(g, i), reference::load_box(a, i));
+        });
+        benchmark::ClobberMemory();
+      }
+    });
+    register_implementation(problem, "plain", 1, amount, [](auto& state) {
+      const auto data = make_coding<float>();
+      for (auto _ : state) {
+        plain_encode(data->boxes.data(), data->anchors.data(), data->out.data(), box_count);
+        benchmark::ClobberMemory();
+      }
+    });
+  }
+  register_vecdet(problem, amount, make_coding<T>, [](coding<T>& data, execution policy) {
+    encode_boxes(boxes_view<const T>(data.boxes), data.anchors, data.out, {}, policy);
+  });
+}
+
+const bool registered = [] {
+  register_decode<float>();
+  register_decode<bfloat16>();
+  register_encode<float>();
+  register_encode<bfloat16>();
+  return true;
+}();
+
+}  // namespace
+}  // namespace bench
+}  // namespace vecdet

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is done to boxes besides coding them: conversions between formats, clipping into an image,
+// areas, and finding those that are too small. As torchvision.ops has them.
+//
+// Boxes are N x 4 of float, bfloat16 or double; an output may be the input's own memory. Every
+// number is rounded once an operation; NaN stays NaN. Every function throws std::invalid_argument,
+// and writes nothing, when sizes differ, or an image's size or min_size is negative or not finite.
+#pragma once
+
+#include <vecdet/box_coding.hpp>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+/// `boxes` in format `from` written in format `to`.
+template <class T>
+void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
+                   boxes_view<std::remove_const_t<T>> out, execution policy = execution::parallel) {
+  using type = std::remove_const_t<T>;
+  detail::check_size("convert_boxes", "out.size()", out.size(), boxes.size(),
+                     "the number of boxes");
+  detail::box_coding_args<type> args{};
+  args.in = boxes.data();
+  args.out = out.data();
+  args.anchor_format = from;
+  args.out_format = to;
+  detail_box_coding::run("convert_boxes", "boxes", &detail::box_coding_row<type>::convert, args,
+                         boxes.size(), 8, policy);
+}
+
+/// The parts of `boxes` (corners) that lie in an image: x into [0, width], y into [0, height].
+template <class T>
+void clip_boxes(boxes_view<T> boxes, const image_size& image,
+                boxes_view<std::remove_const_t<T>> out, execution policy = execution::parallel) {
+  using type = std::remove_const_t<T>;
+  detail::check_image("clip_boxes", "image", image);
+  detail::check_size("clip_boxes", "out.size()", out.size(), boxes.size(), "the number of boxes");
+  detail::box_coding_args<type> args{};
+  args.in = boxes.data();
+  args.out = out.data();
+  detail::clip_to(args, image);
+  detail_box_coding::run("clip_boxes", "boxes", &detail::box_coding_row<type>::convert, args,
+                         boxes.size(), 8, policy);
+}
+
+/// Width times height of `boxes` (corners): negative where one of them is.
+template <class T>
+void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas,
+               execution policy = execution::parallel) {
+  using type = std::remove_const_t<T>;
+  detail::check_size("box_areas", "areas.size()", areas.size(), boxes.size(),
+                     "the number of boxes");
+  detail::box_coding_args<type> args{};
+  args.in = boxes.data();
+  args.out = areas.data();
+  detail_box_coding::run("box_areas", "boxes", &detail::box_coding_row<type>::areas, args,
+                         boxes.size(), 5, policy);
+}
+
+/// 1 into `mask` for each of `boxes` (corners) with both sides `min_size` or more, else 0. Sides
+/// are rounded to the type that is computed in, and so is min_size; a NaN side is too small.
+template <class T>
+void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8_t> mask,
+                    execution policy = execution::parallel) {
+  using type = std::remove_const_t<T>;
+  detail::check(min_size >= 0 && std::isfinite(min_size), "large_box_mask", "min_size", min_size,
+                "a finite number, 0 or more");
+  detail::check_size("large_box_mask", "mask.size()", mask.size(), boxes.size(),
+                     "the number of boxes");
+  detail::box_coding_args<type> args{};
+  args.in = boxes.data();
+  args.min_size = min_size;
+  args.mask = mask.data();
+  detail_box_coding::run("large_box_mask", "boxes", &detail::box_coding_row<type>::large_mask, args,
+                         boxes.size(), 4, policy);
+}
+
+/// The indices of these boxes, ascending, into the front of `indices`, which has room for all;
+/// returns how many they are. torchvision's remove_small_boxes.
+template <class T>
+index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> indices) {
+  using type = std::remove_const_t<T>;
+  detail::check(min_size >= 0 && std::isfinite(min_size), "large_boxes", "min_size", min_size,
+                "a finite number, 0 or more");
+  detail::check(indices.size() >= boxes.size(), "large_boxes", "indices.size()", indices.size(),
+                "the number of boxes or more");
+  const auto mark = detail::active_table().box_coding.template get<type>().large_mask;
+  constexpr index_t block = 1024;
+  std::uint8_t mask[block];
+  detail::box_coding_args<type> args{};
+  args.min_size = min_size;
+  args.mask = mask;
+  index_t count = 0;
+  for (index_t begin = 0; begin < boxes.size(); begin += block) {
+    const index_t size = std::min(block, boxes.size() - begin);
+    args.in = boxes[begin];
+    mark(args, 0, size);
+    for (index_t i = 0; i < size; ++i) {
+      indices[count] = begin + i;
+      count += mask[i];
+    }
+  }
+  return count;
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Box coding over N x 4: the loops around the equations of box_coding_terms.hpp. No box depends on
+// another, so the order in lanes is all the same but where one number a box is written.
+#pragma once
+
+#include <vecdet/detail/rows/box_coding.hpp>
+#include <vecdet/kernels/box_coding_terms.hpp>
+#include <vecdet/kernels/box_streams.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::box_coding_args;
+
+/// A box's extent on one axis in all formats' terms.
+template <class Real, int N>
+struct axis_of_box {
+  pack<Real, N> low, high, centre, size;
+
+  VECDET_INLINE axis_of_box(box_format format, const pack<Real, N>& first,
+                            const pack<Real, N>& second) {
+    const pack<Real, N> half = Real(0.5);
+    if (format == box_format::xyxy) {
+      low = first;
+      high = second;
+      centre = fma(half, second, half * first);
+      size = second - first;
+    } else {
+      size = second;
+      centre = format == box_format::cxcywh ? first : fma(half, size, first);
+      low = format == box_format::cxcywh ? fnma(half, size, first) : first;
+      high = format == box_format::cxcywh ? fma(half, size, first) : first + size;
+    }
+  }
+};
+
+template <class Real>
+constexpr Real no_bound = Real(__builtin_huge_val());
+
+/// The bounds that boxes are clipped to; infinite where they are not.
+template <class Real>
+struct image_bounds {
+  Real low, width, height;
+
+  template <class T>
+  explicit image_bounds(const box_coding_args<T>& a)
+      : low(a.clips ? Real(0) : -no_bound<Real>),
+        width(a.clips ? static_cast<Real>(a.width) : no_bound<Real>),
+        height(a.clips ? static_cast<Real>(a.height) : no_bound<Real>) {}
+
+  /// NaN stays NaN.
+  template <int N>
+  VECDET_INLINE box_pack<Real, N> clip(const box_pack<Real, N>& b) const {
+    const pack<Real, N> l = low, w = width, h = height;
+    return {min(w, max(l, b.x1)), min(h, max(l, b.y1)), min(w, max(l, b.x2)), min(h, max(l, b.y2))};
+  }
+};
+
+/// Calls box(at) for each of the packs that make up 16 boxes.
+template <class Real, class T, class Box>
+VECDET_INLINE void for_each_pack(const box_streams<T>& at, const Box& box) {
+  constexpr int count = box_pack<Real, boxes_in_flight<Real>>::count;
+  for (int i = 0; i < box_group; i += count) box(at.at(i));
+}
+
+template <class T>
+struct coding_operation {
+  using real = compute_type<T>;
+  static constexpr int N = boxes_in_flight<real>;
+  static constexpr bool adds_up = false, lanes_are_boxes = true;
+  using boxes = box_pack<real, N>;
+};
+
+template <class T>
+struct encoding : coding_operation<T> {
+  using base = coding_operation<T>;
+  using typename base::real;
+  real weights[4];
+  bool corners;
+
+  explicit encoding(const box_coding_args<T>& a) : corners(a.anchor_format == box_format::xyxy) {
+    for (int k = 0; k < 4; ++k) weights[k] = static_cast<real>(a.weights[k]);
+  }
+
+  VECDET_INLINE void operator()(const box_streams<T>& group) const {
+    for_each_pack<real>(group, [&](const box_streams<T>& at) VECDET_INLINE_LAMBDA {
+      store_boxes<base::N>(at.out, encode(load_boxes<base::N>(at.in[0]),
+                                          load_boxes<base::N>(at.in[1]), corners, weights));
+    });
+  }
+};
+
+template <class T>
+struct decoding : coding_operation<T> {
+  using base = coding_operation<T>;
+  using typename base::real;
+  decoder<real> code;
+  image_bounds<real> image;
+  box_format format;
+
+  explicit decoding(const box_coding_args<T>& a)
+      : code(a.weights, a.low_size, a.high_size), image(a), format(a.anchor_format) {}
+
+  VECDET_INLINE void operator()(const box_streams<T>& group) const {
+    for_each_pack<real>(group, [&](const box_streams<T>& at) VECDET_INLINE_LAMBDA {
+      const auto d = load_boxes<base::N>(at.in[0]), a = load_boxes<base::N>(at.in[1]);
+      const axis_of_box<real, base::N> ax(format, a.x1, a.x2), ay(format, a.y1, a.y2);
+      const auto x = code.decode_axis(0, d.x1, d.x2, ax.centre, ax.size);
+      const auto y = code.decode_axis(1, d.y1, d.y2, ay.centre, ay.size);
+      store_boxes<base::N>(at.out, image.clip(typename base::boxes{x.low, y.low, x.high, y.high}));
+    });
+  }
+};
+
+/// FCOS: (left, top, right, bottom) from the anchor's centre, divided by its size or not.
+template <class T>
+struct distance_encoding : coding_operation<T> {
+  using base = coding_operation<T>;
+  using typename base::real;
+  bool by_size, corners;
+
+  explicit distance_encoding(const box_coding_args<T>& a)
+      : by_size(a.by_size), corners(a.anchor_format == box_format::xyxy) {}
+
+  VECDET_INLINE void operator()(const box_streams<T>& group) const {
+    for_each_pack<real>(group, [&](const box_streams<T>& at) VECDET_INLINE_LAMBDA {
+      const auto g = load_boxes<base::N>(at.in[0]), a = load_boxes<base::N>(at.in[1]);
+      const pack<real, base::N> half = real(0.5), one = real(1);
+      const auto x = extent<real, base::N>::of(corners, a.x1, a.x2);
+      const auto y = extent<real, base::N>::of(corners, a.y1, a.y2);
+      const auto w = by_size ? x.size : one, h = by_size ? y.size : one;
+      store_boxes<base::N>(
+          at.out, typename base::boxes{half * sum_of_differences(x.low, g.x1, x.high, g.x1) / w,
+                                       half * sum_of_differences(y.low, g.y1, y.high, g.y1) / h,
+                                       half * sum_of_differences(g.x2, x.low, g.x2, x.high) / w,
+                                       half * sum_of_differences(g.y2, y.low, g.y2, y.high) / h});
+    });
+  }
+};
+
+template <class T>
+struct distance_decoding : coding_operation<T> {
+  using base = coding_operation<T>;
+  using typename base::real;
+  image_bounds<real> image;
+  bool by_size;
+  box_format format;
+
+  explicit distance_decoding(const box_coding_args<T>& a)
+      : image(a), by_size(a.by_size), format(a.anchor_format) {}
+
+  VECDET_INLINE void operator()(const box_streams<T>& group) const {
+    for_each_pack<real>(group, [&](const box_streams<T>& at) VECDET_INLINE_LAMBDA {
+      const auto d = load_boxes<base::N>(at.in[0]), a = load_boxes<base::N>(at.in[1]);
+      const pack<real, base::N> one = real(1);
+      const axis_of_box<real, base::N> x(format, a.x1, a.x2), y(format, a.y1, a.y2);
+      const auto w = by_size ? x.size : one, h = by_size ? y.size : one;
+      store_boxes<base::N>(
+          at.out, image.clip(typename base::boxes{fnma(w, d.x1, x.centre), fnma(h, d.y1, y.centre),
+                                                  fma(w, d.x2, x.centre), fma(h, d.y2, y.centre)}));
+    });
+  }
+};
+
+/// Between formats, and clipped where corners stay corners.
+template <class T>
+struct conversion : coding_operation<T> {
+  using base = coding_operation<T>;
+  using typename base::real;
+  image_bounds<real> image;
+  box_format from, to;
+
+  explicit conversion(const box_coding_args<T>& a)
+      : image(a), from(a.anchor_format), to(a.out_format) {}
+
+  VECDET_INLINE void operator()(const box_streams<T>& group) const {
+    for_each_pack<real>(group, [&](const box_streams<T>& at) VECDET_INLINE_LAMBDA {
+      const auto b = load_boxes<base::N>(at.in[0]);
+      const axis_of_box<real, base::N> x(from, b.x1, b.x2), y(from, b.y1, b.y2);
+      typename base::boxes out{x.low, y.low, x.size, y.size};
+      if (to == box_format::xyxy)
+        out = image.clip(typename base::boxes{x.low, y.low, x.high, y.high});
+      if (to == box_format::cxcywh) out = {x.centre, y.centre, x.size, y.size};
+      if (from == to && to != box_format::xyxy) out = b;
+      store_boxes<base::N>(at.out, out);
+    });
+  }
+};
+
+template <class T>
+struct area : coding_operation<T> {
+  using base = coding_operation<T>;
+  using typename base::real;
+
+  explicit area(const box_coding_args<T>&) {}
+
+  VECDET_INLINE void operator()(const box_streams<T>& group) const {
+    for_each_pack<real>(group, [&](const box_streams<T>& at) VECDET_INLINE_LAMBDA {
+      const auto b = load_boxes<base::N>(at.in[0]);
+      store_pack<base::N>(at.out_each, to_box_order((b.x2 - b.x1) * (b.y2 - b.y1)));
+    });
+  }
+};
+
+template <class T>
+box_streams<T> streams_of(const box_coding_args<T>& a) {
+  return {{a.in, a.anchors, nullptr}, nullptr, a.out, nullptr};
+}
+
+template <template <class> class Operation, class T>
+void code_boxes(const box_coding_args<T>& a, index_t first, index_t last) {
+  run_boxes(Operation<T>(a), streams_of(a), first, last);
+}
+
+template <class T>
+void box_areas(const box_coding_args<T>& a, index_t first, index_t last) {
+  run_boxes(area<T>(a), box_streams<T>{{a.in, nullptr, nullptr}, nullptr, nullptr, a.out}, first,
+            last);
+}
+
+template <class T>
+void large_mask(const box_coding_args<T>& a, index_t first, index_t last) {
+  const auto min_size = static_cast<compute_type<T>>(a.min_size);
+  for (index_t i = first; i < last; ++i) {
+    const compute_type<T> x1 = a.in[4 * i], y1 = a.in[4 * i + 1];
+    const compute_type<T> x2 = a.in[4 * i + 2], y2 = a.in[4 * i + 3];
+    a.mask[i] = static_cast<std::uint8_t>((x2 - x1 >= min_size) & (y2 - y1 >= min_size));
+  }
+}
+
+template <class T>
+constexpr detail::box_coding_row<T> box_coding_kernels() {
+  return {code_boxes<encoding, T>,
+          code_boxes<decoding, T>,
+          code_boxes<distance_encoding, T>,
+          code_boxes<distance_decoding, T>,
+          code_boxes<conversion, T>,
+          box_areas<T>,
+          large_mask<T>};
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet
