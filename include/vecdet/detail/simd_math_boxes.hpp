@@ -3,7 +3,7 @@
 // of a ratio, and the angle of a vector.
 //
 // Polynomials are minimax (fpminimax), coefficients rounded to the type. Largest errors measured:
-// exp_sum 1 ulp, log_ratio 2 ulp, angle_of 2 ulp.
+// exp_product 1 ulp, log_ratio 2 ulp, angle_of 2 ulp.
 #pragma once
 
 #include <vecdet/detail/simd.hpp>
@@ -12,19 +12,27 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-// n_shifted is 1.5 * 2^23, or 2^52, plus a whole number n: y * 2^n, rounded once also where the
-// result is denormal, infinite or 0. Two factors reach as far as n may.
+/// y * 2^n for a whole number n, rounded once also where the result is denormal, infinite or 0. Two
+/// factors reach as far as n may; n_shifted is n + 1.5 * 2^23, or 2^52.
 template <int N>
-VECDET_INLINE pack<float, N> scale_by_power(const pack<float, N>& y,
+VECDET_INLINE pack<float, N> scale_by_power(const pack<float, N>& y, const pack<float, N>& n,
                                             const pack<float, N>& n_shifted) {
+#if defined(VECDET_TARGET_AVX512)
+  static_cast<void>(n_shifted);
+  return map<float, N>([](f32_batch a, f32_batch b)
+                           VECDET_INLINE_LAMBDA -> f32_batch { return _mm512_scalef_ps(a, b); },
+                       y, n);
+#else
+  static_cast<void>(n);
   using bits = pack<std::uint32_t, N>;
   const bits n_plus_512 = bit_cast<std::uint32_t>(n_shifted) - bits(0x4b400000u - 512u);
   const bits half = n_plus_512 >> 1;
   const bits first = (half - bits(129u)) << 23, second = (n_plus_512 - half - bits(129u)) << 23;
   return y * bit_cast<float>(first) * bit_cast<float>(second);
+#endif
 }
 template <int N>
-VECDET_INLINE pack<double, N> scale_by_power(const pack<double, N>& y,
+VECDET_INLINE pack<double, N> scale_by_power(const pack<double, N>& y, const pack<double, N>&,
                                              const pack<double, N>& n_shifted) {
   using bits = pack<std::uint64_t, N>;
   const bits n_plus_2048 = bit_cast<std::uint64_t>(n_shifted) - bits(0x4338000000000000u - 2048u);
@@ -33,32 +41,35 @@ VECDET_INLINE pack<double, N> scale_by_power(const pack<double, N>& y,
   return y * bit_cast<double>(first) * bit_cast<double>(second);
 }
 
-/// exp(x + x_low), x_low being what a number lost when it was rounded to x. Infinite where that
-/// overflows, denormal and then 0 where it underflows; NaN stays NaN.
+/// exp(x (factor + factor_low)) for products within +-exp_limit, beyond which it is 0 or infinite
+/// in either type; NaN stays NaN. Where there is fused multiply-add, the product is not rounded.
+template <class Real>
+constexpr double exp_limit = std::is_same<Real, float>::value ? 110.0 : 760.0;
+
 template <int N>
-VECDET_INLINE pack<float, N> exp_sum(const pack<float, N>& x, const pack<float, N>& x_low) {
+VECDET_INLINE pack<float, N> exp_product(const pack<float, N>& x, float factor, float factor_low) {
   using real = pack<float, N>;
   const real round = 12582912.0f;
-  const real bounded = max(real(-110.0f), min(real(90.0f), x));
-  const real n_shifted = fma(bounded, real(1.44269504f), round);
+  const real n_shifted = fma(x, real(factor * 1.44269504f), round);
   const real n = n_shifted - round;
-  const real r = fnma(n, real(-2.12194440e-4f), fnma(n, real(0.693359375f), bounded)) +
-                 min(x_low, real(1e-5f));  // infinite x leave NaN there
+  // log(2) in two parts: n times the first is exact.
+  real r = fma(x, real(factor), n * real(-0.693359375f));
+  r = fma(x, real(factor_low), fma(n, real(2.12194440e-4f), r));
   real q = fma(r, real(1.3823241e-3f), real(8.3688274e-3f));
   q = fma(r, q, real(4.1668240e-2f));
   q = fma(r, q, real(0.1666652f));
   q = fma(r, q, real(0.49999994f));
-  return scale_by_power(real(1.0f) + fma(r * r, q, r), n_shifted);
+  return scale_by_power(real(1.0f) + fma(r * r, q, r), n, n_shifted);
 }
 template <int N>
-VECDET_INLINE pack<double, N> exp_sum(const pack<double, N>& x, const pack<double, N>& x_low) {
+VECDET_INLINE pack<double, N> exp_product(const pack<double, N>& x, double factor,
+                                          double factor_low) {
   using real = pack<double, N>;
   const real round = 6755399441055744.0;
-  const real bounded = max(real(-760.0), min(real(720.0), x));
-  const real n_shifted = fma(bounded, real(1.4426950408889634), round);
+  const real n_shifted = fma(x, real(factor * 1.4426950408889634), round);
   const real n = n_shifted - round;
-  const real r = fnma(n, real(0x1.ef35793c7673p-45), fnma(n, real(0x1.62e42fefa38p-1), bounded)) +
-                 min(x_low, real(1e-12));
+  real r = fma(x, real(factor), n * real(-0x1.62e42fefa38p-1));
+  r = fma(x, real(factor_low), fma(n, real(-0x1.ef35793c7673p-45), r));
   constexpr double c[] = {0.5,
                           0.166666666666666685,
                           4.1666666666666539e-2,
@@ -72,7 +83,7 @@ VECDET_INLINE pack<double, N> exp_sum(const pack<double, N>& x, const pack<doubl
                           2.08749949002934762e-9};
   real q = c[10];
   for (int k = 9; k >= 0; --k) q = fma(r, q, real(c[k]));
-  return scale_by_power(real(1.0) + fma(r * r, q, r), n_shifted);
+  return scale_by_power(real(1.0) + fma(r * r, q, r), n, n_shifted);
 }
 
 /// log((a + a_low) / (b + b_low)) for a and b in [2^-100, 2^100], the low parts being what they

@@ -71,40 +71,41 @@ struct coding_operation {
   using boxes = box_pack<real, N>;
 };
 
-template <class T>
+template <bool Corners, class T>
 struct encoding : coding_operation<T> {
   using base = coding_operation<T>;
   using typename base::real;
   real weights[4];
-  bool corners;
 
-  explicit encoding(const box_coding_args<T>& a) : corners(a.anchor_format == box_format::xyxy) {
+  explicit encoding(const box_coding_args<T>& a) {
     for (int k = 0; k < 4; ++k) weights[k] = static_cast<real>(a.weights[k]);
   }
 
   VECDET_INLINE void operator()(const box_streams<T>& group) const {
     for_each_pack<real>(group, [&](const box_streams<T>& at) VECDET_INLINE_LAMBDA {
-      store_boxes<base::N>(at.out, encode(load_boxes<base::N>(at.in[0]),
-                                          load_boxes<base::N>(at.in[1]), corners, weights));
+      const auto deltas =
+          encode<Corners>(load_boxes<base::N>(at.in[0]), load_boxes<base::N>(at.in[1]));
+      store_boxes<base::N>(at.out, weighted(deltas, weights));
     });
   }
 };
 
-template <class T>
+template <bool Corners, class T>
 struct decoding : coding_operation<T> {
   using base = coding_operation<T>;
   using typename base::real;
   decoder<real> code;
   image_bounds<real> image;
-  box_format format;
 
   explicit decoding(const box_coding_args<T>& a)
-      : code(a.weights, a.low_size, a.high_size), image(a), format(a.anchor_format) {}
+      : code(a.weights, a.low_size, a.high_size), image(a) {}
 
   VECDET_INLINE void operator()(const box_streams<T>& group) const {
     for_each_pack<real>(group, [&](const box_streams<T>& at) VECDET_INLINE_LAMBDA {
       const auto d = load_boxes<base::N>(at.in[0]), a = load_boxes<base::N>(at.in[1]);
-      const axis_of_box<real, base::N> ax(format, a.x1, a.x2), ay(format, a.y1, a.y2);
+      using anchor = anchor_axis<real, base::N>;
+      const auto ax = anchor::template of<Corners>(a.x1, a.x2);
+      const auto ay = anchor::template of<Corners>(a.y1, a.y2);
       const auto x = code.decode_axis(0, d.x1, d.x2, ax.centre, ax.size);
       const auto y = code.decode_axis(1, d.y1, d.y2, ay.centre, ay.size);
       store_boxes<base::N>(at.out, image.clip(typename base::boxes{x.low, y.low, x.high, y.high}));
@@ -126,14 +127,18 @@ struct distance_encoding : coding_operation<T> {
     for_each_pack<real>(group, [&](const box_streams<T>& at) VECDET_INLINE_LAMBDA {
       const auto g = load_boxes<base::N>(at.in[0]), a = load_boxes<base::N>(at.in[1]);
       const pack<real, base::N> half = real(0.5), one = real(1);
-      const auto x = extent<real, base::N>::of(corners, a.x1, a.x2);
-      const auto y = extent<real, base::N>::of(corners, a.y1, a.y2);
+      const auto extent_of = [&](const auto& first, const auto& second) VECDET_INLINE_LAMBDA {
+        return corners ? extent<real, base::N>::of_corners(first, second)
+                       : extent<real, base::N>::of_centre(first, second);
+      };
+      const auto x = extent_of(a.x1, a.x2), y = extent_of(a.y1, a.y2);
       const auto w = by_size ? x.size : one, h = by_size ? y.size : one;
       store_boxes<base::N>(
-          at.out, typename base::boxes{half * sum_of_differences(x.low, g.x1, x.high, g.x1) / w,
-                                       half * sum_of_differences(y.low, g.y1, y.high, g.y1) / h,
-                                       half * sum_of_differences(g.x2, x.low, g.x2, x.high) / w,
-                                       half * sum_of_differences(g.y2, y.low, g.y2, y.high) / h});
+          at.out,
+          typename base::boxes{half * any_sum_of_differences(x.low, g.x1, x.high, g.x1) / w,
+                               half * any_sum_of_differences(y.low, g.y1, y.high, g.y1) / h,
+                               half * any_sum_of_differences(g.x2, x.low, g.x2, x.high) / w,
+                               half * any_sum_of_differences(g.y2, y.low, g.y2, y.high) / h});
     });
   }
 };
@@ -228,14 +233,21 @@ void large_mask(const box_coding_args<T>& a, index_t first, index_t last) {
   }
 }
 
+/// By the format of the anchors.
+template <template <bool, class> class Operation, class T>
+void code_by_format(const box_coding_args<T>& a, index_t first, index_t last) {
+  if (a.anchor_format == box_format::xyxy) {
+    run_boxes(Operation<true, T>(a), streams_of(a), first, last);
+  } else {
+    run_boxes(Operation<false, T>(a), streams_of(a), first, last);
+  }
+}
+
 template <class T>
 constexpr detail::box_coding_row<T> box_coding_kernels() {
-  return {code_boxes<encoding, T>,
-          code_boxes<decoding, T>,
-          code_boxes<distance_encoding, T>,
-          code_boxes<distance_decoding, T>,
-          code_boxes<conversion, T>,
-          box_areas<T>,
+  return {code_by_format<encoding, T>,      code_by_format<decoding, T>,
+          code_boxes<distance_encoding, T>, code_boxes<distance_decoding, T>,
+          code_boxes<conversion, T>,        box_areas<T>,
           large_mask<T>};
 }
 

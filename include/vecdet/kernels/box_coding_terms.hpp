@@ -24,14 +24,22 @@ VECDET_INLINE exact_sum<Real, N> exact_difference(const pack<Real, N>& a, const 
   return {s, (a - (s - v)) - (b + v)};
 }
 
-/// (a - b) + (c - d), rounded about once, whatever cancels. Infinities come through.
+/// (a - b) + (c - d), rounded about once, whatever cancels; NaN where something overflows.
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> sum_of_differences(const pack<Real, N>& a, const pack<Real, N>& b,
                                                const pack<Real, N>& c, const pack<Real, N>& d) {
   const auto first = exact_difference(a, b), minus_second = exact_difference(d, c);
   const auto sum = exact_difference(first.high, minus_second.high);
-  const auto exact = sum.high + (sum.low + (first.low - minus_second.low));
-  return select(abs(sum.high) < pack<Real, N>(Real(__builtin_huge_val())), exact, sum.high);
+  return sum.high + (sum.low + (first.low - minus_second.low));
+}
+
+/// The same, but infinite where something overflows.
+template <class Real, int N>
+VECDET_INLINE pack<Real, N> any_sum_of_differences(const pack<Real, N>& a, const pack<Real, N>& b,
+                                                   const pack<Real, N>& c, const pack<Real, N>& d) {
+  const auto plain = (a - b) + (c - d);
+  return select(abs(plain) < pack<Real, N>(Real(__builtin_huge_val())),
+                sum_of_differences(a, b, c, d), plain);
 }
 
 /// An anchor's or box's extent on one axis.
@@ -47,9 +55,10 @@ struct extent {
   static VECDET_INLINE extent of_centre(const pack<Real, N>& centre, const pack<Real, N>& size) {
     return {centre, centre, size, pack<Real, N>(Real(0))};
   }
-  static VECDET_INLINE extent of(bool corners, const pack<Real, N>& first,
-                                 const pack<Real, N>& second) {
-    return corners ? of_corners(first, second) : of_centre(first, second);
+  template <bool Corners>
+  static VECDET_INLINE extent of(const pack<Real, N>& first, const pack<Real, N>& second) {
+    if constexpr (Corners) return of_corners(first, second);
+    return of_centre(first, second);
   }
 };
 
@@ -59,65 +68,76 @@ struct axis_deltas {
   pack<Real, N> centre, size;
 };
 
-/// In double, for any numbers.
+/// For any numbers.
 template <int N>
-VECDET_INLINE axis_deltas<double, N> encode_axis(const extent<double, N>& target,
-                                                 const extent<double, N>& anchor) {
-  const auto twice = sum_of_differences(target.low, anchor.low, target.high, anchor.high);
+VECDET_INLINE axis_deltas<double, N> encode_any_axis(const extent<double, N>& target,
+                                                     const extent<double, N>& anchor) {
+  const auto twice = any_sum_of_differences(target.low, anchor.low, target.high, anchor.high);
   return {pack<double, N>(0.5) * twice / anchor.size, log_ratio(target.size, anchor.size)};
 }
 
+/// For sizes that are plainly positive numbers. Differences carry what they lost, so that nothing
+/// cancels.
 template <int N>
-VECDET_INLINE extent<double, 2 * N> widen(const extent<float, N>& x, bool corners) {
-  return extent<double, 2 * N>::of(corners, widen(x.low), widen(corners ? x.high : x.size));
+VECDET_INLINE axis_deltas<float, N> encode_plain_axis(const extent<float, N>& target,
+                                                      const extent<float, N>& anchor) {
+  const auto twice = sum_of_differences(target.low, anchor.low, target.high, anchor.high);
+  return {pack<float, N>(0.5f) * twice / anchor.size,
+          log_ratio(target.size, target.size_lost, anchor.size, anchor.size_lost)};
 }
 
-/// Sizes that are not plainly positive numbers.
-template <int N>
-VECDET_NOINLINE void encode_odd_axis(const extent<float, N>& target, const extent<float, N>& anchor,
-                                     bool corners, const pack_mask<float, N>& plain,
-                                     axis_deltas<float, N>& deltas) {
-  const auto exact = encode_axis(widen(target, true), widen(anchor, corners));
-  deltas.centre = select(plain, deltas.centre, narrow(exact.centre));
-  deltas.size = select(plain, deltas.size, narrow(exact.size));
+/// The deltas that decode to `targets` (corners) from `anchors`, weights still to be applied.
+template <bool Corners, int N>
+VECDET_INLINE box_pack<double, N> encode(const box_pack<double, N>& targets,
+                                         const box_pack<double, N>& anchors) {
+  using on_axis = extent<double, N>;
+  const auto x = encode_any_axis(on_axis::of_corners(targets.x1, targets.x2),
+                                 on_axis::template of<Corners>(anchors.x1, anchors.x2));
+  const auto y = encode_any_axis(on_axis::of_corners(targets.y1, targets.y2),
+                                 on_axis::template of<Corners>(anchors.y1, anchors.y2));
+  return {x.centre, y.centre, x.size, y.size};
 }
 
-/// In float. Differences carry what they lost, so that nothing cancels. `corners` tells what the
-/// anchor was made from.
-template <int N>
-VECDET_INLINE axis_deltas<float, N> encode_axis(const extent<float, N>& target,
-                                                const extent<float, N>& anchor, bool corners) {
-  using real = pack<float, N>;
-  const real twice = sum_of_differences(target.low, anchor.low, target.high, anchor.high);
-  axis_deltas<float, N> deltas{
-      real(0.5f) * twice / anchor.size,
-      log_ratio(target.size, target.size_lost, anchor.size, anchor.size_lost)};
-  // Neither 0, negative, NaN nor so large that something overflows.
-  const real least = min(target.size, anchor.size), largest = max(target.size, anchor.size);
-  const real extreme = max(largest, abs(twice));
-  const auto plain = select(least >= real(1e-25f), extreme, real(1e30f)) < real(1e25f);
-  if (!all(plain)) encode_odd_axis(target, anchor, corners, plain, deltas);
+/// Replaces the deltas of boxes that are not plain by those computed in double.
+template <bool Corners, int N>
+VECDET_NOINLINE void encode_odd_boxes(const box_pack<float, N>& targets,
+                                      const box_pack<float, N>& anchors,
+                                      const pack_mask<float, N>& plain,
+                                      box_pack<float, N>& deltas) {
+  const auto widened = [](const box_pack<float, N>& b) -> box_pack<double, 2 * N> {
+    return {widen(b.x1), widen(b.y1), widen(b.x2), widen(b.y2)};
+  };
+  const auto exact = encode<Corners>(widened(targets), widened(anchors));
+  deltas = {select(plain, deltas.x1, narrow(exact.x1)), select(plain, deltas.y1, narrow(exact.y1)),
+            select(plain, deltas.x2, narrow(exact.x2)), select(plain, deltas.y2, narrow(exact.y2))};
+}
+
+template <bool Corners, int N>
+VECDET_INLINE box_pack<float, N> encode(const box_pack<float, N>& targets,
+                                        const box_pack<float, N>& anchors) {
+  using on_axis = extent<float, N>;
+  const auto gx = on_axis::of_corners(targets.x1, targets.x2);
+  const auto gy = on_axis::of_corners(targets.y1, targets.y2);
+  const auto ax = on_axis::template of<Corners>(anchors.x1, anchors.x2);
+  const auto ay = on_axis::template of<Corners>(anchors.y1, anchors.y2);
+  const auto x = encode_plain_axis(gx, ax), y = encode_plain_axis(gy, ay);
+  box_pack<float, N> deltas{x.centre, y.centre, x.size, y.size};
+  // Sizes are neither 0, negative, NaN nor so large that something overflows; NaN and infinities
+  // from anywhere end in the sum.
+  const auto least = min(min(gx.size, ax.size), min(gy.size, ay.size));
+  const auto sum = (gx.size + ax.size) + (gy.size + ay.size) + (x.centre + y.centre);
+  const auto plain = select(least >= pack<float, N>(1e-25f), abs(sum), pack<float, N>(1e30f)) <
+                     pack<float, N>(1e25f);
+  if (!all(plain)) encode_odd_boxes<Corners>(targets, anchors, plain, deltas);
   return deltas;
 }
-template <int N>
-VECDET_INLINE axis_deltas<double, N> encode_axis(const extent<double, N>& target,
-                                                 const extent<double, N>& anchor, bool) {
-  return encode_axis(target, anchor);
-}
 
-/// The boxes that `anchors` are, as deltas that decode to `targets` (corners) from them.
 template <class Real, int N>
-VECDET_INLINE box_pack<Real, N> encode(const box_pack<Real, N>& targets,
-                                       const box_pack<Real, N>& anchors, bool corners,
-                                       const Real (&weights)[4]) {
-  using on_axis = extent<Real, N>;
+VECDET_INLINE box_pack<Real, N> weighted(const box_pack<Real, N>& deltas,
+                                         const Real (&weights)[4]) {
   using real = pack<Real, N>;
-  const auto x = encode_axis(on_axis::of_corners(targets.x1, targets.x2),
-                             on_axis::of(corners, anchors.x1, anchors.x2), corners);
-  const auto y = encode_axis(on_axis::of_corners(targets.y1, targets.y2),
-                             on_axis::of(corners, anchors.y1, anchors.y2), corners);
-  return {x.centre * real(weights[0]), y.centre * real(weights[1]), x.size * real(weights[2]),
-          y.size * real(weights[3])};
+  return {deltas.x1 * real(weights[0]), deltas.y1 * real(weights[1]), deltas.x2 * real(weights[2]),
+          deltas.y2 * real(weights[3])};
 }
 
 /// A box on one axis.
@@ -131,19 +151,22 @@ struct axis_ends {
 template <class Real>
 struct decoder {
   Real centre[2], size[2], size_lost[2];  ///< 1 / weight; the last what rounding it lost
-  Real low, high;                         ///< bounds of the size's logarithm
-  Real exp_low, exp_high;                 ///< their exponentials
+  Real low[2], high[2];                   ///< bounds of dw and dh
+  bool cuts[2];                           ///< whether low and high are the clamp's
 
-  /// low and high may be infinite.
-  decoder(const double (&weights)[4], double low_size, double high_size)
-      : low(static_cast<Real>(low_size)), high(static_cast<Real>(high_size)) {
+  /// low_size and high_size bound dw and dh after division by the weights, and may be infinite.
+  decoder(const double (&weights)[4], double low_size, double high_size) {
+    constexpr double limit = exp_limit<Real>;
+    cuts[0] = low_size > -limit;
+    cuts[1] = high_size < limit;
     for (int axis = 0; axis < 2; ++axis) {
+      const double weight = weights[2 + axis];
       centre[axis] = static_cast<Real>(1 / weights[axis]);
-      size[axis] = static_cast<Real>(1 / weights[2 + axis]);
-      size_lost[axis] = static_cast<Real>(1 / weights[2 + axis] - static_cast<double>(size[axis]));
+      size[axis] = static_cast<Real>(1 / weight);
+      size_lost[axis] = static_cast<Real>(1 / weight - static_cast<double>(size[axis]));
+      low[axis] = static_cast<Real>((cuts[0] ? low_size : -limit) * weight);
+      high[axis] = static_cast<Real>((cuts[1] ? high_size : limit) * weight);
     }
-    exp_low = exp_of(low_size);
-    exp_high = exp_of(high_size);
   }
 
   template <int N>
@@ -152,31 +175,24 @@ struct decoder {
                                                const pack<Real, N>& anchor_centre,
                                                const pack<Real, N>& anchor_size) const {
     using real = pack<Real, N>;
-    const real log_size = size_delta * real(size[axis]);
-    const real lost = fma(size_delta, real(size_lost[axis]),
-                          fma(size_delta, real(size[axis]), real(Real(0)) - log_size));
-    real factor = exp_sum(log_size, lost);
-    factor = select(log_size > real(high), real(exp_high),
-                    select(log_size < real(low), real(exp_low), factor));
+    const real bounded = max(real(low[axis]), min(real(high[axis]), size_delta));
+    const real factor = exp_product(bounded, size[axis], size_lost[axis]);
     const real half = anchor_size * real(Real(0.5)) * factor;  // overflows no sooner than the ends
     const real at = fma(anchor_size, centre_delta * real(centre[axis]), anchor_centre);
     return {at - half, at + half, half + half};
   }
+};
 
-  /// Whether the size's gradient passes: not where it was cut off. NaN passes.
-  template <int N>
-  VECDET_INLINE pack<Real, N> slope(int axis, const pack<Real, N>& size_delta) const {
-    using real = pack<Real, N>;
-    const real log_size = size_delta * real(size[axis]);
-    return select(log_size > real(high), real(Real(0)),
-                  select(log_size < real(low), real(Real(0)), real(size[axis])));
-  }
+/// An anchor's centre and size on one axis.
+template <class Real, int N>
+struct anchor_axis {
+  pack<Real, N> centre, size;
 
- private:
-  static Real exp_of(double x) {
-    alignas(64) double lane[batch_lanes<double>];
-    store_pack<1>(lane, exp_sum(pack<double, 1>(x), pack<double, 1>(0.0)));
-    return static_cast<Real>(lane[0]);
+  template <bool Corners>
+  static VECDET_INLINE anchor_axis of(const pack<Real, N>& first, const pack<Real, N>& second) {
+    if constexpr (!Corners) return {first, second};
+    const pack<Real, N> half = Real(0.5);
+    return {fma(half, second, half * first), second - first};
   }
 };
 
