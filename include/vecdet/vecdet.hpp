@@ -9,6 +9,7 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/labels.hpp>
+#include <vecdet/nms.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile.hpp>
 #include <vecdet/smooth_l1.hpp>

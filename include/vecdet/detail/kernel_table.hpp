@@ -7,6 +7,7 @@
 #include <vecdet/detail/rows/box_coding.hpp>
 #include <vecdet/detail/rows/focal_loss.hpp>
 #include <vecdet/detail/rows/smooth_l1.hpp>
+#include <vecdet/detail/rows/nms.hpp>
 #include <vecdet/dtype.hpp>
 
 #include <type_traits>
@@ -40,6 +41,7 @@ struct kernel_table {
   per_type<focal_loss_row> focal_loss;
   per_type<smooth_l1_row> smooth_l1;
   per_type<box_coding_row> box_coding;
+  per_type<nms_row> nms;
 };
 
 }  // namespace detail

@@ -6,6 +6,7 @@
 #include <vecdet/kernels/box_coding.hpp>
 #include <vecdet/kernels/focal_loss.hpp>
 #include <vecdet/kernels/smooth_l1.hpp>
+#include <vecdet/kernels/nms.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -15,6 +16,7 @@ constexpr detail::kernel_table kernels = {
     {focal_loss_kernels<float>(), focal_loss_kernels<bfloat16>(), focal_loss_kernels<double>()},
     {smooth_l1_kernels<float>(), smooth_l1_kernels<bfloat16>(), smooth_l1_kernels<double>()},
     {box_coding_kernels<float>(), box_coding_kernels<bfloat16>(), box_coding_kernels<double>()},
+    {nms_kernels<float>(), nms_kernels<bfloat16>(), nms_kernels<double>()},
 };
 
 }  // namespace VECDET_TARGET

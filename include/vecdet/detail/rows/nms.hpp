@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Non-maximum suppression in the kernel table. One group of boxes that may suppress each other
+// goes through `begin`, and where that leaves work through `build_index` and `finish`.
+#pragma once
+
+#include <vecdet/nms_params.hpp>
+#include <vecdet/views.hpp>
+
+#include <cstdint>
+
+namespace vecdet {
+namespace detail {
+
+/// A box in an order: its sort key in the upper half, its index in the lower. Ascending keys are
+/// descending scores.
+using nms_record = std::uint64_t;
+
+constexpr std::uint32_t index_of(nms_record record) { return static_cast<std::uint32_t>(record); }
+
+/// Boxes, T being the stored type, and what their overlaps mean.
+template <class T>
+struct nms_args {
+  const T* boxes;
+  nms_format format;
+  nms_overlap overlap;
+  bool plus_one;
+  /// Suppressed where the overlap, in the type of computation, is this or more: both thresholds and
+  /// both comparisons come down to it.
+  double least_overlap;
+  index_t max_kept;
+};
+
+/// Where one group stands.
+struct nms_state {
+  const nms_record* order;  ///< by descending score
+  index_t count;
+  nms_record* kept;  ///< of `count` records
+  void* scratch;
+  index_t kept_count, slots, live, next, leaves, top_nodes;
+  bool general, done;
+  int levels;
+};
+
+template <class T>
+struct nms_row {
+  /// Writes the records of the scores [first, last) that pass, in the order of their indices, and
+  /// returns their number.
+  index_t (*select)(const T* scores, index_t first, index_t last, double score_threshold,
+                    bool drop_nan, nms_record* records);
+  /// Drops the records of boxes with NaN or without area; returns how many are left.
+  index_t (*drop_degenerate)(const nms_args<T>&, nms_record* records, index_t count);
+  /// Writes the records of all boxes whose flag is not 0, and returns their number.
+  index_t (*select_flagged)(const T* scores, const std::uint8_t* flags, index_t count,
+                            nms_record* records);
+  /// Sorts records, which ascend by index, by score; equal scores stay in order. `spare` has room
+  /// for `count`.
+  void (*sort)(const T* scores, nms_record* records, nms_record* spare, index_t count);
+
+  index_t (*scratch_bytes)(index_t count);  ///< of a group; aligned to 64
+  void (*begin)(const nms_args<T>&, nms_state&);
+  void (*build_index)(const nms_args<T>&, nms_state&);
+  void (*finish)(const nms_args<T>&, nms_state&);
+};
+
+}  // namespace detail
+}  // namespace vecdet

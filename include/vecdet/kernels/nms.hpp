@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Greedy non-maximum suppression of one group of boxes, and the sort before it. The first boxes are
+// compared with all others, which is the fastest where few boxes suppress the rest; an index over
+// what they leave serves the others.
+#pragma once
+
+#include <vecdet/kernels/nms_tree.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+/// Ascending keys are descending scores. NaN comes first; both zeros are equal.
+VECDET_INLINE uint32_t descending_key(float score) {
+  if (!(score == score)) return 0;
+  const float canonical = score + 0.0f;
+  uint32_t bits;
+  __builtin_memcpy(&bits, &canonical, sizeof bits);
+  return (bits >> 31) != 0 ? bits : ~(bits | 0x80000000u);
+}
+VECDET_INLINE uint64_t descending_key(double score) {
+  if (!(score == score)) return 0;
+  const double canonical = score + 0.0;
+  uint64_t bits;
+  __builtin_memcpy(&bits, &canonical, sizeof bits);
+  return (bits >> 63) != 0 ? bits : ~(bits | 0x8000000000000000u);
+}
+
+/// A record with the upper half of the key.
+template <class T>
+VECDET_INLINE nms_record record_of(const T* scores, uint32_t i) {
+  const compute_type<T> score = static_cast<compute_type<T>>(scores[i]);
+  if constexpr (sizeof(score) == 8) {
+    return (descending_key(score) & 0xffffffff00000000u) | i;
+  } else {
+    return static_cast<uint64_t>(descending_key(score)) << 32 | i;
+  }
+}
+
+template <class T>
+index_t select_scores(const T* scores, index_t first, index_t last, double threshold, bool drop_nan,
+                      nms_record* records) {
+  index_t count = 0;
+  const bool keeps_all = threshold == -__builtin_huge_val();
+  for (index_t i = first; i < last; ++i) {
+    const double score = static_cast<double>(static_cast<compute_type<T>>(scores[i]));
+    const bool is_nan = !(score == score);
+    records[count] = record_of(scores, static_cast<uint32_t>(i));
+    count += is_nan ? !drop_nan : keeps_all || score > threshold;
+  }
+  return count;
+}
+
+template <class T>
+index_t select_flagged_scores(const T* scores, const std::uint8_t* flags, index_t count,
+                              nms_record* records) {
+  index_t selected = 0;
+  for (index_t i = 0; i < count; ++i) {
+    if (flags[i] != 0) records[selected++] = record_of(scores, static_cast<uint32_t>(i));
+  }
+  return selected;
+}
+
+template <class T>
+index_t drop_degenerate_boxes(const nms_args<T>& args, nms_record* records, index_t count) {
+  using real = compute_type<T>;
+  const real one = args.plus_one ? real(1) : real(0);
+  index_t left = 0;
+  for (index_t i = 0; i < count; ++i) {
+    const nms_box<real> box =
+        load_nms_box<real>(args.boxes, detail::index_of(records[i]), args.format);
+    records[left] = records[i];
+    left += box.x2 - box.x1 + one > 0 && box.y2 - box.y1 + one > 0;
+  }
+  return left;
+}
+
+template <class T>
+void sort_by_score(const T* scores, nms_record* records, nms_record* spare, index_t count) {
+  if constexpr (sizeof(T) == 8) {
+    // The lower half of the key first, then the upper.
+    for (index_t i = 0; i < count; ++i) {
+      const uint32_t box = detail::index_of(records[i]);
+      records[i] = descending_key(scores[box]) << 32 | box;
+    }
+    radix_sort(records, spare, count);
+    for (index_t i = 0; i < count; ++i)
+      records[i] = record_of(scores, detail::index_of(records[i]));
+  }
+  radix_sort(records, spare, count);
+}
+
+template <class Real>
+index_t nms_scratch_bytes(index_t count) {
+  return nms_memory<Real>(nullptr, count).bytes;
+}
+
+template <class T>
+void begin_nms(const nms_args<T>& args, nms_state& state) {
+  using real = compute_type<T>;
+  const nms_rule<real> rule(args);
+  nms_memory<real> memory(state.scratch, state.count);
+  gather_boxes(args, rule, memory, state);
+  state.kept_count = 0;
+  state.done = false;
+  constexpr index_t scanned_first = 24;
+  const index_t never = args.max_kept;
+  if (state.general) return scan<nms_test::general>(rule, memory, state, args.max_kept, never);
+  if (args.plus_one) return scan<nms_test::plus_one>(rule, memory, state, args.max_kept, never);
+  scan<nms_test::plain>(rule, memory, state, args.max_kept, scanned_first);
+}
+
+template <class T>
+void build_nms_index(const nms_args<T>&, nms_state& state) {
+  nms_memory<compute_type<T>> memory(state.scratch, state.count);
+  build_tree(memory, state);
+}
+
+template <class T>
+void finish_nms(const nms_args<T>& args, nms_state& state) {
+  using real = compute_type<T>;
+  nms_memory<real> memory(state.scratch, state.count);
+  walk_tree<nms_test::plain>(nms_rule<real>(args), memory, state, args.max_kept);
+}
+
+template <class T>
+constexpr detail::nms_row<T> nms_kernels() {
+  return {select_scores<T>,
+          drop_degenerate_boxes<T>,
+          select_flagged_scores<T>,
+          sort_by_score<T>,
+          nms_scratch_bytes<compute_type<T>>,
+          begin_nms<T>,
+          build_nms_index<T>,
+          finish_nms<T>};
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where NMS of one group keeps its boxes: the caller's scratch memory, carved up. Linear in the
+// number of boxes.
+#pragma once
+
+#include <vecdet/kernels/nms_overlap.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::nms_record;
+using std::uint16_t;
+
+/// Bounds of the coordinates x1, y1, x2, y2 of 16 blocks of boxes, or of 16 such nodes.
+template <class Real>
+struct alignas(64) nms_node {
+  Real low[4][16], high[4][16];
+};
+
+constexpr index_t blocks_of(index_t count) { return (count + 15) / 16; }
+
+/// Boxes 16 b ... 16 b + 15 lie in block b; bit i of live[b] is set while box i of it is neither
+/// kept nor suppressed.
+template <class Real>
+struct nms_memory {
+  static constexpr int max_levels = 8;  // 16^8 boxes
+
+  nms_block<Real>* blocks;  ///< in the order of scores, and
+  uint16_t* live;
+  uint32_t* rank;  ///< of each box in that order
+
+  nms_block<Real>* leaves;  ///< in the order of space: neighbours share a leaf
+  uint16_t* leaf_live;
+  uint32_t* place;            ///< of each box of `blocks`, among the leaves
+  nms_record *order, *spare;  ///< of the boxes among the leaves; the index is that in `blocks`
+  uint32_t *hits, *more_hits;
+  nms_node<Real>* nodes[max_levels];  ///< nodes[0] bounds the leaves, nodes[k + 1] nodes[k]
+  uint16_t* node_live[max_levels];
+  index_t bytes;
+
+  nms_memory(void* scratch, index_t count) {
+    char* const base = static_cast<char*>(scratch);
+    bytes = 0;
+    const auto carve = [&](auto*& pointer, index_t size) {
+      using element = std::remove_reference_t<decltype(*pointer)>;
+      pointer = reinterpret_cast<element*>(base + bytes);
+      bytes += (size * static_cast<index_t>(sizeof(element)) + 63) / 64 * 64;
+    };
+    const index_t leaf_count = blocks_of(count);
+    carve(blocks, leaf_count);
+    carve(live, leaf_count);
+    carve(rank, 16 * leaf_count);
+    // Few boxes never get an index.
+    const index_t indexed = count < least_indexed ? 0 : leaf_count;
+    carve(leaves, indexed);
+    carve(leaf_live, indexed);
+    carve(place, 16 * indexed);
+    carve(order, 16 * indexed);
+    carve(spare, 16 * indexed);
+    carve(hits, indexed + 16);
+    carve(more_hits, indexed + 16);
+    index_t level_size = indexed;
+    for (int k = 0; k < max_levels; ++k) {
+      level_size = blocks_of(level_size);
+      carve(nodes[k], level_size);
+      carve(node_live[k], level_size);
+      if (level_size <= 1) break;
+    }
+  }
+
+  /// Below as many boxes left, comparing with all of them costs less than an index.
+  static constexpr index_t least_indexed = 768;
+};
+
+template <class Real>
+VECDET_INLINE nms_box<Real> box_at(const nms_block<Real>* blocks, index_t i) {
+  const nms_block<Real>& block = blocks[i / 16];
+  const index_t lane = i % 16;
+  return {block.x1[lane], block.y1[lane], block.x2[lane], block.y2[lane], block.bar[lane]};
+}
+
+template <class Real>
+VECDET_INLINE void set_box(nms_block<Real>* blocks, index_t i, const nms_box<Real>& box) {
+  nms_block<Real>& block = blocks[i / 16];
+  const index_t lane = i % 16;
+  block.x1[lane] = box.x1;
+  block.y1[lane] = box.y1;
+  block.x2[lane] = box.x2;
+  block.y2[lane] = box.y2;
+  block.bar[lane] = box.bar;
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// Greedy non-maximum suppression, per class and per image: exact, and sub-quadratic in practice.
+//
+// Going down the scores, a box is kept unless a kept box of its class and image overlaps it by more
+// than the threshold. Equal scores go by lower index. The overlap is the float that torchvision
+// computes, intersection / (area + area - intersection) with one rounding an operation, so that the
+// result is torchvision's, index for index, also where an overlap lies exactly at the threshold;
+// options and presets give ONNX Runtime's, OpenCV's, mmcv's and IPEX's (nms_params.hpp).
+// Classes never shift coordinates: negative ones and any number of classes are exact.
+//
+// NaN: a NaN score comes first and stays, or is dropped (drop_nan_scores). A box with a NaN
+// coordinate, or without area, suppresses nothing and stays, or is dropped (drop_degenerate).
+//
+// Boxes and scores are float, bfloat16 (computed in float) or double, at most 2^32 - 1 of them. The
+// result does not depend on the number of threads.
+//
+// Every function throws std::invalid_argument, and changes nothing, when sizes differ, a threshold
+// is outside [0, 1] or a limit is negative.
+#pragma once
+
+#include <vecdet/detail/check.hpp>
+#include <vecdet/detail/nms_groups.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/nms_params.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+namespace vecdet {
+namespace detail {
+
+inline void check_nms(const char* function, index_t boxes, index_t scores,
+                      const nms_params& params) {
+  check(scores == boxes, function, "scores.size()", scores, "the number of boxes");
+  check(boxes <= index_t{0xffffffff}, function, "boxes.size()", boxes, "at most 2^32 - 1");
+  check(params.iou_threshold >= 0 && params.iou_threshold <= 1, function, "params.iou_threshold",
+        params.iou_threshold, "a number in [0, 1]");
+  check(!std::isnan(params.score_threshold), function, "params.score_threshold",
+        params.score_threshold, "a number");
+  check(params.max_per_class >= 0, function, "params.max_per_class", params.max_per_class,
+        "0 or more");
+  check(params.max_per_image >= 0, function, "params.max_per_image", params.max_per_image,
+        "0 or more");
+  check(params.max_total >= 0, function, "params.max_total", params.max_total, "0 or more");
+}
+
+/// The least overlap, among the numbers of type Real, that suppresses.
+template <class Real>
+Real least_overlap(const nms_params& params) {
+  const double threshold = params.float_threshold
+                               ? static_cast<double>(static_cast<Real>(params.iou_threshold))
+                               : params.iou_threshold;
+  const Real nearest = static_cast<Real>(threshold);
+  const bool suppresses = params.suppress_equal ? static_cast<double>(nearest) >= threshold
+                                                : static_cast<double>(nearest) > threshold;
+  return suppresses ? nearest : std::nextafter(nearest, std::numeric_limits<Real>::infinity());
+}
+
+/// One call of a function of this header. T and S are the stored types of boxes and scores.
+template <class T, class S>
+class nms_call {
+ public:
+  nms_call(boxes_view<const T> boxes, vector_view<const S> scores, const nms_params& params,
+           nms_workspace& workspace, const kernel_table& table, execution policy)
+      : boxes_(boxes),
+        scores_(scores),
+        params_(params),
+        ws_(workspace),
+        boxes_kernels_(table.nms.template get<T>()),
+        scores_kernels_(table.nms.template get<S>()),
+        policy_(policy) {}
+
+  vector_view<const index_t> run(const nms_groups& groups) {
+    index_t count = select();
+    const bool grouped =
+        groups.classes.size() > 0 || groups.images.size() > 0 || groups.image_offsets.size() > 0;
+    room(ws_.spare, count);
+    room(ws_.kept, count);
+    if (!grouped) {
+      room(ws_.scratch, (boxes_kernels_.scratch_bytes(count) + 63) / 64);
+      const index_t kept = suppress(0, count, 0);
+      index_t* const result = room(ws_.result, kept);
+      for (index_t i = 0; i < kept; ++i)
+        result[i] = index_of(ws_.kept[static_cast<std::size_t>(i)]);
+      if (params_.order == nms_order::index) std::sort(result, result + kept);
+      return {result, kept};
+    }
+    {
+      const profile::scope timing([&] { return step("nms.partition"); });
+      partition_into_groups(groups, boxes_.size(), count, ws_);
+      plan_tasks(ws_, boxes_kernels_.scratch_bytes);
+    }
+    room(ws_.spare, count);
+    index_t* const group_kept = room(ws_.group_kept, ws_.groups);
+    for_each_chunk(policy_, chunking(static_cast<index_t>(ws_.tasks.size()), 1),
+                   [&](index_t, index_t first, index_t last) {
+                     for (index_t t = first; t < last; ++t) {
+                       const nms_task& task = ws_.tasks[static_cast<std::size_t>(t)];
+                       for (index_t g = task.first_group; g < task.last_group; ++g) {
+                         const index_t begin = ws_.group_begin[static_cast<std::size_t>(g)];
+                         const index_t end = ws_.group_begin[static_cast<std::size_t>(g) + 1];
+                         group_kept[g] = begin == end ? 0 : suppress(begin, end, task.scratch);
+                       }
+                     }
+                   });
+    return merge(group_kept);
+  }
+
+ private:
+  profile::problem step(const char* name) const {
+    profile::problem p;
+    p.function = name;
+    return p;
+  }
+
+  nms_args<T> args() const {
+    nms_args<T> a{};
+    a.boxes = boxes_.data();
+    a.format = params_.format;
+    a.overlap = params_.overlap;
+    a.plus_one = params_.plus_one;
+    a.least_overlap = static_cast<double>(least_overlap<compute_type<T>>(params_));
+    a.max_kept = std::min({params_.max_per_class, params_.max_per_image, params_.max_total});
+    return a;
+  }
+
+  /// Fills ws.records with the boxes that take part, and returns their number.
+  index_t select() {
+    nms_record* const records = room(ws_.records, boxes_.size());
+    index_t count =
+        scores_kernels_.select(scores_.data(), 0, scores_.size(), params_.score_threshold,
+                               params_.drop_nan_scores, records);
+    if (params_.drop_degenerate) count = boxes_kernels_.drop_degenerate(args(), records, count);
+    return count;
+  }
+
+  /// NMS of the records [begin, end); returns how many are kept, from ws.kept[begin] on.
+  index_t suppress(index_t begin, index_t end, index_t scratch) {
+    nms_record* const records = ws_.records.data() + begin;
+    nms_state state{};
+    state.order = records;
+    state.count = end - begin;
+    state.kept = ws_.kept.data() + begin;
+    state.scratch = ws_.scratch.data() + scratch;
+    {
+      const profile::scope timing([&] { return step("nms.sort"); });
+      scores_kernels_.sort(scores_.data(), records, ws_.spare.data() + begin, state.count);
+    }
+    {
+      const profile::scope timing([&] { return step("nms.compare"); });
+      boxes_kernels_.begin(args(), state);
+    }
+    if (state.done) return state.kept_count;
+    {
+      const profile::scope timing([&] { return step("nms.index"); });
+      boxes_kernels_.build_index(args(), state);
+    }
+    const profile::scope timing([&] { return step("nms.compare"); });
+    boxes_kernels_.finish(args(), state);
+    return state.kept_count;
+  }
+
+  /// The kept boxes of all groups in the order asked for.
+  vector_view<const index_t> merge(const index_t* group_kept) {
+    const profile::scope timing([&] { return step("nms.merge"); });
+    std::uint8_t* const flags = room(ws_.flags, boxes_.size());
+    std::fill(flags, flags + boxes_.size(), std::uint8_t{0});
+    for (index_t g = 0; g < ws_.groups; ++g) {
+      const nms_record* const kept = ws_.kept.data() + ws_.group_begin[static_cast<std::size_t>(g)];
+      for (index_t i = 0; i < group_kept[g]; ++i) flags[index_of(kept[i])] = 1;
+    }
+    nms_record* const records = ws_.records.data();
+    index_t count = scores_kernels_.select_flagged(scores_.data(), flags, boxes_.size(), records);
+    const bool limited = params_.max_per_image != no_limit || params_.max_total != no_limit;
+    if (params_.order != nms_order::index || limited)
+      scores_kernels_.sort(scores_.data(), records, ws_.spare.data(), count);
+    if (limited) count = apply_limits(records, count);
+
+    index_t* const result = room(ws_.result, count);
+    if (params_.order == nms_order::image_score || params_.order == nms_order::image_class_score) {
+      group_result(records, count, result);
+    } else {
+      for (index_t i = 0; i < count; ++i) result[i] = index_of(records[i]);
+      if (params_.order == nms_order::index && limited) std::sort(result, result + count);
+    }
+    return {result, count};
+  }
+
+  index_t image_of(nms_record record) const {
+    return ws_.image_of_group[ws_.group_of[index_of(record)]];
+  }
+
+  /// Drops what is beyond max_per_image and max_total from records in descending score.
+  index_t apply_limits(nms_record* records, index_t count) {
+    index_t* const of_image = room(ws_.counters, ws_.images);
+    std::fill(of_image, of_image + ws_.images, 0);
+    index_t left = 0;
+    for (index_t i = 0; i < count && left < params_.max_total; ++i) {
+      index_t& of_this = of_image[image_of(records[i])];
+      if (of_this >= params_.max_per_image) continue;
+      ++of_this;
+      records[left++] = records[i];
+    }
+    return left;
+  }
+
+  /// A stable counting sort by image, or by image and class.
+  void group_result(const nms_record* records, index_t count, index_t* result) {
+    const bool by_class = params_.order == nms_order::image_class_score;
+    const auto place = [&](nms_record record) {
+      return by_class ? index_t{ws_.group_of[index_of(record)]} : image_of(record);
+    };
+    const index_t places = by_class ? ws_.groups : ws_.images;
+    index_t* const at = room(ws_.counters, places + 1);
+    std::fill(at, at + places + 1, 0);
+    for (index_t i = 0; i < count; ++i) ++at[place(records[i]) + 1];
+    for (index_t p = 0; p < places; ++p) at[p + 1] += at[p];
+    for (index_t i = 0; i < count; ++i) result[at[place(records[i])]++] = index_of(records[i]);
+  }
+
+  boxes_view<const T> boxes_;
+  vector_view<const S> scores_;
+  const nms_params& params_;
+  nms_workspace& ws_;
+  const nms_row<T>& boxes_kernels_;
+  const nms_row<S>& scores_kernels_;
+  execution policy_;
+};
+
+}  // namespace detail
+
+inline namespace VECDET_ABI {
+namespace detail_nms {
+
+template <class T, class S>
+vector_view<const index_t> run(const char* function, boxes_view<const T> boxes,
+                               vector_view<const S> scores, const nms_groups& groups,
+                               const nms_params& params, nms_workspace& workspace,
+                               execution policy) {
+  detail::check_nms(function, boxes.size(), scores.size(), params);
+  detail::check_groups(function, groups, boxes.size());
+  const detail::kernel_table& table = detail::active_table();
+  const profile::scope timing([&] {
+    return profile::problem{function,
+                            nullptr,
+                            dtype_name<T>(),
+                            {boxes.size()},
+                            isa_name(table.target),
+                            detail::thread_count(policy),
+                            boxes.size() * static_cast<index_t>(4 * sizeof(T) + sizeof(S))};
+  });
+  return detail::nms_call<T, S>(boxes, scores, params, workspace, table, policy).run(groups);
+}
+
+}  // namespace detail_nms
+
+/// NMS of boxes (N x 4) and scores (N), all of one class and image: the indices of the boxes kept,
+/// in descending score unless params.order says otherwise. The result lies in the workspace, until
+/// its next use.
+template <class T, class S>
+vector_view<const index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
+                               nms_workspace& workspace, execution policy = execution::parallel) {
+  return detail_nms::run<std::remove_const_t<T>, std::remove_const_t<S>>("nms", boxes, scores, {},
+                                                                         params, workspace, policy);
+}
+
+/// The same with memory of its own, which each call allocates.
+template <class T, class S>
+std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params = {},
+                         execution policy = execution::parallel) {
+  nms_workspace workspace;
+  const auto kept = nms(boxes, scores, params, workspace, policy);
+  return {kept.begin(), kept.end()};
+}
+
+/// NMS per class and image, spread over threads: boxes N x 4, scores N. In descending score over
+/// everything unless params.order says otherwise.
+template <class T, class S>
+vector_view<const index_t> batched_nms(boxes_view<T> boxes, vector_view<S> scores,
+                                       const nms_groups& groups, const nms_params& params,
+                                       nms_workspace& workspace,
+                                       execution policy = execution::parallel) {
+  return detail_nms::run<std::remove_const_t<T>, std::remove_const_t<S>>(
+      "batched_nms", boxes, scores, groups, params, workspace, policy);
+}
+
+/// The same with memory of its own, which each call allocates.
+template <class T, class S>
+std::vector<index_t> batched_nms(boxes_view<T> boxes, vector_view<S> scores,
+                                 const nms_groups& groups, const nms_params& params = {},
+                                 execution policy = execution::parallel) {
+  nms_workspace workspace;
+  const auto kept = batched_nms(boxes, scores, groups, params, workspace, policy);
+  return {kept.begin(), kept.end()};
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What non-maximum suppression means, by framework: options cover what frameworks do differently,
+// and a preset function names each framework's choice.
+//
+//                    suppresses  threshold               boxes            order of the result
+//   torchvision      > IoU       double, against float   corners          score
+//   mmcv             > IoU       float                   corners, +0/+1   score
+//   IPEX             >= IoU      float                   corners, +1      index
+//   ONNX Runtime     > IoU       float                   any corners, or  image, class, score
+//                                                        centre and size
+//   OpenCV           > 1-(1-IoU) float                   integers         score
+#pragma once
+
+#include <vecdet/views.hpp>
+
+#include <limits>
+
+namespace vecdet {
+
+/// What a box's four numbers are.
+enum class nms_format {
+  corners,      ///< x1 y1 x2 y2; a box with x2 < x1 is taken as it is.
+  any_corners,  ///< Two opposite corners in any order: ONNX.
+  centre        ///< Centre x, y, width, height: ONNX with center_point_box.
+};
+
+/// How two boxes' overlap is computed.
+enum class nms_overlap {
+  plain,          ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX.
+  positive_area,  ///< The same, 0 where an area or the intersection is not above 0: ONNX Runtime.
+  jaccard         ///< 1 - float(1 - IoU in double), 1 where both areas are 0: OpenCV.
+};
+
+/// The order of the result.
+enum class nms_order {
+  score,             ///< Descending score over everything.
+  index,             ///< Ascending index: IPEX.
+  image_score,       ///< By image, then descending score.
+  image_class_score  ///< By image, by class, then descending score: ONNX.
+};
+
+constexpr index_t no_limit = std::numeric_limits<index_t>::max();
+
+struct nms_params {
+  double iou_threshold = 0.5;    ///< In [0, 1].
+  bool suppress_equal = false;   ///< Suppresses at >= the threshold instead of >.
+  bool float_threshold = false;  ///< Rounds the threshold to the overlaps' type first.
+  bool plus_one = false;         ///< Counts pixels: a box is x2 - x1 + 1 wide.
+  bool drop_nan_scores = false;  ///< Drops NaN scores; else they come first and stay.
+  bool drop_degenerate = false;  ///< Drops boxes with NaN or without area.
+  /// Keeps scores above it, and all where it is -infinity.
+  double score_threshold = -std::numeric_limits<double>::infinity();
+  nms_format format = nms_format::corners;
+  nms_overlap overlap = nms_overlap::plain;
+  nms_order order = nms_order::score;
+  index_t max_per_class = no_limit;  ///< Of each class of each image, best scores first.
+  index_t max_per_image = no_limit;
+  index_t max_total = no_limit;
+};
+
+inline nms_params torchvision_nms(double iou_threshold) {
+  nms_params params;
+  params.iou_threshold = iou_threshold;
+  return params;
+}
+
+/// mmcv.ops.nms; its sort is unstable, ours is not.
+inline nms_params mmcv_nms(double iou_threshold, bool plus_one = false) {
+  nms_params params = torchvision_nms(iou_threshold);
+  params.float_threshold = true;
+  params.plus_one = plus_one;
+  return params;
+}
+
+inline nms_params ipex_nms(double iou_threshold) {
+  nms_params params = mmcv_nms(iou_threshold, true);
+  params.suppress_equal = true;
+  params.order = nms_order::index;
+  return params;
+}
+
+inline nms_params onnx_nms(double iou_threshold, index_t max_output_boxes_per_class,
+                           bool centre_format = false) {
+  nms_params params = mmcv_nms(iou_threshold);
+  params.format = centre_format ? nms_format::centre : nms_format::any_corners;
+  params.overlap = nms_overlap::positive_area;
+  params.order = nms_order::image_class_score;
+  params.max_per_class = max_output_boxes_per_class;
+  params.drop_nan_scores = true;
+  return params;
+}
+
+/// cv::dnn::NMSBoxes on integer rectangles, given by their corners, with eta 1 and top_k 0.
+inline nms_params opencv_nms(double iou_threshold, double score_threshold) {
+  nms_params params = mmcv_nms(iou_threshold);
+  params.overlap = nms_overlap::jaccard;
+  params.score_threshold = score_threshold;
+  params.drop_nan_scores = true;
+  return params;
+}
+
+}  // namespace vecdet

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+// NMS against the reference and golden vectors: every instruction set, element type, option and
+// preset; random cases with ties, duplicates, overlaps exactly at the threshold, degenerate and NaN
+// boxes; sizes around the block width and beyond the index's; extreme scenes; limits, groups,
+// orders; no allocation, the same result on any number of threads; and every documented error.
+#include "support/allocations.hpp"
+#include "support/data.hpp"
+#include "support/isa.hpp"
+#include "support/values.hpp"
+#include <vecdet/nms.hpp>
+#include <vecdet/reference/nms.hpp>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <tbb/task_arena.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+using indices = std::vector<index_t>;
+
+constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
+
+/// Boxes and scores of one problem.
+template <class T>
+struct scene_of {
+  std::vector<T> boxes, scores;
+  indices classes, images;
+
+  boxes_view<const T> b() const { return boxes; }
+  vector_view<const T> s() const { return scores; }
+  index_t size() const { return static_cast<index_t>(scores.size()); }
+};
+
+template <class T>
+indices expected_of(const scene_of<T>& scene, const nms_params& params) {
+  return reference::nms(
+      scene.b(), scene.s(), params,
+      {vector_view<const index_t>(scene.classes), vector_view<const index_t>(scene.images)});
+}
+
+template <class T>
+indices actual_of(const scene_of<T>& scene, const nms_params& params, nms_workspace& workspace,
+                  execution policy = execution::parallel) {
+  nms_groups groups;
+  groups.classes = scene.classes;
+  groups.images = scene.images;
+  const auto kept = scene.classes.empty() && scene.images.empty()
+                        ? nms(scene.b(), scene.s(), params, workspace, policy)
+                        : batched_nms(scene.b(), scene.s(), groups, params, workspace, policy);
+  return {kept.begin(), kept.end()};
+}
+
+template <class T>
+void check_scene(const scene_of<T>& scene, const nms_params& params) {
+  const indices expected = expected_of(scene, params);
+  for_each_isa([&](isa) {
+    nms_workspace workspace;
+    CHECK(actual_of(scene, params, workspace) == expected);
+  });
+}
+
+/// Scores of few values, so that ties abound.
+template <class T>
+std::vector<T> tied_scores(index_t count, random_generator& generator) {
+  std::vector<T> scores;
+  for (index_t i = 0; i < count; ++i)
+    scores.push_back(to<T>(static_cast<double>(generator.below(8)) / 8));
+  return scores;
+}
+
+template <class T>
+std::vector<T> random_scores(index_t count, random_generator& generator) {
+  std::vector<T> scores;
+  for (index_t i = 0; i < count; ++i) scores.push_back(to<T>(generator.uniform()));
+  return scores;
+}
+
+/// Boxes jittered around a few objects, in any place and of any size.
+template <class T>
+scene_of<T> clustered_scene(index_t count, std::uint64_t seed, double centre = 0,
+                            double extent = 800) {
+  random_generator generator(seed);
+  scene_of<T> scene;
+  struct object {
+    double x, y, w, h;
+  };
+  const auto any = [&]() -> object {
+    const double u = generator.uniform(), v = generator.uniform();
+    return {generator.uniform(0, extent), generator.uniform(0, extent),
+            extent * (0.01 + 0.5 * u * u), extent * (0.01 + 0.5 * v * v)};
+  };
+  std::vector<object> objects;
+  for (int i = 0; i < 30; ++i) objects.push_back(any());
+  for (index_t i = 0; i < count; ++i) {
+    object o =
+        generator.chance(0.2) ? any() : objects[static_cast<std::size_t>(generator.below(30))];
+    o.x += o.w * 0.15 * generator.normal();
+    o.y += o.h * 0.15 * generator.normal();
+    o.w *= generator.uniform(0.7, 1.3);
+    o.h *= generator.uniform(0.7, 1.3);
+    for (const double c : {o.x - o.w / 2, o.y - o.h / 2, o.x + o.w / 2, o.y + o.h / 2})
+      scene.boxes.push_back(to<T>(centre + c));
+  }
+  scene.scores = random_scores<T>(count, generator);
+  return scene;
+}
+
+/// All parameters that a random number chooses.
+nms_params random_params(random_generator& generator) {
+  nms_params params;
+  const double thresholds[] = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 0.25, 0.75, 1e-9};
+  params.iou_threshold = thresholds[generator.below(14)];
+  params.suppress_equal = generator.chance(0.3);
+  params.float_threshold = generator.chance(0.3);
+  params.plus_one = generator.chance(0.2);
+  params.drop_nan_scores = generator.chance(0.3);
+  params.drop_degenerate = generator.chance(0.2);
+  if (generator.chance(0.2)) params.score_threshold = 0.25;
+  if (generator.chance(0.2))
+    params.format = generator.chance(0.5) ? nms_format::any_corners : nms_format::centre;
+  if (generator.chance(0.2))
+    params.overlap = generator.chance(0.5) ? nms_overlap::positive_area : nms_overlap::jaccard;
+  params.order = static_cast<nms_order>(generator.below(4));
+  if (generator.chance(0.2)) params.max_per_class = generator.below(4);
+  if (generator.chance(0.2)) params.max_per_image = generator.below(6);
+  if (generator.chance(0.2)) params.max_total = generator.below(10);
+  return params;
+}
+
+/// A few boxes on a coarse grid: equal, nested, touching, without area, inverted; at times special.
+template <class T>
+scene_of<T> small_scene(random_generator& generator) {
+  scene_of<T> scene;
+  const index_t count = generator.below(generator.chance(0.1) ? 70 : 12);
+  const bool special = generator.chance(0.1);
+  const double shift = generator.chance(0.3) ? -6 : 0;
+  for (index_t i = 0; i < count; ++i) {
+    if (special && generator.chance(0.3)) {
+      const auto& boxes = special_boxes();
+      const auto& box =
+          boxes[static_cast<std::size_t>(generator.below(static_cast<index_t>(boxes.size())))];
+      for (const double c : box) scene.boxes.push_back(to<T>(c));
+      continue;
+    }
+    const double x = static_cast<double>(generator.below(6)) + shift;
+    const double y = static_cast<double>(generator.below(6)) + shift;
+    for (const double c :
+         {x, y, x + static_cast<double>(generator.below(11)) - (generator.chance(0.05) ? 5 : 0),
+          y + static_cast<double>(generator.below(11))})
+      scene.boxes.push_back(to<T>(c));
+  }
+  scene.scores = tied_scores<T>(count, generator);
+  if (special)
+    for (T& score : scene.scores)
+      if (generator.chance(0.1)) score = to<T>(generator.chance(0.5) ? quiet_nan : -0.0);
+  const index_t wide = index_t{1} << 61;
+  if (generator.chance(0.3))
+    for (index_t i = 0; i < count; ++i) scene.classes.push_back(generator.below(3) - 1);
+  else if (generator.chance(0.1))
+    for (index_t i = 0; i < count; ++i) scene.classes.push_back((generator.below(3) - 1) * wide);
+  if (generator.chance(0.2))
+    for (index_t i = 0; i < count; ++i) scene.images.push_back(generator.below(2) - 1);
+  else if (generator.chance(0.1))
+    for (index_t i = 0; i < count; ++i) scene.images.push_back((generator.below(4) - 2) * wide);
+  return scene;
+}
+
+template <class T>
+void check_random_cases(index_t cases, std::uint64_t seed) {
+  std::vector<isa> sets;
+  for_each_isa([&](isa set) { sets.push_back(set); });
+  const isa before = active_isa();
+  nms_workspace workspace;
+  index_t wrong = 0;
+  for (index_t c = 0; c < cases && wrong < 5; ++c) {
+    random_generator generator(seed + static_cast<std::uint64_t>(c));
+    const scene_of<T> scene = small_scene<T>(generator);
+    const nms_params params = random_params(generator);
+    const indices expected = expected_of(scene, params);
+    // Every instruction set in turn: each has its share of the cases.
+    set_isa(sets[static_cast<std::size_t>(c) % sets.size()]);
+    if (actual_of(scene, params, workspace, execution::sequential) == expected) continue;
+    ++wrong;
+    FAIL_CHECK("case ", c, " on ", std::string(isa_name(active_isa())));
+  }
+  set_isa(before);
+}
+
+}  // namespace
+
+TEST_CASE("NMS: golden vectors") {
+  if (!has_data("golden/nms_boxes_0.npy", "NMS: golden vectors")) return;
+  for (int set = 0; set < 10; ++set) {
+    const std::string name = std::to_string(set);
+    scene_of<float> scene;
+    scene.boxes = golden<float>("nms_boxes_" + name).values;
+    scene.scores = golden<float>("nms_scores_" + name).values;
+    const auto classes = golden<std::int64_t>("nms_classes_" + name).values;
+    for (const int tenths : {1, 3, 5, 6, 7}) {
+      CAPTURE(set);
+      CAPTURE(tenths);
+      const std::string suffix = name + "_" + std::to_string(tenths);
+      const nms_params params = torchvision_nms(tenths / 10.0);
+      const indices expected = golden<std::int64_t>("nms_keep_" + suffix).values;
+      indices batched = golden<std::int64_t>("nms_batched_" + suffix).values;
+      std::sort(batched.begin(), batched.end());
+      for_each_isa([&](isa) {
+        nms_workspace workspace;
+        scene.classes.clear();
+        CHECK(actual_of(scene, params, workspace) == expected);
+        scene.classes = classes;
+        const indices mine = actual_of(scene, params, workspace);
+        CHECK(mine == expected_of(scene, params));
+        // torchvision does not promise an order of equal scores of different classes.
+        indices sorted = mine;
+        std::sort(sorted.begin(), sorted.end());
+        CHECK(sorted == batched);
+      });
+    }
+  }
+}
+
+TEST_CASE("NMS: a million random cases") {
+  check_random_cases<float>(800000, 1);
+  check_random_cases<double>(150000, 1u << 30);
+  check_random_cases<bfloat16>(50000, 1u << 31);
+}
+
+TEST_CASE_TEMPLATE("NMS: clusters, with and without the index", T, float, double, bfloat16) {
+  for (const index_t count : {1, 15, 16, 17, 31, 33, 255, 767, 768, 900, 1500, 4000}) {
+    CAPTURE(count);
+    for (const double threshold : {0.0, 0.02, 0.3, 0.5, 0.7, 0.95, 1.0}) {
+      CAPTURE(threshold);
+      if (count > 1500 && threshold != 0.5 && threshold != 0.95) continue;
+      check_scene(clustered_scene<T>(count, 7 + static_cast<std::uint64_t>(count)),
+                  torchvision_nms(threshold));
+    }
+  }
+}
+
+TEST_CASE("NMS: every preset on many boxes") {
+  scene_of<float> scene = clustered_scene<float>(2500, 3, -400);
+  for (float& c : scene.boxes) c = std::floor(c);
+  for (const double threshold : {0.1, 0.3, 0.5, 0.75}) {
+    CAPTURE(threshold);
+    check_scene(scene, torchvision_nms(threshold));
+    check_scene(scene, mmcv_nms(threshold));
+    check_scene(scene, mmcv_nms(threshold, true));
+    check_scene(scene, ipex_nms(threshold));
+    check_scene(scene, onnx_nms(threshold, no_limit));
+    check_scene(scene, opencv_nms(threshold, 0.25));
+  }
+  // Centre and size.
+  scene_of<float> centres = scene;
+  for (std::size_t i = 0; i < centres.boxes.size(); i += 4)
+    for (std::size_t k = 0; k < 2; ++k) centres.boxes[i + 2 + k] -= centres.boxes[i + k];
+  check_scene(centres, onnx_nms(0.5, no_limit, true));
+}
+
+TEST_CASE("NMS: extreme scenes") {
+  random_generator generator(5);
+  const index_t count = 3000;
+  const auto run = [&](const char* name, const auto& box_of) {
+    CAPTURE(std::string(name));
+    scene_of<float> scene;
+    for (index_t i = 0; i < count; ++i)
+      for (const double c : box_of(static_cast<double>(i)))
+        scene.boxes.push_back(static_cast<float>(c));
+    scene.scores = random_scores<float>(count, generator);
+    for (const double threshold : {0.0, 0.1, 0.5, 0.9, 1.0})
+      check_scene(scene, torchvision_nms(threshold));
+  };
+  using box = std::array<double, 4>;
+  run("all in one place", [](double) { return box{1, 2, 30, 40}; });
+  run("no two overlap", [](double i) { return box{3 * i, 0, 3 * i + 2, 2}; });
+  run("concentric", [](double i) { return box{-1 - i, -1 - i, 1 + i, 1 + i}; });
+  run("a staircase", [](double i) { return box{i / 16, i / 16, 50 + i / 16, 50 + i / 16}; });
+  run("a far-off box", [&](double i) {
+    const double x = i == 77 ? 1e30 : generator.uniform(0, 500);
+    return box{x, x / 2, x + 20, x / 2 + 20};
+  });
+  run("crosses", [&](double i) {
+    const double long_side = 300 + generator.uniform(0, 9);
+    const bool upright = static_cast<index_t>(i) % 2 == 0;
+    const double w = upright ? 3 : long_side, h = upright ? long_side : 3;
+    return box{-w, -h, w, h};
+  });
+  run("from tiny to vast", [&](double i) {
+    const double size = std::ldexp(1.0, static_cast<int>(i) % 100 - 40);
+    return box{-size, -size, size * generator.uniform(0.5, 1), size};
+  });
+  run("some without area, some NaN", [&](double i) {
+    const index_t kind = static_cast<index_t>(i) % 5;
+    const double x = generator.uniform(0, 100);
+    return box{x, 10, kind == 0 ? x : x + 10, kind == 1 ? quiet_nan : kind == 2 ? 5 : 20};
+  });
+  run("denormal", [&](double i) { return box{0, 0, 1e-41 * (1 + std::fmod(i, 7)), 1e-3}; });
+}
+
+TEST_CASE("NMS: classes and images by the hundred") {
+  random_generator generator(11);
+  scene_of<float> scene = clustered_scene<float>(6000, 12);
+  for (index_t i = 0; i < scene.size(); ++i) scene.classes.push_back(generator.below(91));
+  check_scene(scene, torchvision_nms(0.5));
+  for (index_t i = 0; i < scene.size(); ++i) scene.images.push_back(i / 1000);
+  for (const nms_order order :
+       {nms_order::score, nms_order::index, nms_order::image_score, nms_order::image_class_score}) {
+    nms_params params;
+    params.order = order;
+    params.max_per_image = 300;
+    check_scene(scene, params);
+    params.max_total = 700;
+    check_scene(scene, params);
+  }
+  check_scene(scene, onnx_nms(0.5, 7));
+
+  // The same images by their offsets.
+  nms_groups by_offset;
+  by_offset.classes = scene.classes;
+  const indices offsets = {0, 1000, 2000, 3000, 4000, 5000, 6000};
+  by_offset.image_offsets = offsets;
+  CHECK(batched_nms(scene.b(), scene.s(), by_offset) == expected_of(scene, nms_params{}));
+
+  // Every box of a class of its own, far apart as numbers.
+  for (index_t i = 0; i < scene.size(); ++i)
+    scene.classes[static_cast<std::size_t>(i)] = i * (index_t{1} << 50);
+  check_scene(scene, torchvision_nms(0.5));
+}
+
+TEST_CASE("NMS: any number of threads gives the same, and later calls allocate nothing") {
+  scene_of<float> scene = clustered_scene<float>(20000, 21);
+  random_generator generator(22);
+  for (index_t i = 0; i < scene.size(); ++i) scene.classes.push_back(generator.below(20));
+  nms_workspace workspace;
+  const indices sequential = actual_of(scene, nms_params{}, workspace, execution::sequential);
+  for (const int threads : {1, 2, 3}) {
+    tbb::task_arena arena(threads);
+    arena.execute([&] { CHECK(actual_of(scene, nms_params{}, workspace) == sequential); });
+  }
+  nms_groups groups;
+  groups.classes = scene.classes;
+  for (const execution policy : {execution::sequential, execution::parallel}) {
+    const allocation_count allocations;
+    batched_nms(scene.b(), scene.s(), groups, {}, workspace, policy);
+    nms(scene.b(), scene.s(), {}, workspace, policy);
+    const std::int64_t first = allocations.since();
+    for (int i = 0; i < 3; ++i) {
+      batched_nms(scene.b(), scene.s(), groups, {}, workspace, policy);
+      nms(scene.b(), scene.s(), {}, workspace, policy);
+    }
+    CHECK(allocations.since() == first);
+  }
+}
+
+TEST_CASE("NMS: bad arguments are named") {
+  const std::vector<float> boxes(8), scores(2), three(3);
+  const boxes_view<const float> b(boxes);
+  const vector_view<const float> s(scores);
+  const auto fails = [&](const nms_params& params, const nms_groups& groups, const char* message) {
+    CHECK_THROWS_WITH_AS(batched_nms(b, s, groups, params), doctest::Contains(message),
+                         std::invalid_argument);
+  };
+  CHECK_THROWS_WITH_AS(nms(b, vector_view<const float>(three)),
+                       doctest::Contains("vecdet::nms: scores.size() is 3"), std::invalid_argument);
+  fails(torchvision_nms(-0.1), {}, "batched_nms: params.iou_threshold is -0.1");
+  fails(torchvision_nms(1.5), {}, "params.iou_threshold is 1.5");
+  fails(torchvision_nms(quiet_nan), {}, "params.iou_threshold is nan");
+  nms_params params;
+  params.score_threshold = quiet_nan;
+  fails(params, {}, "params.score_threshold is nan");
+  for (const auto limit :
+       {&nms_params::max_per_class, &nms_params::max_per_image, &nms_params::max_total}) {
+    params = {};
+    params.*limit = -1;
+    fails(params, {}, "is -1, expected 0 or more");
+  }
+  const indices one = {1}, two = {1, 2}, offsets = {0, 2, 1}, short_offsets = {0, 1};
+  nms_groups groups;
+  groups.classes = one;
+  fails({}, groups, "groups.classes.size() is 1");
+  groups = {};
+  groups.images = one;
+  fails({}, groups, "groups.images.size() is 1");
+  groups = {};
+  groups.image_offsets = offsets;
+  fails({}, groups, "groups.image_offsets is 1");
+  groups.image_offsets = short_offsets;
+  fails({}, groups, "the last of groups.image_offsets is 1");
+  groups.image_offsets = one;
+  fails({}, groups, "groups.image_offsets[0] is 1");
+  groups.image_offsets = short_offsets;
+  groups.images = two;
+  fails({}, groups, "groups.images.size() is 2");
+}
