@@ -5,6 +5,7 @@
 
 #include <vecdet/detail/cpu_features.hpp>
 #include <vecdet/detail/rows/box_coding.hpp>
+#include <vecdet/detail/rows/filter_topk.hpp>
 #include <vecdet/detail/rows/focal_loss.hpp>
 #include <vecdet/detail/rows/smooth_l1.hpp>
 #include <vecdet/detail/rows/nms.hpp>
@@ -36,12 +37,31 @@ struct per_type {
   }
 };
 
+/// Of families that have no use for double.
+template <template <class> class Row>
+struct per_logit_type {
+  Row<float> f32;
+  Row<bfloat16> bf16;
+
+  template <class T>
+  constexpr const Row<T>& get() const noexcept {
+    static_assert(std::is_same<T, float>::value || std::is_same<T, bfloat16>::value,
+                  "this function takes float or vecdet::bfloat16");
+    if constexpr (std::is_same<T, float>::value) {
+      return f32;
+    } else {
+      return bf16;
+    }
+  }
+};
+
 struct kernel_table {
   isa target;
   per_type<focal_loss_row> focal_loss;
   per_type<smooth_l1_row> smooth_l1;
   per_type<box_coding_row> box_coding;
   per_type<nms_row> nms;
+  per_logit_type<filter_topk_row> filter_topk;
 };
 
 }  // namespace detail

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/room.hpp>
 #include <vecdet/detail/rows/nms.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
@@ -25,13 +26,6 @@ struct nms_groups {
 };
 
 namespace detail {
-
-/// The memory of a vector that only grows.
-template <class T>
-T* room(std::vector<T>& memory, index_t size) {
-  if (static_cast<index_t>(memory.size()) < size) memory.resize(static_cast<std::size_t>(size));
-  return memory.data();
-}
 
 struct alignas(64) cache_line {
   unsigned char bytes[64];

@@ -5,25 +5,10 @@
 #pragma once
 
 #include <vecdet/kernels/nms_tree.hpp>
+#include <vecdet/kernels/score_key.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
-
-/// Ascending keys are descending scores. NaN comes first; both zeros are equal.
-VECDET_INLINE uint32_t descending_key(float score) {
-  if (!(score == score)) return 0;
-  const float canonical = score + 0.0f;
-  uint32_t bits;
-  __builtin_memcpy(&bits, &canonical, sizeof bits);
-  return (bits >> 31) != 0 ? bits : ~(bits | 0x80000000u);
-}
-VECDET_INLINE uint64_t descending_key(double score) {
-  if (!(score == score)) return 0;
-  const double canonical = score + 0.0;
-  uint64_t bits;
-  __builtin_memcpy(&bits, &canonical, sizeof bits);
-  return (bits >> 63) != 0 ? bits : ~(bits | 0x8000000000000000u);
-}
 
 /// A record with the upper half of the key.
 template <class T>

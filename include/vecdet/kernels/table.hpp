@@ -4,6 +4,7 @@
 
 #include <vecdet/detail/kernel_table.hpp>
 #include <vecdet/kernels/box_coding.hpp>
+#include <vecdet/kernels/filter_topk.hpp>
 #include <vecdet/kernels/focal_loss.hpp>
 #include <vecdet/kernels/smooth_l1.hpp>
 #include <vecdet/kernels/nms.hpp>
@@ -17,6 +18,7 @@ constexpr detail::kernel_table kernels = {
     {smooth_l1_kernels<float>(), smooth_l1_kernels<bfloat16>(), smooth_l1_kernels<double>()},
     {box_coding_kernels<float>(), box_coding_kernels<bfloat16>(), box_coding_kernels<double>()},
     {nms_kernels<float>(), nms_kernels<bfloat16>(), nms_kernels<double>()},
+    {filter_topk_kernels<float>(), filter_topk_kernels<bfloat16>()},
 };
 
 }  // namespace VECDET_TARGET

@@ -3,6 +3,7 @@
 // goes through `begin`, and where that leaves work through `build_index` and `finish`.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
 #include <vecdet/nms_params.hpp>
 #include <vecdet/views.hpp>
 
@@ -15,7 +16,9 @@ namespace detail {
 /// descending scores.
 using nms_record = std::uint64_t;
 
-constexpr std::uint32_t index_of(nms_record record) { return static_cast<std::uint32_t>(record); }
+VECDET_INLINE constexpr std::uint32_t index_of(nms_record record) {
+  return static_cast<std::uint32_t>(record);
+}
 
 /// Boxes, T being the stored type, and what their overlaps mean.
 template <class T>

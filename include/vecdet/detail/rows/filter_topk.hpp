@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threshold and top-k over logits in the kernel table.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+#include <vecdet/views.hpp>
+
+#include <cstdint>
+
+namespace vecdet {
+namespace detail {
+
+/// rows x cols logits. Elements are counted along the rows: element i is (i / cols, i % cols).
+template <class T>
+struct filter_topk_args {
+  const T* logits;
+  index_t cols, stride;
+  double threshold;  ///< logits above it pass
+  index_t limit;     ///< the k of top-k
+  index_t capacity;  ///< records that there is room for
+};
+
+/// Records that a search of `size` elements has to have room for, twice over: for those that pass,
+/// and to sort them.
+VECDET_INLINE constexpr index_t filter_topk_capacity(index_t limit, index_t size) {
+  constexpr index_t block = 128, least = 4096;
+  const index_t enough = limit < size ? 2 * limit + least : size;
+  return (enough < size ? enough : size) + block;
+}
+
+template <class T>
+struct filter_topk_row {
+  /// Writes the best `limit` of the elements [first, last), at most 2^32, best first, and returns
+  /// their number. A record's upper half is the sort key, its lower the element less `first`.
+  index_t (*search)(const filter_topk_args<T>&, index_t first, index_t last, std::uint64_t* records,
+                    std::uint64_t* spare);
+};
+
+}  // namespace detail
+}  // namespace vecdet

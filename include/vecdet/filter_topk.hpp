@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a dense detector does first with its logits: those whose score is above a threshold, and of
+// them the best k.
+//
+//   score = 1 / (1 + exp(-x)) > s      x > log(s / (1 - s))
+//
+// The comparison is made on logits, so that no sigmoid is computed over the tensor: one read of it,
+// no write. Order is by descending logit, equal logits by lower element; NaN never passes. The
+// result is the same for any number of threads.
+//
+// Logits are rows x cols of float or bfloat16, with any row stride and any number of elements.
+// Throws std::invalid_argument where the threshold is outside [0, 1] or k is negative.
+#pragma once
+
+#include <vecdet/detail/check.hpp>
+#include <vecdet/detail/room.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+namespace vecdet {
+
+/// Memory that filter_topk works in: it grows to what the largest call needs, some 32 bytes for
+/// each of 2 k + 4096 candidates a thread, and is reused from then on. One call at a time.
+class filter_topk_workspace {
+ public:
+  // What follows is for vecdet's own functions.
+  std::vector<std::uint64_t> records, spare;
+  std::vector<index_t> found, elements;
+  std::vector<float> logits;
+};
+
+/// The best logits, descending, and the elements they are: row * cols + column. The memory is the
+/// workspace's, until its next use.
+struct filter_topk_result {
+  vector_view<const float> logits;
+  vector_view<const index_t> elements;
+};
+
+/// log(score / (1 - score)): the logit of a score; -inf at 0, +inf at 1.
+inline double logit_of(double score) { return std::log(score) - std::log1p(-score); }
+
+namespace detail {
+
+/// The greatest float at or below x: of floats, those above it are those above x.
+inline double float_at_or_below(double x) {
+  const float nearest = static_cast<float>(x);
+  return static_cast<double>(nearest) > x
+             ? static_cast<double>(std::nextafter(nearest, -std::numeric_limits<float>::infinity()))
+             : static_cast<double>(nearest);
+}
+
+/// The logit that a record of filter_topk stands for.
+inline float logit_of_record(std::uint64_t record) {
+  const auto key = static_cast<std::uint32_t>(record >> 32);
+  const std::uint32_t bits = (key >> 31) != 0 ? key : ~(key | 0x80000000u);
+  float logit;
+  std::memcpy(&logit, &bits, sizeof logit);
+  return logit;
+}
+
+}  // namespace detail
+
+inline namespace VECDET_ABI {
+
+/// The best k of the logits whose score is above `score_threshold`.
+template <class T>
+filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, index_t k,
+                               filter_topk_workspace& workspace,
+                               execution policy = execution::parallel) {
+  using stored = std::remove_const_t<T>;
+  detail::check(score_threshold >= 0 && score_threshold <= 1, "filter_topk", "score_threshold",
+                score_threshold, "a number in [0, 1]");
+  detail::check(k >= 0, "filter_topk", "k", k, "0 or more");
+  const index_t size = logits.size();
+  if (size == 0 || k == 0) return {};
+  const detail::kernel_table& table = detail::active_table();
+  const profile::scope timing([&] {
+    return profile::problem{"filter_topk",
+                            nullptr,
+                            dtype_name<stored>(),
+                            {logits.rows(), logits.cols()},
+                            isa_name(table.target),
+                            detail::thread_count(policy),
+                            size * index_t{sizeof(T)}};
+  });
+
+  // Few searches: each has to find its own k-th best.
+  constexpr index_t smallest = 1 << 17, largest = index_t{1} << 31;
+  const index_t threads = detail::thread_count(policy);
+  const detail::chunking chunks(
+      size, std::min(largest, std::max(smallest, (size + threads - 1) / threads)));
+  detail::filter_topk_args<stored> args{};
+  args.logits = logits.data();
+  args.cols = logits.cols();
+  args.stride = logits.stride();
+  args.threshold = detail::float_at_or_below(logit_of(score_threshold));
+  args.limit = k;
+  args.capacity = detail::filter_topk_capacity(k, chunks.size);
+  std::uint64_t* const records = detail::room(workspace.records, chunks.count * args.capacity);
+  std::uint64_t* const spare = detail::room(workspace.spare, chunks.count * args.capacity);
+  index_t* const found = detail::room(workspace.found, 2 * chunks.count);
+  const auto search = table.filter_topk.get<stored>().search;
+  detail::for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
+    found[c] = search(args, first, last, records + c * args.capacity, spare + c * args.capacity);
+  });
+
+  // The best heads of the sorted chunks, one by one; equal ones from the earlier chunk.
+  index_t total = 0;
+  for (index_t c = 0; c < chunks.count; ++c) total += found[c];
+  total = std::min(total, k);
+  index_t* const elements = detail::room(workspace.elements, total);
+  float* const values = detail::room(workspace.logits, total);
+  index_t* const next = found + chunks.count;
+  std::fill(next, next + chunks.count, index_t{0});
+  for (index_t i = 0; i < total; ++i) {
+    index_t best = -1;
+    std::uint64_t best_key = 0;
+    for (index_t c = 0; c < chunks.count; ++c) {
+      if (next[c] == found[c]) continue;
+      const std::uint64_t key = records[c * args.capacity + next[c]] >> 32;
+      if (best >= 0 && key >= best_key) continue;
+      best = c;
+      best_key = key;
+    }
+    const std::uint64_t record = records[best * args.capacity + next[best]++];
+    elements[i] = chunks.begin(best) + static_cast<index_t>(record & 0xffffffffu);
+    values[i] = detail::logit_of_record(record);
+  }
+  return {{values, total}, {elements, total}};
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

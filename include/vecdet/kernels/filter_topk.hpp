@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threshold and top-k in one read of the logits. Blocks of 128 logits are reduced to their
+// greatest, so that a block without any above the threshold costs a load and a max for each vector.
+// Whenever the room for those that pass is full, the best k stay and the k-th becomes the
+// threshold: later logits that equal it would lose the tie.
+#pragma once
+
+#include <vecdet/detail/rows/filter_topk.hpp>
+#include <vecdet/detail/simd_bits.hpp>
+#include <vecdet/kernels/radix_sort.hpp>
+#include <vecdet/kernels/score_key.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::filter_topk_args;
+
+/// The records found so far.
+template <class T>
+class topk_search {
+  using real = compute_type<T>;
+  static constexpr int lanes = 16, block = 128;
+
+ public:
+  topk_search(const filter_topk_args<T>& args, uint64_t* records, uint64_t* spare)
+      : threshold_(static_cast<real>(args.threshold)),
+        limit_(args.limit),
+        room_(args.capacity - block),
+        records_(records),
+        spare_(spare) {}
+
+  /// `size` logits, of which the first is element `element`.
+  VECDET_INLINE void scan(const T* logits, index_t size, index_t element) {
+    index_t i = 0;
+    for (; i + block <= size; i += block) {
+      row_pack<real> greatest(-__builtin_huge_val());
+      VECDET_UNROLL
+      for (int k = 0; k < block; k += lanes)
+        greatest = max(load_pack<row_pack<real>::batches>(logits + i + k), greatest);  // skips NaN
+      if (__builtin_expect(to_bits(greatest > row_pack<real>(threshold_)) != 0, 0))
+        take_block(logits + i, element + i);
+    }
+    if (i < size) take_rest(logits + i, size - i, element + i);
+  }
+
+  /// Leaves the best k, best first, in the records.
+  index_t finish() {
+    keep_best();
+    return count_;
+  }
+
+ private:
+  VECDET_NOINLINE void take_block(const T* logits, index_t element) {
+    for (int k = 0; k < block; k += lanes) {
+      const auto x = load_pack<row_pack<real>::batches>(logits + k);
+      for (uint32_t bits = to_bits(x > row_pack<real>(threshold_)); bits != 0; bits &= bits - 1) {
+        const int lane = k + lowest_bit(bits);
+        take(logits[lane], element + lane);
+      }
+    }
+    if (count_ > room_) keep_best();
+  }
+  VECDET_NOINLINE void take_rest(const T* logits, index_t size, index_t element) {
+    for (index_t i = 0; i < size; ++i)
+      if (static_cast<real>(logits[i]) > threshold_) take(logits[i], element + i);
+    if (count_ > room_) keep_best();
+  }
+  VECDET_INLINE void take(T logit, index_t element) {
+    records_[count_++] = static_cast<uint64_t>(descending_key(static_cast<real>(logit))) << 32 |
+                         static_cast<uint64_t>(element);
+  }
+
+  VECDET_NOINLINE void keep_best() {
+    radix_sort(records_, spare_, count_);
+    if (count_ < limit_) return;
+    count_ = limit_;
+    if (limit_ == 0) {
+      threshold_ = real(__builtin_huge_val());
+      return;
+    }
+    const real last = score_of_key(static_cast<uint32_t>(records_[limit_ - 1] >> 32));
+    threshold_ = last > threshold_ ? last : threshold_;
+  }
+
+  real threshold_;
+  index_t limit_, room_, count_ = 0;
+  uint64_t *records_, *spare_;
+};
+
+template <class T>
+index_t search_topk(const filter_topk_args<T>& args, index_t first, index_t last, uint64_t* records,
+                    uint64_t* spare) {
+  topk_search<T> search(args, records, spare);
+  if (args.stride == args.cols) {
+    search.scan(args.logits + first, last - first, 0);
+    return search.finish();
+  }
+  for (index_t i = first; i < last;) {
+    const index_t row = i / args.cols, col = i % args.cols;
+    const index_t size = args.cols - col < last - i ? args.cols - col : last - i;
+    search.scan(args.logits + row * args.stride + col, size, i - first);
+    i += size;
+  }
+  return search.finish();
+}
+
+template <class T>
+constexpr detail::filter_topk_row<T> filter_topk_kernels() {
+  return {search_topk<T>};
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threshold and top-k against a stable sort: element types, instruction sets, strides, sizes around
+// the block and the room for candidates, ties, special logits, threads, and every documented error.
+#include "support/allocations.hpp"
+#include "support/isa.hpp"
+#include "support/values.hpp"
+#include <vecdet/filter_topk.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <tbb/task_arena.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+template <class T>
+void check_topk(matrix_view<const T> logits, double threshold, index_t k) {
+  std::vector<index_t> expected;
+  const auto at = [&](index_t i) {
+    return static_cast<double>(
+        static_cast<compute_type<T>>(logits(i / logits.cols(), i % logits.cols())));
+  };
+  for (index_t i = 0; i < logits.size(); ++i)
+    if (at(i) > std::log(threshold / (1 - threshold))) expected.push_back(i);
+  std::stable_sort(expected.begin(), expected.end(),
+                   [&](index_t a, index_t b) { return at(a) > at(b); });
+  if (static_cast<index_t>(expected.size()) > k) expected.resize(static_cast<std::size_t>(k));
+
+  for_each_isa([&](isa) {
+    filter_topk_workspace workspace;
+    for (const execution policy : {execution::sequential, execution::parallel}) {
+      const filter_topk_result result = filter_topk(logits, threshold, k, workspace, policy);
+      CHECK(std::vector<index_t>(result.elements.begin(), result.elements.end()) == expected);
+      bool values = true;
+      for (index_t i = 0; i < result.elements.size(); ++i)
+        values = values && static_cast<double>(result.logits[i]) == at(result.elements[i]);
+      CHECK(values);
+    }
+  });
+}
+
+template <class T>
+std::vector<T> head(index_t size, std::uint64_t seed, bool tied) {
+  random_generator generator(seed);
+  std::vector<T> logits;
+  for (index_t i = 0; i < size; ++i) {
+    const double x = -4.6 + 0.75 * generator.normal();
+    logits.push_back(to<T>(tied ? std::floor(4 * x) / 4 : x));
+  }
+  return logits;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("filter_topk: sizes, limits and thresholds", T, float, bfloat16) {
+  for (const index_t size : {0, 1, 15, 16, 17, 127, 128, 129, 1000, 5000, 20000}) {
+    for (const bool tied : {false, true}) {
+      const auto logits = head<T>(size, static_cast<std::uint64_t>(size), tied);
+      for (const index_t k : {0, 1, 10, 1000, 100000}) {
+        for (const double threshold : {0.0, 0.01, 0.05, 0.9, 1.0}) {
+          CAPTURE(size);
+          CAPTURE(tied);
+          CAPTURE(k);
+          CAPTURE(threshold);
+          check_topk<T>({logits.data(), 1, size}, threshold, k);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("filter_topk: row stride and misaligned start") {
+  for (const index_t cols : {1, 7, 91, 200}) {
+    const auto logits = head<float>(50 * 203 + 1, 3, true);
+    check_topk<float>({logits.data() + 1, 50, cols, 203}, 0.01, 30);
+  }
+}
+
+TEST_CASE("filter_topk: more candidates than there is room for, ascending, equal, many threads") {
+  std::vector<float> ascending, equal;
+  for (int i = 0; i < 300000; ++i) {
+    ascending.push_back(static_cast<float>(i / 3));
+    equal.push_back(1.5f);
+  }
+  check_topk<float>({ascending.data(), 300, 1000}, 0.5, 1000);
+  check_topk<float>({equal.data(), 300, 1000}, 0.5, 1000);
+  const auto logits = head<float>(1000000, 9, true);
+  for (const int threads : {1, 2, 4}) {
+    tbb::task_arena arena(threads);
+    arena.execute([&] { check_topk<float>({logits.data(), 10000, 100}, 0.05, 1000); });
+  }
+}
+
+TEST_CASE("filter_topk: special logits") {
+  std::vector<float> logits;
+  for (int i = 0; i < 20; ++i)
+    for (const float x : special_logits<float>()) logits.push_back(x);
+  for (const double threshold : {0.0, 0.5, 0.99, 1.0})
+    check_topk<float>({logits.data(), 20, static_cast<index_t>(logits.size()) / 20}, threshold,
+                      300);
+}
+
+TEST_CASE("filter_topk: later calls allocate nothing") {
+  const auto logits = head<float>(400000, 9, false);
+  const matrix_view<const float> x(logits.data(), 4000, 100);
+  filter_topk_workspace workspace;
+  for (const execution policy : {execution::sequential, execution::parallel}) {
+    filter_topk(x, 0.05, 1000, workspace, policy);
+    const allocation_count allocations;
+    for (int i = 0; i < 10; ++i) filter_topk(x, 0.05, 1000, workspace, policy);
+    CHECK(allocations.since() == 0);
+  }
+}
+
+TEST_CASE("filter_topk: bad arguments are named") {
+  const std::vector<float> logits(6);
+  const matrix_view<const float> x(logits.data(), 2, 3);
+  filter_topk_workspace workspace;
+  for (const double threshold : {-0.1, 1.1, std::nan("")})
+    CHECK_THROWS_WITH_AS(filter_topk(x, threshold, 1, workspace),
+                         doctest::Contains("vecdet::filter_topk: score_threshold is"),
+                         std::invalid_argument);
+  CHECK_THROWS_WITH_AS(filter_topk(x, 0.1, -1, workspace),
+                       doctest::Contains("k is -1, expected 0 or more"), std::invalid_argument);
+}
