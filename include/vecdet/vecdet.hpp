@@ -7,10 +7,12 @@
 #include <vecdet/box_selection.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/filter_topk.hpp>
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/parallel.hpp>
+#include <vecdet/postprocess.hpp>
 #include <vecdet/profile.hpp>
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/version.hpp>

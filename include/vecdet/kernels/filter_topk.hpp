@@ -7,6 +7,7 @@
 
 #include <vecdet/detail/rows/filter_topk.hpp>
 #include <vecdet/detail/simd_bits.hpp>
+#include <vecdet/detail/simd_math.hpp>
 #include <vecdet/kernels/radix_sort.hpp>
 #include <vecdet/kernels/score_key.hpp>
 
@@ -14,6 +15,8 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 using detail::filter_topk_args;
+using detail::row_score;
+using detail::row_search_args;
 
 /// The records found so far.
 template <class T>
@@ -108,9 +111,95 @@ index_t search_topk(const filter_topk_args<T>& args, index_t first, index_t last
   return search.finish();
 }
 
+/// log(sum exp(row)); NaN where a logit is NaN or +inf.
+template <class T>
+VECDET_INLINE float log_sum_exp(const T* row, index_t cols) {
+  constexpr int batches = row_pack<float>::batches;
+  using floats = row_pack<float>;
+  // The row with its last 16 filled up by -inf.
+  const index_t full = cols / 16 * 16;
+  alignas(64) T rest[16];
+  for (index_t i = 0; i < 16; ++i)
+    rest[i] = full + i < cols ? row[full + i] : T(-__builtin_huge_valf());
+  floats greatest = load_pack<batches>(rest);
+  uint32_t nan = to_bits(greatest != greatest);
+  for (index_t i = 0; i < full; i += 16) {
+    const floats x = load_pack<batches>(row + i);
+    nan |= to_bits(x != x);
+    greatest = max(x, greatest);
+  }
+  alignas(64) float lane[16];
+  store_pack<batches>(lane, greatest);
+  const float most = greatest16(lane);
+  if (nan != 0 || !(most < __builtin_huge_valf())) return __builtin_nanf("");
+  floats sum = exp_minus_abs(load_pack<batches>(rest) - floats(most));
+  for (index_t i = 0; i < full; i += 16)
+    sum = sum + exp_minus_abs(load_pack<batches>(row + i) - floats(most));
+  store_pack<batches>(lane, sum);
+  double total = 0;
+  for (int i = 0; i < 16; ++i) total += static_cast<double>(lane[i]);
+  return most + static_cast<float>(__builtin_log(total));
+}
+
+/// The logits that pass are those above a bound of their row, found without exp; their score is
+/// computed, and decides.
+template <class T>
+index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t last,
+                          uint64_t* records, uint64_t* spare) {
+  constexpr int batches = row_pack<float>::batches;
+  const bool softmax = args.kind == row_score::softmax;
+  constexpr double slack = 1e-4;  // of a bound, for what rounding does to it
+  const index_t columns = args.cols;
+  const index_t room = args.capacity - columns;
+  float threshold = static_cast<float>(args.score_threshold);
+  if (static_cast<double>(threshold) > args.score_threshold) {
+    // The score that equals it passes: compare with the float before.
+    threshold = score_of_key(descending_key(threshold) + 1);
+  }
+  index_t count = 0;
+  for (index_t r = first; r < last; ++r) {
+    const T* const row = args.logits + r * args.stride;
+    float log_sum = 0, bound;
+    double centre = 1;
+    if (softmax) {
+      log_sum = log_sum_exp(row, columns);
+      bound = static_cast<float>(__builtin_log(static_cast<double>(threshold)) - slack) + log_sum;
+    } else {
+      centre = 1 / (1 + __builtin_exp(-static_cast<double>(args.centerness[r])));
+      const double p = static_cast<double>(threshold) * static_cast<double>(threshold) / centre;
+      if (p >= 1) continue;
+      bound = static_cast<float>(__builtin_log(p / (1 - p)) - slack);
+    }
+    const auto take = [&](index_t col) {
+      const auto x = static_cast<double>(row[col]);
+      const double score = softmax ? __builtin_exp(x - static_cast<double>(log_sum))
+                                   : __builtin_sqrt(centre / (1 + __builtin_exp(-x)));
+      const auto rounded_score = static_cast<float>(score);
+      if (!(rounded_score > threshold)) return;
+      records[count++] = static_cast<uint64_t>(descending_key(rounded_score)) << 32 |
+                         static_cast<uint64_t>((r - first) * columns + col);
+    };
+    index_t col = softmax ? 1 : 0;
+    for (; col + 16 <= columns; col += 16) {
+      const auto x = load_pack<batches>(row + col);
+      for (uint32_t bits = to_bits(x > row_pack<float>(bound)); bits != 0; bits &= bits - 1)
+        take(col + lowest_bit(bits));
+    }
+    for (; col < columns; ++col)
+      if (static_cast<float>(row[col]) > bound) take(col);
+    if (count <= room) continue;
+    radix_sort(records, spare, count);
+    if (count < args.limit || args.limit == 0) continue;
+    count = args.limit;
+    threshold = score_of_key(static_cast<uint32_t>(records[count - 1] >> 32));
+  }
+  radix_sort(records, spare, count);
+  return count < args.limit ? count : args.limit;
+}
+
 template <class T>
 constexpr detail::filter_topk_row<T> filter_topk_kernels() {
-  return {search_topk<T>};
+  return {search_topk<T>, search_row_scores<T>};
 }
 
 }  // namespace VECDET_TARGET

@@ -20,6 +20,22 @@ struct filter_topk_args {
   index_t capacity;  ///< records that there is room for
 };
 
+/// Scores that a whole row of logits has a part in.
+enum class row_score {
+  centerness,  ///< sqrt(sigmoid(x) sigmoid(c)), c one a row: FCOS
+  softmax      ///< exp(x) / sum exp(row), column 0 being background: SSD
+};
+
+template <class T>
+struct row_search_args {
+  const T* logits;
+  index_t cols, stride;
+  row_score kind;
+  const T* centerness;      ///< one a row
+  double score_threshold;   ///< scores above it pass
+  index_t limit, capacity;  ///< as above
+};
+
 /// Records that a search of `size` elements has to have room for, twice over: for those that pass,
 /// and to sort them.
 VECDET_INLINE constexpr index_t filter_topk_capacity(index_t limit, index_t size) {
@@ -34,6 +50,9 @@ struct filter_topk_row {
   /// their number. A record's upper half is the sort key, its lower the element less `first`.
   index_t (*search)(const filter_topk_args<T>&, index_t first, index_t last, std::uint64_t* records,
                     std::uint64_t* spare);
+  /// The same by a score of the whole row, over rows [first, last); the sort key is the score's.
+  index_t (*search_rows)(const row_search_args<T>&, index_t first, index_t last,
+                         std::uint64_t* records, std::uint64_t* spare);
 };
 
 }  // namespace detail

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the head outputs of a dense detector to its detections, in one call for a batch of images:
+//
+//   of each image and level, the scores above a threshold, and of them the best k   (filter_topk)
+//   boxes decoded from their anchors, clipped to the image, small ones removed
+//   NMS per class, and of each image the best detections                            (batched_nms)
+//
+// as torchvision's detectors do it:
+//
+//   RetinaNet  score = sigmoid(x); best k of each level
+//   FCOS       score = sqrt(sigmoid(x) sigmoid(centerness)); distances decoded by the anchor's size
+//   SSD        score = softmax of the row, column 0 being background; best k of each class
+//
+// Nothing is computed over all logits but what finds those above the threshold. Scores of a level
+// are ranked by their logits, where rounded sigmoids may tie. NaN logits never pass.
+//
+// Throws std::invalid_argument where shapes do not agree, a threshold is outside [0, 1], a limit is
+// negative or an image's size is not a positive number.
+#pragma once
+
+#include <vecdet/detail/dense_boxes.hpp>
+#include <vecdet/filter_topk.hpp>
+#include <vecdet/nms.hpp>
+
+#include <limits>
+#include <vector>
+
+namespace vecdet {
+
+enum class dense_detector { retinanet, fcos, ssd };
+
+struct postprocess_params {
+  dense_detector detector = dense_detector::retinanet;
+  double score_threshold = 0.05;          ///< In [0, 1]; scores above it count.
+  index_t max_candidates = 1000;          ///< Of a level; SSD: of a class.
+  double iou_threshold = 0.5;             ///< In [0, 1].
+  index_t max_detections = 300;           ///< Of an image.
+  double weights[4] = {1, 1, 1, 1};       ///< Of dx, dy, dw, dh. FCOS has none.
+  double size_limit = 4.135166556742356;  ///< dw and dh at most: log(1000 / 16).
+  double min_size = 0;                    ///< Boxes of a smaller side are removed; 0 removes none.
+};
+
+/// The defaults of torchvision's detectors.
+inline postprocess_params retinanet_postprocess() { return {}; }
+inline postprocess_params fcos_postprocess() {
+  postprocess_params params;
+  params.detector = dense_detector::fcos;
+  params.score_threshold = 0.2;
+  params.iou_threshold = 0.6;
+  params.max_detections = 100;
+  return params;
+}
+inline postprocess_params ssd_postprocess() {
+  postprocess_params params;
+  params.detector = dense_detector::ssd;
+  params.score_threshold = 0.01;
+  params.max_candidates = 400;
+  params.iou_threshold = 0.45;
+  params.max_detections = 200;
+  for (int k = 0; k < 4; ++k) params.weights[k] = k < 2 ? 10 : 5;
+  return params;
+}
+
+/// What the heads give for a batch. Rows run over the images, and in an image over the anchors of
+/// its levels.
+template <class T>
+struct head_outputs {
+  matrix_view<const T> logits;      ///< (images x anchors) x classes; SSD's with background first
+  boxes_view<const T> deltas;       ///< images x anchors
+  vector_view<const T> centerness;  ///< logits, images x anchors: FCOS only
+};
+
+struct image_size {
+  float height, width;
+};
+
+/// The detections of all images: those of image k are [offsets[k], offsets[k + 1]), in descending
+/// score. The memory is the workspace's, until its next use.
+struct detections_view {
+  boxes_view<const float> boxes;  ///< x1 y1 x2 y2 in pixels
+  vector_view<const float> scores;
+  vector_view<const index_t> labels;  ///< columns of the logits
+  vector_view<const index_t> offsets;
+};
+
+/// Memory that postprocess works in: grows to what the largest call needs and is reused. One call
+/// at a time.
+class postprocess_workspace {
+ public:
+  // What follows is for vecdet's own functions.
+  struct image_candidates {
+    filter_topk_workspace search;
+    std::vector<float> boxes, scores;
+    std::vector<index_t> labels, of_class;
+    index_t count = 0;
+  };
+  std::vector<image_candidates> images;
+  std::vector<float> boxes, scores, kept_boxes, kept_scores;
+  std::vector<index_t> labels, offsets, kept_labels, kept_offsets;
+  nms_workspace nms;
+};
+
+namespace detail {
+
+template <class T>
+void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
+                       vector_view<const index_t> level_sizes, index_t images,
+                       const postprocess_params& params) {
+  constexpr const char* function = "postprocess";
+  const index_t rows = outputs.logits.rows();
+  check(rows == images * anchors, function, "outputs.logits.rows()", rows,
+        "the number of images times that of anchors");
+  check(outputs.deltas.size() == rows, function, "outputs.deltas.size()", outputs.deltas.size(),
+        "the rows of the logits");
+  check(params.detector == dense_detector::fcos ? outputs.centerness.size() == rows
+                                                : outputs.centerness.empty(),
+        function, "outputs.centerness.size()", outputs.centerness.size(),
+        "the rows of the logits for FCOS, 0 for others");
+  index_t sum = 0;
+  for (const index_t size : level_sizes) {
+    check(size >= 0, function, "an element of level_sizes", size, "0 or more");
+    sum += size;
+  }
+  check(level_sizes.empty() || sum == anchors, function, "the sum of level_sizes", sum,
+        "the number of anchors");
+  check(params.score_threshold >= 0 && params.score_threshold <= 1, function,
+        "params.score_threshold", params.score_threshold, "a number in [0, 1]");
+  check(params.iou_threshold >= 0 && params.iou_threshold <= 1, function, "params.iou_threshold",
+        params.iou_threshold, "a number in [0, 1]");
+  check(params.max_candidates >= 0, function, "params.max_candidates", params.max_candidates,
+        "0 or more");
+  check(params.max_detections >= 0, function, "params.max_detections", params.max_detections,
+        "0 or more");
+  check(params.min_size >= 0, function, "params.min_size", params.min_size, "0 or more");
+  for (const double weight : params.weights)
+    check(weight != 0 && std::isfinite(weight), function, "params.weights", weight,
+          "finite numbers other than 0");
+}
+
+}  // namespace detail
+
+inline namespace VECDET_ABI {
+namespace detail_postprocess {
+
+template <class T>
+class image_call {
+ public:
+  image_call(const head_outputs<T>& outputs, boxes_view<const float> anchors,
+             vector_view<const index_t> level_sizes, const postprocess_params& params)
+      : outputs_(outputs), anchors_(anchors), level_sizes_(level_sizes), params_(params) {}
+
+  /// The candidates of one image, level by level.
+  void collect(index_t image, const image_size& size, postprocess_workspace::image_candidates& out,
+               execution policy) const {
+    out.count = 0;
+    const index_t whole[] = {anchors_.size()};
+    const vector_view<const index_t> levels =
+        level_sizes_.empty() ? vector_view<const index_t>(whole, 1) : level_sizes_;
+    index_t first_anchor = 0;
+    for (const index_t level_size : levels) {
+      const index_t first_row = image * anchors_.size() + first_anchor;
+      if (params_.detector == dense_detector::retinanet) {
+        const matrix_view<const T> logits(outputs_.logits.row(first_row), level_size,
+                                          outputs_.logits.cols(), outputs_.logits.stride());
+        const filter_topk_result found = filter_topk(logits, params_.score_threshold,
+                                                     params_.max_candidates, out.search, policy);
+        for (index_t i = 0; i < found.elements.size(); ++i)
+          add(out, found.elements[i], first_row, first_anchor, sigmoid_score(found.logits[i]),
+              size);
+      } else if (level_size > 0) {
+        collect_by_row(out, first_row, first_anchor, level_size, size);
+      }
+      first_anchor += level_size;
+    }
+  }
+
+ private:
+  static float sigmoid_score(float logit) {
+    return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));
+  }
+
+  void collect_by_row(postprocess_workspace::image_candidates& out, index_t first_row,
+                      index_t first_anchor, index_t level_size, const image_size& size) const {
+    const bool is_ssd = params_.detector == dense_detector::ssd;
+    detail::row_search_args<T> args{};
+    args.cols = outputs_.logits.cols();
+    args.stride = outputs_.logits.stride();
+    args.logits = outputs_.logits.row(0);
+    args.kind = is_ssd ? detail::row_score::softmax : detail::row_score::centerness;
+    args.centerness = outputs_.centerness.data();
+    args.score_threshold = params_.score_threshold;
+    args.limit = is_ssd ? no_limit : params_.max_candidates;
+    const index_t elements = level_size * args.cols;
+    args.capacity = detail::filter_topk_capacity(args.limit, elements) + args.cols;
+    std::uint64_t* const records = detail::room(out.search.records, args.capacity);
+    std::uint64_t* const spare = detail::room(out.search.spare, args.capacity);
+    const index_t found = detail::active_table().filter_topk.template get<T>().search_rows(
+        args, first_row, first_row + level_size, records, spare);
+    index_t* const of_class = detail::room(out.of_class, args.cols);
+    std::fill(of_class, of_class + args.cols, index_t{0});
+    for (index_t i = 0; i < found; ++i) {
+      const auto element = static_cast<index_t>(records[i] & 0xffffffffu);
+      if (is_ssd && of_class[element % args.cols]++ >= params_.max_candidates) continue;
+      add(out, element, first_row, first_anchor, detail::logit_of_record(records[i]), size);
+    }
+  }
+
+  void add(postprocess_workspace::image_candidates& out, index_t element, index_t first_row,
+           index_t first_anchor, float score, const image_size& size) const {
+    const index_t row = element / outputs_.logits.cols();
+    const T* const stored = outputs_.deltas[first_row + row];
+    float deltas[4];
+    for (int k = 0; k < 4; ++k) deltas[k] = static_cast<float>(stored[k]);
+    const float* const anchor = anchors_[first_anchor + row];
+    detail::dense_box box =
+        params_.detector == dense_detector::fcos
+            ? detail::decode_distances(deltas, anchor)
+            : detail::decode_deltas(deltas, anchor, params_.weights, params_.size_limit);
+    box = detail::clipped(box, size.width, size.height);
+    const auto least = static_cast<float>(params_.min_size);
+    if (least > 0 && !(box.x2 - box.x1 >= least && box.y2 - box.y1 >= least)) return;
+    const index_t at = out.count++;
+    float* const to = detail::room(out.boxes, roomy(4 * out.count)) + 4 * at;
+    to[0] = box.x1;
+    to[1] = box.y1;
+    to[2] = box.x2;
+    to[3] = box.y2;
+    detail::room(out.scores, roomy(out.count))[at] = score;
+    detail::room(out.labels, roomy(out.count))[at] = element % outputs_.logits.cols();
+  }
+
+  /// Rounded up to a power of two: memory grows in few steps.
+  static index_t roomy(index_t size) {
+    index_t room = 1024;
+    while (room < size) room *= 2;
+    return room;
+  }
+
+  const head_outputs<T>& outputs_;
+  boxes_view<const float> anchors_;
+  vector_view<const index_t> level_sizes_;
+  const postprocess_params& params_;
+};
+
+}  // namespace detail_postprocess
+
+/// The detections of a batch. `anchors` (x1 y1 x2 y2) are the same for all images; `level_sizes`
+/// are the numbers of anchors of the levels, or empty for one level; `image_sizes` has an element
+/// an image, to which boxes are clipped.
+template <class T>
+detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const float> anchors,
+                            vector_view<const index_t> level_sizes,
+                            vector_view<const image_size> image_sizes,
+                            const postprocess_params& params, postprocess_workspace& ws,
+                            execution policy = execution::parallel) {
+  const index_t images = image_sizes.size();
+  detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
+  for (const image_size& size : image_sizes) {
+    for (const float side : {size.height, size.width})
+      detail::check(side > 0 && std::isfinite(side), "postprocess", "an element of image_sizes",
+                    side, "a finite number above 0");
+  }
+  const detail::kernel_table& table = detail::active_table();
+  const profile::scope timing([&] {
+    return profile::problem{"postprocess",
+                            params.detector == dense_detector::retinanet ? "retinanet"
+                            : params.detector == dense_detector::fcos    ? "fcos"
+                                                                         : "ssd",
+                            dtype_name<T>(),
+                            {outputs.logits.rows(), outputs.logits.cols()},
+                            isa_name(table.target),
+                            detail::thread_count(policy),
+                            outputs.logits.size() * index_t{sizeof(T)}};
+  });
+
+  if (static_cast<index_t>(ws.images.size()) < images)
+    ws.images.resize(static_cast<std::size_t>(images));
+  const detail_postprocess::image_call<T> call(outputs, anchors, level_sizes, params);
+  // Few images: each search is spread over the threads instead.
+  const bool image_by_thread = images >= detail::thread_count(policy);
+  const execution inner = image_by_thread ? execution::sequential : policy;
+  detail::for_each_chunk(image_by_thread ? policy : execution::sequential,
+                         detail::chunking(images, 1), [&](index_t, index_t first, index_t last) {
+                           for (index_t i = first; i < last; ++i)
+                             call.collect(i, image_sizes[i], ws.images[static_cast<std::size_t>(i)],
+                                          inner);
+                         });
+
+  index_t* const offsets = detail::room(ws.offsets, images + 1);
+  offsets[0] = 0;
+  for (index_t i = 0; i < images; ++i)
+    offsets[i + 1] = offsets[i] + ws.images[static_cast<std::size_t>(i)].count;
+  const index_t count = offsets[images];
+  float* const boxes = detail::room(ws.boxes, 4 * count);
+  float* const scores = detail::room(ws.scores, count);
+  index_t* const labels = detail::room(ws.labels, count);
+  for (index_t i = 0; i < images; ++i) {
+    const auto& found = ws.images[static_cast<std::size_t>(i)];
+    std::copy_n(found.boxes.data(), 4 * found.count, boxes + 4 * offsets[i]);
+    std::copy_n(found.scores.data(), found.count, scores + offsets[i]);
+    std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
+  }
+
+  nms_params suppression = torchvision_nms(params.iou_threshold);
+  suppression.order = nms_order::image_score;
+  suppression.max_per_image = params.max_detections;
+  nms_groups groups;
+  groups.classes = vector_view<const index_t>(labels, count);
+  groups.image_offsets = {offsets, images + 1};
+  const vector_view<const index_t> kept =
+      batched_nms(boxes_view<const float>(boxes, count), vector_view<const float>(scores, count),
+                  groups, suppression, ws.nms, policy);
+
+  float* const kept_boxes = detail::room(ws.kept_boxes, 4 * kept.size());
+  float* const kept_scores = detail::room(ws.kept_scores, kept.size());
+  index_t* const kept_labels = detail::room(ws.kept_labels, kept.size());
+  index_t* const kept_offsets = detail::room(ws.kept_offsets, images + 1);
+  index_t image = 0;
+  kept_offsets[0] = 0;
+  for (index_t i = 0; i < kept.size(); ++i) {
+    while (kept[i] >= offsets[image + 1]) kept_offsets[++image] = i;
+    std::copy_n(boxes + 4 * kept[i], 4, kept_boxes + 4 * i);
+    kept_scores[i] = scores[kept[i]];
+    kept_labels[i] = labels[kept[i]];
+  }
+  while (image < images) kept_offsets[++image] = kept.size();
+  return {{kept_boxes, kept.size()},
+          {kept_scores, kept.size()},
+          {kept_labels, kept.size()},
+          {kept_offsets, images + 1}};
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

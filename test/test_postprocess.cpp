@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Postprocessing of RetinaNet, FCOS and SSD heads against a step by step transcription of
+// torchvision's, on batches of images and several levels; threads, allocations, special logits, and
+// every documented error.
+#include "support/allocations.hpp"
+#include "support/isa.hpp"
+#include "support/values.hpp"
+#include <vecdet/postprocess.hpp>
+#include <vecdet/reference/box_coding.hpp>
+#include <vecdet/reference/nms.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <tbb/task_arena.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+struct heads {
+  index_t images, anchors, classes;
+  std::vector<index_t> levels;
+  std::vector<float> logits, deltas, centerness, boxes;
+  std::vector<image_size> sizes;
+
+  heads(index_t image_count, std::vector<index_t> level_sizes, index_t class_count,
+        dense_detector detector, std::uint64_t seed)
+      : images(image_count),
+        anchors(std::accumulate(level_sizes.begin(), level_sizes.end(), index_t{0})),
+        classes(class_count),
+        levels(std::move(level_sizes)) {
+    random_generator generator(seed);
+    const index_t rows = images * anchors;
+    for (index_t i = 0; i < rows * classes; ++i)
+      logits.push_back(static_cast<float>(-3 + 1.5 * generator.normal()));
+    for (index_t i = 0; i < 4 * rows; ++i)
+      deltas.push_back(detector == dense_detector::fcos
+                           ? static_cast<float>(generator.uniform(0, 3))
+                           : static_cast<float>(0.5 * generator.normal()));
+    if (detector == dense_detector::fcos)
+      for (index_t i = 0; i < rows; ++i)
+        centerness.push_back(static_cast<float>(generator.normal()));
+    boxes = random_boxes<float>(anchors, seed + 1, 200);
+    for (index_t i = 0; i < images; ++i) sizes.push_back({150 + static_cast<float>(10 * i), 180});
+  }
+
+  head_outputs<float> outputs() const {
+    return {{logits.data(), images * anchors, classes}, deltas, centerness};
+  }
+};
+
+struct found {
+  std::vector<float> boxes, scores;
+  std::vector<index_t> labels, offsets;
+};
+
+/// Step by step: all scores, then thresholds, top-k, decode, clip, NMS.
+found expected_of(const heads& h, const postprocess_params& params) {
+  struct candidate {
+    float score;
+    double rank;
+    index_t anchor, label;
+  };
+  found out;
+  out.offsets.push_back(0);
+  for (index_t image = 0; image < h.images; ++image) {
+    std::vector<float> boxes, scores;
+    std::vector<index_t> labels;
+    const auto add = [&](const candidate& c) {
+      const index_t row = image * h.anchors + c.anchor;
+      const reference::box deltas = reference::load_box(boxes_view<const float>(h.deltas), row);
+      const reference::box anchor = reference::load_box(boxes_view<const float>(h.boxes), c.anchor);
+      const auto& size = h.sizes[static_cast<std::size_t>(image)];
+      const reference::box decoded = reference::clip_box(
+          params.detector == dense_detector::fcos
+              ? reference::decode_distances(deltas, anchor)
+              : reference::decode_box(
+                    deltas, anchor,
+                    {params.weights[0], params.weights[1], params.weights[2], params.weights[3]}),
+          size.width, size.height);
+      if (params.min_size > 0 &&
+          (decoded.width() < params.min_size || decoded.height() < params.min_size))
+        return;
+      for (const double x : {decoded.x1, decoded.y1, decoded.x2, decoded.y2})
+        boxes.push_back(static_cast<float>(x));
+      scores.push_back(c.score);
+      labels.push_back(c.label);
+    };
+    const auto keep_best = [&](std::vector<candidate>& all) {
+      std::stable_sort(all.begin(), all.end(),
+                       [](const candidate& a, const candidate& b) { return a.rank > b.rank; });
+      if (static_cast<index_t>(all.size()) > params.max_candidates)
+        all.resize(static_cast<std::size_t>(params.max_candidates));
+      for (const candidate& c : all) add(c);
+    };
+    index_t first = 0;
+    std::vector<std::vector<candidate>> by_class(static_cast<std::size_t>(h.classes));
+    for (const index_t level : h.levels) {
+      std::vector<candidate> all;
+      for (index_t a = first; a < first + level; ++a) {
+        const float* const row = h.logits.data() + (image * h.anchors + a) * h.classes;
+        double sum = 0;
+        for (index_t c = 0; c < h.classes; ++c) sum += std::exp(static_cast<double>(row[c]));
+        for (index_t c = params.detector == dense_detector::ssd; c < h.classes; ++c) {
+          const double x = static_cast<double>(row[c]);
+          double score = 1 / (1 + std::exp(-x));
+          if (params.detector == dense_detector::ssd) score = std::exp(x) / sum;
+          if (params.detector == dense_detector::fcos)
+            score = std::sqrt(
+                score / (1 + std::exp(-static_cast<double>(
+                                 h.centerness[static_cast<std::size_t>(image * h.anchors + a)]))));
+          if (score > params.score_threshold) {
+            const candidate one{static_cast<float>(score),
+                                params.detector == dense_detector::retinanet ? x : score, a, c};
+            all.push_back(one);
+            by_class[static_cast<std::size_t>(c)].push_back(one);
+          }
+        }
+      }
+      if (params.detector != dense_detector::ssd) keep_best(all);
+      first += level;
+    }
+    if (params.detector == dense_detector::ssd)
+      for (auto& all : by_class) keep_best(all);
+    std::vector<index_t> kept = reference::nms(
+        boxes_view<const float>(boxes), vector_view<const float>(scores),
+        torchvision_nms(params.iou_threshold), {vector_view<const index_t>(labels), {}});
+    if (static_cast<index_t>(kept.size()) > params.max_detections)
+      kept.resize(static_cast<std::size_t>(params.max_detections));
+    for (const index_t i : kept) {
+      for (std::size_t k = 0; k < 4; ++k)
+        out.boxes.push_back(boxes[static_cast<std::size_t>(4 * i) + k]);
+      out.scores.push_back(scores[static_cast<std::size_t>(i)]);
+      out.labels.push_back(labels[static_cast<std::size_t>(i)]);
+    }
+    out.offsets.push_back(static_cast<index_t>(out.scores.size()));
+  }
+  return out;
+}
+
+void check_detector(const postprocess_params& params, index_t images,
+                    const std::vector<index_t>& levels, index_t classes, std::uint64_t seed) {
+  const heads h(images, levels, classes, params.detector, seed);
+  const found expected = expected_of(h, params);
+  CHECK(!expected.scores.empty());
+  for_each_isa([&](isa) {
+    postprocess_workspace workspace;
+    for (const execution policy : {execution::sequential, execution::parallel}) {
+      const detections_view result = postprocess(
+          h.outputs(), boxes_view<const float>(h.boxes), vector_view<const index_t>(h.levels),
+          vector_view<const image_size>(h.sizes), params, workspace, policy);
+      CHECK(std::vector<index_t>(result.offsets.begin(), result.offsets.end()) == expected.offsets);
+      REQUIRE(result.labels.size() == static_cast<index_t>(expected.labels.size()));
+      CHECK(std::equal(result.labels.begin(), result.labels.end(), expected.labels.begin()));
+      double worst_score = 0, worst_box = 0;
+      for (index_t i = 0; i < result.scores.size(); ++i) {
+        worst_score = std::max<double>(
+            worst_score,
+            std::abs(result.scores[i] / expected.scores[static_cast<std::size_t>(i)] - 1));
+        for (index_t k = 0; k < 4; ++k)
+          worst_box = std::max<double>(
+              worst_box,
+              std::abs(result.boxes(i, k) - expected.boxes[static_cast<std::size_t>(4 * i + k)]));
+      }
+      CHECK(worst_score < 2e-6);
+      CHECK(worst_box < 2e-4);
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("postprocess: RetinaNet") {
+  postprocess_params params = retinanet_postprocess();
+  check_detector(params, 1, {300}, 5, 1);
+  check_detector(params, 3, {400, 100, 30, 0, 5}, 17, 2);
+  params.max_candidates = 50;
+  params.max_detections = 20;
+  params.min_size = 30;
+  check_detector(params, 4, {400, 100, 30}, 17, 3);
+}
+
+TEST_CASE("postprocess: FCOS") {
+  postprocess_params params = fcos_postprocess();
+  check_detector(params, 1, {300}, 5, 4);
+  check_detector(params, 3, {400, 100, 30, 0, 5}, 37, 5);
+  params.max_candidates = 10;
+  params.score_threshold = 0.05;
+  check_detector(params, 2, {2000, 100}, 37, 6);
+}
+
+TEST_CASE("postprocess: SSD") {
+  postprocess_params params = ssd_postprocess();
+  check_detector(params, 1, {300}, 5, 7);
+  params.max_candidates = 10;
+  check_detector(params, 3, {600}, 37, 8);
+}
+
+TEST_CASE("postprocess: NaN and infinite outputs do not pass or stay in their place") {
+  for (const auto& params : {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+    heads h(1, {200}, 21, params.detector, 9);
+    random_generator generator(10);
+    const auto special = special_logits<float>();
+    for (float& x : h.logits)
+      if (generator.chance(0.05))
+        x = special[static_cast<std::size_t>(
+            generator.below(static_cast<index_t>(special.size())))];
+    for (float& x : h.deltas)
+      if (generator.chance(0.02)) x = std::numeric_limits<float>::quiet_NaN();
+    for_each_isa([&](isa) {
+      postprocess_workspace workspace;
+      const detections_view result =
+          postprocess(h.outputs(), boxes_view<const float>(h.boxes), {},
+                      vector_view<const image_size>(h.sizes), params, workspace);
+      for (const float score : result.scores) CHECK(score > 0);
+    });
+  }
+}
+
+TEST_CASE("postprocess: later calls allocate nothing, any number of threads gives the same") {
+  for (const auto& params : {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+    const heads h(4, {1500, 400}, 31, params.detector, 11);
+    const auto run = [&](postprocess_workspace& workspace, execution policy) {
+      return postprocess(h.outputs(), boxes_view<const float>(h.boxes),
+                         vector_view<const index_t>(h.levels),
+                         vector_view<const image_size>(h.sizes), params, workspace, policy);
+    };
+    postprocess_workspace alone, shared;
+    const detections_view one = run(alone, execution::sequential);
+    for (const int threads : {1, 2, 4}) {
+      tbb::task_arena arena(threads);
+      arena.execute([&] {
+        const detections_view same = run(shared, execution::parallel);
+        REQUIRE(same.scores.size() == one.scores.size());
+        CHECK(std::equal(one.scores.begin(), one.scores.end(), same.scores.begin()));
+        CHECK(std::equal(one.labels.begin(), one.labels.end(), same.labels.begin()));
+      });
+    }
+    run(shared, execution::parallel);
+    const allocation_count allocations;
+    for (int i = 0; i < 5; ++i) run(shared, execution::parallel);
+    CHECK(allocations.since() == 0);
+  }
+}
+
+TEST_CASE("postprocess: bad arguments are named") {
+  const heads h(2, {30, 10}, 5, dense_detector::retinanet, 1);
+  head_outputs<float> outputs = h.outputs();
+  std::vector<index_t> levels = h.levels;
+  std::vector<image_size> sizes = h.sizes;
+  postprocess_params params;
+  postprocess_workspace workspace;
+  const auto fails = [&](const char* message) {
+    CHECK_THROWS_WITH_AS(
+        postprocess(outputs, boxes_view<const float>(h.boxes), vector_view<const index_t>(levels),
+                    vector_view<const image_size>(sizes), params, workspace),
+        doctest::Contains(message), std::invalid_argument);
+  };
+  sizes.pop_back();
+  fails("vecdet::postprocess: outputs.logits.rows() is 80");
+  sizes.push_back({0, 10});
+  fails("an element of image_sizes is 0");
+  sizes = h.sizes;
+  levels[0] = 29;
+  fails("the sum of level_sizes is 39");
+  levels = {50, -10};
+  fails("an element of level_sizes is -10");
+  levels = h.levels;
+  outputs.deltas = {h.deltas.data(), 79};
+  fails("outputs.deltas.size() is 79");
+  outputs = h.outputs();
+  outputs.centerness = {h.logits.data(), 80};
+  fails("outputs.centerness.size() is 80");
+  outputs = h.outputs();
+  params.score_threshold = 2;
+  fails("params.score_threshold is 2");
+  params = {};
+  params.iou_threshold = -1;
+  fails("params.iou_threshold is -1");
+  params = {};
+  params.max_candidates = -1;
+  fails("params.max_candidates is -1");
+  params = {};
+  params.max_detections = -1;
+  fails("params.max_detections is -1");
+  params = {};
+  params.min_size = -1;
+  fails("params.min_size is -1");
+  params = {};
+  params.weights[2] = 0;
+  fails("params.weights is 0");
+}
