@@ -99,4 +99,15 @@ inline nms_params opencv_nms(double iou_threshold, double score_threshold) {
   return params;
 }
 
+/// What an overlap leaves of a score in soft-NMS.
+enum class soft_nms_method { hard, linear, gaussian };
+
+struct soft_nms_params {
+  soft_nms_method method = soft_nms_method::linear;
+  double iou_threshold = 0.3;  ///< Of the hard and the linear method; compared in the IoU's type.
+  double sigma = 0.5;          ///< Of the gaussian method, > 0.
+  double score_floor = 1e-3;   ///< A box below it after a pick of its group leaves.
+  bool plus_one = false;
+};
+
 }  // namespace vecdet

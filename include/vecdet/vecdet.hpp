@@ -15,5 +15,6 @@
 #include <vecdet/postprocess.hpp>
 #include <vecdet/profile.hpp>
 #include <vecdet/smooth_l1.hpp>
+#include <vecdet/soft_nms.hpp>
 #include <vecdet/version.hpp>
 #include <vecdet/views.hpp>

@@ -6,6 +6,7 @@
 
 #include <vecdet/kernels/nms_tree.hpp>
 #include <vecdet/kernels/score_key.hpp>
+#include <vecdet/kernels/soft_nms.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -116,7 +117,8 @@ constexpr detail::nms_row<T> nms_kernels() {
           nms_scratch_bytes<compute_type<T>>,
           begin_nms<T>,
           build_nms_index<T>,
-          finish_nms<T>};
+          finish_nms<T>,
+          soft_nms_group<T>};
 }
 
 }  // namespace VECDET_TARGET

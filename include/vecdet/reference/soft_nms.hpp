@@ -8,7 +8,8 @@
 //   gaussian   exp(-IoU^2 / sigma)
 //
 // and leave when their score falls below the floor. As in mmcv, but that equal scores are picked
-// by lower index, where mmcv's order depends on its swaps, and that NaN scores are dropped.
+// by lower index, where mmcv's order depends on its swaps, that NaN scores are dropped, and that a
+// NaN overlap takes nothing off.
 #pragma once
 
 #include <vecdet/dtype.hpp>
@@ -22,15 +23,8 @@
 namespace vecdet {
 namespace reference {
 
-enum class soft_nms_method { hard, linear, gaussian };
-
-struct soft_nms_params {
-  soft_nms_method method = soft_nms_method::linear;
-  double iou_threshold = 0.3;  ///< Of the hard and the linear method; compared in the IoU's type.
-  double sigma = 0.5;          ///< Of the gaussian method, > 0.
-  double score_floor = 1e-3;   ///< A box below it after a pick of its group leaves.
-  bool plus_one = false;
-};
+using vecdet::soft_nms_method;
+using vecdet::soft_nms_params;
 
 /// A picked box and the score that it had left.
 template <class Real>
@@ -42,6 +36,7 @@ struct rescored {
 /// What an overlap leaves of a score.
 template <class Real>
 Real soft_nms_decay(Real overlap, const soft_nms_params& params) {
+  if (std::isnan(overlap)) return 1;
   if (params.method == soft_nms_method::gaussian)
     return static_cast<Real>(
         std::exp(-static_cast<double>(overlap) * static_cast<double>(overlap) / params.sigma));
@@ -81,7 +76,7 @@ std::vector<rescored<compute_type<std::remove_const_t<S>>>> soft_nms(
                                         load_box<real>(boxes, other.index), overlap_params);
         other.score =
             rounded_product(other.score, static_cast<score_type>(soft_nms_decay(overlap, params)));
-        if (other.score < static_cast<score_type>(params.score_floor)) continue;
+        if (!(other.score >= static_cast<score_type>(params.score_floor))) continue;
       }
       left.push_back(other);
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/dtype.hpp>
 #include <vecdet/nms_params.hpp>
 #include <vecdet/views.hpp>
 
@@ -44,6 +45,21 @@ struct nms_state {
   int levels;
 };
 
+/// Soft-NMS of one group, by records in ascending index without NaN scores.
+template <class T>
+struct soft_nms_args {
+  const T* boxes;
+  const T* scores;
+  soft_nms_method method;
+  double iou_threshold, sigma, score_floor;
+  bool plus_one;
+  const nms_record* records;
+  index_t count;
+  void* scratch;
+  compute_type<T>* rescored;  ///< of all boxes: those picked get their score here, and
+  std::uint8_t* flags;        ///< of all boxes: a 1 here
+};
+
 template <class T>
 struct nms_row {
   /// Writes the records of the scores [first, last) that pass, in the order of their indices, and
@@ -63,6 +79,8 @@ struct nms_row {
   void (*begin)(const nms_args<T>&, nms_state&);
   void (*build_index)(const nms_args<T>&, nms_state&);
   void (*finish)(const nms_args<T>&, nms_state&);
+
+  void (*soft)(const soft_nms_args<T>&);
 };
 
 }  // namespace detail
