@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A line plot on two logarithmic axes, as an SVG file.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vecdet {
+namespace bench {
+
+class line_plot {
+ public:
+  line_plot(std::string title, std::string x_name, std::string y_name)
+      : title_(std::move(title)), x_name_(std::move(x_name)), y_name_(std::move(y_name)) {}
+
+  /// A point of a line; where it has one at that x, the lower stays.
+  void add(const std::string& line, double x, double y) {
+    if (!(x > 0 && y > 0)) return;
+    const auto at = lines_[line].insert({x, y}).first;
+    at->second = std::min(at->second, y);
+  }
+
+  /// Writes the file, unless there is no point.
+  void write(const std::string& path) const {
+    if (lines_.empty()) return;
+    double low[2] = {1e300, 1e300}, high[2] = {0, 0};
+    for (const auto& line : lines_) {
+      for (const auto& point : line.second) {
+        const double at[2] = {point.first, point.second};
+        for (int k = 0; k < 2; ++k) {
+          low[k] = std::min(low[k], at[k]);
+          high[k] = std::max(high[k], at[k]);
+        }
+      }
+    }
+    double first[2], decades[2];
+    for (int k = 0; k < 2; ++k) {
+      first[k] = std::floor(std::log10(low[k]));
+      decades[k] = std::max(1.0, std::ceil(std::log10(high[k])) - first[k]);
+    }
+    const auto px = [&](double x) { return 70 + 560 * (std::log10(x) - first[0]) / decades[0]; };
+    const auto py = [&](double y) { return 420 - 370 * (std::log10(y) - first[1]) / decades[1]; };
+
+    std::ofstream out(path);
+    out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 480\" "
+           "font-family=\"sans-serif\" font-size=\"12\">\n"
+        << "<rect width=\"760\" height=\"480\" fill=\"white\"/>\n"
+        << "<text x=\"70\" y=\"28\" font-size=\"15\">" << title_ << "</text>\n"
+        << "<text x=\"350\" y=\"465\" text-anchor=\"middle\">" << x_name_ << "</text>\n"
+        << "<text x=\"20\" y=\"45\">" << y_name_ << "</text>\n";
+    for (int k = 0; k < 2; ++k) {
+      for (double d = 0; d <= decades[k]; ++d) {
+        const double value = std::pow(10.0, first[k] + d);
+        char label[32];
+        std::snprintf(label, sizeof label, "%g", value);
+        if (k == 0) {
+          out << "<path d=\"M" << px(value) << " 50V420\" stroke=\"#ddd\"/><text x=\"" << px(value)
+              << "\" y=\"438\" text-anchor=\"middle\">" << label << "</text>\n";
+        } else {
+          out << "<path d=\"M70 " << py(value) << "H630\" stroke=\"#ddd\"/><text x=\"62\" y=\""
+              << py(value) + 4 << "\" text-anchor=\"end\">" << label << "</text>\n";
+        }
+      }
+    }
+    const char* colours[] = {"#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#9c6b4e"};
+    std::size_t number = 0;
+    for (const auto& line : lines_) {
+      const char* const colour = colours[number++ % 6];
+      out << "<path fill=\"none\" stroke-width=\"2\" stroke=\"" << colour << "\" d=\"";
+      char step = 'M';
+      for (const auto& point : line.second) {
+        out << step << px(point.first) << ' ' << py(point.second);
+        step = 'L';
+      }
+      out << "\"/>\n";
+      for (const auto& point : line.second)
+        out << "<circle r=\"3\" fill=\"" << colour << "\" cx=\"" << px(point.first) << "\" cy=\""
+            << py(point.second) << "\"><title>" << point.first << ": " << point.second
+            << "</title></circle>\n";
+      const auto& last = *line.second.rbegin();
+      out << "<text x=\"" << px(last.first) + 8 << "\" y=\"" << py(last.second) + 4 << "\" fill=\""
+          << colour << "\">" << line.first << "</text>\n";
+    }
+    out << "</svg>\n";
+  }
+
+ private:
+  std::string title_, x_name_, y_name_;
+  std::map<std::string, std::map<double, double>> lines_;
+};
+
+}  // namespace bench
+}  // namespace vecdet
