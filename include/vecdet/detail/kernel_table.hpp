@@ -7,8 +7,8 @@
 #include <vecdet/detail/rows/box_coding.hpp>
 #include <vecdet/detail/rows/filter_topk.hpp>
 #include <vecdet/detail/rows/focal_loss.hpp>
-#include <vecdet/detail/rows/smooth_l1.hpp>
 #include <vecdet/detail/rows/nms.hpp>
+#include <vecdet/detail/rows/smooth_l1.hpp>
 #include <vecdet/dtype.hpp>
 
 #include <type_traits>

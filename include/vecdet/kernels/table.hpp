@@ -6,8 +6,8 @@
 #include <vecdet/kernels/box_coding.hpp>
 #include <vecdet/kernels/filter_topk.hpp>
 #include <vecdet/kernels/focal_loss.hpp>
-#include <vecdet/kernels/smooth_l1.hpp>
 #include <vecdet/kernels/nms.hpp>
+#include <vecdet/kernels/smooth_l1.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
