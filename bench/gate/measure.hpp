@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times the modules' problems against each other, in one process on one processor: chunks of about
+// a millisecond on the same buffers, in an order drawn anew for each round.
+#pragma once
+
+#include "module/interface.hpp"
+#include "statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <time.h>
+
+namespace vecdet {
+namespace gate {
+
+/// A shared object with problems, loaded so that nothing in it binds to another.
+class loaded_module {
+ public:
+  explicit loaded_module(const std::string& path) {
+    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) throw std::runtime_error(dlerror());
+    const auto open =
+        reinterpret_cast<decltype(&vecdet_gate_open)>(dlsym(handle, "vecdet_gate_open"));
+    if (open == nullptr) throw std::runtime_error(path + ": not a module of the gate");
+    module_ = open();
+  }
+  const vecdet_gate_module& operator*() const { return *module_; }
+  const vecdet_gate_module* operator->() const { return module_; }
+
+  /// The number of the problem in this module, if it has it.
+  std::optional<std::int64_t> find(const char* name) const {
+    for (std::int64_t i = 0; i < module_->count; ++i) {
+      if (std::strcmp(module_->name(i), name) == 0 && module_->exists(i)) return i;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const vecdet_gate_module* module_;
+};
+
+/// What one process has found about a problem. Ratios are of times: above 1, the first is slower.
+struct measurement {
+  double base_ns = 0, head_ns = 0;
+  double head_to_base = 1;     ///< median
+  double p_slower = 1;         ///< of head not being slower than base
+  double control_to_base = 1;  ///< median
+  double plain_to_head = 0;    ///< median; 0: not measured
+};
+
+/// Keeps this thread where the scheduler has just put it: on a processor with little else to do.
+inline void pin_to_this_processor() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<std::size_t>(std::max(0, sched_getcpu())), &set);
+  sched_setaffinity(0, sizeof set, &set);  // where it is not allowed, only noise grows
+}
+
+/// Nanoseconds that this thread has had: other processes' turns do not count.
+inline double thread_nanoseconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
+}
+
+/// Something to be timed: does its work `times` times.
+using contender = std::function<void(std::int64_t times)>;
+
+inline double time_of(const contender& work, std::int64_t times) {
+  const double start = thread_nanoseconds();
+  work(times);
+  return (thread_nanoseconds() - start) / static_cast<double>(times);
+}
+
+/// How many calls take about a millisecond.
+inline std::int64_t calls_a_chunk(const contender& work) {
+  time_of(work, 1);
+  std::int64_t calls = 1;
+  for (double time = time_of(work, 1); static_cast<double>(calls) * time < 1e6;) {
+    calls = std::max(calls + 1, std::min(8 * calls, static_cast<std::int64_t>(1e6 / time)));
+    time = time_of(work, calls);
+  }
+  return calls;
+}
+
+/// Nanoseconds a call, by contender and round.
+inline std::vector<std::vector<double>> alternate(const std::vector<contender>& contenders,
+                                                  int rounds, std::mt19937& random) {
+  std::vector<std::int64_t> calls;
+  std::vector<std::size_t> order;
+  for (const contender& work : contenders) {
+    order.push_back(calls.size());
+    calls.push_back(calls_a_chunk(work));
+  }
+  std::vector<std::vector<double>> times(contenders.size());
+  for (int round = 0; round < rounds; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t i : order) times[i].push_back(time_of(contenders[i], calls[i]));
+  }
+  return times;
+}
+
+/// Of each round, the logarithm of a's time to b's.
+inline std::vector<double> log_ratios(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < a.size(); ++i) ratios.push_back(std::log(a[i] / b[i]));
+  return ratios;
+}
+
+/// The revisions that are compared; `control` is a second copy of base.
+struct revisions {
+  loaded_module base, control, head;
+
+  bool set_isa(const char* isa) const {
+    return head->set_isa(isa) && base->set_isa(isa) && control->set_isa(isa);
+  }
+};
+
+/// `index` is head's number of the problem. The plain loop takes part if asked for. What base lacks
+/// is compared with the plain loop alone.
+inline measurement measure(const revisions& modules, std::int64_t index, bool with_plain_loop,
+                           int rounds, std::mt19937& random) {
+  const loaded_module& head = modules.head;
+  const std::shared_ptr<void> data(head->make_data(index),
+                                   [&](void* made) { head->free_data(index, made); });
+  const auto runs = [&](const loaded_module& module, std::int64_t problem) -> contender {
+    return
+        [&module, problem, &data](std::int64_t times) { module->run(problem, data.get(), times); };
+  };
+  std::vector<contender> contenders{runs(head, index)};
+  const auto in_base = modules.base.find(head->name(index));
+  if (in_base) {
+    contenders.push_back(runs(modules.base, *in_base));
+    contenders.push_back(runs(modules.control, *in_base));
+  }
+  if (with_plain_loop) {
+    contenders.push_back(
+        [&](std::int64_t times) { head->run_plain_loop(index, data.get(), times); });
+  }
+  const auto times = alternate(contenders, rounds, random);
+
+  measurement found;
+  found.head_ns = median(times[0]);
+  if (in_base) {
+    found.base_ns = median(times[1]);
+    const auto ratios = log_ratios(times[0], times[1]);
+    found.head_to_base = std::exp(median(ratios));
+    found.p_slower = signed_rank_p_greater(ratios);
+    found.control_to_base = std::exp(median(log_ratios(times[2], times[1])));
+  }
+  if (with_plain_loop) {
+    found.plain_to_head = std::exp(median(log_ratios(times.back(), times[0])));
+  }
+  return found;
+}
+
+}  // namespace gate
+}  // namespace vecdet
