@@ -10,7 +10,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
@@ -21,35 +23,67 @@
 
 #include <dlfcn.h>
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 namespace vecdet {
 namespace gate {
 
-/// A shared object with problems, loaded so that nothing in it binds to another.
+/// Copies of each module in a process. Where code happens to lie in memory makes the same kernel up
+/// to 10% slower in one copy than in another for the life of a process: rounds draw from several.
+constexpr std::size_t placements = 8;
+
+/// A copy of the file in memory of its own, as a path. It lives as long as the process.
+inline std::string copy_in_memory(const std::string& path) {
+  const int file = memfd_create("vecdet-gate-module", MFD_CLOEXEC);
+  std::ifstream source(path, std::ios::binary);
+  const std::string content{std::istreambuf_iterator<char>(source), {}};
+  if (!source) throw std::runtime_error(path + ": cannot be read");
+  if (file < 0 || write(file, content.data(), content.size()) != ssize_t(content.size())) {
+    throw std::runtime_error(path + ": cannot be copied into memory");
+  }
+  return "/proc/self/fd/" + std::to_string(file);
+}
+
+inline const vecdet_gate_module* load(const std::string& path) {
+  void* const handle = dlopen(copy_in_memory(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) throw std::runtime_error(path + ": " + dlerror());
+  const auto open =
+      reinterpret_cast<decltype(&vecdet_gate_open)>(dlsym(handle, "vecdet_gate_open"));
+  if (open == nullptr) throw std::runtime_error(path + ": not a module of the gate");
+  return open();
+}
+
+/// A shared object with problems, loaded several times, so that nothing in one binds to another.
 class loaded_module {
  public:
   explicit loaded_module(const std::string& path) {
-    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) throw std::runtime_error(dlerror());
-    const auto open =
-        reinterpret_cast<decltype(&vecdet_gate_open)>(dlsym(handle, "vecdet_gate_open"));
-    if (open == nullptr) throw std::runtime_error(path + ": not a module of the gate");
-    module_ = open();
+    for (std::size_t i = 0; i < placements; ++i) copies_.push_back(load(path));
   }
-  const vecdet_gate_module& operator*() const { return *module_; }
-  const vecdet_gate_module* operator->() const { return module_; }
+  const vecdet_gate_module& one() const { return *copies_.front(); }
+
+  template <class Random>
+  const vecdet_gate_module& any(Random& random) const {
+    return *copies_[std::uniform_int_distribution<std::size_t>(0, placements - 1)(random)];
+  }
+
+  bool set_isa(const char* isa) const {
+    return std::all_of(copies_.begin(), copies_.end(),
+                       [&](const vecdet_gate_module* copy) { return copy->set_isa(isa); });
+  }
 
   /// The number of the problem in this module, if it has it.
   std::optional<std::int64_t> find(const char* name) const {
-    for (std::int64_t i = 0; i < module_->count; ++i) {
-      if (std::strcmp(module_->name(i), name) == 0 && module_->exists(i)) return i;
+    for (std::int64_t i = 0; i < one().count; ++i) {
+      if (std::strcmp(one().name(i), name) == 0 && one().exists(i)) return i;
     }
     return std::nullopt;
   }
 
  private:
-  const vecdet_gate_module* module_;
+  std::vector<const vecdet_gate_module*> copies_;
 };
 
 /// What one process has found about a problem. Ratios are of times: above 1, the first is slower.
@@ -77,38 +111,58 @@ inline double thread_nanoseconds() {
 }
 
 /// Something to be timed: does its work `times` times.
-using contender = std::function<void(std::int64_t times)>;
+using work = std::function<void(std::int64_t times)>;
 
-inline double time_of(const contender& work, std::int64_t times) {
-  const double start = thread_nanoseconds();
-  work(times);
-  return (thread_nanoseconds() - start) / static_cast<double>(times);
+/// How often this thread has had to give up its processor to another.
+inline long preemptions() {
+  rusage usage;
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nivcsw;
+}
+
+/// Nanoseconds a call. A first, untimed call finds the caches as another process left them, and a
+/// disturbed measurement is made again.
+inline double time_of(const work& calls, std::int64_t times) {
+  constexpr int attempts = 5;
+  for (int attempt = 1;; ++attempt) {
+    if (times > 8) calls(1);
+    const long before = preemptions();
+    const double start = thread_nanoseconds();
+    calls(times);
+    const double time = thread_nanoseconds() - start;
+    if (preemptions() == before || attempt == attempts) return time / static_cast<double>(times);
+  }
 }
 
 /// How many calls take about a millisecond.
-inline std::int64_t calls_a_chunk(const contender& work) {
-  time_of(work, 1);
-  std::int64_t calls = 1;
-  for (double time = time_of(work, 1); static_cast<double>(calls) * time < 1e6;) {
-    calls = std::max(calls + 1, std::min(8 * calls, static_cast<std::int64_t>(1e6 / time)));
-    time = time_of(work, calls);
+inline std::int64_t calls_a_chunk(const work& calls) {
+  constexpr double chunk = 1e6;
+  std::int64_t times = 1;
+  for (;;) {
+    const double time = time_of(calls, times);
+    if (time * static_cast<double>(times) >= chunk / 2) {
+      return std::max<std::int64_t>(1, std::llround(chunk / time));
+    }
+    times *= 2;
   }
-  return calls;
 }
+
+/// Draws, for each chunk, what is to be timed.
+using contender = std::function<work(std::mt19937& random)>;
 
 /// Nanoseconds a call, by contender and round.
 inline std::vector<std::vector<double>> alternate(const std::vector<contender>& contenders,
                                                   int rounds, std::mt19937& random) {
   std::vector<std::int64_t> calls;
   std::vector<std::size_t> order;
-  for (const contender& work : contenders) {
+  for (const contender& draw : contenders) {
     order.push_back(calls.size());
-    calls.push_back(calls_a_chunk(work));
+    calls.push_back(calls_a_chunk(draw(random)));
   }
   std::vector<std::vector<double>> times(contenders.size());
   for (int round = 0; round < rounds; ++round) {
     std::shuffle(order.begin(), order.end(), random);
-    for (const std::size_t i : order) times[i].push_back(time_of(contenders[i], calls[i]));
+    for (const std::size_t i : order) times[i].push_back(time_of(contenders[i](random), calls[i]));
   }
   return times;
 }
@@ -125,7 +179,7 @@ struct revisions {
   loaded_module base, control, head;
 
   bool set_isa(const char* isa) const {
-    return head->set_isa(isa) && base->set_isa(isa) && control->set_isa(isa);
+    return head.set_isa(isa) && base.set_isa(isa) && control.set_isa(isa);
   }
 };
 
@@ -133,22 +187,25 @@ struct revisions {
 /// is compared with the plain loop alone.
 inline measurement measure(const revisions& modules, std::int64_t index, bool with_plain_loop,
                            int rounds, std::mt19937& random) {
-  const loaded_module& head = modules.head;
-  const std::shared_ptr<void> data(head->make_data(index),
-                                   [&](void* made) { head->free_data(index, made); });
+  const vecdet_gate_module& head = modules.head.one();
+  const std::shared_ptr<void> data(head.make_data(index),
+                                   [&](void* made) { head.free_data(index, made); });
   const auto runs = [&](const loaded_module& module, std::int64_t problem) -> contender {
-    return
-        [&module, problem, &data](std::int64_t times) { module->run(problem, data.get(), times); };
+    return [&module, problem, &data](std::mt19937& draw) -> work {
+      const vecdet_gate_module& copy = module.any(draw);
+      return [&copy, problem, &data](std::int64_t times) { copy.run(problem, data.get(), times); };
+    };
   };
-  std::vector<contender> contenders{runs(head, index)};
-  const auto in_base = modules.base.find(head->name(index));
+  std::vector<contender> contenders{runs(modules.head, index)};
+  const auto in_base = modules.base.find(head.name(index));
   if (in_base) {
     contenders.push_back(runs(modules.base, *in_base));
     contenders.push_back(runs(modules.control, *in_base));
   }
   if (with_plain_loop) {
-    contenders.push_back(
-        [&](std::int64_t times) { head->run_plain_loop(index, data.get(), times); });
+    contenders.push_back([&](std::mt19937&) -> work {
+      return [&](std::int64_t times) { head.run_plain_loop(index, data.get(), times); };
+    });
   }
   const auto times = alternate(contenders, rounds, random);
 

@@ -23,7 +23,7 @@ namespace {
 using namespace vecdet::gate;
 
 struct options {
-  std::string base, control, head, json, ratios, filter, worker;
+  std::string base, head, json, ratios, filter, worker;
   std::vector<std::string> isas{"baseline", "avx2", "avx512"};
   int pairs = 100;
   bool record_ratios = false;
@@ -31,25 +31,26 @@ struct options {
 
 /// All problems that both revisions can run on this machine, and those that base lacks.
 gate_result make_problems(const options& given) {
-  const revisions modules{loaded_module(given.base), loaded_module(given.control),
+  const revisions modules{loaded_module(given.base), loaded_module(given.base),
                           loaded_module(given.head)};
   gate_result result{{processor_name(), "baseline", compiler_name()}, given.pairs, {}, {}};
   for (const char* isa : {"baseline", "avx2", "avx512"}) {
-    if (modules.head->set_isa(isa)) result.machine.isa = isa;
+    if (modules.head.set_isa(isa)) result.machine.isa = isa;
   }
   recorded_ratios ratios(given.ratios);
   const nlohmann::ordered_json* recorded =
       given.ratios.empty() || given.record_ratios ? nullptr : ratios.of(result.machine);
   const std::regex filter(given.filter);
-  for (std::int64_t i = 0; i < modules.head->count; ++i) {
-    const std::string name = modules.head->name(i);
+  for (std::int64_t i = 0; i < modules.head.one().count; ++i) {
+    const std::string name = modules.head.one().name(i);
     if (!std::regex_search(name, filter)) continue;
     const bool in_base = modules.base.find(name.c_str()).has_value();
     if (!in_base) result.skipped.push_back(name);
     for (const std::string& isa : given.isas) {
       if (!modules.set_isa(isa.c_str())) continue;
       // The plain loop is compiled for this very machine: only our best is held against it.
-      const bool with_plain_loop = isa == result.machine.isa && modules.head->has_plain_loop(i);
+      const bool with_plain_loop =
+          isa == result.machine.isa && modules.head.one().has_plain_loop(i);
       const double ratio =
           with_plain_loop && recorded != nullptr ? recorded->value(name, 0.0) : 0.0;
       if (given.record_ratios ? !with_plain_loop : !in_base && ratio == 0) continue;
@@ -61,7 +62,7 @@ gate_result make_problems(const options& given) {
 }
 
 void measure_once(const options& given, const std::vector<judged_problem*>& problems) {
-  worker_input job{given.base, given.control, given.head, given.pairs, {}};
+  worker_input job{given.base, given.head, given.pairs, {}};
   for (const judged_problem* problem : problems) {
     job.tasks.push_back({problem->index, problem->isa, problem->with_plain_loop});
   }
@@ -113,7 +114,6 @@ int main(int argc, char** argv) try {
   options given;
   CLI::App app{"Compares the speed of two revisions' kernels"};
   app.add_option("--base", given.base, "module of the revision to compare with");
-  app.add_option("--control", given.control, "a copy of that module");
   app.add_option("--head", given.head, "module of the revision to judge");
   app.add_option("--isa", given.isas,
                  "instruction sets, those that this machine lacks are left out")
@@ -136,7 +136,7 @@ int main(int argc, char** argv) try {
     return app.exit(error) == 0 ? 0 : static_cast<int>(outcome::error);
   }
   if (!given.worker.empty()) {
-    work(given.worker);
+    work_on(given.worker);
     return 0;
   }
   if (given.record_ratios) given.isas = {"baseline", "avx2", "avx512"};

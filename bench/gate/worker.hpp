@@ -30,17 +30,17 @@ struct task {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(task, index, isa, with_plain_loop)
 
 struct worker_input {
-  std::string base, control, head;  ///< paths
+  std::string base, head;  ///< paths
   int rounds;
   std::vector<task> tasks;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(worker_input, base, control, head, rounds, tasks)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(worker_input, base, head, rounds, tasks)
 
 /// The other side of measure_in_fresh_process.
-inline void work(const std::string& input) {
+inline void work_on(const std::string& input) {
   const worker_input job = nlohmann::json::parse(input);
   pin_to_this_processor();
-  const revisions modules{loaded_module(job.base), loaded_module(job.control),
+  const revisions modules{loaded_module(job.base), loaded_module(job.base),
                           loaded_module(job.head)};
   std::mt19937 random{std::random_device{}()};
   std::vector<measurement> found;

@@ -45,17 +45,17 @@ focal_loss_params gamma(double value) {
 constexpr execution sequential = execution::sequential;
 
 const problems added{
-    {"sigmoid_focal_loss_and_grad/labels/f32/1024x80", make<head<float>>(1024, 80),
+    {"sigmoid_focal_loss_and_grad/labels/f32/384x80", make<head<float>>(384, 80),
      VECDET_GATE_CALL(sigmoid_focal_loss_and_grad(d.x(), d.labels, d.g(), {}, sequential)),
      VECDET_GATE_CALL(bench::plain_focal_loss_labels(d.logits.data(), d.labels.data(),
                                                      d.grad.data(), d.rows, d.cols))},
-    {"sigmoid_focal_loss_and_grad/dense/f32/1024x80", make<head<float>>(1024, 80),
+    {"sigmoid_focal_loss_and_grad/dense/f32/384x80", make<head<float>>(384, 80),
      VECDET_GATE_CALL(sigmoid_focal_loss_and_grad(d.x(), d.t(), d.g(), {}, sequential)),
      VECDET_GATE_CALL(bench::plain_focal_loss_dense(d.logits.data(), d.targets.data(),
                                                     d.grad.data(), d.rows* d.cols))},
-    {"sigmoid_focal_loss_and_grad/labels/bf16/1024x80", make<head<bfloat16>>(1024, 80),
+    {"sigmoid_focal_loss_and_grad/labels/bf16/384x80", make<head<bfloat16>>(384, 80),
      VECDET_GATE_CALL(sigmoid_focal_loss_and_grad(d.x(), d.labels, d.g(), {}, sequential))},
-    {"sigmoid_focal_loss_and_grad/dense/bf16/1024x80", make<head<bfloat16>>(1024, 80),
+    {"sigmoid_focal_loss_and_grad/dense/bf16/384x80", make<head<bfloat16>>(384, 80),
      VECDET_GATE_CALL(sigmoid_focal_loss_and_grad(d.x(), d.t(), d.g(), {}, sequential))},
     {"sigmoid_focal_loss_and_grad/gamma1.5/f32/128x80", make<head<float>>(128, 80),
      VECDET_GATE_CALL(sigmoid_focal_loss_and_grad(d.x(), d.labels, d.g(), gamma(1.5), sequential))},
@@ -63,11 +63,11 @@ const problems added{
      VECDET_GATE_CALL(sigmoid_focal_loss_and_grad(d.x(), d.labels, d.g(), {}, sequential)),
      VECDET_GATE_CALL(bench::plain_focal_loss_labels(d.logits.data(), d.labels.data(),
                                                      d.grad.data(), d.rows, d.cols))},
-    {"sigmoid_focal_loss/labels/f32/1024x80", make<head<float>>(1024, 80),
+    {"sigmoid_focal_loss/labels/f32/384x80", make<head<float>>(384, 80),
      VECDET_GATE_CALL(sigmoid_focal_loss(d.x(), d.labels, {}, sequential))},
-    {"sigmoid_focal_loss/dense/f32/1024x80", make<head<float>>(1024, 80),
+    {"sigmoid_focal_loss/dense/f32/384x80", make<head<float>>(384, 80),
      VECDET_GATE_CALL(sigmoid_focal_loss(d.x(), d.t(), {}, sequential))},
-    {"sigmoid_focal_loss_unreduced/labels/f32/1024x80", make<head<float>>(1024, 80),
+    {"sigmoid_focal_loss_unreduced/labels/f32/384x80", make<head<float>>(384, 80),
      VECDET_GATE_CALL(sigmoid_focal_loss_unreduced(d.x(), d.labels, d.g(), {}, sequential))},
 };
 
