@@ -14,6 +14,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -134,12 +135,13 @@ inline double time_of(const work& calls, std::int64_t times) {
   }
 }
 
-/// How many calls take about a millisecond.
+/// How many calls take about a millisecond, undisturbed.
 inline std::int64_t calls_a_chunk(const work& calls) {
   constexpr double chunk = 1e6;
   std::int64_t times = 1;
   for (;;) {
-    const double time = time_of(calls, times);
+    const double time =
+        std::min({time_of(calls, times), time_of(calls, times), time_of(calls, times)});
     if (time * static_cast<double>(times) >= chunk / 2) {
       return std::max<std::int64_t>(1, std::llround(chunk / time));
     }
@@ -148,21 +150,22 @@ inline std::int64_t calls_a_chunk(const work& calls) {
 }
 
 /// Draws, for each chunk, what is to be timed.
-using contender = std::function<work(std::mt19937& random)>;
+struct contender {
+  std::function<work(std::mt19937& random)> draw;
+  std::int64_t calls;  ///< a chunk
+};
 
 /// Nanoseconds a call, by contender and round.
 inline std::vector<std::vector<double>> alternate(const std::vector<contender>& contenders,
                                                   int rounds, std::mt19937& random) {
-  std::vector<std::int64_t> calls;
-  std::vector<std::size_t> order;
-  for (const contender& draw : contenders) {
-    order.push_back(calls.size());
-    calls.push_back(calls_a_chunk(draw(random)));
-  }
+  std::vector<std::size_t> order(contenders.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
   std::vector<std::vector<double>> times(contenders.size());
   for (int round = 0; round < rounds; ++round) {
     std::shuffle(order.begin(), order.end(), random);
-    for (const std::size_t i : order) times[i].push_back(time_of(contenders[i](random), calls[i]));
+    for (const std::size_t i : order) {
+      times[i].push_back(time_of(contenders[i].draw(random), contenders[i].calls));
+    }
   }
   return times;
 }
@@ -190,22 +193,24 @@ inline measurement measure(const revisions& modules, std::int64_t index, bool wi
   const vecdet_gate_module& head = modules.head.one();
   const std::shared_ptr<void> data(head.make_data(index),
                                    [&](void* made) { head.free_data(index, made); });
-  const auto runs = [&](const loaded_module& module, std::int64_t problem) -> contender {
-    return [&module, problem, &data](std::mt19937& draw) -> work {
-      const vecdet_gate_module& copy = module.any(draw);
-      return [&copy, problem, &data](std::int64_t times) { copy.run(problem, data.get(), times); };
-    };
+  const auto run_of = [&](const vecdet_gate_module& copy, std::int64_t problem) -> work {
+    return [&copy, problem, &data](std::int64_t times) { copy.run(problem, data.get(), times); };
   };
-  std::vector<contender> contenders{runs(modules.head, index)};
+  const std::int64_t calls = calls_a_chunk(run_of(head, index));
+  std::vector<contender> contenders;
+  const auto add = [&](const loaded_module& module, std::int64_t problem) {
+    contenders.push_back(
+        {[&, problem](std::mt19937& draw) { return run_of(module.any(draw), problem); }, calls});
+  };
+  add(modules.head, index);
   const auto in_base = modules.base.find(head.name(index));
   if (in_base) {
-    contenders.push_back(runs(modules.base, *in_base));
-    contenders.push_back(runs(modules.control, *in_base));
+    add(modules.base, *in_base);
+    add(modules.control, *in_base);
   }
   if (with_plain_loop) {
-    contenders.push_back([&](std::mt19937&) -> work {
-      return [&](std::int64_t times) { head.run_plain_loop(index, data.get(), times); };
-    });
+    const work loop = [&](std::int64_t times) { head.run_plain_loop(index, data.get(), times); };
+    contenders.push_back({[=](std::mt19937&) { return loop; }, calls_a_chunk(loop)});
   }
   const auto times = alternate(contenders, rounds, random);
 
@@ -213,10 +218,13 @@ inline measurement measure(const revisions& modules, std::int64_t index, bool wi
   found.head_ns = median(times[0]);
   if (in_base) {
     found.base_ns = median(times[1]);
-    const auto ratios = log_ratios(times[0], times[1]);
+    // Base's time in a round is the mean of its two copies'.
+    std::vector<double> ratios = log_ratios(times[0], times[1]);
+    const std::vector<double> control = log_ratios(times[2], times[1]);
+    for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] -= control[i] / 2;
     found.head_to_base = std::exp(median(ratios));
     found.p_slower = signed_rank_p_greater(ratios);
-    found.control_to_base = std::exp(median(log_ratios(times[2], times[1])));
+    found.control_to_base = std::exp(median(control));
   }
   if (with_plain_loop) {
     found.plain_to_head = std::exp(median(log_ratios(times.back(), times[0])));
