@@ -9,6 +9,8 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/focal_loss.hpp>
+#include <vecdet/iou.hpp>
+#include <vecdet/iou_loss.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/parallel.hpp>

@@ -7,6 +7,8 @@
 #include <vecdet/detail/rows/box_coding.hpp>
 #include <vecdet/detail/rows/filter_topk.hpp>
 #include <vecdet/detail/rows/focal_loss.hpp>
+#include <vecdet/detail/rows/iou.hpp>
+#include <vecdet/detail/rows/iou_loss.hpp>
 #include <vecdet/detail/rows/nms.hpp>
 #include <vecdet/detail/rows/smooth_l1.hpp>
 #include <vecdet/dtype.hpp>
@@ -60,6 +62,8 @@ struct kernel_table {
   per_type<focal_loss_row> focal_loss;
   per_type<smooth_l1_row> smooth_l1;
   per_type<box_coding_row> box_coding;
+  per_type<iou_row> iou;
+  per_type<iou_loss_row> iou_loss;
   per_type<nms_row> nms;
   per_logit_type<filter_topk_row> filter_topk;
 };

@@ -6,6 +6,8 @@
 #include <vecdet/kernels/box_coding.hpp>
 #include <vecdet/kernels/filter_topk.hpp>
 #include <vecdet/kernels/focal_loss.hpp>
+#include <vecdet/kernels/iou.hpp>
+#include <vecdet/kernels/iou_loss.hpp>
 #include <vecdet/kernels/nms.hpp>
 #include <vecdet/kernels/smooth_l1.hpp>
 
@@ -17,6 +19,8 @@ constexpr detail::kernel_table kernels = {
     {focal_loss_kernels<float>(), focal_loss_kernels<bfloat16>(), focal_loss_kernels<double>()},
     {smooth_l1_kernels<float>(), smooth_l1_kernels<bfloat16>(), smooth_l1_kernels<double>()},
     {box_coding_kernels<float>(), box_coding_kernels<bfloat16>(), box_coding_kernels<double>()},
+    {iou_kernels<float>(), iou_kernels<bfloat16>(), iou_kernels<double>()},
+    {iou_loss_kernels<float>(), iou_loss_kernels<bfloat16>(), iou_loss_kernels<double>()},
     {nms_kernels<float>(), nms_kernels<bfloat16>(), nms_kernels<double>()},
     {filter_topk_kernels<float>(), filter_topk_kernels<bfloat16>()},
 };

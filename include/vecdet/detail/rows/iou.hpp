@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// IoU in the kernel table.
+#pragma once
+
+#include <vecdet/views.hpp>
+
+namespace vecdet {
+
+/// Intersection over union and its kin; see iou.hpp.
+enum class iou_kind { iou, giou, diou, ciou };
+
+/// The IoU of boxes whose intersection is empty.
+enum class empty_iou {
+  nan,  ///< as the division gives it, 0/0 where both have no area: torchvision
+  zero  ///< always 0: detectron2
+};
+
+namespace detail {
+
+/// One call over boxes `a` and `b`, T being the stored type.
+template <class T>
+struct iou_args {
+  const T* a;
+  const T* b;
+  T* out;
+  index_t out_stride;
+  iou_kind kind;
+  empty_iou rule;
+};
+
+template <class T>
+struct iou_row {
+  /// out[i * out_stride + j] of a's boxes i in [first_a, last_a) and b's j in [first_b, last_b).
+  void (*pairwise)(const iou_args<T>&, index_t first_a, index_t last_a, index_t first_b,
+                   index_t last_b);
+  /// out[i] of a's box i and b's.
+  void (*elementwise)(const iou_args<T>&, index_t first, index_t last);
+};
+
+}  // namespace detail
+}  // namespace vecdet

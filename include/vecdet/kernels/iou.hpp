@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// IoU of all pairs of two lists of boxes, and of their boxes one by one.
+//
+// All pairs: a tile of `b` is transposed once, with its areas, and stays in the cache while the
+// boxes of `a` pass over it, each against 16 boxes at a time.
+#pragma once
+
+#include <vecdet/kernels/box_streams.hpp>
+#include <vecdet/kernels/iou_terms.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::iou_args;
+
+template <class Real>
+struct iou_tile {
+  static constexpr int capacity = 512;
+  alignas(64) Real x1[capacity], y1[capacity], x2[capacity], y2[capacity], area[capacity];
+
+  /// Boxes [0, size) of `from`; up to a whole group, the last is repeated.
+  template <class T>
+  VECDET_INLINE void fill(const T* from, int size) {
+    constexpr int N = row_pack<Real>::batches;
+    for (int i = 0; i < size; i += box_group) {
+      box_pack<Real, N> boxes;
+      if (i + box_group <= size) {
+        boxes = load_boxes<N>(from + 4 * i);
+      } else {
+        alignas(64) T rest[4 * box_group];
+        for (int k = 0; k < 4 * box_group; ++k) {
+          const int box = i + k / 4 < size ? i + k / 4 : size - 1;
+          rest[k] = from[4 * box + k % 4];
+        }
+        boxes = load_boxes<N>(rest);
+      }
+      store_pack<N>(x1 + i, to_box_order(boxes.x1));
+      store_pack<N>(y1 + i, to_box_order(boxes.y1));
+      store_pack<N>(x2 + i, to_box_order(boxes.x2));
+      store_pack<N>(y2 + i, to_box_order(boxes.y2));
+      store_pack<N>(area + i, to_box_order(area_of(boxes)));
+    }
+  }
+};
+
+/// One box of `a` against `size` boxes of a tile.
+template <iou_kind Kind, class Real, class T>
+VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int size, empty_iou rule,
+                               T* out) {
+  constexpr int N = boxes_in_flight<Real>;
+  constexpr int lanes = pack<Real, N>::lanes;
+  using real = pack<Real, N>;
+  const box_pack<Real, N> box{real(Real(a[0])), real(Real(a[1])), real(Real(a[2])),
+                              real(Real(a[3]))};
+  const real area = area_of(box);
+  const auto of = [&](int j) VECDET_INLINE_LAMBDA {
+    const box_pack<Real, N> other{load_pack<N>(tile.x1 + j), load_pack<N>(tile.y1 + j),
+                                  load_pack<N>(tile.x2 + j), load_pack<N>(tile.y2 + j)};
+    return iou_of<Kind>(box, area, other, load_pack<N>(tile.area + j), rule);
+  };
+  int j = 0;
+  for (; j + lanes <= size; j += lanes) store_pack<N>(out + j, of(j));
+  if (j < size) {
+    alignas(64) T rest[lanes];
+    store_pack<N>(rest, of(j));
+    for (int k = 0; j + k < size; ++k) out[j + k] = rest[k];
+  }
+}
+
+template <iou_kind Kind, class T>
+VECDET_NOINLINE void pairwise_of_kind(const iou_args<T>& a, index_t first_a, index_t last_a,
+                                      index_t first_b, index_t last_b) {
+  using real = compute_type<T>;
+  iou_tile<real> tile;
+  for (index_t begin = first_b; begin < last_b; begin += tile.capacity) {
+    const int size =
+        static_cast<int>(last_b - begin < tile.capacity ? last_b - begin : index_t{tile.capacity});
+    tile.fill(a.b + 4 * begin, size);
+    for (index_t i = first_a; i < last_a; ++i) {
+      iou_of_tile<Kind>(a.a + 4 * i, tile, size, a.rule, a.out + i * a.out_stride + begin);
+    }
+  }
+}
+
+template <class T>
+void pairwise_iou(const iou_args<T>& a, index_t first_a, index_t last_a, index_t first_b,
+                  index_t last_b) {
+  const auto run = a.kind == iou_kind::iou    ? pairwise_of_kind<iou_kind::iou, T>
+                   : a.kind == iou_kind::giou ? pairwise_of_kind<iou_kind::giou, T>
+                   : a.kind == iou_kind::diou ? pairwise_of_kind<iou_kind::diou, T>
+                                              : pairwise_of_kind<iou_kind::ciou, T>;
+  run(a, first_a, last_a, first_b, last_b);
+}
+
+template <iou_kind Kind, class T>
+struct elementwise_of_kind {
+  using real = compute_type<T>;
+  static constexpr bool adds_up = false, lanes_are_boxes = true;
+  empty_iou rule;
+
+  VECDET_INLINE void operator()(const box_streams<T>& group) const {
+    constexpr int N = boxes_in_flight<real>;
+    for (int i = 0; i < box_group; i += box_pack<real, N>::count) {
+      const auto a = load_boxes<N>(group.in[0] + 4 * i), b = load_boxes<N>(group.in[1] + 4 * i);
+      store_pack<N>(group.out_each + i,
+                    to_box_order(iou_of<Kind>(a, area_of(a), b, area_of(b), rule)));
+    }
+  }
+};
+
+template <class T>
+void elementwise_iou(const iou_args<T>& a, index_t first, index_t last) {
+  const box_streams<T> streams{{a.a, a.b, nullptr}, nullptr, nullptr, a.out};
+  switch (a.kind) {
+    case iou_kind::iou:
+      run_boxes(elementwise_of_kind<iou_kind::iou, T>{a.rule}, streams, first, last);
+      break;
+    case iou_kind::giou:
+      run_boxes(elementwise_of_kind<iou_kind::giou, T>{a.rule}, streams, first, last);
+      break;
+    case iou_kind::diou:
+      run_boxes(elementwise_of_kind<iou_kind::diou, T>{a.rule}, streams, first, last);
+      break;
+    case iou_kind::ciou:
+      run_boxes(elementwise_of_kind<iou_kind::ciou, T>{a.rule}, streams, first, last);
+      break;
+  }
+}
+
+template <class T>
+constexpr detail::iou_row<T> iou_kernels() {
+  return {pairwise_iou<T>, elementwise_iou<T>};
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// The IoU kernels against the reference, torchvision's very floats and the 0/0 rules: every
+// instruction set, element type and kind, at lengths around a group and a tile of boxes.
+#include "support/allocations.hpp"
+#include "support/box_tensor.hpp"
+#include "support/data.hpp"
+#include "support/isa.hpp"
+#include "support/ulp.hpp"
+#include "support/values.hpp"
+#include <vecdet/iou.hpp>
+#include <vecdet/reference/iou.hpp>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+const iou_kind all_kinds[] = {iou_kind::iou, iou_kind::giou, iou_kind::diou, iou_kind::ciou};
+
+reference::iou_kind as_reference(iou_kind kind) {
+  return static_cast<reference::iou_kind>(static_cast<int>(kind));
+}
+reference::empty_union as_reference(empty_iou rule) {
+  return rule == empty_iou::nan ? reference::empty_union::nan : reference::empty_union::zero;
+}
+
+bool same_or_nan(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+/// Within 1e-6; the very float for IoU in float.
+template <class T>
+bool is_right(T actual, const reference::box_of<double>& a, const reference::box_of<double>& b,
+              const iou_params& p) {
+  if constexpr (!std::is_same<T, double>::value) {
+    if (p.kind == iou_kind::iou) {
+      const auto narrow = [](const reference::box_of<double>& x) -> reference::box_of<float> {
+        return {static_cast<float>(x.x1), static_cast<float>(x.y1), static_cast<float>(x.x2),
+                static_cast<float>(x.y2)};
+      };
+      const float exact = reference::iou(narrow(a), narrow(b), as_reference(p.empty));
+      return same_or_nan(static_cast<float>(actual), static_cast<float>(to<T>(exact)));
+    }
+  }
+  const double exact = reference::iou_of_kind(as_reference(p.kind), a, b, as_reference(p.empty));
+  const double value = static_cast<double>(actual);
+  const double within = std::is_same<T, bfloat16>::value ? 1e-2
+                        : std::is_same<T, float>::value  ? 1e-6
+                                                         : 1e-12;
+  return (std::isnan(exact) && std::isnan(value)) || std::abs(value - exact) <= within;
+}
+
+template <class T>
+void check_iou(const std::vector<T>& a_boxes, const std::vector<T>& b_boxes, const iou_params& p) {
+  const marked<T> a(a_boxes, 1), b(b_boxes, 2);
+  const index_t rows = a.size() / 4, cols = b.size() / 4;
+  INFO("boxes ", rows, " x ", cols, " kind ", static_cast<int>(p.kind), " ",
+       std::string(dtype_name<T>()));
+  marked<T> out(rows * (cols + 3), 1);
+  pairwise_iou(a.boxes(), b.boxes(), matrix_view<T>(out.data(), rows, cols, cols + 3), p);
+  for (index_t i = 0; i < rows; ++i) {
+    for (index_t j = 0; j < cols + 3; ++j) {
+      if (j >= cols) {
+        CHECK(static_cast<float>(out[i * (cols + 3) + j]) == static_cast<float>(to<T>(-12345)));
+      } else if (!is_right(out[i * (cols + 3) + j], reference::load_box(a.boxes(), i),
+                           reference::load_box(b.boxes(), j), p)) {
+        FAIL_CHECK("pair " << i << ", " << j << " is "
+                           << static_cast<double>(out[i * (cols + 3) + j]));
+        return;
+      }
+    }
+  }
+  CHECK(out.marks_untouched());
+  if (rows != cols) return;
+  marked<T> each(rows, 1);
+  elementwise_iou(a.boxes(), b.boxes(), each.each(), p);
+  for (index_t i = 0; i < rows; ++i) {
+    if (!is_right(each[i], reference::load_box(a.boxes(), i), reference::load_box(b.boxes(), i), p))
+      FAIL_CHECK("box " << i << " is " << static_cast<double>(each[i]));
+  }
+  CHECK(each.marks_untouched());
+}
+
+template <class T>
+void sweep() {
+  for_each_isa([](isa) {
+    std::uint64_t seed = 0;
+    for (const iou_kind kind : all_kinds) {
+      for (const empty_iou rule : {empty_iou::nan, empty_iou::zero}) {
+        const iou_params p{kind, rule};
+        for (const index_t count : {0, 1, 7, 8, 15, 16, 17, 31, 33, 50}) {
+          ++seed;
+          check_iou(random_boxes<T>(count, seed, 100), random_boxes<T>(count, seed + 99, 100), p);
+        }
+        check_iou(random_boxes<T>(3, seed, 100), random_boxes<T>(1100, seed + 99, 100), p);
+        check_iou(random_boxes<T>(1100, seed, 100, 4), random_boxes<T>(5, seed + 99, 100, 4), p);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("IoU: float") { sweep<float>(); }
+TEST_CASE("IoU: bfloat16") { sweep<bfloat16>(); }
+TEST_CASE("IoU: double") { sweep<double>(); }
+
+TEST_CASE("IoU: the very floats of torchvision") {
+  if (!has_data("golden/iou.npy", "IoU against torchvision")) return;
+  const auto a = golden<float>("iou_a").values, b = golden<float>("iou_b").values;
+  const auto expected = golden<float>("iou");
+  std::vector<float> out(expected.values.size());
+  for_each_isa([&](isa) {
+    pairwise_iou(boxes_view<const float>(a), b,
+                 matrix_view<float>(out.data(), expected.shape[0], expected.shape[1]));
+    index_t different = 0;
+    for (std::size_t i = 0; i < out.size(); ++i)
+      different += !same_or_nan(out[i], expected.values[i]);
+    CHECK(different == 0);
+  });
+}
+
+TEST_CASE("IoU: special boxes") {
+  for_each_isa([](isa) {
+    const auto boxes = special_boxes_as<float>();
+    std::vector<float> out(boxes.size() / 4 * boxes.size() / 4);
+    const boxes_view<const float> view(boxes);
+    const index_t count = view.size();
+    for (const empty_iou rule : {empty_iou::nan, empty_iou::zero}) {
+      pairwise_iou(view, boxes, matrix_view<float>(out.data(), count, count),
+                   {iou_kind::iou, rule});
+      for (index_t i = 0; i < count; ++i) {
+        for (index_t j = 0; j < count; ++j) {
+          CAPTURE(i);
+          CAPTURE(j);
+          const float exact =
+              reference::iou(reference::load_box<float>(view, i),
+                             reference::load_box<float>(view, j), as_reference(rule));
+          const float mine = out[static_cast<std::size_t>(i * count + j)];
+          // 0 by a negative union may have either sign of 0; infinite areas are 0 by that rule.
+          if (rule == empty_iou::zero && std::isnan(exact)) {
+            CHECK(mine == 0);
+            continue;
+          }
+          CHECK((same_or_nan(mine, exact) || (mine == 0 && exact == 0)));
+        }
+      }
+    }
+    // No kind crashes on any, and NaN coordinates give NaN.
+    for (const iou_kind kind : all_kinds) {
+      pairwise_iou(view, boxes, matrix_view<float>(out.data(), count, count),
+                   {kind, empty_iou::nan});
+      CHECK(std::isnan(out[static_cast<std::size_t>(count - 1)]));
+    }
+  });
+}
+
+TEST_CASE("IoU: the same bits for any thread count, policy and on AVX2 and AVX-512") {
+  const auto check = [](auto zero) {
+    using T = decltype(zero);
+    const auto a = random_boxes<T>(37, 1), b = random_boxes<T>(5003, 2),
+               c = random_boxes<T>(5003, 3);
+    for (const iou_kind kind : all_kinds) {
+      check_same_bits_everywhere([&](execution policy) {
+        std::vector<T> out(37 * 5003);
+        pairwise_iou(boxes_view<const T>(a), b, matrix_view<T>(out.data(), 37, 5003),
+                     {kind, empty_iou::nan}, policy);
+        return out;
+      });
+      check_same_bits_everywhere([&](execution policy) {
+        std::vector<T> out(37 * 5003);
+        pairwise_iou(boxes_view<const T>(b), a, matrix_view<T>(out.data(), 5003, 37),
+                     {kind, empty_iou::nan}, policy);
+        return out;
+      });
+      check_same_bits_everywhere([&](execution policy) {
+        std::vector<T> out(5003);
+        elementwise_iou(boxes_view<const T>(b), c, out, {kind, empty_iou::nan}, policy);
+        return out;
+      });
+    }
+  };
+  check(0.0f);
+  check(bfloat16(0.0f));
+  check(0.0);
+}
+
+TEST_CASE("IoU: nothing is allocated") {
+  const auto a = random_boxes<float>(32, 1), b = random_boxes<float>(20000, 2);
+  std::vector<float> out(32 * 20000);
+  for (const execution policy : {execution::sequential, execution::parallel}) {
+    const auto call = [&] {
+      pairwise_iou(boxes_view<const float>(a), b, matrix_view<float>(out.data(), 32, 20000), {},
+                   policy);
+    };
+    call();
+    const allocation_count allocations;
+    for (int i = 0; i < 10; ++i) call();
+    CHECK(allocations.since() == 0);
+  }
+}
+
+TEST_CASE("IoU: bad arguments are named and nothing is written") {
+  const std::vector<float> four(16, 1), three(12, 1);
+  marked<float> out(12, 0);
+  const auto fails = [&](const char* message, const auto& call) {
+    INFO(std::string(message));
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
+    CHECK(out.untouched());
+  };
+  const boxes_view<const float> a(four);
+  fails("pairwise_iou: out.rows() is 3, expected the number of boxes a",
+        [&] { pairwise_iou(a, three, matrix_view<float>(out.data(), 3, 4)); });
+  fails("pairwise_iou: out.cols() is 2",
+        [&] { pairwise_iou(a, three, matrix_view<float>(out.data(), 4, 2)); });
+  fails("elementwise_iou: b.size() is 3", [&] { elementwise_iou(a, three, out.each()); });
+  fails("elementwise_iou: out.size() is 12", [&] { elementwise_iou(a, four, out.each()); });
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// The IoU loss kernels against the reference and torchvision's golden vectors: every instruction
+// set, element type and kind, at lengths around a group of boxes, with weights and scale;
+// degenerate boxes, determinism, allocations and every documented error.
+#include "support/allocations.hpp"
+#include "support/box_tensor.hpp"
+#include "support/data.hpp"
+#include "support/isa.hpp"
+#include "support/ulp.hpp"
+#include "support/values.hpp"
+#include <vecdet/iou_loss.hpp>
+#include <vecdet/reference/iou_loss.hpp>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+using reference::box;
+
+namespace {
+
+const iou_kind all_kinds[] = {iou_kind::giou, iou_kind::diou, iou_kind::ciou};
+const char* const names[] = {"iou", "giou", "diou", "ciou"};
+
+reference::iou_kind as_reference(iou_kind kind) {
+  return static_cast<reference::iou_kind>(static_cast<int>(kind));
+}
+
+template <class T>
+double loss_and_grad(iou_kind kind, boxes_view<const T> p, boxes_view<const T> t,
+                     boxes_view<T> grad, const iou_loss_params& params,
+                     execution policy = execution::parallel) {
+  return kind == iou_kind::giou   ? giou_loss_and_grad(p, t, grad, params, policy)
+         : kind == iou_kind::diou ? diou_loss_and_grad(p, t, grad, params, policy)
+                                  : ciou_loss_and_grad(p, t, grad, params, policy);
+}
+template <class T>
+double loss_sum(iou_kind kind, boxes_view<const T> p, boxes_view<const T> t,
+                const iou_loss_params& params) {
+  return kind == iou_kind::giou   ? giou_loss(p, t, params)
+         : kind == iou_kind::diou ? diou_loss(p, t, params)
+                                  : ciou_loss(p, t, params);
+}
+template <class T>
+void loss_of_each(iou_kind kind, boxes_view<const T> p, boxes_view<const T> t, vector_view<T> loss,
+                  const iou_loss_params& params) {
+  kind == iou_kind::giou   ? giou_loss_unreduced(p, t, loss, params)
+  : kind == iou_kind::diou ? diou_loss_unreduced(p, t, loss, params)
+                           : ciou_loss_unreduced(p, t, loss, params);
+}
+
+/// The largest of the terms whose sum is a gradient: by the intersection, the areas and the centre.
+double largest_term(const box& p, const box& t) {
+  const double area = reference::union_area(p, t);
+  const double w = std::max(p.width(), t.width()), h = std::max(p.height(), t.height());
+  const box hull = reference::enclosing_box(p, t);
+  return std::max({2 * h / area, 2 * w / area, 1 / hull.width(), 1 / hull.height(), 4 / p.width(),
+                   4 / p.height()});
+}
+
+template <class T>
+void check_losses(const std::vector<T>& predicted, const std::vector<T>& targets, iou_kind kind,
+                  iou_loss_params params, const std::vector<float>& weights) {
+  params.box_weights = weights;
+  const marked<T> p(predicted, 1), t(targets, 2);
+  const index_t count = p.size() / 4;
+  INFO("boxes ", count, " kind ", std::string(names[static_cast<int>(kind)]), " ",
+       std::string(dtype_name<T>()));
+  marked<T> grad(4 * count, 3), loss(count, 1);
+  const double with_grad = loss_and_grad<T>(kind, p.boxes(), t.boxes(), grad.boxes(), params);
+  const double alone = loss_sum<T>(kind, p.boxes(), t.boxes(), params);
+  CHECK((with_grad == alone || std::isnan(alone)));
+  loss_of_each<T>(kind, p.boxes(), t.boxes(), loss.each(), params);
+  const double ulp = active_isa() == isa::baseline ? 32 : 16;
+  double exact_sum = 0, size = 1e-30;
+  for (index_t i = 0; i < count; ++i) {
+    const box a = reference::load_box(p.boxes(), i), b = reference::load_box(t.boxes(), i);
+    const reference::box_loss exact = reference::iou_loss(as_reference(kind), a, b, params.epsilon);
+    const double factor =
+        params.scale * (weights.empty() ? 1.0 : weights[static_cast<std::size_t>(i)]);
+    if (std::isnan(exact.loss)) {  // CIoU of a box that is a point
+      CHECK(std::isnan(static_cast<double>(loss[i])));
+      CHECK(std::isnan(with_grad));
+      size = std::numeric_limits<double>::infinity();
+      continue;
+    }
+    exact_sum += factor * exact.loss;
+    size += std::abs(factor) * 2;
+    const double mine = static_cast<double>(loss[i]);
+    const double within = std::is_same<T, bfloat16>::value ? 1e-2 : 1e-6;
+    CHECK(std::abs(mine - factor * exact.loss) <= within * std::abs(factor) * 2);
+    const std::array<double, 4> g{exact.grad.x1, exact.grad.y1, exact.grad.x2, exact.grad.y2};
+    if (!std::isfinite(largest_term(a, b))) continue;  // no size to compare with
+    for (int k = 0; k < 4; ++k) {
+      const double e = factor * g[static_cast<std::size_t>(k)];
+      if (is_close(grad[4 * i + k], e, ulp, std::abs(factor) * largest_term(a, b))) continue;
+      FAIL_CHECK("gradient " << k << " of box " << i << " is "
+                             << static_cast<double>(grad[4 * i + k]) << ", exact " << e << ": "
+                             << ulp_distance(grad[4 * i + k], e) << " ulp; largest term "
+                             << factor * largest_term(a, b));
+      return;
+    }
+  }
+  if (std::isfinite(size)) CHECK(std::abs(with_grad - exact_sum) <= 1e-6 * size);
+  CHECK(grad.marks_untouched());
+  CHECK(loss.marks_untouched());
+}
+
+template <class T>
+std::vector<T> jittered(const std::vector<T>& boxes, std::uint64_t seed, double by) {
+  random_generator generator(seed);
+  std::vector<T> out;
+  for (const T x : boxes) out.push_back(to<T>(static_cast<double>(x) + by * generator.uniform()));
+  return out;
+}
+
+template <class T>
+void sweep() {
+  for_each_isa([](isa) {
+    std::uint64_t seed = 0;
+    for (const iou_kind kind : all_kinds) {
+      for (index_t count = 0; count <= 40; ++count) {
+        const auto p = random_boxes<T>(count, ++seed, 200);
+        check_losses(p, random_boxes<T>(count, seed + 50, 200), kind, {}, {});
+      }
+      const auto p = random_boxes<T>(500, ++seed, 800);
+      std::vector<float> weights;
+      random_generator generator(seed);
+      for (int i = 0; i < 500; ++i) weights.push_back(static_cast<float>(generator.uniform(0, 2)));
+      iou_loss_params params;
+      params.scale = 1.0 / 77;
+      check_losses(p, random_boxes<T>(500, seed + 50, 800), kind, params, weights);
+      // Near to the target, at it, and with some sides equal.
+      check_losses(p, jittered(p, seed, 0.5), kind, {}, {});
+      check_losses(p, p, kind, {}, {});
+      check_losses(random_boxes<T>(500, seed, 64, 8), random_boxes<T>(500, seed + 1, 64, 8), kind,
+                   {}, {});
+      params.epsilon = 0.5;
+      check_losses(p, jittered(p, seed, 9), kind, params, {});
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("IoU losses: float") { sweep<float>(); }
+TEST_CASE("IoU losses: bfloat16") { sweep<bfloat16>(); }
+TEST_CASE("IoU losses: double") { sweep<double>(); }
+
+TEST_CASE("IoU losses: golden vectors of torchvision") {
+  if (!has_data("golden/pair_pred.npy", "IoU losses against torchvision")) return;
+  const auto p = golden<float>("pair_pred").values, t = golden<float>("pair_target").values;
+  const boxes_view<const float> pv(p), tv(t);
+  std::vector<float> grad(p.size()), loss(p.size() / 4);
+  for_each_isa([&](isa) {
+    for (const iou_kind kind : all_kinds) {
+      const std::string name = std::string("pair_") + names[static_cast<int>(kind)];
+      const auto exact_loss = golden<double>(name + "_loss").values;
+      const auto exact_grad = golden<double>(name + "_grad").values;
+      loss_and_grad<float>(kind, pv, tv, grad, {});
+      loss_of_each<float>(kind, pv, tv, loss, {});
+      for (std::size_t i = 0; i < loss.size(); ++i)
+        CHECK(std::abs(static_cast<double>(loss[i]) - exact_loss[i]) <= 1e-6);
+      for (std::size_t i = 0; i < grad.size(); ++i) {
+        const auto b = static_cast<index_t>(i / 4);
+        CHECK(is_close(grad[i], exact_grad[i], active_isa() == isa::baseline ? 32 : 16,
+                       largest_term(reference::load_box(pv, b), reference::load_box(tv, b))));
+      }
+    }
+  });
+}
+
+TEST_CASE("IoU losses: degenerate boxes") {
+  for_each_isa([](isa) {
+    const auto boxes = special_boxes_as<float>();
+    std::vector<float> p, t;
+    for (std::size_t i = 0; i < boxes.size(); i += 4)
+      for (std::size_t j = 0; j < boxes.size(); j += 4)
+        for (std::size_t k = 0; k < 4; ++k) {
+          p.push_back(boxes[i + k]);
+          t.push_back(boxes[j + k]);
+        }
+    const boxes_view<const float> pv(p), tv(t);
+    std::vector<float> grad(p.size()), loss(p.size() / 4);
+    for (const iou_kind kind : all_kinds) {
+      loss_and_grad<float>(kind, pv, tv, grad, {});
+      loss_of_each<float>(kind, pv, tv, loss, {});
+      for (index_t i = 0; i < pv.size(); ++i) {
+        const box a = reference::load_box(pv, i), b = reference::load_box(tv, i);
+        double largest = 0;
+        bool has_nan = false;
+        for (int k = 0; k < 4; ++k) {
+          largest = std::max({largest, std::abs(static_cast<double>(pv(i, k))),
+                              std::abs(static_cast<double>(tv(i, k)))});
+          has_nan = has_nan || std::isnan(pv(i, k)) || std::isnan(tv(i, k));
+        }
+        const float mine = loss[static_cast<std::size_t>(i)];
+        CAPTURE(i);
+        if (has_nan) CHECK(std::isnan(mine));
+        if (has_nan || largest > 1e9) continue;
+        const double exact = reference::iou_loss(as_reference(kind), a, b).loss;
+        // Sides of 1e-20 and less vanish when multiplied in float; so may v.
+        if (std::isnan(exact)) CHECK(std::isnan(mine));
+        if (std::isnan(exact) || i % 25 == 13 || i % 25 == 14 || i / 25 == 13 || i / 25 == 14)
+          continue;
+        CAPTURE(mine);
+        CAPTURE(exact);
+        CHECK(std::abs(static_cast<double>(mine) - exact) <= 2e-6 * std::max(1.0, std::abs(exact)));
+      }
+    }
+  });
+}
+
+TEST_CASE("IoU losses: the same bits for any thread count, policy and on AVX2 and AVX-512") {
+  const auto check = [](auto zero) {
+    using T = decltype(zero);
+    const auto p = random_boxes<T>(10007, 1), t = jittered(p, 2, 20);
+    for (const iou_kind kind : all_kinds) {
+      check_same_bits_everywhere([&](execution policy) {
+        std::vector<T> out(p.size());
+        const double sum = loss_and_grad<T>(kind, boxes_view<const T>(p), t, out, {}, policy);
+        T bytes[sizeof(double) / sizeof(T)];
+        std::memcpy(bytes, &sum, sizeof sum);
+        out.insert(out.end(), std::begin(bytes), std::end(bytes));
+        return out;
+      });
+    }
+  };
+  check(0.0f);
+  check(bfloat16(0.0f));
+  check(0.0);
+}
+
+TEST_CASE("IoU losses: the gradient may overwrite the boxes, and nothing is allocated") {
+  auto p = random_boxes<float>(10007, 1);
+  const auto t = jittered(p, 2, 20);
+  std::vector<float> grad(p.size());
+  for (const execution policy : {execution::sequential, execution::parallel}) {
+    const auto call = [&] { ciou_loss_and_grad(boxes_view<const float>(p), t, grad, {}, policy); };
+    call();
+    const allocation_count allocations;
+    for (int i = 0; i < 10; ++i) call();
+    CHECK(allocations.since() == 0);
+  }
+  ciou_loss_and_grad(boxes_view<float>(p), t, p);
+  CHECK(same_bits(p, grad));
+}
+
+TEST_CASE("IoU losses: bad arguments are named and nothing is written") {
+  const std::vector<float> four(16, 1), three(12, 1);
+  marked<float> out(12, 0);
+  iou_loss_params params;
+  const auto fails = [&](const char* message, const auto& call) {
+    INFO(std::string(message));
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
+    CHECK(out.untouched());
+    params = {};
+  };
+  const boxes_view<const float> p(four), q(three);
+  params.epsilon = -1;
+  fails("giou_loss_and_grad: params.epsilon is -1, expected a finite number, 0 or more",
+        [&] { giou_loss_and_grad(q, three, out.boxes(), params); });
+  params.scale = std::nan("");
+  fails("ciou_loss: params.scale is nan", [&] { ciou_loss(q, three, params); });
+  params.box_weights = four;
+  fails("params.box_weights.size() is 16", [&] { diou_loss(q, three, params); });
+  fails("diou_loss: targets.size() is 3", [&] { diou_loss(p, three); });
+  fails("grad.size() is 3", [&] { giou_loss_and_grad(p, four, out.boxes()); });
+  fails("giou_loss_unreduced: loss.size() is 12",
+        [&] { giou_loss_unreduced(p, four, out.each()); });
+}
