@@ -16,6 +16,7 @@
 #include <vecdet/parallel.hpp>
 #include <vecdet/postprocess.hpp>
 #include <vecdet/profile.hpp>
+#include <vecdet/regression_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_nms.hpp>
 #include <vecdet/version.hpp>

@@ -10,6 +10,7 @@
 #include <vecdet/detail/rows/iou.hpp>
 #include <vecdet/detail/rows/iou_loss.hpp>
 #include <vecdet/detail/rows/nms.hpp>
+#include <vecdet/detail/rows/regression_loss.hpp>
 #include <vecdet/detail/rows/smooth_l1.hpp>
 #include <vecdet/dtype.hpp>
 
@@ -64,6 +65,7 @@ struct kernel_table {
   per_type<box_coding_row> box_coding;
   per_type<iou_row> iou;
   per_type<iou_loss_row> iou_loss;
+  per_type<regression_loss_row> regression_loss;
   per_type<nms_row> nms;
   per_logit_type<filter_topk_row> filter_topk;
 };

@@ -245,9 +245,12 @@ void code_by_format(const box_coding_args<T>& a, index_t first, index_t last) {
 
 template <class T>
 constexpr detail::box_coding_row<T> box_coding_kernels() {
-  return {code_by_format<encoding, T>,      code_by_format<decoding, T>,
-          code_boxes<distance_encoding, T>, code_boxes<distance_decoding, T>,
-          code_boxes<conversion, T>,        box_areas<T>,
+  return {code_by_format<encoding, T>,
+          code_by_format<decoding, T>,
+          code_boxes<distance_encoding, T>,
+          code_boxes<distance_decoding, T>,
+          code_boxes<conversion, T>,
+          box_areas<T>,
           large_mask<T>};
 }
 

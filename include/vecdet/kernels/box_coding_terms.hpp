@@ -181,6 +181,16 @@ struct decoder {
     const real at = fma(anchor_size, centre_delta * real(centre[axis]), anchor_centre);
     return {at - half, at + half, half + half};
   }
+
+  /// The factor of a gradient through dw or dh: 0 where the clamp cut it off.
+  template <int N>
+  VECDET_INLINE pack<Real, N> size_slope(int axis, const pack<Real, N>& size_delta) const {
+    using real = pack<Real, N>;
+    real slope = Real(size[axis]);
+    if (cuts[0]) slope = select(size_delta < real(low[axis]), real(Real(0)), slope);
+    if (cuts[1]) slope = select(size_delta > real(high[axis]), real(Real(0)), slope);
+    return slope;
+  }
 };
 
 /// An anchor's centre and size on one axis.

@@ -133,6 +133,17 @@ double run_boxes(const Op& op, const box_streams<T>& streams, index_t first, ind
   return sums.total();
 }
 
+/// The same, where box i's third input is number matches[i] of its stream.
+template <class Op, class T>
+double run_matched(const Op& op, const box_streams<T>& streams, const index_t* matches,
+                   index_t first, index_t last) {
+  lane_sums sums;
+  gathered_boxes<Op, T> gathered(op, streams);
+  for (index_t i = first; i < last; ++i) gathered.add(i, matches[i], sums);
+  gathered.flush(sums);
+  return sums.total();
+}
+
 // ---- selected boxes
 // ----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@
 #include <vecdet/kernels/iou.hpp>
 #include <vecdet/kernels/iou_loss.hpp>
 #include <vecdet/kernels/nms.hpp>
+#include <vecdet/kernels/regression_loss.hpp>
 #include <vecdet/kernels/smooth_l1.hpp>
 
 namespace vecdet {
@@ -21,6 +22,8 @@ constexpr detail::kernel_table kernels = {
     {box_coding_kernels<float>(), box_coding_kernels<bfloat16>(), box_coding_kernels<double>()},
     {iou_kernels<float>(), iou_kernels<bfloat16>(), iou_kernels<double>()},
     {iou_loss_kernels<float>(), iou_loss_kernels<bfloat16>(), iou_loss_kernels<double>()},
+    {regression_loss_kernels<float>(), regression_loss_kernels<bfloat16>(),
+     regression_loss_kernels<double>()},
     {nms_kernels<float>(), nms_kernels<bfloat16>(), nms_kernels<double>()},
     {filter_topk_kernels<float>(), filter_topk_kernels<bfloat16>()},
 };

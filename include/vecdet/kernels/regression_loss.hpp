@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losses of deltas against anchors and their targets: encode and smooth L1, or decode, an IoU loss
+// and the chain rule, without a pass over memory in between.
+//
+// With x1 = cx - w/2, x2 = cx + w/2, cx = ax + aw dx / wx, w = aw exp(dw / ww), and g the gradient
+// by corners:
+//
+//   dL/ddx = (g_x1 + g_x2) aw / wx       dL/ddw = (g_x2 - g_x1) / 2 w / ww, 0 where dw was cut off
+#pragma once
+
+#include <vecdet/detail/rows/regression_loss.hpp>
+#include <vecdet/kernels/box_coding_terms.hpp>
+#include <vecdet/kernels/box_streams.hpp>
+#include <vecdet/kernels/iou_loss_terms.hpp>
+#include <vecdet/kernels/smooth_l1_terms.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::regression_loss_args;
+
+/// The sum of the losses of a box, and its gradient by the deltas.
+template <class Real, int N>
+struct regression_terms {
+  pack<Real, N> loss;
+  box_pack<Real, N> grad;
+};
+
+template <class T>
+struct smooth_l1_regression {
+  using real = compute_type<T>;
+  smooth_l1_curve<real> curve;
+  real weights[4];
+
+  explicit smooth_l1_regression(const regression_loss_args<T>& a) : curve(a.beta) {
+    for (int k = 0; k < 4; ++k) weights[k] = static_cast<real>(a.weights[k]);
+  }
+
+  template <int N>
+  VECDET_INLINE regression_terms<real, N> operator()(const box_pack<real, N>& deltas,
+                                                     const box_pack<real, N>& anchors,
+                                                     const box_pack<real, N>& targets) const {
+    const auto encoded = weighted(encode<true>(targets, anchors), weights);
+    const auto x = curve(deltas.x1 - encoded.x1), y = curve(deltas.y1 - encoded.y1);
+    const auto w = curve(deltas.x2 - encoded.x2), h = curve(deltas.y2 - encoded.y2);
+    return {(x.loss + y.loss) + (w.loss + h.loss), {x.slope, y.slope, w.slope, h.slope}};
+  }
+};
+
+template <iou_kind Kind, class T>
+struct iou_regression {
+  using real = compute_type<T>;
+  decoder<real> code;
+  real epsilon;
+
+  explicit iou_regression(const regression_loss_args<T>& a)
+      : code(a.weights, a.low_size, a.high_size), epsilon(static_cast<real>(a.epsilon)) {}
+
+  template <int N>
+  VECDET_INLINE regression_terms<real, N> operator()(const box_pack<real, N>& deltas,
+                                                     const box_pack<real, N>& anchors,
+                                                     const box_pack<real, N>& targets) const {
+    using anchor = anchor_axis<real, N>;
+    const auto ax = anchor::template of<true>(anchors.x1, anchors.x2);
+    const auto ay = anchor::template of<true>(anchors.y1, anchors.y2);
+    const auto x = code.decode_axis(0, deltas.x1, deltas.x2, ax.centre, ax.size);
+    const auto y = code.decode_axis(1, deltas.y1, deltas.y2, ay.centre, ay.size);
+    const auto terms =
+        iou_loss_of<Kind>(box_pack<real, N>{x.low, y.low, x.high, y.high}, targets, epsilon);
+    const auto& g = terms.grad;
+    const pack<real, N> half = real(0.5);
+    return {terms.loss,
+            {(g.x1 + g.x2) * ax.size * pack<real, N>(code.centre[0]),
+             (g.y1 + g.y2) * ay.size * pack<real, N>(code.centre[1]),
+             (g.x2 - g.x1) * half * x.size * code.size_slope(0, deltas.x2),
+             (g.y2 - g.y1) * half * y.size * code.size_slope(1, deltas.y2)}};
+  }
+};
+
+/// Streams are deltas, anchors and targets.
+template <class Equation, class T>
+struct regression_of_boxes {
+  using real = compute_type<T>;
+  static constexpr bool adds_up = true, lanes_are_boxes = true;
+  Equation equation;
+  real scale;
+
+  explicit regression_of_boxes(const regression_loss_args<T>& a)
+      : equation(a), scale(static_cast<real>(a.scale)) {}
+
+  VECDET_INLINE row_pack<real> operator()(const box_streams<T>& group) const {
+    constexpr int N = boxes_in_flight<real>, count = box_pack<real, N>::count;
+    row_pack<real> sum;
+    for (int i = 0; i < box_group; i += count) {
+      const box_streams<T> at = group.at(i);
+      auto terms =
+          equation(load_boxes<N>(at.in[0]), load_boxes<N>(at.in[1]), load_boxes<N>(at.in[2]));
+      pack<real, N> factor(scale);
+      if (at.weights != nullptr) {
+        alignas(64) real weight[count];
+        for (int k = 0; k < count; ++k) weight[k] = static_cast<real>(at.weights[k]);
+        const auto w = to_lane_order(load_pack<N>(weight));
+        terms.loss = terms.loss * w;
+        factor = factor * w;
+      }
+      if (at.out != nullptr) {
+        const auto& g = terms.grad;
+        store_boxes<N>(
+            at.out, box_pack<real, N>{g.x1 * factor, g.y1 * factor, g.x2 * factor, g.y2 * factor});
+      }
+      const pack<real, N> loss = to_box_order(terms.loss);
+      for (int k = 0; k < N; ++k) sum.v[i / batch_lanes<real> + k] = loss.v[k];
+    }
+    return sum;
+  }
+};
+
+template <class T>
+box_streams<T> streams_of(const regression_loss_args<T>& a) {
+  return {{a.deltas, a.anchors, a.targets},
+          a.box_weights,
+          a.output == box_loss_output::grad ? a.grad : nullptr,
+          nullptr};
+}
+
+/// run(operation) for the loss that the call asks for.
+template <class T, class Run>
+double with_regression(const regression_loss_args<T>& a, const Run& run) {
+  if (a.is_smooth_l1) return run(regression_of_boxes<smooth_l1_regression<T>, T>(a));
+  if (a.kind == iou_kind::giou) {
+    return run(regression_of_boxes<iou_regression<iou_kind::giou, T>, T>(a));
+  }
+  if (a.kind == iou_kind::diou) {
+    return run(regression_of_boxes<iou_regression<iou_kind::diou, T>, T>(a));
+  }
+  return run(regression_of_boxes<iou_regression<iou_kind::ciou, T>, T>(a));
+}
+
+template <class T>
+double regression_all(const regression_loss_args<T>& a, index_t first, index_t last) {
+  return with_regression(a, [&](const auto& op) {
+    if (a.matches == nullptr) return run_boxes(op, streams_of(a), first, last);
+    return run_matched(op, streams_of(a), a.matches, first, last);
+  });
+}
+template <class T>
+double regression_labelled(const regression_loss_args<T>& a, index_t first, index_t last) {
+  return with_regression(a, [&](const auto& op) {
+    return run_labelled(op, streams_of(a), a.selected, a.matches, first, last);
+  });
+}
+template <class T>
+double regression_listed(const regression_loss_args<T>& a, index_t first, index_t last) {
+  return with_regression(a, [&](const auto& op) {
+    return run_listed(op, streams_of(a), a.selected, a.matches, first, last);
+  });
+}
+template <class T>
+void regression_clear(const regression_loss_args<T>& a, index_t first, index_t last) {
+  clear_boxes(streams_of(a), first, last);
+}
+
+template <class T>
+index_t regression_bad_match(const regression_loss_args<T>& a, index_t truths, index_t first,
+                             index_t last) {
+  index_t bad = -1;
+  for_each_selected(
+      a.selected, first, last, [](index_t, index_t) {},
+      [&](index_t i) {
+        if (bad < 0 && (a.matches[i] < 0 || a.matches[i] >= truths)) bad = i;
+      });
+  return bad;
+}
+
+template <class T>
+constexpr detail::regression_loss_row<T> regression_loss_kernels() {
+  return {regression_all<T>, regression_labelled<T>, regression_listed<T>, regression_clear<T>,
+          regression_bad_match<T>};
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// The box regression loss of a detector in one pass: deltas, anchors, targets and labels in, loss
+// and gradient by the deltas out. Encoded targets and decoded boxes are never stored.
+//
+//   smooth_l1         smooth L1 of the deltas against the encoded targets: box_coding.hpp,
+//                     smooth_l1.hpp
+//   giou, diou, ciou  the IoU loss of the decoded boxes against the targets, and its gradient back
+//                     through decoding: 0 through a dw or dh that the clamp cut off: iou_loss.hpp
+//
+// Deltas, anchors and targets are N x 4 of float, bfloat16 or double, anchors and targets as
+// corners. Targets are one box an anchor, or ground truth boxes and for each anchor the index of
+// its own, as a matcher gives them. Only the boxes that a box_selection selects count, commonly by
+// their labels; what the others hold is never read, and their gradient is 0.
+//
+// Accuracy: as the functions that this one joins; a difference of a delta and its target loses what
+// cancels. Degenerate boxes that are selected are data: they give what the formulas give; NaN gives
+// NaN in the sum.
+//
+// Every function throws std::invalid_argument, and writes nothing, when sizes differ, a selected
+// anchor's match is no ground truth, beta or epsilon is negative, a weight is not a positive finite
+// number, or another number among the parameters is not finite.
+#pragma once
+
+#include <vecdet/box_coding.hpp>
+#include <vecdet/box_selection.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/detail/rows/regression_loss.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <string>
+#include <type_traits>
+
+namespace vecdet {
+
+enum class box_loss { smooth_l1, giou, diou, ciou };
+
+struct regression_loss_params {
+  box_loss loss = box_loss::smooth_l1;
+  double beta = 1.0 / 9;  ///< of smooth L1; 0 or more
+  double epsilon = 1e-7;  ///< of the IoU losses; 0 or more
+  double scale = 1;       ///< factor on loss and gradient; trainers use 1 / max(1, foreground)
+  coder_params coder;     ///< anchors are corners; the clamp concerns the IoU losses alone
+  /// A further factor for each anchor; empty: all 1.
+  vector_view<const float> box_weights;
+};
+
+/// What anchors are regressed to: a box for each anchor, or ground truth and the index of each
+/// anchor's own. Converts from whatever boxes_view<const T> converts from.
+template <class T>
+class regression_targets {
+ public:
+  template <class Boxes,
+            std::enable_if_t<std::is_convertible<Boxes&&, boxes_view<const T>>::value, int> = 0>
+  regression_targets(Boxes&& one_an_anchor) : boxes_(one_an_anchor) {}
+
+  /// `matches` holds one index an anchor; what it holds for anchors that are not selected, such as
+  /// -1 or -2, does not matter.
+  regression_targets(boxes_view<const T> ground_truth, vector_view<const index_t> matches)
+      : boxes_(ground_truth), matches_(matches), is_matched_(true) {}
+
+  const boxes_view<const T>& boxes() const noexcept { return boxes_; }
+  const vector_view<const index_t>& matches() const noexcept { return matches_; }
+  bool is_matched() const noexcept { return is_matched_; }
+
+ private:
+  boxes_view<const T> boxes_;
+  vector_view<const index_t> matches_;
+  bool is_matched_ = false;
+};
+
+namespace detail {
+
+inline const char* box_loss_name(box_loss loss) noexcept {
+  return loss == box_loss::smooth_l1 ? "smooth_l1"
+         : loss == box_loss::giou    ? "giou"
+         : loss == box_loss::diou    ? "diou"
+                                     : "ciou";
+}
+
+template <class T>
+struct regression_call {
+  const char* function;
+  boxes_view<const T> deltas, anchors;
+  const regression_targets<T>& targets;
+  const box_selection& selection;
+  const regression_loss_params& params;
+  box_loss_output output;
+  boxes_view<T> grad;
+
+  void check_arguments() const {
+    const index_t boxes = deltas.size();
+    check(params.beta >= 0 && std::isfinite(params.beta), function, "params.beta", params.beta,
+          "a finite number, 0 or more");
+    check(params.epsilon >= 0 && std::isfinite(params.epsilon), function, "params.epsilon",
+          params.epsilon, "a finite number, 0 or more");
+    check(std::isfinite(params.scale), function, "params.scale", params.scale, "a finite number");
+    check_coder(function, params.coder);
+    check(params.coder.anchors == box_format::xyxy, function, "params.coder.anchors", "cxcywh",
+          "xyxy");
+    check(anchors.size() == boxes, function, "anchors.size()", anchors.size(),
+          "the number of deltas");
+    if (targets.is_matched()) {
+      check(targets.matches().size() == boxes, function, "matches.size()", targets.matches().size(),
+            "the number of deltas");
+    } else {
+      check(targets.boxes().size() == boxes, function, "targets.size()", targets.boxes().size(),
+            "the number of deltas");
+    }
+    check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
+          "params.box_weights.size()", params.box_weights.size(), "0 or the number of deltas");
+    if (output == box_loss_output::grad) {
+      check(grad.size() == boxes, function, "grad.size()", grad.size(), "the number of deltas");
+    }
+    selection.check(function, boxes);
+  }
+
+  regression_loss_args<T> kernel_args() const {
+    regression_loss_args<T> args{};
+    args.deltas = deltas.data();
+    args.anchors = anchors.data();
+    args.targets = targets.boxes().data();
+    args.matches = targets.is_matched() ? targets.matches().data() : nullptr;
+    args.box_weights = params.box_weights.data();
+    args.is_smooth_l1 = params.loss == box_loss::smooth_l1;
+    args.kind = params.loss == box_loss::giou   ? iou_kind::giou
+                : params.loss == box_loss::diou ? iou_kind::diou
+                                                : iou_kind::ciou;
+    args.beta = params.beta;
+    args.scale = params.scale;
+    args.epsilon = params.epsilon;
+    args.weights[0] = params.coder.weight_x;
+    args.weights[1] = params.coder.weight_y;
+    args.weights[2] = params.coder.weight_w;
+    args.weights[3] = params.coder.weight_h;
+    args.low_size = low_size(params.coder);
+    args.high_size = high_size(params.coder);
+    args.output = output;
+    args.grad = grad.data();
+    args.selected = selection.kernel_args();
+    return args;
+  }
+
+  /// Throws where a selected anchor's match is no ground truth.
+  void check_matches(const regression_loss_row<T>& row, const regression_loss_args<T>& args,
+                     execution policy) const {
+    const index_t truths = targets.boxes().size();
+    index_t bad = deltas.size();
+    if (!selection.is_all() && !selection.is_list()) {
+      std::atomic<index_t> first_bad{bad};
+      for_each_chunk(
+          policy, chunking(deltas.size(), smallest_box_chunk),
+          [&](index_t, index_t first, index_t last) {
+            const index_t found = row.bad_match(args, truths, first, last);
+            index_t least = first_bad.load();
+            while (found >= 0 && found < least && !first_bad.compare_exchange_weak(least, found)) {
+            }
+          });
+      bad = first_bad;
+    } else {
+      const index_t count = selection.is_all() ? deltas.size() : selection.indices().size();
+      for (index_t k = 0; k < count; ++k) {
+        const index_t i = selection.is_all() ? k : selection.indices()[k];
+        const index_t match = targets.matches()[i];
+        if (match < 0 || match >= truths) bad = std::min(bad, i);
+      }
+    }
+    if (bad < deltas.size()) {
+      throw_invalid_argument(function, ("matches[" + std::to_string(bad) + "]").c_str(),
+                             targets.matches()[bad], "0 to the number of ground truth boxes - 1");
+    }
+  }
+};
+
+}  // namespace detail
+
+inline namespace VECDET_ABI {
+namespace detail_regression_loss {
+
+template <class T>
+double run(const detail::regression_call<T>& call, execution policy) {
+  call.check_arguments();
+  const index_t boxes = call.deltas.size();
+  if (boxes == 0) return 0;
+  const detail::kernel_table& table = detail::active_table();
+  const auto& row = table.regression_loss.template get<T>();
+  const detail::regression_loss_args<T> args = call.kernel_args();
+  const profile::scope timing([&]() -> profile::problem {
+    const index_t tensor = 4 * boxes * index_t{sizeof(T)};
+    const index_t written = call.output == detail::box_loss_output::grad ? tensor : 0;
+    return {call.function,
+            detail::box_loss_name(call.params.loss),
+            dtype_name<T>(),
+            {boxes},
+            isa_name(table.target),
+            detail::thread_count(policy),
+            written + (call.selection.is_all() ? 3 * tensor : boxes * index_t{sizeof(index_t)}),
+            0};
+  });
+  if (call.targets.is_matched()) call.check_matches(row, args, policy);
+  return call.params.scale * detail::run_selected(row, args, call.selection, boxes, policy);
+}
+
+}  // namespace detail_regression_loss
+
+/// The sum of the losses of the selected `deltas`.
+template <class T>
+double regression_loss(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
+                       const regression_targets<std::remove_const_t<T>>& targets,
+                       const box_selection& selection, const regression_loss_params& params = {},
+                       execution policy = execution::parallel) {
+  return detail_regression_loss::run<std::remove_const_t<T>>({"regression_loss",
+                                                              deltas,
+                                                              anchors,
+                                                              targets,
+                                                              selection,
+                                                              params,
+                                                              detail::box_loss_output::sum,
+                                                              {}},
+                                                             policy);
+}
+
+/// The sum, and its gradient by the deltas into `grad`, N x 4: memory of its own, which need not be
+/// zeroed before.
+template <class T>
+double regression_loss_and_grad(boxes_view<T> deltas,
+                                boxes_view<const std::remove_const_t<T>> anchors,
+                                const regression_targets<std::remove_const_t<T>>& targets,
+                                const box_selection& selection,
+                                boxes_view<std::remove_const_t<T>> grad,
+                                const regression_loss_params& params = {},
+                                execution policy = execution::parallel) {
+  return detail_regression_loss::run<std::remove_const_t<T>>(
+      {"regression_loss_and_grad", deltas, anchors, targets, selection, params,
+       detail::box_loss_output::grad, grad},
+      policy);
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

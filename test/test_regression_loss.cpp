@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fused regression losses against the reference and against the functions that they join: every
+// instruction set, element type, loss and selection; targets one an anchor and by matches;
+// determinism, allocations and every documented error.
+#include "support/allocations.hpp"
+#include "support/box_tensor.hpp"
+#include "support/isa.hpp"
+#include "support/ulp.hpp"
+#include "support/values.hpp"
+#include <vecdet/reference/iou_loss.hpp>
+#include <vecdet/reference/smooth_l1.hpp>
+#include <vecdet/regression_loss.hpp>
+
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+using reference::box;
+
+namespace {
+
+const box_loss all_losses[] = {box_loss::smooth_l1, box_loss::giou, box_loss::diou, box_loss::ciou};
+
+std::array<double, 4> numbers(const box& b) { return {b.x1, b.y1, b.x2, b.y2}; }
+
+/// Anchors, ground truth near some of them, and what a head says.
+template <class T>
+struct problem {
+  std::vector<T> anchors, truth, deltas;
+  std::vector<index_t> matches, indices;
+  std::vector<T> targets;  ///< truth gathered
+  std::vector<float> weights;
+  regression_loss_params params;
+
+  problem(index_t boxes, std::uint64_t seed, double foreground = 0.3)
+      : anchors(random_boxes<T>(boxes, seed, 400)), truth(random_boxes<T>(9, seed + 1, 400)) {
+    random_generator generator(seed + 2);
+    for (index_t i = 0; i < 4 * boxes; ++i) deltas.push_back(to<T>(0.4 * generator.normal()));
+    for (index_t i = 0; i < boxes; ++i) {
+      matches.push_back(generator.chance(foreground) ? generator.below(9)
+                        : generator.chance(0.2)      ? -2
+                                                     : -1);
+      const index_t match = matches.back();
+      if (match >= 0) indices.push_back(i);
+      for (index_t k = 0; k < 4; ++k)
+        targets.push_back(match >= 0 ? truth[static_cast<std::size_t>(4 * match + k)]
+                                     : to<T>(std::nan("")));
+    }
+  }
+
+  index_t boxes() const { return static_cast<index_t>(matches.size()); }
+
+  struct expected {
+    double loss;
+    box grad, scale;
+  };
+
+  /// Of box i, with the sizes of what its gradient is rounded from.
+  expected exact(index_t i) const {
+    const auto load = [&](const std::vector<T>& from) {
+      return reference::load_box(boxes_view<const T>(from), i);
+    };
+    const box d = load(deltas), a = load(anchors), t = load(targets);
+    const coder_params& c = params.coder;
+    const reference::coder_weights w{c.weight_x, c.weight_y, c.weight_w, c.weight_h};
+    if (params.loss == box_loss::smooth_l1) {
+      const auto e = numbers(reference::encode_box(t, a, w)), x = numbers(d);
+      std::array<double, 4> grad{}, scale{};
+      double loss = 0;
+      for (std::size_t k = 0; k < 4; ++k) {
+        loss += reference::smooth_l1_loss(x[k] - e[k], params.beta);
+        grad[k] = reference::smooth_l1_loss_grad(x[k] - e[k], params.beta);
+        scale[k] = 1 + std::max(std::abs(x[k]), std::abs(e[k])) / std::max(params.beta, 1e-3);
+      }
+      return {loss, {grad[0], grad[1], grad[2], grad[3]}, {scale[0], scale[1], scale[2], scale[3]}};
+    }
+    const auto kind = params.loss == box_loss::giou   ? reference::iou_kind::giou
+                      : params.loss == box_loss::diou ? reference::iou_kind::diou
+                                                      : reference::iou_kind::ciou;
+    const auto clamp = c.clamp == size_clamp::above  ? reference::size_clamp::above
+                       : c.clamp == size_clamp::both ? reference::size_clamp::both
+                                                     : reference::size_clamp::none;
+    const auto l =
+        reference::iou_loss_of_deltas(kind, d, a, t, w, clamp, c.size_limit, params.epsilon);
+    const box p = reference::decode_box(d, a, w, clamp, c.size_limit);
+    const double area = reference::union_area(p, t);
+    const double size = std::max({a.width(), a.height(), p.width(), p.height()});
+    const double across = std::max({p.width(), p.height(), t.width(), t.height()});
+    // A coordinate's rounding, and the largest term of the gradient by corners.
+    const double pixels =
+        std::max({std::abs(p.x1), std::abs(p.y1), std::abs(p.x2), std::abs(p.y2), across});
+    const double term = 2 * across / area + 4 / std::min(p.width(), p.height());
+    const double s = size * term * (1 + pixels * term);
+    return {l.loss, l.grad, {s, s, s, s}};
+  }
+
+  void check() {
+    params.box_weights = weights;
+    INFO("boxes ", boxes(), " loss ", std::string(detail::box_loss_name(params.loss)), " ",
+         std::string(dtype_name<T>()), " foreground ", indices.size());
+    const boxes_view<const T> d(deltas);
+    const regression_targets<T> each(targets), by_match(truth, matches);
+    marked<T> grad(4 * boxes(), 1);
+    const double loss = regression_loss_and_grad(d, anchors, each, matches, grad.boxes(), params);
+    CHECK(grad.marks_untouched());
+    double exact_loss = 0, size = 1e-9;
+    for (index_t i = 0; i < boxes(); ++i) {
+      const bool counts = matches[static_cast<std::size_t>(i)] >= 0;
+      const double factor =
+          params.scale * (weights.empty() ? 1.0 : weights[static_cast<std::size_t>(i)]);
+      const expected e = counts ? exact(i) : expected{0, {0, 0, 0, 0}, {0, 0, 0, 0}};
+      exact_loss += factor * e.loss;
+      size += std::abs(factor) * (1 + std::abs(e.loss));
+      for (index_t k = 0; k < 4; ++k) {
+        const auto c = static_cast<std::size_t>(k);
+        const double g = factor * numbers(e.grad)[c];
+        const double scale = std::abs(factor) * numbers(e.scale)[c];
+        if (is_close(grad[4 * i + k], g, active_isa() == isa::baseline ? 128 : 32, scale)) continue;
+        FAIL_CHECK("gradient " << k << " of box " << i << " is "
+                               << static_cast<double>(grad[4 * i + k]) << ", exact " << g
+                               << ", scale " << scale);
+        return;
+      }
+    }
+    CHECK((loss == exact_loss || std::abs(loss - exact_loss) <= 4e-6 * size));
+
+    // Every way to say the same gives the same bits.
+    marked<T> again(4 * boxes(), 1);
+    const auto same = [&](const regression_targets<T>& t, const box_selection& selection) {
+      CHECK(loss == regression_loss_and_grad(d, anchors, t, selection, again.boxes(), params));
+      CHECK(same_bits(grad.data(), again.data(), static_cast<std::size_t>(4 * boxes())));
+      CHECK(loss == regression_loss(d, anchors, t, selection, params));
+    };
+    same(by_match, matches);
+    const std::vector<int> narrow(matches.begin(), matches.end());
+    same(each, narrow);
+    same(by_match, narrow);
+    same(each, box_selection::list(indices));
+    same(by_match, box_selection::list(indices));
+    if (static_cast<index_t>(indices.size()) == boxes()) {
+      same(each, box_selection::all());
+      same(by_match, box_selection::all());
+    }
+  }
+};
+
+template <class T>
+void sweep() {
+  for_each_isa([](isa) {
+    std::uint64_t seed = 0;
+    for (const box_loss loss : all_losses) {
+      for (index_t boxes = 1; boxes <= 150; boxes += 1 + boxes / 8) {
+        problem<T> p(boxes, ++seed);
+        p.params.loss = loss;
+        p.check();
+        problem<T> all(boxes, ++seed, 1.1);
+        all.params.loss = loss;
+        all.check();
+      }
+      for (const size_clamp clamp : {size_clamp::above, size_clamp::both, size_clamp::none}) {
+        problem<T> p(500, ++seed);
+        p.params.loss = loss;
+        p.params.scale = 1.0 / 31;
+        p.params.coder.clamp = clamp;
+        p.params.coder.size_limit = 0.5;  // cuts off some
+        p.check();
+        p.params.coder.weight_x = p.params.coder.weight_y = 10;
+        p.params.coder.weight_w = p.params.coder.weight_h = 5;
+        p.params.beta = 1;
+        p.params.epsilon = 1e-3;
+        random_generator generator(seed);
+        for (int i = 0; i < 500; ++i)
+          p.weights.push_back(static_cast<float>(generator.uniform(0, 2)));
+        p.check();
+      }
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("regression loss: float") { sweep<float>(); }
+TEST_CASE("regression loss: bfloat16") { sweep<bfloat16>(); }
+TEST_CASE("regression loss: double") { sweep<double>(); }
+
+TEST_CASE("regression loss: the same bits for any thread count, policy and on AVX2 and AVX-512") {
+  const auto check = [](auto zero) {
+    using T = decltype(zero);
+    for (const box_loss loss : all_losses) {
+      problem<T> p(20011, 5, 0.05);
+      p.params.loss = loss;
+      for (const bool list : {false, true}) {
+        check_same_bits_everywhere([&](execution policy) {
+          std::vector<T> out(p.deltas.size());
+          const double sum = regression_loss_and_grad(
+              boxes_view<const T>(p.deltas), p.anchors, {p.truth, p.matches},
+              list ? box_selection::list(p.indices) : box_selection(p.matches), out, p.params,
+              policy);
+          T bytes[sizeof(double) / sizeof(T)];
+          std::memcpy(bytes, &sum, sizeof sum);
+          out.insert(out.end(), std::begin(bytes), std::end(bytes));
+          return out;
+        });
+      }
+    }
+  };
+  check(0.0f);
+  check(bfloat16(0.0f));
+  check(0.0);
+}
+
+TEST_CASE("regression loss: nothing is allocated") {
+  problem<float> p(20000, 3, 0.02);
+  std::vector<float> grad(p.deltas.size());
+  for (const execution policy : {execution::sequential, execution::parallel}) {
+    const auto call = [&] {
+      regression_loss_and_grad(boxes_view<const float>(p.deltas), p.anchors, {p.truth, p.matches},
+                               p.matches, grad, {}, policy);
+    };
+    call();
+    const allocation_count allocations;
+    for (int i = 0; i < 10; ++i) call();
+    CHECK(allocations.since() == 0);
+  }
+}
+
+TEST_CASE("regression loss: no foreground, and degenerate boxes that are selected") {
+  const std::vector<float> nothing(8, NAN);
+  std::vector<float> grad(8, 1);
+  const boxes_view<const float> d(nothing);
+  CHECK(regression_loss_and_grad(d, nothing, nothing, std::vector<int>{-1, -2}, grad) == 0);
+  for (const float g : grad) CHECK(g == 0);
+  const boxes_view<const float> none(nullptr, 0);
+  CHECK(regression_loss(none, none, none, std::vector<int>{}) == 0);
+
+  const std::vector<float> zero(4), point{4, 4, 4, 4}, square{0, 0, 8, 8};
+  std::vector<float> g(4);
+  const boxes_view<const float> z(zero);
+  for_each_isa([&](isa) {
+    CHECK(std::isnan(regression_loss_and_grad(z, point, point, std::vector<int>{0}, g)));
+    CHECK(regression_loss(z, square, point, std::vector<int>{0}) ==
+          std::numeric_limits<double>::infinity());
+    regression_loss_params giou;
+    giou.loss = box_loss::giou;
+    CHECK(regression_loss_and_grad(z, square, point, std::vector<int>{0}, g, giou) ==
+          doctest::Approx(1).epsilon(1e-6));
+    for (const float x : g) CHECK(std::isfinite(x));
+  });
+}
+
+TEST_CASE("regression loss: bad arguments are named and nothing is written") {
+  const std::vector<float> four(16, 1), three(12, 1);
+  std::vector<index_t> matches{0, -1, 2, -2};
+  marked<float> out(16, 0);
+  regression_loss_params params;
+  const boxes_view<const float> d(four), q(three);
+  const auto fails = [&](const char* message, const auto& call) {
+    INFO(std::string(message));
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
+    CHECK(out.untouched());
+    params = {};
+  };
+  const auto run = [&] {
+    regression_loss_and_grad(d, four, {three, matches}, matches, out.boxes(), params);
+  };
+  params.beta = -1;
+  fails("regression_loss_and_grad: params.beta is -1", run);
+  params.epsilon = std::nan("");
+  fails("params.epsilon is nan", run);
+  params.scale = INFINITY;
+  fails("params.scale is inf", run);
+  params.coder.weight_w = 0;
+  fails("params.weight_w is 0", run);
+  params.coder = coder_params::ssd();
+  fails("params.coder.anchors is cxcywh, expected xyxy", run);
+  params.box_weights = three;
+  fails("params.box_weights.size() is 12", run);
+  matches[2] = 3;
+  fails("matches[2] is 3, expected 0 to the number of ground truth boxes - 1", run);
+  matches[2] = -3;
+  fails("matches[2] is -3", run);
+  const std::vector<index_t> indices{1};
+  fails("matches[1] is -1", [&] {
+    regression_loss_and_grad(d, four, {three, matches}, box_selection::list(indices), out.boxes());
+  });
+  fails("matches[1] is -1", [&] {
+    regression_loss_and_grad(d, four, {three, matches}, box_selection::all(), out.boxes());
+  });
+  fails("anchors.size() is 3",
+        [&] { regression_loss_and_grad(d, three, four, matches, out.boxes()); });
+  fails("targets.size() is 3",
+        [&] { regression_loss_and_grad(d, four, three, matches, out.boxes()); });
+  fails("grad.size() is 4",
+        [&] { regression_loss_and_grad(q, three, three, std::vector<int>(3), out.boxes()); });
+  fails("labels.size() is 3",
+        [&] { regression_loss_and_grad(d, four, four, std::vector<int>(3), out.boxes()); });
+  fails("matches.size() is 4", [&] {
+    regression_loss(q, three, {three, matches}, std::vector<int>(3));
+  });
+}
