@@ -88,7 +88,7 @@ void begin_nms(const nms_args<T>& args, nms_state& state) {
   gather_boxes(args, rule, memory, state);
   state.kept_count = 0;
   state.done = false;
-  constexpr index_t scanned_first = 24;
+  constexpr index_t scanned_first = 16;
   const index_t never = args.max_kept;
   if (state.general) return scan<nms_test::general>(rule, memory, state, args.max_kept, never);
   if (args.plus_one) return scan<nms_test::plus_one>(rule, memory, state, args.max_kept, never);

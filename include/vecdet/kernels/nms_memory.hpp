@@ -69,7 +69,7 @@ struct nms_memory {
   }
 
   /// Below as many boxes left, comparing with all of them costs less than an index.
-  static constexpr index_t least_indexed = 768;
+  static constexpr index_t least_indexed = 2500;
 };
 
 template <class Real>

@@ -96,29 +96,24 @@ class nms_tester {
 
   /// Bit i: whether box i of the block is suppressed.
   VECDET_INLINE uint32_t operator()(const nms_block<Real>& block) const {
-    if constexpr (Test == nms_test::general) {
-      const real zero(Real(0));
-      return exact(block, max(side(x1_, block.x1, x2_, block.x2), zero) *
-                              max(side(y1_, block.y1, y2_, block.y2), zero));
-    } else {
-      // One negative side is enough to fail: with both negative the other is 0.
-      const real intersection = rounded(max(side(x1_, block.x1, x2_, block.x2), real(Real(0))) *
-                                        side(y1_, block.y1, y2_, block.y2));
-      const uint32_t near = to_bits(intersection > bar_ + load_pack<batches>(block.bar));
-      return __builtin_expect(near == 0, 1) ? 0 : near & exact(block, intersection);
-    }
+    const uint32_t candidates = near(block);
+    return __builtin_expect(candidates == 0, 1) ? 0 : candidates & exact(block);
   }
 
- private:
-  VECDET_INLINE real side(const real& low, const Real* lows, const real& high,
-                          const Real* highs) const {
-    const real length = min(high, load_pack<batches>(highs)) - max(low, load_pack<batches>(lows));
-    return Test == nms_test::plain ? length : length + real(rule_.one);
+  /// A superset of those suppressed, found without a division.
+  VECDET_INLINE uint32_t near(const nms_block<Real>& block) const {
+    if constexpr (Test == nms_test::general) return 0xffff;
+    // One negative side is enough to fail: with both negative the other is 0.
+    const real intersection =
+        max(side(x1_, block.x1, x2_, block.x2), real(Real(0))) * side(y1_, block.y1, y2_, block.y2);
+    return to_bits(intersection > bar_ + load_pack<batches>(block.bar));
   }
 
-  VECDET_INLINE uint32_t exact(const nms_block<Real>& block, const real& product) const {
-    const real one(rule_.one);
-    const real intersection = rounded(product);
+  /// Those suppressed.
+  VECDET_INLINE uint32_t exact(const nms_block<Real>& block) const {
+    const real one(rule_.one), zero(Real(0));
+    const real intersection = rounded(max(side(x1_, block.x1, x2_, block.x2), zero) *
+                                      max(side(y1_, block.y1, y2_, block.y2), zero));
     const real w = load_pack<batches>(block.x2) - load_pack<batches>(block.x1);
     const real h = load_pack<batches>(block.y2) - load_pack<batches>(block.y1);
     const real area = rounded(Test == nms_test::plain ? w * h : (w + one) * (h + one));
@@ -128,12 +123,18 @@ class nms_tester {
     real overlap = intersection / joined;
     if constexpr (Test == nms_test::general) {
       if (rule_.overlap == nms_overlap::positive_area) {
-        const real zero(Real(0));
         // A NaN area makes `joined` NaN, which min returns from its second place.
         overlap = select(min(min(area_, area), min(intersection, joined)) > zero, overlap, zero);
       }
     }
     return to_bits(overlap >= real(rule_.least_overlap));
+  }
+
+ private:
+  VECDET_INLINE real side(const real& low, const Real* lows, const real& high,
+                          const Real* highs) const {
+    const real length = min(high, load_pack<batches>(highs)) - max(low, load_pack<batches>(lows));
+    return Test == nms_test::plain ? length : length + real(rule_.one);
   }
 
   VECDET_NOINLINE uint32_t exact_jaccard(const real& intersection, const real& both,

@@ -52,45 +52,49 @@ void gather_boxes(const nms_args<T>& args, const nms_rule<Real>& rule, nms_memor
   state.next = 0;
 }
 
-/// Moves the boxes left to the front.
+/// Moves the boxes left, from state.next on, to the front.
 template <class Real>
 void compact(nms_memory<Real>& memory, nms_state& state) {
+  constexpr int batches = row_pack<Real>::batches;
+  // Boxes gather here until there are 16, which go to a block that has been read already.
+  alignas(64) Real held[5][32];
+  alignas(64) uint32_t held_rank[32];
+  int count = 0;
   index_t to = 0;
-  alignas(64) Real moved[5][16];
-  alignas(64) uint32_t moved_rank[16];
-  // A block is written when 16 boxes have come together; it lies before those still to be read.
-  int held = 0;
+  const auto write = [&] {
+    nms_block<Real>& block = memory.blocks[to];
+    Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.bar};
+    for (int k = 0; k < 5; ++k) {
+      store_pack<batches>(arrays[k], load_pack<batches>(held[k]));
+      store_pack<batches>(held[k], load_pack<batches>(held[k] + 16));
+    }
+    for (int i = 0; i < 16; ++i) memory.rank[16 * to + i] = held_rank[i];
+    for (int i = 0; i < 16; ++i) held_rank[i] = held_rank[16 + i];
+    memory.live[to++] = 0xffff;
+  };
   const index_t blocks = blocks_of(state.slots);
   for (index_t b = state.next / 16; b < blocks; ++b) {
-    const nms_block<Real>& from = memory.blocks[b];
-    for (uint32_t left = memory.live[b]; left != 0; left &= left - 1) {
-      const int lane = lowest_bit(left);
-      moved[0][held] = from.x1[lane];
-      moved[1][held] = from.y1[lane];
-      moved[2][held] = from.x2[lane];
-      moved[3][held] = from.y2[lane];
-      moved[4][held] = from.bar[lane];
-      moved_rank[held] = memory.rank[16 * b + lane];
-      if (++held < 16) continue;
-      for (int i = 0; i < 16; ++i) {
-        set_box(memory.blocks, to + i,
-                {moved[0][i], moved[1][i], moved[2][i], moved[3][i], moved[4][i]});
-        memory.rank[to + i] = moved_rank[i];
-      }
-      to += 16;
-      held = 0;
+    const uint32_t left = memory.live[b];
+    if (left == 0) continue;
+    const nms_block<Real>& block = memory.blocks[b];
+    const Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.bar};
+    for (int k = 0; k < 5; ++k) compress16(arrays[k], left, held[k] + count);
+    compress16(memory.rank + 16 * b, left, held_rank + count);
+    count += count_bits(left);
+    if (count < 16) continue;
+    count -= 16;
+    write();
+  }
+  state.slots = 16 * to + count;
+  if (count > 0) {
+    for (int i = count; i < 16; ++i) {
+      for (int k = 0; k < 4; ++k) held[k][i] = 0;
+      held[4][i] = infinite<Real>;
+      held_rank[i] = 0;
     }
+    write();
+    memory.live[to - 1] = static_cast<uint16_t>((1u << count) - 1);
   }
-  state.slots = to + held;
-  for (int i = 0; i < held; ++i) {
-    set_box(memory.blocks, to + i,
-            {moved[0][i], moved[1][i], moved[2][i], moved[3][i], moved[4][i]});
-    memory.rank[to + i] = moved_rank[i];
-  }
-  for (int i = held; i < 16 && held > 0; ++i)
-    set_box(memory.blocks, to + i, {Real(0), Real(0), Real(0), Real(0), infinite<Real>});
-  for (index_t b = 0; b < to / 16; ++b) memory.live[b] = 0xffff;
-  if (held > 0) memory.live[to / 16] = static_cast<uint16_t>((1u << held) - 1);
   state.live = state.slots;
   state.next = 0;
 }
@@ -104,7 +108,6 @@ void scan(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state
   while (state.live > 0 && state.kept_count < max_kept) {
     if (state.kept_count >= pause_at && state.live >= nms_memory<Real>::least_indexed) {
       state.next = 16 * b;
-      compact(memory, state);
       return;
     }
     while (memory.live[b] == 0) ++b;
@@ -118,14 +121,27 @@ void scan(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state
     const nms_tester<Real, Test> suppressed(kept, rule);
     const index_t blocks = blocks_of(state.slots);
     index_t gone = 0;
-    for (index_t k = b; k < blocks; ++k) {
-      const uint32_t bits = suppressed(memory.blocks[k]) & memory.live[k];
+    const auto suppress = [&](index_t k, uint32_t candidates) {
+      const uint32_t bits = candidates & suppressed.exact(memory.blocks[k]);
       memory.live[k] = static_cast<uint16_t>(memory.live[k] & ~bits);
       gone += count_bits(bits);
+    };
+    // Two blocks a branch.
+    index_t k = b;
+    for (; k + 2 <= blocks; k += 2) {
+      const uint32_t first = suppressed.near(memory.blocks[k]) & memory.live[k];
+      const uint32_t second = suppressed.near(memory.blocks[k + 1]) & memory.live[k + 1];
+      if (__builtin_expect((first | second) == 0, 1)) continue;
+      if (first != 0) suppress(k, first);
+      if (second != 0) suppress(k + 1, second);
+    }
+    if (k < blocks) {
+      const uint32_t last = suppressed.near(memory.blocks[k]) & memory.live[k];
+      if (last != 0) suppress(k, last);
     }
     state.live -= gone;
-    constexpr index_t worth_moving = 64;
-    if (state.slots - 16 * b > 2 * state.live + worth_moving) {
+    constexpr index_t worth_moving = 32;
+    if (2 * (state.slots - 16 * b) > 3 * state.live + worth_moving) {
       state.next = 16 * b;
       compact(memory, state);
       b = 0;

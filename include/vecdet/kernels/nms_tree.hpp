@@ -62,13 +62,13 @@ VECDET_INLINE pack<std::int32_t, N> whole_part(const pack<float, N>& x, float li
   return bit_cast<std::int32_t>(bounded + floats(8388608.0f)) & pack<std::int32_t, N>(0x7fffff);
 }
 
-/// Half octaves of a side above 0, from 1/2 up.
+/// Octaves of a side above 0, from 1/2 up.
 template <int N>
 VECDET_INLINE pack<std::int32_t, N> size_level(const pack<float, N>& side) {
   using floats = pack<float, N>;
   using ints = pack<std::int32_t, N>;
   const floats bounded = min(max(side, floats(0.5f)), floats(32767.0f));
-  return ((bit_cast<std::int32_t>(bounded) >> 22) & ints(0x1ff)) + ints(-(126 << 1));
+  return ((bit_cast<std::int32_t>(bounded) >> 23) & ints(0xff)) + ints(-126);
 }
 
 VECDET_INLINE row_pack<float> as_float(const row_pack<float>& x) { return x; }
@@ -133,7 +133,7 @@ void bound_tree(nms_memory<Real>& memory, nms_state& state, index_t count) {
         }
       }
     }
-    constexpr index_t few = 2;
+    constexpr index_t few = 10;
     state.levels = level + 1;
     state.top_nodes = nodes;
     if (nodes <= few) return;
@@ -148,21 +148,22 @@ void bound_tree(nms_memory<Real>& memory, nms_state& state, index_t count) {
   }
 }
 
-/// Builds the index over the boxes left, which lie together in `blocks`.
+/// Builds the index over the boxes left, from state.next on.
 template <class Real>
 void build_tree(nms_memory<Real>& memory, nms_state& state) {
   Real low[2], scale[2];
   spread_of(memory, state.slots, low, scale, Real(64));
   index_t count = 0;
-  for (index_t b = 0; b < blocks_of(state.slots); ++b) {
+  for (index_t b = state.next / 16; b < blocks_of(state.slots); ++b) {
     alignas(64) std::int32_t keys[16];
     curve_keys(memory.blocks[b], low, scale, keys);
     for (index_t lane = 0; lane < 16; ++lane) {
       const index_t i = 16 * b + lane;
-      memory.place[i] = no_place;
+      const bool left = (memory.live[b] >> lane & 1) != 0;
+      memory.place[i] = left ? no_place : gone_place;
       memory.order[count] =
           static_cast<uint64_t>(static_cast<uint32_t>(keys[lane])) << 32 | static_cast<uint64_t>(i);
-      count += memory.blocks[b].bar[lane] < infinite<Real>;
+      count += left && memory.blocks[b].bar[lane] < infinite<Real>;
     }
   }
   radix_sort(memory.order, memory.spare, count);
@@ -280,7 +281,7 @@ template <nms_test Test, class Real>
 void walk_tree(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state,
                index_t max_kept) {
   constexpr index_t worth_refilling = 256;
-  for (index_t i = 0; i < state.slots && state.kept_count < max_kept; ++i) {
+  for (index_t i = state.next; i < state.slots && state.kept_count < max_kept; ++i) {
     const uint32_t place = memory.place[i];
     if (place == gone_place) continue;
     if (place != no_place && (memory.leaf_live[place / 16] >> (place % 16) & 1) == 0) continue;
@@ -292,10 +293,18 @@ void walk_tree(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& 
     uint32_t* leaves;
     const index_t leaf_count = leaves_in_reach(nms_reach<Real>(kept, rule), memory, state, leaves);
     const nms_tester<Real, Test> suppressed(kept, rule);
-    for (index_t k = 0; k < leaf_count; ++k) {
-      const uint32_t leaf = leaves[k];
-      const uint32_t bits = suppressed(memory.leaves[leaf]) & memory.leaf_live[leaf];
+    const auto suppress = [&](uint32_t leaf, uint32_t candidates) {
+      const uint32_t bits = candidates & suppressed.exact(memory.leaves[leaf]);
       if (bits != 0) take_out(memory, state, leaf, bits);
+    };
+    leaves[leaf_count] = 0;  // makes the number even; what is gone is not taken out again
+    for (index_t k = 0; k < leaf_count; k += 2) {
+      const uint32_t a = leaves[k], b = leaves[k + 1];
+      const uint32_t first = suppressed.near(memory.leaves[a]) & memory.leaf_live[a];
+      const uint32_t second = suppressed.near(memory.leaves[b]) & memory.leaf_live[b];
+      if (__builtin_expect((first | second) == 0, 1)) continue;
+      if (first != 0) suppress(a, first);
+      if (second != 0) suppress(b, second & memory.leaf_live[b]);
     }
     if (16 * state.leaves > 2 * state.live + worth_refilling) refill_tree(memory, state);
   }
