@@ -94,11 +94,13 @@ class nms_call {
     }
     {
       const profile::scope timing([&] { return step("nms.partition"); });
-      partition_into_groups(groups, boxes_.size(), count, ws_);
+      partition_into_groups(groups, boxes_.size(), count, ws_, policy_);
       plan_tasks(ws_, boxes_kernels_.scratch_bytes);
     }
     room(ws_.spare, count);
     index_t* const group_kept = room(ws_.group_kept, ws_.groups);
+    std::uint8_t* const flags = room(ws_.flags, boxes_.size());
+    std::fill(flags, flags + boxes_.size(), std::uint8_t{0});
     for_each_chunk(policy_, chunking(static_cast<index_t>(ws_.tasks.size()), 1),
                    [&](index_t, index_t first, index_t last) {
                      for (index_t t = first; t < last; ++t) {
@@ -107,10 +109,12 @@ class nms_call {
                          const index_t begin = ws_.group_begin[static_cast<std::size_t>(g)];
                          const index_t end = ws_.group_begin[static_cast<std::size_t>(g) + 1];
                          group_kept[g] = begin == end ? 0 : suppress(begin, end, task.scratch);
+                         for (index_t i = 0; i < group_kept[g]; ++i)
+                           flags[index_of(ws_.kept[static_cast<std::size_t>(begin + i)])] = 1;
                        }
                      }
                    });
-    return merge(group_kept);
+    return merge();
   }
 
  private:
@@ -134,9 +138,19 @@ class nms_call {
   /// Fills ws.records with the boxes that take part, and returns their number.
   index_t select() {
     nms_record* const records = room(ws_.records, boxes_.size());
-    index_t count =
-        scores_kernels_.select(scores_.data(), 0, scores_.size(), params_.score_threshold,
-                               params_.drop_nan_scores, records);
+    const double infinity = std::numeric_limits<double>::infinity();
+    index_t count = scores_.size();
+    if (params_.drop_nan_scores || params_.score_threshold != -infinity) {
+      count = scores_kernels_.select(scores_.data(), 0, count, params_.score_threshold,
+                                     params_.drop_nan_scores, records);
+    } else {
+      // All take part: every chunk knows its place.
+      constexpr index_t smallest_chunk = 16384;
+      for_each_chunk(
+          policy_, chunking(count, smallest_chunk), [&](index_t, index_t first, index_t last) {
+            scores_kernels_.select(scores_.data(), first, last, -infinity, false, records + first);
+          });
+    }
     if (params_.drop_degenerate) count = boxes_kernels_.drop_degenerate(args(), records, count);
     return count;
   }
@@ -168,16 +182,11 @@ class nms_call {
   }
 
   /// The kept boxes of all groups in the order asked for.
-  vector_view<const index_t> merge(const index_t* group_kept) {
+  vector_view<const index_t> merge() {
     const profile::scope timing([&] { return step("nms.merge"); });
-    std::uint8_t* const flags = room(ws_.flags, boxes_.size());
-    std::fill(flags, flags + boxes_.size(), std::uint8_t{0});
-    for (index_t g = 0; g < ws_.groups; ++g) {
-      const nms_record* const kept = ws_.kept.data() + ws_.group_begin[static_cast<std::size_t>(g)];
-      for (index_t i = 0; i < group_kept[g]; ++i) flags[index_of(kept[i])] = 1;
-    }
     nms_record* const records = ws_.records.data();
-    index_t count = scores_kernels_.select_flagged(scores_.data(), flags, boxes_.size(), records);
+    index_t count =
+        scores_kernels_.select_flagged(scores_.data(), ws_.flags.data(), boxes_.size(), records);
     const bool limited = params_.max_per_image != no_limit || params_.max_total != no_limit;
     if (params_.order != nms_order::index || limited)
       scores_kernels_.sort(scores_.data(), records, ws_.spare.data(), count);

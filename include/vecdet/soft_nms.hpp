@@ -82,7 +82,7 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
   nms_workspace& ws = workspace.groups;
   const index_t count = kernels.select(scores.data(), 0, size, limits.score_threshold, true,
                                        detail::room(ws.records, size));
-  detail::partition_into_groups(groups, size, count, ws);
+  detail::partition_into_groups(groups, size, count, ws, policy);
   detail::plan_tasks(ws, kernels.scratch_bytes);
   real* const rescored = detail::room(workspace.rescored, size);
   std::uint8_t* const flags = detail::room(ws.flags, size);

@@ -7,6 +7,7 @@
 #include <vecdet/detail/room.hpp>
 #include <vecdet/detail/rows/nms.hpp>
 #include <vecdet/labels.hpp>
+#include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
@@ -75,107 +76,146 @@ inline void check_groups(const char* function, const nms_groups& groups, index_t
         offsets[offsets.size() - 1], "the number of boxes");
 }
 
-/// Numbers from 0 for integers of a small range.
+/// The least and the greatest of some integers.
 struct id_range {
-  std::uint64_t low = 0, size = 1;
+  index_t least = 0, most = 0;
 
-  id_range() = default;
   template <class Ids>
-  id_range(const Ids& ids, index_t count) {
-    if (count == 0) return;
-    index_t least = ids[0], most = ids[0];
-    for (index_t i = 1; i < count; ++i) {
+  id_range(const Ids& ids, index_t first, index_t last) : least(ids[first]), most(ids[first]) {
+    for (index_t i = first + 1; i < last; ++i) {
       const index_t id = ids[i];
       least = std::min(least, id);
       most = std::max(most, id);
     }
-    low = static_cast<std::uint64_t>(least);
-    size = static_cast<std::uint64_t>(most) - low + 1;  // 0: all 2^64
   }
-  std::uint64_t operator()(index_t id) const { return static_cast<std::uint64_t>(id) - low; }
+  id_range() = default;
+  void join(const id_range& other) {
+    least = std::min(least, other.least);
+    most = std::max(most, other.most);
+  }
+  std::uint64_t low() const { return static_cast<std::uint64_t>(least); }
+  /// How many numbers there are; 0: all 2^64.
+  std::uint64_t size() const { return static_cast<std::uint64_t>(most) - low() + 1; }
 };
+
+/// The range of all ids of one kind, or of the single id 0 where there are none.
+inline id_range range_of(labels_view ids, const chunking& chunks, execution policy) {
+  if (ids.size() == 0) return {};
+  id_range of_chunk[chunking::max_count];
+  for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
+    of_chunk[c] = id_range(ids, first, last);
+  });
+  for (index_t c = 1; c < chunks.count; ++c) of_chunk[0].join(of_chunk[c]);
+  return of_chunk[0];
+}
+
+/// Numbers groups of any ids by sorting them. Sets group_of, image_of_group, groups and images.
+inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nms_workspace& ws) {
+  nms_record* const order = room(ws.spare, boxes);
+  index_t* const image = room(ws.counters, boxes);
+  const bool by_class = groups.classes.size() > 0;
+  const bool by_offset = groups.image_offsets.size() > 0;
+  index_t current = 0;
+  for (index_t i = 0; i < boxes; ++i) {
+    order[i] = static_cast<nms_record>(i);
+    if (by_offset)
+      while (i >= groups.image_offsets[current + 1]) ++current;
+    image[i] = groups.images.size() > 0 ? groups.images[i] : current;
+  }
+  const auto class_at = [&](nms_record r) {
+    return by_class ? groups.classes[static_cast<index_t>(r)] : 0;
+  };
+  std::sort(order, order + boxes, [&](nms_record a, nms_record b) {
+    if (image[a] != image[b]) return image[a] < image[b];
+    if (class_at(a) != class_at(b)) return class_at(a) < class_at(b);
+    return a < b;
+  });
+  std::uint32_t* const group_of = room(ws.group_of, boxes);
+  std::uint32_t* const image_of_group = room(ws.image_of_group, boxes);
+  std::uint32_t group = 0, image_number = 0;
+  for (index_t i = 0; i < boxes; ++i) {
+    const bool new_image = i > 0 && image[order[i]] != image[order[i - 1]];
+    const bool new_class = i > 0 && class_at(order[i]) != class_at(order[i - 1]);
+    image_number += new_image;
+    group += new_image || new_class;
+    group_of[order[i]] = group;
+    image_of_group[group] = image_number;
+  }
+  ws.groups = boxes == 0 ? 0 : index_t{group} + 1;
+  ws.images = index_t{image_number} + 1;
+}
 
 /// Sorts the first `count` of workspace.records, which ascend by index, into groups that ascend by
 /// image and class; inside a group the order stays. Sets group_of (by box), group_begin and
 /// image_of_group.
 inline void partition_into_groups(const nms_groups& groups, index_t boxes, index_t count,
-                                  nms_workspace& ws) {
-  const bool by_class = groups.classes.size() > 0;
-  const bool by_id = groups.images.size() > 0;
-  const bool by_offset = groups.image_offsets.size() > 0;
-  const id_range classes = by_class ? id_range(groups.classes, boxes) : id_range();
-  id_range images = by_id ? id_range(groups.images, boxes) : id_range();
-  if (by_offset) images.size = static_cast<std::uint64_t>(groups.image_offsets.size() - 1);
-  ws.images = static_cast<index_t>(images.size);
-
+                                  nms_workspace& ws, execution policy) {
+  constexpr index_t smallest_chunk = 4096;
+  const chunking box_chunks(boxes, smallest_chunk);
+  const id_range classes = range_of(groups.classes, box_chunks, policy);
+  const id_range image_ids = range_of(groups.images, box_chunks, policy);
+  const vector_view<const index_t>& offsets = groups.image_offsets;
+  const std::uint64_t images =
+      offsets.empty() ? image_ids.size() : static_cast<std::uint64_t>(offsets.size() - 1);
   std::uint32_t* const group_of = room(ws.group_of, boxes);
   const auto limit = static_cast<std::uint64_t>(4 * boxes + 4096);
   const bool direct =
-      images.size - 1 < limit && classes.size - 1 < limit && images.size * classes.size <= limit;
+      images - 1 < limit && classes.size() - 1 < limit && images * classes.size() <= limit;
   if (direct) {
-    ws.groups = static_cast<index_t>(images.size * classes.size);
-    index_t image = 0;
-    for (index_t i = 0; i < boxes; ++i) {
-      std::uint64_t group = 0;
-      if (by_id) group = images(groups.images[i]);
-      if (by_offset) {
-        while (i >= groups.image_offsets[image + 1]) ++image;
-        group = static_cast<std::uint64_t>(image);
+    ws.images = static_cast<index_t>(images);
+    ws.groups = static_cast<index_t>(images * classes.size());
+    for_each_chunk(policy, box_chunks, [&](index_t, index_t first, index_t last) {
+      index_t image = offsets.empty() ? 0
+                                      : std::upper_bound(offsets.begin(), offsets.end(), first) -
+                                            offsets.begin() - 1;
+      for (index_t i = first; i < last; ++i) {
+        std::uint64_t group = 0;
+        if (groups.images.size() > 0)
+          group = static_cast<std::uint64_t>(groups.images[i]) - image_ids.low();
+        if (!offsets.empty()) {
+          while (i >= offsets[image + 1]) ++image;
+          group = static_cast<std::uint64_t>(image);
+        }
+        group *= classes.size();
+        if (groups.classes.size() > 0)
+          group += static_cast<std::uint64_t>(groups.classes[i]) - classes.low();
+        group_of[i] = static_cast<std::uint32_t>(group);
       }
-      group *= classes.size;
-      if (by_class) group += classes(groups.classes[i]);
-      group_of[i] = static_cast<std::uint32_t>(group);
-    }
-    std::uint32_t* const image_of_group = room(ws.image_of_group, ws.groups);
-    for (index_t g = 0; g < ws.groups; ++g)
-      image_of_group[g] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(g) / classes.size);
-  } else {
-    // Ids from a wide range: numbered by sorting them.
-    nms_record* const order = room(ws.spare, boxes);
-    index_t* const image = room(ws.counters, boxes);
-    index_t current = 0;
-    for (index_t i = 0; i < boxes; ++i) {
-      order[i] = static_cast<nms_record>(i);
-      if (by_offset)
-        while (i >= groups.image_offsets[current + 1]) ++current;
-      image[i] = by_id ? groups.images[i] : current;
-    }
-    const auto class_at = [&](nms_record r) {
-      return by_class ? groups.classes[static_cast<index_t>(r)] : 0;
-    };
-    std::sort(order, order + boxes, [&](nms_record a, nms_record b) {
-      if (image[a] != image[b]) return image[a] < image[b];
-      if (class_at(a) != class_at(b)) return class_at(a) < class_at(b);
-      return a < b;
     });
-    std::uint32_t* const image_of_group = room(ws.image_of_group, boxes);
-    std::uint32_t group = 0, image_number = 0;
-    for (index_t i = 0; i < boxes; ++i) {
-      const bool new_image = i > 0 && image[order[i]] != image[order[i - 1]];
-      const bool new_class = i > 0 && class_at(order[i]) != class_at(order[i - 1]);
-      image_number += new_image;
-      group += new_image || new_class;
-      group_of[order[i]] = group;
-      image_of_group[group] = image_number;
-    }
-    ws.groups = boxes == 0 ? 0 : index_t{group} + 1;
-    ws.images = index_t{image_number} + 1;
+    std::uint32_t* const image_of_group = room(ws.image_of_group, ws.groups);
+    for (std::uint64_t g = 0; g < images * classes.size(); ++g)
+      image_of_group[g] = static_cast<std::uint32_t>(g / classes.size());
+  } else {
+    number_groups_by_sorting(groups, boxes, ws);
   }
 
-  // A counting sort of the records.
+  // A counting sort of the records: each chunk counts its groups, and then knows its places.
   index_t* const begin = room(ws.group_begin, ws.groups + 1);
-  index_t* const at = room(ws.counters, ws.groups + 1);
-  std::fill(at, at + ws.groups + 1, 0);
-  const nms_record* const records = ws.records.data();
+  const index_t many_groups = 1 + 16 * ws.groups;  // for counters that outnumber the records
+  const chunking chunks(count, std::max({smallest_chunk, many_groups, index_t{1}}));
+  index_t* const at = room(ws.counters, chunks.count * ws.groups);
   nms_record* const grouped = room(ws.spare, count);
-  for (index_t i = 0; i < count; ++i) ++at[group_of[index_of(records[i])]];
+  const nms_record* const records = ws.records.data();
+  for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
+    index_t* const counter = at + c * ws.groups;
+    std::fill(counter, counter + ws.groups, index_t{0});
+    for (index_t i = first; i < last; ++i) ++counter[group_of[index_of(records[i])]];
+  });
   index_t sum = 0;
-  for (index_t g = 0; g <= ws.groups; ++g) {
-    const index_t here = at[g];
-    begin[g] = at[g] = sum;
-    sum += here;
+  for (index_t g = 0; g < ws.groups; ++g) {
+    begin[g] = sum;
+    for (index_t c = 0; c < chunks.count; ++c) {
+      const index_t here = at[c * ws.groups + g];
+      at[c * ws.groups + g] = sum;
+      sum += here;
+    }
   }
-  for (index_t i = 0; i < count; ++i) grouped[at[group_of[index_of(records[i])]]++] = records[i];
+  begin[ws.groups] = sum;
+  for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
+    index_t* const counter = at + c * ws.groups;
+    for (index_t i = first; i < last; ++i)
+      grouped[counter[group_of[index_of(records[i])]]++] = records[i];
+  });
   ws.records.swap(ws.spare);
 }
 
