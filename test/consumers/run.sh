@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds and runs a tiny user of vecdet in every way that users build: by the README's commands
+# without CMake; with find_package, add_subdirectory and FetchContent; with compiler flags that are
+# not vecdet's; header-only and dispatching in one program. The instruction sets' units are compiled
+# twice: by hand, and once under flags that would break them if they reached them.
+#
+#   run.sh        CXX chooses the compiler (default g++), VECDET_XSIMD_INCLUDE_DIR xsimd's headers
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+: "${CXX:=g++}"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+configure=(cmake -G Ninja -DCMAKE_CXX_COMPILER="$CXX")
+if [ -n "${VECDET_XSIMD_INCLUDE_DIR:-}" ]; then
+  export CPLUS_INCLUDE_PATH=$VECDET_XSIMD_INCLUDE_DIR
+  configure+=(-DVECDET_XSIMD_INCLUDE_DIR="$VECDET_XSIMD_INCLUDE_DIR")
+fi
+cache=${CMAKE_CXX_COMPILER_LAUNCHER:-$(command -v ccache || true)}
+unset CMAKE_CXX_COMPILER_LAUNCHER
+units=$scratch/by_hand
+warnings='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
+known= # what the consumer built by hand printed: the bits that all others must print
+
+consumer() {
+  local name=$1 start
+  shift
+  start=$(date +%s%N)
+  if ! (set -e; "$@") >"$scratch/log" 2>&1; then
+    tail -n 40 "$scratch/log"
+    echo "FAILED: $name"
+    exit 1
+  fi
+  printf 'ok  %-52s %5d ms\n' "$name" $((($(date +%s%N) - start) / 1000000))
+}
+
+# Runs a consumer and compares its loss, bit by bit.
+run_and_compare() {
+  local printed
+  printed=$("$@")
+  echo "$printed"
+  [ "$printed" = "$known" ] || { echo "expected: $known"; return 1; }
+}
+
+# The lines g++ ... of the README's section "Without CMake".
+by_hand() {
+  mkdir "$units"
+  cd "$units"
+  cp "$here/trainer.cpp" .
+  local commands
+  commands=$(sed -n '/^Without CMake/,/^```$/s/^g++/\$CXX/p' "$root/README.md")
+  [ "$(echo "$commands" | wc -l)" = 4 ] || { echo "the README has other commands"; return 1; }
+  # The units side by side; where one fails, so does the link.
+  I=$root/include CXX="$cache $CXX" bash -ec "$(echo "$commands" | sed '1,3s/$/ \&/; 3s/$/ wait/')"
+  ./a.out
+}
+
+# A consumer's own flags, with the units by hand.
+with_flags() {
+  local binary
+  binary=$scratch/$(echo "$*" | tr -c 'a-z0-9\n' '_')
+  $CXX -I "$root/include" $warnings -DVECDET_DISPATCH "$@" "$here/trainer.cpp" \
+    "$units"/{baseline,avx2,avx512}.o -ltbb -o "$binary"
+  run_and_compare "$binary"
+}
+
+headers_alone() {
+  # Without warnings: GCC 12 has its own AVX-512 intrinsics uninitialized (its bug 105593).
+  $cache $CXX -I "$root/include" "$@" -c "$here/trainer.cpp" -o "$scratch/headers_alone.o"
+  $CXX "$scratch/headers_alone.o" -ltbb -o "$scratch/headers_alone"
+  "$scratch/headers_alone"
+}
+
+# The header-only object comes first on the link line: any symbol it shares with a unit would win.
+two_in_one() {
+  local flags=$1 march unit mixed=$scratch/mixed_${1//[^a-z0-9]/_}
+  $cache $CXX -I "$root/include" $flags -c "$here/header_only.cpp" -o "$mixed.o"
+  $CXX -I "$root/include" -O2 -DVECDET_DISPATCH -DHEADER_ONLY_TOO -c "$here/trainer.cpp" \
+    -o "$scratch/trainer.o"
+  $CXX "$mixed.o" "$scratch/trainer.o" "$units"/{baseline,avx2,avx512}.o -ltbb -o "$mixed"
+  run_and_compare "$mixed"
+  nm --defined-only "$mixed.o" | awk '$2 ~ /[A-Zuvw]/ { print $3 }' | sort >"$scratch/symbols"
+  for unit in baseline avx2 avx512; do
+    nm --defined-only "$units/$unit.o" | awk '$2 ~ /[A-Zuvw]/ { print $3 }' | sort |
+      comm -12 - "$scratch/symbols" | grep -v '^DW\.ref' >"$scratch/shared" || true
+    if [ -s "$scratch/shared" ]; then
+      echo "symbols that a header-only unit shares with $unit.o:"
+      c++filt <"$scratch/shared"
+      return 1
+    fi
+  done
+}
+
+# with_cmake <way> <cmake arguments>...; the units come from by_hand.
+with_cmake() {
+  local way=$1 build=$scratch/$1
+  shift
+  "${configure[@]}" -S "$here" -B "$build" -DVECDET_FROM="$way" -DVECDET_SOURCE="$root" "$@"
+  VECDET_UNITS=$units cmake --build "$build" -j 2
+  run_and_compare "$build/trainer"
+}
+
+install_package() {
+  "${configure[@]}" -S "$root" -B "$scratch/install_build" -DVECDET_BUILD_TESTS=OFF \
+    -DVECDET_BUILD_BENCHMARKS=OFF -DVECDET_BUILD_EXAMPLES=OFF
+  cmake --install "$scratch/install_build" --prefix "$scratch/prefix"
+  # What is installed must not know where it came from.
+  ! grep -rl -e "$root" -e "$scratch" "$scratch/prefix"
+}
+
+ours=(-DCMAKE_CXX_COMPILER_LAUNCHER="$here/unit_launcher.sh" -DCMAKE_BUILD_TYPE=Release)
+
+consumer "by hand, with the README's commands" by_hand
+known=$("$units/a.out")
+for standard in 17 20 2b; do consumer "C++$standard" with_flags -std=c++$standard -O2; done
+consumer "Debug" with_flags -std=c++17 -O0 -g
+consumer "-ffast-math" with_flags -std=c++17 -O3 -ffast-math
+consumer "LTO" with_flags -std=c++17 -O2 -flto
+consumer "-march=native" with_flags -std=c++17 -O3 -march=native
+consumer "-Os -fno-rtti" with_flags -std=c++17 -Os -fno-rtti
+consumer "ASan and UBSan with -ffast-math" with_flags -std=c++17 -O1 -ffast-math \
+  -fsanitize=address,undefined -fno-sanitize-recover=all
+consumer "headers alone, -O1 -march=native -ffast-math" headers_alone -std=c++17 -O1 \
+  -march=native -ffast-math
+consumer "headers alone at -O0 beside dispatch" two_in_one "-std=c++17 -O0"
+consumer "headers alone for AVX2 beside dispatch" two_in_one "-std=c++20 -O1 -ffast-math -march=x86-64-v3"
+consumer "install" install_package
+consumer "find_package" with_cmake find_package "${ours[@]}" -DCMAKE_PREFIX_PATH="$scratch/prefix"
+consumer "FetchContent" with_cmake FetchContent "${ours[@]}"
+consumer "add_subdirectory, a project of hostile flags" with_cmake add_subdirectory \
+  -DCMAKE_CXX_COMPILER_LAUNCHER="$cache" -DCMAKE_BUILD_TYPE=Debug \
+  -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON -DCMAKE_UNITY_BUILD=ON \
+  -DCMAKE_CXX_FLAGS="-march=native -ffast-math -ffp-contract=fast"
+consumer "the units built under hostile flags" "$root/test/check_symbols.sh" objects \
+  $(find "$scratch/add_subdirectory" -path '*vecdet/isa/*.o')
+echo "all consumers: $SECONDS s"

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A compiler launcher that checks the flags of an instruction set's unit, and gives the object that
+# was built once by hand in $VECDET_UNITS instead of compiling it again. All else it compiles.
+set -euo pipefail
+command=("$@")
+out='' unit=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    -o) out=$2 ;;
+    */vecdet/isa/*.cpp) unit=$(basename "$1" .cpp) ;;
+  esac
+  shift
+done
+[ -n "$unit" ] || exec "${command[@]}"
+
+flags=" ${command[*]} "
+case $unit in
+  baseline) wanted='-march=x86-64' ;;
+  avx2) wanted='-march=x86-64-v3' ;;
+  avx512) wanted='-march=x86-64-v4 -mprefer-vector-width=512' ;;
+esac
+for flag in $wanted -O3 -ffp-contract=off -fno-fast-math -fno-math-errno -fno-lto; do
+  case $flags in
+    *" $flag "*) ;;
+    *) echo "$unit: no $flag in:$flags" >&2; exit 1 ;;
+  esac
+done
+last_march=${flags##* -march=} last_level=${flags##* -O}
+if [ "-march=${last_march%% *}" != "${wanted%% *}" ] || [ "${last_level%% *}" != 3 ]; then
+  echo "$unit: its -march and -O3 are not the last ones in:$flags" >&2
+  exit 1
+fi
+cp "$VECDET_UNITS/$unit.o" "$out"

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The focal loss functions on any shape, stride, logits, labels and parameters.
+#include "fuzz_input.hpp"
+#include <vecdet/reference/focal_loss.hpp>
+
+using namespace vecdet;
+
+namespace {
+
+template <class T>
+void focal_loss(fuzz::input& in) {
+  const index_t rows = in.integer(0, 9), cols = in.integer(0, 300);
+  const index_t stride = cols + in.one_of<index_t>({0, 0, 1, 5});
+  const index_t extent = rows == 0 ? 0 : (rows - 1) * stride + cols;
+  const bool dense = in.flag();
+
+  focal_loss_params params;
+  params.alpha = in.one_of({0.25, -1.0, 0.0, 1.0, 0.5, in.tame(0, 1)});
+  params.gamma = in.one_of({2.0, 2.0, 1.0, 0.0, 0.5, in.tame(0, 6), -1.0});
+  params.scale = in.one_of({1.0, 1.0, 1.0 / 37, -2.0, 0.0});
+  params.reduction = in.flag() ? reduction::sum : reduction::mean;
+  std::vector<float> weights;
+  if (in.flag()) {
+    for (index_t i = 0; i < rows; ++i) weights.push_back(in.one_of({1.0f, 0.5f, 3.0f, 0.0f}));
+    params.row_weights = weights;
+  }
+  std::vector<index_t> labels;
+  for (index_t i = 0; i < rows; ++i)
+    labels.push_back(in.integer(-2, cols + (in.byte() < 8 ? 1 : -1)));
+  std::vector<T> targets(static_cast<std::size_t>(extent));
+  for (T& t : targets) {
+    const std::uint8_t kind = dense ? in.byte() : std::uint8_t{0};
+    t = test::to<T>(kind < 128 ? 0.0 : kind < 192 ? 1.0 : in.tame(0, 1));
+  }
+  const std::vector<T> logits = in.numbers<T>(extent);
+
+  const matrix_view<const T> x(logits.data(), rows, cols, stride);
+  const matrix_view<const T> t(targets.data(), rows, cols, stride);
+  const focal_targets<T> truth = dense ? focal_targets<T>(t) : focal_targets<T>(labels);
+
+  // The reference knows neither bad arguments nor empty tensors.
+  bool checked = !x.empty() && params.gamma >= 0;
+  for (const index_t label : labels) checked = checked && (dense || label < cols);
+  std::vector<double> exact(static_cast<std::size_t>(2 * rows * cols));
+  double exact_sum = 0;
+  if (checked) {
+    reference::focal_loss_params p;
+    p.alpha = params.alpha;
+    p.gamma = params.gamma;
+    p.scale = params.scale;
+    const std::vector<double> w(weights.begin(), weights.end());
+    matrix_view<double> loss(exact.data(), rows, cols), grad(loss.data() + rows * cols, rows, cols);
+    exact_sum = dense ? reference::sigmoid_focal_loss(x, t, p, grad, loss, w)
+                      : reference::sigmoid_focal_loss(x, labels, p, grad, loss, w);
+  }
+  const double mean = params.reduction == reduction::mean ? static_cast<double>(rows * cols) : 1;
+
+  fuzz::on_every_isa(
+      std::string("focal loss ") + dtype_name<T>(),
+      [&](fuzz::results& results) {
+        std::vector<T> out(logits.size(), test::to<T>(-12345));
+        const matrix_view<T> out_view(out.data(), rows, cols, stride);
+        const auto add = [&] {
+          for (index_t i = 0; i < rows; ++i) {
+            for (index_t j = 0; j < stride && i * stride + j < extent; ++j) {
+              const double value = static_cast<double>(out_view.data()[i * stride + j]);
+              if (j < cols) results.add(value);
+              if (j >= cols && value != static_cast<double>(test::to<T>(-12345)))
+                fuzz::fail("padding was written");
+            }
+          }
+        };
+        sigmoid_focal_loss_unreduced(x, truth, out_view, params, execution::sequential);
+        add();
+        const double sum =
+            sigmoid_focal_loss_and_grad(x, truth, out_view, params, execution::sequential);
+        add();
+        results.add(sum);
+        if (!fuzz::same_number(sum, sigmoid_focal_loss(x, truth, params, execution::parallel)))
+          fuzz::fail("the loss alone differs from the loss with gradient");
+      },
+      [&](const char* set, const std::vector<double>& values) {
+        if (!checked) return;
+        const double relative = fuzz::tolerance<T>();
+        for (std::size_t k = 0; k + 1 < values.size(); ++k) {
+          const bool is_grad = k >= static_cast<std::size_t>(rows * cols);
+          const std::size_t element = is_grad ? k - static_cast<std::size_t>(rows * cols) : k;
+          const auto i = static_cast<index_t>(element) / cols,
+                     j = static_cast<index_t>(element) % cols;
+          const double logit = static_cast<double>(x(i, j));
+          // Gradients of soft targets cancel.
+          const double absolute = 1e-30 + (dense ? 1e-13 * (1 + std::abs(logit)) : 0);
+          fuzz::expect_near(std::string(set) + (is_grad ? " gradient" : " loss") + " of logit " +
+                                std::to_string(logit) + " gamma " + std::to_string(params.gamma),
+                            values[k], is_grad ? exact[k] / mean : exact[k], relative, absolute);
+        }
+        fuzz::expect_near(std::string(set) + " sum", values.back(), exact_sum / mean, 1e-5, 1e-30);
+      });
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::input in(data, size);
+  switch (in.byte() % 3) {
+    case 0:
+      focal_loss<float>(in);
+      break;
+    case 1:
+      focal_loss<bfloat16>(in);
+      break;
+    default:
+      focal_loss<double>(in);
+  }
+  return 0;
+}

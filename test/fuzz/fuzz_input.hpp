@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns a fuzzer's bytes into arguments, and compares results: across instruction sets bit by bit,
+// with the reference by tolerance. A difference stops the program with its message.
+#pragma once
+
+#include "support/values.hpp"
+#include <vecdet/vecdet.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace vecdet {
+namespace fuzz {
+
+[[noreturn]] inline void fail(const std::string& what) {
+  std::fprintf(stderr, "fuzz: %s\n", what.c_str());
+  std::abort();
+}
+
+/// The bytes, taken from the front; zeros when they are used up.
+class input {
+ public:
+  input(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
+
+  std::uint8_t byte() {
+    if (size_ == 0) return 0;
+    --size_;
+    return *data_++;
+  }
+  template <class Word>
+  Word bits() {
+    Word word{};
+    for (std::size_t i = 0; i < sizeof word; ++i)
+      word = static_cast<Word>(word | static_cast<Word>(byte()) << (8 * i));
+    return word;
+  }
+  /// In [low, high].
+  index_t integer(index_t low, index_t high) {
+    return low +
+           static_cast<index_t>(bits<std::uint16_t>() % static_cast<std::uint64_t>(high - low + 1));
+  }
+  bool flag() { return (byte() & 1) != 0; }
+  template <class Value>
+  Value one_of(std::initializer_list<Value> values) {
+    return values.begin()[byte() % values.size()];
+  }
+
+  /// Any bit pattern, a special number or one of a moderate size.
+  template <class T>
+  T number() {
+    const std::uint8_t kind = byte();
+    if (kind < 32) {
+      static const std::vector<T> special = test::special_logits<T>();
+      return special[byte() % special.size()];
+    }
+    if (kind < 48) return any_bits<T>();
+    return test::to<T>((static_cast<double>(bits<std::uint16_t>()) - 32768) /
+                       (kind < 128 ? 1024 : 32));
+  }
+  /// Finite and moderate.
+  double tame(double low, double high) {
+    return low + (high - low) * static_cast<double>(bits<std::uint16_t>()) / 65535;
+  }
+
+  /// `count` numbers in memory of exactly that size; the bytes come round again when used up.
+  template <class T>
+  std::vector<T> numbers(index_t count) {
+    std::vector<T> values(static_cast<std::size_t>(count));
+    const input start = *this;
+    for (T& value : values) {
+      if (size_ == 0) *this = start;
+      value = number<T>();
+    }
+    return values;
+  }
+
+ private:
+  template <class T>
+  T any_bits() {
+    if constexpr (std::is_same<T, bfloat16>::value) {
+      return bfloat16::from_bits(bits<std::uint16_t>());
+    } else {
+      const auto word = bits<std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>();
+      T value;
+      std::memcpy(&value, &word, sizeof value);
+      return value;
+    }
+  }
+
+  const std::uint8_t* data_;
+  std::size_t size_;
+};
+
+/// The results of one call, in double; bfloat16 and float convert exactly.
+class results {
+ public:
+  void add(double value) { values_.push_back(value); }
+  template <class T>
+  void add(const std::vector<T>& values) {
+    for (const T& value : values) add(static_cast<double>(value));
+  }
+  const std::vector<double>& values() const { return values_; }
+
+ private:
+  std::vector<double> values_;
+};
+
+inline bool same_number(double a, double b) {
+  return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
+}
+
+/// Runs call(results) on every instruction set; AVX2 and AVX-512 must agree in every bit, and
+/// check(values) must accept each. Calls that throw std::invalid_argument must do so on all.
+template <class Call, class Check>
+void on_every_isa(const std::string& what, const Call& call, const Check& check) {
+  std::vector<double> fused;
+  bool have_fused = false;
+  int threw = 0, returned = 0;
+  for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
+    if (!isa_available(set)) continue;
+    set_isa(set);
+    results r;
+    try {
+      call(r);
+      ++returned;
+    } catch (const std::invalid_argument&) {
+      ++threw;
+      continue;
+    }
+    check(isa_name(set), r.values());
+    if (set == isa::baseline) continue;
+    if (have_fused) {
+      for (std::size_t i = 0; i < fused.size(); ++i) {
+        if (!same_number(fused[i], r.values()[i]))
+          fail(what + ": AVX2 and AVX-512 differ at result " + std::to_string(i) + ": " +
+               std::to_string(fused[i]) + ", " + std::to_string(r.values()[i]));
+      }
+    }
+    fused = r.values();
+    have_fused = true;
+  }
+  if (threw != 0 && returned != 0) fail(what + ": throws on some instruction sets only");
+}
+
+/// |actual - exact| within relative * |exact| + absolute; NaN only where expected.
+inline void expect_near(const std::string& what, double actual, double exact, double relative,
+                        double absolute) {
+  if (std::isnan(exact) && std::isnan(actual)) return;
+  if (actual == exact) return;
+  if (std::abs(actual - exact) <= relative * std::abs(exact) + absolute) return;
+  char message[200];
+  std::snprintf(message, sizeof message, "%s is %.17g, exact %.17g", what.c_str(), actual, exact);
+  fail(message);
+}
+
+/// The relative error that a correct result may have once it is stored as T.
+template <class T>
+constexpr double tolerance() {
+  return std::is_same<T, bfloat16>::value ? 0x1p-7 : std::is_same<T, float>::value ? 1e-5 : 1e-10;
+}
+
+}  // namespace fuzz
+}  // namespace vecdet
