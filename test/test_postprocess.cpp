@@ -47,7 +47,7 @@ struct heads {
       for (index_t i = 0; i < rows; ++i)
         centerness.push_back(static_cast<float>(generator.normal()));
     boxes = random_boxes<float>(anchors, seed + 1, 200);
-    for (index_t i = 0; i < images; ++i) sizes.push_back({150 + static_cast<float>(10 * i), 180});
+    for (index_t i = 0; i < images; ++i) sizes.push_back({180, 150 + static_cast<double>(10 * i)});
   }
 
   head_outputs<float> outputs() const {

@@ -18,6 +18,7 @@
 // negative or an image's size is not a positive number.
 #pragma once
 
+#include <vecdet/box_coding.hpp>
 #include <vecdet/detail/dense_boxes.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/nms.hpp>
@@ -68,10 +69,6 @@ struct head_outputs {
   matrix_view<const T> logits;      ///< (images x anchors) x classes; SSD's with background first
   boxes_view<const T> deltas;       ///< images x anchors
   vector_view<const T> centerness;  ///< logits, images x anchors: FCOS only
-};
-
-struct image_size {
-  float height, width;
 };
 
 /// The detections of all images: those of image k are [offsets[k], offsets[k + 1]), in descending
@@ -216,7 +213,7 @@ class image_call {
         params_.detector == dense_detector::fcos
             ? detail::decode_distances(deltas, anchor)
             : detail::decode_deltas(deltas, anchor, params_.weights, params_.size_limit);
-    box = detail::clipped(box, size.width, size.height);
+    box = detail::clipped(box, static_cast<float>(size.width), static_cast<float>(size.height));
     const auto least = static_cast<float>(params_.min_size);
     if (least > 0 && !(box.x2 - box.x1 >= least && box.y2 - box.y1 >= least)) return;
     const index_t at = out.count++;
@@ -256,7 +253,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
   const index_t images = image_sizes.size();
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
   for (const image_size& size : image_sizes) {
-    for (const float side : {size.height, size.width})
+    for (const double side : {size.height, size.width})
       detail::check(side > 0 && std::isfinite(side), "postprocess", "an element of image_sizes",
                     side, "a finite number above 0");
   }
