@@ -83,8 +83,7 @@ struct encoding : coding_operation<T> {
 
   VECDET_INLINE void operator()(const box_streams<T>& group) const {
     for_each_pack<real>(group, [&](const box_streams<T>& at) VECDET_INLINE_LAMBDA {
-      const auto deltas =
-          encode<Corners>(load_boxes<base::N>(at.in[0]), load_boxes<base::N>(at.in[1]));
+      const auto deltas = encode_at<Corners, base::N>(at.in[0], at.in[1]);
       store_boxes<base::N>(at.out, weighted(deltas, weights));
     });
   }

@@ -98,38 +98,45 @@ VECDET_INLINE box_pack<double, N> encode(const box_pack<double, N>& targets,
   return {x.centre, y.centre, x.size, y.size};
 }
 
-/// Replaces the deltas of boxes that are not plain by those computed in double.
-template <bool Corners, int N>
-VECDET_NOINLINE void encode_odd_boxes(const box_pack<float, N>& targets,
-                                      const box_pack<float, N>& anchors,
-                                      const pack_mask<float, N>& plain,
+/// The same for boxes in memory, and any of them.
+template <bool Corners, int N, class T>
+VECDET_NOINLINE void encode_odd_boxes(const T* targets, const T* anchors,
                                       box_pack<float, N>& deltas) {
   const auto widened = [](const box_pack<float, N>& b) -> box_pack<double, 2 * N> {
     return {widen(b.x1), widen(b.y1), widen(b.x2), widen(b.y2)};
   };
-  const auto exact = encode<Corners>(widened(targets), widened(anchors));
-  deltas = {select(plain, deltas.x1, narrow(exact.x1)), select(plain, deltas.y1, narrow(exact.y1)),
-            select(plain, deltas.x2, narrow(exact.x2)), select(plain, deltas.y2, narrow(exact.y2))};
+  const auto exact =
+      encode<Corners>(widened(load_boxes<N>(targets)), widened(load_boxes<N>(anchors)));
+  deltas = {narrow(exact.x1), narrow(exact.y1), narrow(exact.x2), narrow(exact.y2)};
 }
 
-template <bool Corners, int N>
-VECDET_INLINE box_pack<float, N> encode(const box_pack<float, N>& targets,
-                                        const box_pack<float, N>& anchors) {
-  using on_axis = extent<float, N>;
-  const auto gx = on_axis::of_corners(targets.x1, targets.x2);
-  const auto gy = on_axis::of_corners(targets.y1, targets.y2);
-  const auto ax = on_axis::template of<Corners>(anchors.x1, anchors.x2);
-  const auto ay = on_axis::template of<Corners>(anchors.y1, anchors.y2);
-  const auto x = encode_plain_axis(gx, ax), y = encode_plain_axis(gy, ay);
-  box_pack<float, N> deltas{x.centre, y.centre, x.size, y.size};
-  // Sizes are neither 0, negative, NaN nor so large that something overflows; NaN and infinities
-  // from anywhere end in the sum.
-  const auto least = min(min(gx.size, ax.size), min(gy.size, ay.size));
-  const auto sum = (gx.size + ax.size) + (gy.size + ay.size) + (x.centre + y.centre);
-  const auto plain = select(least >= pack<float, N>(1e-25f), abs(sum), pack<float, N>(1e30f)) <
-                     pack<float, N>(1e25f);
-  if (!all(plain)) encode_odd_boxes<Corners>(targets, anchors, plain, deltas);
-  return deltas;
+/// The deltas that decode to the boxes at `targets` (corners) from those at `anchors`.
+template <bool Corners, int N, class T>
+VECDET_INLINE box_pack<compute_type<T>, N> encode_at(const T* targets, const T* anchors) {
+  const auto g = load_boxes<N>(targets), a = load_boxes<N>(anchors);
+  if constexpr (std::is_same<T, double>::value) {
+    return encode<Corners>(g, a);
+  } else {
+    using on_axis = extent<float, N>;
+    const auto gx = on_axis::of_corners(g.x1, g.x2), gy = on_axis::of_corners(g.y1, g.y2);
+    const auto ax = on_axis::template of<Corners>(a.x1, a.x2);
+    const auto ay = on_axis::template of<Corners>(a.y1, a.y2);
+    const auto x = encode_plain_axis(gx, ax), y = encode_plain_axis(gy, ay);
+    box_pack<float, N> deltas{x.centre, y.centre, x.size, y.size};
+    // Sizes are neither 0, negative, NaN nor so large that something overflows; NaN and infinities
+    // from anywhere end in the sum.
+    const auto least = min(min(gx.size, ax.size), min(gy.size, ay.size));
+    const auto sum = (gx.size + ax.size) + (gy.size + ay.size) + (x.centre + y.centre);
+    const auto plain = select(least >= pack<float, N>(1e-25f), abs(sum), pack<float, N>(1e30f)) <
+                       pack<float, N>(1e25f);
+    if (!all(plain)) {
+      box_pack<float, N> odd;
+      encode_odd_boxes<Corners, N>(targets, anchors, odd);
+      deltas = {select(plain, deltas.x1, odd.x1), select(plain, deltas.y1, odd.y1),
+                select(plain, deltas.x2, odd.x2), select(plain, deltas.y2, odd.y2)};
+    }
+    return deltas;
+  }
 }
 
 template <class Real, int N>

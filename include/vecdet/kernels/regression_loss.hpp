@@ -37,10 +37,9 @@ struct smooth_l1_regression {
   }
 
   template <int N>
-  VECDET_INLINE regression_terms<real, N> operator()(const box_pack<real, N>& deltas,
-                                                     const box_pack<real, N>& anchors,
-                                                     const box_pack<real, N>& targets) const {
-    const auto encoded = weighted(encode<true>(targets, anchors), weights);
+  VECDET_INLINE regression_terms<real, N> at(const box_streams<T>& group) const {
+    const auto deltas = load_boxes<N>(group.in[0]);
+    const auto encoded = weighted(encode_at<true, N>(group.in[2], group.in[1]), weights);
     const auto x = curve(deltas.x1 - encoded.x1), y = curve(deltas.y1 - encoded.y1);
     const auto w = curve(deltas.x2 - encoded.x2), h = curve(deltas.y2 - encoded.y2);
     return {(x.loss + y.loss) + (w.loss + h.loss), {x.slope, y.slope, w.slope, h.slope}};
@@ -57,9 +56,9 @@ struct iou_regression {
       : code(a.weights, a.low_size, a.high_size), epsilon(static_cast<real>(a.epsilon)) {}
 
   template <int N>
-  VECDET_INLINE regression_terms<real, N> operator()(const box_pack<real, N>& deltas,
-                                                     const box_pack<real, N>& anchors,
-                                                     const box_pack<real, N>& targets) const {
+  VECDET_INLINE regression_terms<real, N> at(const box_streams<T>& group) const {
+    const auto deltas = load_boxes<N>(group.in[0]), anchors = load_boxes<N>(group.in[1]);
+    const auto targets = load_boxes<N>(group.in[2]);
     using anchor = anchor_axis<real, N>;
     const auto ax = anchor::template of<true>(anchors.x1, anchors.x2);
     const auto ay = anchor::template of<true>(anchors.y1, anchors.y2);
@@ -93,8 +92,7 @@ struct regression_of_boxes {
     row_pack<real> sum;
     for (int i = 0; i < box_group; i += count) {
       const box_streams<T> at = group.at(i);
-      auto terms =
-          equation(load_boxes<N>(at.in[0]), load_boxes<N>(at.in[1]), load_boxes<N>(at.in[2]));
+      auto terms = equation.template at<N>(at);
       pack<real, N> factor(scale);
       if (at.weights != nullptr) {
         alignas(64) real weight[count];
