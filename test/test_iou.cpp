@@ -192,6 +192,22 @@ TEST_CASE("IoU: the same bits for any thread count, policy and on AVX2 and AVX-5
   check(0.0);
 }
 
+TEST_CASE("IoU: a matrix too large for the cache is that of its rows") {
+  const index_t rows = 9, cols = 300001;  // rows start at all alignments
+  const auto a = random_boxes<float>(rows, 1), b = random_boxes<float>(cols, 2);
+  const boxes_view<const float> all(a);
+  for_each_isa([&](isa) {
+    marked<float> whole(rows * cols, 3);
+    pairwise_iou(all, b, matrix_view<float>(whole.data(), rows, cols));
+    std::vector<float> one(static_cast<std::size_t>(cols));
+    for (index_t i = 0; i < rows; ++i) {
+      pairwise_iou(boxes_view<const float>(all[i], 1), b, matrix_view<float>(one.data(), 1, cols));
+      CHECK(same_bits(one.data(), whole.data() + i * cols, one.size()));
+    }
+    CHECK(whole.marks_untouched());
+  });
+}
+
 TEST_CASE("IoU: nothing is allocated") {
   const auto a = random_boxes<float>(32, 1), b = random_boxes<float>(20000, 2);
   std::vector<float> out(32 * 20000);

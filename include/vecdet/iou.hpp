@@ -76,8 +76,9 @@ void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
             (4 * (a.size() + b.size()) + out.size()) * index_t{sizeof(type)},
             14 * out.size()};
   });
-  const detail::iou_args<type> args{a.data(),     b.data(),    out.data(),
-                                    out.stride(), params.kind, params.empty};
+  const bool past_cache = out.rows() * out.stride() * index_t{sizeof(type)} > 8 << 20;
+  const detail::iou_args<type> args{a.data(),    b.data(),     out.data(), out.stride(),
+                                    params.kind, params.empty, past_cache};
   const auto kernel = table.iou.template get<type>().pairwise;
   // The longer list is cut; pieces of b are multiples of the kernel's tiles.
   if (b.size() >= a.size()) {
@@ -116,7 +117,8 @@ void elementwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b
             9 * a.size() * index_t{sizeof(type)},
             14 * a.size()};
   });
-  const detail::iou_args<type> args{a.data(), b.data(), out.data(), 0, params.kind, params.empty};
+  const detail::iou_args<type> args{a.data(),    b.data(),     out.data(), 0,
+                                    params.kind, params.empty, false};
   const auto kernel = table.iou.template get<type>().elementwise;
   detail::for_each_chunk(policy, detail::chunking(a.size(), detail::smallest_iou_chunk),
                          [&](index_t, index_t first, index_t last) { kernel(args, first, last); });

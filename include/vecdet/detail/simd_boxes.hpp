@@ -62,6 +62,23 @@ VECDET_INLINE f32_batch to_lane_order(f32_batch x) { return x; }
 
 #endif
 
+/// Writes to 64-byte aligned memory without reading it into the cache first, on x86;
+/// finish_stores_past_cache() makes the stores visible to other threads' later reads.
+VECDET_INLINE void store_past_cache(float* to, f32_batch x) {
+#if defined(VECDET_TARGET_AVX512)
+  _mm512_stream_ps(to, x);
+#elif defined(VECDET_TARGET_AVX2)
+  _mm256_stream_ps(to, x);
+#else
+  store(to, x);
+#endif
+}
+VECDET_INLINE void finish_stores_past_cache() {
+#if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
+  _mm_sfence();
+#endif
+}
+
 VECDET_INLINE f64_batch to_box_order(f64_batch x) { return x; }
 VECDET_INLINE f64_batch to_lane_order(f64_batch x) { return x; }
 

@@ -16,7 +16,9 @@ using detail::iou_args;
 template <class Real>
 struct iou_tile {
   static constexpr int capacity = 512;
-  alignas(64) Real x1[capacity], y1[capacity], x2[capacity], y2[capacity], area[capacity];
+  // With room for a pack that begins at the last box.
+  alignas(64) Real x1[capacity + box_group], y1[capacity + box_group], x2[capacity + box_group];
+  alignas(64) Real y2[capacity + box_group], area[capacity + box_group];
 
   /// Boxes [0, size) of `from`; up to a whole group, the last is repeated.
   template <class T>
@@ -46,7 +48,7 @@ struct iou_tile {
 /// One box of `a` against `size` boxes of a tile.
 template <iou_kind Kind, class Real, class T>
 VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int size, empty_iou rule,
-                               T* out) {
+                               bool past_cache, T* out) {
   constexpr int N = boxes_in_flight<Real>;
   constexpr int lanes = pack<Real, N>::lanes;
   using real = pack<Real, N>;
@@ -59,6 +61,14 @@ VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int size,
     return iou_of<Kind>(box, area, other, load_pack<N>(tile.area + j), rule);
   };
   int j = 0;
+  if constexpr (std::is_same<T, float>::value) {
+    const auto misaligned = reinterpret_cast<std::uintptr_t>(out) % 64;
+    const int head = static_cast<int>((64 - misaligned) % 64 / sizeof(T));
+    if (past_cache && misaligned % sizeof(T) == 0 && size >= 2 * lanes + head) {
+      for (; j < head; j += lanes) store_pack<N>(out + j, of(j));
+      for (j = head; j + lanes <= size; j += lanes) store_past_cache(out + j, of(j).v[0]);
+    }
+  }
   for (; j + lanes <= size; j += lanes) store_pack<N>(out + j, of(j));
   if (j < size) {
     alignas(64) T rest[lanes];
@@ -77,7 +87,8 @@ VECDET_NOINLINE void pairwise_of_kind(const iou_args<T>& a, index_t first_a, ind
         static_cast<int>(last_b - begin < tile.capacity ? last_b - begin : index_t{tile.capacity});
     tile.fill(a.b + 4 * begin, size);
     for (index_t i = first_a; i < last_a; ++i) {
-      iou_of_tile<Kind>(a.a + 4 * i, tile, size, a.rule, a.out + i * a.out_stride + begin);
+      iou_of_tile<Kind>(a.a + 4 * i, tile, size, a.rule, a.past_cache,
+                        a.out + i * a.out_stride + begin);
     }
   }
 }
@@ -90,6 +101,7 @@ void pairwise_iou(const iou_args<T>& a, index_t first_a, index_t last_a, index_t
                    : a.kind == iou_kind::diou ? pairwise_of_kind<iou_kind::diou, T>
                                               : pairwise_of_kind<iou_kind::ciou, T>;
   run(a, first_a, last_a, first_b, last_b);
+  if (a.past_cache) finish_stores_past_cache();
 }
 
 template <iou_kind Kind, class T>

@@ -26,6 +26,7 @@ struct iou_args {
   index_t out_stride;
   iou_kind kind;
   empty_iou rule;
+  bool past_cache;  ///< `out` is too large to be kept in the cache
 };
 
 template <class T>
