@@ -17,7 +17,7 @@ void smooth_l1(fuzz::input& in) {
   std::vector<float> weights;
   if (in.flag()) {
     for (index_t i = 0; i < boxes; ++i) weights.push_back(in.one_of({1.0f, 0.5f, 3.0f, 0.0f}));
-    params.box_weights = weights;
+    params.box_weights = fuzz::tensor<float>(weights);
   }
   std::vector<index_t> labels, list;
   for (index_t i = 0; i < boxes; ++i) {
@@ -32,10 +32,11 @@ void smooth_l1(fuzz::input& in) {
   const auto predictions = in.numbers<T>(4 * boxes), targets = in.numbers<T>(4 * boxes);
   const boxes_view<const T> p(predictions), t(targets);
 
+  const fuzz::tensor<T> out(4 * boxes);
   fuzz::on_every_isa(
       std::string("smooth L1 ") + dtype_name<T>(),
       [&](fuzz::results& results) {
-        std::vector<T> out(predictions.size(), test::to<T>(-12345));
+        for (T& element : out) element = test::to<T>(-12345);
         smooth_l1_loss_unreduced(p, t, selection, boxes_view<T>(out), params,
                                  execution::sequential);
         results.add(out);
@@ -47,7 +48,7 @@ void smooth_l1(fuzz::input& in) {
         results.add(sum);
       },
       [&](const char* set, const std::vector<double>& values) {
-        const std::size_t elements = predictions.size();
+        const auto elements = static_cast<std::size_t>(predictions.size());
         for (std::size_t k = 0; k < elements; ++k) {
           const auto box = static_cast<index_t>(k / 4);
           bool counts = selected == 0 || (selected == 1 && labels[k / 4] >= 0);
@@ -68,14 +69,14 @@ void smooth_l1(fuzz::input& in) {
 
 /// Boxes that formulas are well conditioned on, or any numbers.
 template <class T>
-std::vector<T> some_boxes(fuzz::input& in, index_t boxes, bool tame) {
+fuzz::tensor<T> some_boxes(fuzz::input& in, index_t boxes, bool tame) {
   if (!tame) return in.numbers<T>(4 * boxes);
   std::vector<T> values;
   for (index_t i = 0; i < boxes; ++i) {
     const double x = in.tame(0, 500), y = in.tame(0, 500), w = in.tame(1, 300), h = in.tame(1, 300);
     for (const double v : {x, y, x + w, y + h}) values.push_back(test::to<T>(v));
   }
-  return values;
+  return fuzz::tensor<T>(values);
 }
 
 template <class T>
@@ -92,12 +93,14 @@ void box_coding(fuzz::input& in) {
   const auto from = in.one_of({box_format::xyxy, box_format::xywh, box_format::cxcywh});
   const auto to = in.one_of({box_format::xyxy, box_format::xywh, box_format::cxcywh});
   const boxes_view<const T> a(anchors), g(targets);
-  const std::size_t elements = targets.size();
+  const auto elements = static_cast<std::size_t>(targets.size());
 
+  const fuzz::tensor<T> deltas(4 * boxes), out(4 * boxes), areas(boxes);
+  const fuzz::tensor<std::uint8_t> mask(boxes);
+  const fuzz::tensor<index_t> indices(boxes);
   fuzz::on_every_isa(
       std::string("box coding ") + dtype_name<T>(),
       [&](fuzz::results& results) {
-        std::vector<T> deltas(elements), out(elements), areas(static_cast<std::size_t>(boxes));
         const boxes_view<T> deltas_view(deltas), out_view(out);
         const execution sequential = execution::sequential;
         encode_boxes(g, a, deltas_view, params, sequential);
@@ -123,9 +126,9 @@ void box_coding(fuzz::input& in) {
         }
         box_areas(g, vector_view<T>(areas), sequential);
         results.add(areas);
-        std::vector<std::uint8_t> mask(static_cast<std::size_t>(boxes));
+
         large_box_mask(g, image.width / 8, vector_view<std::uint8_t>(mask), sequential);
-        std::vector<index_t> indices(static_cast<std::size_t>(boxes));
+
         const index_t count = large_boxes(g, image.width / 8, vector_view<index_t>(indices));
         index_t marked = 0;
         for (const std::uint8_t m : mask) marked += m;
@@ -171,6 +174,7 @@ void one_family(fuzz::input& in) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::memory().release();
   fuzz::input in(data, size);
   switch (in.byte() % 3) {
     case 0:

@@ -22,17 +22,18 @@ void focal_loss(fuzz::input& in) {
   std::vector<float> weights;
   if (in.flag()) {
     for (index_t i = 0; i < rows; ++i) weights.push_back(in.one_of({1.0f, 0.5f, 3.0f, 0.0f}));
-    params.row_weights = weights;
+    params.row_weights = fuzz::tensor<float>(weights);
   }
-  std::vector<index_t> labels;
+  std::vector<index_t> label_values;
   for (index_t i = 0; i < rows; ++i)
-    labels.push_back(in.integer(-2, cols + (in.byte() < 8 ? 1 : -1)));
-  std::vector<T> targets(static_cast<std::size_t>(extent));
+    label_values.push_back(in.integer(-2, cols + (in.byte() < 8 ? 1 : -1)));
+  const fuzz::tensor<index_t> labels(label_values);
+  const fuzz::tensor<T> targets(extent);
   for (T& t : targets) {
     const std::uint8_t kind = dense ? in.byte() : std::uint8_t{0};
     t = test::to<T>(kind < 128 ? 0.0 : kind < 192 ? 1.0 : in.tame(0, 1));
   }
-  const std::vector<T> logits = in.numbers<T>(extent);
+  const fuzz::tensor<T> logits = in.numbers<T>(extent);
 
   const matrix_view<const T> x(logits.data(), rows, cols, stride);
   const matrix_view<const T> t(targets.data(), rows, cols, stride);
@@ -51,14 +52,15 @@ void focal_loss(fuzz::input& in) {
     const std::vector<double> w(weights.begin(), weights.end());
     matrix_view<double> loss(exact.data(), rows, cols), grad(loss.data() + rows * cols, rows, cols);
     exact_sum = dense ? reference::sigmoid_focal_loss(x, t, p, grad, loss, w)
-                      : reference::sigmoid_focal_loss(x, labels, p, grad, loss, w);
+                      : reference::sigmoid_focal_loss(x, label_values, p, grad, loss, w);
   }
   const double mean = params.reduction == reduction::mean ? static_cast<double>(rows * cols) : 1;
 
+  const fuzz::tensor<T> out(extent);
   fuzz::on_every_isa(
       std::string("focal loss ") + dtype_name<T>(),
       [&](fuzz::results& results) {
-        std::vector<T> out(logits.size(), test::to<T>(-12345));
+        for (T& element : out) element = test::to<T>(-12345);
         const matrix_view<T> out_view(out.data(), rows, cols, stride);
         const auto add = [&] {
           for (index_t i = 0; i < rows; ++i) {
@@ -101,6 +103,7 @@ void focal_loss(fuzz::input& in) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::memory().release();
   fuzz::input in(data, size);
   switch (in.byte() % 3) {
     case 0:

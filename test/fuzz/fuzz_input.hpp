@@ -3,6 +3,7 @@
 // with the reference by tolerance. A difference stops the program with its message.
 #pragma once
 
+#include "support/placed_memory.hpp"
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>
 
@@ -22,6 +23,32 @@ namespace fuzz {
   std::fprintf(stderr, "fuzz: %s\n", what.c_str());
   std::abort();
 }
+
+/// Where all tensors lie: each ends at an inaccessible page.
+inline test::placed_memory& memory() {
+  static test::placed_memory at_guards;
+  at_guards.place = {test::placement::ends_at_guard};
+  return at_guards;
+}
+
+/// A tensor of the given elements, or of `size` elements, there.
+template <class T>
+class tensor {
+ public:
+  explicit tensor(const std::vector<T>& values)
+      : data_(memory().copy(values)), size_(static_cast<index_t>(values.size())) {}
+  explicit tensor(index_t size) : data_(memory().make<T>(size)), size_(size) {}
+
+  T* data() const { return data_; }
+  index_t size() const { return size_; }
+  T& operator[](std::size_t i) const { return data_[i]; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+
+ private:
+  T* data_;
+  index_t size_;
+};
 
 /// The bytes, taken from the front; zeros when they are used up.
 class input {
@@ -68,10 +95,10 @@ class input {
     return low + (high - low) * static_cast<double>(bits<std::uint16_t>()) / 65535;
   }
 
-  /// `count` numbers in memory of exactly that size; the bytes come round again when used up.
+  /// `count` numbers; the bytes come round again when used up.
   template <class T>
-  std::vector<T> numbers(index_t count) {
-    std::vector<T> values(static_cast<std::size_t>(count));
+  tensor<T> numbers(index_t count) {
+    const tensor<T> values(count);
     const input start = *this;
     for (T& value : values) {
       if (size_ == 0) *this = start;
@@ -102,7 +129,7 @@ class results {
  public:
   void add(double value) { values_.push_back(value); }
   template <class T>
-  void add(const std::vector<T>& values) {
+  void add(const tensor<T>& values) {
     for (const T& value : values) add(static_cast<double>(value));
   }
   const std::vector<double>& values() const { return values_; }
