@@ -78,8 +78,56 @@ void focal_loss(isa set) {
 }
 
 template <class T>
+void boxes(isa set) {
+  const index_t count = 333;
+  const execution sequential = execution::sequential;
+  const auto a_values = random_boxes<T>(count, 1), b_values = random_boxes<T>(count, 2);
+  const boxes_view<const T> a(a_values), b(b_values);
+  std::vector<T> out(a_values.size()), ious(static_cast<std::size_t>(count) * 40);
+  const boxes_view<T> view(out);
+  const std::string type = dtype_name<T>();
+
+  digest coding;
+  encode_boxes(a, b, view, {}, sequential);
+  coding.add(out);
+  decode_boxes(boxes_view<const T>(out), b, image_size{500, 400}, view, {}, sequential);
+  coding.add(out);
+  convert_boxes(a, box_format::xyxy, box_format::cxcywh, view, sequential);
+  coding.add(out);
+  coding.print(set, "box_coding/" + type);
+
+  digest losses;
+  const auto labels = random_labels(count, 5, 3);
+  for (const box_selection& selection : {box_selection::all(), box_selection(labels)}) {
+    losses.add(smooth_l1_loss_and_grad(a, b, selection, view, {}, sequential));
+    losses.add(out);
+  }
+  losses.add(giou_loss_and_grad(a, b, view, {}, sequential));
+  losses.add(out);
+  losses.print(set, "box_losses/" + type);
+
+  digest overlaps;
+  for (const auto kind : {iou_kind::iou, iou_kind::giou, iou_kind::diou}) {
+    iou_params params;
+    params.kind = kind;
+    pairwise_iou(a, boxes_view<const T>(b_values.data(), 40),
+                 matrix_view<T>(ious.data(), count, 40), params, sequential);
+    overlaps.add(ious);
+  }
+  overlaps.print(set, "iou/" + type);
+
+  digest kept;
+  random_generator generator(4);
+  std::vector<T> scores(static_cast<std::size_t>(count));
+  for (T& score : scores) score = to<T>(generator.uniform());
+  kept.add(nms(a, vector_view<const T>(scores), nms_params{}, sequential));
+  kept.print(set, "nms/" + type);
+}
+
+template <class T>
 void all_functions(isa set) {
   focal_loss<T>(set);
+  boxes<T>(set);
 }
 
 }  // namespace
