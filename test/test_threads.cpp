@@ -172,7 +172,7 @@ TEST_CASE("threads: while a call waits, its thread takes none of the caller's ta
   std::atomic<int> reentered{0};
   tbb::task_arena arena(4);
   arena.execute([&] {
-    tbb::parallel_for(0, 300, [&](int) {
+    tbb::parallel_for(0, 100, [&](int) {
       reentered += inside ? 1 : 0;
       inside = true;
       std::vector<float> grad;
