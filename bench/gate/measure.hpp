@@ -3,6 +3,7 @@
 // a millisecond on the same buffers, in an order drawn anew for each round.
 #pragma once
 
+#include "measurement.hpp"
 #include "module/interface.hpp"
 #include "statistics.hpp"
 
@@ -85,15 +86,6 @@ class loaded_module {
 
  private:
   std::vector<const vecdet_gate_module*> copies_;
-};
-
-/// What one process has found about a problem. Ratios are of times: above 1, the first is slower.
-struct measurement {
-  double base_ns = 0, head_ns = 0;
-  double head_to_base = 1;     ///< median
-  double p_slower = 1;         ///< of head not being slower than base
-  double control_to_base = 1;  ///< median
-  double plain_to_head = 0;    ///< median; 0: not measured
 };
 
 /// Keeps this thread where the scheduler has just put it: on a processor with little else to do.

@@ -6,7 +6,7 @@
 // that finds a problem not slow settles it; three that find it slow fail it.
 #pragma once
 
-#include "measure.hpp"
+#include "measurement.hpp"
 #include "statistics.hpp"
 
 #include <cmath>

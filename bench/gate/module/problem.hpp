@@ -26,6 +26,13 @@ namespace gate {
 #define VECDET_GATE_CALL(...) \
   [](auto& d) -> decltype(static_cast<void>(__VA_ARGS__)) { static_cast<void>(__VA_ARGS__); }
 
+/// Memory of this module's own types, such as a kernel's workspace, which cannot be in the data.
+template <class Workspace>
+Workspace& own() {
+  static Workspace memory;
+  return memory;
+}
+
 /// How to construct a problem's data.
 template <class Data>
 struct maker {

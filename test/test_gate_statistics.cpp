@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The performance gate's statistics and rules, on published numbers and on made-up measurements.
+#include "bench/gate/statistics.hpp"
+#include "bench/gate/verdict.hpp"
+
+#include <cmath>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet::gate;
+
+TEST_CASE("median") {
+  CHECK(median({3}) == 3);
+  CHECK(median({3, 1}) == 2);
+  CHECK(median({5, 1, 3}) == 3);
+  CHECK(median({4, 1, 3, 2}) == 2.5);
+}
+
+TEST_CASE("signed ranks of Darwin's plants") {
+  // Differences of cross- and self-fertilised plants in eighths of an inch: Darwin (1876), in
+  // Fisher's "The Design of Experiments"; the sum of the positive ranks is 96 of 120.
+  const signed_ranks ranks({49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48});
+  CHECK(ranks.positive_sum == 96);
+  CHECK(ranks.mean == 60);
+  CHECK(ranks.variance == 310);
+}
+
+TEST_CASE("signed ranks with zeros and ties") {
+  const signed_ranks ranks({0, 1, -1, 2, 2, -3});  // ranks 1.5 1.5 3.5 3.5 5
+  CHECK(ranks.positive_sum == 8.5);
+  CHECK(ranks.mean == 7.5);
+  CHECK(ranks.variance == 5 * 6 * 11 / 24.0 - (2 * 3 + 2 * 3) / 48.0);
+}
+
+TEST_CASE("the signed-rank test") {
+  std::vector<double> balanced, shifted;
+  for (int i = 1; i <= 100; ++i) {
+    balanced.push_back(i % 2 == 0 ? i : -i);
+    shifted.push_back(i % 10 == 0 ? -i : i);
+  }
+  CHECK(signed_rank_p_greater(balanced) == doctest::Approx(0.46643).epsilon(0.0001));
+  CHECK(signed_rank_p_greater(shifted) < 1e-9);
+  for (double& difference : shifted) difference = -difference;
+  CHECK(signed_rank_p_greater(shifted) > 1 - 1e-9);
+  CHECK(signed_rank_p_greater({}) == 1);
+  CHECK(signed_rank_p_greater({0, 0, 0}) == 1);
+}
+
+TEST_CASE("Holm's correction") {
+  const std::vector<double> corrected = holm({0.01, 0.04, 0.03, 0.005}, 4);
+  const std::vector<double> expected = {0.03, 0.06, 0.06, 0.02};
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    CHECK(corrected[i] == doctest::Approx(expected[i]));
+  CHECK(holm({0.01}, 30)[0] == doctest::Approx(0.3));
+  CHECK(holm({0.5, 0.9}, 10)[1] == 1);
+}
+
+namespace {
+
+judged_problem compared(double recorded_ratio = 0) {
+  return {"nms/clustered/f32/1000", "avx2", 0,  true, recorded_ratio,
+          recorded_ratio > 0,       {},     {}, {}};
+}
+
+/// One process's finding, of 30 comparisons.
+void add(judged_problem& problem, double head_to_base, double p, double control = 1,
+         double plain_to_head = 4) {
+  problem.measurements.push_back(
+      {100, 100 * head_to_base, head_to_base, p, control, plain_to_head});
+  judge({&problem}, 30);
+}
+
+}  // namespace
+
+TEST_CASE("three slow processes fail a problem, one other lets it pass") {
+  judged_problem slower = compared();
+  for (int process = 0; process < 3; ++process) {
+    CHECK_FALSE(slower.settled());
+    add(slower, 1.04, 1e-9);
+  }
+  CHECK(slower.failed());
+
+  judged_problem lucky = compared();
+  add(lucky, 1.04, 1e-9);
+  add(lucky, 1.04, 1e-9);
+  add(lucky, 1.02, 1e-9);
+  CHECK(lucky.settled());
+  CHECK_FALSE(lucky.failed());
+
+  judged_problem unsure = compared();
+  add(unsure, 1.04, 0.001);  // 0.03 after the correction
+  CHECK(unsure.settled());
+  CHECK_FALSE(unsure.failed());
+}
+
+TEST_CASE("a process whose control strays says nothing") {
+  judged_problem restless = compared();
+  for (int process = 0; process < 6; ++process) {
+    add(restless, 1.10, 1e-9, process % 2 == 0 ? 1.02 : 0.98);
+  }
+  CHECK_FALSE(restless.settled());
+  CHECK_FALSE(restless.failed());
+  for (int process = 0; process < 3; ++process) add(restless, 1.10, 1e-9, 1.009);
+  CHECK(restless.failed());
+}
+
+TEST_CASE("the ratio to the plain loop fails when it falls by over 15%") {
+  judged_problem rotten = compared(4);
+  for (int process = 0; process < 3; ++process) add(rotten, 1, 0.5, 1, 3.3);
+  CHECK(rotten.speed.answer == verdict::pass);
+  CHECK(rotten.ratio.answer == verdict::fail);
+  CHECK(rotten.failed());
+
+  judged_problem sound = compared(4);
+  add(sound, 1, 0.5, 1, 3.5);
+  CHECK(sound.settled());
+  CHECK_FALSE(sound.failed());
+}
