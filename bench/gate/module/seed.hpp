@@ -12,8 +12,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 #endif
 
 namespace vecdet {
@@ -29,9 +31,10 @@ inline void spin(std::int64_t steps) {
   }
 }
 
-/// Nanoseconds of the fastest of some 40 ms of calls, in groups of about 200 us.
+/// Nanoseconds of a call, the median of some 40 ms of calls in groups of about 200 us. The fastest
+/// group would do for the spin, but not for a call that competes for memory with other processes.
 template <class Call>
-double fastest(const Call& call) {
+double typical_time(const Call& call) {
   using clock = std::chrono::steady_clock;
   const auto time_of = [&](int times) {
     const auto start = clock::now();
@@ -39,11 +42,13 @@ double fastest(const Call& call) {
     return std::chrono::duration<double, std::nano>(clock::now() - start).count() / times;
   };
   time_of(2);
-  double best = time_of(2);
-  const int group = static_cast<int>(std::clamp(2e5 / best, 1.0, 1e5));
+  const int group = static_cast<int>(std::clamp(2e5 / time_of(2), 1.0, 1e5));
+  std::vector<double> times;
   const auto end = clock::now() + std::chrono::milliseconds(40);
-  for (int i = 0; i < 20 || clock::now() < end; ++i) best = std::min(best, time_of(group));
-  return best;
+  while (times.size() < 20 || clock::now() < end) times.push_back(time_of(group));
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
+                   times.end());
+  return times[times.size() / 2];
 }
 
 inline void slow_down(const problem& called, void* data) {
@@ -53,8 +58,8 @@ inline void slow_down(const problem& called, void* data) {
   static std::int64_t steps[3] = {-1, -1, -1};
   std::int64_t& known = steps[static_cast<int>(active_isa())];
   if (known < 0) {
-    const double call_time = fastest([&] { called.run(data); });
-    const double step_time = fastest([] { spin(1000); }) / 1000;
+    const double call_time = typical_time([&] { called.run(data); });
+    const double step_time = typical_time([] { spin(1000); }) / 1000;
     known = static_cast<std::int64_t>(std::strtod(percent, nullptr) / 100 * call_time / step_time);
   }
   spin(known);
