@@ -2,9 +2,9 @@
 // The transcendental functions that box coding and CIoU need, on packs: exp of either sign, the log
 // of a ratio, and the angle of a vector.
 //
-// Polynomials are minimax (fpminimax), coefficients rounded to the type: relative errors in float of
-// 3.2e-9 for exp, 1.6e-10 for the log and 2.5e-9 for the arctangent. exp_product is within 1 ulp over
-// every 4999th float; the others are tested through encode_boxes (4 ulp) and the CIoU loss.
+// Polynomials are minimax (fpminimax), coefficients rounded to the type: relative errors in float
+// of 3.2e-9 for exp, 1.6e-10 for the log and 2.5e-9 for the arctangent. exp_product is within 1 ulp
+// over every 4999th float; the others are tested through encode_boxes (4 ulp) and the CIoU loss.
 #pragma once
 
 #include <vecdet/detail/simd.hpp>
