@@ -44,7 +44,7 @@ void register_decode() {
   const std::string problem = std::string("decode_boxes/clip/") + dtype_name<T>() + "/120087";
   const work amount{boxes, 12 * boxes * sizeof(T)};
   if constexpr (std::is_same<T, float>::value) {
-    register_implementation(problem, "reference", 1, amount, [](auto& state) {
+    register_implementation(problem, "reference", 1, amount, [](benchmark::State& state) {
       const auto data = make_coding<float>();
       std::vector<double> out(data->out.size());
       const boxes_view<const float> d(data->deltas), a(data->anchors);
@@ -57,7 +57,7 @@ void register_decode() {
         benchmark::ClobberMemory();
       }
     });
-    register_implementation(problem, "plain", 1, amount, [](auto& state) {
+    register_implementation(problem, "plain", 1, amount, [](benchmark::State& state) {
       const auto data = make_coding<float>();
       for (auto _ : state) {
         plain_decode_and_clip(data->deltas.data(), data->anchors.data(), data->out.data(),
@@ -77,7 +77,7 @@ void register_encode() {
   const std::string problem = std::string("encode_boxes/weights1/") + dtype_name<T>() + "/120087";
   const work amount{boxes, 12 * boxes * sizeof(T)};
   if constexpr (std::is_same<T, float>::value) {
-    register_implementation(problem, "reference", 1, amount, [](auto& state) {
+    register_implementation(problem, "reference", 1, amount, [](benchmark::State& state) {
       const auto data = make_coding<float>();
       std::vector<double> out(data->out.size());
       const boxes_view<const float> g(data->boxes), a(data->anchors);
@@ -88,7 +88,7 @@ void register_encode() {
         benchmark::ClobberMemory();
       }
     });
-    register_implementation(problem, "plain", 1, amount, [](auto& state) {
+    register_implementation(problem, "plain", 1, amount, [](benchmark::State& state) {
       const auto data = make_coding<float>();
       for (auto _ : state) {
         plain_encode(data->boxes.data(), data->anchors.data(), data->out.data(), box_count);

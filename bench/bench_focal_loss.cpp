@@ -85,7 +85,7 @@ void register_loss_and_grad(index_t rows, index_t cols, truth kind) {
                                   (kind == truth::labels ? 8.0 * static_cast<double>(rows) : 0)};
   const auto prepare = [=] { return make_head<T>(rows, cols, kind); };
 
-  register_implementation(problem, "reference", 1, amount, [=](auto& state) {
+  register_implementation(problem, "reference", 1, amount, [=](benchmark::State& state) {
     const auto data = prepare();
     std::vector<double> grad(data->logits.size());
     const matrix_view<double> g(grad.data(), rows, cols);
@@ -96,7 +96,7 @@ void register_loss_and_grad(index_t rows, index_t cols, truth kind) {
     }
   });
   if constexpr (std::is_same<T, float>::value) {
-    register_implementation(problem, "plain", 1, amount, [=](auto& state) {
+    register_implementation(problem, "plain", 1, amount, [=](benchmark::State& state) {
       const auto data = prepare();
       for (auto _ : state) {
         benchmark::DoNotOptimize(

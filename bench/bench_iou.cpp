@@ -38,7 +38,7 @@ void register_kind(const char* variant, const iou_params& params) {
   const std::string problem = std::string("pairwise_iou/") + variant + "/f32/32x120087";
   const work amount{size, 4 * (size + 4.0 * static_cast<double>(rows + cols))};
   if (params.kind == iou_kind::iou) {
-    register_implementation(problem, "reference", 1, amount, [](auto& state) {
+    register_implementation(problem, "reference", 1, amount, [](benchmark::State& state) {
       const auto data = make_pairs();
       std::vector<double> out(static_cast<std::size_t>(rows * cols));
       for (auto _ : state) {
@@ -48,7 +48,7 @@ void register_kind(const char* variant, const iou_params& params) {
         benchmark::ClobberMemory();
       }
     });
-    register_implementation(problem, "plain", 1, amount, [](auto& state) {
+    register_implementation(problem, "plain", 1, amount, [](benchmark::State& state) {
       const auto data = make_pairs();
       for (auto _ : state) {
         plain_pairwise_iou(data->truth.data(), rows, data->anchors.data(), cols, data->out.data());

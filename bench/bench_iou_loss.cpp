@@ -43,7 +43,7 @@ void register_loss(const std::string& name, reference::iou_kind kind, const Loss
   const std::string problem = name + "/boxes/f32/120087";
   constexpr double boxes = static_cast<double>(box_count);
   const work amount{boxes, 48 * boxes};
-  register_implementation(problem, "reference", 1, amount, [kind](auto& state) {
+  register_implementation(problem, "reference", 1, amount, [kind](benchmark::State& state) {
     const auto data = make_predictions();
     const boxes_view<const float> p(data->predicted), t(data->targets);
     std::vector<double> grad(data->grad.size());
@@ -59,7 +59,7 @@ void register_loss(const std::string& name, reference::iou_kind kind, const Loss
     }
   });
   if (kind == reference::iou_kind::giou) {
-    register_implementation(problem, "plain", 1, amount, [](auto& state) {
+    register_implementation(problem, "plain", 1, amount, [](benchmark::State& state) {
       const auto data = make_predictions();
       for (auto _ : state) {
         benchmark::DoNotOptimize(plain_giou_loss(data->predicted.data(), data->targets.data(),

@@ -152,15 +152,16 @@ void register_nms(const std::string& variant, index_t count) {
   const auto prepare = [=] { return make_problem(variant, count, 91); };
   const auto line = [=](const std::string& name) { return plotted ? name : std::string(); };
   if (count <= 5000) {
-    register_implementation(problem, "reference", 1, amount_of(count), [=](auto& state) {
-      const auto data = prepare();
-      timed_loop(state, line("reference"), count, [&] {
-        benchmark::DoNotOptimize(reference::nms(data->boxes(), data->scores(), nms_params{}));
-      });
-    });
+    register_implementation(
+        problem, "reference", 1, amount_of(count), [=](benchmark::State& state) {
+          const auto data = prepare();
+          timed_loop(state, line("reference"), count, [&] {
+            benchmark::DoNotOptimize(reference::nms(data->boxes(), data->scores(), nms_params{}));
+          });
+        });
   }
   if (count <= 20000) {
-    register_implementation(problem, "plain", 1, amount_of(count), [=](auto& state) {
+    register_implementation(problem, "plain", 1, amount_of(count), [=](benchmark::State& state) {
       const auto data = prepare();
       timed_loop(state, line("plain"), count, [&] {
         benchmark::DoNotOptimize(plain_nms(data->input.boxes.data(), data->input.scores.data(),
@@ -170,7 +171,7 @@ void register_nms(const std::string& variant, index_t count) {
   }
 #if defined(VECDET_BENCH_OPENCV)
   if (count <= 20000) {
-    register_implementation(problem, "opencv", 1, amount_of(count), [=](auto& state) {
+    register_implementation(problem, "opencv", 1, amount_of(count), [=](benchmark::State& state) {
       const auto data = prepare();
       const opencv_nms_problem peer(data->input.boxes, data->input.scores, data->input.classes);
       timed_loop(state, line("opencv"), count, [&] { benchmark::DoNotOptimize(peer.run(0.5f)); });
@@ -179,22 +180,23 @@ void register_nms(const std::string& variant, index_t count) {
 #endif
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
     if (!isa_available(set)) continue;
-    register_implementation(problem, isa_name(set), 1, amount_of(count), [=](auto& state) {
-      const auto data = prepare();
-      set_isa(set);
-      timed_loop(state, line(isa_name(set)), count, [&] {
-        benchmark::DoNotOptimize(nms(data->boxes(), data->scores(), nms_params{}, data->workspace,
-                                     execution::sequential));
-      });
-      count_steps(state, *data, count);
-    });
+    register_implementation(
+        problem, isa_name(set), 1, amount_of(count), [=](benchmark::State& state) {
+          const auto data = prepare();
+          set_isa(set);
+          timed_loop(state, line(isa_name(set)), count, [&] {
+            benchmark::DoNotOptimize(nms(data->boxes(), data->scores(), nms_params{},
+                                         data->workspace, execution::sequential));
+          });
+          count_steps(state, *data, count);
+        });
   }
 }
 
 void register_batched_nms(const std::string& variant, index_t count, index_t classes) {
   const std::string problem = "batched_nms/" + variant + "/f32/" + std::to_string(count);
 #if defined(VECDET_BENCH_OPENCV)
-  register_implementation(problem, "opencv", 1, amount_of(count), [=](auto& state) {
+  register_implementation(problem, "opencv", 1, amount_of(count), [=](benchmark::State& state) {
     const auto data = make_problem(variant, count, classes);
     const opencv_nms_problem peer(data->input.boxes, data->input.scores, data->input.classes);
     for (auto _ : state) benchmark::DoNotOptimize(peer.run_batched(0.5f));

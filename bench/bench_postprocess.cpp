@@ -51,7 +51,7 @@ void register_type() {
   if (std::is_same<T, float>::value) {
     register_implementation(
         "filter_topk/threshold0.05/" + shape, "reference", 1, {elements, elements * sizeof(T)},
-        [](auto& state) {
+        [](benchmark::State& state) {
           const auto data = make_head<T>();
           std::vector<index_t> above;
           for (auto _ : state) {

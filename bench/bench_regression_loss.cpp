@@ -49,7 +49,7 @@ void register_loss(box_loss loss, const char* variant, bool by_match) {
   const std::string problem = std::string("regression_loss_and_grad/") + variant + "/f32/120087";
   const work amount{boxes, (16 + 8) * boxes};  // zeros and labels
   if (loss == box_loss::smooth_l1 && !by_match) {
-    register_implementation(problem, "reference", 1, amount, [](auto& state) {
+    register_implementation(problem, "reference", 1, amount, [](benchmark::State& state) {
       const auto data = make_head();
       const boxes_view<const float> a(data->anchors), t(data->targets);
       std::vector<double> encoded(data->deltas.size()), grad(data->deltas.size());
@@ -65,7 +65,7 @@ void register_loss(box_loss loss, const char* variant, bool by_match) {
             matrix_view<double>(grad.data(), box_count, 4)));
       }
     });
-    register_implementation(problem, "plain", 1, amount, [](auto& state) {
+    register_implementation(problem, "plain", 1, amount, [](benchmark::State& state) {
       const auto data = make_head();
       for (auto _ : state) {
         benchmark::DoNotOptimize(plain_regression_loss(data->deltas.data(), data->anchors.data(),

@@ -44,7 +44,7 @@ void register_all() {
       std::string("smooth_l1_loss_and_grad/all/") + dtype_name<T>() + "/120087x4";
   const work amount{size, 3 * size * sizeof(T)};
   if constexpr (std::is_same<T, float>::value) {
-    register_implementation(problem, "reference", 1, amount, [](auto& state) {
+    register_implementation(problem, "reference", 1, amount, [](benchmark::State& state) {
       const auto data = make_deltas<float>();
       std::vector<double> grad(data->grad.size());
       const matrix_view<const float> x(data->predictions.data(), boxes, 4);
@@ -54,7 +54,7 @@ void register_all() {
             x, t, 1.0 / 9, 1, matrix_view<double>(grad.data(), boxes, 4)));
       }
     });
-    register_implementation(problem, "plain", 1, amount, [](auto& state) {
+    register_implementation(problem, "plain", 1, amount, [](benchmark::State& state) {
       const auto data = make_deltas<float>();
       for (auto _ : state) {
         benchmark::DoNotOptimize(plain_smooth_l1(data->predictions.data(), data->targets.data(),

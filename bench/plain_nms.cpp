@@ -39,7 +39,9 @@ std::int64_t plain_nms(const float* boxes, const float* scores, std::int64_t cou
     if (gone[i] != 0) continue;
     memory.kept[static_cast<std::size_t>(kept++)] = order[i];
     const float left = x1[i], top = y1[i], right = x2[i], bottom = y2[i], own = area[i];
+#if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC ivdep
+#endif
     for (std::int64_t j = i + 1; j < count; ++j) {
       const float w = std::max(0.0f, std::min(right, x2[j]) - std::max(left, x1[j]));
       const float h = std::max(0.0f, std::min(bottom, y2[j]) - std::max(top, y1[j]));

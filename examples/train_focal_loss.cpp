@@ -5,24 +5,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <iostream>
 #include <random>
 #include <vector>
 
 namespace {
 
-constexpr int anchors = 20000, features = 32, classes = 20, steps = 30;
+constexpr std::size_t anchors = 20000, features = 32, classes = 20;
+constexpr int steps = 30;
 
 /// logits = inputs * weights + bias, row by row.
 void forward(const std::vector<float>& inputs, const std::vector<float>& weights,
              const std::vector<float>& bias, std::vector<float>& logits) {
   VECDET_PROFILE_SCOPE("head forward");
-  for (int i = 0; i < anchors; ++i) {
-    float* row = &logits[static_cast<std::size_t>(i) * classes];
+  for (std::size_t i = 0; i < anchors; ++i) {
+    float* row = &logits[i * classes];
     std::copy(bias.begin(), bias.end(), row);
-    for (int f = 0; f < features; ++f) {
-      const float input = inputs[static_cast<std::size_t>(i) * features + f];
-      for (int c = 0; c < classes; ++c) row[c] += input * weights[f * classes + c];
+    for (std::size_t f = 0; f < features; ++f) {
+      const float input = inputs[i * features + f];
+      for (std::size_t c = 0; c < classes; ++c) row[c] += input * weights[f * classes + c];
     }
   }
 }
@@ -31,12 +34,12 @@ void forward(const std::vector<float>& inputs, const std::vector<float>& weights
 void backward(const std::vector<float>& inputs, const std::vector<float>& grad, float rate,
               std::vector<float>& weights, std::vector<float>& bias) {
   VECDET_PROFILE_SCOPE("head backward");
-  for (int i = 0; i < anchors; ++i) {
-    const float* row = &grad[static_cast<std::size_t>(i) * classes];
-    for (int c = 0; c < classes; ++c) bias[c] -= rate * row[c];
-    for (int f = 0; f < features; ++f) {
-      const float step = rate * inputs[static_cast<std::size_t>(i) * features + f];
-      for (int c = 0; c < classes; ++c) weights[f * classes + c] -= step * row[c];
+  for (std::size_t i = 0; i < anchors; ++i) {
+    const float* row = &grad[i * classes];
+    for (std::size_t c = 0; c < classes; ++c) bias[c] -= rate * row[c];
+    for (std::size_t f = 0; f < features; ++f) {
+      const float step = rate * inputs[i * features + f];
+      for (std::size_t c = 0; c < classes; ++c) weights[f * classes + c] -= step * row[c];
     }
   }
 }
@@ -51,10 +54,11 @@ int main() {
   for (float& x : centres) x = normal(random);
   std::vector<std::int64_t> labels(anchors, -1);
   std::vector<float> inputs(anchors * features);
-  for (int i = 0; i < anchors; ++i) {
-    if (i % 100 == 0) labels[i] = i / 100 % classes;
-    for (int f = 0; f < features; ++f) {
-      const float centre = labels[i] < 0 ? 0 : centres[labels[i] * features + f];
+  for (std::size_t i = 0; i < anchors; ++i) {
+    if (i % 100 == 0) labels[i] = static_cast<std::int64_t>(i / 100 % classes);
+    for (std::size_t f = 0; f < features; ++f) {
+      const float centre =
+          labels[i] < 0 ? 0 : centres[static_cast<std::size_t>(labels[i]) * features + f];
       inputs[i * features + f] = centre + 0.5f * normal(random);
     }
   }

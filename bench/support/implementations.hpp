@@ -41,12 +41,13 @@ void register_vecdet(const std::string& problem, work amount, const Prepare& pre
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
     if (!isa_available(set)) continue;
     for (const int threads : {1, all_threads}) {
-      register_implementation(problem, isa_name(set), threads, amount, [=](auto& state) {
-        const auto data = prepare();
-        set_isa(set);
-        const execution policy = threads == 1 ? execution::sequential : execution::parallel;
-        for (auto _ : state) call(*data, policy);
-      });
+      register_implementation(
+          problem, isa_name(set), threads, amount, [=](benchmark::State& state) {
+            const auto data = prepare();
+            set_isa(set);
+            const execution policy = threads == 1 ? execution::sequential : execution::parallel;
+            for (auto _ : state) call(*data, policy);
+          });
       if (all_threads == 1) break;
     }
   }
