@@ -2,6 +2,7 @@
 // Encoding and decoding of RetinaNet's boxes at 800 x 800.
 #include "plain_box_coding.hpp"
 #include "support/implementations.hpp"
+#include "support/planes.hpp"
 #include "support/scene.hpp"
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_ops.hpp>
@@ -19,6 +20,7 @@ constexpr index_t box_count = 120087;
 template <class T>
 struct coding {
   std::vector<T> deltas, anchors, boxes, out;
+  std::vector<float> float_anchors, float_out;
 };
 
 template <class T>
@@ -32,7 +34,20 @@ std::shared_ptr<coding<T>> make_coding() {
   data->deltas = head_deltas<T>(box_count);
   data->boxes.resize(data->deltas.size());
   data->out.resize(data->deltas.size());
+  data->float_anchors = retinanet_anchors();
+  data->float_out.resize(data->deltas.size());
   decode_boxes(boxes_view<const T>(data->deltas), data->anchors, data->boxes);
+  known = data;
+  return data;
+}
+
+std::shared_ptr<coding<float>> make_planes() {
+  static std::weak_ptr<coding<float>> known;
+  auto data = known.lock();
+  if (data != nullptr) return data;
+  data = std::make_shared<coding<float>>(*make_coding<float>());
+  for (std::vector<float>* const boxes : {&data->deltas, &data->anchors, &data->boxes})
+    *boxes = as_planes(*boxes);
   known = data;
   return data;
 }
@@ -101,11 +116,53 @@ void register_encode() {
   });
 }
 
+/// The coordinates in four arrays; bfloat16 deltas of float boxes; FCOS's distances; conversions.
+void register_others() {
+  const work f32{boxes, 48 * boxes};
+  const image_size image{800, 800};
+  register_vecdet("decode_boxes/soa_clip/f32/120087", f32, make_planes,
+                  [=](coding<float>& data, execution policy) {
+                    decode_boxes(planes(data.deltas), planes(data.anchors), image, planes(data.out),
+                                 {}, policy);
+                  });
+  register_vecdet("encode_boxes/soa_boxes/f32/120087", f32, make_planes,
+                  [=](coding<float>& data, execution policy) {
+                    encode_boxes(planes(data.boxes), planes(data.anchors), planes(data.out), {},
+                                 policy);
+                  });
+  register_vecdet("decode_boxes/float_clip/bf16/120087", {boxes, 40 * boxes}, make_coding<bfloat16>,
+                  [=](coding<bfloat16>& data, execution policy) {
+                    decode_boxes<float>(boxes_view<const bfloat16>(data.deltas), data.float_anchors,
+                                        image, data.float_out, {}, policy);
+                  });
+  register_vecdet("decode_distances/clip/f32/120087", f32, make_coding<float>,
+                  [=](coding<float>& data, execution policy) {
+                    decode_distances(boxes_view<const float>(data.deltas), data.anchors, image,
+                                     data.out, {}, policy);
+                  });
+  register_vecdet("encode_distances/by_size/f32/120087", f32, make_coding<float>,
+                  [](coding<float>& data, execution policy) {
+                    encode_distances(boxes_view<const float>(data.boxes), data.anchors, data.out,
+                                     {}, policy);
+                  });
+  register_vecdet("convert_boxes/boxes/f32/120087", {boxes, 32 * boxes}, make_coding<float>,
+                  [](coding<float>& data, execution policy) {
+                    convert_boxes(boxes_view<const float>(data.boxes), box_format::xyxy,
+                                  box_format::cxcywh, data.out, policy);
+                  });
+  register_vecdet("box_areas/boxes/f32/120087", {boxes, 20 * boxes}, make_coding<float>,
+                  [](coding<float>& data, execution policy) {
+                    box_areas(boxes_view<const float>(data.boxes),
+                              vector_view<float>(data.out.data(), box_count), policy);
+                  });
+}
+
 const bool registered = [] {
   register_decode<float>();
   register_decode<bfloat16>();
   register_encode<float>();
   register_encode<bfloat16>();
+  register_others();
   return true;
 }();
 

@@ -19,20 +19,13 @@ struct predictions {
   std::vector<float> predicted, targets, grad;
 };
 
-/// Anchors as targets, and predictions that are off by a tenth of their size.
 std::shared_ptr<predictions> make_predictions() {
   static std::weak_ptr<predictions> known;
   auto data = known.lock();
   if (data != nullptr) return data;
   data = std::make_shared<predictions>();
   data->targets = retinanet_anchors();
-  random_generator generator(9);
-  for (std::size_t i = 0; i < data->targets.size(); ++i) {
-    const std::size_t box = i / 4 * 4, axis = i % 2;
-    const float size = data->targets[box + 2 + axis] - data->targets[box + axis];
-    data->predicted.push_back(data->targets[i] +
-                              0.125f * size * static_cast<float>(generator.normal()));
-  }
+  data->predicted = predicted_boxes(data->targets);
   data->grad.resize(data->targets.size());
   known = data;
   return data;
@@ -58,15 +51,14 @@ void register_loss(const std::string& name, reference::iou_kind kind, const Loss
       benchmark::DoNotOptimize(sum);
     }
   });
-  if (kind == reference::iou_kind::giou) {
-    register_implementation(problem, "plain", 1, amount, [](benchmark::State& state) {
-      const auto data = make_predictions();
-      for (auto _ : state) {
-        benchmark::DoNotOptimize(plain_giou_loss(data->predicted.data(), data->targets.data(),
-                                                 data->grad.data(), box_count));
-      }
-    });
-  }
+  const auto plain = kind == reference::iou_kind::giou ? plain_giou_loss : plain_ciou_loss;
+  register_implementation(problem, "plain", 1, amount, [plain](benchmark::State& state) {
+    const auto data = make_predictions();
+    for (auto _ : state) {
+      benchmark::DoNotOptimize(
+          plain(data->predicted.data(), data->targets.data(), data->grad.data(), box_count));
+    }
+  });
   register_vecdet(problem, amount, make_predictions, loss);
 }
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// NMS of clustered detections and of extreme scenes, over the number of boxes; per class; soft-NMS.
-// Where the environment variable VECDET_BENCH_PLOTS names a folder, the run leaves a plot of time
-// against the number of boxes there, nms.svg. The counters sort_ms, index_ms and compare_ms break a
-// call down.
+// NMS of clustered detections, of extreme scenes and of recorded ones, over the number of boxes;
+// per class; soft-NMS. The plot nms.svg holds time against the number of boxes. The counters
+// sort_ms, index_ms and compare_ms break a call down.
+#include "bench_nms.hpp"
+
 #include "plain_nms.hpp"
+#include "support/coco.hpp"
 #include "support/implementations.hpp"
-#include "support/line_plot.hpp"
+#include "support/npy.hpp"
+#include "support/plots.hpp"
 #include "support/scene.hpp"
 #if defined(VECDET_BENCH_OPENCV)
 #include "peer_opencv.hpp"
@@ -15,7 +18,6 @@
 #include <vecdet/soft_nms.hpp>
 
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,9 +42,16 @@ struct problem_data {
   }
 };
 
-/// Clustered detections, or the scene that the variant names: all boxes equal, no two touching, or
-/// boxes in one place of which none overlaps another by half.
+/// What was recorded, by variant.
+std::map<std::string, detections>& recorded() {
+  static std::map<std::string, detections> by_variant;
+  return by_variant;
+}
+
+/// Clustered detections, recorded ones, or the scene that the variant names: all boxes equal, no
+/// two touching, or boxes in one place of which none overlaps another by half.
 detections make_detections(const std::string& variant, index_t count, index_t classes) {
+  if (const auto known = recorded().find(variant); known != recorded().end()) return known->second;
   detections input = clustered_detections(count, classes);
   if (variant.rfind("clustered", 0) == 0) return input;
   random_generator generator(7);
@@ -80,27 +89,17 @@ std::shared_ptr<problem_data> make_problem(const std::string& variant, index_t c
   return current;
 }
 
-/// The plot of this run, written when the program ends.
 line_plot& plot() {
-  static line_plot of_run("NMS of clustered detections, IoU 0.5, one thread", "boxes", "ms");
-  static const bool registered = std::atexit([] {
-                                   const char* folder = std::getenv("VECDET_BENCH_PLOTS");
-                                   if (folder != nullptr && *folder != '\0')
-                                     plot().write(std::string(folder) + "/nms.svg");
-                                 }) == 0;
-  static_cast<void>(registered);
-  return of_run;
+  return plots()
+      .try_emplace("nms.svg", "NMS of clustered detections, IoU 0.5, one thread", "boxes", "ms")
+      .first->second;
 }
 
-/// Times the iterations of a benchmark for the plot as well.
+/// The timed loop, plotted where `line` has a name.
 template <class Call>
 void timed_loop(benchmark::State& state, const std::string& line, index_t count, const Call& call) {
-  const auto start = std::chrono::steady_clock::now();
+  if (!line.empty()) return plotted_loop(state, plot(), line, static_cast<double>(count), call);
   for (auto _ : state) call();
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  if (line.empty()) return;
-  plot().add(line, static_cast<double>(count),
-             1e3 * spent.count() / static_cast<double>(state.iterations()));
 }
 
 /// Milliseconds of the steps of a call in one group: the best of some runs.
@@ -235,5 +234,40 @@ const bool registered = [] {
 }();
 
 }  // namespace
+
+void register_recorded_nms(const std::string& folder) {
+  // Region proposals of the first of two images, all of one class.
+  detections& proposals = recorded()["rpn"];
+  proposals.boxes = load_npy<float>(folder + "/ipex_real/rpn_nms_proposals.npy").values;
+  proposals.scores = load_npy<float>(folder + "/ipex_real/rpn_nms_objectness.npy").values;
+  proposals.scores.resize(proposals.scores.size() / 2);
+  proposals.boxes.resize(4 * proposals.scores.size());
+  proposals.classes.resize(proposals.scores.size());
+  register_nms("rpn", static_cast<index_t>(proposals.scores.size()));
+
+  // Mask R-CNN's box head, two images of 1000 boxes for each of 81 classes, 0 being background.
+  detections& head = recorded()["box_head"];
+  const auto boxes = load_npy<float>(folder + "/ipex_real/box_head_nms_proposals.npy").values;
+  const auto scores = load_npy<float>(folder + "/ipex_real/box_head_nms_class_prob.npy").values;
+  for (std::size_t i = 0; i < scores.size() && 4 * i < boxes.size(); ++i) {
+    if (i % 81 == 0 || scores[i] <= 0.05f) continue;
+    head.scores.push_back(scores[i]);
+    head.boxes.insert(head.boxes.end(), &boxes[4 * i], &boxes[4 * i] + 4);
+    head.classes.push_back(static_cast<index_t>(i / 81000 * 81 + i % 81));  // image and class
+  }
+  register_batched_nms("box_head", static_cast<index_t>(head.scores.size()), 162);
+
+  // Detections of 100 images in COCO's format.
+  detections& results = recorded()["coco"];
+  for (const coco_box& box :
+       load_coco_results(folder + "/coco100/instances_val2014_fakebbox100_results.json")) {
+    for (const double coordinate : {box.x, box.y, box.x + box.width, box.y + box.height})
+      results.boxes.push_back(static_cast<float>(coordinate));
+    results.scores.push_back(static_cast<float>(box.score));
+    results.classes.push_back(1000 * box.image_id + box.category_id);
+  }
+  register_batched_nms("coco", static_cast<index_t>(results.scores.size()), 80);
+}
+
 }  // namespace bench
 }  // namespace vecdet

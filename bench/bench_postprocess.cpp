@@ -34,10 +34,7 @@ std::shared_ptr<head<T>> make_head() {
   if (current != nullptr) return current;
   current = std::make_shared<head<T>>();
   current->anchors = retinanet_anchors();
-  for (const index_t stride : {8, 16, 32, 64, 128}) {
-    const index_t cells = (800 + stride - 1) / stride;
-    current->level_sizes.push_back(9 * cells * cells);
-  }
+  current->level_sizes = retinanet_level_sizes();
   current->logits =
       head_logits<T>(assign(current->anchors, scene(), class_count).labels, class_count);
   current->deltas = head_deltas<T>(current->rows());
@@ -74,8 +71,8 @@ void register_type() {
                     benchmark::DoNotOptimize(filter_topk(data.x(), 0.05, 1000, data.topk, policy));
                   });
   register_vecdet(
-      "postprocess/retinanet/" + shape, {elements, elements * sizeof(T)}, make_head<T>,
-      [](head<T>& data, execution policy) {
+      std::string("postprocess/retinanet/") + dtype_name<T>() + "/1x120087x91",
+      {elements, elements * sizeof(T)}, make_head<T>, [](head<T>& data, execution policy) {
         const head_outputs<T> outputs{data.x(), data.deltas, {}};
         benchmark::DoNotOptimize(postprocess(outputs, boxes_view<const float>(data.anchors),
                                              vector_view<const index_t>(data.level_sizes),

@@ -33,12 +33,7 @@ std::shared_ptr<head> make_head() {
   const assignment assigned = assign(data->anchors, scene(), 91);
   data->matches = assigned.matches;
   data->labels = assigned.labels;
-  for (const index_t match : data->matches) {
-    for (std::size_t k = 0; k < 4; ++k) {
-      data->targets.push_back(match < 0 ? 0.0f
-                                        : data->truth[4 * static_cast<std::size_t>(match) + k]);
-    }
-  }
+  data->targets = matched_boxes(data->matches, data->truth);
   data->grad.resize(data->deltas.size());
   known = data;
   return data;
@@ -86,10 +81,37 @@ void register_loss(box_loss loss, const char* variant, bool by_match) {
   });
 }
 
+/// Deltas and gradient in bfloat16, boxes in float.
+void register_mixed() {
+  constexpr double boxes = static_cast<double>(box_count);
+  struct mixed_head {
+    std::shared_ptr<head> boxes;
+    std::vector<bfloat16> deltas, grad;
+  };
+  const auto prepare = [] {
+    static std::weak_ptr<mixed_head> known;
+    auto data = known.lock();
+    if (data != nullptr) return data;
+    data = std::make_shared<mixed_head>();
+    data->boxes = make_head();
+    data->deltas = head_deltas<bfloat16>(box_count);
+    data->grad.resize(data->deltas.size());
+    known = data;
+    return data;
+  };
+  register_vecdet("regression_loss_and_grad/float_smooth_l1/bf16/120087", {boxes, (8 + 8) * boxes},
+                  prepare, [](mixed_head& data, execution policy) {
+                    benchmark::DoNotOptimize(regression_loss_and_grad<float>(
+                        boxes_view<const bfloat16>(data.deltas), data.boxes->anchors,
+                        data.boxes->targets, data.boxes->labels, data.grad, {}, policy));
+                  });
+}
+
 const bool registered = [] {
   register_loss(box_loss::smooth_l1, "smooth_l1", false);
   register_loss(box_loss::smooth_l1, "smooth_l1_matches", true);
   register_loss(box_loss::ciou, "ciou", false);
+  register_mixed();
   return true;
 }();
 

@@ -64,7 +64,8 @@ void register_all() {
   }
   register_vecdet(problem, amount, make_deltas<T>, [](deltas<T>& data, execution policy) {
     benchmark::DoNotOptimize(smooth_l1_loss_and_grad(boxes_view<const T>(data.predictions),
-                                                     data.targets, data.grad, {}, policy));
+                                                     data.targets, box_selection::all(), data.grad,
+                                                     {}, policy));
   });
 }
 

@@ -10,6 +10,7 @@ namespace bench {
 
 void plain_pairwise_iou(const float* a, std::int64_t rows, const float* b, std::int64_t cols,
                         float* out);
+void plain_elementwise_iou(const float* a, const float* b, std::int64_t count, float* out);
 
 }  // namespace bench
 }  // namespace vecdet

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GIoU loss and its gradient as a plain loop, compiled with -O3 -march=native -ffast-math: what
-// a good programmer gets without vecdet. Returns the sum of the loss.
+// The GIoU and CIoU losses and their gradients as plain loops, compiled with -O3 -march=native
+// -ffast-math: what a good programmer gets without vecdet. They return the sum of the loss.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@ namespace vecdet {
 namespace bench {
 
 double plain_giou_loss(const float* predicted, const float* targets, float* grad,
+                       std::int64_t count);
+double plain_ciou_loss(const float* predicted, const float* targets, float* grad,
                        std::int64_t count);
 
 }  // namespace bench

@@ -3,10 +3,11 @@
 # find_package(vecdet):
 #   vecdet::vecdet     the headers, compiled for the including file's instruction set
 #   vecdet::dispatch   the headers and a small static library with the kernels for every instruction
-#                      set, built in the user's own tree
+#                      set, and what writes the profiler's reports, built in the user's own tree
 include_guard(GLOBAL)
 
 find_package(TBB REQUIRED)
+find_package(Threads REQUIRED)
 
 # Debian's xsimd 8.1 exports a target that links a missing library: take the headers alone.
 if(TARGET xsimd AND NOT VECDET_XSIMD_INCLUDE_DIR)
@@ -19,6 +20,9 @@ find_path(VECDET_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp REQUIRED
 # command line. Fast-math, contraction, LTO or a lower -O would change results or leak instructions.
 set(VECDET_UNIT_FLAGS -O3 -ffp-contract=off -fno-fast-math -fno-math-errno
     -fno-lto -fvisibility=hidden)
+if(VECDET_SANITIZE)
+  list(TRANSFORM VECDET_UNIT_FLAGS REPLACE "-O3" "-O1")
+endif()
 set(VECDET_FLAGS_baseline -march=x86-64 -mtune=generic -mno-avx)
 set(VECDET_FLAGS_avx2 -march=x86-64-v3 -mtune=generic -mno-avx512f)
 set(VECDET_FLAGS_avx512 -march=x86-64-v4 -mtune=generic -mprefer-vector-width=512)
@@ -32,7 +36,7 @@ function(vecdet_add_targets include_dir)
   target_compile_features(vecdet INTERFACE cxx_std_17)
   target_include_directories(vecdet INTERFACE "${include_dir}")
   target_include_directories(vecdet SYSTEM INTERFACE "${VECDET_XSIMD_INCLUDE_DIR}")
-  target_link_libraries(vecdet INTERFACE TBB::tbb)
+  target_link_libraries(vecdet INTERFACE TBB::tbb Threads::Threads)
 
   set(units baseline)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
@@ -40,6 +44,7 @@ function(vecdet_add_targets include_dir)
   endif()
   list(TRANSFORM units PREPEND "${include_dir}/vecdet/isa/" OUTPUT_VARIABLE sources)
   list(TRANSFORM sources APPEND ".cpp")
+  list(APPEND sources "${include_dir}/vecdet/profile/environment.cpp")
   add_library(vecdet_dispatch STATIC EXCLUDE_FROM_ALL ${sources})
   add_library(vecdet::dispatch ALIAS vecdet_dispatch)
   foreach(unit IN LISTS units)

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A detector's training step under the profiler: matching, box coding, focal loss, box loss and
-// postprocessing on RetinaNet's 120,087 anchors of an 800 x 800 image. The backbone is left out;
-// its scope stands for the user's own code. Writes profile_step.html to read, profile_step.json for
-// vecdet-profile and profile_step.trace.json for Perfetto. examples/profile_step.md reads them.
+// A detector's training step under the profiler: matching, focal loss, box loss, the quality of the
+// boxes and postprocessing on RetinaNet's 120,087 anchors of an 800 x 800 image. The backbone is
+// left out; its scope stands for the user's own code. Writes profile_step.html to read,
+// profile_step.json for vecdet-profile and profile_step.trace.json for Perfetto.
+// examples/profile_step.md reads them.
 //
 //   profile_step [steps] [COCO annotation file]
 #include "../bench/support/coco_scene.hpp"
 #include "../bench/support/scene.hpp"
-#include <vecdet/reference/box_coding.hpp>
-#include <vecdet/reference/nms.hpp>
-#include <vecdet/reference/smooth_l1.hpp>
 #include <vecdet/vecdet.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -33,70 +30,29 @@ struct head {
 /// Stands for the user's own network: moves the head's outputs against their gradients.
 void backbone(head& h) {
   VECDET_PROFILE_SCOPE("backbone");
-  const auto update = [](std::vector<float>& values, const std::vector<float>& grad) {
+  const auto update = [](std::vector<float>& values, const std::vector<float>& grad, float rate) {
     VECDET_PROFILE_WORK("sgd", static_cast<index_t>(values.size()) * 12,
                         static_cast<index_t>(values.size()) * 2, values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] -= 20.0f * grad[i];
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] -= rate * grad[i];
   };
-  update(h.logits, h.logits_grad);
-  update(h.deltas, h.deltas_grad);
+  update(h.logits, h.logits_grad, 20.0f);
+  update(h.deltas, h.deltas_grad, 2.0f);
 }
 
-/// Smooth-L1 of the foreground's deltas, with its gradient.
-double box_loss(const std::vector<float>& anchors, const bench::picture& truth,
-                const bench::assignment& labels, head& h) {
-  VECDET_PROFILE_SCOPE("box_loss");
-  const boxes_view<const float> anchor_boxes(anchors), truth_boxes(truth.boxes);
-  const double scale = 1.0 / static_cast<double>(std::max<index_t>(1, labels.foreground));
-  double loss = 0;
-  std::fill(h.deltas_grad.begin(), h.deltas_grad.end(), 0.0f);
-  for (std::size_t i = 0; i < labels.matches.size(); ++i) {
-    if (labels.matches[i] < 0) continue;
-    const auto target =
-        reference::encode_box(reference::load_box(truth_boxes, labels.matches[i]),
-                              reference::load_box(anchor_boxes, static_cast<index_t>(i)));
-    const double wanted[] = {target.x1, target.y1, target.x2, target.y2};
-    for (std::size_t k = 0; k < 4; ++k) {
-      const double d = static_cast<double>(h.deltas[4 * i + k]) - wanted[k];
-      loss += scale * reference::smooth_l1_loss(d, 1.0 / 9);
-      h.deltas_grad[4 * i + k] =
-          static_cast<float>(0.01 * scale * reference::smooth_l1_loss_grad(d, 1.0 / 9));
-    }
-  }
-  return loss;
-}
-
-/// The thousand best scores of each class' boxes, then NMS.
-std::size_t postprocess(const std::vector<float>& anchors, const head& h) {
-  VECDET_PROFILE_SCOPE("postprocess");
-  std::vector<index_t> best(static_cast<std::size_t>(anchors.size() / 4));
-  std::vector<float> scores(best.size());
-  {
-    VECDET_PROFILE_SCOPE("top_k");
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      const float* row = h.logits.data() + i * classes;
-      scores[i] = *std::max_element(row, row + classes);
-    }
-    std::iota(best.begin(), best.end(), 0);
-    std::partial_sort(best.begin(), best.begin() + 1000, best.end(), [&](index_t a, index_t b) {
-      return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
-    });
-    best.resize(1000);
-  }
-  std::vector<float> boxes, kept_scores;
-  {
-    VECDET_PROFILE_SCOPE("decode");
-    const boxes_view<const float> anchor_boxes(anchors), deltas(h.deltas);
-    for (const index_t i : best) {
-      const auto b = reference::decode_box(reference::load_box(deltas, i),
-                                           reference::load_box(anchor_boxes, i));
-      for (const double x : {b.x1, b.y1, b.x2, b.y2}) boxes.push_back(static_cast<float>(x));
-      kept_scores.push_back(scores[static_cast<std::size_t>(i)]);
-    }
-  }
-  VECDET_PROFILE_SCOPE("nms");
-  return reference::nms(boxes_view<const float>(boxes), vector_view<const float>(kept_scores), {})
-      .size();
+/// The mean IoU of the foreground's boxes with their ground truth.
+double box_quality(const std::vector<float>& anchors, const bench::picture& truth,
+                   const bench::assignment& labels, const head& h, std::vector<float>& boxes,
+                   std::vector<float>& overlaps) {
+  VECDET_PROFILE_SCOPE("box_quality");
+  const std::vector<float> targets = bench::matched_boxes(labels.matches, truth.boxes);
+  boxes.resize(h.deltas.size());
+  overlaps.resize(labels.matches.size());
+  decode_boxes(boxes_view<const float>(h.deltas), anchors, image_size{800, 800}, boxes);
+  elementwise_iou(boxes_view<const float>(boxes), targets, overlaps);
+  double sum = 0;
+  for (std::size_t i = 0; i < overlaps.size(); ++i)
+    if (labels.matches[i] >= 0) sum += static_cast<double>(overlaps[i]);
+  return sum / static_cast<double>(std::max<index_t>(1, labels.foreground));
 }
 
 int run(int steps, const char* coco_file) {
@@ -115,6 +71,12 @@ int run(int steps, const char* coco_file) {
   }
   h.logits_grad.assign(h.logits.size(), 0.0f);
   h.deltas_grad.assign(h.deltas.size(), 0.0f);
+  const std::vector<index_t> level_sizes = bench::retinanet_level_sizes();
+  const std::vector<image_size> image_sizes{{800, 800}};
+  const matrix_view<const float> logits(h.logits.data(), count, classes);
+  const head_outputs<float> outputs{logits, boxes_view<const float>(h.deltas), {}};
+  postprocess_workspace workspace;
+  std::vector<float> boxes, overlaps;
 
   for (int i = 0; i < steps; ++i) {
     VECDET_PROFILE_SCOPE("step");
@@ -124,15 +86,23 @@ int run(int steps, const char* coco_file) {
       VECDET_PROFILE_WORK("match_anchors", 0, 0, count, truth.classes.size());
       labels = bench::assign(anchors, truth, classes);
     }
-    focal_loss_params params;
-    params.scale = 1.0 / static_cast<double>(std::max<index_t>(1, labels.foreground));
+    focal_loss_params of_classes;
+    regression_loss_params of_boxes;
+    of_classes.scale = of_boxes.scale =
+        1.0 / static_cast<double>(std::max<index_t>(1, labels.foreground));
     const double focal = sigmoid_focal_loss_and_grad(
-        matrix_view<const float>(h.logits.data(), count, classes), labels.labels,
-        matrix_view<float>(h.logits_grad.data(), count, classes), params);
-    const double boxes = box_loss(anchors, truth, labels, h);
-    const std::size_t found = postprocess(anchors, h);
+        logits, labels.labels, {h.logits_grad.data(), count, classes}, of_classes);
+    const double regression =
+        regression_loss_and_grad(boxes_view<const float>(h.deltas), anchors,
+                                 regression_targets<float>(truth.boxes, labels.matches),
+                                 labels.labels, h.deltas_grad, of_boxes);
+    const double quality = box_quality(anchors, truth, labels, h, boxes, overlaps);
+    const detections_view found = postprocess(
+        outputs, boxes_view<const float>(anchors), vector_view<const index_t>(level_sizes),
+        vector_view<const image_size>(image_sizes), retinanet_postprocess(), workspace);
     std::cout << "step " << i + 1 << " of " << steps << ": focal loss " << focal << ", box loss "
-              << boxes << ", " << found << " boxes after NMS" << std::endl;
+              << regression << ", IoU " << quality << ", " << found.scores.size() << " detections"
+              << std::endl;
   }
 
   profile::disable();

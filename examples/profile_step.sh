@@ -12,13 +12,21 @@ cd "$build/profile_step"
 step() { "$build/examples/profile_step" 40 ${coco:+"$coco"}; }
 tool="$build/bench/profile/vecdet-profile"
 
+compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+{
+  sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | sort | uniq -c | sed 's/^ *\([0-9]*\) /\1 x /'
+  "$compiler" --version | head -n 1
+  echo "$(date -u +%F), load average $(cut -d ' ' -f 1 /proc/loadavg) before"
+  echo "examples/profile_step.sh build${2:+ $(basename "$2")}"
+} >machine.txt
+
 VECDET_ISA=avx2 step >/dev/null
 mv profile_step.json avx2.json
 step | sed -n '/^vecdet profile/,$p' | grep -v '^wrote' >table.txt
 "$tool" replay profile_step.json --step step --isa avx2,baseline --threads 1,2 >replay.txt
 "$tool" compare avx2.json profile_step.json --step step --across -n 8 -o change.html >compare.txt
 
-for block in table replay compare; do
+for block in machine table replay compare; do
   awk -v block="$block" '
     $0 == "<!-- " block " -->" { print; print "```"; while ((getline line < (block ".txt")) > 0) print line
                                  print "```"; skip = 1; next }
@@ -28,6 +36,6 @@ for block in table replay compare; do
 done
 if command -v chromium >/dev/null; then
   chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=2000 \
-    --user-data-dir="$(mktemp -d)" --window-size=1200,1330 --screenshot="$here/profile_step.png" \
+    --user-data-dir="$(mktemp -d)" --window-size=1200,1530 --screenshot="$here/profile_step.png" \
     "file://$PWD/profile_step.html" 2>/dev/null
 fi

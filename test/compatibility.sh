@@ -21,7 +21,7 @@ fi
 # Unpacks libxsimd-dev of a suite and prints its include folder.
 fetch_xsimd() {
   local suite=$1 at=$scratch/$1 apt source
-  mkdir -p "$at"/{lists/partial,cache/archives/partial,root}
+  mkdir -p "$at"/{lists/partial,cache/archives/partial,sysroot}
   source=$(ls /etc/apt/sources.list.d/debian.sources 2>/dev/null || echo /etc/apt/sources.list)
   if [ "${source##*.}" = sources ]; then
     sed -e '/^$/,$d' -e "s/^Suites:.*/Suites: $suite/" "$source" >"$at/suite.sources"
@@ -32,8 +32,8 @@ fetch_xsimd() {
        -o Dir::Etc::sourcelist=$(ls "$at"/suite.*) -o Dir::Etc::sourceparts=/nonexistent
        -o APT::Sandbox::User=root"
   (cd "$at" && apt-get -qq $apt update && apt-get -qq $apt download libxsimd-dev) >&2
-  dpkg -x "$at"/libxsimd-dev_*.deb "$at/root"
-  echo "$at/root/usr/include"
+  dpkg -x "$at"/libxsimd-dev_*.deb "$at/sysroot"
+  echo "$at/sysroot/usr/include"
 }
 
 xsimd_release() {

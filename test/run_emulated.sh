@@ -53,19 +53,19 @@ fetch_arm_tbb() {
   mkdir -p "$scratch/lists/partial" "$scratch/cache/archives/partial"
   (cd "$scratch" && apt-get -qq $apt update && apt-get -qq $apt download libtbb12 libtbb-dev)
   local package
-  for package in "$scratch"/*.deb; do dpkg -x "$package" "$scratch/root"; done
+  for package in "$scratch"/*.deb; do dpkg -x "$package" "$scratch/sysroot"; done
 }
 
 run_aarch64() {
   need qemu-aarch64-static aarch64-linux-gnu-g++ apt-get
   local source=$1 xsimd=$2 digest=$3 start=$SECONDS
-  local lib=$scratch/root/usr/lib/aarch64-linux-gnu
+  local lib=$scratch/sysroot/usr/lib/aarch64-linux-gnu
   fetch_arm_tbb
   mkdir "$scratch/xsimd" # a folder of its own: /usr/include is this machine's
   ln -s "$xsimd/xsimd" "$scratch/xsimd/xsimd"
   ${CMAKE_CXX_COMPILER_LAUNCHER:-} aarch64-linux-gnu-g++ -std=c++17 -O1 -ffp-contract=off \
     -Wall -Wextra -I "$source/include" -I "$source/test" -isystem "$scratch/xsimd" \
-    -isystem "$scratch/root/usr/include" -c "$source/test/emulated_digest.cpp" -o "$scratch/digest.o"
+    -isystem "$scratch/sysroot/usr/include" -c "$source/test/digest.cpp" -o "$scratch/digest.o"
   aarch64-linux-gnu-g++ "$scratch/digest.o" -L "$lib" -ltbb -o "$scratch/digest"
   qemu-aarch64-static -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$lib" "$scratch/digest" |
     sed -n 's/^baseline //p' >"$scratch/arm"

@@ -553,6 +553,81 @@ TEST_CASE("box coding: the same bits for any thread count, policy and on AVX2 an
   check(0.0);
 }
 
+TEST_CASE("box coding: boxes in four arrays have the same bits") {
+  const auto check = [](auto zero) {
+    using T = decltype(zero);
+    for (const index_t count : {0, 1, 7, 8, 15, 16, 17, 33, 500, 9000}) {
+      for (const coder_params& p : {coder_params{}, coder_params::ssd()}) {
+        INFO("boxes ", count, " ", std::string(dtype_name<T>()));
+        auto anchors = random_boxes<T>(count, 21), targets = random_boxes<T>(count, 22);
+        const auto special = special_boxes_as<T>();
+        for (std::size_t i = 0; i < std::min(special.size(), targets.size()); ++i)
+          targets[i] = special[i];
+        const auto deltas = random_deltas<T>(count, 23, 0.5);
+        std::vector<T> expected(targets.size());
+        const boxes_view<const T> g(targets), d(deltas);
+        marked<T> a(as_planes(anchors), 1), in(as_planes(targets), 2), out(4 * count, 3);
+        encode_boxes(g, anchors, expected, p);
+        encode_boxes(in.planes(), a.planes(), out.planes(), p);
+        CHECK(same_bits(as_planes(expected).data(), out.data(), expected.size()));
+        in = marked<T>(as_planes(deltas), 1);
+        decode_boxes(d, anchors, expected, p);
+        decode_boxes(in.planes(), a.planes(), out.planes(), p);
+        CHECK(same_bits(as_planes(expected).data(), out.data(), expected.size()));
+        const std::vector<image_size> images{{70, 90}};
+        decode_boxes(d, anchors, images[0], expected, p);
+        decode_boxes(in.planes(), a.planes(), images[0], out.planes(), p);
+        CHECK(same_bits(as_planes(expected).data(), out.data(), expected.size()));
+        CHECK(out.marks_untouched());
+        decode_boxes(in.planes(), a.planes(), vector_view<const image_size>(images), in.planes(),
+                     p);
+        CHECK(same_bits(as_planes(expected).data(), in.data(), expected.size()));
+      }
+    }
+  };
+  for_each_isa([&](isa) {
+    check(0.0f);
+    check(bfloat16(0.0f));
+    check(0.0);
+  });
+}
+
+TEST_CASE("box coding: bfloat16 deltas on float anchors are decoded as if they were float") {
+  for_each_isa([](isa) {
+    for (const index_t count : {0, 1, 15, 16, 17, 333, 9000}) {
+      const auto deltas = random_deltas<bfloat16>(2 * count, 24, 0.5);
+      const std::vector<float> wide(deltas.begin(), deltas.end());
+      const auto anchors = random_boxes<float>(count, 25);
+      const boxes_view<const bfloat16> both(deltas), d(deltas.data(), count);
+      const boxes_view<const float> wide_both(wide), w(wide.data(), count);
+      std::vector<float> expected(wide.size() / 2);
+      const auto same = [&](marked<float>& actual) {
+        CHECK(same_bits(expected.data(), actual.data(), expected.size()));
+        CHECK(actual.marks_untouched());
+      };
+      marked<float> out(4 * count, 1);
+      decode_boxes(w, anchors, expected);
+      decode_boxes<float>(d, anchors, out.boxes());
+      same(out);
+      decode_boxes(w, anchors, image_size{70, 90}, expected, coder_params::ssd());
+      decode_boxes<float>(d, anchors, image_size{70, 90}, out.boxes(), coder_params::ssd());
+      same(out);
+      decode_distances(w, anchors, expected);
+      decode_distances<float>(d, anchors, out.boxes());
+      same(out);
+      decode_distances(w, anchors, image_size{70, 90}, expected);
+      decode_distances<float>(d, anchors, image_size{70, 90}, out.boxes());
+      same(out);
+      const std::vector<image_size> images{{70, 90}, {50, 40}};
+      expected.resize(wide.size());
+      marked<float> all(8 * count, 1);
+      decode_boxes(wide_both, anchors, vector_view<const image_size>(images), expected);
+      decode_boxes<float>(both, anchors, vector_view<const image_size>(images), all.boxes());
+      same(all);
+    }
+  });
+}
+
 TEST_CASE("box coding: an output may be the input, and nothing is allocated") {
   const auto a = random_boxes<float>(20000, 15);
   auto d = random_deltas<float>(20000, 16, 0.2);
@@ -616,6 +691,16 @@ TEST_CASE("box coding: bad arguments are named and nothing is written") {
   fails("convert_boxes: out.size() is 4", [&] {
     convert_boxes(boxes_view<const float>(three), box_format::xyxy, box_format::xywh, out.boxes());
   });
+  marked<float> planes(12, 0);
+  fails("encode_boxes: anchors.size() is 3",
+        [&] { encode_boxes(out.planes(), planes.planes(), out.planes()); });
+  fails("boxes_soa_view: an array is null, expected memory of `size` elements",
+        [&] { boxes_soa_view<float>(out.data(), out.data(), nullptr, out.data(), 4); });
+  fails("boxes_soa_view: size is -1",
+        [&] { boxes_soa_view<float>(out.data(), out.data(), out.data(), out.data(), -1); });
+  const std::vector<bfloat16> half(16);
+  fails("anchors.size() is 3",
+        [&] { decode_boxes<float>(boxes_view<const bfloat16>(half), three, out.boxes()); });
   fails("box_areas: areas.size() is 16", [&] { box_areas(b, out.each()); });
   fails("large_box_mask: min_size is -1", [&] { large_box_mask(b, -1, mask); });
   fails("large_box_mask: mask.size() is 4",

@@ -380,6 +380,21 @@ TEST_CASE("focal loss: sums of 11 million elements are within 1e-7") {
   });
 }
 
+TEST_CASE("focal loss: sums of huge logits") {
+  // Losses of 1.9e37 each: 0.75 of the logit. 16 of them still make a float.
+  for_each_isa([](isa) {
+    const index_t rows = 64, cols = 32;
+    const std::vector<float> logits(static_cast<std::size_t>(rows * cols), 2e37f);
+    const std::vector<index_t> labels(static_cast<std::size_t>(rows), -1);
+    std::vector<float> loss(logits.size());
+    const matrix_view<const float> x(logits.data(), rows, cols);
+    const double exact = 0.75 * static_cast<double>(logits[0]) * static_cast<double>(rows * cols);
+    CHECK(sigmoid_focal_loss(x, labels) == doctest::Approx(exact).epsilon(1e-7));
+    sigmoid_focal_loss_unreduced(x, labels, matrix_view<float>(loss.data(), rows, cols));
+    CHECK(loss[5] == doctest::Approx(0.75 * static_cast<double>(logits[0])).epsilon(1e-6));
+  });
+}
+
 TEST_CASE("focal loss: the same bits for any thread count, policy and on AVX2 and AVX-512") {
   const auto check = [](auto zero) {
     using T = decltype(zero);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The performance gate's statistics and rules, on published numbers and on made-up measurements.
+#include "bench/gate/report.hpp"
 #include "bench/gate/statistics.hpp"
 #include "bench/gate/verdict.hpp"
 
 #include <cmath>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -116,4 +119,32 @@ TEST_CASE("the ratio to the plain loop fails when it falls by over 15%") {
   add(sound, 1, 0.5, 1, 3.5);
   CHECK(sound.settled());
   CHECK_FALSE(sound.failed());
+}
+
+TEST_CASE("the exit code: 0 pass, 1 fail, 3 inconclusive") {
+  judged_problem sound = compared(), lagging = compared(), restless = compared(),
+                 rotting = compared(4);
+  add(sound, 1, 0.5);
+  for (int process = 0; process < 3; ++process) {
+    add(lagging, 1.04, 1e-9);
+    add(rotting, 1, 0.5, 1, 3.3);
+  }
+  for (int process = 0; process < most_processes; ++process) add(restless, 1.10, 1e-9, 1.02);
+  const auto expect = [](const std::vector<judged_problem>& problems, int code, const char* name) {
+    const gate_result result{{"a processor", "avx2", "a compiler"}, 100, problems, {}};
+    CHECK(static_cast<int>(result.answer()) == code);
+    const auto json = to_json(result);
+    CHECK(json["exit_code"] == code);
+    CHECK(json["verdict"] == name);
+    std::ostringstream table;
+    write_table(table, result);
+    CHECK(table.str().find("perf-gate: " + std::string(name)) != std::string::npos);
+  };
+  expect({sound, sound}, 0, "pass");
+  expect({sound, lagging}, 1, "fail");
+  expect({sound, rotting}, 1, "fail");
+  expect({sound, restless}, 3, "inconclusive");
+  expect({restless}, 3, "inconclusive");
+  expect({restless, lagging}, 1, "fail");  // what is slower stays so
+  CHECK(verdict_of(restless) == "inconclusive");
 }

@@ -86,6 +86,10 @@ void check_iou(const std::vector<T>& a_boxes, const std::vector<T>& b_boxes, con
       FAIL_CHECK("box " << i << " is " << static_cast<double>(each[i]));
   }
   CHECK(each.marks_untouched());
+  marked<T> a_planes(as_planes(a_boxes), 1), b_planes(as_planes(b_boxes), 2), again(rows, 1);
+  elementwise_iou(a_planes.planes(), b_planes.planes(), again.each(), p);
+  CHECK(same_bits(each.data(), again.data(), static_cast<std::size_t>(rows)));
+  CHECK(again.marks_untouched());
 }
 
 template <class T>
@@ -123,6 +127,25 @@ TEST_CASE("IoU: the very floats of torchvision") {
     index_t different = 0;
     for (std::size_t i = 0; i < out.size(); ++i)
       different += !same_or_nan(out[i], expected.values[i]);
+    CHECK(different == 0);
+    // The same pairs one by one, boxes together and an array a coordinate.
+    std::vector<float> first, second;
+    for (std::size_t i = 0; i < a.size(); i += 4) {
+      for (std::size_t j = 0; j < b.size(); j += 4) {
+        first.insert(first.end(), a.begin() + static_cast<std::ptrdiff_t>(i),
+                     a.begin() + static_cast<std::ptrdiff_t>(i) + 4);
+        second.insert(second.end(), b.begin() + static_cast<std::ptrdiff_t>(j),
+                      b.begin() + static_cast<std::ptrdiff_t>(j) + 4);
+      }
+    }
+    marked<float> x(as_planes(first), 0), y(as_planes(second), 0);
+    std::vector<float> each(out.size()), each_of_planes(out.size());
+    elementwise_iou(boxes_view<const float>(first), second, each);
+    elementwise_iou(x.planes(), y.planes(), each_of_planes);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      different += !same_or_nan(each[i], expected.values[i]);
+      different += !same_or_nan(each_of_planes[i], expected.values[i]);
+    }
     CHECK(different == 0);
   });
 }

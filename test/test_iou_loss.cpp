@@ -5,6 +5,7 @@
 #include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
+#include "support/exact_box_losses.hpp"
 #include "support/isa.hpp"
 #include "support/ulp.hpp"
 #include "support/values.hpp"
@@ -53,15 +54,6 @@ void loss_of_each(iou_kind kind, boxes_view<const T> p, boxes_view<const T> t, v
   kind == iou_kind::giou   ? giou_loss_unreduced(p, t, loss, params)
   : kind == iou_kind::diou ? diou_loss_unreduced(p, t, loss, params)
                            : ciou_loss_unreduced(p, t, loss, params);
-}
-
-/// The largest of the terms whose sum is a gradient: by the intersection, the areas and the centre.
-double largest_term(const box& p, const box& t) {
-  const double area = reference::union_area(p, t);
-  const double w = std::max(p.width(), t.width()), h = std::max(p.height(), t.height());
-  const box hull = reference::enclosing_box(p, t);
-  return std::max({2 * h / area, 2 * w / area, 1 / hull.width(), 1 / hull.height(), 4 / p.width(),
-                   4 / p.height()});
 }
 
 template <class T>

@@ -112,6 +112,15 @@ void focal_loss_call(placed_memory& memory, result_bytes& results, index_t rows,
   const matrix_view<const T> upstream(memory.copy(random_logits<T>(extent, 4)), rows, cols, stride);
   sigmoid_focal_loss_grad(x, truth, upstream, out, params, sequential);
   results.add(out.data(), extent);
+  sigmoid_focal_loss_grad(x, truth, 0.5, out, params, sequential);
+  results.add(out.data(), extent);
+  if (dense) return;
+  const auto wide = random_labels(rows, cols, 2);
+  const std::vector<std::int32_t> narrow(wide.begin(), wide.end());
+  const labels_view narrow_labels(memory.copy(narrow), rows);
+  results.add(
+      sigmoid_focal_loss_and_grad(x, focal_targets<T>(narrow_labels), out, params, sequential));
+  results.add(out.data(), extent);
 }
 
 template <class T>
@@ -155,8 +164,14 @@ void box_coding_call(placed_memory& memory, result_bytes& results, index_t boxes
   encode_boxes(a, b, out, coder_params::ssd(), sequential), add();
   decode_boxes(a, b, out, {}, sequential), add();
   decode_boxes(a, b, image, out, coder_params::ssd(), sequential), add();
+  const std::vector<image_size> pair{image, {100, 400}};
+  const vector_view<const image_size> images(memory.copy(pair), 2);
+  const boxes_view<T> two(memory.make<T>(8 * boxes), 2 * boxes);
+  decode_boxes(placed_boxes<T>(memory, 2 * boxes, 3), b, images, two, {}, sequential);
+  results.add(two.data(), 8 * boxes);
   encode_distances(a, b, out, {}, sequential), add();
-  decode_distances(a, b, image, out, {}, sequential), add();
+  decode_distances(a, b, out, {}, sequential), add();
+  decode_distances(a, b, image, out, {false, box_format::cxcywh}, sequential), add();
   for (const auto from : {box_format::xyxy, box_format::xywh, box_format::cxcywh}) {
     for (const auto to : {box_format::xyxy, box_format::xywh, box_format::cxcywh}) {
       convert_boxes(a, from, to, out, sequential), add();
@@ -174,6 +189,50 @@ void box_coding_call(placed_memory& memory, result_bytes& results, index_t boxes
   results.add(indices.data(), count);
 }
 
+/// Each coordinate in memory of its own.
+template <class T>
+void separate_boxes_call(placed_memory& memory, result_bytes& results, index_t boxes) {
+  const auto separate = [&](std::uint64_t seed) -> boxes_soa_view<const T> {
+    const auto together = placed_boxes<T>(memory, boxes, seed);
+    std::vector<T> coordinate[4];
+    for (index_t i = 0; i < boxes; ++i)
+      for (index_t k = 0; k < 4; ++k) coordinate[k].push_back(together(i, k));
+    return {memory.copy(coordinate[0]), memory.copy(coordinate[1]), memory.copy(coordinate[2]),
+            memory.copy(coordinate[3]), boxes};
+  };
+  const auto a = separate(1), b = separate(2);
+  T* const out[] = {memory.make<T>(boxes), memory.make<T>(boxes), memory.make<T>(boxes),
+                    memory.make<T>(boxes)};
+  const boxes_soa_view<T> out_boxes(out[0], out[1], out[2], out[3], boxes);
+  const auto add = [&] {
+    for (T* const coordinate : out) results.add(coordinate, boxes);
+  };
+  encode_boxes(a, b, out_boxes, {}, sequential), add();
+  decode_boxes(a, b, image_size{300, 200}, out_boxes, {}, sequential), add();
+  for (const auto kind : {iou_kind::iou, iou_kind::giou, iou_kind::diou, iou_kind::ciou}) {
+    elementwise_iou(a, b, vector_view<T>(out[0], boxes), {kind, empty_iou::nan}, sequential);
+    results.add(out[0], boxes);
+  }
+}
+
+/// bfloat16 deltas of boxes in float.
+void mixed_boxes_call(placed_memory& memory, result_bytes& results, index_t boxes) {
+  const auto a = placed_boxes<float>(memory, boxes, 1), t = placed_boxes<float>(memory, boxes, 2);
+  const auto deltas = placed_boxes<bfloat16>(memory, boxes, 3);
+  const boxes_view<float> out(memory.make<float>(4 * boxes), boxes);
+  decode_boxes<float>(deltas, a, out, {}, sequential);
+  results.add(out.data(), 4 * boxes);
+  decode_distances<float>(deltas, a, out, {}, sequential);
+  results.add(out.data(), 4 * boxes);
+  const boxes_view<bfloat16> grad(memory.make<bfloat16>(4 * boxes), boxes);
+  const index_t* labels = memory.copy(random_labels(boxes, 5, 4));
+  for (const box_selection& selection :
+       {box_selection::all(), box_selection(labels_view(labels, boxes))}) {
+    results.add(regression_loss_and_grad<float>(deltas, a, t, selection, grad, {}, sequential));
+    results.add(grad.data(), 4 * boxes);
+  }
+}
+
 template <class T>
 void box_loss_call(placed_memory& memory, result_bytes& results, index_t boxes) {
   const auto a = placed_boxes<T>(memory, boxes, 1), b = placed_boxes<T>(memory, boxes, 2);
@@ -188,12 +247,17 @@ void box_loss_call(placed_memory& memory, result_bytes& results, index_t boxes) 
   const vector_view<T> losses(memory.make<T>(boxes), boxes);
   const std::vector<float> weight_values(static_cast<std::size_t>(boxes), 0.5f);
   const vector_view<const float> weights(memory.copy(weight_values), boxes);
-  const index_t* labels = memory.copy(random_labels(boxes, 5, 4));
+  const auto matches = random_labels(boxes, 5, 4);
+  const std::vector<std::int32_t> narrow_matches(matches.begin(), matches.end());
+  const index_t* labels = memory.copy(matches);
+  const std::int32_t* narrow = memory.copy(narrow_matches);
+  const auto truth = placed_boxes<T>(memory, 5, 5);
   std::vector<index_t> list;
   for (index_t i = 0; i < boxes; i += 3) list.push_back(i);
   const auto listed = static_cast<index_t>(list.size());
   const box_selection selections[] = {
       box_selection::all(), box_selection(labels_view(labels, boxes)),
+      box_selection(labels_view(narrow, boxes)),
       box_selection::list(vector_view<const index_t>(memory.copy(list), listed))};
   for (const box_selection& selection : selections) {
     smooth_l1_params params;
@@ -202,21 +266,37 @@ void box_loss_call(placed_memory& memory, result_bytes& results, index_t boxes) 
     results.add(out.data(), 4 * boxes);
     smooth_l1_loss_unreduced(a, b, selection, out, params, sequential);
     results.add(out.data(), 4 * boxes);
-    for (const auto loss : {box_loss::smooth_l1, box_loss::giou, box_loss::ciou}) {
+    results.add(smooth_l1_loss(a, b, selection, params, sequential));
+    for (const auto loss : {box_loss::smooth_l1, box_loss::giou, box_loss::diou, box_loss::ciou}) {
       regression_loss_params regression;
       regression.loss = loss;
+      regression.box_weights = weights;
+      results.add(
+          regression_loss(deltas, a, regression_targets<T>(b), selection, regression, sequential));
       results.add(regression_loss_and_grad(deltas, a, regression_targets<T>(b), selection, out,
                                            regression, sequential));
       results.add(out.data(), 4 * boxes);
+      if (selection.is_all() || selection.is_list()) continue;
+      const regression_targets<T> matched(truth, {labels, boxes});
+      results.add(
+          regression_loss_and_grad(deltas, a, matched, selection, out, regression, sequential));
+      results.add(out.data(), 4 * boxes);
     }
   }
+  iou_loss_params weighted;
+  weighted.box_weights = weights;
   for (const auto loss :
        {giou_loss_and_grad<const T>, diou_loss_and_grad<const T>, ciou_loss_and_grad<const T>}) {
-    results.add(loss(a, b, out, {}, sequential));
+    results.add(loss(a, b, out, weighted, sequential));
     results.add(out.data(), 4 * boxes);
   }
-  giou_loss_unreduced(a, b, losses, {}, sequential);
-  results.add(losses.data(), boxes);
+  for (const auto loss : {giou_loss<const T>, diou_loss<const T>, ciou_loss<const T>})
+    results.add(loss(a, b, weighted, sequential));
+  for (const auto loss :
+       {giou_loss_unreduced<const T>, diou_loss_unreduced<const T>, ciou_loss_unreduced<const T>}) {
+    loss(a, b, losses, weighted, sequential);
+    results.add(losses.data(), boxes);
+  }
 }
 
 template <class T>
@@ -243,13 +323,27 @@ void nms_call(placed_memory& memory, result_bytes& results, index_t boxes) {
   std::vector<T> score_values(static_cast<std::size_t>(boxes));
   for (T& score : score_values) score = to<T>(generator.uniform());
   const vector_view<const T> scores(memory.copy(score_values), boxes);
+  std::vector<index_t> offset_values{0, boxes / 3, boxes};
+  nms_groups groups;
+  groups.classes = {memory.copy(random_labels(boxes, 5, 3)), boxes};
+  groups.image_offsets = {memory.copy(offset_values), 3};
   nms_workspace workspace;
-  const auto kept = nms(b, scores, nms_params{}, workspace, sequential);
-  results.add(kept.data(), kept.size());
+  for (const nms_params& params :
+       {nms_params{}, ipex_nms(0.3), onnx_nms(0.5, 3, true), opencv_nms(0.5, 0.2)}) {
+    const auto kept = nms(b, scores, params, workspace, sequential);
+    results.add(kept.data(), kept.size());
+    const auto of_groups = batched_nms(b, scores, groups, params, workspace, sequential);
+    results.add(of_groups.data(), of_groups.size());
+  }
   soft_nms_workspace<compute_type<T>> soft_workspace;
-  const auto soft = soft_nms(b, scores, soft_nms_params{}, soft_workspace, sequential);
-  results.add(soft.kept.data(), soft.kept.size());
-  results.add(soft.scores.data(), soft.scores.size());
+  for (const auto method :
+       {soft_nms_method::linear, soft_nms_method::gaussian, soft_nms_method::hard}) {
+    soft_nms_params params;
+    params.method = method;
+    const auto soft = soft_nms(b, scores, groups, params, soft_workspace, sequential);
+    results.add(soft.kept.data(), soft.kept.size());
+    results.add(soft.scores.data(), soft.scores.size());
+  }
   if constexpr (!std::is_same<T, double>::value) {
     const index_t rows = 1 + boxes / 7;
     const index_t stride = 9, extent = (rows - 1) * stride + 7;
@@ -258,6 +352,31 @@ void nms_call(placed_memory& memory, result_bytes& results, index_t boxes) {
     const auto top = filter_topk(logits, 0.01, 1 + boxes / 2, topk_workspace, sequential);
     results.add(top.elements.data(), top.elements.size());
     results.add(top.logits.data(), top.logits.size());
+  }
+}
+
+/// A head of two images and as many classes as `length`, of a row stride beyond, in two levels.
+template <class T>
+void postprocess_call(placed_memory& memory, result_bytes& results, index_t length) {
+  const index_t images = 2, anchors = 3 + length % 5, rows = images * anchors;
+  const index_t stride = length + length % 3, extent = (rows - 1) * stride + length;
+  const std::vector<index_t> level_values{2, anchors - 2};
+  const vector_view<const index_t> levels(memory.copy(level_values), 2);
+  const std::vector<image_size> size_values{{300, 200}, {100, 400}};
+  const vector_view<const image_size> sizes(memory.copy(size_values), images);
+  const boxes_view<const float> boxes(memory.copy(random_boxes<float>(anchors, 1)), anchors);
+  const matrix_view<const T> logits(memory.copy(random_logits<T>(extent, 2)), rows, length, stride);
+  const boxes_view<const T> deltas(memory.copy(random_logits<T>(4 * rows, 3)), rows);
+  const vector_view<const T> centerness(memory.copy(random_logits<T>(rows, 4)), rows);
+  postprocess_workspace workspace;
+  for (const auto& params : {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+    head_outputs<T> outputs{logits, deltas, {}};
+    if (params.detector == dense_detector::fcos) outputs.centerness = centerness;
+    const auto found = postprocess(outputs, boxes, levels, sizes, params, workspace, sequential);
+    results.add(found.boxes.data(), 4 * found.boxes.size());
+    results.add(found.scores.data(), found.scores.size());
+    results.add(found.labels.data(), found.labels.size());
+    results.add(found.offsets.data(), found.offsets.size());
   }
 }
 
@@ -305,6 +424,10 @@ TEST_CASE("memory: focal loss, double") { focal_loss_memory<double>(); }
 TEST_CASE_TEMPLATE("memory: box coding and box operations", T, float, bfloat16, double) {
   sweep_memory<T>(box_coding_call<T>);
 }
+TEST_CASE_TEMPLATE("memory: boxes in four arrays", T, float, bfloat16, double) {
+  sweep_memory<T>(separate_boxes_call<T>);
+}
+TEST_CASE("memory: bfloat16 deltas of float boxes") { sweep_memory<bfloat16>(mixed_boxes_call); }
 TEST_CASE_TEMPLATE("memory: box losses", T, float, bfloat16, double) {
   sweep_memory<T>(box_loss_call<T>);
 }
@@ -316,4 +439,44 @@ TEST_CASE_TEMPLATE("memory: IoU", T, float, bfloat16, double) {
 }
 TEST_CASE_TEMPLATE("memory: NMS, soft-NMS and top-k filter", T, float, bfloat16, double) {
   sweep_memory<T>(nms_call<T>);
+}
+TEST_CASE("memory: weights that are empty are not read, wherever they point") {
+  placed_memory memory;
+  memory.place = {placement::ends_at_guard};
+  const vector_view<const float> none(memory.make<float>(0), 0);  // at the inaccessible page
+  const index_t rows = 37;
+  const auto labels = random_labels(rows, 4, 1);
+  const auto a = random_boxes<float>(rows, 2), b = random_boxes<float>(rows, 3);
+  const boxes_view<const float> boxes(a);
+  focal_loss_params focal;
+  smooth_l1_params l1;
+  iou_loss_params giou;
+  regression_loss_params regression;
+  focal.row_weights = l1.box_weights = giou.box_weights = regression.box_weights = none;
+  for_each_isa([&](isa) {
+    const matrix_view<const float> logits(a.data(), rows, 4);
+    CHECK(sigmoid_focal_loss(logits, labels, focal) == sigmoid_focal_loss(logits, labels));
+    CHECK(smooth_l1_loss(boxes, b, labels, l1) == smooth_l1_loss(boxes, b, labels));
+    CHECK(smooth_l1_loss(boxes, b, box_selection::all(), l1) ==
+          smooth_l1_loss(boxes, b, box_selection::all()));
+    CHECK(giou_loss(boxes, b, giou) == giou_loss(boxes, b));
+    CHECK(regression_loss(boxes, a, b, labels, regression) == regression_loss(boxes, a, b, labels));
+  });
+}
+TEST_CASE("memory: NMS of so many boxes that they are indexed") {
+  for (const index_t boxes : {2600, 2601, 4097}) {
+    check_placements([&](placed_memory& memory, result_bytes& results) {
+      const auto b = placed_boxes<float>(memory, boxes, 1);
+      random_generator generator(2);
+      std::vector<float> values;
+      for (index_t i = 0; i < boxes; ++i) values.push_back(to<float>(generator.uniform()));
+      nms_workspace workspace;
+      const auto kept = nms(b, vector_view<const float>(memory.copy(values), boxes), nms_params{},
+                            workspace, sequential);
+      results.add(kept.data(), kept.size());
+    });
+  }
+}
+TEST_CASE_TEMPLATE("memory: postprocess", T, float, bfloat16) {
+  sweep_memory<T>(postprocess_call<T>);
 }

@@ -227,6 +227,40 @@ TEST_CASE("NMS: golden vectors") {
   }
 }
 
+TEST_CASE("NMS: recorded proposals and box-head outputs of real detectors") {
+  if (!has_data("ipex_real/rpn_nms_proposals.npy", "NMS: recorded tensors")) return;
+  // Region proposals of two images, 741 each, of one class; three scores tie.
+  scene_of<float> proposals;
+  proposals.boxes = load_npy<float>(data_path("ipex_real/rpn_nms_proposals.npy")).values;
+  proposals.scores = load_npy<float>(data_path("ipex_real/rpn_nms_objectness.npy")).values;
+  for (index_t i = 0; i < proposals.size(); ++i) proposals.images.push_back(i / 741);
+  REQUIRE(proposals.size() == 2 * 741);
+  // Mask R-CNN's box head: 1000 boxes an image and class, those of 80 classes above 0.05.
+  const auto head = load_npy<float>(data_path("ipex_real/box_head_nms_proposals.npy"));
+  const auto probabilities = load_npy<float>(data_path("ipex_real/box_head_nms_class_prob.npy"));
+  REQUIRE(head.values.size() == 4 * probabilities.values.size());
+  scene_of<float> detections;
+  for (std::size_t i = 0; i < probabilities.values.size(); ++i) {
+    if (i % 81 == 0 || probabilities.values[i] <= 0.05f) continue;  // class 0 is background
+    detections.scores.push_back(probabilities.values[i]);
+    detections.classes.push_back(static_cast<index_t>(i % 81));
+    detections.images.push_back(static_cast<index_t>(i / (1000 * 81)));
+    for (std::size_t k = 0; k < 4; ++k) detections.boxes.push_back(head.values[4 * i + k]);
+  }
+  REQUIRE(detections.size() > 100);
+  for (const auto* scene : {&proposals, &detections}) {
+    for (const double threshold : {0.3, 0.5, 0.7}) {
+      CAPTURE(threshold);
+      check_scene(*scene, torchvision_nms(threshold));
+      check_scene(*scene, ipex_nms(threshold));
+    }
+    nms_workspace workspace;
+    const std::size_t kept = actual_of(*scene, torchvision_nms(0.5), workspace).size();
+    MESSAGE(scene->size() << " recorded boxes, " << kept << " kept");
+    CHECK(kept < static_cast<std::size_t>(scene->size()));
+  }
+}
+
 TEST_CASE("NMS: a million random cases") {
   check_random_cases<float>(800000, 1);
   check_random_cases<double>(150000, 1u << 30);

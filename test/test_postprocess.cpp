@@ -242,15 +242,55 @@ TEST_CASE("postprocess: later calls allocate nothing, any number of threads give
         CHECK(std::equal(one.labels.begin(), one.labels.end(), same.labels.begin()));
       });
     }
-    const auto allocated = [&](execution policy) {
+    for (const execution policy : {execution::sequential, execution::parallel}) {
+      postprocess_workspace fresh;
+      run(fresh, policy);
       const allocation_count allocations;
-      for (int i = 0; i < 5; ++i) run(shared, policy);
-      return allocations.since();
+      for (int i = 0; i < 5; ++i) run(fresh, policy);
+      CHECK(allocations.since() == 0);
+    }
+  }
+}
+
+TEST_CASE("postprocess: no candidates at all, of more logits than there is room for") {
+  for (postprocess_params params :
+       {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+    params.max_candidates = 0;
+    params.score_threshold = 0;
+    const heads h(2, {500, 20}, 31, params.detector, 13);
+    for_each_isa([&](isa) {
+      postprocess_workspace workspace;
+      const detections_view result = postprocess(
+          h.outputs(), boxes_view<const float>(h.boxes), vector_view<const index_t>(h.levels),
+          vector_view<const image_size>(h.sizes), params, workspace);
+      CHECK(result.scores.empty());
+      REQUIRE(result.offsets.size() == 3);
+      CHECK(result.offsets[2] == 0);
+    });
+  }
+}
+
+TEST_CASE("postprocess: a level of more than 2^32 logits is refused before any is read") {
+  const float one = 1;
+  const std::vector<image_size> sizes{{800, 600}};
+  postprocess_workspace workspace;
+  const index_t cols = 91, most = (index_t{1} << 32) / cols;
+  for (const auto& params : {fcos_postprocess(), ssd_postprocess()}) {
+    const bool fcos = params.detector == dense_detector::fcos;
+    const auto run = [&](index_t anchors, const std::vector<index_t>& levels) {
+      const head_outputs<float> outputs{
+          {&one, anchors, cols},
+          {&one, anchors},
+          fcos ? vector_view<const float>(&one, anchors) : vector_view<const float>()};
+      postprocess(outputs, boxes_view<const float>(&one, anchors),
+                  vector_view<const index_t>(levels), vector_view<const image_size>(sizes), params,
+                  workspace);
     };
-    // The workspace's buffers change places until each is large enough, and oneTBB settles too.
-    int rounds = 0;
-    while (allocated(execution::parallel) != 0 && rounds < 20) ++rounds;
-    CHECK(rounds < 20);
+    const char* const message =
+        "the anchors of a level is 47197443, expected at most 2^32 logits of an image and level";
+    CHECK_THROWS_WITH_AS(run(most + 1, {}), doctest::Contains(message), std::invalid_argument);
+    CHECK_THROWS_WITH_AS(run(most + 6, {5, most + 1}), doctest::Contains(message),
+                         std::invalid_argument);
   }
 }
 

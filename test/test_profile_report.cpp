@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -145,6 +147,11 @@ TEST_CASE("profile: child program" * doctest::skip()) {
       VECDET_PROFILE_WORK("outer", 0, 0, i);
       for (std::int64_t j = 1; j <= 300; ++j) VECDET_PROFILE_WORK("inner", 0, 0, j);
     }
+  }
+  if (std::getenv("PROFILE_TEST_SECOND") != nullptr) {
+    const auto start = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - start < std::chrono::seconds(1))
+      VECDET_PROFILE_SCOPE("child's scope");
   }
   if (std::getenv("PROFILE_TEST_FORK") == nullptr) return;
   const pid_t child = fork();
@@ -305,6 +312,39 @@ TEST_CASE("profile: the trace is in the Trace Event Format") {
     ++complete;
   }
   CHECK(complete == 9);
+}
+
+TEST_CASE("profile: in the trace, scopes of one thread lie inside or beside each other") {
+  profile::report r;
+  r.processes.emplace_back();
+  r.entries.emplace_back();
+  r.entries[0].name = "scope";
+  const auto add = [&](double begin, double end) {
+    profile::event e;
+    e.begin_ns = begin;
+    e.duration_ns = end - begin;
+    r.events.push_back(e);
+  };
+  // Each next one begins where the one before does, or later, and ends inside of it.
+  for (int i = 0; i < 200; ++i) {
+    const double begin = 1000 * i + 0.37 * i, end = begin + 600.45 + 0.19 * i;
+    add(begin, end);
+    add(begin + 0.3, end);
+    add(begin + 0.45, end - 0.2);
+  }
+  const json j = json::parse(written([&](std::ostream& out) { write_trace(out, r); }));
+  std::vector<std::pair<std::int64_t, std::int64_t>> scopes;
+  for (const json& e : j.at("traceEvents")) {
+    if (e.at("ph") != "X") continue;
+    const std::int64_t begin = std::llround(1000 * e.at("ts").get<double>());
+    scopes.emplace_back(begin, begin + std::llround(1000 * e.at("dur").get<double>()));
+  }
+  REQUIRE(scopes.size() == 600);
+  for (std::size_t i = 0; i < scopes.size(); ++i) {
+    if (i % 3 == 0) continue;
+    CHECK(scopes[i].first >= scopes[i - 1].first);
+    CHECK(scopes[i].second <= scopes[i - 1].second);
+  }
 }
 
 TEST_CASE("profile: CSV has a row a problem, quoted where needed") {
@@ -548,6 +588,16 @@ TEST_CASE("profile: a table every so often, while scopes end") {
   CHECK(tables() >= 3);
   CHECK(took >= 0.03);
   CHECK(contains(printed, "again and again"));
+}
+
+TEST_CASE("profile: VECDET_PROFILE alone gives a table every so often, and one at the end") {
+  const program_result ran = run_child("PROFILE_TEST_SECOND=1 VECDET_PROFILE=every:0.1");
+  CHECK_MESSAGE(ran.status == 0, ran.output);
+  int tables = 0;
+  for (std::size_t at = 0; (at = ran.output.find("vecdet profile:", at)) != std::string::npos; ++at)
+    ++tables;
+  CHECK(tables >= 3);
+  CHECK(tables <= 11);
 }
 
 TEST_CASE("profile: nothing in the environment, no word at the end") {

@@ -334,9 +334,16 @@ TEST_CASE("vecdet-profile: compare across implementations") {
   b.implementation = "avx512";
   a.threads = 1;
   b.threads = 2;
-  const profile::report r =
-      profile::without_implementation(make_report({a, b, make_entry("scope/avx2/threads:1", {1})}));
+  profile::report both = make_report({a, b, make_entry("scope/avx2/threads:1", {1})});
+  both.machine.memory_gbs = 40;
+  both.warnings = {"kept"};
+  const profile::report r = profile::without_implementation(both);
   REQUIRE(r.entries.size() == 2);
+  CHECK(r.processes.size() == 1);
+  CHECK(r.machine.memory_gbs == 40);
+  CHECK(r.warnings.size() == 1);
+  REQUIRE(r.paths.size() == 2);
+  CHECK(r.paths[0].count == 3);
   CHECK(find(r, "nms/x/f32/10").count == 3);
   CHECK(find(r, "scope/avx2/threads:1").count == 1);
 }

@@ -4,14 +4,12 @@
 // determinism, allocations and every documented error.
 #include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
+#include "support/exact_box_losses.hpp"
 #include "support/isa.hpp"
 #include "support/ulp.hpp"
 #include "support/values.hpp"
-#include <vecdet/reference/iou_loss.hpp>
-#include <vecdet/reference/smooth_l1.hpp>
 #include <vecdet/regression_loss.hpp>
 
-#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -20,13 +18,10 @@
 
 using namespace vecdet;
 using namespace vecdet::test;
-using reference::box;
 
 namespace {
 
 const box_loss all_losses[] = {box_loss::smooth_l1, box_loss::giou, box_loss::diou, box_loss::ciou};
-
-std::array<double, 4> numbers(const box& b) { return {b.x1, b.y1, b.x2, b.y2}; }
 
 /// Anchors, ground truth near some of them, and what a head says.
 template <class T>
@@ -55,48 +50,12 @@ struct problem {
 
   index_t boxes() const { return static_cast<index_t>(matches.size()); }
 
-  struct expected {
-    double loss;
-    box grad, scale;
-  };
-
-  /// Of box i, with the sizes of what its gradient is rounded from.
-  expected exact(index_t i) const {
+  /// Of box i.
+  exact_regression exact(index_t i) const {
     const auto load = [&](const std::vector<T>& from) {
       return reference::load_box(boxes_view<const T>(from), i);
     };
-    const box d = load(deltas), a = load(anchors), t = load(targets);
-    const coder_params& c = params.coder;
-    const reference::coder_weights w{c.weight_x, c.weight_y, c.weight_w, c.weight_h};
-    if (params.loss == box_loss::smooth_l1) {
-      const auto e = numbers(reference::encode_box(t, a, w)), x = numbers(d);
-      std::array<double, 4> grad{}, scale{};
-      double loss = 0;
-      for (std::size_t k = 0; k < 4; ++k) {
-        loss += reference::smooth_l1_loss(x[k] - e[k], params.beta);
-        grad[k] = reference::smooth_l1_loss_grad(x[k] - e[k], params.beta);
-        scale[k] = 1 + std::max(std::abs(x[k]), std::abs(e[k])) / std::max(params.beta, 1e-3);
-      }
-      return {loss, {grad[0], grad[1], grad[2], grad[3]}, {scale[0], scale[1], scale[2], scale[3]}};
-    }
-    const auto kind = params.loss == box_loss::giou   ? reference::iou_kind::giou
-                      : params.loss == box_loss::diou ? reference::iou_kind::diou
-                                                      : reference::iou_kind::ciou;
-    const auto clamp = c.clamp == size_clamp::above  ? reference::size_clamp::above
-                       : c.clamp == size_clamp::both ? reference::size_clamp::both
-                                                     : reference::size_clamp::none;
-    const auto l =
-        reference::iou_loss_of_deltas(kind, d, a, t, w, clamp, c.size_limit, params.epsilon);
-    const box p = reference::decode_box(d, a, w, clamp, c.size_limit);
-    const double area = reference::union_area(p, t);
-    const double size = std::max({a.width(), a.height(), p.width(), p.height()});
-    const double across = std::max({p.width(), p.height(), t.width(), t.height()});
-    // A coordinate's rounding, and the largest term of the gradient by corners.
-    const double pixels =
-        std::max({std::abs(p.x1), std::abs(p.y1), std::abs(p.x2), std::abs(p.y2), across});
-    const double term = 2 * across / area + 4 / std::min(p.width(), p.height());
-    const double s = size * term * (1 + pixels * term);
-    return {l.loss, l.grad, {s, s, s, s}};
+    return exact_regression_loss(params, load(deltas), load(anchors), load(targets));
   }
 
   void check() {
@@ -113,7 +72,8 @@ struct problem {
       const bool counts = matches[static_cast<std::size_t>(i)] >= 0;
       const double factor =
           params.scale * (weights.empty() ? 1.0 : weights[static_cast<std::size_t>(i)]);
-      const expected e = counts ? exact(i) : expected{0, {0, 0, 0, 0}, {0, 0, 0, 0}};
+      const exact_regression e =
+          counts ? exact(i) : exact_regression{0, {0, 0, 0, 0}, {0, 0, 0, 0}};
       exact_loss += factor * e.loss;
       size += std::abs(factor) * (1 + std::abs(e.loss));
       for (index_t k = 0; k < 4; ++k) {
@@ -187,6 +147,46 @@ void sweep() {
 TEST_CASE("regression loss: float") { sweep<float>(); }
 TEST_CASE("regression loss: bfloat16") { sweep<bfloat16>(); }
 TEST_CASE("regression loss: double") { sweep<double>(); }
+
+TEST_CASE("regression loss: bfloat16 deltas of float boxes count as if they were float") {
+  for_each_isa([](isa) {
+    for (const box_loss loss : all_losses) {
+      for (const index_t boxes : {1, 16, 17, 500}) {
+        for (const double foreground : {0.3, 1.1}) {
+          problem<float> p(boxes, 31, foreground);
+          p.params.loss = loss;
+          p.params.scale = 0.25;
+          p.params.coder.size_limit = 0.5;  // cuts off some
+          p.weights.assign(static_cast<std::size_t>(boxes), 1.5f);
+          p.params.box_weights = p.weights;
+          std::vector<bfloat16> deltas;
+          for (float& x : p.deltas) {
+            deltas.push_back(bfloat16(x));
+            x = deltas.back();
+          }
+          const auto check = [&](const regression_targets<float>& targets,
+                                 const box_selection& selection) {
+            std::vector<float> exact(p.deltas.size());
+            marked<bfloat16> grad(4 * boxes, 1);
+            const boxes_view<const bfloat16> d(deltas);
+            const double sum = regression_loss_and_grad(
+                boxes_view<const float>(p.deltas), p.anchors, targets, selection, exact, p.params);
+            CHECK(sum == regression_loss_and_grad<float>(d, p.anchors, targets, selection,
+                                                         grad.boxes(), p.params));
+            CHECK(sum == regression_loss<float>(d, p.anchors, targets, selection, p.params));
+            const std::vector<bfloat16> expected(exact.begin(), exact.end());
+            CHECK(same_bits(expected.data(), grad.data(), expected.size()));
+            CHECK(grad.marks_untouched());
+          };
+          check(p.targets, p.matches);
+          check({p.truth, p.matches}, p.matches);
+          check({p.truth, p.matches}, box_selection::list(p.indices));
+          if (foreground > 1) check(p.targets, box_selection::all());
+        }
+      }
+    }
+  });
+}
 
 TEST_CASE("regression loss: the same bits for any thread count, policy and on AVX2 and AVX-512") {
   const auto check = [](auto zero) {

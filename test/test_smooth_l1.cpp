@@ -194,9 +194,9 @@ TEST_CASE("smooth L1: golden vectors of torch") {
       smooth_l1_params params;
       params.beta = betas[k];
       const boxes_view<const float> p(x.values);
-      smooth_l1_loss_unreduced(p, t.values, out, params);
+      smooth_l1_loss_unreduced(p, t.values, box_selection::all(), out, params);
       for (std::size_t i = 0; i < out.size(); ++i) CHECK(is_close(out[i], loss[i], 4));
-      smooth_l1_loss_and_grad(p, t.values, out, params);
+      smooth_l1_loss_and_grad(p, t.values, box_selection::all(), out, params);
       for (std::size_t i = 0; i < out.size(); ++i) CHECK(is_close(out[i], grad[i], 4));
     }
   });
@@ -205,7 +205,8 @@ TEST_CASE("smooth L1: golden vectors of torch") {
 TEST_CASE("smooth L1: Huber") {
   const std::vector<float> x{0.5f, -3, 0, 2}, zero(4);
   std::vector<float> out(4);
-  smooth_l1_loss_unreduced(boxes_view<const float>(x), zero, out, smooth_l1_params::huber(2));
+  smooth_l1_loss_unreduced(boxes_view<const float>(x), zero, box_selection::all(), out,
+                           smooth_l1_params::huber(2));
   for (std::size_t i = 0; i < 4; ++i) CHECK(out[i] == reference::huber_loss(x[i], 2));
 }
 
@@ -253,9 +254,10 @@ TEST_CASE("smooth L1: the gradient may overwrite the predictions") {
   for_each_isa([](isa) {
     problem<float> p(333, 9);
     std::vector<float> grad(333 * 4);
-    const double loss = smooth_l1_loss_and_grad(p.predictions.boxes(), p.targets.boxes(), grad);
-    CHECK(loss ==
-          smooth_l1_loss_and_grad(p.predictions.boxes(), p.targets.boxes(), p.predictions.boxes()));
+    const double loss = smooth_l1_loss_and_grad(p.predictions.boxes(), p.targets.boxes(),
+                                                box_selection::all(), grad);
+    CHECK(loss == smooth_l1_loss_and_grad(p.predictions.boxes(), p.targets.boxes(),
+                                          box_selection::all(), p.predictions.boxes()));
     CHECK(same_bits(grad.data(), p.predictions.data(), grad.size()));
   });
 }
@@ -266,7 +268,8 @@ TEST_CASE("smooth L1: nothing is allocated") {
   std::vector<float> grad(30000 * 4);
   for (const execution policy : {execution::sequential, execution::parallel}) {
     const auto call = [&] {
-      smooth_l1_loss_and_grad(p.predictions.boxes(), p.targets.boxes(), grad, {}, policy);
+      smooth_l1_loss_and_grad(p.predictions.boxes(), p.targets.boxes(), box_selection::all(), grad,
+                              {}, policy);
       smooth_l1_loss_and_grad(p.predictions.boxes(), p.targets.boxes(), p.labels, grad, {}, policy);
     };
     call();
@@ -287,7 +290,9 @@ TEST_CASE("smooth L1: bad arguments are named and nothing is written") {
     CHECK(small.untouched());
   };
   const auto with_params = [&](const char* message) {
-    fails(message, [&] { smooth_l1_loss_and_grad(p, t.boxes(), grad.boxes(), params); });
+    fails(message, [&] {
+      smooth_l1_loss_and_grad(p, t.boxes(), box_selection::all(), grad.boxes(), params);
+    });
     params = {};
   };
   params.beta = -1;
@@ -301,10 +306,12 @@ TEST_CASE("smooth L1: bad arguments are named and nothing is written") {
   const std::vector<float> three(3);
   params.box_weights = three;
   with_params("params.box_weights.size() is 3");
-  fails("smooth_l1_loss: targets.size() is 3", [&] { smooth_l1_loss(p, small.boxes()); });
-  fails("grad.size() is 3", [&] { smooth_l1_loss_and_grad(p, t.boxes(), small.boxes()); });
+  fails("smooth_l1_loss: targets.size() is 3",
+        [&] { smooth_l1_loss(p, small.boxes(), box_selection::all()); });
+  fails("grad.size() is 3",
+        [&] { smooth_l1_loss_and_grad(p, t.boxes(), box_selection::all(), small.boxes()); });
   fails("smooth_l1_loss_unreduced: loss.size() is 3",
-        [&] { smooth_l1_loss_unreduced(p, t.boxes(), small.boxes()); });
+        [&] { smooth_l1_loss_unreduced(p, t.boxes(), box_selection::all(), small.boxes()); });
   fails("labels.size() is 2", [&] {
     smooth_l1_loss_and_grad(p, t.boxes(), std::vector<int>{1, 2}, grad.boxes());
   });

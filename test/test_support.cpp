@@ -26,18 +26,18 @@ std::string npy_bytes(const std::string& header, const std::string& payload) {
 
 TEST_CASE("npy arrays are parsed, and misfits are named") {
   const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }\n";
-  const auto array = test::detail::parse_npy<std::uint8_t>(npy_bytes(header, "abcdef"));
+  const auto array = bench::detail::parse_npy<std::uint8_t>(npy_bytes(header, "abcdef"));
   CHECK(array.shape == std::vector<index_t>{2, 3});
   CHECK(array.matrix()(1, 0) == 'd');
-  CHECK(test::detail::npy_shape("(7,") == std::vector<index_t>{7});
-  CHECK(test::detail::npy_shape("(").empty());
+  CHECK(bench::detail::npy_shape("(7,") == std::vector<index_t>{7});
+  CHECK(bench::detail::npy_shape("(").empty());
 
-  CHECK_THROWS_WITH(test::detail::parse_npy<std::uint8_t>(npy_bytes(header, "abc")),
+  CHECK_THROWS_WITH(bench::detail::parse_npy<std::uint8_t>(npy_bytes(header, "abc")),
                     "the file's size does not fit its shape");
-  CHECK_THROWS_WITH(test::detail::parse_npy<float>(npy_bytes(header, "abcdef")),
+  CHECK_THROWS_WITH(bench::detail::parse_npy<float>(npy_bytes(header, "abcdef")),
                     "elements are '|u1', wanted <f4");
-  CHECK_THROWS_WITH(test::detail::parse_npy<float>("PK"), "not a .npy file");
-  CHECK_THROWS_WITH(test::load_npy<float>("no/such.npy"), "no/such.npy: cannot be opened");
+  CHECK_THROWS_WITH(bench::detail::parse_npy<float>("PK"), "not a .npy file");
+  CHECK_THROWS_WITH(bench::load_npy<float>("no/such.npy"), "no/such.npy: cannot be opened");
 }
 
 TEST_CASE("golden vectors are found") {

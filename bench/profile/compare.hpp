@@ -125,6 +125,7 @@ inline double steps_in(const report& r, const std::string& step) {
 /// to compare instruction sets, thread counts or libraries.
 inline report without_implementation(const report& r) {
   detail::report_builder builder;
+  std::vector<std::size_t> entry_of;
   for (entry e : r.entries) {
     if (!e.implementation.empty()) {
       const std::string end =
@@ -135,8 +136,15 @@ inline report without_implementation(const report& r) {
         e.name.resize(e.name.size() - end.size());
       }
     }
-    builder.add(e);
+    entry_of.push_back(builder.add(e));
   }
+  for (path p : r.paths) {
+    for (std::size_t& i : p.entries) i = entry_of[i];
+    builder.add(p);
+  }
+  builder.result.processes = r.processes;
+  builder.result.machine = r.machine;
+  builder.result.warnings = r.warnings;
   return std::move(builder.result);
 }
 

@@ -100,7 +100,7 @@ inline report import_google_benchmark(const nlohmann::json& j) {
       e.min_ns = e.max_ns = time;
       e.bytes = b.value("bytes_per_second", 0.0) * e.total_ns * 1e-9;
       e.flops = b.value("flops", 0.0) * e.total_ns * 1e-9;
-      e.seen_on_threads = std::max(1, e.threads);
+      e.seen_on_threads = static_cast<std::uint64_t>(std::max(1, e.threads));
       e.histogram[histogram_bucket(static_cast<std::int64_t>(std::min(time, 9e15)))] = e.count;
       e.samples.push_back(static_cast<float>(time));
       const auto known = by_name.find(e.name);
@@ -108,7 +108,7 @@ inline report import_google_benchmark(const nlohmann::json& j) {
         order.push_back(e.name);
         by_name.emplace(e.name, e);
       } else {
-        const int threads = known->second.seen_on_threads;
+        const std::uint64_t threads = known->second.seen_on_threads;
         detail::merge_entry(known->second, e);
         known->second.seen_on_threads = threads;
       }

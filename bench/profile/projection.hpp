@@ -27,13 +27,15 @@ struct projected_problem {
   double calls = 0;
   double observed_ns = 0, warm_ns = 0, cold_ns = 0;
   std::vector<double> elsewhere_ns;  ///< on the alternatives; NaN where it could not be run
+  bool is_inside = false;            ///< of other replayed problems alone: a part of their times
   double gap_ns() const { return observed_ns - warm_ns; }
 };
 
 struct projection {
   double steps = 1;
-  double observed_step_ns = 0;              ///< self time of everything recorded
-  std::vector<projected_problem> problems;  ///< by the gap, largest first
+  double observed_step_ns = 0;  ///< self time of everything recorded
+  /// By the gap, largest first; then those inside of others, likewise.
+  std::vector<projected_problem> problems;
   std::vector<std::string> alternatives;
   struct skipped {
     std::string name, reason;
@@ -41,6 +43,30 @@ struct projection {
   };
   std::vector<skipped> not_replayed;  ///< by their time, largest first
   report projected;                   ///< the replayed problems as a profile of the same run
+};
+
+/// Calls and time of each entry for which it stands itself: a problem that runs inside of a
+/// replayed one, such as filter_topk inside of postprocess, is a part of that one's replay.
+struct standing_alone {
+  std::vector<std::uint64_t> calls;
+  std::vector<double> observed_ns;
+
+  explicit standing_alone(const report& recorded) {
+    for (const entry& e : recorded.entries) {
+      calls.push_back(e.count);
+      observed_ns.push_back(e.self_ns);
+    }
+    for (const path& p : recorded.paths) {
+      const auto outer = std::find_if(p.entries.begin(), p.entries.end(), [&](std::size_t i) {
+        return why_not_replayed(recorded.entries[i]).empty();
+      });
+      if (outer == p.entries.end() || outer + 1 == p.entries.end()) continue;
+      const std::size_t inner = p.entries.back();
+      calls[inner] -= std::min(p.count, calls[inner]);
+      observed_ns[inner] = calls[inner] == 0 ? 0 : std::max(0.0, observed_ns[inner] - p.self_ns);
+      observed_ns[*outer] += p.self_ns;
+    }
+  }
 };
 
 /// Replays all problems of the report that can be, and says on `progress` which it is at. `isas`
@@ -61,29 +87,35 @@ inline projection project(const report& recorded, const std::string& step,
   result.projected.processes = recorded.processes;
   result.projected.machine = recorded.machine;
 
-  std::vector<const entry*> to_run;
-  const auto skip = [&](const entry& e, const std::string& reason) {
-    result.not_replayed.push_back({e.name, reason, e.self_ns / result.steps});
+  const standing_alone alone(recorded);
+  std::vector<std::size_t> to_run;
+  const auto skip = [&](std::size_t i, const std::string& reason) {
+    result.not_replayed.push_back(
+        {recorded.entries[i].name, reason, alone.observed_ns[i] / result.steps});
   };
   for (const std::size_t i : recorded.by_self_time()) {
     const entry& e = recorded.entries[i];
     const std::string reason = why_not_replayed(e);
     if (reason.empty()) {
-      to_run.push_back(&e);
+      to_run.push_back(i);
     } else {
-      skip(e, reason);
+      skip(i, alone.calls[i] < e.count && e.self_ns > 0 && alone.observed_ns[i] == 0
+                  ? "inside of replayed problems, and replayed with them"
+                  : reason);
     }
   }
-  for (std::size_t i = 0; i < to_run.size(); ++i) {
-    const entry& e = *to_run[i];
-    progress << "replaying " << i + 1 << " of " << to_run.size() << ": " << detail::one_line(e.name)
+  for (std::size_t n = 0; n < to_run.size(); ++n) {
+    const std::size_t i = to_run[n];
+    const entry& e = recorded.entries[i];
+    progress << "replaying " << n + 1 << " of " << to_run.size() << ": " << detail::one_line(e.name)
              << std::endl;
     try {
       const replayed measured = replay(e, options);
       projected_problem p;
       p.name = e.name;
-      p.calls = static_cast<double>(e.count) / result.steps;
-      p.observed_ns = e.self_ns / result.steps;
+      p.is_inside = alone.calls[i] == 0;
+      p.calls = static_cast<double>(p.is_inside ? e.count : alone.calls[i]) / result.steps;
+      p.observed_ns = (p.is_inside ? e.inclusive_ns : alone.observed_ns[i]) / result.steps;
       p.warm_ns = measured.warm_call() * p.calls;
       p.cold_ns = measured.cold * p.calls;
       for (const auto& move : moves) {
@@ -92,18 +124,20 @@ inline projection project(const report& recorded, const std::string& step,
         p.elsewhere_ns.push_back(can ? replay(moved, options).warm_call() * p.calls : std::nan(""));
       }
       result.problems.push_back(std::move(p));
-      result.projected.entries.push_back(projected_entry(e, measured));
-      path alone;
-      alone.entries = {result.projected.entries.size() - 1};
-      alone.count = e.count;
-      alone.total_ns = alone.self_ns = result.projected.entries.back().self_ns;
-      result.projected.paths.push_back(alone);
+      if (result.problems.back().is_inside) continue;
+      result.projected.entries.push_back(projected_entry(e, alone.calls[i], measured));
+      path root;
+      root.entries = {result.projected.entries.size() - 1};
+      root.count = alone.calls[i];
+      root.total_ns = root.self_ns = result.projected.entries.back().self_ns;
+      result.projected.paths.push_back(root);
     } catch (const std::exception& error) {
-      skip(e, error.what());
+      skip(i, error.what());
     }
   }
   std::stable_sort(result.problems.begin(), result.problems.end(),
                    [](const projected_problem& a, const projected_problem& b) {
+                     if (a.is_inside != b.is_inside) return b.is_inside;
                      return std::fabs(a.gap_ns()) > std::fabs(b.gap_ns());
                    });
   std::stable_sort(result.not_replayed.begin(), result.not_replayed.end(),
@@ -124,6 +158,7 @@ inline void write_projection(std::ostream& out, const projection& p, std::size_t
   projected_problem all;
   all.elsewhere_ns.assign(p.alternatives.size(), 0);
   for (const projected_problem& problem : p.problems) {
+    if (problem.is_inside) continue;
     all.observed_ns += problem.observed_ns;
     all.warm_ns += problem.warm_ns;
     all.cold_ns += problem.cold_ns;
@@ -149,13 +184,20 @@ inline void write_projection(std::ostream& out, const projection& p, std::size_t
     for (const double there : problem.elsewhere_ns) {
       row.push_back(std::isnan(there) ? "-" : duration_text(there));
     }
-    row.insert(row.end(), {calls, detail::one_line(problem.name)});
+    row.insert(row.end(),
+               {calls, (problem.is_inside ? "inside: " : "") + detail::one_line(problem.name)});
     table.push_back(std::move(row));
   };
+  bool has_sum = false;
+  const auto add_sum = [&] {
+    if (!has_sum) add(all, "");
+    has_sum = true;
+  };
   for (std::size_t i = 0; i < std::min(rows, p.problems.size()); ++i) {
+    if (p.problems[i].is_inside) add_sum();
     add(p.problems[i], fixed(p.problems[i].calls, p.problems[i].calls < 10 ? 1 : 0));
   }
-  add(all, "");
+  add_sum();
   std::vector<std::size_t> widths(table[0].size(), 0);
   for (const auto& row : table) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());

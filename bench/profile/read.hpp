@@ -56,7 +56,7 @@ inline entry read_entry(const nlohmann::json& j) {
   e.variance_ns2 = stddev * stddev;
   e.bytes = amount(j, "bytes");
   e.flops = amount(j, "flops");
-  e.seen_on_threads = j.at("seen_on_threads").get<int>();
+  e.seen_on_threads = j.at("seen_on_threads").get<std::uint64_t>();
   e.concurrency = amount(j, "concurrency");
   for (const nlohmann::json& bucket : j.at("histogram")) {
     const auto lower = bucket.at(0).get<std::int64_t>();

@@ -125,7 +125,12 @@ inline isa isa_of_name(const std::string& name) {
 /// Why a problem cannot be replayed here; empty when it can.
 inline std::string why_not_replayed(const entry& e) {
   if (e.source != "vecdet") return "recorded by " + e.source;
-  if (e.implementation.empty()) return "a scope";
+  if (e.implementation.empty()) {
+    const std::string whole = e.function.substr(0, e.function.find('.'));  // of nms.sort, nms
+    return whole != e.function && replay_makers().count(whole) != 0
+               ? "a step inside of " + whole + ", on another thread"
+               : "a scope";
+  }
   if (replay_makers().count(e.function) == 0) return "no replay of this function";
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
     if (e.implementation != isa_name(set)) continue;
@@ -187,12 +192,16 @@ inline entry moved_to(entry e, const std::string& implementation, int threads) {
   return e;
 }
 
-/// What was measured as an entry that stands for the recorded calls, for reports and comparisons.
-inline entry projected_entry(const entry& recorded, const replayed& measured) {
+/// What was measured as an entry that stands for so many of the recorded calls, for reports and
+/// comparisons.
+inline entry projected_entry(const entry& recorded, std::uint64_t calls, const replayed& measured) {
   entry e = recorded;
-  const auto calls = static_cast<double>(e.count);
+  const double share = static_cast<double>(calls) / static_cast<double>(e.count);
+  e.count = calls;
+  e.bytes *= share;
+  e.flops *= share;
   const double mean = measured.warm_call();
-  e.total_ns = e.inclusive_ns = e.self_ns = mean * calls;
+  e.total_ns = e.inclusive_ns = e.self_ns = mean * static_cast<double>(calls);
   e.samples.clear();
   e.histogram.clear();
   e.concurrency = 1;

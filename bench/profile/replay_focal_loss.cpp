@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays the sigmoid focal loss on logits and labels like those of a detector in training.
-#include "../support/scene.hpp"
-#include "replay.hpp"
+#include "replay_inputs.hpp"
 #include <vecdet/focal_loss.hpp>
 
-#include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,16 +11,6 @@ namespace {
 
 using namespace vecdet;
 
-/// One anchor in a thousand is foreground, three in a hundred are ignored.
-std::vector<index_t> labels_like_training(index_t rows, index_t classes) {
-  std::vector<index_t> labels(static_cast<std::size_t>(rows), -1);
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (i % 1000 == 500) labels[i] = static_cast<index_t>(i / 1000) % classes;
-    if (i % 100 < 3) labels[i] = -2;
-  }
-  return labels;
-}
-
 template <class T>
 struct operands {
   index_t rows, classes;
@@ -31,7 +18,7 @@ struct operands {
   std::vector<T> logits, targets, output, upstream;
 
   operands(index_t n, index_t c, bool dense) : rows(n), classes(c) {
-    labels = labels_like_training(rows, classes);
+    labels = profile::labels_like_training(rows, classes);
     logits = bench::head_logits<T>(labels, classes);
     output.resize(logits.size());
     upstream.assign(logits.size(), T(1.0f));
@@ -72,8 +59,8 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
     };
   }
   // The function takes one number or a tensor as upstream gradient; the bytes tell which it was.
-  const double tensors = e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1)) /
-                         (static_cast<double>(data->logits.size()) * sizeof(T));
+  const double tensors =
+      profile::bytes_of_call(e) / (static_cast<double>(data->logits.size()) * sizeof(T));
   if (tensors > (dense ? 3.5 : 2.5)) {
     return [=] {
       sigmoid_focal_loss_grad(data->view(data->logits), data->wanted(), data->view(data->upstream),
@@ -87,10 +74,8 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
 
 profile::replay_call make(const profile::entry& e, execution policy) {
   if (e.shape.size() != 2 || (e.variant != "labels" && e.variant != "dense")) return {};
-  if (e.type == "f32") return make_call<float>(e, policy);
-  if (e.type == "f64") return make_call<double>(e, policy);
-  if (e.type == "bf16") return make_call<bfloat16>(e, policy);
-  return {};
+  return profile::for_type(e.type,
+                           [&](auto number) { return make_call<decltype(number)>(e, policy); });
 }
 
 const profile::replay_registration registered[] = {

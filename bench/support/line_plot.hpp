@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line plot on two logarithmic axes, as an SVG file.
+// A line plot on two logarithmic axes, as an SVG file, and the exponents of its lines.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +26,45 @@ class line_plot {
     at->second = std::min(at->second, y);
   }
 
+  const std::string& title() const { return title_; }
+
+  /// Of y ~ x^e, by least squares on the logarithms, over the points from x = `from` on; NaN of
+  /// fewer than two.
+  double exponent(const std::string& line, double from = 0) const {
+    double count = 0, x = 0, y = 0, xx = 0, xy = 0;
+    const auto at = lines_.find(line);
+    if (at == lines_.end()) return std::nan("");
+    for (const auto& point : at->second) {
+      if (point.first < from) continue;
+      const double a = std::log(point.first), b = std::log(point.second);
+      count += 1;
+      x += a;
+      y += b;
+      xx += a * a;
+      xy += a * b;
+    }
+    return count < 2 ? std::nan("") : (count * xy - x * y) / (count * xx - x * x);
+  }
+
+  /// A table of all lines of two points or more: the exponent over all, and over the last two
+  /// decades. Empty where there is no such line.
+  std::string exponents() const {
+    std::string rows;
+    for (const auto& line : lines_) {
+      if (line.second.size() < 2) continue;
+      const double last = line.second.rbegin()->first;
+      char row[160];
+      std::snprintf(row, sizeof row, "| %-44s | %6g to %6g | %5.2f | %12.2f |\n",
+                    line.first.c_str(), line.second.begin()->first, last, exponent(line.first),
+                    exponent(line.first, 0.0099 * last));
+      rows += row;
+    }
+    if (rows.empty()) return rows;
+    return title_ + ": time ~ " + x_name_ +
+           "^e\n| line                                         | " + x_name_ +
+           " | e | last decades |\n|---|---|--:|--:|\n" + rows;
+  }
+
   /// Writes the file, unless there is no point.
   void write(const std::string& path) const {
     if (lines_.empty()) return;
@@ -48,9 +87,9 @@ class line_plot {
     const auto py = [&](double y) { return 420 - 370 * (std::log10(y) - first[1]) / decades[1]; };
 
     std::ofstream out(path);
-    out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 480\" "
+    out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 480\" "
            "font-family=\"sans-serif\" font-size=\"12\">\n"
-        << "<rect width=\"760\" height=\"480\" fill=\"white\"/>\n"
+        << "<rect width=\"960\" height=\"480\" fill=\"white\"/>\n"
         << "<text x=\"70\" y=\"28\" font-size=\"15\">" << title_ << "</text>\n"
         << "<text x=\"350\" y=\"465\" text-anchor=\"middle\">" << x_name_ << "</text>\n"
         << "<text x=\"20\" y=\"45\">" << y_name_ << "</text>\n";
@@ -69,6 +108,7 @@ class line_plot {
       }
     }
     const char* colours[] = {"#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#9c6b4e"};
+    const std::map<std::string, double> names = places_of_names(py);
     std::size_t number = 0;
     for (const auto& line : lines_) {
       const char* const colour = colours[number++ % 6];
@@ -83,14 +123,35 @@ class line_plot {
         out << "<circle r=\"3\" fill=\"" << colour << "\" cx=\"" << px(point.first) << "\" cy=\""
             << py(point.second) << "\"><title>" << point.first << ": " << point.second
             << "</title></circle>\n";
-      const auto& last = *line.second.rbegin();
-      out << "<text x=\"" << px(last.first) + 8 << "\" y=\"" << py(last.second) + 4 << "\" fill=\""
-          << colour << "\">" << line.first << "</text>\n";
+      out << "<text x=\"" << px(line.second.rbegin()->first) + 8 << "\" y=\""
+          << names.at(line.first) << "\" fill=\"" << colour << "\">" << line.first;
+      if (line.second.size() > 1) {
+        char power[32];
+        std::snprintf(power, sizeof power, " ~ %.2f", exponent(line.first));
+        out << power;
+      }
+      out << "</text>\n";
     }
     out << "</svg>\n";
   }
 
  private:
+  /// Names stand at the ends of their lines, and so far apart that they can be read.
+  template <class Place>
+  std::map<std::string, double> places_of_names(const Place& py) const {
+    std::vector<std::pair<double, std::string>> ends;
+    for (const auto& line : lines_) ends.push_back({py(line.second.rbegin()->second), line.first});
+    std::sort(ends.begin(), ends.end());
+    std::map<std::string, double> places;
+    double least = 50;
+    for (const auto& end : ends) {
+      const double y = std::max(end.first + 4, least);
+      places[end.second] = y;
+      least = y + 13;
+    }
+    return places;
+  }
+
   std::string title_, x_name_, y_name_;
   std::map<std::string, std::map<double, double>> lines_;
 };

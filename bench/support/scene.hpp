@@ -121,6 +121,16 @@ inline std::vector<float> retinanet_anchors(index_t side = 800) {
   return anchors;
 }
 
+/// How many of them lie on each level.
+inline std::vector<index_t> retinanet_level_sizes(index_t side = 800) {
+  std::vector<index_t> sizes;
+  for (index_t nominal = 8; nominal <= 128; nominal *= 2) {
+    const index_t cells = (side + nominal - 1) / nominal;
+    sizes.push_back(9 * cells * cells);
+  }
+  return sizes;
+}
+
 /// SSD300's 8732 priors as centre x, centre y, width, height, in pixels of a 300 x 300 image
 /// (arXiv 1512.02325, section 2.2, with the sizes used for COCO).
 inline std::vector<float> ssd300_priors() {
@@ -183,6 +193,31 @@ inline assignment assign(const std::vector<float>& anchors, const picture& truth
     out.labels.push_back(match < 0 ? match
                                    : truth.classes[static_cast<std::size_t>(match)] % classes);
     out.foreground += match >= 0;
+  }
+  return out;
+}
+
+/// The ground truth box of each anchor's match; zeros where it has none.
+inline std::vector<float> matched_boxes(const std::vector<index_t>& matches,
+                                        const std::vector<float>& truth) {
+  std::vector<float> out;
+  out.reserve(4 * matches.size());
+  for (const index_t match : matches) {
+    for (std::size_t k = 0; k < 4; ++k)
+      out.push_back(match < 0 ? 0.0f : truth[4 * static_cast<std::size_t>(match) + k]);
+  }
+  return out;
+}
+
+/// The boxes (corners) with each side off by an eighth of the box's size, as a head predicts them.
+inline std::vector<float> predicted_boxes(const std::vector<float>& boxes, std::uint64_t seed = 9) {
+  random_generator generator(seed);
+  std::vector<float> out;
+  out.reserve(boxes.size());
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    const std::size_t box = i / 4 * 4, axis = i % 2;
+    const float size = boxes[box + 2 + axis] - boxes[box + axis];
+    out.push_back(boxes[i] + 0.125f * size * static_cast<float>(generator.normal()));
   }
   return out;
 }

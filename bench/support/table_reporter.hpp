@@ -7,6 +7,7 @@
 
 #include "bandwidth.hpp"
 #include "comparison_table.hpp"
+#include "plots.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -75,6 +76,11 @@ class table_reporter : public benchmark::BenchmarkReporter {
 
   void Finalize() override {
     if (!table_.empty()) GetOutputStream() << '\n' << table_.text() << std::flush;
+    for (const auto& plot : plots()) {
+      const std::string exponents = plot.second.exponents();
+      if (!exponents.empty()) GetOutputStream() << '\n' << exponents << std::flush;
+    }
+    write_plots();
   }
 
  private:

@@ -15,7 +15,9 @@
 // priors as centre and size, and variances, which are weights under another name: coder_params::
 // ssd().
 //
-// All are N x 4 of float, bfloat16 or double. An output may be the memory of the first input.
+// All are N x 4 of float, bfloat16 or double. An output may be the memory of the first input, if of
+// its type. encode_boxes and decode_boxes also take the coordinates in four arrays, boxes_soa_view.
+// Deltas of bfloat16 on anchors of float: decode_boxes<float>(), decode_distances<float>().
 //
 // Accuracy, in float: deltas and distances are within 4 ulp of the exact value, also where
 // coordinates cancel. Corners are within 4 ulp of the largest number that they are computed from:
@@ -31,17 +33,12 @@
 // not a positive finite number, or an image's size is negative or not finite.
 #pragma once
 
+#include <vecdet/detail/box_coding_call.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/rows/box_coding.hpp>
-#include <vecdet/dispatch.hpp>
-#include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
-#include <vecdet/profile.hpp>
 #include <vecdet/views.hpp>
 
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -77,11 +74,6 @@ struct coder_params {
 struct distance_params {
   bool by_size = true;                    ///< divided by the anchor's width and height
   box_format anchors = box_format::xyxy;  ///< or cxcywh
-};
-
-/// Width and height in pixels; 0 or more.
-struct image_size {
-  double width, height;
 };
 
 namespace detail {
@@ -126,9 +118,9 @@ inline double high_size(const coder_params& params) {
                                           : params.size_limit;
 }
 
-template <class T>
-box_coding_args<T> coding_args(const coder_params& params) {
-  box_coding_args<T> args{};
+template <class S>
+box_coding_args<S> coding_args(const coder_params& params) {
+  box_coding_args<S> args{};
   args.weights[0] = params.weight_x;
   args.weights[1] = params.weight_y;
   args.weights[2] = params.weight_w;
@@ -138,148 +130,121 @@ box_coding_args<T> coding_args(const coder_params& params) {
   args.anchor_format = params.anchors;
   return args;
 }
-template <class T>
-box_coding_args<T> coding_args(const distance_params& params) {
-  box_coding_args<T> args{};
+template <class S>
+box_coding_args<S> coding_args(const distance_params& params) {
+  box_coding_args<S> args{};
   args.by_size = params.by_size;
   args.anchor_format = params.anchors;
   return args;
 }
-
-template <class T>
-void clip_to(box_coding_args<T>& args, const image_size& image) {
-  args.clips = true;
-  args.width = image.width;
-  args.height = image.height;
-}
-
-constexpr index_t smallest_coding_chunk = 4096;  // boxes: some microseconds
 
 }  // namespace detail
 
 inline namespace VECDET_ABI {
 namespace detail_box_coding {
 
-/// Runs a kernel over `boxes` boxes; `numbers` are read and written a box.
-template <class T>
-void run(const char* function, const char* variant,
-         typename detail::box_coding_row<T>::function detail::box_coding_row<T>::*kernel,
-         const detail::box_coding_args<T>& args, index_t boxes, index_t numbers, execution policy) {
-  if (boxes == 0) return;
-  const detail::kernel_table& table = detail::active_table();
-  const profile::scope timing([&]() -> profile::problem {
-    return {function,
-            variant,
-            dtype_name<T>(),
-            {boxes},
-            isa_name(table.target),
-            detail::thread_count(policy),
-            numbers * boxes * index_t{sizeof(T)},
-            0};
-  });
-  const auto rows = table.box_coding.template get<T>().*kernel;
-  detail::for_each_chunk(policy, detail::chunking(boxes, detail::smallest_coding_chunk),
-                         [&](index_t, index_t first, index_t last) { rows(args, first, last); });
-}
-
-template <class T>
-void run_decode(const char* function, const char* variant, detail::box_coding_args<T> args,
-                typename detail::box_coding_row<T>::function detail::box_coding_row<T>::*kernel,
-                boxes_view<const T> in, boxes_view<const T> anchors, boxes_view<T> out,
-                execution policy) {
+template <class In, class Anchors, class Out>
+void check_sizes(const char* function, const In& in, const Anchors& anchors, const Out& out) {
   detail::check_size(function, "anchors.size()", anchors.size(), in.size(), "the number of inputs");
   detail::check_size(function, "output size()", out.size(), in.size(), "the number of inputs");
-  args.in = in.data();
-  args.anchors = anchors.data();
-  args.out = out.data();
-  run(function, variant, kernel, args, in.size(), 12, policy);
+}
+
+/// decode_boxes with or without an image.
+template <class View, class Box>
+void decode(const detail::inputs_of<View>& deltas, const detail::inputs_of<View, Box>& anchors,
+            vector_view<const image_size> image, const detail::outputs_of<View, Box>& boxes,
+            const coder_params& params, execution policy) {
+  using stored = typename detail::viewed<View, Box>::decoded;
+  using kernels = detail_box_coding::coding_kernels<stored>;
+  detail::check_coder("decode_boxes", params);
+  for (const image_size& size : image) detail::check_image("decode_boxes", "image", size);
+  check_sizes("decode_boxes", deltas, anchors, boxes);
+  run_on_anchors<stored>(
+      {"decode_boxes", image.empty() ? kernels::variants.boxes : kernels::variants.clip,
+       kernels::decode(), detail::coding_args<stored>(params), 0, 0, image},
+      deltas, anchors, boxes, policy);
+}
+/// decode_distances with or without an image.
+template <class View, class Box>
+void decode_distances(const detail::inputs_of<View>& distances,
+                      const detail::inputs_of<View, Box>& anchors,
+                      vector_view<const image_size> image,
+                      const detail::outputs_of<View, Box>& boxes, const distance_params& params,
+                      execution policy) {
+  using stored = typename detail::viewed<View, Box>::decoded;
+  detail::check_anchor_format("decode_distances", params.anchors);
+  for (const image_size& size : image) detail::check_image("decode_distances", "image", size);
+  check_sizes("decode_distances", distances, anchors, boxes);
+  constexpr detail::coding_variants variants = detail_box_coding::coding_kernels<stored>::variants;
+  const char* const variant = !image.empty()   ? variants.clip
+                              : params.by_size ? variants.by_size
+                                               : variants.pixels;
+  run_on_anchors<stored>(
+      {"decode_distances", variant, detail_box_coding::coding_kernels<stored>::decode_distances(),
+       detail::coding_args<stored>(params), 0, 0, image},
+      distances, anchors, boxes, policy);
 }
 
 }  // namespace detail_box_coding
 
 /// The deltas that decode to `targets` (corners) from `anchors`.
-template <class T>
-void encode_boxes(boxes_view<T> targets, boxes_view<const std::remove_const_t<T>> anchors,
-                  boxes_view<std::remove_const_t<T>> deltas, const coder_params& params = {},
-                  execution policy = execution::parallel) {
-  using type = std::remove_const_t<T>;
+template <class Boxes>
+void encode_boxes(Boxes targets, detail::inputs_of<Boxes> anchors, detail::outputs_of<Boxes> deltas,
+                  const coder_params& params = {}, execution policy = execution::parallel) {
+  using stored = typename detail::viewed<Boxes, void>::decoded;
+  using kernels = detail_box_coding::coding_kernels<stored>;
   detail::check_coder("encode_boxes", params);
-  detail_box_coding::run_decode<type>("encode_boxes", "boxes", detail::coding_args<type>(params),
-                                      &detail::box_coding_row<type>::encode, targets, anchors,
-                                      deltas, policy);
+  detail_box_coding::check_sizes("encode_boxes", targets, anchors, deltas);
+  detail_box_coding::run_on_anchors<stored>({"encode_boxes",
+                                             kernels::variants.boxes,
+                                             kernels::encode(),
+                                             detail::coding_args<stored>(params),
+                                             0,
+                                             0,
+                                             {}},
+                                            detail::inputs_of<Boxes>(targets), anchors, deltas,
+                                            policy);
 }
 
 /// The boxes (corners) that `deltas` mean on `anchors`.
-template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                  boxes_view<std::remove_const_t<T>> boxes, const coder_params& params = {},
+template <class Box = void, class Deltas>
+void decode_boxes(Deltas deltas, detail::inputs_of<Deltas, Box> anchors,
+                  detail::outputs_of<Deltas, Box> boxes, const coder_params& params = {},
                   execution policy = execution::parallel) {
-  using type = std::remove_const_t<T>;
-  detail::check_coder("decode_boxes", params);
-  detail_box_coding::run_decode<type>("decode_boxes", "boxes", detail::coding_args<type>(params),
-                                      &detail::box_coding_row<type>::decode, deltas, anchors, boxes,
-                                      policy);
+  detail_box_coding::decode<Deltas, Box>(deltas, anchors, {}, boxes, params, policy);
 }
 
 /// The same, clipped into an image: x into [0, width], y into [0, height].
-template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                  const image_size& image, boxes_view<std::remove_const_t<T>> boxes,
-                  const coder_params& params = {}, execution policy = execution::parallel) {
-  using type = std::remove_const_t<T>;
-  detail::check_coder("decode_boxes", params);
-  detail::check_image("decode_boxes", "image", image);
-  auto args = detail::coding_args<type>(params);
-  detail::clip_to(args, image);
-  detail_box_coding::run_decode<type>("decode_boxes", "clip", args,
-                                      &detail::box_coding_row<type>::decode, deltas, anchors, boxes,
-                                      policy);
+template <class Box = void, class Deltas>
+void decode_boxes(Deltas deltas, detail::inputs_of<Deltas, Box> anchors, const image_size& image,
+                  detail::outputs_of<Deltas, Box> boxes, const coder_params& params = {},
+                  execution policy = execution::parallel) {
+  detail_box_coding::decode<Deltas, Box>(deltas, anchors, {&image, 1}, boxes, params, policy);
 }
 
 /// The same for a batch: `deltas` and `boxes` hold anchors.size() boxes for each of `images`, one
 /// image after the other.
-template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                  vector_view<const image_size> images, boxes_view<std::remove_const_t<T>> boxes,
+template <class Box = void, class Deltas>
+void decode_boxes(Deltas deltas, detail::inputs_of<Deltas, Box> anchors,
+                  vector_view<const image_size> images, detail::outputs_of<Deltas, Box> boxes,
                   const coder_params& params = {}, execution policy = execution::parallel) {
-  using type = std::remove_const_t<T>;
+  using stored = typename detail::viewed<Deltas, Box>::decoded;
+  using kernels = detail_box_coding::coding_kernels<stored>;
   const char* const function = "decode_boxes";
   detail::check_coder(function, params);
   for (index_t i = 0; i < images.size(); ++i) {
     detail::check_image(function, "images[" + std::to_string(i) + "]", images[i]);
   }
-  const index_t a_image = anchors.size(), total = a_image * images.size();
+  const index_t total = anchors.size() * images.size();
   detail::check_size(function, "deltas.size()", deltas.size(), total,
                      "anchors.size() times images.size()");
   detail::check_size(function, "boxes.size()", boxes.size(), total,
                      "anchors.size() times images.size()");
   if (total == 0) return;
-  const detail::kernel_table& table = detail::active_table();
-  const profile::scope timing([&]() -> profile::problem {
-    return {function,
-            "clip_batch",
-            dtype_name<type>(),
-            {images.size(), a_image},
-            isa_name(table.target),
-            detail::thread_count(policy),
-            (8 * total + 4 * a_image) * index_t{sizeof(type)},
-            0};
-  });
-  const auto decode = table.box_coding.template get<type>().decode;
-  detail::for_each_chunk(policy, detail::chunking(total, detail::smallest_coding_chunk),
-                         [&](index_t, index_t first, index_t last) {
-                           while (first < last) {  // the parts of the chunk that lie in one image
-                             const index_t image = first / a_image, begin = image * a_image;
-                             const index_t end = std::min(last, begin + a_image);
-                             auto args = detail::coding_args<type>(params);
-                             detail::clip_to(args, images[image]);
-                             args.in = deltas[begin];
-                             args.anchors = anchors.data();
-                             args.out = boxes[begin];
-                             decode(args, first - begin, end - begin);
-                             first = end;
-                           }
-                         });
+  detail_box_coding::run_on_anchors<stored>(
+      {function, kernels::variants.clip_batch, kernels::decode(),
+       detail::coding_args<stored>(params), 0, 0, images, true},
+      detail::inputs_of<Deltas>(deltas), anchors, boxes, policy);
 }
 
 /// FCOS's distances from the anchors' centres to the sides of `targets` (corners).
@@ -289,36 +254,34 @@ void encode_distances(boxes_view<T> targets, boxes_view<const std::remove_const_
                       const distance_params& params = {}, execution policy = execution::parallel) {
   using type = std::remove_const_t<T>;
   detail::check_anchor_format("encode_distances", params.anchors);
-  detail_box_coding::run_decode<type>(
-      "encode_distances", params.by_size ? "by_size" : "pixels", detail::coding_args<type>(params),
-      &detail::box_coding_row<type>::encode_distances, targets, anchors, distances, policy);
+  detail_box_coding::check_sizes("encode_distances", targets, anchors, distances);
+  detail_box_coding::run_on_anchors<type>(
+      {"encode_distances",
+       params.by_size ? "by_size" : "pixels",
+       detail_box_coding::coding_kernels<type>::get().encode_distances,
+       detail::coding_args<type>(params),
+       0,
+       0,
+       {}},
+      targets, anchors, distances, policy);
 }
 
 /// The boxes (corners) that `distances` mean on `anchors`.
-template <class T>
-void decode_distances(boxes_view<T> distances, boxes_view<const std::remove_const_t<T>> anchors,
-                      boxes_view<std::remove_const_t<T>> boxes, const distance_params& params = {},
-                      execution policy = execution::parallel) {
-  using type = std::remove_const_t<T>;
-  detail::check_anchor_format("decode_distances", params.anchors);
-  detail_box_coding::run_decode<type>(
-      "decode_distances", params.by_size ? "by_size" : "pixels", detail::coding_args<type>(params),
-      &detail::box_coding_row<type>::decode_distances, distances, anchors, boxes, policy);
+template <class Box = void, class T>
+void decode_distances(boxes_view<T> distances, detail::inputs_of<boxes_view<T>, Box> anchors,
+                      detail::outputs_of<boxes_view<T>, Box> boxes,
+                      const distance_params& params = {}, execution policy = execution::parallel) {
+  detail_box_coding::decode_distances<boxes_view<T>, Box>(distances, anchors, {}, boxes, params,
+                                                          policy);
 }
 
 /// The same, clipped into an image.
-template <class T>
-void decode_distances(boxes_view<T> distances, boxes_view<const std::remove_const_t<T>> anchors,
-                      const image_size& image, boxes_view<std::remove_const_t<T>> boxes,
+template <class Box = void, class T>
+void decode_distances(boxes_view<T> distances, detail::inputs_of<boxes_view<T>, Box> anchors,
+                      const image_size& image, detail::outputs_of<boxes_view<T>, Box> boxes,
                       const distance_params& params = {}, execution policy = execution::parallel) {
-  using type = std::remove_const_t<T>;
-  detail::check_anchor_format("decode_distances", params.anchors);
-  detail::check_image("decode_distances", "image", image);
-  auto args = detail::coding_args<type>(params);
-  detail::clip_to(args, image);
-  detail_box_coding::run_decode<type>("decode_distances", "clip", args,
-                                      &detail::box_coding_row<type>::decode_distances, distances,
-                                      anchors, boxes, policy);
+  detail_box_coding::decode_distances<boxes_view<T>, Box>(distances, anchors, {&image, 1}, boxes,
+                                                          params, policy);
 }
 
 }  // namespace VECDET_ABI

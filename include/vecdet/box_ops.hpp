@@ -24,8 +24,14 @@ void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
   args.out = out.data();
   args.anchor_format = from;
   args.out_format = to;
-  detail_box_coding::run("convert_boxes", "boxes", &detail::box_coding_row<type>::convert, args,
-                         boxes.size(), 8, policy);
+  detail_box_coding::run<type>({"convert_boxes",
+                                "boxes",
+                                detail_box_coding::coding_kernels<type>::get().convert,
+                                args,
+                                boxes.size(),
+                                2 * boxes.size() * detail::bytes_a_box<const type*>,
+                                {}},
+                               policy);
 }
 
 /// The parts of `boxes` (corners) that lie in an image: x into [0, width], y into [0, height].
@@ -39,8 +45,14 @@ void clip_boxes(boxes_view<T> boxes, const image_size& image,
   args.in = boxes.data();
   args.out = out.data();
   detail::clip_to(args, image);
-  detail_box_coding::run("clip_boxes", "boxes", &detail::box_coding_row<type>::convert, args,
-                         boxes.size(), 8, policy);
+  detail_box_coding::run<type>({"clip_boxes",
+                                "boxes",
+                                detail_box_coding::coding_kernels<type>::get().convert,
+                                args,
+                                boxes.size(),
+                                2 * boxes.size() * detail::bytes_a_box<const type*>,
+                                {}},
+                               policy);
 }
 
 /// Width times height of `boxes` (corners): negative where one of them is.
@@ -53,8 +65,14 @@ void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas,
   detail::box_coding_args<type> args{};
   args.in = boxes.data();
   args.out = areas.data();
-  detail_box_coding::run("box_areas", "boxes", &detail::box_coding_row<type>::areas, args,
-                         boxes.size(), 5, policy);
+  detail_box_coding::run<type>({"box_areas",
+                                "boxes",
+                                detail_box_coding::coding_kernels<type>::get().areas,
+                                args,
+                                boxes.size(),
+                                5 * boxes.size() * index_t{sizeof(type)},
+                                {}},
+                               policy);
 }
 
 /// 1 into `mask` for each of `boxes` (corners) with both sides `min_size` or more, else 0. Sides
@@ -71,8 +89,14 @@ void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8
   args.in = boxes.data();
   args.min_size = min_size;
   args.mask = mask.data();
-  detail_box_coding::run("large_box_mask", "boxes", &detail::box_coding_row<type>::large_mask, args,
-                         boxes.size(), 4, policy);
+  detail_box_coding::run<type>({"large_box_mask",
+                                "boxes",
+                                detail_box_coding::coding_kernels<type>::get().large_mask,
+                                args,
+                                boxes.size(),
+                                boxes.size() * (detail::bytes_a_box<const type*> + 1),
+                                {}},
+                               policy);
 }
 
 /// The indices of these boxes, ascending, into the front of `indices`, which has room for all;
@@ -84,7 +108,19 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
                 "a finite number, 0 or more");
   detail::check(indices.size() >= boxes.size(), "large_boxes", "indices.size()", indices.size(),
                 "the number of boxes or more");
-  const auto mark = detail::active_table().box_coding.template get<type>().large_mask;
+  if (boxes.empty()) return 0;
+  const detail::kernel_table& table = detail::active_table();
+  const profile::scope timing([&]() -> profile::problem {
+    return {"large_boxes",
+            "boxes",
+            dtype_name<type>(),
+            {boxes.size()},
+            isa_name(table.target),
+            1,
+            boxes.size() * index_t{4 * sizeof(type) + sizeof(index_t)},
+            0};
+  });
+  const auto mark = table.box_coding.template get<type>().large_mask;
   constexpr index_t block = 1024;
   std::uint8_t mask[block];
   detail::box_coding_args<type> args{};

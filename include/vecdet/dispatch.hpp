@@ -20,6 +20,7 @@
 #include <string>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/table.hpp>
+#include <vecdet/profile/environment.hpp>
 #endif
 
 namespace vecdet {

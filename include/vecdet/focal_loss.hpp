@@ -18,10 +18,11 @@
 //   targets   a matrix of the logits' shape and type with numbers in [0, 1]
 //
 // Accuracy: in float, losses and gradients within 8 ulp of the exact value wherever that is above
-// 1e-30; sums are accumulated in double. bfloat16 results are such floats rounded once. gamma 0, 1
-// and 2 are fast; other gammas, and targets other than 0 and 1, are computed in double.
-// At infinite logits the functions take their limits (a negative at +inf: loss inf, gradient
-// 1-alpha; at -inf: 0 and 0); NaN gives NaN, in its own element and in the sum.
+// 1e-30; bfloat16 results are such floats rounded once. gamma 0, 1 and 2 are fast; other gammas,
+// and targets other than 0 and 1, are computed in double. Sums are accumulated in double from sums
+// of 16 floats: of logits beyond 2e37, which no network gives, a sum may be inf. At infinite logits
+// the functions take their limits (a negative at +inf: loss inf, gradient 1-alpha; at -inf: 0 and
+// 0); NaN gives NaN, in its own element and in the sum.
 //
 // Every function throws std::invalid_argument, and writes nothing, when shapes differ, a row stride
 // overlaps, a label is not 0 .. classes-1, background or ignore, gamma is negative, alpha above 1,
@@ -29,11 +30,12 @@
 #pragma once
 
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
-#include <vecdet/profile.hpp>
+#include <vecdet/profile/scope.hpp>
 #include <vecdet/views.hpp>
 
 #include <cmath>
@@ -141,7 +143,7 @@ struct focal_call {
     args.targets_stride = targets.dense().stride();
     args.background = params.background;
     args.ignore = params.ignore;
-    args.row_weights = params.row_weights.data();
+    args.row_weights = data_or_null(params.row_weights);
     args.positive_weight = params.alpha < 0 ? weight : weight * params.alpha;
     args.negative_weight = params.alpha < 0 ? weight : weight * (1 - params.alpha);
     args.gamma = params.gamma;

@@ -24,7 +24,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
-#include <vecdet/profile.hpp>
+#include <vecdet/profile/scope.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
@@ -39,12 +39,13 @@ struct iou_params {
 
 namespace detail {
 
-/// The variant in problem names.
-inline const char* iou_variant(const iou_params& params) noexcept {
-  return params.kind == iou_kind::giou    ? "giou"
-         : params.kind == iou_kind::diou  ? "diou"
-         : params.kind == iou_kind::ciou  ? "ciou"
-         : params.empty == empty_iou::nan ? "torchvision"
+/// The variant in problem names; of boxes with an array a coordinate, if `is_soa`.
+inline const char* iou_variant(const iou_params& params, bool is_soa = false) noexcept {
+  return params.kind == iou_kind::giou    ? is_soa ? "soa_giou" : "giou"
+         : params.kind == iou_kind::diou  ? is_soa ? "soa_diou" : "diou"
+         : params.kind == iou_kind::ciou  ? is_soa ? "soa_ciou" : "ciou"
+         : params.empty == empty_iou::nan ? is_soa ? "soa_torchvision" : "torchvision"
+         : is_soa                         ? "soa_detectron2"
                                           : "detectron2";
 }
 
@@ -76,6 +77,8 @@ void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
             (4 * (a.size() + b.size()) + out.size()) * index_t{sizeof(type)},
             14 * out.size()};
   });
+  // A result beyond what a second-level cache may hold is written past the caches: it would only
+  // push everything else out, and lines need not be read first.
   const bool past_cache = out.rows() * out.stride() * index_t{sizeof(type)} > 8 << 20;
   const detail::iou_args<type> args{a.data(),    b.data(),     out.data(), out.stride(),
                                     params.kind, params.empty, past_cache};
@@ -95,12 +98,13 @@ void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
   }
 }
 
-/// The IoU of box i of `a` and box i of `b` into out[i].
-template <class T>
-void elementwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
-                     vector_view<std::remove_const_t<T>> out, const iou_params& params = {},
-                     execution policy = execution::parallel) {
-  using type = std::remove_const_t<T>;
+/// The IoU of box i of `a` and box i of `b`, both boxes_view or both boxes_soa_view, into out[i].
+template <class Boxes>
+void elementwise_iou(Boxes a, detail::inputs_of<Boxes> b,
+                     vector_view<typename detail::viewed<Boxes, void>::delta> out,
+                     const iou_params& params = {}, execution policy = execution::parallel) {
+  using type = typename detail::viewed<Boxes, void>::delta;
+  using stored = typename detail::viewed<Boxes, void>::decoded;
   detail::check(b.size() == a.size(), "elementwise_iou", "b.size()", b.size(),
                 "the number of boxes a");
   detail::check(out.size() == a.size(), "elementwise_iou", "out.size()", out.size(),
@@ -109,7 +113,7 @@ void elementwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b
   const detail::kernel_table& table = detail::active_table();
   const profile::scope timing([&]() -> profile::problem {
     return {"elementwise_iou",
-            detail::iou_variant(params),
+            detail::iou_variant(params, !std::is_same<stored, type>::value),
             dtype_name<type>(),
             {a.size()},
             isa_name(table.target),
@@ -117,9 +121,20 @@ void elementwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b
             9 * a.size() * index_t{sizeof(type)},
             14 * a.size()};
   });
-  const detail::iou_args<type> args{a.data(),    b.data(),     out.data(), 0,
-                                    params.kind, params.empty, false};
-  const auto kernel = table.iou.template get<type>().elementwise;
+  const detail::iou_args<stored> args{detail::inputs_of<Boxes>(a).data(),
+                                      b.data(),
+                                      out.data(),
+                                      0,
+                                      params.kind,
+                                      params.empty,
+                                      false};
+  const auto& row = table.iou.template get<type>();
+  void (*kernel)(const detail::iou_args<stored>&, index_t, index_t);
+  if constexpr (std::is_same<stored, type>::value) {
+    kernel = row.elementwise;
+  } else {
+    kernel = row.elementwise_separate;
+  }
   detail::for_each_chunk(policy, detail::chunking(a.size(), detail::smallest_iou_chunk),
                          [&](index_t, index_t first, index_t last) { kernel(args, first, last); });
 }

@@ -25,11 +25,12 @@
 
 #include <vecdet/box_selection.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/optional_view.hpp>
 #include <vecdet/detail/rows/iou_loss.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
-#include <vecdet/profile.hpp>
+#include <vecdet/profile/scope.hpp>
 #include <vecdet/views.hpp>
 
 #include <cmath>
@@ -98,7 +99,7 @@ double run(const detail::iou_loss_call<T>& call, execution policy) {
             (call.kind == iou_kind::ciou ? 110 : 60) * boxes};
   });
   const detail::iou_loss_args<T> args{
-      call.predicted.data(), call.targets.data(), call.params.box_weights.data(),
+      call.predicted.data(), call.targets.data(), detail::data_or_null(call.params.box_weights),
       call.params.scale,     call.params.epsilon, call.kind,
       call.output,           call.grad.data(),    call.loss.data()};
   const auto kernel = table.iou_loss.template get<T>().run;

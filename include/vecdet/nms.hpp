@@ -24,7 +24,7 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/nms_params.hpp>
 #include <vecdet/parallel.hpp>
-#include <vecdet/profile.hpp>
+#include <vecdet/profile/scope.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
@@ -97,7 +97,6 @@ class nms_call {
       partition_into_groups(groups, boxes_.size(), count, ws_, policy_);
       plan_tasks(ws_, boxes_kernels_.scratch_bytes);
     }
-    room(ws_.spare, count);
     index_t* const group_kept = room(ws_.group_kept, ws_.groups);
     std::uint8_t* const flags = room(ws_.flags, boxes_.size());
     std::fill(flags, flags + boxes_.size(), std::uint8_t{0});

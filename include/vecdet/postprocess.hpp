@@ -15,11 +15,11 @@
 // are ranked by their logits, where rounded sigmoids may tie. NaN logits never pass.
 //
 // Throws std::invalid_argument where shapes do not agree, a threshold is outside [0, 1], a limit is
-// negative or an image's size is not a positive number.
+// negative, an image's size is not a positive number, or a level of FCOS's or SSD's has more than
+// 2^32 logits an image.
 #pragma once
 
 #include <vecdet/box_coding.hpp>
-#include <vecdet/detail/dense_boxes.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/nms.hpp>
 
@@ -87,7 +87,7 @@ class postprocess_workspace {
   // What follows is for vecdet's own functions.
   struct image_candidates {
     filter_topk_workspace search;
-    std::vector<float> boxes, scores;
+    std::vector<float> anchors, boxes, scores;
     std::vector<index_t> labels, of_class;
     index_t count = 0;
   };
@@ -113,13 +113,20 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
                                                 : outputs.centerness.empty(),
         function, "outputs.centerness.size()", outputs.centerness.size(),
         "the rows of the logits for FCOS, 0 for others");
-  index_t sum = 0;
+  index_t sum = 0, largest = level_sizes.empty() ? anchors : 0;
   for (const index_t size : level_sizes) {
     check(size >= 0, function, "an element of level_sizes", size, "0 or more");
     sum += size;
+    largest = std::max(largest, size);
   }
   check(level_sizes.empty() || sum == anchors, function, "the sum of level_sizes", sum,
         "the number of anchors");
+  // The search by whole rows keeps the numbers of a level's elements in 32 bits.
+  const index_t cols = outputs.logits.cols();
+  check(params.detector == dense_detector::retinanet || cols == 0 ||
+            largest <= (index_t{1} << 32) / cols,
+        function, "the anchors of a level", largest,
+        "at most 2^32 logits of an image and level for FCOS and SSD");
   check(params.score_threshold >= 0 && params.score_threshold <= 1, function,
         "params.score_threshold", params.score_threshold, "a number in [0, 1]");
   check(params.iou_threshold >= 0 && params.iou_threshold <= 1, function, "params.iou_threshold",
@@ -130,8 +137,8 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
         "0 or more");
   check(params.min_size >= 0, function, "params.min_size", params.min_size, "0 or more");
   for (const double weight : params.weights)
-    check(weight != 0 && std::isfinite(weight), function, "params.weights", weight,
-          "finite numbers other than 0");
+    check(weight > 0 && std::isfinite(weight), function, "params.weights", weight,
+          "positive finite numbers");
 }
 
 }  // namespace detail
@@ -150,6 +157,7 @@ class image_call {
   void collect(index_t image, const image_size& size, postprocess_workspace::image_candidates& out,
                execution policy) const {
     out.count = 0;
+    if (params_.max_candidates == 0) return;
     const index_t whole[] = {anchors_.size()};
     const vector_view<const index_t> levels =
         level_sizes_.empty() ? vector_view<const index_t>(whole, 1) : level_sizes_;
@@ -162,13 +170,13 @@ class image_call {
         const filter_topk_result found = filter_topk(logits, params_.score_threshold,
                                                      params_.max_candidates, out.search, policy);
         for (index_t i = 0; i < found.elements.size(); ++i)
-          add(out, found.elements[i], first_row, first_anchor, sigmoid_score(found.logits[i]),
-              size);
+          add(out, found.elements[i], first_row, first_anchor, sigmoid_score(found.logits[i]));
       } else if (level_size > 0) {
-        collect_by_row(out, first_row, first_anchor, level_size, size);
+        collect_by_row(out, first_row, first_anchor, level_size);
       }
       first_anchor += level_size;
     }
+    decode(out, size);
   }
 
  private:
@@ -177,7 +185,7 @@ class image_call {
   }
 
   void collect_by_row(postprocess_workspace::image_candidates& out, index_t first_row,
-                      index_t first_anchor, index_t level_size, const image_size& size) const {
+                      index_t first_anchor, index_t level_size) const {
     const bool is_ssd = params_.detector == dense_detector::ssd;
     detail::row_search_args<T> args{};
     args.cols = outputs_.logits.cols();
@@ -198,32 +206,52 @@ class image_call {
     for (index_t i = 0; i < found; ++i) {
       const auto element = static_cast<index_t>(records[i] & 0xffffffffu);
       if (is_ssd && of_class[element % args.cols]++ >= params_.max_candidates) continue;
-      add(out, element, first_row, first_anchor, detail::logit_of_record(records[i]), size);
+      add(out, element, first_row, first_anchor, detail::logit_of_record(records[i]));
     }
   }
 
+  /// A candidate whose box is still deltas and an anchor.
   void add(postprocess_workspace::image_candidates& out, index_t element, index_t first_row,
-           index_t first_anchor, float score, const image_size& size) const {
-    const index_t row = element / outputs_.logits.cols();
-    const T* const stored = outputs_.deltas[first_row + row];
-    float deltas[4];
-    for (int k = 0; k < 4; ++k) deltas[k] = static_cast<float>(stored[k]);
-    const float* const anchor = anchors_[first_anchor + row];
-    detail::dense_box box =
-        params_.detector == dense_detector::fcos
-            ? detail::decode_distances(deltas, anchor)
-            : detail::decode_deltas(deltas, anchor, params_.weights, params_.size_limit);
-    box = detail::clipped(box, static_cast<float>(size.width), static_cast<float>(size.height));
-    const auto least = static_cast<float>(params_.min_size);
-    if (least > 0 && !(box.x2 - box.x1 >= least && box.y2 - box.y1 >= least)) return;
-    const index_t at = out.count++;
+           index_t first_anchor, float score) const {
+    const index_t row = element / outputs_.logits.cols(), at = out.count++;
+    const T* const deltas = outputs_.deltas[first_row + row];
     float* const to = detail::room(out.boxes, roomy(4 * out.count)) + 4 * at;
-    to[0] = box.x1;
-    to[1] = box.y1;
-    to[2] = box.x2;
-    to[3] = box.y2;
+    for (int k = 0; k < 4; ++k) to[k] = static_cast<float>(deltas[k]);
+    std::copy_n(anchors_[first_anchor + row], 4,
+                detail::room(out.anchors, roomy(4 * out.count)) + 4 * at);
     detail::room(out.scores, roomy(out.count))[at] = score;
     detail::room(out.labels, roomy(out.count))[at] = element % outputs_.logits.cols();
+  }
+
+  /// All candidates' boxes, without those that are too small.
+  void decode(postprocess_workspace::image_candidates& out, const image_size& size) const {
+    const bool is_fcos = params_.detector == dense_detector::fcos;
+    coder_params coder;
+    coder.weight_x = params_.weights[0];
+    coder.weight_y = params_.weights[1];
+    coder.weight_w = params_.weights[2];
+    coder.weight_h = params_.weights[3];
+    coder.size_limit = params_.size_limit;
+    auto args =
+        is_fcos ? detail::coding_args<float>(distance_params{}) : detail::coding_args<float>(coder);
+    detail::clip_to(args, size);
+    float* const boxes = out.boxes.data();
+    args.in = args.out = boxes;
+    args.anchors = out.anchors.data();
+    using kernels = detail_box_coding::coding_kernels<float>;
+    (is_fcos ? kernels::decode_distances() : kernels::decode())(args, 0, out.count);
+
+    const auto least = static_cast<float>(params_.min_size);
+    if (!(least > 0)) return;
+    index_t count = 0;
+    for (index_t i = 0; i < out.count; ++i) {
+      const float* const box = boxes + 4 * i;
+      if (!(box[2] - box[0] >= least && box[3] - box[1] >= least)) continue;
+      std::copy_n(box, 4, boxes + 4 * count);
+      out.scores[static_cast<std::size_t>(count)] = out.scores[static_cast<std::size_t>(i)];
+      out.labels[static_cast<std::size_t>(count++)] = out.labels[static_cast<std::size_t>(i)];
+    }
+    out.count = count;
   }
 
   /// Rounded up to a power of two: memory grows in few steps.
@@ -264,7 +292,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
                             : params.detector == dense_detector::fcos    ? "fcos"
                                                                          : "ssd",
                             dtype_name<T>(),
-                            {outputs.logits.rows(), outputs.logits.cols()},
+                            {images, anchors.size(), outputs.logits.cols()},
                             isa_name(table.target),
                             detail::thread_count(policy),
                             outputs.logits.size() * index_t{sizeof(T)}};

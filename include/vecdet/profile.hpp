@@ -9,7 +9,8 @@
 // VECDET_PROFILE=report.html in the environment turns it on, see profile/environment.hpp; so do
 // enable() and print(). It stands alone on the standard library. Its parts:
 //
-//     scope.hpp        the timed scope, for users and for library functions
+//     scope.hpp        the timed scope, for users and for library functions: all that a file which
+//                      only records need include
 //     control.hpp      enable, disable, reset, keep_events, intern
 //     snapshot.hpp     what was recorded, as the plain data of report.hpp
 //     output.hpp       table, JSON, CSV, HTML, trace and folded stacks

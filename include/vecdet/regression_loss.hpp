@@ -8,9 +8,11 @@
 //                     through decoding: 0 through a dw or dh that the clamp cut off: iou_loss.hpp
 //
 // Deltas, anchors and targets are N x 4 of float, bfloat16 or double, anchors and targets as
-// corners. Targets are one box an anchor, or ground truth boxes and for each anchor the index of
-// its own, as a matcher gives them. Only the boxes that a box_selection selects count, commonly by
-// their labels; what the others hold is never read, and their gradient is 0.
+// corners; deltas of bfloat16 with anchors and targets of float: regression_loss<float>(),
+// regression_loss_and_grad<float>(), whose gradient is bfloat16. Targets are one box an anchor, or
+// ground truth boxes and for each anchor the index of its own, as a matcher gives them. Only the
+// boxes that a box_selection selects count, commonly by their labels; what the others hold is never
+// read, and their gradient is 0.
 //
 // Accuracy: as the functions that this one joins; a difference of a delta and its target loses what
 // cancels. Degenerate boxes that are selected are data: they give what the formulas give; NaN gives
@@ -24,11 +26,12 @@
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/optional_view.hpp>
 #include <vecdet/detail/rows/regression_loss.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
-#include <vecdet/profile.hpp>
+#include <vecdet/profile/scope.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
@@ -77,18 +80,22 @@ class regression_targets {
 
 namespace detail {
 
-inline const char* box_loss_name(box_loss loss) noexcept {
-  return loss == box_loss::smooth_l1 ? "smooth_l1"
-         : loss == box_loss::giou    ? "giou"
-         : loss == box_loss::diou    ? "diou"
+/// The variant in problem names; of bfloat16 deltas with boxes of float, if `is_mixed`.
+inline const char* box_loss_name(box_loss loss, bool is_mixed = false) noexcept {
+  return loss == box_loss::smooth_l1 ? is_mixed ? "float_smooth_l1" : "smooth_l1"
+         : loss == box_loss::giou    ? is_mixed ? "float_giou" : "giou"
+         : loss == box_loss::diou    ? is_mixed ? "float_diou" : "diou"
+         : is_mixed                  ? "float_ciou"
                                      : "ciou";
 }
 
-template <class T>
+template <class T, class Box>
 struct regression_call {
+  using stored = typename viewed<boxes_view<T>, Box>::regressed;
   const char* function;
-  boxes_view<const T> deltas, anchors;
-  const regression_targets<T>& targets;
+  boxes_view<const T> deltas;
+  boxes_view<const Box> anchors;
+  const regression_targets<Box>& targets;
   const box_selection& selection;
   const regression_loss_params& params;
   box_loss_output output;
@@ -121,13 +128,21 @@ struct regression_call {
     selection.check(function, boxes);
   }
 
-  regression_loss_args<T> kernel_args() const {
-    regression_loss_args<T> args{};
+  static const regression_loss_row<stored>& kernels(const kernel_table& table) {
+    if constexpr (std::is_same<stored, mixed_regression>::value) {
+      return table.mixed_regression_loss;
+    } else {
+      return table.regression_loss.template get<stored>();
+    }
+  }
+
+  regression_loss_args<stored> kernel_args() const {
+    regression_loss_args<stored> args{};
     args.deltas = deltas.data();
     args.anchors = anchors.data();
     args.targets = targets.boxes().data();
     args.matches = targets.is_matched() ? targets.matches().data() : nullptr;
-    args.box_weights = params.box_weights.data();
+    args.box_weights = data_or_null(params.box_weights);
     args.is_smooth_l1 = params.loss == box_loss::smooth_l1;
     args.kind = params.loss == box_loss::giou   ? iou_kind::giou
                 : params.loss == box_loss::diou ? iou_kind::diou
@@ -148,8 +163,8 @@ struct regression_call {
   }
 
   /// Throws where a selected anchor's match is no ground truth.
-  void check_matches(const regression_loss_row<T>& row, const regression_loss_args<T>& args,
-                     execution policy) const {
+  void check_matches(const regression_loss_row<stored>& row,
+                     const regression_loss_args<stored>& args, execution policy) const {
     const index_t truths = targets.boxes().size();
     index_t bad = deltas.size();
     if (!selection.is_all() && !selection.is_list()) {
@@ -183,24 +198,25 @@ struct regression_call {
 inline namespace VECDET_ABI {
 namespace detail_regression_loss {
 
-template <class T>
-double run(const detail::regression_call<T>& call, execution policy) {
+template <class T, class Box>
+double run(const detail::regression_call<T, Box>& call, execution policy) {
   call.check_arguments();
   const index_t boxes = call.deltas.size();
   if (boxes == 0) return 0;
   const detail::kernel_table& table = detail::active_table();
-  const auto& row = table.regression_loss.template get<T>();
-  const detail::regression_loss_args<T> args = call.kernel_args();
+  const auto& row = call.kernels(table);
+  const auto args = call.kernel_args();
   const profile::scope timing([&]() -> profile::problem {
     const index_t tensor = 4 * boxes * index_t{sizeof(T)};
+    const index_t given = tensor + 8 * boxes * index_t{sizeof(Box)};
     const index_t written = call.output == detail::box_loss_output::grad ? tensor : 0;
     return {call.function,
-            detail::box_loss_name(call.params.loss),
+            detail::box_loss_name(call.params.loss, !std::is_same<T, Box>::value),
             dtype_name<T>(),
             {boxes},
             isa_name(table.target),
             detail::thread_count(policy),
-            written + (call.selection.is_all() ? 3 * tensor : boxes * index_t{sizeof(index_t)}),
+            written + (call.selection.is_all() ? given : boxes * index_t{sizeof(index_t)}),
             0};
   });
   if (call.targets.is_matched()) call.check_matches(row, args, policy);
@@ -210,33 +226,33 @@ double run(const detail::regression_call<T>& call, execution policy) {
 }  // namespace detail_regression_loss
 
 /// The sum of the losses of the selected `deltas`.
-template <class T>
-double regression_loss(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                       const regression_targets<std::remove_const_t<T>>& targets,
+template <class Box = void, class T>
+double regression_loss(boxes_view<T> deltas, detail::inputs_of<boxes_view<T>, Box> anchors,
+                       const regression_targets<detail::box_of<T, Box>>& targets,
                        const box_selection& selection, const regression_loss_params& params = {},
                        execution policy = execution::parallel) {
-  return detail_regression_loss::run<std::remove_const_t<T>>({"regression_loss",
-                                                              deltas,
-                                                              anchors,
-                                                              targets,
-                                                              selection,
-                                                              params,
-                                                              detail::box_loss_output::sum,
-                                                              {}},
-                                                             policy);
+  return detail_regression_loss::run<std::remove_const_t<T>, detail::box_of<T, Box>>(
+      {"regression_loss",
+       deltas,
+       anchors,
+       targets,
+       selection,
+       params,
+       detail::box_loss_output::sum,
+       {}},
+      policy);
 }
 
 /// The sum, and its gradient by the deltas into `grad`, N x 4: memory of its own, which need not be
 /// zeroed before.
-template <class T>
-double regression_loss_and_grad(boxes_view<T> deltas,
-                                boxes_view<const std::remove_const_t<T>> anchors,
-                                const regression_targets<std::remove_const_t<T>>& targets,
+template <class Box = void, class T>
+double regression_loss_and_grad(boxes_view<T> deltas, detail::inputs_of<boxes_view<T>, Box> anchors,
+                                const regression_targets<detail::box_of<T, Box>>& targets,
                                 const box_selection& selection,
                                 boxes_view<std::remove_const_t<T>> grad,
                                 const regression_loss_params& params = {},
                                 execution policy = execution::parallel) {
-  return detail_regression_loss::run<std::remove_const_t<T>>(
+  return detail_regression_loss::run<std::remove_const_t<T>, detail::box_of<T, Box>>(
       {"regression_loss_and_grad", deltas, anchors, targets, selection, params,
        detail::box_loss_output::grad, grad},
       policy);

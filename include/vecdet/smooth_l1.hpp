@@ -9,8 +9,9 @@
 //
 // beta = 0 is |d|, with gradient 0 at d = 0. huber() gives Huber's loss, beta times this one.
 //
-// Predictions and targets are N x 4 of float, bfloat16 or double. All boxes count, or those that a
-// box_selection selects: the others get loss and gradient 0 without being read.
+// Predictions and targets are N x 4 of float, bfloat16 or double. The boxes that a box_selection
+// selects count, box_selection::all() being all: the others get loss and gradient 0 without being
+// read.
 //
 // Accuracy: in float, losses and gradients within 4 ulp of the exact value; sums are accumulated in
 // double. bfloat16 results are such floats rounded once. d = +-inf gives loss inf and gradient +-1;
@@ -22,10 +23,11 @@
 
 #include <vecdet/box_selection.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
-#include <vecdet/profile.hpp>
+#include <vecdet/profile/scope.hpp>
 #include <vecdet/views.hpp>
 
 #include <cmath>
@@ -102,10 +104,14 @@ double run(const detail::smooth_l1_call<T>& call, execution policy) {
   const detail::kernel_table& table = detail::active_table();
   const profile::scope timing(
       [&] { return call.problem(table.target, detail::thread_count(policy)); });
-  const detail::smooth_l1_args<T> args{
-      call.predictions.data(), call.targets.data(),         call.params.box_weights.data(),
-      call.params.beta,        call.params.scale,           call.output,
-      call.out.data(),         call.selection.kernel_args()};
+  const detail::smooth_l1_args<T> args{call.predictions.data(),
+                                       call.targets.data(),
+                                       detail::data_or_null(call.params.box_weights),
+                                       call.params.beta,
+                                       call.params.scale,
+                                       call.output,
+                                       call.out.data(),
+                                       call.selection.kernel_args()};
   return call.params.scale * detail::run_selected(table.smooth_l1.template get<T>(), args,
                                                   call.selection, call.predictions.size(), policy);
 }
@@ -121,11 +127,6 @@ double smooth_l1_loss(boxes_view<T> predictions, boxes_view<const std::remove_co
       {"smooth_l1_loss", predictions, targets, selection, params, detail::box_loss_output::sum, {}},
       policy);
 }
-template <class T>
-double smooth_l1_loss(boxes_view<T> predictions, boxes_view<const std::remove_const_t<T>> targets,
-                      const smooth_l1_params& params = {}, execution policy = execution::parallel) {
-  return smooth_l1_loss(predictions, targets, box_selection::all(), params, policy);
-}
 
 /// The loss of each element into `loss`, N x 4.
 template <class T>
@@ -139,14 +140,6 @@ void smooth_l1_loss_unreduced(boxes_view<T> predictions,
       {"smooth_l1_loss_unreduced", predictions, targets, selection, params,
        detail::box_loss_output::loss, loss},
       policy);
-}
-template <class T>
-void smooth_l1_loss_unreduced(boxes_view<T> predictions,
-                              boxes_view<const std::remove_const_t<T>> targets,
-                              boxes_view<std::remove_const_t<T>> loss,
-                              const smooth_l1_params& params = {},
-                              execution policy = execution::parallel) {
-  smooth_l1_loss_unreduced(predictions, targets, box_selection::all(), loss, params, policy);
 }
 
 /// The sum of the losses, and its gradient by the predictions into `grad`, N x 4, in one pass over
@@ -162,14 +155,6 @@ double smooth_l1_loss_and_grad(boxes_view<T> predictions,
       {"smooth_l1_loss_and_grad", predictions, targets, selection, params,
        detail::box_loss_output::grad, grad},
       policy);
-}
-template <class T>
-double smooth_l1_loss_and_grad(boxes_view<T> predictions,
-                               boxes_view<const std::remove_const_t<T>> targets,
-                               boxes_view<std::remove_const_t<T>> grad,
-                               const smooth_l1_params& params = {},
-                               execution policy = execution::parallel) {
-  return smooth_l1_loss_and_grad(predictions, targets, box_selection::all(), grad, params, policy);
 }
 
 }  // namespace VECDET_ABI

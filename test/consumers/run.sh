@@ -50,10 +50,11 @@ by_hand() {
   cp "$here/trainer.cpp" .
   local commands
   commands=$(sed -n '/^Without CMake/,/^```$/s/^g++/\$CXX/p' "$root/README.md")
-  [ "$(echo "$commands" | wc -l)" = 4 ] || { echo "the README has other commands"; return 1; }
+  [ "$(echo "$commands" | wc -l)" = 5 ] || { echo "the README has other commands"; return 1; }
   # The units side by side; where one fails, so does the link.
-  I=$root/include CXX="$cache $CXX" bash -ec "$(echo "$commands" | sed '1,3s/$/ \&/; 3s/$/ wait/')"
-  ./a.out
+  I=$root/include CXX="$cache $CXX" bash -ec "$(echo "$commands" | sed '1,4s/$/ \&/; 4s/$/ wait/')"
+  VECDET_PROFILE=1 ./a.out 2>profile
+  grep sigmoid_focal_loss_and_grad/labels/f32/4x3 profile
 }
 
 # A consumer's own flags, with the units by hand.
@@ -61,7 +62,7 @@ with_flags() {
   local binary
   binary=$scratch/$(echo "$*" | tr -c 'a-z0-9\n' '_')
   $CXX -I "$root/include" $warnings -DVECDET_DISPATCH "$@" "$here/trainer.cpp" \
-    "$units"/{baseline,avx2,avx512}.o -ltbb -o "$binary"
+    "$units"/{baseline,avx2,avx512,environment}.o -ltbb -o "$binary"
   run_and_compare "$binary"
 }
 
@@ -78,7 +79,7 @@ two_in_one() {
   $cache $CXX -I "$root/include" $flags -c "$here/header_only.cpp" -o "$mixed.o"
   $CXX -I "$root/include" -O2 -DVECDET_DISPATCH -DHEADER_ONLY_TOO -c "$here/trainer.cpp" \
     -o "$scratch/trainer.o"
-  $CXX "$mixed.o" "$scratch/trainer.o" "$units"/{baseline,avx2,avx512}.o -ltbb -o "$mixed"
+  $CXX "$mixed.o" "$scratch/trainer.o" "$units"/{baseline,avx2,avx512,environment}.o -ltbb -o "$mixed"
   run_and_compare "$mixed"
   nm --defined-only "$mixed.o" | awk '$2 ~ /[A-Zuvw]/ { print $3 }' | sort >"$scratch/symbols"
   for unit in baseline avx2 avx512; do

@@ -8,14 +8,23 @@
 namespace vecdet {
 namespace test {
 
-extern std::atomic<std::int64_t> allocations_so_far;
-
+/// How often any thread called operator new since construction. oneTBB's own calls do not count: it
+/// makes its worker threads when it pleases, long after the call that asked for them.
 class allocation_count {
  public:
-  allocation_count() : start_(allocations_so_far) {}
-  std::int64_t since() const { return allocations_so_far - start_; }
+  allocation_count() : start_(so_far) { ++observers; }
+  ~allocation_count() { --observers; }
+  allocation_count(const allocation_count&) = delete;
+  allocation_count& operator=(const allocation_count&) = delete;
+
+  std::int64_t since() const { return so_far - start_; }
+
+  /// Notes a call of operator new that returns to `caller`.
+  static void note(const void* caller) noexcept;
 
  private:
+  inline static std::atomic<std::int64_t> so_far{0};
+  inline static std::atomic<int> observers{0};
   std::int64_t start_;
 };
 

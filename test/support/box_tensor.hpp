@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include <bench/support/planes.hpp>
 #include <doctest/doctest.h>
 #include <tbb/task_arena.h>
 
@@ -43,6 +44,11 @@ class marked {
   boxes_view<T> boxes() { return {data(), size_ / 4}; }
   boxes_view<const T> boxes() const { return {data(), size_ / 4}; }
   vector_view<T> each() { return {data(), size_}; }
+  /// The same memory as four arrays, one a coordinate.
+  boxes_soa_view<T> planes() {
+    const index_t n = size_ / 4;
+    return {data(), data() + n, data() + 2 * n, data() + 3 * n, n};
+  }
 
   bool marks_untouched() const {
     for (index_t i = 0; i < static_cast<index_t>(memory_.size()); ++i)
@@ -64,6 +70,8 @@ class marked {
   index_t size_, offset_;
   std::vector<T> memory_;
 };
+
+using bench::as_planes;
 
 template <class T>
 bool same_bits(const T* a, const T* b, std::size_t size) {

@@ -3,7 +3,7 @@
 // VECDET_TEST_DATA, and a test that needs a file which is not there says so and passes.
 #pragma once
 
-#include "npy.hpp"
+#include "../../bench/support/npy.hpp"
 
 #include <fstream>
 #include <iostream>
@@ -15,6 +15,9 @@
 
 namespace vecdet {
 namespace test {
+
+using bench::load_npy;
+using bench::npy_array;
 
 /// The path of a file below the data folder, whether it exists or not.
 inline std::string data_path(const std::string& relative) {

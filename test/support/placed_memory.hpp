@@ -21,7 +21,9 @@ namespace test {
 /// Where an array lies.
 struct placement {
   enum kind { ends_at_guard, starts_at_guard, offset } where;
-  index_t bytes = 0;  ///< for offset: the distance from an address that is a multiple of 4096
+  /// For offset: the distance from an address that is a multiple of 4096, for types of a greater
+  /// alignment the next multiple of that.
+  index_t bytes = 0;
 };
 
 /// Hands out arrays at one placement, each between two pages that trap on any access. Keeps its
@@ -41,10 +43,12 @@ class placed_memory {
   template <class T>
   T* make(index_t count) {
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
-    const region& r = take(bytes + static_cast<std::size_t>(place.bytes));
+    const std::size_t offset =
+        (static_cast<std::size_t>(place.bytes) + alignof(T) - 1) / alignof(T) * alignof(T);
+    const region& r = take(bytes + offset);
     char* first = r.guard + page();
     if (place.where == placement::ends_at_guard) first += r.size - bytes;
-    if (place.where == placement::offset) first += place.bytes;
+    if (place.where == placement::offset) first += offset;
     std::memset(first, 0xa5, bytes);
     return reinterpret_cast<T*>(first);
   }

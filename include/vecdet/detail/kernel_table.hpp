@@ -63,9 +63,11 @@ struct kernel_table {
   per_type<focal_loss_row> focal_loss;
   per_type<smooth_l1_row> smooth_l1;
   per_type<box_coding_row> box_coding;
+  mixed_coding_row mixed_coding;
   per_type<iou_row> iou;
   per_type<iou_loss_row> iou_loss;
   per_type<regression_loss_row> regression_loss;
+  regression_loss_row<mixed_regression> mixed_regression_loss;
   per_type<nms_row> nms;
   per_logit_type<filter_topk_row> filter_topk;
 };

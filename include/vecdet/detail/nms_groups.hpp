@@ -111,7 +111,7 @@ inline id_range range_of(labels_view ids, const chunking& chunks, execution poli
 
 /// Numbers groups of any ids by sorting them. Sets group_of, image_of_group, groups and images.
 inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nms_workspace& ws) {
-  nms_record* const order = room(ws.spare, boxes);
+  nms_record* const order = ws.spare.data();
   index_t* const image = room(ws.counters, boxes);
   const bool by_class = groups.classes.size() > 0;
   const bool by_offset = groups.image_offsets.size() > 0;
@@ -150,6 +150,9 @@ inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nm
 /// image_of_group.
 inline void partition_into_groups(const nms_groups& groups, index_t boxes, index_t count,
                                   nms_workspace& ws, execution policy) {
+  // Both of one size, so that they can change places and later calls find room in either.
+  room(ws.records, boxes);
+  room(ws.spare, boxes);
   constexpr index_t smallest_chunk = 4096;
   const chunking box_chunks(boxes, smallest_chunk);
   const id_range classes = range_of(groups.classes, box_chunks, policy);
@@ -194,7 +197,7 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   const index_t many_groups = 1 + 16 * ws.groups;  // for counters that outnumber the records
   const chunking chunks(count, std::max({smallest_chunk, many_groups, index_t{1}}));
   index_t* const at = room(ws.counters, chunks.count * ws.groups);
-  nms_record* const grouped = room(ws.spare, count);
+  nms_record* const grouped = ws.spare.data();
   const nms_record* const records = ws.records.data();
   for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
     index_t* const counter = at + c * ws.groups;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <vecdet/detail/simd_batch.hpp>
+#include <vecdet/detail/simd_bfloat16.hpp>
 
 #include <utility>
 

@@ -6,6 +6,7 @@
 // a box in memory: to_box_order and to_lane_order take such a pack across.
 #pragma once
 
+#include <vecdet/detail/rows/stored_boxes.hpp>
 #include <vecdet/detail/simd.hpp>
 #include <vecdet/views.hpp>
 
@@ -130,6 +131,13 @@ VECDET_INLINE box_pack<compute_type<T>, N> load_boxes(const T* from) {
   return boxes;
 }
 
+template <int N, class T>
+VECDET_INLINE box_pack<compute_type<std::remove_const_t<T>>, N> load_boxes(
+    const detail::coordinate_arrays<T>& from) {
+  return {load_pack<N>(from.of[0]), load_pack<N>(from.of[1]), load_pack<N>(from.of[2]),
+          load_pack<N>(from.of[3])};
+}
+
 /// Writes them; rounds when T is bfloat16.
 template <int N, class T>
 VECDET_INLINE void store_boxes(T* to, const box_pack<compute_type<T>, N>& boxes) {
@@ -149,6 +157,22 @@ VECDET_INLINE void store_boxes(T* to, const box_pack<compute_type<T>, N>& boxes)
         for (int k = 0; k < 4; ++k) to[4 * (i * lanes + j) + k] = coordinate[k][j];
     }
   }
+}
+
+template <int N, class T>
+VECDET_INLINE void store_boxes(const detail::coordinate_arrays<T>& to,
+                               const box_pack<compute_type<T>, N>& boxes) {
+  store_pack<N>(to.of[0], boxes.x1);
+  store_pack<N>(to.of[1], boxes.y1);
+  store_pack<N>(to.of[2], boxes.x2);
+  store_pack<N>(to.of[3], boxes.y2);
+}
+
+/// Numbers computed of boxes that load_boxes gave, one a box, in the order of the boxes.
+template <class S, class Real, int N>
+VECDET_INLINE pack<Real, N> each_in_box_order(const pack<Real, N>& x) {
+  if constexpr (std::is_pointer<typename detail::stored<S>::in>::value) return to_box_order(x);
+  return x;
 }
 
 }  // namespace VECDET_TARGET

@@ -24,13 +24,13 @@ VECDET_INLINE exact_sum<Real, N> exact_difference(const pack<Real, N>& a, const 
   return {s, (a - (s - v)) - (b + v)};
 }
 
-/// (a - b) + (c - d), rounded about once, whatever cancels; NaN where something overflows.
+/// (a - b) + (c - d), rounded about once, whatever cancels; NaN where something overflows. Where
+/// the sum of the two differences cancels, it is exact (Sterbenz).
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> sum_of_differences(const pack<Real, N>& a, const pack<Real, N>& b,
                                                const pack<Real, N>& c, const pack<Real, N>& d) {
-  const auto first = exact_difference(a, b), minus_second = exact_difference(d, c);
-  const auto sum = exact_difference(first.high, minus_second.high);
-  return sum.high + (sum.low + (first.low - minus_second.low));
+  const auto first = exact_difference(a, b), second = exact_difference(c, d);
+  return (first.high + second.high) + (first.low + second.low);
 }
 
 /// The same, but infinite where something overflows.
@@ -42,25 +42,19 @@ VECDET_INLINE pack<Real, N> any_sum_of_differences(const pack<Real, N>& a, const
                 sum_of_differences(a, b, c, d), plain);
 }
 
-/// An anchor's or box's extent on one axis.
-template <class Real, int N>
-struct extent {
-  pack<Real, N> low, high;  ///< its ends; both the centre, where the format gives that
-  pack<Real, N> size, size_lost;
-
-  static VECDET_INLINE extent of_corners(const pack<Real, N>& low, const pack<Real, N>& high) {
-    const auto size = exact_difference(high, low);
-    return {low, high, size.high, size.low};
-  }
-  static VECDET_INLINE extent of_centre(const pack<Real, N>& centre, const pack<Real, N>& size) {
-    return {centre, centre, size, pack<Real, N>(Real(0))};
-  }
-  template <bool Corners>
-  static VECDET_INLINE extent of(const pack<Real, N>& first, const pack<Real, N>& second) {
-    if constexpr (Corners) return of_corners(first, second);
-    return of_centre(first, second);
-  }
-};
+/// The size of an anchor on one axis and what rounding it lost: of its ends, or of centre and size.
+template <bool Corners, class Real, int N>
+VECDET_INLINE exact_sum<Real, N> anchor_size(const pack<Real, N>& first,
+                                             const pack<Real, N>& second) {
+  if constexpr (Corners) return exact_difference(second, first);
+  return {second, pack<Real, N>(Real(0))};
+}
+/// Its upper end; the centre, where the format gives that: both ends' places in a sum of two.
+template <bool Corners, class Real, int N>
+VECDET_INLINE const pack<Real, N>& anchor_high(const pack<Real, N>& first,
+                                               const pack<Real, N>& second) {
+  return Corners ? second : first;
+}
 
 /// A delta of the centre and one of the size, both still to be multiplied by their weights.
 template <class Real, int N>
@@ -69,38 +63,42 @@ struct axis_deltas {
 };
 
 /// For any numbers.
-template <int N>
-VECDET_INLINE axis_deltas<double, N> encode_any_axis(const extent<double, N>& target,
-                                                     const extent<double, N>& anchor) {
-  const auto twice = any_sum_of_differences(target.low, anchor.low, target.high, anchor.high);
-  return {pack<double, N>(0.5) * twice / anchor.size, log_ratio(target.size, anchor.size)};
+template <bool Corners, int N>
+VECDET_INLINE axis_deltas<double, N> encode_any_axis(const pack<double, N>& g1,
+                                                     const pack<double, N>& g2,
+                                                     const pack<double, N>& a1,
+                                                     const pack<double, N>& a2) {
+  const auto size = anchor_size<Corners>(a1, a2).high;
+  const auto twice = any_sum_of_differences(g1, a1, g2, anchor_high<Corners>(a1, a2));
+  return {pack<double, N>(0.5) * twice / size, log_ratio(g2 - g1, size)};
 }
 
 /// For sizes that are plainly positive numbers. Differences carry what they lost, so that nothing
 /// cancels.
-template <int N>
-VECDET_INLINE axis_deltas<float, N> encode_plain_axis(const extent<float, N>& target,
-                                                      const extent<float, N>& anchor) {
-  const auto twice = sum_of_differences(target.low, anchor.low, target.high, anchor.high);
-  return {pack<float, N>(0.5f) * twice / anchor.size,
-          log_ratio(target.size, target.size_lost, anchor.size, anchor.size_lost)};
+template <bool Corners, int N>
+VECDET_INLINE axis_deltas<float, N> encode_plain_axis(const pack<float, N>& g1,
+                                                      const pack<float, N>& g2,
+                                                      const pack<float, N>& a1,
+                                                      const pack<float, N>& a2,
+                                                      const exact_sum<float, N>& target,
+                                                      const exact_sum<float, N>& anchor) {
+  const auto twice = sum_of_differences(g1, a1, g2, anchor_high<Corners>(a1, a2));
+  return {pack<float, N>(0.5f) * twice / anchor.high,
+          log_ratio(target.high, target.low, anchor.high, anchor.low)};
 }
 
 /// The deltas that decode to `targets` (corners) from `anchors`, weights still to be applied.
 template <bool Corners, int N>
-VECDET_INLINE box_pack<double, N> encode(const box_pack<double, N>& targets,
-                                         const box_pack<double, N>& anchors) {
-  using on_axis = extent<double, N>;
-  const auto x = encode_any_axis(on_axis::of_corners(targets.x1, targets.x2),
-                                 on_axis::template of<Corners>(anchors.x1, anchors.x2));
-  const auto y = encode_any_axis(on_axis::of_corners(targets.y1, targets.y2),
-                                 on_axis::template of<Corners>(anchors.y1, anchors.y2));
+VECDET_INLINE box_pack<double, N> encode(const box_pack<double, N>& g,
+                                         const box_pack<double, N>& a) {
+  const auto x = encode_any_axis<Corners>(g.x1, g.x2, a.x1, a.x2);
+  const auto y = encode_any_axis<Corners>(g.y1, g.y2, a.y1, a.y2);
   return {x.centre, y.centre, x.size, y.size};
 }
 
 /// The same for boxes in memory, and any of them.
-template <bool Corners, int N, class T>
-VECDET_NOINLINE void encode_odd_boxes(const T* targets, const T* anchors,
+template <bool Corners, int N, class Boxes>
+VECDET_NOINLINE void encode_odd_boxes(const Boxes& targets, const Boxes& anchors,
                                       box_pack<float, N>& deltas) {
   const auto widened = [](const box_pack<float, N>& b) -> box_pack<double, 2 * N> {
     return {widen(b.x1), widen(b.y1), widen(b.x2), widen(b.y2)};
@@ -111,22 +109,21 @@ VECDET_NOINLINE void encode_odd_boxes(const T* targets, const T* anchors,
 }
 
 /// The deltas that decode to the boxes at `targets` (corners) from those at `anchors`.
-template <bool Corners, int N, class T>
-VECDET_INLINE box_pack<compute_type<T>, N> encode_at(const T* targets, const T* anchors) {
+template <bool Corners, int N, class Boxes>
+VECDET_INLINE auto encode_at(const Boxes& targets, const Boxes& anchors) {
   const auto g = load_boxes<N>(targets), a = load_boxes<N>(anchors);
-  if constexpr (std::is_same<T, double>::value) {
+  if constexpr (std::is_same<decltype(g), const box_pack<double, N>>::value) {
     return encode<Corners>(g, a);
   } else {
-    using on_axis = extent<float, N>;
-    const auto gx = on_axis::of_corners(g.x1, g.x2), gy = on_axis::of_corners(g.y1, g.y2);
-    const auto ax = on_axis::template of<Corners>(a.x1, a.x2);
-    const auto ay = on_axis::template of<Corners>(a.y1, a.y2);
-    const auto x = encode_plain_axis(gx, ax), y = encode_plain_axis(gy, ay);
+    const auto gw = exact_difference(g.x2, g.x1), gh = exact_difference(g.y2, g.y1);
+    const auto aw = anchor_size<Corners>(a.x1, a.x2), ah = anchor_size<Corners>(a.y1, a.y2);
+    const auto x = encode_plain_axis<Corners>(g.x1, g.x2, a.x1, a.x2, gw, aw);
+    const auto y = encode_plain_axis<Corners>(g.y1, g.y2, a.y1, a.y2, gh, ah);
     box_pack<float, N> deltas{x.centre, y.centre, x.size, y.size};
     // Sizes are neither 0, negative, NaN nor so large that something overflows; NaN and infinities
     // from anywhere end in the sum.
-    const auto least = min(min(gx.size, ax.size), min(gy.size, ay.size));
-    const auto sum = (gx.size + ax.size) + (gy.size + ay.size) + (x.centre + y.centre);
+    const auto least = min(min(gw.high, aw.high), min(gh.high, ah.high));
+    const auto sum = (gw.high + aw.high) + (gh.high + ah.high) + (x.centre + y.centre);
     const auto plain = select(least >= pack<float, N>(1e-25f), abs(sum), pack<float, N>(1e30f)) <
                        pack<float, N>(1e25f);
     if (!all(plain)) {

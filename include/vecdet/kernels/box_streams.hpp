@@ -20,28 +20,54 @@ namespace VECDET_TARGET {
 constexpr int box_group = row_lanes;
 
 using detail::box_loss_output;
+using detail::stored;
 
 /// An output known when compiling: only what it needs is computed.
 template <box_loss_output Output>
 using known_box_output = std::integral_constant<box_loss_output, Output>;
 
-/// Memory of consecutive boxes. What a call does not use is null.
-template <class T>
+/// Memory of consecutive boxes, stored as S says. What a call does not use is null.
+template <class S>
 struct box_streams {
-  const T* in[3];        ///< boxes, or deltas
-  const float* weights;  ///< one number a box
-  T* out;                ///< boxes, or deltas
-  T* out_each;           ///< one number a box
+  typename stored<S>::in in;           ///< boxes, or deltas
+  typename stored<S>::boxes boxes[2];  ///< what they are held against
+  const float* weights;                ///< one number a box
+  typename stored<S>::out out;         ///< boxes, or deltas
+  typename stored<S>::each out_each;   ///< one number a box
 
   VECDET_INLINE box_streams at(index_t box) const {
-    box_streams moved = *this;
-    for (const T*& stream : moved.in) stream = stream != nullptr ? stream + 4 * box : stream;
-    if (weights != nullptr) moved.weights = weights + box;
-    if (out != nullptr) moved.out = out + 4 * box;
-    if (out_each != nullptr) moved.out_each = out_each + box;
-    return moved;
+    return {detail::advanced(in, box),
+            {detail::advanced(boxes[0], box), detail::advanced(boxes[1], box)},
+            weights != nullptr ? weights + box : weights,
+            detail::advanced(out, box),
+            out_each != nullptr ? out_each + box : out_each};
   }
 };
+
+/// Memory of a group of boxes like that which a stream's pointer leads to.
+template <class Pointer>
+struct group_memory;
+template <class T>
+struct group_memory<T*> {
+  alignas(64) std::remove_const_t<T> number[4 * box_group];
+  VECDET_INLINE std::remove_const_t<T>* begin() { return number; }
+};
+template <class T>
+struct group_memory<detail::coordinate_arrays<T>> {
+  alignas(64) std::remove_const_t<T> number[4][box_group];
+  VECDET_INLINE detail::coordinate_arrays<std::remove_const_t<T>> begin() {
+    return {{number[0], number[1], number[2], number[3]}};
+  }
+};
+template <class T>
+VECDET_INLINE const T* as_input(T* boxes) {
+  return boxes;
+}
+template <class T>
+VECDET_INLINE detail::coordinate_arrays<const T> as_input(
+    const detail::coordinate_arrays<T>& boxes) {
+  return {{boxes.of[0], boxes.of[1], boxes.of[2], boxes.of[3]}};
+}
 
 /// The first `count` lanes of a row, the others 0.
 template <class Real>
@@ -53,36 +79,35 @@ VECDET_INLINE row_pack<Real> first_lanes(const row_pack<Real>& row, int count) {
 }
 
 /// `groups` times 16 boxes, of which the last group has `valid`.
-template <class Op, class T>
-VECDET_NOINLINE void run_groups(const Op& op, const box_streams<T>& streams, index_t groups,
+template <class Op, class S>
+VECDET_NOINLINE void run_groups(const Op& op, const box_streams<S>& streams, index_t groups,
                                 int valid, lane_sums& sums) {
   const Op local = op;  // out of reach of what is stored through the streams
   lane_sums total = sums;
-  for (index_t g = 0; g < groups; ++g) {
+  box_streams<S> at = streams;
+  for (index_t g = 0; g < groups; ++g, at = at.at(box_group)) {
     if constexpr (Op::adds_up) {
-      const row_pack<compute_type<T>> row = local(streams.at(g * box_group));
+      const row_pack<typename stored<S>::real> row = local(at);
       total.add(Op::lanes_are_boxes && valid < box_group ? first_lanes(row, valid) : row);
     } else {
-      local(streams.at(g * box_group));
+      local(at);
     }
   }
   sums = total;
 }
 
 /// Up to 16 boxes that do not lie together, or are fewer.
-template <class Op, class T>
+template <class Op, class S>
 class gathered_boxes {
  public:
-  gathered_boxes(const Op& op, const box_streams<T>& streams) : op_(op), streams_(streams) {}
+  gathered_boxes(const Op& op, const box_streams<S>& streams) : op_(op), streams_(streams) {}
 
   /// Box `index`, whose third input is box `index_of_third` of its stream.
   void add(index_t index, index_t index_of_third, lane_sums& sums) {
     if (count_ == box_group) flush(sums);
-    const index_t source[3] = {index, index, index_of_third};
-    for (int s = 0; s < 3; ++s) {
-      if (streams_.in[s] == nullptr) continue;
-      for (int k = 0; k < 4; ++k) in_[s][4 * count_ + k] = streams_.in[s][4 * source[s] + k];
-    }
+    copy(streams_.in, index, in_.begin(), count_);
+    copy(streams_.boxes[0], index, boxes_[0].begin(), count_);
+    copy(streams_.boxes[1], index_of_third, boxes_[1].begin(), count_);
     if (streams_.weights != nullptr) weights_[count_] = streams_.weights[index];
     index_[count_++] = index;
   }
@@ -90,43 +115,61 @@ class gathered_boxes {
   /// Computes what has been added since.
   void flush(lane_sums& sums) {
     if (count_ == 0) return;
-    for (int s = 0; s < 3; ++s)
-      for (int i = 4 * count_; i < 4 * box_group; ++i) in_[s][i] = T(0.0f);
-    for (int i = count_; i < box_group; ++i) weights_[i] = 0;
-    box_streams<T> local{};
-    for (int s = 0; s < 3; ++s) local.in[s] = streams_.in[s] != nullptr ? in_[s] : nullptr;
+    for (int i = count_; i < box_group; ++i) {
+      for (int k = 0; k < 4; ++k) {
+        clear(in_, i, k);
+        clear(boxes_[0], i, k);
+        clear(boxes_[1], i, k);
+      }
+      weights_[i] = 0;
+    }
+    box_streams<S> local{};
+    if (detail::is_given(streams_.in)) local.in = as_input(in_.begin());
+    for (int s = 0; s < 2; ++s)
+      if (detail::is_given(streams_.boxes[s])) local.boxes[s] = as_input(boxes_[s].begin());
     local.weights = streams_.weights != nullptr ? weights_ : nullptr;
-    local.out = streams_.out != nullptr ? out_ : nullptr;
+    if (detail::is_given(streams_.out)) local.out = out_.begin();
     local.out_each = streams_.out_each != nullptr ? out_each_ : nullptr;
     run_groups(op_, local, 1, count_, sums);
     for (int i = 0; i < count_; ++i) {
       if (streams_.out_each != nullptr) streams_.out_each[index_[i]] = out_each_[i];
-      if (streams_.out == nullptr) continue;
-      for (int k = 0; k < 4; ++k) streams_.out[4 * index_[i] + k] = out_[4 * i + k];
+      copy(out_.begin(), i, streams_.out, index_[i]);
     }
     count_ = 0;
   }
 
  private:
+  template <class From, class To>
+  static VECDET_INLINE void copy(const From& from, index_t box, const To& to, index_t at) {
+    if (!detail::is_given(from) || !detail::is_given(to)) return;
+    for (int k = 0; k < 4; ++k) detail::coordinate(to, at, k) = detail::coordinate(from, box, k);
+  }
+  template <class Pointer>
+  static VECDET_INLINE void clear(group_memory<Pointer>& memory, int box, int k) {
+    auto& number = detail::coordinate(memory.begin(), box, k);
+    number = std::decay_t<decltype(number)>(0.0f);
+  }
+
   const Op& op_;
-  const box_streams<T>& streams_;
+  const box_streams<S>& streams_;
   int count_ = 0;
   index_t index_[box_group];
-  alignas(64) T in_[3][4 * box_group];
+  group_memory<typename stored<S>::in> in_;
+  group_memory<typename stored<S>::boxes> boxes_[2];
   alignas(64) float weights_[box_group];
-  alignas(64) T out_[4 * box_group];
-  alignas(64) T out_each_[box_group];
+  group_memory<typename stored<S>::out> out_;
+  alignas(64) std::remove_pointer_t<typename stored<S>::each> out_each_[box_group];
 };
 
 /// Boxes [first, last).
-template <class Op, class T>
-double run_boxes(const Op& op, const box_streams<T>& streams, index_t first, index_t last) {
+template <class Op, class S>
+double run_boxes(const Op& op, const box_streams<S>& streams, index_t first, index_t last) {
   lane_sums sums;
   const index_t groups = (last - first) / box_group;
   run_groups(op, streams.at(first), groups, box_group, sums);
   const index_t done = first + groups * box_group;
   if (done < last) {
-    gathered_boxes<Op, T> rest(op, streams);
+    gathered_boxes<Op, S> rest(op, streams);
     for (index_t i = done; i < last; ++i) rest.add(i, i, sums);
     rest.flush(sums);
   }
@@ -134,11 +177,11 @@ double run_boxes(const Op& op, const box_streams<T>& streams, index_t first, ind
 }
 
 /// The same, where box i's third input is number matches[i] of its stream.
-template <class Op, class T>
-double run_matched(const Op& op, const box_streams<T>& streams, const index_t* matches,
+template <class Op, class S>
+double run_matched(const Op& op, const box_streams<S>& streams, const index_t* matches,
                    index_t first, index_t last) {
   lane_sums sums;
-  gathered_boxes<Op, T> gathered(op, streams);
+  gathered_boxes<Op, S> gathered(op, streams);
   for (index_t i = first; i < last; ++i) gathered.add(i, matches[i], sums);
   gathered.flush(sums);
   return sums.total();
@@ -161,8 +204,8 @@ VECDET_INLINE void store_zeros(T* to, index_t size) {
 }
 
 /// Sets the outputs of boxes [first, last) to 0.
-template <class T>
-VECDET_INLINE void clear_boxes(const box_streams<T>& streams, index_t first, index_t last) {
+template <class S>
+VECDET_INLINE void clear_boxes(const box_streams<S>& streams, index_t first, index_t last) {
   if (streams.out != nullptr) store_zeros(streams.out + 4 * first, 4 * (last - first));
   if (streams.out_each != nullptr) store_zeros(streams.out_each + first, last - first);
 }
@@ -211,12 +254,12 @@ VECDET_INLINE void for_each_selected(const detail::selected_boxes& selected, ind
 /// Of boxes [first, last) those whose label selects them; the outputs of the others become 0
 /// without their inputs being read. Box i's third input is number matches[i] of its stream, or i
 /// where matches is null.
-template <class Op, class T>
-double run_labelled(const Op& op, const box_streams<T>& streams,
+template <class Op, class S>
+double run_labelled(const Op& op, const box_streams<S>& streams,
                     const detail::selected_boxes& selected, const index_t* matches, index_t first,
                     index_t last) {
   lane_sums sums;
-  gathered_boxes<Op, T> gathered(op, streams);
+  gathered_boxes<Op, S> gathered(op, streams);
   for_each_selected(
       selected, first, last, [&](index_t begin, index_t end) { clear_boxes(streams, begin, end); },
       [&](index_t i) { gathered.add(i, matches != nullptr ? matches[i] : i, sums); });
@@ -225,12 +268,12 @@ double run_labelled(const Op& op, const box_streams<T>& streams,
 }
 
 /// Numbers [first, last) of the list; nothing else is written.
-template <class Op, class T>
-double run_listed(const Op& op, const box_streams<T>& streams,
+template <class Op, class S>
+double run_listed(const Op& op, const box_streams<S>& streams,
                   const detail::selected_boxes& selected, const index_t* matches, index_t first,
                   index_t last) {
   lane_sums sums;
-  gathered_boxes<Op, T> gathered(op, streams);
+  gathered_boxes<Op, S> gathered(op, streams);
   for (index_t k = first; k < last; ++k) {
     const index_t i = selected.indices[k];
     gathered.add(i, matches != nullptr ? matches[i] : i, sums);

@@ -81,10 +81,6 @@ class topk_search {
     radix_sort(records_, spare_, count_);
     if (count_ < limit_) return;
     count_ = limit_;
-    if (limit_ == 0) {
-      threshold_ = real(__builtin_huge_val());
-      return;
-    }
     const real last = score_of_key(static_cast<uint32_t>(records_[limit_ - 1] >> 32));
     threshold_ = last > threshold_ ? last : threshold_;
   }
@@ -189,7 +185,7 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
       if (static_cast<float>(row[col]) > bound) take(col);
     if (count <= room) continue;
     radix_sort(records, spare, count);
-    if (count < args.limit || args.limit == 0) continue;
+    if (count < args.limit) continue;
     count = args.limit;
     threshold = score_of_key(static_cast<uint32_t>(records[count - 1] >> 32));
   }

@@ -19,11 +19,13 @@ struct iou_tile {
   // With room for a pack that begins at the last box.
   alignas(64) Real x1[capacity + box_group], y1[capacity + box_group], x2[capacity + box_group];
   alignas(64) Real y2[capacity + box_group], area[capacity + box_group];
+  bool usual;  ///< all areas are positive numbers
 
   /// Boxes [0, size) of `from`; up to a whole group, the last is repeated.
   template <class T>
   VECDET_INLINE void fill(const T* from, int size) {
     constexpr int N = row_pack<Real>::batches;
+    usual = true;
     for (int i = 0; i < size; i += box_group) {
       box_pack<Real, N> boxes;
       if (i + box_group <= size) {
@@ -40,7 +42,9 @@ struct iou_tile {
       store_pack<N>(y1 + i, to_box_order(boxes.y1));
       store_pack<N>(x2 + i, to_box_order(boxes.x2));
       store_pack<N>(y2 + i, to_box_order(boxes.y2));
-      store_pack<N>(area + i, to_box_order(area_of(boxes)));
+      const row_pack<Real> areas = area_of(boxes);
+      store_pack<N>(area + i, to_box_order(areas));
+      usual = usual && is_usual_area(areas);
     }
   }
 };
@@ -55,18 +59,28 @@ VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int size,
   const box_pack<Real, N> box{real(Real(a[0])), real(Real(a[1])), real(Real(a[2])),
                               real(Real(a[3]))};
   const real area = area_of(box);
-  const auto of = [&](int j) VECDET_INLINE_LAMBDA {
+  const bool usual = tile.usual && is_usual_area(area);
+  const auto of = [&](int j) VECDET_INLINE_LAMBDA -> real {
     const box_pack<Real, N> other{load_pack<N>(tile.x1 + j), load_pack<N>(tile.y1 + j),
                                   load_pack<N>(tile.x2 + j), load_pack<N>(tile.y2 + j)};
+    if constexpr (Kind == iou_kind::iou) {
+      if (usual && all_apart(box, other)) return Real(0);
+    }
     return iou_of<Kind>(box, area, other, load_pack<N>(tile.area + j), rule);
   };
   int j = 0;
   if constexpr (std::is_same<T, float>::value) {
     const auto misaligned = reinterpret_cast<std::uintptr_t>(out) % 64;
     const int head = static_cast<int>((64 - misaligned) % 64 / sizeof(T));
-    if (past_cache && misaligned % sizeof(T) == 0 && size >= 2 * lanes + head) {
+    if (past_cache && misaligned % sizeof(T) == 0 && size >= 2 * row_lanes + head) {
       for (; j < head; j += lanes) store_pack<N>(out + j, of(j));
-      for (j = head; j + lanes <= size; j += lanes) store_past_cache(out + j, of(j).v[0]);
+      // A cache line at a time, or the processor gives up half of it now and then.
+      for (j = head; j + row_lanes <= size; j += row_lanes) {
+        pack<Real, N> line[row_lanes / lanes];
+        for (int k = 0; k < row_lanes / lanes; ++k) line[k] = of(j + k * lanes);
+        for (int k = 0; k < row_lanes / lanes; ++k)
+          store_past_cache(out + j + k * lanes, line[k].v[0]);
+      }
     }
   }
   for (; j + lanes <= size; j += lanes) store_pack<N>(out + j, of(j));
@@ -104,44 +118,45 @@ void pairwise_iou(const iou_args<T>& a, index_t first_a, index_t last_a, index_t
   if (a.past_cache) finish_stores_past_cache();
 }
 
-template <iou_kind Kind, class T>
+template <iou_kind Kind, class S>
 struct elementwise_of_kind {
-  using real = compute_type<T>;
+  using real = typename stored<S>::real;
   static constexpr bool adds_up = false, lanes_are_boxes = true;
   empty_iou rule;
 
-  VECDET_INLINE void operator()(const box_streams<T>& group) const {
+  VECDET_INLINE void operator()(const box_streams<S>& group) const {
     constexpr int N = boxes_in_flight<real>;
     for (int i = 0; i < box_group; i += box_pack<real, N>::count) {
-      const auto a = load_boxes<N>(group.in[0] + 4 * i), b = load_boxes<N>(group.in[1] + 4 * i);
-      store_pack<N>(group.out_each + i,
-                    to_box_order(iou_of<Kind>(a, area_of(a), b, area_of(b), rule)));
+      const box_streams<S> at = group.at(i);
+      const auto a = load_boxes<N>(at.in), b = load_boxes<N>(at.boxes[0]);
+      store_pack<N>(at.out_each,
+                    each_in_box_order<S>(iou_of<Kind>(a, area_of(a), b, area_of(b), rule)));
     }
   }
 };
 
-template <class T>
-void elementwise_iou(const iou_args<T>& a, index_t first, index_t last) {
-  const box_streams<T> streams{{a.a, a.b, nullptr}, nullptr, nullptr, a.out};
+template <class S>
+void elementwise_iou(const iou_args<S>& a, index_t first, index_t last) {
+  const box_streams<S> streams{a.a, {a.b, {}}, nullptr, {}, a.out};
   switch (a.kind) {
     case iou_kind::iou:
-      run_boxes(elementwise_of_kind<iou_kind::iou, T>{a.rule}, streams, first, last);
+      run_boxes(elementwise_of_kind<iou_kind::iou, S>{a.rule}, streams, first, last);
       break;
     case iou_kind::giou:
-      run_boxes(elementwise_of_kind<iou_kind::giou, T>{a.rule}, streams, first, last);
+      run_boxes(elementwise_of_kind<iou_kind::giou, S>{a.rule}, streams, first, last);
       break;
     case iou_kind::diou:
-      run_boxes(elementwise_of_kind<iou_kind::diou, T>{a.rule}, streams, first, last);
+      run_boxes(elementwise_of_kind<iou_kind::diou, S>{a.rule}, streams, first, last);
       break;
     case iou_kind::ciou:
-      run_boxes(elementwise_of_kind<iou_kind::ciou, T>{a.rule}, streams, first, last);
+      run_boxes(elementwise_of_kind<iou_kind::ciou, S>{a.rule}, streams, first, last);
       break;
   }
 }
 
 template <class T>
 constexpr detail::iou_row<T> iou_kernels() {
-  return {pairwise_iou<T>, elementwise_iou<T>};
+  return {pairwise_iou<T>, elementwise_iou<T>, elementwise_iou<detail::separate<T>>};
 }
 
 }  // namespace VECDET_TARGET

@@ -21,7 +21,7 @@ struct iou_loss_of_boxes {
     VECDET_UNROLL
     for (int i = 0; i < box_group; i += count) {
       const box_streams<T> at = group.at(i);
-      auto terms = iou_loss_of<Kind>(load_boxes<N>(at.in[0]), load_boxes<N>(at.in[1]), epsilon);
+      auto terms = iou_loss_of<Kind>(load_boxes<N>(at.in), load_boxes<N>(at.boxes[0]), epsilon);
       pack<real, N> factor(scale);
       if (at.weights != nullptr) {
         alignas(64) real weight[count];
@@ -48,7 +48,8 @@ double iou_loss_of_kind(const detail::iou_loss_args<T>& a, index_t first, index_
   using real = compute_type<T>;
   const iou_loss_of_boxes<Kind, T> op{static_cast<real>(a.scale), static_cast<real>(a.epsilon)};
   return run_boxes(op,
-                   box_streams<T>{{a.predicted, a.targets, nullptr},
+                   box_streams<T>{a.predicted,
+                                  {a.targets, nullptr},
                                   a.box_weights,
                                   a.output == box_loss_output::grad ? a.grad : nullptr,
                                   a.output == box_loss_output::loss ? a.loss : nullptr},

@@ -31,10 +31,13 @@ VECDET_NOINLINE inline void radix_sort(uint64_t* records, uint64_t* spare, index
   constexpr int widest = 11;
   if (count <= insertion_limit) return insertion_sort(records, count);
 
-  uint64_t differing = 0;
-  for (index_t i = 1; i < count; ++i) differing |= records[i] ^ records[0];
+  uint64_t differing = 0, descents = 0;
+  for (index_t i = 1; i < count; ++i) {
+    differing |= records[i] ^ records[0];
+    descents |= static_cast<uint64_t>(records[i - 1] >> 32 > records[i] >> 32);
+  }
+  if (descents == 0) return;  // proposals often come sorted
   const uint32_t bits = static_cast<uint32_t>(differing >> 32);
-  if (bits == 0) return;
   const int low = 32 + __builtin_ctz(bits);
   const int range = 64 - __builtin_clz(bits) - low;
   const int passes = count < small ? (range + 8) / 9 : (range + widest - 1) / widest;

@@ -26,39 +26,39 @@ struct regression_terms {
   box_pack<Real, N> grad;
 };
 
-template <class T>
+template <class S>
 struct smooth_l1_regression {
-  using real = compute_type<T>;
+  using real = typename stored<S>::real;
   smooth_l1_curve<real> curve;
   real weights[4];
 
-  explicit smooth_l1_regression(const regression_loss_args<T>& a) : curve(a.beta) {
+  explicit smooth_l1_regression(const regression_loss_args<S>& a) : curve(a.beta) {
     for (int k = 0; k < 4; ++k) weights[k] = static_cast<real>(a.weights[k]);
   }
 
   template <int N>
-  VECDET_INLINE regression_terms<real, N> at(const box_streams<T>& group) const {
-    const auto deltas = load_boxes<N>(group.in[0]);
-    const auto encoded = weighted(encode_at<true, N>(group.in[2], group.in[1]), weights);
+  VECDET_INLINE regression_terms<real, N> at(const box_streams<S>& group) const {
+    const auto deltas = load_boxes<N>(group.in);
+    const auto encoded = weighted(encode_at<true, N>(group.boxes[1], group.boxes[0]), weights);
     const auto x = curve(deltas.x1 - encoded.x1), y = curve(deltas.y1 - encoded.y1);
     const auto w = curve(deltas.x2 - encoded.x2), h = curve(deltas.y2 - encoded.y2);
     return {(x.loss + y.loss) + (w.loss + h.loss), {x.slope, y.slope, w.slope, h.slope}};
   }
 };
 
-template <iou_kind Kind, class T>
+template <iou_kind Kind, class S>
 struct iou_regression {
-  using real = compute_type<T>;
+  using real = typename stored<S>::real;
   decoder<real> code;
   real epsilon;
 
-  explicit iou_regression(const regression_loss_args<T>& a)
+  explicit iou_regression(const regression_loss_args<S>& a)
       : code(a.weights, a.low_size, a.high_size), epsilon(static_cast<real>(a.epsilon)) {}
 
   template <int N>
-  VECDET_INLINE regression_terms<real, N> at(const box_streams<T>& group) const {
-    const auto deltas = load_boxes<N>(group.in[0]), anchors = load_boxes<N>(group.in[1]);
-    const auto targets = load_boxes<N>(group.in[2]);
+  VECDET_INLINE regression_terms<real, N> at(const box_streams<S>& group) const {
+    const auto deltas = load_boxes<N>(group.in), anchors = load_boxes<N>(group.boxes[0]);
+    const auto targets = load_boxes<N>(group.boxes[1]);
     using anchor = anchor_axis<real, N>;
     const auto ax = anchor::template of<true>(anchors.x1, anchors.x2);
     const auto ay = anchor::template of<true>(anchors.y1, anchors.y2);
@@ -77,21 +77,21 @@ struct iou_regression {
 };
 
 /// Streams are deltas, anchors and targets.
-template <class Equation, class T>
+template <class Equation, class S>
 struct regression_of_boxes {
-  using real = compute_type<T>;
+  using real = typename stored<S>::real;
   static constexpr bool adds_up = true, lanes_are_boxes = true;
   Equation equation;
   real scale;
 
-  explicit regression_of_boxes(const regression_loss_args<T>& a)
+  explicit regression_of_boxes(const regression_loss_args<S>& a)
       : equation(a), scale(static_cast<real>(a.scale)) {}
 
-  VECDET_INLINE row_pack<real> operator()(const box_streams<T>& group) const {
+  VECDET_INLINE row_pack<real> operator()(const box_streams<S>& group) const {
     constexpr int N = boxes_in_flight<real>, count = box_pack<real, N>::count;
     row_pack<real> sum;
     for (int i = 0; i < box_group; i += count) {
-      const box_streams<T> at = group.at(i);
+      const box_streams<S> at = group.at(i);
       auto terms = equation.template at<N>(at);
       pack<real, N> factor(scale);
       if (at.weights != nullptr) {
@@ -113,53 +113,54 @@ struct regression_of_boxes {
   }
 };
 
-template <class T>
-box_streams<T> streams_of(const regression_loss_args<T>& a) {
-  return {{a.deltas, a.anchors, a.targets},
+template <class S>
+box_streams<S> streams_of(const regression_loss_args<S>& a) {
+  return {a.deltas,
+          {a.anchors, a.targets},
           a.box_weights,
           a.output == box_loss_output::grad ? a.grad : nullptr,
           nullptr};
 }
 
 /// run(operation) for the loss that the call asks for.
-template <class T, class Run>
-double with_regression(const regression_loss_args<T>& a, const Run& run) {
-  if (a.is_smooth_l1) return run(regression_of_boxes<smooth_l1_regression<T>, T>(a));
+template <class S, class Run>
+double with_regression(const regression_loss_args<S>& a, const Run& run) {
+  if (a.is_smooth_l1) return run(regression_of_boxes<smooth_l1_regression<S>, S>(a));
   if (a.kind == iou_kind::giou) {
-    return run(regression_of_boxes<iou_regression<iou_kind::giou, T>, T>(a));
+    return run(regression_of_boxes<iou_regression<iou_kind::giou, S>, S>(a));
   }
   if (a.kind == iou_kind::diou) {
-    return run(regression_of_boxes<iou_regression<iou_kind::diou, T>, T>(a));
+    return run(regression_of_boxes<iou_regression<iou_kind::diou, S>, S>(a));
   }
-  return run(regression_of_boxes<iou_regression<iou_kind::ciou, T>, T>(a));
+  return run(regression_of_boxes<iou_regression<iou_kind::ciou, S>, S>(a));
 }
 
-template <class T>
-double regression_all(const regression_loss_args<T>& a, index_t first, index_t last) {
+template <class S>
+double regression_all(const regression_loss_args<S>& a, index_t first, index_t last) {
   return with_regression(a, [&](const auto& op) {
     if (a.matches == nullptr) return run_boxes(op, streams_of(a), first, last);
     return run_matched(op, streams_of(a), a.matches, first, last);
   });
 }
-template <class T>
-double regression_labelled(const regression_loss_args<T>& a, index_t first, index_t last) {
+template <class S>
+double regression_labelled(const regression_loss_args<S>& a, index_t first, index_t last) {
   return with_regression(a, [&](const auto& op) {
     return run_labelled(op, streams_of(a), a.selected, a.matches, first, last);
   });
 }
-template <class T>
-double regression_listed(const regression_loss_args<T>& a, index_t first, index_t last) {
+template <class S>
+double regression_listed(const regression_loss_args<S>& a, index_t first, index_t last) {
   return with_regression(a, [&](const auto& op) {
     return run_listed(op, streams_of(a), a.selected, a.matches, first, last);
   });
 }
-template <class T>
-void regression_clear(const regression_loss_args<T>& a, index_t first, index_t last) {
+template <class S>
+void regression_clear(const regression_loss_args<S>& a, index_t first, index_t last) {
   clear_boxes(streams_of(a), first, last);
 }
 
-template <class T>
-index_t regression_bad_match(const regression_loss_args<T>& a, index_t truths, index_t first,
+template <class S>
+index_t regression_bad_match(const regression_loss_args<S>& a, index_t truths, index_t first,
                              index_t last) {
   index_t bad = -1;
   for_each_selected(
@@ -170,10 +171,10 @@ index_t regression_bad_match(const regression_loss_args<T>& a, index_t truths, i
   return bad;
 }
 
-template <class T>
-constexpr detail::regression_loss_row<T> regression_loss_kernels() {
-  return {regression_all<T>, regression_labelled<T>, regression_listed<T>, regression_clear<T>,
-          regression_bad_match<T>};
+template <class S>
+constexpr detail::regression_loss_row<S> regression_loss_kernels() {
+  return {regression_all<S>, regression_labelled<S>, regression_listed<S>, regression_clear<S>,
+          regression_bad_match<S>};
 }
 
 }  // namespace VECDET_TARGET

@@ -33,7 +33,7 @@ struct smooth_l1_of_boxes {
     row_pack<real> sum(real(0));
     VECDET_UNROLL
     for (int i = 0; i < 4 * box_group; i += row_lanes) {
-      auto terms = curve(load_pack<N>(at.in[0] + i) - load_pack<N>(at.in[1] + i));
+      auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
       row_pack<real> factor(scale);
       if constexpr (Weighted) {
         const row_pack<real> w = load_pack<N>(weight + i);
@@ -52,7 +52,7 @@ struct smooth_l1_of_boxes {
 
 template <class T>
 box_streams<T> streams_of(const detail::smooth_l1_args<T>& a) {
-  return {{a.predictions, a.targets, nullptr}, a.box_weights, a.out, nullptr};
+  return {a.predictions, {a.targets, nullptr}, a.box_weights, a.out, nullptr};
 }
 
 /// run(operation): the training case is compiled by itself, the others share one copy of the code.

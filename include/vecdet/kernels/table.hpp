@@ -20,10 +20,12 @@ constexpr detail::kernel_table kernels = {
     {focal_loss_kernels<float>(), focal_loss_kernels<bfloat16>(), focal_loss_kernels<double>()},
     {smooth_l1_kernels<float>(), smooth_l1_kernels<bfloat16>(), smooth_l1_kernels<double>()},
     {box_coding_kernels<float>(), box_coding_kernels<bfloat16>(), box_coding_kernels<double>()},
+    mixed_coding_kernels(),
     {iou_kernels<float>(), iou_kernels<bfloat16>(), iou_kernels<double>()},
     {iou_loss_kernels<float>(), iou_loss_kernels<bfloat16>(), iou_loss_kernels<double>()},
     {regression_loss_kernels<float>(), regression_loss_kernels<bfloat16>(),
      regression_loss_kernels<double>()},
+    regression_loss_kernels<detail::mixed_regression>(),
     {nms_kernels<float>(), nms_kernels<bfloat16>(), nms_kernels<double>()},
     {filter_topk_kernels<float>(), filter_topk_kernels<bfloat16>()},
 };

@@ -10,7 +10,6 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
-#include <x86intrin.h>
 #endif
 
 /// Puts the profiler's state in one place for the whole process, also where a shared library is
@@ -41,7 +40,7 @@ inline bool has_constant_counter() noexcept {
 
 inline std::int64_t read_counter() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
-  return static_cast<std::int64_t>(__rdtsc());
+  return static_cast<std::int64_t>(__builtin_ia32_rdtsc());
 #elif defined(__aarch64__)
   std::int64_t ticks;
   asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));

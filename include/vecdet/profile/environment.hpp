@@ -8,6 +8,9 @@
 // 0, off or nothing leave it off. In a file's name %p stands for the process and %r for the rank.
 // Where a launcher has set a rank, or the process is a fork, names without them get
 // ".rank<r>" or ".pid<p>" before their ending.
+//
+// It is read before main(), by environment.cpp, which vecdet::dispatch compiles once for the whole
+// program; with the headers alone, by every file that includes this one.
 #pragma once
 
 #include <vecdet/profile/control.hpp>
@@ -148,7 +151,8 @@ inline bool read_environment() noexcept {
   }
 }
 
-#if !defined(VECDET_PROFILE_DISABLE)
+#if !defined(VECDET_PROFILE_DISABLE) && \
+    (!defined(VECDET_DISPATCH) || defined(VECDET_ENVIRONMENT_UNIT))
 VECDET_PROFILE_SHARED inline const bool on_from_environment = read_environment();
 #endif
 

@@ -30,7 +30,7 @@ function roofline(){
   for(const d of decades(x0,x1))s+='<line class="axis" x1="'+X(d)+'" x2="'+X(d)+'" y1="'+T+'" y2="'+(H-B)+'"/><text x="'+X(d)+'" y="'+(H-B+16)+'" text-anchor="middle">'+short(d)+'</text>';
   for(const d of decades(y0,y1))s+='<line class="axis" x1="'+L+'" x2="'+(W-R)+'" y1="'+Y(d)+'" y2="'+Y(d)+'"/><text x="'+(L-7)+'" y="'+(Y(d)+4)+'" text-anchor="end">'+short(d)+'</text>';
   s+='<text x="'+((L+W-R)/2)+'" y="'+(H-4)+'" text-anchor="middle">operations a byte</text><text transform="translate(11 '+((H-B+T)/2)+') rotate(-90)" text-anchor="middle">GFLOP/s</text>';
-  s+='<clipPath id="plot"><rect x="'+L+'" y="'+T+'" width="'+(W-L-R)+'" height="'+(H-T-B)+'"/></clipPath><g clip-path="url(#plot)">';
+  s+='<clipPath id="plot"><rect x="'+L+'" y="'+T+'" width="'+(W-L-R)+'" height="'+(H-T-B)+'"/></clipPath><g clip-path="url(#plot)"'+(pts.length>300?' class="many"':'')+'>';
   const roof=(bw,peak,color,dash)=>{if(!(bw>0&&peak>0))return;const k=lg(peak/bw);
     s+='<path class="roof" style="stroke:'+color+'" stroke-dasharray="'+dash+'" d="M'+X(x0)+' '+Y(x0+lg(bw))+'L'+X(k)+' '+Y(lg(peak))+'L'+X(x1)+' '+Y(lg(peak))+'"/>'};
   if(known){
@@ -38,7 +38,7 @@ function roofline(){
     if(M.threads>1){roof(M.cache_gbs,M.gflops_f32,'var(--cache)','4 4');roof(M.memory_gbs,M.gflops_f32,'var(--memory)','4 4')}
   }
   const color=e=>({memory:'var(--memory)',cache:'var(--cache)',compute:'var(--compute)'}[e.roofline_bound]||'var(--faint)');
-  for(const e of pts.slice().sort((a,b)=>b.share-a.share)){const r=3.5+16*Math.sqrt(Math.min(1,e.share));
+  for(const e of pts.slice().sort((a,b)=>b.share-a.share)){const r=(pts.length>300?2.5:3.5)+16*Math.sqrt(Math.min(1,e.share));
     s+='<circle class="dot'+(e===selected?' on':'')+'" data-i="'+e.i+'" cx="'+X(lg(e.intensity))+'" cy="'+Y(lg(e.gigaflops_per_second))+'" r="'+r.toFixed(1)+
     '" style="fill:'+color(e)+';stroke:'+color(e)+'" data-tip="'+esc(e.name+': '+rate(e.gigaflops_per_second)+' GFLOP/s, '+rate(e.gigabytes_per_second)+' GB/s'+
     (e.roofline_percent>0?', '+e.roofline_percent.toFixed(0)+' % of the '+e.roofline_bound+' bound':''))+'"/>'}
@@ -54,7 +54,7 @@ function histogram(e,width,height){
   const h=e.histogram;if(!h.length)return '';
   /* the profile keeps 32 buckets to a doubling: the next bound */
   const next=v=>v<64?v+1:v+2**(Math.floor(Math.log2(v))-5);
-  const W=width,H=height,B=26,T=8,half=.5;
+  const W=width,H=height,B=26,T=22,half=.5;
   let lo=Math.max(h[0][0],half),hi=next(h[h.length-1][0]);
   if(hi/lo<1.5){const m=Math.sqrt(hi*lo);lo=m/1.25;hi=m*1.25}
   const N=Math.max(12,Math.min(64,Math.round(Math.log2(hi/lo)*12))),bins=new Array(N).fill(0);
@@ -62,15 +62,17 @@ function histogram(e,width,height){
   for(const [v,n] of h){const a=Math.max(0,at(v)),b=Math.min(N,Math.max(at(next(v)),a+1e-6));
     for(let i=Math.floor(a);i<b&&i<N;i++)bins[i]+=n*(Math.min(b,i+1)-Math.max(a,i))/(b-a)}
   const most=Math.max(...bins,1e-9),X=i=>i/N*W;
-  let s='<svg viewBox="0 0 '+W+' '+H+'" role="img" aria-label="Durations">';
+  let s='<svg viewBox="0 0 '+W+' '+H+'" style="margin-top:12px" role="img" aria-label="Durations">';
   bins.forEach((n,i)=>{if(n>0){const y=Math.max(1.5,(H-B-T)*n/most);s+='<rect x="'+(X(i)+.5)+'" width="'+Math.max(1,W/N-1)+'" y="'+(H-B-y)+'" height="'+y+
     '" rx="1.5" fill="var(--bar)" data-tip="'+esc(time(lo*(hi/lo)**(i/N))+' to '+time(lo*(hi/lo)**((i+1)/N))+': about '+Math.round(n)+' calls')+'"/>'}});
   s+='<line class="axis" x1="0" x2="'+W+'" y1="'+(H-B)+'" y2="'+(H-B)+'"/>';
   const marks=[[e.p50_ns,'p50','var(--ink)']];
   if(at(e.p99_ns)-at(e.p50_ns)>.5)marks.push([e.p99_ns,'p99','var(--warm)']);else marks[0][1]='p50, p99';
-  for(const [v,t,c] of marks){const x=Math.min(W,Math.max(0,X(at(v))));
-    s+='<line x1="'+x+'" x2="'+x+'" y1="'+T+'" y2="'+(H-B)+'" stroke="'+c+'" stroke-dasharray="3 3"/>'+
-    '<text x="'+(x>W-40?x-4:x+4)+'" y="'+(t==='p99'?T+21:T+8)+'" text-anchor="'+(x>W-40?'end':'start')+'" style="fill:'+c+'">'+t+'</text>'}
+  /* names stand above the bars, one below the other where the marks are close */
+  const close=marks.length>1&&Math.abs(X(at(marks[1][0]))-X(at(marks[0][0])))<60;
+  for(const [v,t,c] of marks){const x=Math.min(W,Math.max(0,X(at(v)))),y=t==='p99'&&close?18:6;
+    s+='<line x1="'+x+'" x2="'+x+'" y1="'+(y-6)+'" y2="'+(H-B)+'" stroke="'+c+'" stroke-dasharray="3 3"/>'+
+    '<text x="'+(x>W-40?x-4:x+4)+'" y="'+(y+2)+'" text-anchor="'+(x>W-40?'end':'start')+'" style="fill:'+c+'">'+t+'</text>'}
   const ticks=4;for(let i=0;i<=ticks;i++)s+='<text x="'+(W*i/ticks)+'" y="'+(H-8)+'" text-anchor="'+(i===0?'start':i===ticks?'end':'middle')+'">'+time(lo*(hi/lo)**(i/ticks))+'</text>';
   return s+'</svg>';
 }
@@ -98,13 +100,17 @@ function flame(){
   $('flame-section').hidden=!PROFILE.paths.some(p=>p.entries.length>1);
   const start=nodes.get(zoom)||root,boxes=[],row=24;let deep=0;
   const by=new Map(E.map(e=>[e.i,e]));
-  const put=(n,x,w,d)=>{if(w<.05)return;deep=Math.max(deep,d);
+  const put=(n,x,w,d)=>{deep=Math.max(deep,d);
     if(n.key!==''){const e=by.get(n.entry);let hue=0;for(const c of e.function||e.name)hue=(hue*31+c.charCodeAt(0))%360;
-      boxes.push('<div data-path="'+n.key+'" data-i="'+n.entry+'" style="left:'+x+'%;width:'+w+'%;top:'+d*row+'px;background:hsl('+(195+hue%75)+' '+(60+hue%25)+'% '+(72+hue%12)+'%)" data-tip="'+
+      boxes.push('<div'+(w<.4?' class="thin"':'')+' data-path="'+n.key+'" data-i="'+n.entry+'" style="left:'+x+'%;width:'+w+'%;top:'+d*row+'px;background:hsl('+(195+hue%75)+' '+(60+hue%25)+'% '+(72+hue%12)+'%)" data-tip="'+
       esc(e.name+': '+time(n.total)+', itself '+time(n.self)+', '+big(n.count)+' calls')+'">'+(w>1.5?esc(split(e)[0]):'')+'</div>')}
-    else boxes.push('<div style="left:0;width:100%;top:0;background:var(--line);color:var(--soft)">all: '+time(n.total)+'</div>');
+    else boxes.push('<div class="rest" style="left:0;width:100%;top:0">all: '+time(n.total)+'</div>');
     let at=x;const scale=w/Math.max(n.total,sum(n.kids,k=>k.total),1e-9);
-    for(const k of n.kids.sort((a,b)=>b.total-a.total)){put(k,at,k.total*scale,d+1);at+=k.total*scale}};
+    /* those too narrow to see are one box */
+    const kids=n.kids.sort((a,b)=>b.total-a.total),wide=kids.filter(k=>k.total*scale>=.15),rest=kids.slice(wide.length);
+    for(const k of wide){put(k,at,k.total*scale,d+1);at+=k.total*scale}
+    const left=sum(rest,k=>k.total),share=left*scale;if(share<.05)return;deep=Math.max(deep,d+1);
+    boxes.push('<div class="rest'+(share<.4?' thin':'')+'" style="left:'+at+'%;width:'+share+'%;top:'+(d+1)*row+'px" data-tip="'+rest.length+' more: '+time(left)+'">'+(share>4?rest.length+' more':'')+'</div>')};
   put(start,0,100,0);
   const box=$('flame');box.style.height=(deep+1)*row+'px';box.innerHTML=boxes.join('');
   box.onclick=ev=>{const t=ev.target.closest('div[data-path]');if(!t){zoom='';flame();return}

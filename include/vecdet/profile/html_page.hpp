@@ -57,12 +57,14 @@ align-items:center;padding:3px 6px;border-radius:6px;cursor:pointer}
 svg{display:block;width:100%;height:auto;overflow:visible}
 svg text{fill:var(--soft);font-size:11.5px}svg .axis{stroke:var(--line)}
 svg .roof{fill:none;stroke-width:1.8}svg .dot{cursor:pointer;fill-opacity:.62;stroke-width:1.4}
+svg .many .dot{fill-opacity:.4;stroke-width:0}
 svg .dot.on{fill-opacity:1;stroke:var(--ink);stroke-width:2}
 .flame{position:relative;overflow:hidden}
 .flame div{position:absolute;height:22px;border-radius:4px;overflow:hidden;white-space:nowrap;
 padding:0 6px;font-size:12px;line-height:22px;color:#10233f;cursor:pointer;
 border:1px solid var(--panel);text-overflow:ellipsis}
 .flame div:hover{filter:brightness(1.08)}
+.flame .thin{padding:0;border-width:1px 0}.flame .rest{background:var(--line);color:var(--soft);cursor:default}
 .head{display:flex;justify-content:space-between;gap:12px}.head select{padding:2px 8px;font-size:12.5px}
 .dotmark{display:inline-block;width:8px;height:8px;border-radius:99px;margin-right:5px}
 .scroll{overflow-x:auto}
@@ -72,7 +74,7 @@ td.n,th.n{text-align:right}
 th{font-weight:600;color:var(--soft);font-size:12.5px;cursor:pointer;user-select:none}
 th[aria-sort]{color:var(--ink)}th[aria-sort=descending]:after{content:" \2193"}
 th[aria-sort=ascending]:after{content:" \2191"}
-td.name{max-width:340px;overflow:hidden;text-overflow:ellipsis;min-width:180px}
+td.name{width:99%;max-width:0;min-width:180px;overflow:hidden;text-overflow:ellipsis}
 tbody tr{cursor:pointer}tbody tr:hover,tbody tr.on{background:var(--hover)}
 .tools{display:flex;gap:10px;align-items:center;margin-bottom:8px;flex-wrap:wrap}
 .tools input{flex:1;min-width:180px;max-width:380px}

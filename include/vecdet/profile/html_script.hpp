@@ -14,7 +14,7 @@ function digits(v){const a=Math.abs(v);return v.toFixed(a<9.995?2:a<99.95?1:0)}
 function time(ns){if(ns==null||!isFinite(ns))return '–';
   let v=ns;for(const u of ['ns','µs','ms','s']){if(Math.abs(v)<999.5||u==='s')return (v===0?'0':digits(v))+' '+u;v/=1000}}
 function big(v){return v>=1e9?digits(v/1e9)+' G':v>=1e6?digits(v/1e6)+' M':v>=1e4?digits(v/1e3)+' k':String(v)}
-const rate=v=>v>0?(v<0.1?v.toPrecision(2):digits(v)):'–';
+const rate=v=>v>0?(v<.005?'<0.01':digits(v)):'–';
 const percent=v=>(100*v).toFixed(v>=.0995?0:1)+' %';
 const sum=(a,f)=>a.reduce((s,x)=>s+f(x),0);
 /* the first part of a name is what it does, the rest on what */

@@ -127,8 +127,14 @@ inline void watch_forks() {
 inline void watch_forks() {}
 #endif
 
+/// Does nothing: by the call, a program that records anything links environment.cpp.
+void link_environment() noexcept;
+
 /// Null when memory is short, or when the thread is past the end of its life.
 [[gnu::noinline]] inline thread_log* take_log() noexcept {
+#if defined(VECDET_DISPATCH)
+  link_environment();
+#endif
   if (this_thread.ended) return nullptr;
   try {
     registry& r = registry::get();

@@ -34,9 +34,9 @@ struct entry {
   double min_ns = 0, max_ns = 0;
   double variance_ns2 = 0;  ///< of a call's duration, population variance
   double bytes = 0, flops = 0;
-  int seen_on_threads = 0;     ///< threads (at a time) that ran it
-  double concurrency = 1;      ///< threads inside it, on average while one is
-  sparse_histogram histogram;  ///< counts by histogram_bucket() of the duration
+  std::uint64_t seen_on_threads = 0;  ///< threads (at a time) that ran it
+  double concurrency = 1;             ///< threads inside it, on average while one is
+  sparse_histogram histogram;         ///< counts by histogram_bucket() of the duration
   std::vector<float> samples;  ///< durations drawn evenly from all calls; all of them when few
 
   double mean_ns() const { return count != 0 ? total_ns / static_cast<double>(count) : 0; }

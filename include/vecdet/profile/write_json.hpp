@@ -6,6 +6,7 @@
 #include <vecdet/profile/report.hpp>
 #include <vecdet/profile/text.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <ostream>
 #include <string>
@@ -179,12 +180,15 @@ inline void write_trace(std::ostream& out, const report& r) {
   }
   for (const event& e : r.events) {
     const entry& what = r.entries[e.entry];
+    // Begin and end are rounded alike, so that what is nested stays so.
     const double offset = r.processes[e.process].started_unix_ns - origin;
+    const double begin = std::round(e.begin_ns + offset);
+    const double end = std::round(e.begin_ns + offset + e.duration_ns);
     out << separator << "{\"ph\":\"X\",\"name\":" << detail::json_string(what.name)
         << ",\"cat\":" << detail::json_string(what.implementation.empty() ? "scope" : "kernel")
         << ",\"pid\":" << e.process << ",\"tid\":" << e.thread
-        << ",\"ts\":" << detail::fixed((e.begin_ns + offset) / 1000, 3)
-        << ",\"dur\":" << detail::fixed(e.duration_ns / 1000, 3) << '}';
+        << ",\"ts\":" << detail::fixed(begin / 1000, 3)
+        << ",\"dur\":" << detail::fixed((end - begin) / 1000, 3) << '}';
     separator = ",\n";
   }
   out << "\n]}\n";

@@ -2,7 +2,7 @@
 // Box coding in the kernel table.
 #pragma once
 
-#include <vecdet/views.hpp>
+#include <vecdet/detail/rows/stored_boxes.hpp>
 
 #include <cstdint>
 
@@ -15,14 +15,19 @@ enum class box_format {
   cxcywh,  ///< centre, width and height: SSD's priors
 };
 
+/// Width and height in pixels; 0 or more.
+struct image_size {
+  double width, height;
+};
+
 namespace detail {
 
-/// One call over N boxes, T being the stored type. Not every function uses every member.
-template <class T>
+/// One call over N boxes that are stored as S says. Not every function uses every member.
+template <class S>
 struct box_coding_args {
-  const T* in;       ///< deltas to decode, boxes to encode or to convert
-  const T* anchors;  ///< N of them
-  T* out;            ///< may be `in`
+  typename stored<S>::in in;          ///< deltas to decode, boxes to encode or to convert
+  typename stored<S>::boxes anchors;  ///< N of them
+  typename stored<S>::out out;        ///< may be `in`
   double weights[4];
   double low_size, high_size;  ///< bounds of dw and dh after division by the weights
   double width, height;        ///< of the image
@@ -34,12 +39,20 @@ struct box_coding_args {
   std::uint8_t* mask;
 };
 
+template <class S>
+using box_coding_function = void (*)(const box_coding_args<S>&, index_t first, index_t last);
+
 template <class T>
 struct box_coding_row {
-  using function = void (*)(const box_coding_args<T>&, index_t first, index_t last);
-  function encode, decode, encode_distances, decode_distances, convert;
-  function areas;       ///< one number a box into `out`
-  function large_mask;  ///< 1 into `mask` where both sides are min_size or more, else 0
+  box_coding_function<T> encode, decode, encode_distances, decode_distances, convert;
+  box_coding_function<T> areas;       ///< one number a box into `out`
+  box_coding_function<T> large_mask;  ///< 1 into `mask` where both sides are min_size or more
+  box_coding_function<separate<T>> encode_separate, decode_separate;
+};
+
+/// Of bfloat16 deltas on anchors in float.
+struct mixed_coding_row {
+  box_coding_function<mixed_decoding> decode, decode_distances;
 };
 
 }  // namespace detail

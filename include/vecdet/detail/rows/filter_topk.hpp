@@ -16,7 +16,7 @@ struct filter_topk_args {
   const T* logits;
   index_t cols, stride;
   double threshold;  ///< logits above it pass
-  index_t limit;     ///< the k of top-k
+  index_t limit;     ///< the k of top-k, at least 1
   index_t capacity;  ///< records that there is room for
 };
 

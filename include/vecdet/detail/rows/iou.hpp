@@ -2,7 +2,7 @@
 // IoU in the kernel table.
 #pragma once
 
-#include <vecdet/views.hpp>
+#include <vecdet/detail/rows/stored_boxes.hpp>
 
 namespace vecdet {
 
@@ -17,12 +17,12 @@ enum class empty_iou {
 
 namespace detail {
 
-/// One call over boxes `a` and `b`, T being the stored type.
-template <class T>
+/// One call over boxes `a` and `b`, which are stored as S says.
+template <class S>
 struct iou_args {
-  const T* a;
-  const T* b;
-  T* out;
+  typename stored<S>::in a;
+  typename stored<S>::boxes b;
+  typename stored<S>::each out;
   index_t out_stride;
   iou_kind kind;
   empty_iou rule;
@@ -36,6 +36,7 @@ struct iou_row {
                    index_t last_b);
   /// out[i] of a's box i and b's.
   void (*elementwise)(const iou_args<T>&, index_t first, index_t last);
+  void (*elementwise_separate)(const iou_args<separate<T>>&, index_t first, index_t last);
 };
 
 }  // namespace detail

@@ -4,17 +4,18 @@
 
 #include <vecdet/detail/rows/box_streams.hpp>
 #include <vecdet/detail/rows/iou.hpp>
+#include <vecdet/detail/rows/stored_boxes.hpp>
 
 namespace vecdet {
 namespace detail {
 
-/// One call over N anchors, T being the stored type.
-template <class T>
+/// One call over N anchors, stored as S says.
+template <class S>
 struct regression_loss_args {
-  const T* deltas;
-  const T* anchors;
-  const T* targets;        ///< one an anchor, or ground truth that `matches` index
-  const index_t* matches;  ///< one an anchor, or null
+  typename stored<S>::in deltas;
+  typename stored<S>::boxes anchors;
+  typename stored<S>::boxes targets;  ///< one an anchor, or ground truth that `matches` index
+  const index_t* matches;             ///< one an anchor, or null
   const float* box_weights;
   bool is_smooth_l1;
   iou_kind kind;  ///< where it is not
@@ -22,20 +23,20 @@ struct regression_loss_args {
   double weights[4];
   double low_size, high_size;
   box_loss_output output;  ///< sum or grad
-  T* grad;
+  typename stored<S>::out grad;
   selected_boxes selected;
 };
 
 /// As smooth_l1_row has them.
-template <class T>
+template <class S>
 struct regression_loss_row {
-  double (*all)(const regression_loss_args<T>&, index_t first, index_t last);
-  double (*labelled)(const regression_loss_args<T>&, index_t first, index_t last);
-  double (*listed)(const regression_loss_args<T>&, index_t first, index_t last);
-  void (*clear)(const regression_loss_args<T>&, index_t first, index_t last);
+  double (*all)(const regression_loss_args<S>&, index_t first, index_t last);
+  double (*labelled)(const regression_loss_args<S>&, index_t first, index_t last);
+  double (*listed)(const regression_loss_args<S>&, index_t first, index_t last);
+  void (*clear)(const regression_loss_args<S>&, index_t first, index_t last);
   /// The first of the boxes [first, last) whose label selects it, with a match outside [0, truths);
   /// else -1.
-  index_t (*bad_match)(const regression_loss_args<T>&, index_t truths, index_t first, index_t last);
+  index_t (*bad_match)(const regression_loss_args<S>&, index_t truths, index_t first, index_t last);
 };
 
 }  // namespace detail

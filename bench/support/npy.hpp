@@ -16,7 +16,7 @@
 #include <vector>
 
 namespace vecdet {
-namespace test {
+namespace bench {
 
 template <class T>
 struct npy_array {
@@ -106,5 +106,5 @@ npy_array<T> load_npy(const std::string& path) {
   }
 }
 
-}  // namespace test
+}  // namespace bench
 }  // namespace vecdet

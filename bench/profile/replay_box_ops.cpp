@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replays what is done to boxes besides coding them, on RetinaNet's anchors: conversion from
+// corners to centre and size, clipping to 800 x 800, areas, and finding sides of 16 pixels or more.
+#include "replay_inputs.hpp"
+#include <vecdet/box_ops.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace {
+
+using namespace vecdet;
+
+template <class T>
+struct operands {
+  std::vector<T> boxes, out, areas;
+  std::vector<std::uint8_t> mask;
+  std::vector<index_t> indices;
+
+  explicit operands(index_t count) : boxes(profile::converted<T>(profile::anchors(count))) {
+    out.resize(boxes.size());
+    areas.resize(boxes.size() / 4);
+    mask.resize(areas.size());
+    indices.resize(areas.size());
+  }
+};
+
+template <class T>
+profile::replay_call make_call(const profile::entry& e, execution policy) {
+  constexpr double least = 16;
+  const auto data = std::make_shared<operands<T>>(e.shape[0]);
+  const boxes_view<const T> boxes(data->boxes);
+  if (e.function == "convert_boxes") {
+    return [=] { convert_boxes(boxes, box_format::xyxy, box_format::cxcywh, data->out, policy); };
+  }
+  if (e.function == "clip_boxes") {
+    return [=] { clip_boxes(boxes, {800, 800}, data->out, policy); };
+  }
+  if (e.function == "box_areas") return [=] { box_areas(boxes, data->areas, policy); };
+  if (e.function == "large_box_mask") {
+    return [=] { large_box_mask(boxes, least, data->mask, policy); };
+  }
+  return [=] { large_boxes(boxes, least, data->indices); };
+}
+
+profile::replay_call make(const profile::entry& e, execution policy) {
+  if (e.variant != "boxes" || e.shape.size() != 1) return {};
+  return profile::for_type(e.type,
+                           [&](auto number) { return make_call<decltype(number)>(e, policy); });
+}
+
+const profile::replay_registration registered[] = {
+    {"convert_boxes", make},  {"clip_boxes", make},  {"box_areas", make},
+    {"large_box_mask", make}, {"large_boxes", make},
+};
+
+}  // namespace

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replays filter_topk on logits of a RetinaNet in training: the best 1000 of the scores above 0.05.
+#include "replay_inputs.hpp"
+#include <vecdet/filter_topk.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace {
+
+using namespace vecdet;
+
+template <class T>
+struct operands {
+  std::vector<T> logits;
+  filter_topk_workspace workspace;
+};
+
+template <class T>
+profile::replay_call make_call(const profile::entry& e, execution policy) {
+  const index_t rows = e.shape[0], cols = e.shape[1];
+  const auto data = std::make_shared<operands<T>>();
+  data->logits = bench::head_logits<T>(profile::labels_like_training(rows, cols), cols);
+  const matrix_view<const T> logits(data->logits.data(), rows, cols);
+  return [=] { filter_topk(logits, 0.05, 1000, data->workspace, policy); };
+}
+
+profile::replay_call make(const profile::entry& e, execution policy) {
+  if (!e.variant.empty() || e.shape.size() != 2) return {};
+  return profile::for_logit_type(
+      e.type, [&](auto number) { return make_call<decltype(number)>(e, policy); });
+}
+
+const profile::replay_registration registered("filter_topk", make);
+
+}  // namespace

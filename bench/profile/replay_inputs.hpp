@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs of any recorded size, like those of a detector in training: what a recorded problem does
+// not tell, such as labels or scores, is made up alike for all replays.
+#pragma once
+
+#include "../support/planes.hpp"
+#include "../support/scene.hpp"
+#include "replay.hpp"
+#include <vecdet/dtype.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vecdet {
+namespace profile {
+
+/// Labels of which one in a thousand is foreground, and three in a hundred are ignored.
+inline std::vector<index_t> labels_like_training(index_t rows, index_t classes) {
+  std::vector<index_t> labels(static_cast<std::size_t>(rows), -1);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (i % 1000 == 500) labels[i] = static_cast<index_t>(i / 1000) % classes;
+    if (i % 100 < 3) labels[i] = -2;
+  }
+  return labels;
+}
+
+template <class T>
+std::vector<T> converted(const std::vector<float>& numbers) {
+  std::vector<T> out(numbers.size());
+  std::transform(numbers.begin(), numbers.end(), out.begin(),
+                 [](float x) { return T(static_cast<compute_type<T>>(x)); });
+  return out;
+}
+
+/// RetinaNet's anchors, from the first on again where more are asked for.
+inline std::vector<float> anchors(index_t count) {
+  static const std::vector<float> all = bench::retinanet_anchors();
+  std::vector<float> some;
+  some.reserve(static_cast<std::size_t>(4 * count));
+  while (static_cast<index_t>(some.size()) < 4 * count) {
+    const std::size_t n = std::min(all.size(), static_cast<std::size_t>(4 * count) - some.size());
+    some.insert(some.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n));
+  }
+  return some;
+}
+
+/// Bytes of one recorded call: where a name does not say which operands there were, these do.
+inline double bytes_of_call(const entry& e) {
+  return e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1));
+}
+
+/// make(T()) for the element type that the name stands for; an empty call for other names.
+template <class Make>
+replay_call for_logit_type(const std::string& type, const Make& make) {
+  if (type == "f32") return make(float());
+  if (type == "bf16") return make(bfloat16());
+  return {};
+}
+template <class Make>
+replay_call for_type(const std::string& type, const Make& make) {
+  if (type == "f64") return make(double());
+  return for_logit_type(type, make);
+}
+
+}  // namespace profile
+}  // namespace vecdet

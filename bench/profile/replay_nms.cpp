@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replays NMS, of one class or of 91, and soft-NMS on clustered detections with default parameters:
+// a problem's name tells neither thresholds nor groups.
+#include "replay_inputs.hpp"
+#include <vecdet/nms.hpp>
+#include <vecdet/soft_nms.hpp>
+
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace vecdet;
+
+const std::map<std::string, soft_nms_method> methods = {{"hard", soft_nms_method::hard},
+                                                        {"linear", soft_nms_method::linear},
+                                                        {"gaussian", soft_nms_method::gaussian}};
+
+template <class T>
+struct operands {
+  std::vector<T> boxes, scores;
+  std::vector<index_t> classes;
+  nms_workspace workspace;
+  soft_nms_workspace<compute_type<T>> soft_workspace;
+
+  explicit operands(index_t count) {
+    const bench::detections all = bench::clustered_detections(count);
+    boxes = profile::converted<T>(all.boxes);
+    scores = profile::converted<T>(all.scores);
+    classes = all.classes;
+  }
+  nms_groups by_class() const {
+    nms_groups groups;
+    groups.classes = classes;
+    return groups;
+  }
+};
+
+template <class T>
+profile::replay_call make_call(const profile::entry& e, execution policy) {
+  const auto data = std::make_shared<operands<T>>(e.shape[0]);
+  const boxes_view<const T> boxes(data->boxes);
+  const vector_view<const T> scores(data->scores);
+  if (e.function == "soft_nms") {
+    soft_nms_params params;
+    params.method = methods.at(e.variant);
+    return [=] { soft_nms(boxes, scores, data->by_class(), params, data->soft_workspace, policy); };
+  }
+  if (profile::bytes_of_call(e) !=
+      5.0 * static_cast<double>(sizeof(T)) * static_cast<double>(boxes.size()))
+    throw std::runtime_error("its scores are of another type than its boxes");
+  if (e.function == "nms") return [=] { nms(boxes, scores, {}, data->workspace, policy); };
+  return [=] { batched_nms(boxes, scores, data->by_class(), {}, data->workspace, policy); };
+}
+
+profile::replay_call make(const profile::entry& e, execution policy) {
+  const bool known = e.function == "soft_nms" ? methods.count(e.variant) != 0 : e.variant.empty();
+  if (!known || e.shape.size() != 1) return {};
+  return profile::for_type(e.type,
+                           [&](auto number) { return make_call<decltype(number)>(e, policy); });
+}
+
+const profile::replay_registration registered[] = {
+    {"nms", make},
+    {"batched_nms", make},
+    {"soft_nms", make},
+};
+
+}  // namespace

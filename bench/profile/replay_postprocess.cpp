@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replays postprocess with each detector's default parameters, on outputs like its heads'.
+#include "replay_inputs.hpp"
+#include <vecdet/postprocess.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace {
+
+using namespace vecdet;
+
+template <class T>
+struct operands {
+  std::vector<float> anchors;
+  std::vector<index_t> level_sizes;
+  std::vector<T> logits, deltas, centerness;
+  std::vector<image_size> sizes;
+  postprocess_workspace workspace;
+};
+
+/// Five levels, each with a quarter of the anchors of the one before, as a pyramid has.
+std::vector<index_t> pyramid_levels(index_t anchors) {
+  std::vector<index_t> sizes;
+  for (int level = 0; level < 4; ++level) {
+    sizes.push_back(anchors * 3 / 4);
+    anchors -= sizes.back();
+  }
+  sizes.push_back(anchors);
+  return sizes;
+}
+
+template <class T>
+profile::replay_call make_call(const profile::entry& e, execution policy) {
+  const index_t images = e.shape[0], anchors = e.shape[1], classes = e.shape[2];
+  const index_t rows = images * anchors;
+  const bool is_fcos = e.variant == "fcos", is_ssd = e.variant == "ssd";
+  const auto data = std::make_shared<operands<T>>();
+  data->anchors = profile::anchors(anchors);
+  if (!is_ssd) data->level_sizes = pyramid_levels(anchors);
+  const std::vector<index_t> labels = profile::labels_like_training(rows, classes);
+  data->logits = bench::head_logits<T>(labels, classes);
+  data->deltas = bench::head_deltas<T>(rows);
+  data->sizes.assign(static_cast<std::size_t>(images), {800, 800});
+  if (is_fcos) {
+    data->centerness.assign(static_cast<std::size_t>(rows), T(0.0f));
+    for (T& distance : data->deltas)  // half of the anchor's size to each side, more or less
+      distance = T(static_cast<compute_type<T>>(0.5f + static_cast<float>(distance)));
+  }
+  if (is_ssd) {  // background rows are sure to be so
+    for (std::size_t i = 0; i < labels.size(); ++i)
+      data->logits[i * static_cast<std::size_t>(classes)] = T(labels[i] < 0 ? 4.0f : 0.0f);
+  }
+  const head_outputs<T> outputs{{data->logits.data(), rows, classes},
+                                boxes_view<const T>(data->deltas),
+                                vector_view<const T>(data->centerness)};
+  const postprocess_params params = is_fcos  ? fcos_postprocess()
+                                    : is_ssd ? ssd_postprocess()
+                                             : retinanet_postprocess();
+  return [=] {
+    postprocess(outputs, boxes_view<const float>(data->anchors),
+                vector_view<const index_t>(data->level_sizes),
+                vector_view<const image_size>(data->sizes), params, data->workspace, policy);
+  };
+}
+
+profile::replay_call make(const profile::entry& e, execution policy) {
+  const bool known = e.variant == "retinanet" || e.variant == "fcos" || e.variant == "ssd";
+  if (!known || e.shape.size() != 3) return {};
+  return profile::for_logit_type(
+      e.type, [&](auto number) { return make_call<decltype(number)>(e, policy); });
+}
+
+const profile::replay_registration registered("postprocess", make);
+
+}  // namespace

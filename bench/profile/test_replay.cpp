@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever records itself can be replayed: every public function is called once, the profile is
+// written and read back, and each replay must record the very problem that it stands for.
+#include "projection.hpp"
+#include "read.hpp"
+#include "replay_inputs.hpp"
+#include <vecdet/vecdet.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+namespace profile = vecdet::profile;
+using namespace vecdet;
+
+namespace {
+
+constexpr index_t boxes = 2003, classes = 7;
+
+template <class Call>
+profile::report record(const Call& call) {
+  profile::enable();
+  profile::reset();
+  call();
+  profile::disable();
+  return profile::snapshot();
+}
+
+profile::report written_and_read(const profile::report& r) {
+  std::ostringstream out;
+  write_json(out, r);
+  return profile::read_profile(nlohmann::json::parse(out.str()));
+}
+
+void focal_loss_calls(execution policy) {
+  const std::vector<index_t> labels = profile::labels_like_training(boxes, classes);
+  const std::vector<float> x = bench::head_logits<float>(labels, classes), dense(x.size(), 0.0f);
+  std::vector<float> memory(x.size());
+  const matrix_view<const float> logits(x.data(), boxes, classes);
+  const matrix_view<float> out(memory.data(), boxes, classes);
+  for (const focal_targets<float>& targets :
+       {focal_targets<float>(labels),
+        focal_targets<float>(matrix_view<const float>(dense.data(), boxes, classes))}) {
+    sigmoid_focal_loss(logits, targets, {}, policy);
+    sigmoid_focal_loss_unreduced(logits, targets, out, {}, policy);
+    sigmoid_focal_loss_and_grad(logits, targets, out, {}, policy);
+    sigmoid_focal_loss_grad(logits, targets, 2.0, out, {}, policy);
+  }
+}
+
+void smooth_l1_calls(execution policy) {
+  const std::vector<float> x = bench::head_deltas<float>(boxes);
+  const boxes_view<const float> predictions(x), targets(x);
+  std::vector<float> out(x.size());
+  const std::vector<index_t> list{3, 5}, labels = profile::labels_like_training(boxes, classes);
+  for (const box_selection& selection :
+       {box_selection::all(), box_selection(labels), box_selection::list(list)}) {
+    smooth_l1_loss(predictions, targets, selection, {}, policy);
+    smooth_l1_loss_unreduced(predictions, targets, selection, out, {}, policy);
+    smooth_l1_loss_and_grad(predictions, targets, selection, out, {}, policy);
+  }
+}
+
+void box_coding_calls(execution policy) {
+  const std::vector<float> a = profile::anchors(boxes), x = bench::head_deltas<float>(boxes);
+  const boxes_view<const float> anchors(a), codes(x);
+  std::vector<float> out(a.size());
+  const image_size image{800, 800};
+  const std::vector<image_size> images{image};
+  encode_boxes(anchors, anchors, out, {}, policy);
+  decode_boxes(codes, anchors, out, {}, policy);
+  decode_boxes(codes, anchors, image, out, {}, policy);
+  decode_boxes(codes, anchors, vector_view<const image_size>(images), out, {}, policy);
+  for (const bool by_size : {false, true}) {
+    distance_params params;
+    params.by_size = by_size;
+    encode_distances(anchors, anchors, out, params, policy);
+    decode_distances(codes, anchors, out, params, policy);
+  }
+  decode_distances(codes, anchors, image, out, {}, policy);
+
+  const std::vector<float> a_planes = bench::as_planes(a), x_planes = bench::as_planes(x);
+  const auto anchors_soa = bench::planes(a_planes), codes_soa = bench::planes(x_planes);
+  const auto out_soa = bench::planes(out);
+  encode_boxes(anchors_soa, anchors_soa, out_soa, {}, policy);
+  decode_boxes(codes_soa, anchors_soa, out_soa, {}, policy);
+  decode_boxes(codes_soa, anchors_soa, image, out_soa, {}, policy);
+  decode_boxes(codes_soa, anchors_soa, vector_view<const image_size>(images), out_soa, {}, policy);
+
+  const std::vector<bfloat16> half(x.begin(), x.end());
+  const boxes_view<const bfloat16> half_codes(half);
+  decode_boxes<float>(half_codes, anchors, out, {}, policy);
+  decode_boxes<float>(half_codes, anchors, image, out, {}, policy);
+  decode_boxes<float>(half_codes, anchors, vector_view<const image_size>(images), out, {}, policy);
+  for (const bool by_size : {false, true}) {
+    distance_params params;
+    params.by_size = by_size;
+    decode_distances<float>(half_codes, anchors, out, params, policy);
+  }
+  decode_distances<float>(half_codes, anchors, image, out, {}, policy);
+}
+
+void box_ops_calls(execution policy) {
+  const std::vector<float> a = profile::anchors(boxes);
+  const boxes_view<const float> anchors(a);
+  std::vector<float> out(a.size()), areas(a.size() / 4);
+  std::vector<std::uint8_t> mask(areas.size());
+  std::vector<index_t> indices(areas.size());
+  convert_boxes(anchors, box_format::xyxy, box_format::xywh, out, policy);
+  clip_boxes(anchors, {640, 480}, out, policy);
+  box_areas(anchors, areas, policy);
+  large_box_mask(anchors, 32, mask, policy);
+  large_boxes(anchors, 32, indices);
+}
+
+void iou_calls(execution policy) {
+  const std::vector<float> all = profile::anchors(boxes), some = profile::anchors(11);
+  const std::vector<float> all_planes = bench::as_planes(all);
+  const boxes_view<const float> many(all), few(some);
+  std::vector<float> out(static_cast<std::size_t>(11 * boxes)), one(all.size() / 4);
+  for (const iou_params params :
+       {iou_params{}, iou_params{iou_kind::iou, empty_iou::zero}, iou_params{iou_kind::giou},
+        iou_params{iou_kind::diou}, iou_params{iou_kind::ciou}}) {
+    pairwise_iou(few, many, {out.data(), 11, boxes}, params, policy);
+    pairwise_iou(many, few, {out.data(), boxes, 11}, params, policy);
+    elementwise_iou(many, many, one, params, policy);
+    elementwise_iou(bench::planes(all_planes), bench::planes(all_planes), one, params, policy);
+  }
+}
+
+void iou_loss_calls(execution policy) {
+  const std::vector<float> a = profile::anchors(boxes), p = bench::predicted_boxes(a);
+  const boxes_view<const float> targets(a), predicted(p);
+  std::vector<float> grad(a.size()), loss(a.size() / 4);
+  giou_loss(predicted, targets, {}, policy);
+  giou_loss_unreduced(predicted, targets, loss, {}, policy);
+  giou_loss_and_grad(predicted, targets, grad, {}, policy);
+  diou_loss(predicted, targets, {}, policy);
+  diou_loss_unreduced(predicted, targets, loss, {}, policy);
+  diou_loss_and_grad(predicted, targets, grad, {}, policy);
+  ciou_loss(predicted, targets, {}, policy);
+  ciou_loss_unreduced(predicted, targets, loss, {}, policy);
+  ciou_loss_and_grad(predicted, targets, grad, {}, policy);
+}
+
+void regression_loss_calls(execution policy, bool all) {
+  const std::vector<float> a = profile::anchors(boxes), x = bench::head_deltas<float>(boxes);
+  const std::vector<index_t> labels = profile::labels_like_training(boxes, classes);
+  const box_selection selection = all ? box_selection::all() : box_selection(labels);
+  const boxes_view<const float> anchors(a), deltas(x);
+  std::vector<float> grad(x.size());
+  const std::vector<bfloat16> half(x.begin(), x.end());
+  const boxes_view<const bfloat16> half_deltas(half);
+  std::vector<bfloat16> half_grad(half.size());
+  regression_loss_params params;
+  for (const box_loss loss :
+       {box_loss::smooth_l1, box_loss::giou, box_loss::diou, box_loss::ciou}) {
+    params.loss = loss;
+    regression_loss(deltas, anchors, a, selection, params, policy);
+    regression_loss_and_grad(deltas, anchors, a, selection, grad, params, policy);
+    regression_loss<float>(half_deltas, anchors, a, selection, params, policy);
+    regression_loss_and_grad<float>(half_deltas, anchors, a, selection, half_grad, params, policy);
+  }
+}
+
+void nms_calls(execution policy) {
+  const bench::detections found = bench::clustered_detections(boxes, classes);
+  const boxes_view<const float> where(found.boxes);
+  const vector_view<const float> scores(found.scores);
+  nms_groups groups;
+  groups.classes = found.classes;
+  nms(where, scores, {}, policy);
+  batched_nms(where, scores, groups, {}, policy);
+  soft_nms_workspace<float> workspace;
+  soft_nms_params params;
+  for (const soft_nms_method method :
+       {soft_nms_method::hard, soft_nms_method::linear, soft_nms_method::gaussian}) {
+    params.method = method;
+    soft_nms(where, scores, groups, params, workspace, policy);
+  }
+}
+
+void filter_topk_calls(execution policy) {
+  const std::vector<float> x =
+      bench::head_logits<float>(profile::labels_like_training(boxes, classes), classes);
+  filter_topk_workspace workspace;
+  filter_topk(matrix_view<const float>(x.data(), boxes, classes), 0.05, 100, workspace, policy);
+}
+
+void postprocess_calls(execution policy) {
+  constexpr index_t images = 2;
+  const std::vector<float> anchors = profile::anchors(boxes);
+  const std::vector<float> x =
+      bench::head_logits<float>(profile::labels_like_training(images * boxes, classes), classes);
+  const std::vector<float> deltas = bench::head_deltas<float>(images * boxes);
+  const std::vector<float> centerness(deltas.size() / 4, 0.0f), none;
+  const std::vector<image_size> sizes(images, {800, 800});
+  postprocess_workspace workspace;
+  for (const postprocess_params& params :
+       {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+    const bool is_fcos = params.detector == dense_detector::fcos;
+    const head_outputs<float> outputs{{x.data(), images * boxes, classes},
+                                      boxes_view<const float>(deltas),
+                                      vector_view<const float>(is_fcos ? centerness : none)};
+    postprocess(outputs, boxes_view<const float>(anchors), vector_view<const index_t>(),
+                vector_view<const image_size>(sizes), params, workspace, policy);
+  }
+}
+
+void call_everything(execution policy) {
+  focal_loss_calls(policy);
+  smooth_l1_calls(policy);
+  box_coding_calls(policy);
+  box_ops_calls(policy);
+  iou_calls(policy);
+  iou_loss_calls(policy);
+  regression_loss_calls(policy, true);
+  nms_calls(policy);
+  filter_topk_calls(policy);
+  postprocess_calls(policy);
+}
+
+/// Runs the replay once; it must record its problem, with its bytes.
+void check_replay(const profile::entry& wanted) {
+  CAPTURE(wanted.name);
+  REQUIRE(profile::why_not_replayed(wanted) == "");
+  tbb::task_arena arena(wanted.threads);
+  const execution policy = wanted.threads == 1 ? execution::sequential : execution::parallel;
+  const profile::replay_call call = profile::replay_makers().at(wanted.function)(wanted, policy);
+  REQUIRE(call);
+  const profile::report r = record([&] { arena.execute(call); });
+  const auto same = std::find_if(r.entries.begin(), r.entries.end(),
+                                 [&](const profile::entry& e) { return e.name == wanted.name; });
+  REQUIRE(same != r.entries.end());
+  CHECK(profile::bytes_of_call(*same) == profile::bytes_of_call(wanted));
+}
+
+}  // namespace
+
+TEST_CASE("replay: every public function records a problem that its replay records again") {
+  std::set<std::string> functions;
+  for (const execution policy : {execution::sequential, execution::parallel}) {
+    const profile::report r = written_and_read(record([&] { call_everything(policy); }));
+    for (const profile::entry& e : r.entries) {
+      if (e.implementation.empty()) continue;
+      functions.insert(e.function);
+      check_replay(e);
+    }
+  }
+
+  // A public function names itself in errors: in its header its name stands as a text and before a
+  // parenthesis. iou_loss.hpp makes its names by a macro; the calls above have them all.
+  const std::set<std::string> no_kernels{"box_selection.hpp", "dispatch.hpp", "views.hpp"};
+  int found = 0;
+  for (const auto& file : std::filesystem::directory_iterator(VECDET_INCLUDE)) {
+    const std::filesystem::path path = file.path();
+    if (path.extension() != ".hpp" || no_kernels.count(path.filename().string()) == 1) continue;
+    CAPTURE(path);
+    std::ifstream in(path);
+    const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    const std::regex quoted("\"([a-z][a-z0-9_]*)\"");
+    for (std::sregex_iterator i(text.begin(), text.end(), quoted), end; i != end; ++i) {
+      const std::string name = (*i)[1];
+      if (!std::regex_search(text, std::regex("[a-z0-9_>] " + name + "\\("))) continue;
+      CHECK_MESSAGE(functions.count(name) == 1, name << " is not called above");
+      ++found;
+    }
+  }
+  CHECK(found >= 20);
+}
+
+TEST_CASE("replay: every element type") {
+  const profile::report r = record([] { call_everything(execution::sequential); });
+  for (profile::entry e : r.entries) {
+    if (e.implementation.empty()) continue;
+    if (e.type != "f32") continue;  // has but one
+    const bool on_logits = e.function == "filter_topk" || e.function == "postprocess";
+    const double f32_bytes = e.bytes;
+    for (const char* type : {"bf16", "f64"}) {
+      if (on_logits && type == std::string("f64")) continue;
+      e.type = type;
+      e = profile::moved_to(e, "", 0);
+      CAPTURE(e.name);
+      // Near enough to tell operands by; labels count the same in all types.
+      e.bytes = f32_bytes * (type == std::string("bf16") ? 0.5 : 2.0);
+      const profile::replay_call call =
+          profile::replay_makers().at(e.function)(e, execution::sequential);
+      REQUIRE(call);
+      const profile::report again = record(call);
+      CHECK(std::any_of(again.entries.begin(), again.entries.end(),
+                        [&](const profile::entry& a) { return a.name == e.name; }));
+    }
+    e.type = "f16";
+    CHECK_FALSE(profile::replay_makers().at(e.function)(e, execution::sequential));
+    e.type = "f32";
+    e.variant = "unheard of";
+    CHECK_FALSE(profile::replay_makers().at(e.function)(e, execution::sequential));
+  }
+}
+
+TEST_CASE("replay: all boxes or the foreground's are told apart by the bytes") {
+  for (const bool all : {false, true}) {
+    const profile::report r = record([&] { regression_loss_calls(execution::sequential, all); });
+    REQUIRE(r.entries.size() == 16);
+    for (const profile::entry& e : r.entries) check_replay(e);
+  }
+}
+
+TEST_CASE("replay: scores of another type than the boxes are said to be so") {
+  const profile::report r = record([] {
+    const bench::detections found = bench::clustered_detections(100);
+    const std::vector<double> scores(100, 0.5);
+    nms(boxes_view<const float>(found.boxes), vector_view<const double>(scores));
+  });
+  for (const profile::entry& e : r.entries) {
+    if (e.function != "nms") continue;
+    CHECK_THROWS_WITH(profile::replay_makers().at("nms")(e, execution::sequential),
+                      "its scores are of another type than its boxes");
+  }
+}
+
+TEST_CASE("projection: what runs inside of a replayed problem is a part of it") {
+  const profile::report r = record([] {
+    filter_topk_calls(execution::sequential);
+    VECDET_PROFILE_SCOPE("step");
+    postprocess_calls(execution::sequential);
+  });
+  profile::replay_options options;
+  options.seconds = 0.001;
+  options.repetitions = options.cold_calls = 1;
+  std::ostringstream progress;
+  const profile::projection p = profile::project(r, "step", {}, {}, options, progress);
+  std::set<std::string> replayed, inside;
+  double observed = 0;
+  for (const profile::projected_problem& problem : p.problems) {
+    CHECK(problem.warm_ns > 0);
+    if (problem.is_inside) {
+      inside.insert(problem.name);
+      continue;
+    }
+    replayed.insert(problem.name);
+    CHECK(problem.calls == 1);
+    observed += problem.observed_ns;
+  }
+  CHECK(replayed.size() == 4);  // three detectors, and filter_topk by itself
+  CHECK(inside.size() >= 2);    // RetinaNet's filter_topk, and batched_nms
+  for (const auto& skipped : p.not_replayed) {
+    CAPTURE(skipped.name);
+    CHECK(replayed.count(skipped.name) + inside.count(skipped.name) == 0);
+    if (skipped.name != "step") {
+      CHECK(skipped.reason == "inside of replayed problems, and replayed with them");
+      CHECK(skipped.observed_ns == 0);
+    }
+    observed += skipped.observed_ns;
+  }
+  CHECK(observed == doctest::Approx(r.whole_ns()));
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plots of a run: benchmarks time their loops for them, the report prints their exponents, and
+// where the environment variable VECDET_BENCH_PLOTS names a folder, the run leaves them there.
+#pragma once
+
+#include "line_plot.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include <benchmark/benchmark.h>
+
+namespace vecdet {
+namespace bench {
+
+/// The plots of this run by the name of their file.
+inline std::map<std::string, line_plot>& plots() {
+  static std::map<std::string, line_plot> of_run;
+  return of_run;
+}
+
+inline void write_plots() {
+  const char* folder = std::getenv("VECDET_BENCH_PLOTS");
+  if (folder == nullptr || *folder == '\0') return;
+  for (const auto& plot : plots()) plot.second.write(std::string(folder) + "/" + plot.first);
+}
+
+/// Times the iterations of a benchmark for a line of a plot as well, in milliseconds at `size`.
+template <class Call>
+void plotted_loop(benchmark::State& state, line_plot& plot, const std::string& line, double size,
+                  const Call& call) {
+  const auto start = std::chrono::steady_clock::now();
+  for (auto _ : state) call();
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  plot.add(line, size, 1e3 * spent.count() / static_cast<double>(state.iterations()));
+}
+
+}  // namespace bench
+}  // namespace vecdet
