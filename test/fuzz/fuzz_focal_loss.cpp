@@ -19,11 +19,8 @@ void focal_loss(fuzz::input& in) {
   params.gamma = in.one_of({2.0, 2.0, 1.0, 0.0, 0.5, in.tame(0, 6), -1.0});
   params.scale = in.one_of({1.0, 1.0, 1.0 / 37, -2.0, 0.0});
   params.reduction = in.flag() ? reduction::sum : reduction::mean;
-  std::vector<float> weights;
-  if (in.flag()) {
-    for (index_t i = 0; i < rows; ++i) weights.push_back(in.one_of({1.0f, 0.5f, 3.0f, 0.0f}));
-    params.row_weights = fuzz::tensor<float>(weights);
-  }
+  const auto weights = fuzz::some_weights(in, rows);
+  params.row_weights = weights;
   std::vector<index_t> label_values;
   for (index_t i = 0; i < rows; ++i)
     label_values.push_back(in.integer(-2, cols + (in.byte() < 8 ? 1 : -1)));
@@ -78,6 +75,11 @@ void focal_loss(fuzz::input& in) {
             sigmoid_focal_loss_and_grad(x, truth, out_view, params, execution::sequential);
         add();
         results.add(sum);
+        const std::vector<T> grad(out.begin(), out.end());
+        sigmoid_focal_loss_grad(x, truth, 1.0, out_view, params, execution::sequential);
+        for (std::size_t k = 0; k < grad.size(); ++k)
+          if (!fuzz::same_number(static_cast<double>(grad[k]), static_cast<double>(out[k])))
+            fuzz::fail("the gradient alone differs from the gradient with loss");
         if (!fuzz::same_number(sum, sigmoid_focal_loss(x, truth, params, execution::parallel)))
           fuzz::fail("the loss alone differs from the loss with gradient");
       },
@@ -92,33 +94,34 @@ void focal_loss(fuzz::input& in) {
           const double logit = static_cast<double>(x(i, j));
           // Gradients of soft targets cancel.
           const double absolute = 1e-30 + (dense ? 1e-13 * (1 + std::abs(logit)) : 0);
-          fuzz::expect_near(std::string(set) + (is_grad ? " gradient" : " loss") + " of logit " +
-                                std::to_string(logit) + " gamma " + std::to_string(params.gamma),
-                            values[k], is_grad ? exact[k] / mean : exact[k], relative, absolute);
+          fuzz::expect_near(
+              [&] {
+                return std::string(set) + (is_grad ? " gradient" : " loss") + " of logit " +
+                       std::to_string(logit) + " gamma " + std::to_string(params.gamma);
+              },
+              values[k], is_grad ? exact[k] / mean : exact[k], relative, absolute);
         }
         // Losses of a block are added in float before they are weighted: near its largest number
         // they overflow.
         for (index_t i = 0; i < rows; ++i)
           for (index_t j = 0; j < cols; ++j)
             if (std::abs(static_cast<double>(x(i, j))) > 1e36) return;
-        fuzz::expect_near(std::string(set) + " sum", values.back(), exact_sum / mean, 1e-5, 1e-30);
+        fuzz::expect_near([&] { return std::string(set) + " sum"; }, values.back(),
+                          exact_sum / mean, 1e-5, 1e-30);
+      });
+
+  const fuzz::tensor<T> arriving = in.numbers<T>(extent);
+  const matrix_view<const T> upstream(arriving.data(), rows, cols, stride);
+  fuzz::on_every_isa(
+      std::string("focal loss upstream ") + dtype_name<T>(), [&](fuzz::results& results) {
+        sigmoid_focal_loss_grad(x, truth, upstream, matrix_view<T>(out.data(), rows, cols, stride),
+                                params, execution::parallel);
+        results.add(out);
       });
 }
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  fuzz::memory().release();
-  fuzz::input in(data, size);
-  switch (in.byte() % 3) {
-    case 0:
-      focal_loss<float>(in);
-      break;
-    case 1:
-      focal_loss<bfloat16>(in);
-      break;
-    default:
-      focal_loss<double>(in);
-  }
-  return 0;
+void fuzz::target(input& in) {
+  with_any_type(in, [&](auto zero) { focal_loss<decltype(zero)>(in); });
 }

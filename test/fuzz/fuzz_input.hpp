@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns a fuzzer's bytes into arguments, and compares results: across instruction sets bit by bit,
-// with the reference by tolerance. A difference stops the program with its message.
+// with the reference by tolerance. A difference stops the program with its message. Each fuzz_*.cpp
+// defines target(), which is one property of a family of functions; main.cpp calls it.
 #pragma once
 
 #include "support/placed_memory.hpp"
@@ -124,6 +125,33 @@ class input {
   std::size_t size_;
 };
 
+/// Factors of rows or boxes, or none.
+inline tensor<float> some_weights(input& in, index_t count) {
+  std::vector<float> weights;
+  if (in.flag())
+    for (index_t i = 0; i < count; ++i) weights.push_back(in.one_of({1.0f, 0.5f, 3.0f, 0.0f}));
+  return tensor<float>(weights);
+}
+inline double weight_of(const tensor<float>& weights, index_t i) {
+  return weights.size() == 0 ? 1.0 : static_cast<double>(weights[static_cast<std::size_t>(i)]);
+}
+
+/// What a fuzz_*.cpp tries with any input.
+void target(input& in);
+
+/// property(T()) of the element type that a byte chooses.
+template <class Property>
+void with_any_type(input& in, const Property& property) {
+  switch (in.byte() % 3) {
+    case 0:
+      return property(float());
+    case 1:
+      return property(bfloat16());
+    default:
+      return property(double());
+  }
+}
+
 /// The results of one call, in double; bfloat16 and float convert exactly.
 class results {
  public:
@@ -163,6 +191,7 @@ void on_every_isa(const std::string& what, const Call& call, const Check& check)
     check(isa_name(set), r.values());
     if (set == isa::baseline) continue;
     if (have_fused) {
+      if (fused.size() != r.values().size()) fail(what + ": AVX2 and AVX-512 differ in size");
       for (std::size_t i = 0; i < fused.size(); ++i) {
         if (!same_number(fused[i], r.values()[i]))
           fail(what + ": AVX2 and AVX-512 differ at result " + std::to_string(i) + ": " +
@@ -175,15 +204,23 @@ void on_every_isa(const std::string& what, const Call& call, const Check& check)
   if (threw != 0 && returned != 0) fail(what + ": throws on some instruction sets only");
 }
 
-/// |actual - exact| within relative * |exact| + absolute; NaN only where expected.
-inline void expect_near(const std::string& what, double actual, double exact, double relative,
-                        double absolute) {
+/// The same without a check.
+template <class Call>
+void on_every_isa(const std::string& what, const Call& call) {
+  on_every_isa(what, call, [](const char*, const std::vector<double>&) {});
+}
+
+/// |actual - exact| within relative * |exact| + absolute; NaN only where expected. what() says what
+/// it is, where it is not: texts would take most of a fuzzer's time.
+template <class What>
+void expect_near(const What& what, double actual, double exact, double relative, double absolute) {
   if (std::isnan(exact) && std::isnan(actual)) return;
   if (actual == exact) return;
   if (std::isinf(actual) && actual * exact > 0 && std::abs(exact) > 3.38e38) return;  // float's end
   if (std::abs(actual - exact) <= relative * std::abs(exact) + absolute) return;
   char message[200];
-  std::snprintf(message, sizeof message, "%s is %.17g, exact %.17g", what.c_str(), actual, exact);
+  std::snprintf(message, sizeof message, "%s is %.17g, exact %.17g", std::string(what()).c_str(),
+                actual, exact);
   fail(message);
 }
 

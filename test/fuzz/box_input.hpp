@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Boxes, scores and selections of boxes from a fuzzer's bytes.
+#pragma once
+
+#include "fuzz_input.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace vecdet {
+namespace fuzz {
+
+enum class box_kind {
+  tame,  ///< sides of 1 to 300 pixels: formulas are well conditioned
+  grid,  ///< corners at small integers: ties, touching, equal and empty boxes abound
+  any    ///< any numbers at all
+};
+
+inline box_kind any_box_kind(input& in) {
+  return in.one_of({box_kind::tame, box_kind::grid, box_kind::any});
+}
+
+template <class T>
+tensor<T> some_boxes(input& in, index_t boxes, box_kind kind) {
+  if (kind == box_kind::any) return in.numbers<T>(4 * boxes);
+  std::vector<T> values;
+  for (index_t i = 0; i < boxes; ++i) {
+    double box[4];
+    if (kind == box_kind::tame) {
+      for (int k = 0; k < 2; ++k) box[k] = in.tame(0, 500);
+      for (int k = 2; k < 4; ++k) box[k] = box[k - 2] + in.tame(1, 300);
+    } else {
+      const auto at = in.bits<std::uint16_t>();
+      for (int k = 0; k < 2; ++k) box[k] = (at >> (4 * k)) % 16 - 4;
+      for (int k = 2; k < 4; ++k) box[k] = box[k - 2] + (at >> (4 * k)) % 16;
+    }
+    for (const double coordinate : box) values.push_back(test::to<T>(coordinate));
+  }
+  return tensor<T>(values);
+}
+
+/// The same choice of boxes said in three ways; all() where every box is chosen.
+struct some_selection {
+  std::vector<index_t> labels;  ///< at least 0 where the box counts
+  tensor<index_t> wide, list;
+  tensor<std::int32_t> narrow;
+
+  some_selection(const std::vector<index_t>& label_of_box, bool reversed)
+      : labels(label_of_box),
+        wide(labels),
+        list(indices(labels, reversed)),
+        narrow(std::vector<std::int32_t>(labels.begin(), labels.end())) {}
+
+  bool counts(index_t i) const { return labels[static_cast<std::size_t>(i)] >= 0; }
+
+  std::vector<box_selection> all_ways() const {
+    std::vector<box_selection> ways{box_selection(wide), box_selection(narrow),
+                                    box_selection::list(list)};
+    if (list.size() == wide.size()) ways.push_back(box_selection::all());
+    return ways;
+  }
+
+ private:
+  static tensor<index_t> indices(const std::vector<index_t>& labels, bool reversed) {
+    std::vector<index_t> list;
+    for (std::size_t i = 0; i < labels.size(); ++i)
+      if (labels[i] >= 0) list.push_back(static_cast<index_t>(i));
+    if (reversed) std::reverse(list.begin(), list.end());
+    return tensor<index_t>(list);
+  }
+};
+
+/// Labels below `classes`.
+inline some_selection any_selection(input& in, index_t boxes, index_t classes) {
+  const int foreground = in.one_of({16, 128, 256});
+  std::vector<index_t> labels;
+  for (index_t i = 0; i < boxes; ++i) {
+    const int kind = in.byte();
+    labels.push_back(kind < foreground && classes > 0 ? kind % classes : -1 - kind % 2);
+  }
+  return {labels, in.flag()};
+}
+
+inline coder_params any_coder(input& in) {
+  coder_params params;
+  params.weight_x = params.weight_y = in.one_of({1.0, 10.0, in.tame(0.1, 20)});
+  params.weight_w = params.weight_h = in.one_of({1.0, 5.0, in.tame(0.1, 20)});
+  params.clamp = in.one_of({size_clamp::above, size_clamp::both, size_clamp::none});
+  params.size_limit = in.one_of({4.135166556742356, 0.5, 0.0});
+  return params;
+}
+
+}  // namespace fuzz
+}  // namespace vecdet

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// GIoU, DIoU and CIoU losses with gradients of any boxes; of tame ones as the reference has them.
+#include "box_input.hpp"
+#include "support/exact_box_losses.hpp"
+
+using namespace vecdet;
+
+namespace {
+
+template <class T>
+void iou_loss(fuzz::input& in) {
+  const index_t boxes = in.integer(0, 70);
+  const fuzz::box_kind kind = fuzz::any_box_kind(in);
+  const auto of = in.one_of({iou_kind::giou, iou_kind::diou, iou_kind::ciou});
+  iou_loss_params params;
+  params.epsilon = in.one_of({1e-7, 1e-7, 1e-3, 0.5, 0.0, -1.0});
+  params.scale = in.one_of({1.0, 1.0 / 37, -2.0, 0.0});
+  const auto weights = fuzz::some_weights(in, boxes);
+  params.box_weights = weights;
+  const auto predicted = fuzz::some_boxes<T>(in, boxes, kind);
+  const auto targets =
+      in.byte() < 32 ? predicted : fuzz::some_boxes<T>(in, boxes, fuzz::box_kind::tame);
+  const boxes_view<const T> p(predicted), t(targets);
+
+  const fuzz::tensor<T> losses(boxes), grad(4 * boxes);
+  const vector_view<T> each(losses);
+  const boxes_view<T> g(grad);
+  fuzz::on_every_isa(
+      std::string("IoU loss ") + dtype_name<T>(),
+      [&](fuzz::results& results) {
+        double sum = 0, alone = 0;
+        const execution parallel = execution::parallel, sequential = execution::sequential;
+        if (of == iou_kind::giou) {
+          giou_loss_unreduced(p, t, each, params, sequential);
+          sum = giou_loss_and_grad(p, t, g, params, sequential);
+          alone = giou_loss(p, t, params, parallel);
+        } else if (of == iou_kind::diou) {
+          diou_loss_unreduced(p, t, each, params, sequential);
+          sum = diou_loss_and_grad(p, t, g, params, sequential);
+          alone = diou_loss(p, t, params, parallel);
+        } else {
+          ciou_loss_unreduced(p, t, each, params, sequential);
+          sum = ciou_loss_and_grad(p, t, g, params, sequential);
+          alone = ciou_loss(p, t, params, parallel);
+        }
+        if (!fuzz::same_number(sum, alone))
+          fuzz::fail("the loss alone differs from the loss with gradient");
+        results.add(losses);
+        results.add(grad);
+        results.add(sum);
+      },
+      [&](const char* set, const std::vector<double>& values) {
+        if (kind != fuzz::box_kind::tame) return;
+        // Without epsilon, CIoU's 0 / 0 of equal boxes is 0 over a rounding in float.
+        if (of == iou_kind::ciou && params.epsilon == 0) return;
+        double exact_sum = 0, size = 0;
+        for (index_t i = 0; i < boxes; ++i) {
+          const auto a = reference::load_box(p, i), b = reference::load_box(t, i);
+          // Rounding to bfloat16 may leave nothing of a side.
+          if (!(a.width() > 0 && a.height() > 0 && b.width() > 0 && b.height() > 0)) return;
+          const auto exact = reference::iou_loss(
+              static_cast<reference::iou_kind>(static_cast<int>(of)), a, b, params.epsilon);
+          const double factor = params.scale * fuzz::weight_of(weights, i);
+          const double term = test::largest_term(a, b);
+          const auto what = [&] { return std::string(set) + " of box " + std::to_string(i); };
+          const double within = std::is_same<T, bfloat16>::value ? 1e-2 : 1e-6;
+          fuzz::expect_near([&] { return "loss " + what(); }, values[static_cast<std::size_t>(i)],
+                            factor * exact.loss, 0, 2 * within * std::abs(factor));
+          const auto exact_grad = test::numbers(exact.grad);
+          for (std::size_t k = 0; k < 4; ++k)
+            fuzz::expect_near([&] { return "gradient " + what(); },
+                              values[static_cast<std::size_t>(boxes + 4 * i) + k],
+                              factor * exact_grad[k], fuzz::tolerance<T>(),
+                              4e-6 * std::abs(factor) * term);
+          exact_sum += factor * exact.loss;
+          size += std::abs(factor);
+        }
+        fuzz::expect_near([&] { return std::string(set) + " sum"; }, values.back(), exact_sum, 0,
+                          2e-6 * size);
+      });
+}
+
+}  // namespace
+
+void fuzz::target(input& in) {
+  with_any_type(in, [&](auto zero) { iou_loss<decltype(zero)>(in); });
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// NMS and batched NMS with any boxes, scores, groups and options: the reference's indices, in its
+// order, on every instruction set and any number of threads.
+#include "score_input.hpp"
+#include <vecdet/reference/nms.hpp>
+
+using namespace vecdet;
+
+namespace {
+
+nms_params any_params(fuzz::input& in) {
+  nms_params params;
+  params.iou_threshold = in.one_of({0.5, 0.3, 0.7, 0.0, 1.0, 0.25, 1e-9, in.tame(0, 1), -0.5});
+  const int options = in.byte();
+  params.suppress_equal = (options & 1) != 0;
+  params.float_threshold = (options & 2) != 0;
+  params.plus_one = (options & 4) != 0;
+  params.drop_nan_scores = (options & 8) != 0;
+  params.drop_degenerate = (options & 16) != 0;
+  if ((options & 32) != 0) params.score_threshold = in.one_of({0.25, 0.0, -1e300, 1e300});
+  params.format = in.one_of({nms_format::corners, nms_format::any_corners, nms_format::centre});
+  params.overlap =
+      in.one_of({nms_overlap::plain, nms_overlap::positive_area, nms_overlap::jaccard});
+  params.order = in.one_of(
+      {nms_order::score, nms_order::index, nms_order::image_score, nms_order::image_class_score});
+  for (const auto limit :
+       {&nms_params::max_per_class, &nms_params::max_per_image, &nms_params::max_total})
+    if (in.byte() < 64) params.*limit = in.integer(0, 12);
+  return params;
+}
+
+template <class T>
+void nms_of(fuzz::input& in) {
+  const nms_params params = any_params(in);
+  const auto scene = fuzz::any_scene<T>(in, 4000);
+  const nms_groups groups = scene.groups();
+  const bool grouped = scene.classes.size() > 0 || scene.images.size() > 0;
+  std::vector<index_t> expected;
+  if (params.iou_threshold >= 0)
+    expected = reference::nms(
+        scene.b(), scene.s(), params,
+        {vector_view<const index_t>(scene.classes), vector_view<const index_t>(scene.images)});
+  nms_workspace workspace;
+  fuzz::on_every_isa(std::string("NMS ") + dtype_name<T>(), [&](fuzz::results& results) {
+    const auto expect = [&](const vector_view<const index_t>& kept) {
+      results.add(static_cast<double>(kept.size()));
+      if (std::vector<index_t>(kept.begin(), kept.end()) != expected)
+        fuzz::fail(std::string("NMS on ") + isa_name(active_isa()) + " differs from the reference");
+    };
+    for (const execution policy : {execution::sequential, execution::parallel}) {
+      expect(batched_nms(scene.b(), scene.s(), groups, params, workspace, policy));
+      if (!grouped) expect(nms(scene.b(), scene.s(), params, workspace, policy));
+    }
+  });
+}
+
+}  // namespace
+
+void fuzz::target(input& in) {
+  with_any_type(in, [&](auto zero) { nms_of<decltype(zero)>(in); });
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// From any head outputs to detections. Every detection must be a candidate by its score, decoded
+// and clipped; none may overlap another of its class; and where no limit is reached, each candidate
+// must be there or be suppressed by one that is.
+#include "box_input.hpp"
+#include <vecdet/reference/nms.hpp>
+
+#include <algorithm>
+#include <map>
+
+using namespace vecdet;
+
+namespace {
+
+template <class T>
+struct head {
+  index_t images, anchors, classes;
+  fuzz::tensor<index_t> levels;
+  fuzz::tensor<T> logits, deltas, centerness;
+  fuzz::tensor<float> boxes;
+  fuzz::tensor<image_size> sizes;
+  index_t stride;
+
+  head_outputs<T> outputs() const {
+    return {matrix_view<const T>(logits.data(), images * anchors, classes, stride),
+            boxes_view<const T>(deltas), vector_view<const T>(centerness)};
+  }
+
+  /// The score of a logit, in double.
+  double score(const postprocess_params& params, index_t row, index_t label) const {
+    const T* const x = logits.data() + row * stride;
+    const auto sigmoid = [](double logit) { return 1 / (1 + std::exp(-logit)); };
+    const double logit = static_cast<double>(x[label]);
+    if (params.detector == dense_detector::retinanet) return sigmoid(logit);
+    if (params.detector == dense_detector::fcos)
+      return std::sqrt(sigmoid(static_cast<double>(centerness.data()[row])) * sigmoid(logit));
+    double greatest = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (index_t c = 0; c < classes; ++c) {
+      if (std::isnan(static_cast<double>(x[c]))) return std::nan("");
+      greatest = std::max(greatest, static_cast<double>(x[c]));
+    }
+    for (index_t c = 0; c < classes; ++c) sum += std::exp(static_cast<double>(x[c]) - greatest);
+    return std::exp(logit - greatest) / sum;
+  }
+};
+
+/// Numbers that a head gives, or any.
+template <class T>
+fuzz::tensor<T> head_numbers(fuzz::input& in, index_t count, bool tame, double low, double high) {
+  if (!tame) return in.numbers<T>(count);
+  const fuzz::tensor<T> numbers(count);
+  for (T& number : numbers) number = test::to<T>(low + (high - low) * in.byte() / 255.0);
+  return numbers;
+}
+
+template <class T>
+head<T> any_head(fuzz::input& in, dense_detector detector, bool tame) {
+  const bool large = in.byte() < 16;  // more candidates than there is room for
+  const index_t images = in.integer(0, 3), classes = in.integer(0, large ? 100 : 20);
+  std::vector<index_t> levels;
+  index_t anchors = in.integer(0, large ? 200 : 40);
+  if (in.flag()) {
+    for (index_t left = anchors; left > 0; left -= levels.back())
+      levels.push_back(std::min(left, in.integer(0, 30) + (levels.size() > 3 ? left : 0)));
+  }
+  std::vector<image_size> sizes;
+  for (index_t i = 0; i < images; ++i) sizes.push_back({in.tame(1, 800), in.tame(1, 800)});
+  const index_t rows = images * anchors, stride = classes + in.one_of<index_t>({0, 0, 3});
+  const bool fcos = detector == dense_detector::fcos;
+  return {images,
+          anchors,
+          classes,
+          fuzz::tensor<index_t>(levels),
+          head_numbers<T>(in, rows == 0 ? 0 : (rows - 1) * stride + classes, tame, -6, 4),
+          head_numbers<T>(in, 4 * rows, tame, fcos ? 0 : -1, fcos ? 3 : 1),
+          head_numbers<T>(in, fcos ? rows : 0, tame, -3, 3),
+          fuzz::some_boxes<float>(in, anchors, fuzz::box_kind::tame),
+          fuzz::tensor<image_size>(sizes),
+          stride};
+}
+
+/// A candidate of an image: a logit whose score may be above the threshold.
+struct candidate {
+  double score;
+  detail::dense_box box;
+};
+
+/// The candidates of an image by label; those whose score is nearly the threshold as well.
+template <class T>
+std::map<index_t, std::vector<candidate>> candidates_of(const head<T>& h, index_t image,
+                                                        const postprocess_params& params) {
+  std::map<index_t, std::vector<candidate>> found;
+  for (index_t a = 0; a < h.anchors; ++a) {
+    const index_t row = image * h.anchors + a;
+    float deltas[4];
+    for (int k = 0; k < 4; ++k) deltas[k] = static_cast<float>(h.deltas.data()[4 * row + k]);
+    const float* const anchor = h.boxes.data() + 4 * a;
+    const image_size& size = h.sizes.data()[image];
+    const detail::dense_box box = detail::clipped(
+        params.detector == dense_detector::fcos
+            ? detail::decode_distances(deltas, anchor)
+            : detail::decode_deltas(deltas, anchor, params.weights, params.size_limit),
+        static_cast<float>(size.width), static_cast<float>(size.height));
+    const auto least = static_cast<float>(params.min_size);
+    if (least > 0 && !(box.x2 - box.x1 >= least && box.y2 - box.y1 >= least)) continue;
+    for (index_t c = params.detector == dense_detector::ssd ? 1 : 0; c < h.classes; ++c) {
+      const double score = h.score(params, row, c);
+      if (score > params.score_threshold * (1 - 1e-5)) found[c].push_back({score, box});
+    }
+  }
+  return found;
+}
+
+bool overlap(const detail::dense_box& a, const detail::dense_box& b, double threshold) {
+  return reference::iou<float>({a.x1, a.y1, a.x2, a.y2}, {b.x1, b.y1, b.x2, b.y2}) > threshold;
+}
+bool equal(const detail::dense_box& a, const detail::dense_box& b) {
+  return fuzz::same_number(a.x1, b.x1) && fuzz::same_number(a.y1, b.y1) &&
+         fuzz::same_number(a.x2, b.x2) && fuzz::same_number(a.y2, b.y2);
+}
+bool near(double a, double b) { return std::abs(a - b) <= 1e-5 * b; }
+
+template <class T>
+void check_image(const head<T>& h, index_t image, const postprocess_params& params,
+                 const detections_view& found, bool tame) {
+  const index_t first = found.offsets[image], last = found.offsets[image + 1];
+  if (last - first > params.max_detections) fuzz::fail("too many detections");
+  const auto box = [&](index_t i) -> detail::dense_box {
+    return {found.boxes(i, 0), found.boxes(i, 1), found.boxes(i, 2), found.boxes(i, 3)};
+  };
+  std::map<index_t, std::vector<index_t>> of_labels;
+  for (index_t i = first; i < last; ++i) {
+    if (!(static_cast<double>(found.scores[i]) > params.score_threshold))
+      fuzz::fail("a score is not above the threshold");
+    if (i > first && found.scores[i] > found.scores[i - 1]) fuzz::fail("scores ascend");
+    if (found.labels[i] < 0 || found.labels[i] >= h.classes) fuzz::fail("no such label");
+    std::vector<index_t>& of_label = of_labels[found.labels[i]];
+    for (const index_t k : of_label)
+      if (overlap(box(k), box(i), params.iou_threshold))
+        fuzz::fail("two detections of a class overlap");
+    of_label.push_back(i);
+  }
+  if (!tame) return;
+  const auto candidates = candidates_of(h, image, params);
+  std::size_t total = 0;
+  for (const auto& of_label : candidates) total += of_label.second.size();
+  const bool complete =
+      static_cast<index_t>(total) <= params.max_candidates && last - first < params.max_detections;
+  for (const auto& of_label : of_labels) {
+    const auto known = candidates.find(of_label.first);
+    for (const index_t i : of_label.second) {
+      if (known == candidates.end() ||
+          std::none_of(known->second.begin(), known->second.end(), [&](const candidate& c) {
+            return near(static_cast<double>(found.scores[i]), c.score) && equal(box(i), c.box);
+          }))
+        fuzz::fail("a detection is none of the candidates");
+    }
+  }
+  for (const auto& of_label : candidates) {
+    const std::vector<index_t>& detected = of_labels[of_label.first];
+    for (const candidate& c : of_label.second) {
+      if (!complete || near(c.score, params.score_threshold)) continue;
+      if (std::none_of(detected.begin(), detected.end(), [&](index_t i) {
+            return static_cast<double>(found.scores[i]) >= c.score * (1 - 1e-5) &&
+                   (equal(box(i), c.box) || overlap(box(i), c.box, params.iou_threshold));
+          }))
+        fuzz::fail("a candidate is neither detected nor suppressed");
+    }
+  }
+}
+
+template <class T>
+void postprocess_of(fuzz::input& in) {
+  postprocess_params params =
+      in.one_of({retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()});
+  params.score_threshold = in.one_of({params.score_threshold, 0.0, 1.0, in.tame(0, 1), -0.5});
+  params.max_candidates = in.one_of<index_t>({1000, 0, 1, in.integer(0, 5000)});
+  params.iou_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1)});
+  params.max_detections = in.one_of<index_t>({300, 0, 1, 100000});
+  params.min_size = in.one_of({0.0, 0.0, 30.0});
+  const bool tame = in.flag();
+  const head<T> h = any_head<T>(in, params.detector, tame);
+
+  postprocess_workspace workspace;
+  fuzz::on_every_isa(std::string("postprocess ") + dtype_name<T>(), [&](fuzz::results& results) {
+    for (const execution policy : {execution::sequential, execution::parallel}) {
+      const detections_view found = postprocess(
+          h.outputs(), boxes_view<const float>(h.boxes), vector_view<const index_t>(h.levels),
+          vector_view<const image_size>(h.sizes), params, workspace, policy);
+      if (found.offsets.size() != h.images + 1 || found.offsets[0] != 0 ||
+          found.offsets[h.images] != found.scores.size())
+        fuzz::fail("offsets are not those of the images");
+      for (index_t image = 0; image < h.images; ++image) check_image(h, image, params, found, tame);
+      for (const float coordinate :
+           vector_view<const float>(found.boxes.data(), 4 * found.boxes.size()))
+        results.add(static_cast<double>(coordinate));
+      for (const float score : found.scores) results.add(static_cast<double>(score));
+      for (const index_t label : found.labels) results.add(static_cast<double>(label));
+    }
+  });
+}
+
+}  // namespace
+
+void fuzz::target(input& in) {
+  in.flag() ? postprocess_of<float>(in) : postprocess_of<bfloat16>(in);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fused regression losses: the same bits however targets and choice are said, and the
+// reference's numbers of tame boxes.
+#include "box_input.hpp"
+#include "support/exact_box_losses.hpp"
+
+using namespace vecdet;
+
+namespace {
+
+template <class T>
+void regression_loss_of(fuzz::input& in) {
+  const index_t boxes = in.integer(0, 150), truths = in.integer(1, 9);
+  const fuzz::box_kind kind = fuzz::any_box_kind(in);
+  regression_loss_params params;
+  params.loss = in.one_of({box_loss::smooth_l1, box_loss::giou, box_loss::diou, box_loss::ciou});
+  params.beta = in.one_of({1.0 / 9, 1.0, 0.0, in.tame(0, 5), -1.0});
+  params.epsilon = in.one_of({1e-7, 1e-3});
+  params.scale = in.one_of({1.0, 1.0 / 37, -2.0});
+  params.coder = fuzz::any_coder(in);
+  const auto weights = fuzz::some_weights(in, boxes);
+  params.box_weights = weights;
+  // A match beyond the truth is an error of every way to say it.
+  const auto chosen = fuzz::any_selection(in, boxes, truths + (in.byte() < 8 ? 1 : 0));
+  const auto anchors = fuzz::some_boxes<T>(in, boxes, kind);
+  const auto truth = fuzz::some_boxes<T>(in, truths, kind);
+  const fuzz::tensor<T> deltas =
+      kind == fuzz::box_kind::any ? in.numbers<T>(4 * boxes) : fuzz::tensor<T>(4 * boxes);
+  if (kind != fuzz::box_kind::any)
+    for (T& delta : deltas) delta = test::to<T>(in.tame(-1, 1));
+  const fuzz::tensor<T> gathered(4 * boxes);
+  bool all_matched = true;
+  for (index_t i = 0; i < 4 * boxes; ++i) {
+    const index_t match = chosen.labels[static_cast<std::size_t>(i / 4)];
+    all_matched = all_matched && match < truths;
+    gathered.data()[i] =
+        match >= 0 && match < truths ? truth.data()[4 * match + i % 4] : test::to<T>(std::nan(""));
+  }
+  const boxes_view<const T> d(deltas), a(anchors);
+  const regression_targets<T> by_match(boxes_view<const T>(truth), chosen.wide);
+  const regression_targets<T> one_an_anchor{boxes_view<const T>(gathered)};
+
+  const fuzz::tensor<T> grad(4 * boxes);
+  fuzz::on_every_isa(
+      std::string("regression loss ") + dtype_name<T>(),
+      [&](fuzz::results& results) {
+        std::vector<T> first;
+        double sum = 0;
+        const auto same = [&](const regression_targets<T>& targets,
+                              const box_selection& selection) {
+          for (T& g : grad) g = test::to<T>(-12345);
+          const double loss = regression_loss_and_grad(
+              d, a, targets, selection, boxes_view<T>(grad), params, execution::sequential);
+          const double alone =
+              regression_loss(d, a, targets, selection, params, execution::parallel);
+          if (!fuzz::same_number(loss, alone))
+            fuzz::fail("the loss alone differs from the loss with gradient");
+          if (first.empty()) {
+            sum = loss;
+            first.assign(grad.begin(), grad.end());
+            results.add(grad);
+            results.add(loss);
+          }
+          // Lists are added in the order of the list.
+          if (!(selection.is_list() || fuzz::same_number(loss, sum)))
+            fuzz::fail("the loss depends on how the choice is said");
+          for (std::size_t k = 0; k < first.size(); ++k)
+            if (!fuzz::same_number(static_cast<double>(first[k]), static_cast<double>(grad[k])))
+              fuzz::fail("the gradient depends on how the choice is said");
+        };
+        for (const box_selection& selection : chosen.all_ways()) same(by_match, selection);
+        for (const box_selection& selection : chosen.all_ways()) same(one_an_anchor, selection);
+      },
+      [&](const char* set, const std::vector<double>& values) {
+        if (kind != fuzz::box_kind::tame || !all_matched) return;
+        const boxes_view<const T> t(gathered);
+        double exact_sum = 0, size = 0;
+        for (index_t i = 0; i < boxes; ++i) {
+          const double factor = chosen.counts(i) ? params.scale * fuzz::weight_of(weights, i) : 0.0;
+          test::exact_regression e{0, {0, 0, 0, 0}, {0, 0, 0, 0}};
+          if (chosen.counts(i)) {
+            const auto anchor = reference::load_box(a, i), target = reference::load_box(t, i);
+            // Rounding to bfloat16 may leave nothing of a side.
+            if (!(anchor.width() > 0 && anchor.height() > 0 && target.width() > 0 &&
+                  target.height() > 0))
+              return;
+            e = test::exact_regression_loss(params, reference::load_box(d, i), anchor, target);
+          }
+          const auto exact = test::numbers(e.grad), scale = test::numbers(e.scale);
+          for (std::size_t k = 0; k < 4; ++k)
+            fuzz::expect_near(
+                [&] { return std::string(set) + " gradient of box " + std::to_string(i); },
+                values[static_cast<std::size_t>(4 * i) + k], factor * exact[k],
+                fuzz::tolerance<T>(), 1.6e-5 * std::abs(factor) * scale[k] + 1e-36);
+          exact_sum += factor * e.loss;
+          size += std::abs(factor) * (1 + std::abs(e.loss));
+        }
+        fuzz::expect_near([&] { return std::string(set) + " sum"; }, values.back(), exact_sum, 0,
+                          4e-6 * size);
+      });
+}
+
+}  // namespace
+
+void fuzz::target(input& in) {
+  with_any_type(in, [&](auto zero) { regression_loss_of<decltype(zero)>(in); });
+}
