@@ -19,10 +19,14 @@ namespace detail {
 template <class Container>
 using element_of = std::remove_pointer_t<decltype(std::declval<Container&>().data())>;
 
-/// The four coordinates of boxes, each in an array of its own.
+/// The four coordinates of boxes, each in an array of its own, from box `first` on: one number to
+/// move on by, not four pointers.
 template <class T>
 struct coordinate_arrays {
   T* of[4];
+  index_t first = 0;
+
+  constexpr T* at(int k) const noexcept { return of[k] + first; }
 };
 
 /// Bears the data() and size() of a container, but counts in boxes.
@@ -141,14 +145,14 @@ class boxes_view : detail::counts_boxes {
 };
 
 /// `size` boxes whose coordinates lie in four arrays, as the planes of a network's output do:
-/// nothing needs to be transposed. decode_boxes and elementwise_iou gain most; encode_boxes does on
-/// AVX-512, not on AVX2.
+/// nothing needs to be transposed.
 template <class T>
 class boxes_soa_view {
  public:
   constexpr boxes_soa_view() noexcept = default;
 
-  boxes_soa_view(T* x1, T* y1, T* x2, T* y2, index_t size) : data_{{x1, y1, x2, y2}}, size_(size) {
+  boxes_soa_view(T* x1, T* y1, T* x2, T* y2, index_t size)
+      : data_{{x1, y1, x2, y2}, 0}, size_(size) {
     detail::check(size >= 0, "boxes_soa_view", "size", size, "0 or more");
     for (const T* const array : data_.of)
       detail::check(array != nullptr || size == 0, "boxes_soa_view", "an array", "null",
@@ -157,7 +161,7 @@ class boxes_soa_view {
 
   template <class U, class = std::enable_if_t<std::is_convertible<U (*)[], T (*)[]>::value>>
   constexpr boxes_soa_view(const boxes_soa_view<U>& other) noexcept
-      : data_{{other.data().of[0], other.data().of[1], other.data().of[2], other.data().of[3]}},
+      : data_{{other.data().of[0], other.data().of[1], other.data().of[2], other.data().of[3]}, 0},
         size_(other.size()) {}
 
   constexpr const detail::coordinate_arrays<T>& data() const noexcept { return data_; }

@@ -207,6 +207,18 @@ VECDET_INLINE pack<T, Count> slice(const pack<T, N>& x, int first) {
   return result;
 }
 
+/// Two packs as one.
+template <class T, int N>
+VECDET_INLINE pack<T, 2 * N> joined(const pack<T, N>& lower, const pack<T, N>& upper) {
+  pack<T, 2 * N> result;
+  VECDET_UNROLL
+  for (int i = 0; i < N; ++i) {
+    result.v[i] = lower.v[i];
+    result.v[N + i] = upper.v[i];
+  }
+  return result;
+}
+
 /// Every lane in double.
 template <int N>
 VECDET_INLINE pack<double, 2 * N> widen(const pack<float, N>& x) {
@@ -228,6 +240,20 @@ VECDET_INLINE bool all(const pack_mask<T, N>& mask) {
   bool result = true;
   for (int i = 0; i < N; ++i) result = result && xsimd::all(mask.v[i]);
   return result;
+}
+
+/// Lane by lane, the least of a pack's batches; and their sum.
+template <class T, int N>
+VECDET_INLINE pack<T, 1> least_batch(const pack<T, N>& x) {
+  auto least = slice<1>(x, 0);
+  for (int i = 1; i < N; ++i) least = min(slice<1>(x, i), least);
+  return least;
+}
+template <class T, int N>
+VECDET_INLINE pack<T, 1> sum_of_batches(const pack<T, N>& x) {
+  auto sum = slice<1>(x, 0);
+  for (int i = 1; i < N; ++i) sum = sum + slice<1>(x, i);
+  return sum;
 }
 
 /// The lanes that the order of a sum is defined on, however wide the instruction set: a row of 16.

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes in registers: N x 4 numbers in memory become four packs, one a coordinate.
+// Boxes in registers, in one of two forms.
 //
-// Where registers hold several 128-bit lanes, transposing within the lanes costs two shuffles a
-// batch and leaves the boxes in another order, which is all the same until something else lies one
-// a box in memory: to_box_order and to_lane_order take such a pack across.
+// box_pack: the N x 4 numbers in memory become four packs, one a coordinate. Where registers hold
+// several 128-bit lanes, transposing within the lanes costs two shuffles a batch and leaves the
+// boxes in another order, which is all the same until something else lies one a box in memory:
+// to_box_order and to_lane_order take such a pack across.
+//
+// box_halves: two packs, (x1, y1) of all boxes and (x2, y2). What treats both axes alike needs no
+// more: it costs half the shuffles, and a constant that differs by axis takes one register.
 #pragma once
 
 #include <vecdet/detail/rows/stored_boxes.hpp>
@@ -20,11 +24,22 @@ struct box_pack {
   pack<Real, N> x1, y1, x2, y2;
 };
 
+/// The first two and the last two numbers of each of many boxes: two corners, centre and size, or
+/// the deltas of these. Lanes alternate between the axes, or the first half of the batches is x
+/// where the coordinates lie in arrays of their own.
+template <class Real, int N>
+struct box_halves {
+  static constexpr int count = pack<Real, N>::lanes / 2;
+  pack<Real, N> first, second;
+};
+
 /// The batches of float that 16 boxes take, worked on at once: one coordinate must leave room for
 /// the others in 16 registers.
 template <class Real>
 constexpr int boxes_in_flight = row_pack<Real>::batches < 2 ? row_pack<Real>::batches : 1;
 
+// transpose_pairs: of numbers a0 a1 a2 a3... and b0 b1 b2 b3..., a gets a0 a1 b0 b1... and b gets
+// a2 a3 b2 b3... in every four; twice gives them back. alternating: even, odd, even, odd...
 #if defined(VECDET_TARGET_AVX512)
 
 VECDET_INLINE f32_batch interleave_lower(f32_batch a, f32_batch b) {
@@ -32,6 +47,19 @@ VECDET_INLINE f32_batch interleave_lower(f32_batch a, f32_batch b) {
 }
 VECDET_INLINE f32_batch interleave_upper(f32_batch a, f32_batch b) {
   return _mm512_unpackhi_ps(a, b);
+}
+VECDET_INLINE void transpose_pairs(f32_batch& a, f32_batch& b) {
+  const __m512d lower = _mm512_castps_pd(a), upper = _mm512_castps_pd(b);
+  a = _mm512_castpd_ps(_mm512_unpacklo_pd(lower, upper));
+  b = _mm512_castpd_ps(_mm512_unpackhi_pd(lower, upper));
+}
+VECDET_INLINE void transpose_pairs(f64_batch& a, f64_batch& b) {
+  const __m512d lower = a, upper = b;
+  a = _mm512_permutex2var_pd(lower, _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), upper);
+  b = _mm512_permutex2var_pd(lower, _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15), upper);
+}
+VECDET_INLINE f64_batch alternating(double even, double odd) {
+  return _mm512_unpacklo_pd(_mm512_set1_pd(even), _mm512_set1_pd(odd));
 }
 VECDET_INLINE f32_batch to_box_order(f32_batch x) {
   return _mm512_permutexvar_ps(
@@ -47,6 +75,19 @@ VECDET_INLINE f32_batch interleave_lower(f32_batch a, f32_batch b) {
 VECDET_INLINE f32_batch interleave_upper(f32_batch a, f32_batch b) {
   return _mm256_unpackhi_ps(a, b);
 }
+VECDET_INLINE void transpose_pairs(f32_batch& a, f32_batch& b) {
+  const __m256d lower = _mm256_castps_pd(a), upper = _mm256_castps_pd(b);
+  a = _mm256_castpd_ps(_mm256_unpacklo_pd(lower, upper));
+  b = _mm256_castpd_ps(_mm256_unpackhi_pd(lower, upper));
+}
+VECDET_INLINE void transpose_pairs(f64_batch& a, f64_batch& b) {
+  const __m256d lower = a, upper = b;
+  a = _mm256_permute2f128_pd(lower, upper, 0x20);
+  b = _mm256_permute2f128_pd(lower, upper, 0x31);
+}
+VECDET_INLINE f64_batch alternating(double even, double odd) {
+  return _mm256_unpacklo_pd(_mm256_set1_pd(even), _mm256_set1_pd(odd));
+}
 VECDET_INLINE f32_batch to_box_order(f32_batch x) {
   return _mm256_permutevar8x32_ps(x, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
@@ -58,10 +99,23 @@ VECDET_INLINE f32_batch to_lane_order(f32_batch x) {
 
 VECDET_INLINE f32_batch interleave_lower(f32_batch a, f32_batch b) { return xsimd::zip_lo(a, b); }
 VECDET_INLINE f32_batch interleave_upper(f32_batch a, f32_batch b) { return xsimd::zip_hi(a, b); }
+VECDET_INLINE void transpose_pairs(f32_batch& a, f32_batch& b) {
+  const f64_batch lower = bit_cast<double>(a), upper = bit_cast<double>(b);
+  a = bit_cast<float>(xsimd::zip_lo(lower, upper));
+  b = bit_cast<float>(xsimd::zip_hi(lower, upper));
+}
+VECDET_INLINE void transpose_pairs(f64_batch&, f64_batch&) {}  // a batch is a pair
+VECDET_INLINE f64_batch alternating(double even, double odd) {
+  return xsimd::zip_lo(f64_batch(even), f64_batch(odd));
+}
 VECDET_INLINE f32_batch to_box_order(f32_batch x) { return x; }
 VECDET_INLINE f32_batch to_lane_order(f32_batch x) { return x; }
 
 #endif
+
+VECDET_INLINE f32_batch alternating(float even, float odd) {
+  return interleave_lower(f32_batch(even), f32_batch(odd));
+}
 
 /// Writes to 64-byte aligned memory without reading it into the cache first, on x86;
 /// finish_stores_past_cache() makes the stores visible to other threads' later reads.
@@ -134,8 +188,8 @@ VECDET_INLINE box_pack<compute_type<T>, N> load_boxes(const T* from) {
 template <int N, class T>
 VECDET_INLINE box_pack<compute_type<std::remove_const_t<T>>, N> load_boxes(
     const detail::coordinate_arrays<T>& from) {
-  return {load_pack<N>(from.of[0]), load_pack<N>(from.of[1]), load_pack<N>(from.of[2]),
-          load_pack<N>(from.of[3])};
+  return {load_pack<N>(from.at(0)), load_pack<N>(from.at(1)), load_pack<N>(from.at(2)),
+          load_pack<N>(from.at(3))};
 }
 
 /// Writes them; rounds when T is bfloat16.
@@ -159,13 +213,67 @@ VECDET_INLINE void store_boxes(T* to, const box_pack<compute_type<T>, N>& boxes)
   }
 }
 
+/// Reads box_halves<..., N>::count boxes.
 template <int N, class T>
-VECDET_INLINE void store_boxes(const detail::coordinate_arrays<T>& to,
-                               const box_pack<compute_type<T>, N>& boxes) {
-  store_pack<N>(to.of[0], boxes.x1);
-  store_pack<N>(to.of[1], boxes.y1);
-  store_pack<N>(to.of[2], boxes.x2);
-  store_pack<N>(to.of[3], boxes.y2);
+VECDET_INLINE box_halves<compute_type<T>, N> load_halves(const T* from) {
+  const auto both = load_pack<2 * N>(from);
+  box_halves<compute_type<T>, N> boxes;
+  VECDET_UNROLL
+  for (int i = 0; i < N; ++i) {
+    boxes.first.v[i] = both.v[2 * i];
+    boxes.second.v[i] = both.v[2 * i + 1];
+    transpose_pairs(boxes.first.v[i], boxes.second.v[i]);
+  }
+  return boxes;
+}
+template <int N, class T>
+VECDET_INLINE box_halves<compute_type<std::remove_const_t<T>>, N> load_halves(
+    const detail::coordinate_arrays<T>& from) {
+  const auto boxes = load_boxes<N / 2>(from);
+  return {joined(boxes.x1, boxes.y1), joined(boxes.x2, boxes.y2)};
+}
+
+/// Writes them; rounds when T is bfloat16.
+template <int N, class T>
+VECDET_INLINE void store_halves(T* to, const box_halves<compute_type<T>, N>& boxes) {
+  pack<compute_type<T>, 2 * N> both;
+  VECDET_UNROLL
+  for (int i = 0; i < N; ++i) {
+    both.v[2 * i] = boxes.first.v[i];
+    both.v[2 * i + 1] = boxes.second.v[i];
+    transpose_pairs(both.v[2 * i], both.v[2 * i + 1]);
+  }
+  store_pack<2 * N>(to, both);
+}
+template <int N, class T>
+VECDET_INLINE void store_halves(const detail::coordinate_arrays<T>& to,
+                                const box_halves<compute_type<T>, N>& boxes) {
+  store_pack<N / 2>(to.at(0), slice<N / 2>(boxes.first, 0));
+  store_pack<N / 2>(to.at(1), slice<N / 2>(boxes.first, N / 2));
+  store_pack<N / 2>(to.at(2), slice<N / 2>(boxes.second, 0));
+  store_pack<N / 2>(to.at(3), slice<N / 2>(boxes.second, N / 2));
+}
+
+/// Boxes that lie N x 4, in the other form.
+template <int N, class Real>
+VECDET_INLINE box_pack<Real, N / 2> coordinates(const box_halves<Real, N>& boxes) {
+  alignas(64) Real number[4 * box_halves<Real, N>::count];
+  store_halves<N>(number, boxes);
+  return load_boxes<N / 2>(number);
+}
+
+/// A number for each axis, as box_halves of boxes stored as S says have them.
+template <class S, int N, class Real>
+VECDET_INLINE pack<Real, N> by_axis(Real x, Real y) {
+  if constexpr (std::is_pointer<typename detail::stored<S>::in>::value) {
+    const batch<Real> both = alternating(x, y);
+    pack<Real, N> result;
+    VECDET_UNROLL
+    for (int i = 0; i < N; ++i) result.v[i] = both;
+    return result;
+  } else {
+    return joined(pack<Real, N / 2>(x), pack<Real, N / 2>(y));
+  }
 }
 
 /// Numbers computed of boxes that load_boxes gave, one a box, in the order of the boxes.

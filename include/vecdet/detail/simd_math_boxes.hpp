@@ -13,8 +13,14 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
+/// Added and taken off again, rounds to a whole number; so that the sum's lowest bits are the
+/// number and twice the bias of an exponent.
+template <class Real>
+constexpr Real exponent_shift = std::is_same<Real, float>::value ? Real(0x1.8p23 + 2 * 127)
+                                                                 : Real(0x1.8p52 + 2 * 1023);
+
 /// y * 2^n for a whole number n, rounded once also where the result is denormal, infinite or 0. Two
-/// factors reach as far as n may; n_shifted is n + 1.5 * 2^23, or 2^52.
+/// factors reach as far as n may; n_shifted is n + exponent_shift.
 template <int N>
 VECDET_INLINE pack<float, N> scale_by_power(const pack<float, N>& y, const pack<float, N>& n,
                                             const pack<float, N>& n_shifted) {
@@ -26,9 +32,8 @@ VECDET_INLINE pack<float, N> scale_by_power(const pack<float, N>& y, const pack<
 #else
   static_cast<void>(n);
   using bits = pack<std::uint32_t, N>;
-  const bits n_plus_512 = bit_cast<std::uint32_t>(n_shifted) - bits(0x4b400000u - 512u);
-  const bits half = n_plus_512 >> 1;
-  const bits first = (half - bits(129u)) << 23, second = (n_plus_512 - half - bits(129u)) << 23;
+  const bits sum = bit_cast<std::uint32_t>(n_shifted), half = sum >> 1;
+  const bits first = half << 23, second = (sum - half) << 23;
   return y * bit_cast<float>(first) * bit_cast<float>(second);
 #endif
 }
@@ -36,26 +41,37 @@ template <int N>
 VECDET_INLINE pack<double, N> scale_by_power(const pack<double, N>& y, const pack<double, N>&,
                                              const pack<double, N>& n_shifted) {
   using bits = pack<std::uint64_t, N>;
-  const bits n_plus_2048 = bit_cast<std::uint64_t>(n_shifted) - bits(0x4338000000000000u - 2048u);
-  const bits half = n_plus_2048 >> 1;
-  const bits first = (half - bits(1u)) << 52, second = (n_plus_2048 - half - bits(1u)) << 52;
+  const bits sum = bit_cast<std::uint64_t>(n_shifted), half = sum >> 1;
+  const bits first = half << 52, second = (sum - half) << 52;
   return y * bit_cast<double>(first) * bit_cast<double>(second);
 }
 
-/// exp(x (factor + factor_low)) for products within +-exp_limit, beyond which it is 0 or infinite
-/// in either type; NaN stays NaN. Where there is fused multiply-add, the product is not rounded.
+/// A factor, what rounding it lost, and its product with log2(e).
+template <class Real>
+struct exp_factor {
+  Real high, low, binary;
+
+  explicit exp_factor(double factor)
+      : high(static_cast<Real>(factor)),
+        low(static_cast<Real>(factor - static_cast<double>(high))),
+        binary(high * Real(1.4426950408889634)) {}
+};
+
+/// exp(x (high + low)) for products within +-exp_limit, beyond which it is 0 or infinite in either
+/// type; NaN stays NaN. Where there is fused multiply-add, the product is not rounded.
 template <class Real>
 constexpr double exp_limit = std::is_same<Real, float>::value ? 110.0 : 760.0;
 
 template <int N>
-VECDET_INLINE pack<float, N> exp_product(const pack<float, N>& x, float factor, float factor_low) {
+VECDET_INLINE pack<float, N> exp_product(const pack<float, N>& x, const pack<float, N>& high,
+                                         const pack<float, N>& low, const pack<float, N>& binary) {
   using real = pack<float, N>;
-  const real round = 12582912.0f;
-  const real n_shifted = fma(x, real(factor * 1.44269504f), round);
+  const real round = exponent_shift<float>;
+  const real n_shifted = fma(x, binary, round);
   const real n = n_shifted - round;
   // log(2) in two parts: n times the first is exact.
-  real r = fma(x, real(factor), n * real(-0.693359375f));
-  r = fma(x, real(factor_low), fma(n, real(2.12194440e-4f), r));
+  real r = fma(x, high, n * real(-0.693359375f));
+  r = fma(x, low, fma(n, real(2.12194440e-4f), r));
   real q = fma(r, real(1.3823241e-3f), real(8.3688274e-3f));
   q = fma(r, q, real(4.1668240e-2f));
   q = fma(r, q, real(0.1666652f));
@@ -63,14 +79,15 @@ VECDET_INLINE pack<float, N> exp_product(const pack<float, N>& x, float factor, 
   return scale_by_power(real(1.0f) + fma(r * r, q, r), n, n_shifted);
 }
 template <int N>
-VECDET_INLINE pack<double, N> exp_product(const pack<double, N>& x, double factor,
-                                          double factor_low) {
+VECDET_INLINE pack<double, N> exp_product(const pack<double, N>& x, const pack<double, N>& high,
+                                          const pack<double, N>& low,
+                                          const pack<double, N>& binary) {
   using real = pack<double, N>;
-  const real round = 6755399441055744.0;
-  const real n_shifted = fma(x, real(factor * 1.4426950408889634), round);
+  const real round = exponent_shift<double>;
+  const real n_shifted = fma(x, binary, round);
   const real n = n_shifted - round;
-  real r = fma(x, real(factor), n * real(-0x1.62e42fefa38p-1));
-  r = fma(x, real(factor_low), fma(n, real(-0x1.ef35793c7673p-45), r));
+  real r = fma(x, high, n * real(-0x1.62e42fefa38p-1));
+  r = fma(x, low, fma(n, real(-0x1.ef35793c7673p-45), r));
   constexpr double c[] = {0.5,
                           0.166666666666666685,
                           4.1666666666666539e-2,

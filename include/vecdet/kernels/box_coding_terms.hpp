@@ -4,9 +4,10 @@
 //   dx = wx (gx - ax) / aw      gx = ax + aw dx / wx
 //   dw = ww log(gw / aw)        gw = aw exp(clamp(dw / ww))
 //
-// and likewise for y and height: an axis is all there is.
+// and likewise for y and height: an axis is all there is, or both side by side in box_halves.
 #pragma once
 
+#include <vecdet/detail/simd_bits.hpp>
 #include <vecdet/detail/simd_boxes.hpp>
 #include <vecdet/detail/simd_math_boxes.hpp>
 
@@ -56,92 +57,66 @@ VECDET_INLINE const pack<Real, N>& anchor_high(const pack<Real, N>& first,
   return Corners ? second : first;
 }
 
-/// A delta of the centre and one of the size, both still to be multiplied by their weights.
-template <class Real, int N>
-struct axis_deltas {
-  pack<Real, N> centre, size;
-};
-
-/// For any numbers.
+/// The deltas of any numbers, weights still to be applied: on one axis, or on both at once.
 template <bool Corners, int N>
-VECDET_INLINE axis_deltas<double, N> encode_any_axis(const pack<double, N>& g1,
-                                                     const pack<double, N>& g2,
-                                                     const pack<double, N>& a1,
-                                                     const pack<double, N>& a2) {
+VECDET_INLINE box_halves<double, N> encode_any(const pack<double, N>& g1, const pack<double, N>& g2,
+                                               const pack<double, N>& a1,
+                                               const pack<double, N>& a2) {
   const auto size = anchor_size<Corners>(a1, a2).high;
   const auto twice = any_sum_of_differences(g1, a1, g2, anchor_high<Corners>(a1, a2));
   return {pack<double, N>(0.5) * twice / size, log_ratio(g2 - g1, size)};
 }
 
-/// For sizes that are plainly positive numbers. Differences carry what they lost, so that nothing
-/// cancels.
-template <bool Corners, int N>
-VECDET_INLINE axis_deltas<float, N> encode_plain_axis(const pack<float, N>& g1,
-                                                      const pack<float, N>& g2,
-                                                      const pack<float, N>& a1,
-                                                      const pack<float, N>& a2,
-                                                      const exact_sum<float, N>& target,
-                                                      const exact_sum<float, N>& anchor) {
-  const auto twice = sum_of_differences(g1, a1, g2, anchor_high<Corners>(a1, a2));
-  return {pack<float, N>(0.5f) * twice / anchor.high,
-          log_ratio(target.high, target.low, anchor.high, anchor.low)};
-}
-
-/// The deltas that decode to `targets` (corners) from `anchors`, weights still to be applied.
-template <bool Corners, int N>
-VECDET_INLINE box_pack<double, N> encode(const box_pack<double, N>& g,
-                                         const box_pack<double, N>& a) {
-  const auto x = encode_any_axis<Corners>(g.x1, g.x2, a.x1, a.x2);
-  const auto y = encode_any_axis<Corners>(g.y1, g.y2, a.y1, a.y2);
-  return {x.centre, y.centre, x.size, y.size};
-}
-
-/// The same for boxes in memory, and any of them.
+/// The same of float boxes in memory.
 template <bool Corners, int N, class Boxes>
-VECDET_NOINLINE void encode_odd_boxes(const Boxes& targets, const Boxes& anchors,
-                                      box_pack<float, N>& deltas) {
-  const auto widened = [](const box_pack<float, N>& b) -> box_pack<double, 2 * N> {
-    return {widen(b.x1), widen(b.y1), widen(b.x2), widen(b.y2)};
-  };
+VECDET_NOINLINE void encode_odd_boxes(Boxes targets, Boxes anchors, box_halves<float, N>& deltas) {
+  const auto g = load_halves<N>(targets), a = load_halves<N>(anchors);
   const auto exact =
-      encode<Corners>(widened(load_boxes<N>(targets)), widened(load_boxes<N>(anchors)));
-  deltas = {narrow(exact.x1), narrow(exact.y1), narrow(exact.x2), narrow(exact.y2)};
+      encode_any<Corners>(widen(g.first), widen(g.second), widen(a.first), widen(a.second));
+  deltas = {narrow(exact.first), narrow(exact.second)};
 }
 
-/// The deltas that decode to the boxes at `targets` (corners) from those at `anchors`.
+/// The deltas that decode to the boxes at `targets` (corners) from those at `anchors`, weights
+/// still to be applied.
 template <bool Corners, int N, class Boxes>
 VECDET_INLINE auto encode_at(const Boxes& targets, const Boxes& anchors) {
-  const auto g = load_boxes<N>(targets), a = load_boxes<N>(anchors);
-  if constexpr (std::is_same<decltype(g), const box_pack<double, N>>::value) {
-    return encode<Corners>(g, a);
+  const auto g = load_halves<N>(targets), a = load_halves<N>(anchors);
+  using halves = std::decay_t<decltype(g)>;
+  if constexpr (std::is_same<halves, box_halves<double, N>>::value) {
+    return encode_any<Corners>(g.first, g.second, a.first, a.second);
   } else {
-    const auto gw = exact_difference(g.x2, g.x1), gh = exact_difference(g.y2, g.y1);
-    const auto aw = anchor_size<Corners>(a.x1, a.x2), ah = anchor_size<Corners>(a.y1, a.y2);
-    const auto x = encode_plain_axis<Corners>(g.x1, g.x2, a.x1, a.x2, gw, aw);
-    const auto y = encode_plain_axis<Corners>(g.y1, g.y2, a.y1, a.y2, gh, ah);
-    box_pack<float, N> deltas{x.centre, y.centre, x.size, y.size};
-    // Sizes are neither 0, negative, NaN nor so large that something overflows; NaN and infinities
-    // from anywhere end in the sum.
-    const auto least = min(min(gw.high, aw.high), min(gh.high, ah.high));
-    const auto sum = (gw.high + aw.high) + (gh.high + ah.high) + (x.centre + y.centre);
-    const auto plain = select(least >= pack<float, N>(1e-25f), abs(sum), pack<float, N>(1e30f)) <
-                       pack<float, N>(1e25f);
-    if (!all(plain)) {
-      box_pack<float, N> odd;
+    using real = pack<float, N>;
+    // Differences carry what they lost, so that nothing cancels.
+    const auto size = exact_difference(g.second, g.first);
+    const auto anchor = anchor_size<Corners>(a.first, a.second);
+    const real twice =
+        sum_of_differences(g.first, a.first, g.second, anchor_high<Corners>(a.first, a.second));
+    halves deltas{real(0.5f) * twice / anchor.high,
+                  log_ratio(size.high, size.low, anchor.high, anchor.low)};
+    // Plain are sizes that are neither 0, negative, NaN nor so large that something overflows; NaN
+    // and infinities from anywhere end in the sum.
+    const real least = min(size.high, anchor.high);
+    const real sum = abs(size.high + anchor.high + deltas.first);
+    const auto plain = [](const auto& l, const auto& s) VECDET_INLINE_LAMBDA {
+      using same = std::decay_t<decltype(l)>;
+      return (l >= same(1e-25f)) & (s < same(1e25f));
+    };
+    if (!all(plain(least_batch(least), sum_of_batches(sum)))) {
+      halves odd;
       encode_odd_boxes<Corners, N>(targets, anchors, odd);
-      deltas = {select(plain, deltas.x1, odd.x1), select(plain, deltas.y1, odd.y1),
-                select(plain, deltas.x2, odd.x2), select(plain, deltas.y2, odd.y2)};
+      const auto is_plain = plain(least, sum);
+      deltas = {select(is_plain, deltas.first, odd.first),
+                select(is_plain, deltas.second, odd.second)};
     }
     return deltas;
   }
 }
 
-template <class Real, int N>
-VECDET_INLINE box_pack<Real, N> weighted(const box_pack<Real, N>& deltas,
-                                         const Real (&weights)[4]) {
-  using real = pack<Real, N>;
-  return {deltas.x1 * real(weights[0]), deltas.y1 * real(weights[1]), deltas.x2 * real(weights[2]),
-          deltas.y2 * real(weights[3])};
+template <class S, class Real, int N>
+VECDET_INLINE box_halves<Real, N> weighted(const box_halves<Real, N>& deltas,
+                                           const Real (&weights)[4]) {
+  return {deltas.first * by_axis<S, N>(weights[0], weights[1]),
+          deltas.second * by_axis<S, N>(weights[2], weights[3])};
 }
 
 /// A box on one axis.
@@ -151,48 +126,64 @@ struct axis_ends {
   pack<Real, N> size;
 };
 
-/// What decode needs of the weights and the clamp.
+/// What decoding needs of the weights and the clamp, for the axis of each lane.
+template <class Real, int N>
+struct axis_code {
+  pack<Real, N> centre, size, size_lost, binary_size, low, high;
+
+  VECDET_INLINE axis_ends<Real, N> decode(const pack<Real, N>& centre_delta,
+                                          const pack<Real, N>& size_delta,
+                                          const pack<Real, N>& anchor_centre,
+                                          const pack<Real, N>& anchor_size) const {
+    using real = pack<Real, N>;
+    const real factor = exp_product(max(low, min(high, size_delta)), size, size_lost, binary_size);
+    const real half = anchor_size * real(Real(0.5)) * factor;  // overflows no sooner than the ends
+    const real at = fma(anchor_size, centre_delta * centre, anchor_centre);
+    return {at - half, at + half, half + half};
+  }
+};
+
 template <class Real>
 struct decoder {
-  Real centre[2], size[2], size_lost[2];  ///< 1 / weight; the last what rounding it lost
-  Real low[2], high[2];                   ///< bounds of dw and dh
-  bool cuts[2];                           ///< whether low and high are the clamp's
+  Real centre[2];            ///< 1 / weight
+  exp_factor<Real> size[2];  ///< likewise
+  Real low[2], high[2];      ///< bounds of dw and dh
+  bool cuts[2];              ///< whether low and high are the clamp's
 
   /// low_size and high_size bound dw and dh after division by the weights, and may be infinite.
-  decoder(const double (&weights)[4], double low_size, double high_size) {
+  decoder(const double (&weights)[4], double low_size, double high_size)
+      : size{exp_factor<Real>(1 / weights[2]), exp_factor<Real>(1 / weights[3])} {
     constexpr double limit = exp_limit<Real>;
     cuts[0] = low_size > -limit;
     cuts[1] = high_size < limit;
     for (int axis = 0; axis < 2; ++axis) {
       const double weight = weights[2 + axis];
       centre[axis] = static_cast<Real>(1 / weights[axis]);
-      size[axis] = static_cast<Real>(1 / weight);
-      size_lost[axis] = static_cast<Real>(1 / weight - static_cast<double>(size[axis]));
       low[axis] = static_cast<Real>((cuts[0] ? low_size : -limit) * weight);
       high[axis] = static_cast<Real>((cuts[1] ? high_size : limit) * weight);
     }
   }
 
+  /// For packs of one axis.
   template <int N>
-  VECDET_INLINE axis_ends<Real, N> decode_axis(int axis, const pack<Real, N>& centre_delta,
-                                               const pack<Real, N>& size_delta,
-                                               const pack<Real, N>& anchor_centre,
-                                               const pack<Real, N>& anchor_size) const {
-    using real = pack<Real, N>;
-    const real bounded = max(real(low[axis]), min(real(high[axis]), size_delta));
-    const real factor = exp_product(bounded, size[axis], size_lost[axis]);
-    const real half = anchor_size * real(Real(0.5)) * factor;  // overflows no sooner than the ends
-    const real at = fma(anchor_size, centre_delta * real(centre[axis]), anchor_centre);
-    return {at - half, at + half, half + half};
+  VECDET_INLINE axis_code<Real, N> axis(int k) const {
+    return {centre[k], size[k].high, size[k].low, size[k].binary, low[k], high[k]};
+  }
+  /// For halves of boxes that are stored as S says.
+  template <class S, int N>
+  VECDET_INLINE axis_code<Real, N> axes() const {
+    return {by_axis<S, N>(centre[0], centre[1]),     by_axis<S, N>(size[0].high, size[1].high),
+            by_axis<S, N>(size[0].low, size[1].low), by_axis<S, N>(size[0].binary, size[1].binary),
+            by_axis<S, N>(low[0], low[1]),           by_axis<S, N>(high[0], high[1])};
   }
 
   /// The factor of a gradient through dw or dh: 0 where the clamp cut it off.
   template <int N>
-  VECDET_INLINE pack<Real, N> size_slope(int axis, const pack<Real, N>& size_delta) const {
+  VECDET_INLINE pack<Real, N> size_slope(int k, const pack<Real, N>& size_delta) const {
     using real = pack<Real, N>;
-    real slope = Real(size[axis]);
-    if (cuts[0]) slope = select(size_delta < real(low[axis]), real(Real(0)), slope);
-    if (cuts[1]) slope = select(size_delta > real(high[axis]), real(Real(0)), slope);
+    real slope = size[k].high;
+    if (cuts[0]) slope = select(size_delta < real(low[k]), real(Real(0)), slope);
+    if (cuts[1]) slope = select(size_delta > real(high[k]), real(Real(0)), slope);
     return slope;
   }
 };

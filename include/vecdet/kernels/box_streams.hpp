@@ -56,7 +56,7 @@ template <class T>
 struct group_memory<detail::coordinate_arrays<T>> {
   alignas(64) std::remove_const_t<T> number[4][box_group];
   VECDET_INLINE detail::coordinate_arrays<std::remove_const_t<T>> begin() {
-    return {{number[0], number[1], number[2], number[3]}};
+    return {{number[0], number[1], number[2], number[3]}, 0};
   }
 };
 template <class T>
@@ -66,7 +66,7 @@ VECDET_INLINE const T* as_input(T* boxes) {
 template <class T>
 VECDET_INLINE detail::coordinate_arrays<const T> as_input(
     const detail::coordinate_arrays<T>& boxes) {
-  return {{boxes.of[0], boxes.of[1], boxes.of[2], boxes.of[3]}};
+  return {{boxes.of[0], boxes.of[1], boxes.of[2], boxes.of[3]}, boxes.first};
 }
 
 /// The first `count` lanes of a row, the others 0.

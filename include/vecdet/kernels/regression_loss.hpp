@@ -39,7 +39,8 @@ struct smooth_l1_regression {
   template <int N>
   VECDET_INLINE regression_terms<real, N> at(const box_streams<S>& group) const {
     const auto deltas = load_boxes<N>(group.in);
-    const auto encoded = weighted(encode_at<true, N>(group.boxes[1], group.boxes[0]), weights);
+    const auto encoded =
+        coordinates(weighted<S>(encode_at<true, 2 * N>(group.boxes[1], group.boxes[0]), weights));
     const auto x = curve(deltas.x1 - encoded.x1), y = curve(deltas.y1 - encoded.y1);
     const auto w = curve(deltas.x2 - encoded.x2), h = curve(deltas.y2 - encoded.y2);
     return {(x.loss + y.loss) + (w.loss + h.loss), {x.slope, y.slope, w.slope, h.slope}};
@@ -62,8 +63,8 @@ struct iou_regression {
     using anchor = anchor_axis<real, N>;
     const auto ax = anchor::template of<true>(anchors.x1, anchors.x2);
     const auto ay = anchor::template of<true>(anchors.y1, anchors.y2);
-    const auto x = code.decode_axis(0, deltas.x1, deltas.x2, ax.centre, ax.size);
-    const auto y = code.decode_axis(1, deltas.y1, deltas.y2, ay.centre, ay.size);
+    const auto x = code.template axis<N>(0).decode(deltas.x1, deltas.x2, ax.centre, ax.size);
+    const auto y = code.template axis<N>(1).decode(deltas.y1, deltas.y2, ay.centre, ay.size);
     const auto terms =
         iou_loss_of<Kind>(box_pack<real, N>{x.low, y.low, x.high, y.high}, targets, epsilon);
     const auto& g = terms.grad;

@@ -88,8 +88,7 @@ VECDET_INLINE T* advanced(T* from, index_t boxes) {
 }
 template <class T>
 VECDET_INLINE coordinate_arrays<T> advanced(const coordinate_arrays<T>& from, index_t boxes) {
-  if (from.of[0] == nullptr) return from;
-  return {{from.of[0] + boxes, from.of[1] + boxes, from.of[2] + boxes, from.of[3] + boxes}};
+  return {{from.of[0], from.of[1], from.of[2], from.of[3]}, from.first + boxes};
 }
 template <class T>
 VECDET_INLINE bool is_given(T* boxes) {
@@ -105,7 +104,7 @@ VECDET_INLINE T& coordinate(T* boxes, index_t box, int k) {
 }
 template <class T>
 VECDET_INLINE T& coordinate(const coordinate_arrays<T>& boxes, index_t box, int k) {
-  return boxes.of[k][box];
+  return boxes.at(k)[box];
 }
 
 template <class Pointer>
