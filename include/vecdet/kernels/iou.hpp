@@ -19,13 +19,11 @@ struct iou_tile {
   // With room for a pack that begins at the last box.
   alignas(64) Real x1[capacity + box_group], y1[capacity + box_group], x2[capacity + box_group];
   alignas(64) Real y2[capacity + box_group], area[capacity + box_group];
-  bool usual;  ///< all areas are positive numbers
 
   /// Boxes [0, size) of `from`; up to a whole group, the last is repeated.
   template <class T>
   VECDET_INLINE void fill(const T* from, int size) {
     constexpr int N = row_pack<Real>::batches;
-    usual = true;
     for (int i = 0; i < size; i += box_group) {
       box_pack<Real, N> boxes;
       if (i + box_group <= size) {
@@ -42,9 +40,7 @@ struct iou_tile {
       store_pack<N>(y1 + i, to_box_order(boxes.y1));
       store_pack<N>(x2 + i, to_box_order(boxes.x2));
       store_pack<N>(y2 + i, to_box_order(boxes.y2));
-      const row_pack<Real> areas = area_of(boxes);
-      store_pack<N>(area + i, to_box_order(areas));
-      usual = usual && is_usual_area(areas);
+      store_pack<N>(area + i, to_box_order(area_of(boxes)));
     }
   }
 };
@@ -59,13 +55,9 @@ VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int size,
   const box_pack<Real, N> box{real(Real(a[0])), real(Real(a[1])), real(Real(a[2])),
                               real(Real(a[3]))};
   const real area = area_of(box);
-  const bool usual = tile.usual && is_usual_area(area);
   const auto of = [&](int j) VECDET_INLINE_LAMBDA -> real {
     const box_pack<Real, N> other{load_pack<N>(tile.x1 + j), load_pack<N>(tile.y1 + j),
                                   load_pack<N>(tile.x2 + j), load_pack<N>(tile.y2 + j)};
-    if constexpr (Kind == iou_kind::iou) {
-      if (usual && all_apart(box, other)) return Real(0);
-    }
     return iou_of<Kind>(box, area, other, load_pack<N>(tile.area + j), rule);
   };
   int j = 0;

@@ -44,20 +44,6 @@ VECDET_INLINE aspect_terms<Real, N> aspect_difference(const pack<Real, N>& wa,
 
 constexpr double iou_epsilon = 1e-7;
 
-/// Whether all areas are positive numbers: with them, boxes that do not meet have IoU 0.
-template <class Real, int N>
-VECDET_INLINE bool is_usual_area(const pack<Real, N>& area) {
-  using real = pack<Real, N>;
-  return all(area > real(Real(0))) && all(area < real(Real(__builtin_huge_val())));
-}
-
-/// Whether no box of `a` meets its box of `b`, as is so of most pairs of a detector.
-template <class Real, int N>
-VECDET_INLINE bool all_apart(const box_pack<Real, N>& a, const box_pack<Real, N>& b) {
-  const auto w = min(a.x2, b.x2) - max(a.x1, b.x1), h = min(a.y2, b.y2) - max(a.y1, b.y1);
-  return all(min(w, h) <= pack<Real, N>(Real(0)));
-}
-
 /// The IoU or one of its kin of boxes a and b, given their areas.
 template <iou_kind Kind, class Real, int N>
 VECDET_INLINE pack<Real, N> iou_of(const box_pack<Real, N>& a, const pack<Real, N>& area_a,
