@@ -135,6 +135,9 @@ void sweep() {
                    {}, {});
       params.epsilon = 0.5;
       check_losses(p, jittered(p, seed, 9), kind, params, {});
+      params.epsilon = 0;
+      for (const double by : {0.0, 1e-4, 0.5, 9.0})
+        check_losses(p, jittered(p, seed, by), kind, params, {});
     }
   });
 }

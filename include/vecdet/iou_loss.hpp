@@ -5,7 +5,8 @@
 //   IoU  = I / (U + eps)                       I = 0 unless both overlaps are above 0
 //   GIoU loss = 1 - IoU + (C - U) / (C + eps)
 //   DIoU loss = 1 - IoU + rho^2 / (c^2 + eps)
-//   CIoU loss = DIoU loss + alpha v,           alpha = v / (1 - IoU + v + eps) held constant
+//   CIoU loss = DIoU loss + alpha v,           alpha = v / (1 - IoU + v + eps) held constant,
+//                                              and 0 where v is: 0 / 0 of equal boxes at eps = 0
 //
 // with I, U, C the areas of intersection, union and enclosing box; see iou.hpp for the rest and the
 // papers. Where a side of the prediction equals the target's, half of the gradient of min and max

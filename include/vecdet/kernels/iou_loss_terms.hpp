@@ -82,7 +82,9 @@ VECDET_INLINE iou_loss_terms<Real, N> iou_loss_of(const box_pack<Real, N>& p,
   }
   if constexpr (Kind == iou_kind::ciou) {
     const auto aspect = aspect_difference(w, h, t.x2 - t.x1, t.y2 - t.y1);
-    const real alpha = aspect.v / ((one - iou) + (aspect.v + epsilon));
+    // Without epsilon, what is left of 1 - IoU near equal boxes is rounding, or 0 / 0.
+    const real alpha =
+        select(zero < aspect.v, aspect.v / ((one - iou) + (aspect.v + epsilon)), aspect.v);
     loss = fma(alpha, aspect.v, loss);
     const real slope = real(Real(0.81056946913870217155)) * alpha * aspect.angle / fma(w, w, h * h);
     area_x = zero - slope * h;

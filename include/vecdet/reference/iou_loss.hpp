@@ -5,7 +5,8 @@
 //   IoU  = I / (U + eps)                       I = 0 unless both overlaps are above 0
 //   GIoU loss = 1 - IoU + (C - U) / (C + eps)
 //   DIoU loss = 1 - IoU + rho^2 / (c^2 + eps)
-//   CIoU loss = DIoU loss + alpha v,           alpha = v / (1 - IoU + v + eps) held constant
+//   CIoU loss = DIoU loss + alpha v,           alpha = v / (1 - IoU + v + eps) held constant,
+//                                              and 0 where v is: 0 / 0 of equal boxes at eps = 0
 //
 // with I, U, C the areas of intersection, union and enclosing box; see iou.hpp for the rest. The
 // gradient by the predicted box follows from numbers that carry their own derivatives, so that the
@@ -102,7 +103,7 @@ inline box_loss iou_loss(iou_kind kind, const box& predicted, const box& target,
   if (kind == iou_kind::ciou) {
     const dual angle = dual{std::atan(target.width() / target.height())} - atan_ratio(w, h);
     const dual v = dual{4 / (pi * pi)} * angle * angle;
-    const double alpha = v.value / (1 - iou.value + v.value + eps);
+    const double alpha = v.value > 0 ? v.value / (1 - iou.value + v.value + eps) : 0;
     loss = loss + dual{alpha} * v;
   }
   return {loss.value, loss.grad};
