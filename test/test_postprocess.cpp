@@ -223,6 +223,40 @@ TEST_CASE("postprocess: NaN and infinite outputs do not pass or stay in their pl
   }
 }
 
+TEST_CASE("postprocess: SSD's softmax of any row") {
+  const std::vector<float> deltas(4), box{10, 10, 50, 50};
+  const std::vector<image_size> sizes{{100, 100}};
+  const auto run = [&](const std::vector<float>& row) {
+    static postprocess_workspace workspace;
+    return postprocess(
+        head_outputs<float>{
+            {row.data(), 1, static_cast<index_t>(row.size())}, boxes_view<const float>(deltas), {}},
+        boxes_view<const float>(box), {}, vector_view<const image_size>(sizes), ssd_postprocess(),
+        workspace);
+  };
+  for_each_isa([&](isa) {
+    for (const std::size_t cols : {2, 3, 15, 16, 17, 31, 32, 40}) {
+      CAPTURE(cols);
+      // All alike, however large.
+      for (const float logit : {0.0f, 7.5f, 1000.0f, -3e5f, 1e8f, -3e38f, 3e38f}) {
+        const std::vector<float> row(cols, logit);
+        const detections_view found = run(row);
+        REQUIRE(found.scores.size() == static_cast<index_t>(cols) - 1);
+        for (const float score : found.scores)
+          CHECK(std::abs(static_cast<double>(score) * static_cast<double>(cols) - 1) < 1e-6);
+      }
+      // One NaN or +inf, and no score of the row is a number.
+      for (const double odd : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+        for (std::size_t place = 0; place < cols; ++place) {
+          std::vector<float> row(cols, 1);
+          row[place] = static_cast<float>(odd);
+          CHECK(run(row).scores.empty());
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("postprocess: later calls allocate nothing, any number of threads gives the same") {
   for (const auto& params : {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
     const heads h(4, {1500, 400}, 31, params.detector, 11);

@@ -107,9 +107,15 @@ index_t search_topk(const filter_topk_args<T>& args, index_t first, index_t last
   return search.finish();
 }
 
-/// log(sum exp(row)); NaN where a logit is NaN or +inf.
+/// log(sum exp(row)), which is greatest + rest: in one number, a large logit would swallow the
+/// rest.
+struct log_sum {
+  double greatest, rest;
+};
+
+/// The rest is NaN where a logit is NaN or +inf.
 template <class T>
-VECDET_INLINE float log_sum_exp(const T* row, index_t cols) {
+VECDET_INLINE log_sum log_sum_exp(const T* row, index_t cols) {
   constexpr int batches = row_pack<float>::batches;
   using floats = row_pack<float>;
   // The row with its last 16 filled up by -inf.
@@ -127,14 +133,14 @@ VECDET_INLINE float log_sum_exp(const T* row, index_t cols) {
   alignas(64) float lane[16];
   store_pack<batches>(lane, greatest);
   const float most = greatest16(lane);
-  if (nan != 0 || !(most < __builtin_huge_valf())) return __builtin_nanf("");
+  if (nan != 0 || !(most < __builtin_huge_valf())) return {0, __builtin_nan("")};
   floats sum = exp_minus_abs(load_pack<batches>(rest) - floats(most));
   for (index_t i = 0; i < full; i += 16)
     sum = sum + exp_minus_abs(load_pack<batches>(row + i) - floats(most));
   store_pack<batches>(lane, sum);
   double total = 0;
   for (int i = 0; i < 16; ++i) total += static_cast<double>(lane[i]);
-  return most + static_cast<float>(__builtin_log(total));
+  return {static_cast<double>(most), __builtin_log(total)};
 }
 
 /// The logits that pass are those above a bound of their row, found without exp; their score is
@@ -155,20 +161,22 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
   index_t count = 0;
   for (index_t r = first; r < last; ++r) {
     const T* const row = args.logits + r * args.stride;
-    float log_sum = 0, bound;
-    double centre = 1;
+    log_sum sum{0, 0};
+    double centre = 1, bound;
     if (softmax) {
-      log_sum = log_sum_exp(row, columns);
-      bound = static_cast<float>(__builtin_log(static_cast<double>(threshold)) - slack) + log_sum;
+      sum = log_sum_exp(row, columns);
+      bound = __builtin_log(static_cast<double>(threshold)) - slack + sum.rest + sum.greatest;
     } else {
       centre = 1 / (1 + __builtin_exp(-static_cast<double>(args.centerness[r])));
       const double p = static_cast<double>(threshold) * static_cast<double>(threshold) / centre;
       if (p >= 1) continue;
-      bound = static_cast<float>(__builtin_log(p / (1 - p)) - slack);
+      bound = __builtin_log(p / (1 - p)) - slack;
     }
+    // One float lower, as a large logit's is less precise than the slack.
+    const float below = __builtin_nextafterf(static_cast<float>(bound), -__builtin_huge_valf());
     const auto take = [&](index_t col) {
       const auto x = static_cast<double>(row[col]);
-      const double score = softmax ? __builtin_exp(x - static_cast<double>(log_sum))
+      const double score = softmax ? __builtin_exp(x - sum.greatest - sum.rest)
                                    : __builtin_sqrt(centre / (1 + __builtin_exp(-x)));
       const auto rounded_score = static_cast<float>(score);
       if (!(rounded_score > threshold)) return;
@@ -178,11 +186,11 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
     index_t col = softmax ? 1 : 0;
     for (; col + 16 <= columns; col += 16) {
       const auto x = load_pack<batches>(row + col);
-      for (uint32_t bits = to_bits(x > row_pack<float>(bound)); bits != 0; bits &= bits - 1)
+      for (uint32_t bits = to_bits(x > row_pack<float>(below)); bits != 0; bits &= bits - 1)
         take(col + lowest_bit(bits));
     }
     for (; col < columns; ++col)
-      if (static_cast<float>(row[col]) > bound) take(col);
+      if (static_cast<float>(row[col]) > below) take(col);
     if (count <= room) continue;
     radix_sort(records, spare, count);
     if (count < args.limit) continue;
