@@ -1,81 +1,122 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles the kernels with several compilers and xsimd releases, and compares their results: on
-# AVX2 and AVX-512 all must give the same bits.
+# Builds vecdet with the compilers, xsimd and oneTBB of several Debian suites and compares the
+# results: on AVX2 and AVX-512 all must give the same bits.
 #
-#   compatibility.sh [--tests] [<xsimd include folder or Debian suite>...]
+#   compatibility.sh [--tests] [<Debian suite or xsimd include folder>...]
 #
-# The system's xsimd comes first. A Debian suite (trixie, sid) means the xsimd package of that suite,
-# got with apt from the machine's own mirror and unpacked in a scratch folder: nothing is installed.
-# COMPILERS lists the compilers (default "g++ clang++"); --tests runs the kernels' tests with each.
+# The system's GCC and Clang come first. A suite (trixie, sid) is a root directory that debootstrap
+# makes from the machine's own mirror, with the suite's newest GCC and Clang; its xsimd is also tried
+# with the system's compilers, as is that of a folder. Each combination builds vecdet_digest with
+# warnings as errors, and a user's program in C++17, 20 and 23. --tests runs the kernels' tests as
+# well with the last suite's compilers. Prints a row of a table for each combination.
+#
+# Suites need root, debootstrap and 3 GB each; ROOTS=folder keeps them for the next time, and what
+# ccache holds of their builds.
 set -euo pipefail
-root=$(cd "$(dirname "$0")/.." && pwd)
+source=$(cd "$(dirname "$0")/.." && pwd)
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-with_tests=
+trap 'rm -rf --one-file-system "$scratch"' EXIT
+roots=${ROOTS:-$scratch}
+warnings='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
+tests=
 if [ "${1:-}" = --tests ]; then
-  with_tests=yes
+  tests=yes
   shift
 fi
 
-# Unpacks libxsimd-dev of a suite and prints its include folder.
-fetch_xsimd() {
-  local suite=$1 at=$scratch/$1 apt source
-  mkdir -p "$at"/{lists/partial,cache/archives/partial,sysroot}
-  source=$(ls /etc/apt/sources.list.d/debian.sources 2>/dev/null || echo /etc/apt/sources.list)
-  if [ "${source##*.}" = sources ]; then
-    sed -e '/^$/,$d' -e "s/^Suites:.*/Suites: $suite/" "$source" >"$at/suite.sources"
+# Runs a command in the root directory $at, where the source is /src, or in the system where $at is
+# empty. The mounts are in a namespace of their own and end with the command.
+at=
+run() {
+  if [ -z "$at" ]; then
+    "$@"
   else
-    sed -nE "s/^(deb .*) [a-z]+ main.*/\1 $suite main/p" "$source" | head -n 1 >"$at/suite.list"
+    unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --bind -o ro "$1" "$0/src" &&
+      exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+        DEBIAN_FRONTEND=noninteractive CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/ccache "${@:2}"' \
+      "$at" "$source" "$@"
   fi
-  apt="-o Dir::State::lists=$at/lists -o Dir::State::status=/dev/null -o Dir::Cache=$at/cache
-       -o Dir::Etc::sourcelist=$(ls "$at"/suite.*) -o Dir::Etc::sourceparts=/nonexistent
-       -o APT::Sandbox::User=root"
-  (cd "$at" && apt-get -qq $apt update && apt-get -qq $apt download libxsimd-dev) >&2
-  dpkg -x "$at"/libxsimd-dev_*.deb "$at/sysroot"
-  echo "$at/sysroot/usr/include"
 }
 
-xsimd_release() {
-  sed -nE 's/#define XSIMD_VERSION_(MAJOR|MINOR|PATCH) +([0-9]+)/\2/p' \
-    "$1/xsimd/config/xsimd_config.hpp" | paste -sd.
+# Makes the root directory of a suite.
+make_root() {
+  local suite=$1 mirror compiler newest
+  at=$roots/$suite
+  [ ! -e "$at/ccache" ] || return 0
+  mirror=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
+    sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | head -n 1)
+  unshare --mount debootstrap --variant=minbase \
+    --include=ca-certificates,g++,clang,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev \
+    "$suite" "$at" "$mirror"
+  mkdir "$at/src"
+  for compiler in g++ clang; do
+    newest=$(run apt-cache search --names-only "^${compiler//+/\\+}-[0-9]+\$" | cut -d ' ' -f 1 |
+      sort -V | tail -n 1)
+    run apt-get install -y --no-install-recommends "$newest"
+    ln -sf "${newest/clang/clang++}" "$at/usr/bin/${compiler/clang/clang++}"
+  done
+  mkdir "$at/ccache" # last: the sign that the root is complete
 }
 
-reference=
-check() {
-  local compiler=$1 include=$2 start=$SECONDS build name
-  name="$("$compiler" --version | head -n 1), xsimd $(xsimd_release "$include")"
-  build=$scratch/build_$(echo "$name" | tr -c 'A-Za-z0-9\n' _)
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$compiler" \
-    -DVECDET_XSIMD_INCLUDE_DIR="$include" -DVECDET_BUILD_BENCHMARKS=OFF -DVECDET_BUILD_EXAMPLES=OFF \
-    -DVECDET_WARNINGS_AS_ERRORS=ON >/dev/null
-  cmake --build "$build" -j "$(nproc)" --target vecdet_digest ${with_tests:+vecdet_test} \
-    >"$scratch/log" 2>&1 || { tail -n 40 "$scratch/log"; echo "FAILED: $name"; exit 1; }
-  "$build/test/vecdet_digest" | grep '^avx' >"$scratch/digest"
-  if [ -z "$reference" ]; then
-    reference=$scratch/reference
-    cp "$scratch/digest" "$reference"
-  fi
-  diff "$reference" "$scratch/digest" || { echo "FAILED: $name: other bits than the first"; exit 1; }
+# Builds and runs everything with a compiler, and with the xsimd of a folder where one is given;
+# leaves what must be the same for all in $scratch/results.
+build_and_run() {
+  local compiler=$1 include=$2 with_tests=$3 folder=$source standard
+  [ -z "$at" ] || folder=/src
+  run cmake -S "$folder" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_CXX_COMPILER="$compiler" -DVECDET_BUILD_BENCHMARKS=OFF -DVECDET_BUILD_EXAMPLES=OFF \
+    -DVECDET_WARNINGS_AS_ERRORS=ON ${include:+-DVECDET_XSIMD_INCLUDE_DIR="$include"}
+  run cmake --build "$build" -j "$(nproc)" --target vecdet_digest ${with_tests:+vecdet_test}
+  run "$build/test/vecdet_digest" >"$scratch/digest"
+  grep '^avx' "$scratch/digest" >"$scratch/results"
+  for standard in 17 20 2b; do
+    run "$compiler" -std=c++$standard -O2 $warnings -DVECDET_DISPATCH -I "$folder/include" \
+      "$folder/test/consumers/trainer.cpp" "$build/libvecdet_dispatch.a" -ltbb -o "$build/trainer"
+    run "$build/trainer" >>"$scratch/results"
+  done
   if [ -n "$with_tests" ]; then
-    ctest --test-dir "$build" -R '^(test_|unit_symbols)' -E 'test_profile' --output-on-failure |
-      tail -n 4
+    run ctest --test-dir "$build" -R '^(test_|unit_symbols|no_avx_elsewhere|isa_)' --output-on-failure
   fi
-  echo "ok  $name: $(wc -l <"$scratch/digest") results ($((SECONDS - start)) s)"
 }
 
-system=$(dirname "$(dirname "$(echo '#include <xsimd/xsimd.hpp>' | g++ -E -x c++ - |
-  sed -n 's/^# 1 "\(.*xsimd\.hpp\)".*/\1/p' | head -n 1)")")
-# A folder of its own: as an include folder, /usr/include would come before the compiler's.
-mkdir "$scratch/system"
-ln -s "$system/xsimd" "$scratch/system/xsimd"
-includes=("$scratch/system")
+check() {
+  local compiler=$1 include=$2 with_tests=${3:-} start=$SECONDS name versions build
+  name=$(run "$compiler" --version | head -n 1)
+  versions=$(printf '%s\n' '#include <xsimd/config/xsimd_config.hpp>' '#include <tbb/version.h>' \
+    'XSIMD_VERSION_MAJOR.XSIMD_VERSION_MINOR.XSIMD_VERSION_PATCH|TBB_VERSION_MAJOR.TBB_VERSION_MINOR' |
+    run "$compiler" ${include:+-isystem "$include"} -E -P -x c++ - | tail -n 1 | tr -d ' ')
+  name="$name | ${versions/|/ | }"
+  build=$(TMPDIR=$scratch run mktemp -d)
+  # In the background, as set -e has no effect within a condition.
+  build_and_run "$compiler" "$include" "$with_tests" >"$scratch/log" 2>&1 &
+  wait $! || { tail -n 40 "$scratch/log"; echo "FAILED: $name"; exit 1; }
+  run rm -r "$build"
+  [ -e "$scratch/reference" ] || cp "$scratch/results" "$scratch/reference"
+  diff "$scratch/reference" "$scratch/results" ||
+    { echo "FAILED: $name: other results than the first"; exit 1; }
+  echo "| $name | $(wc -l <"$scratch/results") equal${with_tests:+; $(
+    sed -n 's/, 0 tests failed out of / of /p' "$scratch/log")} | $((SECONDS - start)) s |"
+}
+
+echo '| compiler | xsimd | oneTBB | results | time |'
+echo '|---|---|---|---|--:|'
+for compiler in g++ clang++; do check "$compiler" ''; done
 for argument in "$@"; do
-  case $argument in
-    */*) includes+=("$argument") ;;
-    *) includes+=("$(fetch_xsimd "$argument")") ;;
-  esac
-done
-for include in "${includes[@]}"; do
-  for compiler in ${COMPILERS:-g++ clang++}; do check "$compiler" "$include"; done
+  at=
+  include=$argument
+  if [[ $argument != */* ]]; then
+    make_root "$argument" >"$scratch/log" 2>&1 &
+    wait $! || { tail "$scratch/log"; echo "FAILED: no root directory of $argument"; exit 1; }
+    # A folder of its own: the suite's /usr/include has another C library.
+    include=$scratch/xsimd_$argument
+    mkdir "$include"
+    ln -s "$roots/$argument/usr/include/xsimd" "$include/xsimd"
+  fi
+  for compiler in g++ clang++; do check "$compiler" "$include"; done
+  [[ $argument != */* ]] || continue
+  at=$roots/$argument
+  last=
+  [ "$argument" != "${*: -1}" ] || last=$tests
+  for compiler in g++ clang++; do check "$compiler" '' "$last"; done
 done
