@@ -17,7 +17,9 @@
 #include <vecdet/reference/nms.hpp>
 #include <vecdet/soft_nms.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -141,6 +143,32 @@ void count_steps(benchmark::State& state, problem_data& data, index_t count) {
   state.counters["compare_ms"] = 1e3 * best[2];
 }
 
+#if defined(VECDET_BENCH_OPENCV)
+/// Whether OpenCV keeps what vecdet keeps under OpenCV's rules; if not, the benchmark fails. The
+/// counter other_kept tells how many boxes are kept by one alone of OpenCV and the rules that are
+/// timed, torchvision's.
+bool agrees_with_vecdet(benchmark::State& state, const std::vector<int>& kept, problem_data& data,
+                        const nms_groups& groups) {
+  const auto kept_by_vecdet = [&](const nms_params& params) {
+    const auto view = batched_nms(data.boxes(), data.scores(), groups, params, data.workspace,
+                                  execution::sequential);
+    return std::vector<index_t>(view.data(), view.data() + view.size());
+  };
+  std::vector<index_t> theirs(kept.begin(), kept.end());
+  if (theirs != kept_by_vecdet(opencv_nms(0.5, 0))) {
+    state.SkipWithError("OpenCV keeps other boxes than vecdet does under OpenCV's rules");
+    return false;
+  }
+  std::vector<index_t> timed = kept_by_vecdet(nms_params{}), other;
+  std::sort(theirs.begin(), theirs.end());
+  std::sort(timed.begin(), timed.end());
+  std::set_symmetric_difference(theirs.begin(), theirs.end(), timed.begin(), timed.end(),
+                                std::back_inserter(other));
+  state.counters["other_kept"] = static_cast<double>(other.size());
+  return true;
+}
+#endif
+
 work amount_of(index_t count) {
   return {static_cast<double>(count), 20.0 * static_cast<double>(count)};
 }
@@ -172,7 +200,8 @@ void register_nms(const std::string& variant, index_t count) {
   if (count <= 20000) {
     register_implementation(problem, "opencv", 1, amount_of(count), [=](benchmark::State& state) {
       const auto data = prepare();
-      const opencv_nms_problem peer(data->input.boxes, data->input.scores, data->input.classes);
+      opencv_nms_problem peer(data->input.boxes, data->input.scores, data->input.classes);
+      if (!agrees_with_vecdet(state, peer.run(0.5f), *data, nms_groups{})) return;
       timed_loop(state, line("opencv"), count, [&] { benchmark::DoNotOptimize(peer.run(0.5f)); });
     });
   }
@@ -197,7 +226,8 @@ void register_batched_nms(const std::string& variant, index_t count, index_t cla
 #if defined(VECDET_BENCH_OPENCV)
   register_implementation(problem, "opencv", 1, amount_of(count), [=](benchmark::State& state) {
     const auto data = make_problem(variant, count, classes);
-    const opencv_nms_problem peer(data->input.boxes, data->input.scores, data->input.classes);
+    opencv_nms_problem peer(data->input.boxes, data->input.scores, data->input.classes);
+    if (!agrees_with_vecdet(state, peer.run_batched(0.5f), *data, data->groups())) return;
     for (auto _ : state) benchmark::DoNotOptimize(peer.run_batched(0.5f));
   });
 #endif

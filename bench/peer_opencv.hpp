@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCV's NMSBoxes and NMSBoxesBatched as peers, where the option VECDET_BENCH_OPENCV is on.
+// OpenCV's NMSBoxes as a peer, where the option VECDET_BENCH_OPENCV is on. It takes doubles and
+// works on one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -15,28 +17,40 @@ class opencv_nms_problem {
  public:
   opencv_nms_problem(const std::vector<float>& boxes, const std::vector<float>& scores,
                      const std::vector<std::int64_t>& classes)
-      : scores_(scores), classes_(classes.begin(), classes.end()) {
-    for (std::size_t i = 0; i + 3 < boxes.size(); i += 4)
-      boxes_.emplace_back(boxes[i], boxes[i + 1], boxes[i + 2] - boxes[i],
-                          boxes[i + 3] - boxes[i + 1]);
+      : scores_(scores), classes_(classes) {
+    for (std::size_t i = 0; i + 3 < boxes.size(); i += 4) {
+      const double x = boxes[i], y = boxes[i + 1];
+      boxes_.emplace_back(x, y, boxes[i + 2] - x, boxes[i + 3] - y);
+    }
   }
 
-  /// The number of boxes kept.
-  std::size_t run(float iou_threshold) const {
-    std::vector<int> kept;
-    cv::dnn::NMSBoxes(boxes_, scores_, 0.0f, iou_threshold, kept);
-    return kept.size();
+  /// The indices kept, best score first, valid until the next call. OpenCV drops scores of 0.
+  const std::vector<int>& run(float iou_threshold) {
+    cv::dnn::NMSBoxes(boxes_, scores_, 0.0f, iou_threshold, kept_);
+    return kept_;
   }
-  std::size_t run_batched(float iou_threshold) const {
-    std::vector<int> kept;
-    cv::dnn::NMSBoxesBatched(boxes_, scores_, classes_, 0.0f, iou_threshold, kept);
-    return kept.size();
+
+  /// The same by class, as NMSBoxesBatched of OpenCV 4.7 and newer does it: all classes at once,
+  /// each shifted to a place of its own.
+  const std::vector<int>& run_batched(float iou_threshold) {
+    double extent = 0;
+    for (const cv::Rect2d& box : boxes_)
+      extent = std::max({extent, box.x + box.width, box.y + box.height});
+    shifted_ = boxes_;
+    for (std::size_t i = 0; i < shifted_.size(); ++i) {
+      const double shift = static_cast<double>(classes_[i]) * (extent + 1);
+      shifted_[i].x += shift;
+      shifted_[i].y += shift;
+    }
+    cv::dnn::NMSBoxes(shifted_, scores_, 0.0f, iou_threshold, kept_);
+    return kept_;
   }
 
  private:
-  std::vector<cv::Rect2d> boxes_;
+  std::vector<cv::Rect2d> boxes_, shifted_;
   std::vector<float> scores_;
-  std::vector<int> classes_;
+  std::vector<std::int64_t> classes_;
+  std::vector<int> kept_;
 };
 
 }  // namespace bench
