@@ -32,7 +32,7 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-const profile::entry& find(const profile::report& r, const std::string& name) {
+const profile::entry& find(const profile::report& r, const char* name) {
   for (const profile::entry& e : r.entries) {
     if (e.name == name) return e;
   }
