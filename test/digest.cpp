@@ -6,9 +6,12 @@
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>
 
+#include <algorithm>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 using namespace vecdet;
@@ -51,6 +54,14 @@ std::vector<T> finite_logits(index_t count, std::uint64_t seed) {
 }
 
 template <class T>
+std::vector<T> random_deltas_of(index_t boxes) {
+  random_generator generator(8);
+  std::vector<T> deltas(static_cast<std::size_t>(4 * boxes));
+  for (T& d : deltas) d = to<T>(0.4 * generator.normal());
+  return deltas;
+}
+
+template <class T>
 void focal_loss(isa set) {
   const index_t rows = 41, cols = 91;
   const auto logits = finite_logits<T>(rows * cols, 1);
@@ -78,57 +89,227 @@ void focal_loss(isa set) {
   }
 }
 
+constexpr execution sequential = execution::sequential;
+
+/// Boxes of every kind: ordinary ones and, between them, special ones.
 template <class T>
-void boxes(isa set) {
-  const index_t count = 333;
-  const execution sequential = execution::sequential;
-  const auto a_values = random_boxes<T>(count, 1), b_values = random_boxes<T>(count, 2);
-  const boxes_view<const T> a(a_values), b(b_values);
-  std::vector<T> out(a_values.size()), ious(static_cast<std::size_t>(count) * 40);
+struct scene {
+  static constexpr index_t count = 333;
+  std::vector<T> a_values, b_values, scores;
+  std::vector<index_t> classes, labels;
+  std::vector<float> weights;
+  boxes_view<const T> a, b;
+
+  std::string name;  ///< of its type and kind
+
+  explicit scene(bool with_special)
+      : a_values(random_boxes<T>(count, 1)),
+        b_values(random_boxes<T>(count, 2)),
+        labels(random_labels(count, 5, 3)),
+        name(std::string(dtype_name<T>()) + (with_special ? "/special" : "")) {
+    if (with_special) {
+      const auto special = special_boxes_as<T>();
+      std::copy(special.begin(), special.end(), a_values.begin() + 4 * 50);
+      std::copy(special.begin(), special.end(), b_values.begin() + 4 * 51);
+      std::copy(special.begin(), special.end(), b_values.begin() + 4 * 200);
+    }
+    a = boxes_view<const T>(a_values);
+    b = boxes_view<const T>(b_values);
+    random_generator generator(4);
+    for (index_t i = 0; i < count; ++i) {
+      scores.push_back(to<T>(generator.uniform()));
+      classes.push_back(static_cast<index_t>(generator.uniform(0, 5)));
+      weights.push_back(static_cast<float>(generator.uniform()));
+    }
+  }
+};
+
+template <class T>
+boxes_soa_view<const T> planes(const std::vector<T>& values, index_t count) {
+  return {values.data(), values.data() + count, values.data() + 2 * count,
+          values.data() + 3 * count, count};
+}
+
+template <class T>
+void box_coding(isa set, const scene<T>& s) {
+  digest hash;
+  std::vector<T> out(s.a_values.size()), deltas(s.a_values.size());
   const boxes_view<T> view(out);
-  const std::string type = dtype_name<T>();
-
-  digest coding;
-  encode_boxes(a, b, view, {}, sequential);
-  coding.add(out);
-  decode_boxes(boxes_view<const T>(out), b, image_size{500, 400}, view, {}, sequential);
-  coding.add(out);
-  convert_boxes(a, box_format::xyxy, box_format::cxcywh, view, sequential);
-  coding.add(out);
-  coding.print(set, "box_coding/" + type);
-
-  digest losses;
-  const auto labels = random_labels(count, 5, 3);
-  for (const box_selection& selection : {box_selection::all(), box_selection(labels)}) {
-    losses.add(smooth_l1_loss_and_grad(a, b, selection, view, {}, sequential));
-    losses.add(out);
+  const boxes_view<const T> d(deltas);
+  const image_size image{500, 400};
+  const auto add = [&](const auto& call) {
+    call();
+    hash.add(out);
+  };
+  for (const box_format format : {box_format::xyxy, box_format::cxcywh}) {
+    coder_params params;
+    params.anchors = format;
+    params.weight_w = 5;
+    distance_params by_size{true, format}, pixels{false, format};
+    add([&] { encode_boxes(s.a, s.b, view, params, sequential); });
+    deltas = out;
+    add([&] { decode_boxes(d, s.b, view, params, sequential); });
+    add([&] { decode_boxes(d, s.b, image, view, params, sequential); });
+    for (const distance_params& distances : {by_size, pixels}) {
+      add([&] { encode_distances(s.a, s.b, view, distances, sequential); });
+      add([&] { decode_distances(s.a, s.b, image, view, distances, sequential); });
+    }
   }
-  losses.add(giou_loss_and_grad(a, b, view, {}, sequential));
-  losses.add(out);
-  losses.print(set, "box_losses/" + type);
+  const index_t count = s.count;
+  const boxes_soa_view<T> soa(out.data(), out.data() + count, out.data() + 2 * count,
+                              out.data() + 3 * count, count);
+  const auto a = planes(s.a_values, count), b = planes(s.b_values, count);
+  add([&] { encode_boxes(a, b, soa, {}, sequential); });
+  add([&] { decode_boxes(a, b, image, soa, {}, sequential); });
+  const box_format formats[] = {box_format::xyxy, box_format::xywh, box_format::cxcywh};
+  for (const box_format from : formats)
+    for (const box_format to : formats)
+      add([&] { convert_boxes(s.a, from, to, view, sequential); });
+  add([&] { clip_boxes(s.a, image, view, sequential); });
+  std::vector<T> areas(static_cast<std::size_t>(count));
+  box_areas(s.a, areas, sequential);
+  hash.add(areas);
+  std::vector<std::uint8_t> mask(areas.size());
+  large_box_mask(s.a, 100, mask, sequential);
+  hash.add(mask);
+  hash.print(set, "box_coding/" + s.name);
+}
 
-  digest overlaps;
-  for (const auto kind : {iou_kind::iou, iou_kind::giou, iou_kind::diou}) {
-    iou_params params;
-    params.kind = kind;
-    pairwise_iou(a, boxes_view<const T>(b_values.data(), 40),
-                 matrix_view<T>(ious.data(), count, 40), params, sequential);
-    overlaps.add(ious);
+template <class T>
+void box_losses(isa set, const scene<T>& s) {
+  digest hash;
+  std::vector<T> grad(s.a_values.size()), deltas = random_deltas_of<T>(s.count);
+  const boxes_view<T> view(grad);
+  for (const box_selection& selection : {box_selection::all(), box_selection(s.labels)}) {
+    hash.add(smooth_l1_loss_and_grad(s.a, s.b, selection, view, {}, sequential));
+    hash.add(grad);
+    for (const box_loss loss :
+         {box_loss::smooth_l1, box_loss::giou, box_loss::diou, box_loss::ciou}) {
+      regression_loss_params params;
+      params.loss = loss;
+      params.box_weights = s.weights;
+      hash.add(regression_loss_and_grad(boxes_view<const T>(deltas), s.b, s.a, selection, view,
+                                        params, sequential));
+      hash.add(grad);
+    }
   }
-  overlaps.print(set, "iou/" + type);
+  hash.add(giou_loss_and_grad(s.a, s.b, view, {}, sequential));
+  hash.add(grad);
+  hash.add(diou_loss_and_grad(s.a, s.b, view, {}, sequential));
+  hash.add(grad);
+  hash.add(ciou_loss_and_grad(s.a, s.b, view, {}, sequential));
+  hash.add(grad);
+  hash.print(set, "box_losses/" + s.name);
+}
 
-  digest kept;
-  random_generator generator(4);
-  std::vector<T> scores(static_cast<std::size_t>(count));
-  for (T& score : scores) score = to<T>(generator.uniform());
-  kept.add(nms(a, vector_view<const T>(scores), nms_params{}, sequential));
-  kept.print(set, "nms/" + type);
+template <class T>
+void iou(isa set, const scene<T>& s) {
+  digest hash;
+  std::vector<T> pairs(static_cast<std::size_t>(s.count) * 40), each(s.scores.size());
+  for (const auto kind : {iou_kind::iou, iou_kind::giou, iou_kind::diou, iou_kind::ciou}) {
+    for (const empty_iou rule : {empty_iou::nan, empty_iou::zero}) {
+      const iou_params params{kind, rule};
+      pairwise_iou(s.a, boxes_view<const T>(s.b_values.data(), 40),
+                   matrix_view<T>(pairs.data(), s.count, 40), params, sequential);
+      hash.add(pairs);
+      elementwise_iou(s.a, s.b, each, params, sequential);
+      hash.add(each);
+    }
+  }
+  elementwise_iou(planes(s.a_values, s.count), planes(s.b_values, s.count), each, {}, sequential);
+  hash.add(each);
+  hash.print(set, "iou/" + s.name);
+}
+
+template <class T>
+void suppression(isa set, const scene<T>& s) {
+  digest hash;
+  const vector_view<const T> scores(s.scores);
+  nms_groups groups;
+  groups.classes = s.classes;
+  for (const nms_params& params : {torchvision_nms(0.5), onnx_nms(0.5, 20),
+                                   opencv_nms(0.5, 0.1), mmcv_nms(0.5, true), ipex_nms(0.5)}) {
+    hash.add(nms(s.a, scores, params, sequential));
+    hash.add(batched_nms(s.a, scores, groups, params, sequential));
+  }
+  const auto add = [&](soft_nms_method method) {
+    soft_nms_params params;
+    params.method = method;
+    soft_nms_workspace<compute_type<T>> workspace;
+    const auto kept = soft_nms(s.a, scores, groups, params, workspace, sequential);
+    hash.add(kept.kept.data(), static_cast<std::size_t>(kept.kept.size()));
+    hash.add(kept.scores.data(), static_cast<std::size_t>(kept.scores.size()));
+  };
+  add(soft_nms_method::linear);
+  add(soft_nms_method::gaussian);
+  hash.print(set, "nms/" + s.name);
+}
+
+/// A head of three levels for two images.
+template <class T>
+void detections(isa set) {
+  digest hash;
+  const std::vector<index_t> levels{150, 40, 11};
+  const index_t anchors = 201, images = 2, classes = 21;
+  const auto logits = finite_logits<T>(images * anchors * classes, 5);
+  const auto centerness = finite_logits<T>(images * anchors, 6);
+  std::vector<T> deltas = random_deltas_of<T>(images * anchors);
+  for (T& d : deltas) d = to<T>(std::abs(static_cast<double>(d)));  // distances are positive
+  const auto boxes = random_boxes<float>(anchors, 7, 300);
+  const std::vector<image_size> sizes{{300, 300}, {250, 280}};
+  filter_topk_workspace room;
+  const auto top = filter_topk(matrix_view<const T>(logits.data(), images * anchors, classes), 0.05,
+                               700, room, sequential);
+  hash.add(top.logits.data(), static_cast<std::size_t>(top.logits.size()));
+  hash.add(top.elements.data(), static_cast<std::size_t>(top.elements.size()));
+  for (const auto& params : {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+    postprocess_workspace workspace;
+    head_outputs<T> outputs{{logits.data(), images * anchors, classes}, deltas, {}};
+    if (params.detector == dense_detector::fcos) outputs.centerness = centerness;
+    const auto found =
+        postprocess(outputs, boxes_view<const float>(boxes), vector_view<const index_t>(levels),
+                    vector_view<const image_size>(sizes), params, workspace, sequential);
+    const auto size = static_cast<std::size_t>(found.scores.size());
+    hash.add(found.boxes.data(), 4 * size);
+    hash.add(found.scores.data(), size);
+    hash.add(found.labels.data(), size);
+  }
+  hash.print(set, std::string("detections/") + dtype_name<T>());
+}
+
+/// bfloat16 deltas of boxes in float.
+void mixed_types(isa set) {
+  digest hash;
+  const scene<float> s(true);
+  const auto deltas = random_deltas_of<bfloat16>(s.count);
+  std::vector<float> out(s.a_values.size());
+  std::vector<bfloat16> grad(s.a_values.size());
+  const boxes_view<const bfloat16> d(deltas);
+  decode_boxes<float>(d, s.a, out, {}, sequential);
+  hash.add(out);
+  decode_distances<float>(d, s.a, out, {}, sequential);
+  hash.add(out);
+  regression_loss_params params;
+  for (const box_loss loss : {box_loss::smooth_l1, box_loss::ciou}) {
+    params.loss = loss;
+    hash.add(regression_loss_and_grad<float>(d, s.b, s.a, box_selection(s.labels), grad, params,
+                                             sequential));
+    hash.add(grad);
+  }
+  hash.print(set, "mixed_types");
 }
 
 template <class T>
 void all_functions(isa set) {
   focal_loss<T>(set);
-  boxes<T>(set);
+  for (const bool with_special : {false, true}) {
+    const scene<T> s(with_special);
+    box_coding(set, s);
+    iou(set, s);
+    suppression(set, s);
+    box_losses(set, s);
+  }
+  if constexpr (!std::is_same<T, double>::value) detections<T>(set);
 }
 
 }  // namespace
@@ -141,5 +322,6 @@ int main() {
     all_functions<float>(set);
     all_functions<bfloat16>(set);
     all_functions<double>(set);
+    mixed_types(set);
   }
 }

@@ -248,6 +248,16 @@ TEST_CASE("smooth L1: boxes that do not count are not read") {
   // A background value that 32-bit labels cannot hold is just never met.
   CHECK(std::isnan(
       smooth_l1_loss(p, t, box_selection(std::vector<int>{-1, 0}, (index_t{1} << 32), -1))));
+  // Nor are two such values, by however many labels.
+  const std::vector<float> zeros(4 * 200), ones(4 * 200, 1);
+  smooth_l1_params l1;
+  l1.beta = 0;
+  for (const index_t size : {3, 64, 200}) {
+    const std::vector<int> labels(static_cast<std::size_t>(size), 5);
+    CHECK(smooth_l1_loss(boxes_view<const float>(zeros.data(), size), {ones.data(), size},
+                         box_selection(labels, (index_t{1} << 32) + 5, (index_t{1} << 33) + 5),
+                         l1) == 4 * static_cast<double>(size));
+  }
 }
 
 TEST_CASE("smooth L1: the gradient may overwrite the predictions") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls from many threads, inside the caller's own oneTBB work, around exceptions and after fork().
-// Every result must be the bits that one thread alone computes. ThreadSanitizer runs this file too.
+// Every result must be the bits that one thread alone computes.
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>

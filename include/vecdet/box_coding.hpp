@@ -30,7 +30,7 @@
 // clamp exp may overflow to infinity.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, a weight is
-// not a positive finite number, or an image's size is negative or not finite.
+// not from 1e-35 to 1e35, or an image's size is negative or not finite.
 #pragma once
 
 #include <vecdet/detail/box_coding_call.hpp>
@@ -84,8 +84,7 @@ inline void check_anchor_format(const char* function, box_format format) {
 
 inline void check_coder(const char* function, const coder_params& params) {
   const auto weight = [&](const char* name, double value) {
-    check(value > 0 && std::isfinite(value) && std::isfinite(1 / value), function, name, value,
-          "a positive finite number");
+    check(value >= 1e-35 && value <= 1e35, function, name, value, "a number from 1e-35 to 1e35");
   };
   weight("params.weight_x", params.weight_x);
   weight("params.weight_y", params.weight_y);

@@ -12,9 +12,10 @@
 //
 // IoU in float is the very float that torchvision's box_iou returns: one rounding an operation. The
 // others are within 1e-6 of the exact value. Boxes without area: two of them have IoU 0/0, which is
-// NaN, or 0 if that is asked for, as are then all other NaN; swapped corners count as negative
-// areas do in the formula; NaN coordinates give NaN. In float, areas overflow from sides of 1e19
-// on, and vanish below 1e-19.
+// NaN, or 0 if that is asked for, as is then every IoU that is NaN (not GIoU and CIoU of two
+// points, whose other terms are 0/0 as well); swapped corners count as negative areas do in the
+// formula; NaN coordinates give NaN. In float, areas overflow from sides of 1e19 on, and vanish
+// below 1e-19.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ.
 #pragma once

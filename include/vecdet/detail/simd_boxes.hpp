@@ -33,10 +33,9 @@ struct box_halves {
   pack<Real, N> first, second;
 };
 
-/// The batches of float that 16 boxes take, worked on at once: one coordinate must leave room for
-/// the others in 16 registers.
-template <class Real>
-constexpr int boxes_in_flight = row_pack<Real>::batches < 2 ? row_pack<Real>::batches : 1;
+/// Batches of each coordinate that are worked on at once: with more, four coordinates and what is
+/// computed of them would not fit 16 registers.
+constexpr int boxes_in_flight = 1;
 
 // transpose_pairs: of numbers a0 a1 a2 a3... and b0 b1 b2 b3..., a gets a0 a1 b0 b1... and b gets
 // a2 a3 b2 b3... in every four; twice gives them back. alternating: even, odd, even, odd...

@@ -104,8 +104,8 @@ VECDET_INLINE pack<double, N> exp_product(const pack<double, N>& x, const pack<d
   return scale_by_power(real(1.0) + fma(r * r, q, r), n, n_shifted);
 }
 
-/// log((a + a_low) / (b + b_low)) for a and b in [2^-100, 2^100], the low parts being what they
-/// lost when they were rounded.
+/// log((a + a_low) / (b + b_low)) for a and b in [2^-62, 2^62], the low parts being what they lost
+/// when they were rounded.
 ///
 /// With k so that a 2^-k is near b, s = (a 2^-k - b) / (a 2^-k + b) has |s| <= 0.2, and the log is
 /// k log(2) + 2 atanh(s). The numerator's difference is exact, so ratios near 1 lose nothing.

@@ -63,14 +63,14 @@ struct image_bounds {
 /// Calls box(at) for each of the packs that make up 16 boxes.
 template <class Real, class S, class Box>
 VECDET_INLINE void for_each_pack(const box_streams<S>& at, const Box& box) {
-  constexpr int count = box_pack<Real, boxes_in_flight<Real>>::count;
+  constexpr int count = box_pack<Real, boxes_in_flight>::count;
   for (int i = 0; i < box_group; i += count) box(at.at(i));
 }
 
 template <class S>
 struct coding_operation {
   using real = typename stored<S>::real;
-  static constexpr int N = 2 * boxes_in_flight<real>;  // batches of a half of the boxes
+  static constexpr int N = 2 * boxes_in_flight;  // batches of a half of the boxes
   static constexpr bool adds_up = false, lanes_are_boxes = true;
   using halves = box_halves<real, N>;
 };
@@ -192,7 +192,7 @@ struct area : coding_operation<S> {
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
     for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
-      constexpr int batches = boxes_in_flight<real>;
+      constexpr int batches = boxes_in_flight;
       const auto b = load_boxes<batches>(at.in);
       store_pack<batches>(at.out_each, to_box_order((b.x2 - b.x1) * (b.y2 - b.y1)));
     });

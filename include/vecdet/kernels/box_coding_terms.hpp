@@ -93,13 +93,13 @@ VECDET_INLINE auto encode_at(const Boxes& targets, const Boxes& anchors) {
         sum_of_differences(g.first, a.first, g.second, anchor_high<Corners>(a.first, a.second));
     halves deltas{real(0.5f) * twice / anchor.high,
                   log_ratio(size.high, size.low, anchor.high, anchor.low)};
-    // Plain are sizes that are neither 0, negative, NaN nor so large that something overflows; NaN
-    // and infinities from anywhere end in the sum.
+    // Plain are sizes that log_ratio takes and shifts that do not overflow; NaN and infinities from
+    // anywhere end in the sum.
     const real least = min(size.high, anchor.high);
-    const real sum = abs(size.high + anchor.high + deltas.first);
+    const real sum = size.high + anchor.high + abs(deltas.first);
     const auto plain = [](const auto& l, const auto& s) VECDET_INLINE_LAMBDA {
       using same = std::decay_t<decltype(l)>;
-      return (l >= same(1e-25f)) & (s < same(1e25f));
+      return (l >= same(0x1p-62f)) & (s < same(0x1p62f));
     };
     if (!all(plain(least_batch(least), sum_of_batches(sum)))) {
       halves odd;

@@ -69,6 +69,14 @@ VECDET_INLINE detail::coordinate_arrays<const T> as_input(
   return {{boxes.of[0], boxes.of[1], boxes.of[2], boxes.of[3]}, boxes.first};
 }
 
+/// One number a box, in the order of the lanes of load_boxes.
+template <class Real, int N>
+VECDET_INLINE pack<Real, N> load_box_weights(const float* from) {
+  alignas(64) Real weight[pack<Real, N>::lanes];
+  for (int k = 0; k < pack<Real, N>::lanes; ++k) weight[k] = static_cast<Real>(from[k]);
+  return to_lane_order(load_pack<N>(weight));
+}
+
 /// The first `count` lanes of a row, the others 0.
 template <class Real>
 VECDET_INLINE row_pack<Real> first_lanes(const row_pack<Real>& row, int count) {
@@ -217,15 +225,16 @@ VECDET_INLINE void for_each_selected(const Label* labels, index_t background, in
                                      index_t first, index_t last, const Before& before,
                                      const Visit& visit) {
   // Both values as labels of this width; one that does not fit is no label.
-  const auto as_label = [](index_t value, index_t other) {
-    return static_cast<Label>(static_cast<index_t>(static_cast<Label>(value)) == value ? value
-                                                                                       : other);
+  const auto fits = [](index_t value) {
+    return static_cast<index_t>(static_cast<Label>(value)) == value;
   };
-  const Label not_this = as_label(background, ignore), nor_this = as_label(ignore, background);
+  const bool skips = fits(background) || fits(ignore);
+  const Label not_this = static_cast<Label>(fits(background) ? background : ignore);
+  const Label nor_this = static_cast<Label>(fits(ignore) ? ignore : background);
   for (index_t begin = first; begin < last; begin += label_block) {
     const index_t end = last - begin < label_block ? last : begin + label_block;
     before(begin, end);
-    if (end - begin == label_block) {
+    if (skips && end - begin == label_block) {
       Label any = 0;
       for (int k = 0; k < label_block; ++k) {
         const Label label = labels[begin + k];

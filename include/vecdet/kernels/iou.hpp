@@ -49,7 +49,7 @@ struct iou_tile {
 template <iou_kind Kind, class Real, class T>
 VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int size, empty_iou rule,
                                bool past_cache, T* out) {
-  constexpr int N = boxes_in_flight<Real>;
+  constexpr int N = boxes_in_flight;
   constexpr int lanes = pack<Real, N>::lanes;
   using real = pack<Real, N>;
   const box_pack<Real, N> box{real(Real(a[0])), real(Real(a[1])), real(Real(a[2])),
@@ -117,7 +117,7 @@ struct elementwise_of_kind {
   empty_iou rule;
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    constexpr int N = boxes_in_flight<real>;
+    constexpr int N = boxes_in_flight;
     for (int i = 0; i < box_group; i += box_pack<real, N>::count) {
       const box_streams<S> at = group.at(i);
       const auto a = load_boxes<N>(at.in), b = load_boxes<N>(at.boxes[0]);

@@ -16,7 +16,7 @@ struct iou_loss_of_boxes {
   real scale, epsilon;
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<T>& group) const {
-    constexpr int N = boxes_in_flight<real>, count = box_pack<real, N>::count;
+    constexpr int N = boxes_in_flight, count = box_pack<real, N>::count;
     row_pack<real> sum;
     VECDET_UNROLL
     for (int i = 0; i < box_group; i += count) {
@@ -24,9 +24,7 @@ struct iou_loss_of_boxes {
       auto terms = iou_loss_of<Kind>(load_boxes<N>(at.in), load_boxes<N>(at.boxes[0]), epsilon);
       pack<real, N> factor(scale);
       if (at.weights != nullptr) {
-        alignas(64) real weight[count];
-        for (int k = 0; k < count; ++k) weight[k] = static_cast<real>(at.weights[k]);
-        const auto w = to_lane_order(load_pack<N>(weight));
+        const auto w = load_box_weights<real, N>(at.weights);
         terms.loss = terms.loss * w;
         factor = factor * w;
       }

@@ -89,16 +89,14 @@ struct regression_of_boxes {
       : equation(a), scale(static_cast<real>(a.scale)) {}
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<S>& group) const {
-    constexpr int N = boxes_in_flight<real>, count = box_pack<real, N>::count;
+    constexpr int N = boxes_in_flight, count = box_pack<real, N>::count;
     row_pack<real> sum;
     for (int i = 0; i < box_group; i += count) {
       const box_streams<S> at = group.at(i);
       auto terms = equation.template at<N>(at);
       pack<real, N> factor(scale);
       if (at.weights != nullptr) {
-        alignas(64) real weight[count];
-        for (int k = 0; k < count; ++k) weight[k] = static_cast<real>(at.weights[k]);
-        const auto w = to_lane_order(load_pack<N>(weight));
+        const auto w = load_box_weights<real, N>(at.weights);
         terms.loss = terms.loss * w;
         factor = factor * w;
       }
