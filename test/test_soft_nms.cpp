@@ -97,6 +97,26 @@ TEST_CASE_TEMPLATE("soft-NMS: methods, sizes, groups", T, float, double, bfloat1
   }
 }
 
+TEST_CASE("soft-NMS: zeros keep their sign") {
+  // They are equal, so a maximum may be either.
+  const std::vector<float> boxes{0, 0, 1, 1, 5, 5, 6, 6, 9, 9, 10, 10};
+  for_each_isa([&](isa) {
+    for (const std::vector<float>& scores :
+         {std::vector<float>{-0.0f, 0.0f, -0.0f}, std::vector<float>{0.0f, -0.0f, 0.0f}}) {
+      soft_nms_params params;
+      params.score_floor = 0;
+      soft_nms_workspace<float> workspace;
+      const auto found = soft_nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
+                                  params, workspace);
+      REQUIRE(found.kept.size() == 3);
+      for (index_t i = 0; i < 3; ++i) {
+        CHECK(found.kept[i] == i);
+        CHECK(std::signbit(found.scores[i]) == std::signbit(scores[static_cast<std::size_t>(i)]));
+      }
+    }
+  });
+}
+
 TEST_CASE("soft-NMS: threads and allocations") {
   const auto scene = random_scene<float>(3000, 77, 0, false, 12);
   nms_groups groups;

@@ -112,7 +112,7 @@ void soft_nms_group(const soft_nms_args<T>& args) {
       found = to_bits(load_pack<batches>(memory.blocks[b].bar) == reals(greatest));
     const index_t slot = 16 * (b - 1) + lowest_bit(found);
     const uint32_t index = detail::index_of(args.records[memory.rank[slot]]);
-    args.rescored[index] = greatest;
+    args.rescored[index] = memory.blocks[slot / 16].bar[slot % 16];  // greatest may be another zero
     args.flags[index] = 1;
     const soft_nms_pass<real> pass(args, box_at(memory.blocks, slot));
     memory.blocks[slot / 16].bar[slot % 16] = nan;
