@@ -135,7 +135,7 @@ std::map<index_t, std::vector<candidate>> candidates_of(const head<T>& h,
     const auto least = static_cast<float>(params.min_size);
     if (least > 0 && !(box.width() >= least && box.height() >= least)) continue;
     for (index_t c = params.detector == dense_detector::ssd ? 1 : 0; c < h.classes; ++c)
-      if (score[c] > params.score_threshold * (1 - 1e-5)) found[c].push_back({score[c], box});
+      if (score[c] >= params.score_threshold * (1 - 1e-5)) found[c].push_back({score[c], box});
   }
   return found;
 }
@@ -156,7 +156,11 @@ void check_image(const head<T>& h, const std::vector<double>& scores, index_t im
   const auto box = [&](index_t i) { return reference::load_box<float>(found.boxes, i); };
   std::map<index_t, std::vector<index_t>> of_labels;
   for (index_t i = first; i < last; ++i) {
-    if (!(static_cast<double>(found.scores[i]) > params.score_threshold))
+    // RetinaNet's are compared as logits, and then rounded.
+    const float least = static_cast<float>(params.score_threshold);
+    if (!(params.detector == dense_detector::retinanet
+              ? found.scores[i] >= least
+              : static_cast<double>(found.scores[i]) > params.score_threshold))
       fuzz::fail("a score is not above the threshold");
     if (i > first && found.scores[i] > found.scores[i - 1]) fuzz::fail("scores ascend");
     if (found.labels[i] < 0 || found.labels[i] >= h.classes) fuzz::fail("no such label");

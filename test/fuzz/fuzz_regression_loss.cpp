@@ -74,7 +74,7 @@ void regression_loss_of(fuzz::input& in) {
       [&](const char* set, const std::vector<double>& values) {
         if (kind != fuzz::box_kind::tame || !all_matched) return;
         const boxes_view<const T> t(gathered);
-        double exact_sum = 0, size = 0;
+        double exact_sum = 0, size = 0, by_corners = 0;
         for (index_t i = 0; i < boxes; ++i) {
           const double factor = chosen.counts(i) ? params.scale * fuzz::weight_of(weights, i) : 0.0;
           test::exact_regression e{0, {0, 0, 0, 0}, {0, 0, 0, 0}};
@@ -94,9 +94,12 @@ void regression_loss_of(fuzz::input& in) {
                 fuzz::tolerance<T>(), 1.6e-5 * std::abs(factor) * scale[k] + 1e-36);
           exact_sum += factor * e.loss;
           size += std::abs(factor) * (1 + std::abs(e.loss));
+          by_corners += std::abs(factor) * e.corner_error;
         }
+        // Without fused multiply-add, corners are within 64 ulp: box_coding.hpp.
+        by_corners *= set == std::string("baseline") ? 16 : 1;
         fuzz::expect_near([&] { return std::string(set) + " sum"; }, values.back(), exact_sum, 0,
-                          4e-6 * size);
+                          4e-6 * size + by_corners);
       });
 }
 

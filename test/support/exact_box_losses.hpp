@@ -29,6 +29,9 @@ inline double largest_term(const reference::box& p, const reference::box& t) {
 struct exact_regression {
   double loss;
   reference::box grad, scale;
+  /// What 4 ulp of float in the decoded corners may do to the loss: much, to a box that is tiny
+  /// beside its coordinates.
+  double corner_error = 0;
 };
 
 /// The regression loss of one box: deltas `d` on anchor `a` for the target `t`, without a factor.
@@ -65,7 +68,7 @@ inline exact_regression exact_regression_loss(const regression_loss_params& para
       std::max({std::abs(p.x1), std::abs(p.y1), std::abs(p.x2), std::abs(p.y2), across});
   const double term = 2 * across / area + 4 / std::min(p.width(), p.height());
   const double s = size * term * (1 + pixels * term);
-  return {l.loss, l.grad, {s, s, s, s}};
+  return {l.loss, l.grad, {s, s, s, s}, 0x1p-22 * pixels * term};
 }
 
 }  // namespace test
