@@ -8,6 +8,7 @@
 #include <vecdet/box_ops.hpp>
 #include <vecdet/reference/box_coding.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -21,6 +22,8 @@ template <class T>
 struct coding {
   std::vector<T> deltas, anchors, boxes, out;
   std::vector<float> float_anchors, float_out;
+  std::vector<std::uint8_t> mask = std::vector<std::uint8_t>(box_count);
+  std::vector<index_t> indices = std::vector<index_t>(box_count);
 };
 
 template <class T>
@@ -149,6 +152,18 @@ void register_others() {
                   [](coding<float>& data, execution policy) {
                     convert_boxes(boxes_view<const float>(data.boxes), box_format::xyxy,
                                   box_format::cxcywh, data.out, policy);
+                  });
+  register_vecdet("clip_boxes/boxes/f32/120087", {boxes, 32 * boxes}, make_coding<float>,
+                  [=](coding<float>& data, execution policy) {
+                    clip_boxes(boxes_view<const float>(data.boxes), image, data.out, policy);
+                  });
+  register_vecdet("large_box_mask/boxes/f32/120087", {boxes, 17 * boxes}, make_coding<float>,
+                  [](coding<float>& data, execution policy) {
+                    large_box_mask(boxes_view<const float>(data.boxes), 16, data.mask, policy);
+                  });
+  register_vecdet("large_boxes/boxes/f32/120087", {boxes, 24 * boxes}, make_coding<float>,
+                  [](coding<float>& data, execution policy) {
+                    large_boxes(boxes_view<const float>(data.boxes), 16, data.indices, policy);
                   });
   register_vecdet("box_areas/boxes/f32/120087", {boxes, 20 * boxes}, make_coding<float>,
                   [](coding<float>& data, execution policy) {

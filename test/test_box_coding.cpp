@@ -724,7 +724,7 @@ TEST_CASE("box coding: bad arguments are named and nothing is written") {
   p.anchors = box_format::xywh;
   fails("params.anchors is xywh", decode);
   fails("anchors.size() is 3", [&] { encode_boxes(b, three, out.boxes()); });
-  fails("output size() is 4, expected the number of inputs",
+  fails("boxes.size() is 4, expected the number of inputs",
         [&] { decode_boxes(boxes_view<const float>(three), three, out.boxes()); });
   fails("image.width is -1", [&] { decode_boxes(b, four, image_size{-1, 5}, out.boxes()); });
   fails("image.height is nan", [&] {
@@ -743,7 +743,7 @@ TEST_CASE("box coding: bad arguments are named and nothing is written") {
   marked<float> planes(12, 0);
   fails("encode_boxes: anchors.size() is 3",
         [&] { encode_boxes(out.planes(), planes.planes(), out.planes()); });
-  fails("boxes_soa_view: an array is null, expected memory of `size` elements",
+  fails("boxes_soa_view: x2 is null, expected memory of `size` elements",
         [&] { boxes_soa_view<float>(out.data(), out.data(), nullptr, out.data(), 4); });
   fails("boxes_soa_view: size is -1",
         [&] { boxes_soa_view<float>(out.data(), out.data(), out.data(), out.data(), -1); });

@@ -143,9 +143,10 @@ inline namespace VECDET_ABI {
 namespace detail_box_coding {
 
 template <class In, class Anchors, class Out>
-void check_sizes(const char* function, const In& in, const Anchors& anchors, const Out& out) {
+void check_sizes(const char* function, const In& in, const Anchors& anchors, const char* result,
+                 const Out& out) {
   detail::check_size(function, "anchors.size()", anchors.size(), in.size(), "the number of inputs");
-  detail::check_size(function, "output size()", out.size(), in.size(), "the number of inputs");
+  detail::check_size(function, result, out.size(), in.size(), "the number of inputs");
 }
 
 /// decode_boxes with or without an image.
@@ -157,7 +158,7 @@ void decode(const detail::inputs_of<View>& deltas, const detail::inputs_of<View,
   using kernels = detail_box_coding::coding_kernels<stored>;
   detail::check_coder("decode_boxes", params);
   for (const image_size& size : image) detail::check_image("decode_boxes", "image", size);
-  check_sizes("decode_boxes", deltas, anchors, boxes);
+  check_sizes("decode_boxes", deltas, anchors, "boxes.size()", boxes);
   run_on_anchors<stored>(
       {"decode_boxes", image.empty() ? kernels::variants.boxes : kernels::variants.clip,
        kernels::decode(), detail::coding_args<stored>(params), 0, 0, image},
@@ -173,7 +174,7 @@ void decode_distances(const detail::inputs_of<View>& distances,
   using stored = typename detail::viewed<View, Box>::decoded;
   detail::check_anchor_format("decode_distances", params.anchors);
   for (const image_size& size : image) detail::check_image("decode_distances", "image", size);
-  check_sizes("decode_distances", distances, anchors, boxes);
+  check_sizes("decode_distances", distances, anchors, "boxes.size()", boxes);
   constexpr detail::coding_variants variants = detail_box_coding::coding_kernels<stored>::variants;
   const char* const variant = !image.empty()   ? variants.clip
                               : params.by_size ? variants.by_size
@@ -193,7 +194,7 @@ void encode_boxes(Boxes targets, detail::inputs_of<Boxes> anchors, detail::outpu
   using stored = typename detail::viewed<Boxes, void>::decoded;
   using kernels = detail_box_coding::coding_kernels<stored>;
   detail::check_coder("encode_boxes", params);
-  detail_box_coding::check_sizes("encode_boxes", targets, anchors, deltas);
+  detail_box_coding::check_sizes("encode_boxes", targets, anchors, "deltas.size()", deltas);
   detail_box_coding::run_on_anchors<stored>({"encode_boxes",
                                              kernels::variants.boxes,
                                              kernels::encode(),
@@ -253,7 +254,8 @@ void encode_distances(boxes_view<T> targets, boxes_view<const std::remove_const_
                       const distance_params& params = {}, execution policy = execution::parallel) {
   using type = std::remove_const_t<T>;
   detail::check_anchor_format("encode_distances", params.anchors);
-  detail_box_coding::check_sizes("encode_distances", targets, anchors, distances);
+  detail_box_coding::check_sizes("encode_distances", targets, anchors, "distances.size()",
+                                 distances);
   detail_box_coding::run_on_anchors<type>(
       {"encode_distances",
        params.by_size ? "by_size" : "pixels",

@@ -4,7 +4,8 @@
 //
 // Boxes are N x 4 of float, bfloat16 or double; an output may be the input's own memory. Every
 // number is rounded once an operation; NaN stays NaN. Every function throws std::invalid_argument,
-// and writes nothing, when sizes differ, or an image's size or min_size is negative or not finite.
+// and writes nothing, when sizes differ, an image's size is negative or not finite, or min_size
+// is not from 0 to 1e35.
 #pragma once
 
 #include <vecdet/box_coding.hpp>
@@ -81,8 +82,8 @@ template <class T>
 void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8_t> mask,
                     execution policy = execution::parallel) {
   using type = std::remove_const_t<T>;
-  detail::check(min_size >= 0 && std::isfinite(min_size), "large_box_mask", "min_size", min_size,
-                "a finite number, 0 or more");
+  detail::check(min_size >= 0 && min_size <= 1e35, "large_box_mask", "min_size", min_size,
+                "a number from 0 to 1e35");
   detail::check_size("large_box_mask", "mask.size()", mask.size(), boxes.size(),
                      "the number of boxes");
   detail::box_coding_args<type> args{};
@@ -102,10 +103,11 @@ void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8
 /// The indices of these boxes, ascending, into the front of `indices`, which has room for all;
 /// returns how many they are. torchvision's remove_small_boxes.
 template <class T>
-index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> indices) {
+index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> indices,
+                    execution policy = execution::parallel) {
   using type = std::remove_const_t<T>;
-  detail::check(min_size >= 0 && std::isfinite(min_size), "large_boxes", "min_size", min_size,
-                "a finite number, 0 or more");
+  detail::check(min_size >= 0 && min_size <= 1e35, "large_boxes", "min_size", min_size,
+                "a number from 0 to 1e35");
   detail::check(indices.size() >= boxes.size(), "large_boxes", "indices.size()", indices.size(),
                 "the number of boxes or more");
   if (boxes.empty()) return 0;
@@ -116,25 +118,38 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
             dtype_name<type>(),
             {boxes.size()},
             isa_name(table.target),
-            1,
+            detail::thread_count(policy),
             boxes.size() * index_t{4 * sizeof(type) + sizeof(index_t)},
             0};
   });
   const auto mark = table.box_coding.template get<type>().large_mask;
-  constexpr index_t block = 1024;
-  std::uint8_t mask[block];
-  detail::box_coding_args<type> args{};
-  args.min_size = min_size;
-  args.mask = mask;
-  index_t count = 0;
-  for (index_t begin = 0; begin < boxes.size(); begin += block) {
-    const index_t size = std::min(block, boxes.size() - begin);
-    args.in = boxes[begin];
-    mark(args, 0, size);
-    for (index_t i = 0; i < size; ++i) {
-      indices[count] = begin + i;
-      count += mask[i];
+  // Each chunk into its own part of `indices`, then all together.
+  const detail::chunking chunks(boxes.size(), detail::smallest_coding_chunk);
+  index_t found[detail::chunking::max_count];
+  detail::for_each_chunk(policy, chunks, [&](index_t chunk, index_t first, index_t last) {
+    constexpr index_t block = 1024;
+    std::uint8_t mask[block];
+    detail::box_coding_args<type> args{};
+    args.min_size = min_size;
+    args.mask = mask;
+    index_t* const begin_of_chunk = indices.data() + first;
+    index_t* to = begin_of_chunk;
+    for (index_t begin = first; begin < last; begin += block) {
+      const index_t size = std::min(block, last - begin);
+      args.in = boxes[begin];
+      mark(args, 0, size);
+      for (index_t i = 0; i < size; ++i) {
+        *to = begin + i;
+        to += mask[i];
+      }
     }
+    found[chunk] = to - begin_of_chunk;
+  });
+  index_t count = 0;
+  for (index_t c = 0; c < chunks.count; ++c) {
+    const index_t* const part = indices.data() + chunks.begin(c);
+    std::copy(part, part + found[c], indices.data() + count);
+    count += found[c];
   }
   return count;
 }

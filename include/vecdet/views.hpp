@@ -154,8 +154,9 @@ class boxes_soa_view {
   boxes_soa_view(T* x1, T* y1, T* x2, T* y2, index_t size)
       : data_{{x1, y1, x2, y2}, 0}, size_(size) {
     detail::check(size >= 0, "boxes_soa_view", "size", size, "0 or more");
-    for (const T* const array : data_.of)
-      detail::check(array != nullptr || size == 0, "boxes_soa_view", "an array", "null",
+    constexpr const char* names[] = {"x1", "y1", "x2", "y2"};
+    for (int k = 0; k < 4; ++k)
+      detail::check(data_.of[k] != nullptr || size == 0, "boxes_soa_view", names[k], "null",
                     "memory of `size` elements");
   }
 

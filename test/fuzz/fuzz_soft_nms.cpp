@@ -4,6 +4,8 @@
 #include "score_input.hpp"
 #include <vecdet/reference/soft_nms.hpp>
 
+#include <algorithm>
+
 using namespace vecdet;
 
 namespace {
@@ -25,6 +27,11 @@ void soft_nms_of(fuzz::input& in) {
     expected = reference::soft_nms(
         scene.b(), scene.s(), params,
         {vector_view<const index_t>(scene.classes), vector_view<const index_t>(scene.images)});
+  // By score, as the result is: a pick may raise a negative score of its group to 0, after scores
+  // of 0 have been picked.
+  std::stable_sort(expected.begin(), expected.end(), [](const auto& a, const auto& b) {
+    return a.score > b.score || (a.score == b.score && a.index < b.index);
+  });
   const bool exact = params.method != soft_nms_method::gaussian;
 
   soft_nms_workspace<real> workspace;

@@ -6,6 +6,7 @@
 #include <vecdet/detail/simd.hpp>
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 namespace vecdet {
@@ -70,6 +71,17 @@ VECDET_INLINE pack_mask<T, N> operator&(const pack_mask<T, N>& a, const pack_mas
   VECDET_UNROLL
   for (int i = 0; i < N; ++i) result.v[i] = a.v[i] & b.v[i];
   return result;
+}
+
+/// Writes 1 or 0 for each of the lower 16 bits.
+VECDET_INLINE void write_bits_as_bytes(std::uint32_t bits, std::uint8_t* to) {
+  for (int half = 0; half < 2; ++half) {
+    // Seven copies of the lower bits, each shifted on by seven, have bit i in byte i; then bit 7.
+    const std::uint64_t eight = (bits >> (8 * half)) & 0xff;
+    const std::uint64_t spread =
+        (((eight & 0x7f) * 0x0002040810204081u) & 0x0101010101010101u) | ((eight >> 7) << 56);
+    std::memcpy(to + 8 * half, &spread, 8);
+  }
 }
 
 /// Writes first + i for every set bit i of the lower 16, ascending, and returns how many there are.

@@ -216,10 +216,19 @@ void box_areas(const box_coding_args<S>& a, index_t first, index_t last) {
 
 template <class T>
 void large_mask(const box_coding_args<T>& a, index_t first, index_t last) {
-  const auto min_size = static_cast<compute_type<T>>(a.min_size);
-  for (index_t i = first; i < last; ++i) {
-    const compute_type<T> x1 = a.in[4 * i], y1 = a.in[4 * i + 1];
-    const compute_type<T> x2 = a.in[4 * i + 2], y2 = a.in[4 * i + 3];
+  using real = compute_type<T>;
+  constexpr int N = row_pack<real>::batches;
+  const auto min_size = static_cast<real>(a.min_size);
+  index_t i = first;
+  for (; i + box_group <= last; i += box_group) {
+    const auto b = load_boxes<N>(a.in + 4 * i);
+    const row_pack<real> least = min_size, one = real(1), zero = real(0);
+    const auto large = (b.x2 - b.x1 >= least) & (b.y2 - b.y1 >= least);
+    write_bits_as_bytes(to_bits(to_box_order(select(large, one, zero)) > zero), a.mask + i);
+  }
+  for (; i < last; ++i) {
+    const real x1 = a.in[4 * i], y1 = a.in[4 * i + 1];
+    const real x2 = a.in[4 * i + 2], y2 = a.in[4 * i + 3];
     a.mask[i] = static_cast<std::uint8_t>((x2 - x1 >= min_size) & (y2 - y1 >= min_size));
   }
 }
