@@ -27,7 +27,7 @@ template <class T>
 void topk(fuzz::input& in) {
   const bool large = in.byte() < 8;
   const index_t cols = large ? in.integer(1, 3000) : in.integer(0, 300);
-  const index_t rows = large ? 300000 / cols : in.integer(0, 9);
+  const index_t rows = large ? 100000 / cols : in.integer(0, 9);
   const index_t stride = cols + in.one_of<index_t>({0, 0, 1, 5});
   const double threshold = in.one_of({0.05, 0.0, 1.0, 0.5, in.tame(0, 1), -0.5});
   const index_t k = in.one_of<index_t>({1000, 1, 0, 10, 100000, in.integer(0, 400), -1});
