@@ -3,9 +3,13 @@
 #include "support/allocations.hpp"
 #include <vecdet/profile.hpp>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -42,6 +46,23 @@ void wait_microseconds(int us) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(us);
   while (std::chrono::steady_clock::now() < end) {
   }
+}
+
+profile::problem named(const char* name) {
+  profile::problem p;
+  p.function = name;
+  return p;
+}
+
+/// Of the thread that met the problem last.
+profile::detail::statistics& statistics_of(const std::string& name) {
+  profile::detail::registry& r = profile::detail::registry::get();
+  const std::lock_guard<std::mutex> lock(r.mutex);
+  const auto found = std::find_if(r.problems.begin(), r.problems.end(), [&](const auto* p) {
+    return profile::problem_text(p->key) == name;
+  });
+  REQUIRE(found != r.problems.end());
+  return *(*found)->first.load();
 }
 
 void recurse(int depth) {
@@ -271,6 +292,90 @@ TEST_CASE("profile: a scope left on another thread is dropped and said so") {
   CHECK(profile::snapshot().processes[0].dropped_scopes == 1);
   profile::detail::leave(f);  // where it began, it counts
   CHECK(find(profile::snapshot(), "wanders")->count == 1);
+}
+
+TEST_CASE("profile: scopes end in any order") {
+  const char* const names[] = {"first", "second", "third"};
+  std::array<std::size_t, 3> order{0, 1, 2};
+  do {
+    CAPTURE(order[0]);
+    CAPTURE(order[1]);
+    const recording on;
+    {
+      VECDET_PROFILE_SCOPE("around");
+      std::array<std::unique_ptr<profile::scope>, 3> scopes;
+      for (std::size_t i = 0; i < 3; ++i)
+        scopes[i] = std::make_unique<profile::scope>(named(names[i]));
+      for (const std::size_t i : order) scopes[i].reset();
+      VECDET_PROFILE_SCOPE("after");
+    }
+    // One that ends before a scope inside of it is dropped.
+    std::array<bool, 3> open{true, true, true}, drops{};
+    for (const std::size_t i : order) {
+      for (std::size_t inner = i + 1; inner < 3; ++inner) drops[i] = drops[i] || open[inner];
+      open[i] = false;
+    }
+    const profile::report r = profile::snapshot();
+    CHECK(r.processes[0].dropped_scopes ==
+          static_cast<std::uint64_t>(std::count(drops.begin(), drops.end(), true)));
+    for (std::size_t i = 0; i < 3; ++i) CHECK((find(r, names[i]) == nullptr) == drops[i]);
+    CHECK(find(r, "around")->count == 1);
+    for (const profile::path& p : r.paths) {
+      if (r.entries[p.entries.back()].name != "after") continue;
+      REQUIRE(p.entries.size() == 2);
+      CHECK(r.entries[p.entries[0]].name == "around");
+    }
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE("profile: a dropped scope leaves its problem, and its time to the scope around") {
+  const recording on;
+  {
+    VECDET_PROFILE_SCOPE("around");
+    auto outer = std::make_unique<profile::scope>(named("dropped once"));
+    {
+      VECDET_PROFILE_SCOPE("inside");
+      wait_microseconds(300);
+    }
+    VECDET_PROFILE_SCOPE("inside");
+    outer.reset();
+    CHECK(statistics_of("dropped once").depth == 0);
+    CHECK(statistics_of("dropped once").active_begin.get() == 0);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const profile::scope again(named("dropped once"));
+    wait_microseconds(100);
+  }
+  const profile::report r = profile::snapshot();
+  CHECK(find(r, "dropped once")->count == 3);
+  CHECK(find(r, "dropped once")->inclusive_ns == find(r, "dropped once")->total_ns);
+  CHECK(find(r, "dropped once")->inclusive_ns >= 3 * 99e3);
+  CHECK(find(r, "inside")->total_ns >= 299e3);
+  CHECK(find(r, "around")->self_ns <=
+        find(r, "around")->total_ns - find(r, "inside")->total_ns + 100);
+}
+
+TEST_CASE("profile: a thread ends inside of scopes, which its log's next thread is not in") {
+  const recording on;
+  std::vector<std::unique_ptr<profile::scope>> left_open;
+  std::thread([&] {
+    for (int i = 0; i < 2; ++i)
+      left_open.push_back(std::make_unique<profile::scope>(named("left open")));
+  }).join();
+  const profile::detail::statistics& stats = statistics_of("left open");
+  CHECK(stats.depth == 0);
+  CHECK(stats.active_begin.get() == 0);
+  std::thread([&] {
+    const profile::scope takes_the_log(named("left open"));
+    CHECK(&statistics_of("left open") == &stats);
+    wait_microseconds(100);
+    left_open.clear();
+    CHECK(stats.depth == 1);
+  }).join();
+  const profile::report r = profile::snapshot();
+  CHECK(find(r, "left open")->count == 1);
+  CHECK(find(r, "left open")->inclusive_ns >= 99e3);
+  CHECK(r.processes[0].dropped_scopes == 2);
 }
 
 TEST_CASE("profile: events of the last calls, bounded") {

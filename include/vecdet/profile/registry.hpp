@@ -99,7 +99,7 @@ struct log_keeper {
     registry& r = registry::get();
     const std::lock_guard<std::mutex> lock(r.mutex);
     if (this_thread.log != nullptr) {
-      this_thread.log->top = nullptr;
+      this_thread.log->drop_all();
       this_thread.log->taken = false;
     }
     this_thread = {nullptr, true};
@@ -112,7 +112,7 @@ inline void after_fork_in_child() {
   registry& r = registry::get();
   for (thread_log* log : r.logs) {
     if (log == this_thread.log) continue;
-    log->top = nullptr;
+    log->drop_all();
     log->taken = false;
   }
   r.forked = true;

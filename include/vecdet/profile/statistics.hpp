@@ -115,15 +115,21 @@ struct statistics {
     look_at_list(call);
   }
 
+  /// The thread is no longer inside the problem, though no call of it has ended.
+  void leave_all() noexcept {
+    depth = 0;
+    active_begin.set(0);
+  }
+
   void clear() noexcept {
-    for (auto* c : {&total, &inclusive, &self, &min, &max, &bytes, &flops, &active_begin,
-                    &last_begin, &last_end}) {
+    leave_all();
+    for (auto* c :
+         {&total, &inclusive, &self, &min, &max, &bytes, &flops, &last_begin, &last_end}) {
       c->set(0);
     }
     for (auto* c : {&origin, &sum, &sum_of_squares, &overlap, &overlap_base}) c->set(0);
     for (auto& bucket : histogram) bucket.set(0);
     count.set(0);
-    depth = 0;
     next_sample = 0;
     keep = 1;
   }

@@ -136,8 +136,8 @@ class thread_log {
   }
 
   void leave(frame& f, std::int64_t end) noexcept {
-    if (top != &f) {  // left on another thread, or not in the order of nesting
-      dropped.add(1);
+    if (__builtin_expect(top != &f, 0)) {
+      drop(f);
       return;
     }
     top = f.parent;
@@ -181,6 +181,12 @@ class thread_log {
     if (end >= next_print.load(std::memory_order_relaxed)) print_if_due.load()(end);
   }
 
+  /// Gives up the scopes that are open, whose frames may be gone.
+  void drop_all() noexcept {
+    top = nullptr;
+    for (statistics* s : all_statistics) s->leave_all();
+  }
+
   const path_node* here() const noexcept { return top != nullptr ? top->node : nullptr; }
 
   /// The problem's node below the innermost open scope; null when it is new there. `hash` is
@@ -222,6 +228,23 @@ class thread_log {
   counter<std::uint64_t> dropped, clock_went_back;
 
  private:
+  /// Forgets a scope that ends before one inside of it. What ran inside of it ran inside of its
+  /// parent too.
+  [[gnu::noinline]] void drop(frame& f) noexcept {
+    dropped.add(1);
+    frame** at = &top;
+    while (*at != nullptr && *at != &f) at = &(*at)->parent;
+    if (*at == nullptr) return;  // of a thread that had this log before
+    *at = f.parent;
+    if (f.parent != nullptr) {
+      f.parent->nested += f.nested;
+      f.parent->descendants += f.descendants + 1;
+    }
+    if (f.era != era.load(std::memory_order_relaxed)) return;
+    statistics& stats = *f.node->stats;
+    if (--stats.depth == 0) stats.active_begin.set(0);
+  }
+
   void place(path_node* node) noexcept {
     const std::size_t mask = slots_.size() - 1;
     std::size_t i = node->hash & mask;
