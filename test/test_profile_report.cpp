@@ -4,6 +4,7 @@
 #include <vecdet/profile.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -133,6 +135,20 @@ bool contains(const std::string& text, const std::string& part) {
 
 // Run by others, in a process of its own.
 TEST_CASE("profile: child program" * doctest::skip()) {
+  if (std::getenv("PROFILE_TEST_ENABLE") != nullptr) {
+    std::atomic<int> ready{0}, uncalibrated{0};
+    const auto enable = [&] {
+      ready.fetch_add(1);
+      while (ready.load() < 3) std::this_thread::yield();
+      profile::enable();
+      if (profile::detail::overhead.whole == 0) uncalibrated.fetch_add(1);
+    };
+    std::thread second(enable), third(enable);
+    enable();
+    second.join();
+    third.join();
+    CHECK(uncalibrated == 0);
+  }
   if (std::getenv("PROFILE_TEST_WORK") != nullptr) VECDET_PROFILE_WORK("child's work", 1000, 2000);
   for (int i = 0; i < 4; ++i) VECDET_PROFILE_SCOPE("child's scope");
   if (std::getenv("PROFILE_TEST_MANY") != nullptr) {
@@ -521,6 +537,11 @@ TEST_CASE("profile: VECDET_PROFILE alone gives each report") {
   CHECK(contains(read_file(f + "r.txt"), "child's scope"));
   CHECK(contains(read_file(f + "r.folded"), "child's scope "));
   CHECK(json::parse(read_file(f + "trace.json"))["traceEvents"].size() >= 4);
+}
+
+TEST_CASE("profile: several threads enable it first, and each finds it calibrated") {
+  const program_result ran = run_child("PROFILE_TEST_ENABLE=1");
+  CHECK_MESSAGE(ran.status == 0, ran.output);
 }
 
 TEST_CASE("profile: thousands of problems, and then no more") {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,18 +21,12 @@ namespace profile {
 /// which takes about 5 ms.
 inline void enable() {
   detail::registry& r = detail::registry::get();
-  bool first;
-  {
-    const std::lock_guard<std::mutex> lock(r.mutex);
-    first = !r.calibrated;
-    r.calibrated = true;
-  }
-  if (first) {
+  std::call_once(r.calibration, [&r] {  // others that call meanwhile wait
     detail::watch_forks();
     detail::calibrate();
     const std::lock_guard<std::mutex> lock(r.mutex);
     r.start_era();
-  }
+  });
   detail::state.fetch_or(1u, std::memory_order_relaxed);
 }
 

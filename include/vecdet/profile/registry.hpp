@@ -61,7 +61,7 @@ struct registry {
   std::size_t statistics_made = 0;
   std::set<std::string> strings;
 
-  bool calibrated = false;
+  std::once_flag calibration;
   std::uint64_t era = 0;  // counts resets
   std::size_t trace_events = 0;
   std::int64_t started_ticks = 0;
