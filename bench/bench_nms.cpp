@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vecdet {
@@ -55,6 +56,8 @@ std::map<std::string, detections>& recorded() {
 detections make_detections(const std::string& variant, index_t count, index_t classes) {
   if (const auto known = recorded().find(variant); known != recorded().end()) return known->second;
   detections input = clustered_detections(count, classes);
+  if (variant == "clustered_degenerate")
+    for (std::size_t i = 228; i < input.boxes.size(); i += 400) input.boxes[i + 2] = input.boxes[i];
   if (variant.rfind("clustered", 0) == 0) return input;
   random_generator generator(7);
   for (index_t i = 0; i < count; ++i) {
@@ -221,6 +224,21 @@ void register_nms(const std::string& variant, index_t count) {
   }
 }
 
+/// A framework's rules on clustered boxes as they come, and with one in a hundred without width, as
+/// clipping leaves them.
+void register_preset(const std::string& name, const nms_params& params, index_t count) {
+  for (const char* degenerate : {"", "_degenerate"}) {
+    const std::string variant = "clustered" + std::string(degenerate);
+    register_vecdet(
+        "nms/" + name + degenerate + "/f32/" + std::to_string(count), amount_of(count),
+        [=] { return make_problem(variant, count, 91); },
+        [params](problem_data& data, execution policy) {
+          benchmark::DoNotOptimize(
+              nms(data.boxes(), data.scores(), params, data.workspace, policy));
+        });
+  }
+}
+
 void register_batched_nms(const std::string& variant, index_t count, index_t classes) {
   const std::string problem = "batched_nms/" + variant + "/f32/" + std::to_string(count);
 #if defined(VECDET_BENCH_OPENCV)
@@ -256,6 +274,12 @@ const bool registered = [] {
     register_nms("clustered", count);
   for (const char* variant : {"same", "disjoint", "overlapping"})
     for (const index_t count : {1000, 20000}) register_nms(variant, count);
+  const std::pair<const char*, nms_params> presets[] = {{"torchvision", torchvision_nms(0.5)},
+                                                        {"onnxruntime", onnx_nms(0.5, no_limit)},
+                                                        {"opencv", opencv_nms(0.5, 0)},
+                                                        {"mmcv", mmcv_nms(0.5, true)},
+                                                        {"ipex", ipex_nms(0.5)}};
+  for (const auto& preset : presets) register_preset(preset.first, preset.second, 20000);
   register_batched_nms("clustered91", 20000, 91);
   register_batched_nms("clustered1200", 20000, 1200);
   register_soft_nms("linear", soft_nms_method::linear, 5000);

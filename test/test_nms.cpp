@@ -298,6 +298,93 @@ TEST_CASE("NMS: every preset on many boxes") {
   check_scene(centres, onnx_nms(0.5, no_limit, true));
 }
 
+TEST_CASE_TEMPLATE("NMS: odd boxes among many, by every rule", T, float, double, bfloat16) {
+  random_generator generator(31);
+  const nms_params presets[] = {
+      torchvision_nms(0.5),       mmcv_nms(0.3, true), ipex_nms(0.5),      onnx_nms(0.4, no_limit),
+      opencv_nms(0.5, -1),        ipex_nms(0),         torchvision_nms(0), mmcv_nms(1e-5, true),
+      mmcv_nms(2e-3, true),       onnx_nms(0.5, 40),   opencv_nms(0, -1),  opencv_nms(1e-3, -1),
+      torchvision_nms(0.5 - 1e-9)};
+  for (const double share : {0.0004, 0.02, 0.5, 1.0}) {
+    scene_of<T> scene = clustered_scene<T>(2500, 5, -100);
+    for (std::size_t i = 0; i < scene.boxes.size(); i += 4) {
+      if (!generator.chance(share)) continue;
+      T* const box = &scene.boxes[i];
+      const double x = static_cast<double>(box[0]), y = static_cast<double>(box[1]);
+      switch (generator.below(9)) {
+        case 0:  // no area
+          box[2] = box[0];
+          break;
+        case 1:  // inverted
+          std::swap(box[0], box[2]);
+          break;
+        case 2:  // inverted both ways: its area is above 0
+          std::swap(box[0], box[2]);
+          std::swap(box[1], box[3]);
+          break;
+        case 3:
+          box[generator.below(4)] = to<T>(quiet_nan);
+          break;
+        case 4:
+          box[generator.below(4)] = to<T>(std::numeric_limits<double>::infinity());
+          break;
+        case 5: {  // so small that products of its sides lose digits
+          const double side = std::ldexp(1.0, -static_cast<int>(generator.below(75)));
+          box[0] = box[1] = to<T>(0);
+          box[2] = box[3] = to<T>(side);
+          break;
+        }
+        case 6:  // of a side of nearly 0 where pixels are counted
+          box[2] = to<T>(x - 0.99);
+          break;
+        case 7:
+          box[2] = to<T>(x - 1);
+          box[3] = to<T>(y - 1);
+          break;
+        default:  // of an infinite area in float
+          box[0] = box[1] = to<T>(-1e20);
+          box[2] = box[3] = to<T>(1e20);
+      }
+    }
+    for (const nms_params& params : presets) {
+      CAPTURE(share);
+      CAPTURE(params.iou_threshold);
+      CAPTURE(params.plus_one);
+      check_scene(scene, params);
+    }
+  }
+}
+
+TEST_CASE("NMS: a few odd boxes keep no preset from the index") {
+  scene_of<float> scene = clustered_scene<float>(4000, 3);
+  for (std::size_t i = 0; i < scene.boxes.size(); i += 400) scene.boxes[i + 2] = scene.boxes[i];
+  scene.boxes[4] = scene.boxes[5] = 0;
+  scene.boxes[6] = scene.boxes[7] = 1e-16f;
+  for_each_isa([&](isa) {
+    const auto& kernels = vecdet::detail::active_table().nms.f32;
+    for (const nms_params& params : {torchvision_nms(0.5), mmcv_nms(0.5), mmcv_nms(0.5, true),
+                                     ipex_nms(0.5), onnx_nms(0.5, no_limit), opencv_nms(0.5, 0)}) {
+      std::vector<vecdet::detail::nms_record> order(scene.scores.size()), kept(order.size());
+      vecdet::detail::nms_args<float> args{};
+      args.boxes = scene.boxes.data();
+      args.format = params.format;
+      args.overlap = params.overlap;
+      args.plus_one = params.plus_one;
+      args.least_overlap = static_cast<double>(vecdet::detail::least_overlap<float>(params));
+      args.max_kept = no_limit;
+      vecdet::detail::nms_state state{};
+      state.order = order.data();
+      state.count = kernels.select(scene.scores.data(), 0, scene.size(), -1, false, order.data());
+      state.kept = kept.data();
+      std::vector<vecdet::detail::cache_line> scratch(
+          static_cast<std::size_t>(kernels.scratch_bytes(state.count) / 64 + 1));
+      state.scratch = scratch.data();
+      kernels.begin(args, state);
+      CHECK(!state.done);
+    }
+  });
+}
+
 TEST_CASE("NMS: extreme scenes") {
   random_generator generator(5);
   const index_t count = 3000;

@@ -89,10 +89,11 @@ void begin_nms(const nms_args<T>& args, nms_state& state) {
   state.kept_count = 0;
   state.done = false;
   constexpr index_t scanned_first = 16;
-  const index_t never = args.max_kept;
-  if (state.general) return scan<nms_test::general>(rule, memory, state, args.max_kept, never);
-  if (args.plus_one) return scan<nms_test::plus_one>(rule, memory, state, args.max_kept, never);
-  scan<nms_test::plain>(rule, memory, state, args.max_kept, scanned_first);
+  if (args.plus_one) {
+    scan<nms_test::plus_one>(rule, memory, state, args.max_kept, scanned_first);
+  } else {
+    scan<nms_test::plain>(rule, memory, state, args.max_kept, scanned_first);
+  }
 }
 
 template <class T>
@@ -104,8 +105,13 @@ void build_nms_index(const nms_args<T>&, nms_state& state) {
 template <class T>
 void finish_nms(const nms_args<T>& args, nms_state& state) {
   using real = compute_type<T>;
+  const nms_rule<real> rule(args);
   nms_memory<real> memory(state.scratch, state.count);
-  walk_tree<nms_test::plain>(nms_rule<real>(args), memory, state, args.max_kept);
+  if (args.plus_one) {
+    walk_tree<nms_test::plus_one>(rule, memory, state, args.max_kept);
+  } else {
+    walk_tree<nms_test::plain>(rule, memory, state, args.max_kept);
+  }
 }
 
 template <class T>

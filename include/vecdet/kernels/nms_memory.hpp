@@ -19,20 +19,25 @@ struct alignas(64) nms_node {
 
 constexpr index_t blocks_of(index_t count) { return (count + 15) / 16; }
 
-/// Boxes 16 b ... 16 b + 15 lie in block b; bit i of live[b] is set while box i of it is neither
-/// kept nor suppressed.
+/// Boxes by descending score: 16 b ... 16 b + 15 lie in block b. Bit i of live[b] is set while box
+/// i of it is neither kept nor suppressed.
+template <class Real>
+struct nms_list {
+  nms_block<Real>* blocks;
+  uint16_t* live;
+  uint32_t* rank;  ///< of each box in the order of all scores
+};
+
 template <class Real>
 struct nms_memory {
   static constexpr int max_levels = 8;  // 16^8 boxes
 
-  nms_block<Real>* blocks;  ///< in the order of scores, and
-  uint16_t* live;
-  uint32_t* rank;  ///< of each box in that order
+  nms_list<Real> list;  ///< the usual boxes, then, in blocks of their own, the odd ones
 
   nms_block<Real>* leaves;  ///< in the order of space: neighbours share a leaf
   uint16_t* leaf_live;
-  uint32_t* place;            ///< of each box of `blocks`, among the leaves
-  nms_record *order, *spare;  ///< of the boxes among the leaves; the index is that in `blocks`
+  uint32_t* place;            ///< of each box of `list`, among the leaves
+  nms_record *order, *spare;  ///< of the boxes among the leaves; the index is that in `list`
   uint32_t *hits, *more_hits;
   nms_node<Real>* nodes[max_levels];  ///< nodes[0] bounds the leaves, nodes[k + 1] nodes[k]
   uint16_t* node_live[max_levels];
@@ -47,9 +52,9 @@ struct nms_memory {
       bytes += (size * static_cast<index_t>(sizeof(element)) + 63) / 64 * 64;
     };
     const index_t leaf_count = blocks_of(count);
-    carve(blocks, leaf_count);
-    carve(live, leaf_count);
-    carve(rank, 16 * leaf_count);
+    carve(list.blocks, leaf_count + 1);
+    carve(list.live, leaf_count + 1);
+    carve(list.rank, 16 * leaf_count + 16);
     // Few boxes never get an index.
     const index_t indexed = count < least_indexed ? 0 : leaf_count;
     carve(leaves, indexed);
@@ -66,6 +71,11 @@ struct nms_memory {
       carve(node_live[k], level_size);
       if (level_size <= 1) break;
     }
+  }
+
+  /// The odd boxes, which begin in block `begin`.
+  nms_list<Real> odd(index_t begin) const {
+    return {list.blocks + begin, list.live + begin, list.rank + 16 * begin};
   }
 
   /// Below as many boxes left, comparing with all of them costs less than an index: measured on

@@ -16,8 +16,17 @@ namespace VECDET_TARGET {
 
 using detail::nms_args;
 
-/// 16 boxes by their corners. `bar` is k times the area; infinite for a box that neither suppresses
-/// nor is suppressed, whose corners are 0.
+template <class Real>
+constexpr Real infinite = Real(__builtin_huge_val());
+template <class Real>
+constexpr Real least_positive = sizeof(Real) == 4 ? Real(__FLT_DENORM_MIN__)
+                                                  : Real(__DBL_DENORM_MIN__);
+template <class Real>
+constexpr Real jaccard_epsilon = sizeof(Real) == 4 ? Real(1.1920928955078125e-7)
+                                                   : Real(2.2204460492503131e-16);
+
+/// 16 boxes by their corners. `bar` is k times the area of a usual box (nms_scan.hpp), and infinite
+/// for a box that neither suppresses nor is suppressed, whose corners are 0.
 template <class Real>
 struct alignas(64) nms_block {
   Real x1[16], y1[16], x2[16], y2[16], bar[16];
@@ -35,7 +44,11 @@ struct nms_rule {
   nms_overlap overlap;
   Real one;  ///< 1 where pixels are counted, else 0
   Real least_overlap;
-  Real bar_factor;  ///< k
+  Real bar_factor;          ///< k
+  Real share;               ///< I / (A + B - I) of boxes that are suppressed is more, and
+  Real least_intersection;  ///< I this or more
+  Real least_area;          ///< usual boxes have more, and
+  Real least_side;          ///< sides of this or more; infinite where no box is usual
 
   template <class T>
   explicit nms_rule(const nms_args<T>& args)
@@ -46,6 +59,14 @@ struct nms_rule {
     // 1e-6 covers all roundings in float, also OpenCV's through 1 - IoU.
     const double t = args.least_overlap - 1e-6;
     bar_factor = t > 1e-6 ? static_cast<Real>(t / (1 + t) * (1 - 1e-6)) : Real(0);
+    share = t > 1e-6 ? static_cast<Real>(t) : Real(0);
+    // At a threshold of 0 boxes that do not touch are suppressed.
+    const bool touches = args.least_overlap > 0;
+    least_intersection = touches ? least_positive<Real> : Real(0);
+    // Smaller areas may lose their digits in products, and have an overlap of 1 in OpenCV.
+    least_area = overlap == nms_overlap::jaccard ? 2 * jaccard_epsilon<Real> : Real(1e-30);
+    // With pixels counted, rounding may take all digits of smaller sides.
+    least_side = !touches ? infinite<Real> : args.plus_one ? Real(0.25) : Real(0);
   }
 };
 
@@ -66,18 +87,15 @@ VECDET_INLINE nms_box<Real> load_nms_box(const T* boxes, uint32_t i, nms_format 
 /// OpenCV's overlap: 1 - float(1 - IoU in double).
 template <class Real>
 VECDET_INLINE Real jaccard_overlap(Real intersection, Real both, Real joined) {
-  constexpr Real epsilon =
-      sizeof(Real) == 4 ? Real(1.1920928955078125e-7) : Real(2.2204460492503131e-16);
-  if (!(both > epsilon)) return 1;
+  if (!(both > jaccard_epsilon<Real>)) return 1;
   return Real(1) -
          static_cast<Real>(1 - static_cast<double>(intersection) / static_cast<double>(joined));
 }
 
 enum class nms_test { plain, plus_one, general };
 
-/// Tests of one kept box. The plain and plus_one tests ask for boxes whose bar is k times an area
-/// from 1e-30 to below infinity, or infinite, and for least_overlap > 0; the general one for
-/// nothing.
+/// Tests of one kept box. The plain and plus_one tests are for usual boxes (nms_scan.hpp); the
+/// general one is for all.
 template <class Real, nms_test Test>
 class nms_tester {
   using real = row_pack<Real>;
@@ -97,54 +115,77 @@ class nms_tester {
   /// Bit i: whether box i of the block is suppressed.
   VECDET_INLINE uint32_t operator()(const nms_block<Real>& block) const {
     const uint32_t candidates = near(block);
-    return __builtin_expect(candidates == 0, 1) ? 0 : candidates & exact(block);
+    return __builtin_expect(candidates == 0, 1) ? 0 : candidates & exact(block, candidates);
   }
 
   /// A superset of those suppressed, found without a division.
   VECDET_INLINE uint32_t near(const nms_block<Real>& block) const {
-    if constexpr (Test == nms_test::general) return 0xffff;
+    if constexpr (Test == nms_test::general) return near_any(block);
     // One negative side is enough to fail: with both negative the other is 0.
     const real intersection =
         max(side(x1_, block.x1, x2_, block.x2), real(Real(0))) * side(y1_, block.y1, y2_, block.y2);
     return to_bits(intersection > bar_ + load_pack<batches>(block.bar));
   }
 
-  /// Those suppressed.
-  VECDET_INLINE uint32_t exact(const nms_block<Real>& block) const {
-    const real one(rule_.one), zero(Real(0));
-    const real intersection = rounded(max(side(x1_, block.x1, x2_, block.x2), zero) *
-                                      max(side(y1_, block.y1, y2_, block.y2), zero));
-    const real w = load_pack<batches>(block.x2) - load_pack<batches>(block.x1);
-    const real h = load_pack<batches>(block.y2) - load_pack<batches>(block.y1);
-    const real area = rounded(Test == nms_test::plain ? w * h : (w + one) * (h + one));
-    const real both = area_ + area;
-    const real joined = both - intersection;
-    if (rule_.overlap == nms_overlap::jaccard) return exact_jaccard(intersection, both, joined);
-    real overlap = intersection / joined;
+  /// Those of the candidates that are suppressed.
+  VECDET_INLINE uint32_t exact(const nms_block<Real>& block, uint32_t candidates) const {
+    const terms t = terms_of(block);
+    if (rule_.overlap == nms_overlap::jaccard) return exact_jaccard(t, candidates);
+    real overlap = t.intersection / t.joined;
     if constexpr (Test == nms_test::general) {
       if (rule_.overlap == nms_overlap::positive_area) {
         // A NaN area makes `joined` NaN, which min returns from its second place.
-        overlap = select(min(min(area_, area), min(intersection, joined)) > zero, overlap, zero);
+        const real zero(Real(0));
+        overlap =
+            select(min(min(area_, t.area), min(t.intersection, t.joined)) > zero, overlap, zero);
       }
     }
-    return to_bits(overlap >= real(rule_.least_overlap));
+    return candidates & to_bits(overlap >= real(rule_.least_overlap));
   }
 
  private:
+  struct terms {
+    real intersection, area, both, joined;
+  };
+
+  VECDET_INLINE terms terms_of(const nms_block<Real>& block) const {
+    const real one(rule_.one), zero(Real(0));
+    terms t;
+    t.intersection = rounded(max(side(x1_, block.x1, x2_, block.x2), zero) *
+                             max(side(y1_, block.y1, y2_, block.y2), zero));
+    const real w = load_pack<batches>(block.x2) - load_pack<batches>(block.x1);
+    const real h = load_pack<batches>(block.y2) - load_pack<batches>(block.y1);
+    t.area = rounded(Test == nms_test::plain ? w * h : (w + one) * (h + one));
+    t.both = area_ + t.area;
+    t.joined = t.both - t.intersection;
+    return t;
+  }
+
+  /// Where I >= t J in numbers without end, no rounding takes I below the rounded t J, however
+  /// small: I is a float itself.
+  VECDET_INLINE uint32_t near_any(const nms_block<Real>& block) const {
+    const terms t = terms_of(block);
+    const real excluded = max(t.joined * real(rule_.share), real(rule_.least_intersection));
+    uint32_t bits = ~to_bits(excluded > t.intersection);  // NaN passes
+    if (rule_.overlap == nms_overlap::jaccard)
+      bits |= ~to_bits(t.both > real(jaccard_epsilon<Real>));
+    return bits & to_bits(load_pack<batches>(block.bar) < real(infinite<Real>));
+  }
+
   VECDET_INLINE real side(const real& low, const Real* lows, const real& high,
                           const Real* highs) const {
     const real length = min(high, load_pack<batches>(highs)) - max(low, load_pack<batches>(lows));
     return Test == nms_test::plain ? length : length + real(rule_.one);
   }
 
-  VECDET_NOINLINE uint32_t exact_jaccard(const real& intersection, const real& both,
-                                         const real& joined) const {
+  VECDET_NOINLINE uint32_t exact_jaccard(const terms& t, uint32_t candidates) const {
     alignas(64) Real i[16], b[16], j[16];
-    store_pack<batches>(i, intersection);
-    store_pack<batches>(b, both);
-    store_pack<batches>(j, joined);
+    store_pack<batches>(i, t.intersection);
+    store_pack<batches>(b, t.both);
+    store_pack<batches>(j, t.joined);
     uint32_t bits = 0;
-    for (int lane = 0; lane < 16; ++lane) {
+    for (; candidates != 0; candidates &= candidates - 1) {
+      const int lane = lowest_bit(candidates);
       const bool suppressed = jaccard_overlap(i[lane], b[lane], j[lane]) >= rule_.least_overlap;
       bits |= static_cast<uint32_t>(suppressed) << lane;
     }

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Greedy NMS by comparing each kept box with all that are left. The boxes left are moved together
 // whenever half of them are gone, so that the cost follows their number.
+//
+// Fast tests and the index are for usual boxes. The odd ones, which hardly any input has, are a
+// list of their own: each kept box is compared with all odd ones, and each kept odd one with all
+// boxes, by the general test. Both lists descend by score, and the better of their first boxes is
+// the next.
 #pragma once
 
 #include <vecdet/kernels/nms_memory.hpp>
@@ -8,53 +13,74 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
+using detail::nms_progress;
 using detail::nms_state;
 
-template <class Real>
-constexpr Real infinite = Real(__builtin_huge_val());
+constexpr uint32_t no_rank = 0xffffffffu;
 
-/// Fills the blocks with the group's boxes. The fast tests are off (state.general) where a box or
-/// the threshold is outside what they are for.
+enum class nms_kind {
+  usual,
+  odd,
+  inert  ///< neither suppresses nor is suppressed
+};
+
+/// The kind of a box, whose bar is set.
+template <class Real>
+VECDET_INLINE nms_kind kind_of(nms_box<Real>& box, const nms_rule<Real>& rule) {
+  const Real w = box.x2 - box.x1 + rule.one, h = box.y2 - box.y1 + rule.one;
+  const Real area = w * h;
+  box.bar = rule.bar_factor * area;
+  const bool has_area = w > 0 && h > 0 && area > 0 && area < infinite<Real>;
+  if (has_area && area > rule.least_area && w >= rule.least_side && h >= rule.least_side)
+    return nms_kind::usual;
+  // Without area, the overlap is 0 or NaN, but not in OpenCV.
+  const bool inert = !has_area && rule.least_overlap > 0 && rule.overlap != nms_overlap::jaccard;
+  box.bar = inert ? infinite<Real> : Real(0);
+  return inert ? nms_kind::inert : nms_kind::odd;
+}
+
+/// Fills the last block up, and marks all boxes of a list as left.
+template <class Real>
+void complete_list(const nms_list<Real>& list, index_t count, nms_progress& progress) {
+  const index_t blocks = blocks_of(count);
+  for (index_t i = count; i < 16 * blocks; ++i)
+    set_box(list.blocks, i, {Real(0), Real(0), Real(0), Real(0), infinite<Real>});
+  for (index_t b = 0; b < blocks; ++b) list.live[b] = 0xffff;
+  if (count % 16 != 0) list.live[blocks - 1] = static_cast<uint16_t>((1u << (count % 16)) - 1);
+  progress = {count, count, 0};
+}
+
+/// Fills the lists with the group's boxes.
 template <class Real, class T>
 void gather_boxes(const nms_args<T>& args, const nms_rule<Real>& rule, nms_memory<Real>& memory,
                   nms_state& state) {
-  bool general = !(rule.least_overlap > 0);
-  const index_t padded = 16 * blocks_of(state.count);
-  for (index_t i = 0; i < state.count; ++i) {
-    nms_box<Real> box =
-        load_nms_box<Real>(args.boxes, detail::index_of(state.order[i]), args.format);
-    const Real w = box.x2 - box.x1 + rule.one, h = box.y2 - box.y1 + rule.one;
-    const Real area = w * h;
-    const bool inert = !(w > 0 && h > 0 && area > 0 && area < infinite<Real>);
-    // OpenCV's overlap of two tiny or strange boxes is 1.
-    general = general || (inert ? rule.overlap == nms_overlap::jaccard : !(area > Real(1e-30))) ||
-              (rule.overlap == nms_overlap::jaccard && !(area > Real(1e-6)));
-    box.bar = inert ? infinite<Real> : rule.bar_factor * area;
-    set_box(memory.blocks, i, box);
-    memory.rank[i] = static_cast<uint32_t>(i);
-  }
-  for (index_t i = state.count; i < padded; ++i)
-    set_box(memory.blocks, i, {Real(0), Real(0), Real(0), Real(0), infinite<Real>});
-  if (!general) {
-    for (index_t b = 0; b < padded / 16; ++b) {
-      nms_block<Real>& block = memory.blocks[b];
-      for (int lane = 0; lane < 16; ++lane) {
-        if (block.bar[lane] == infinite<Real>)
-          block.x1[lane] = block.y1[lane] = block.x2[lane] = block.y2[lane] = 0;
-      }
+  index_t odd_count = 0;
+  const auto gather = [&](const nms_list<Real>& odd) {
+    index_t usual_count = 0;
+    odd_count = 0;
+    for (index_t i = 0; i < state.count; ++i) {
+      nms_box<Real> box =
+          load_nms_box<Real>(args.boxes, detail::index_of(state.order[i]), args.format);
+      const nms_kind kind = kind_of(box, rule);
+      if (kind == nms_kind::inert) box.x1 = box.y1 = box.x2 = box.y2 = 0;
+      const bool is_odd = kind == nms_kind::odd;
+      const nms_list<Real>& list = is_odd ? odd : memory.list;
+      const index_t at = is_odd ? odd_count++ : usual_count++;
+      set_box(list.blocks, at, box);
+      list.rank[at] = static_cast<uint32_t>(i);
     }
-  }
-  for (index_t b = 0; b < padded / 16; ++b) memory.live[b] = 0xffff;
-  if (state.count % 16 != 0)
-    memory.live[padded / 16 - 1] = static_cast<uint16_t>((1u << (state.count % 16)) - 1);
-  state.general = general;
-  state.slots = state.live = state.count;
-  state.next = 0;
+  };
+  gather(memory.list);
+  state.odd_begin = blocks_of(state.count - odd_count);
+  // Only now is it known where the odd boxes begin.
+  if (odd_count > 0) gather(memory.odd(state.odd_begin));
+  complete_list(memory.list, state.count - odd_count, state.usual);
+  complete_list(memory.odd(state.odd_begin), odd_count, state.odd);
 }
 
-/// Moves the boxes left, from state.next on, to the front.
+/// Moves the boxes left to the front of their list.
 template <class Real>
-void compact(nms_memory<Real>& memory, nms_state& state) {
+void compact(const nms_list<Real>& list, nms_progress& progress) {
   constexpr int batches = row_pack<Real>::batches;
   // Boxes gather here until there are 16, which go to a block that has been read already.
   alignas(64) Real held[5][32];
@@ -62,30 +88,30 @@ void compact(nms_memory<Real>& memory, nms_state& state) {
   int count = 0;
   index_t to = 0;
   const auto write = [&] {
-    nms_block<Real>& block = memory.blocks[to];
+    nms_block<Real>& block = list.blocks[to];
     Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.bar};
     for (int k = 0; k < 5; ++k) {
       store_pack<batches>(arrays[k], load_pack<batches>(held[k]));
       store_pack<batches>(held[k], load_pack<batches>(held[k] + 16));
     }
-    for (int i = 0; i < 16; ++i) memory.rank[16 * to + i] = held_rank[i];
+    for (int i = 0; i < 16; ++i) list.rank[16 * to + i] = held_rank[i];
     for (int i = 0; i < 16; ++i) held_rank[i] = held_rank[16 + i];
-    memory.live[to++] = 0xffff;
+    list.live[to++] = 0xffff;
   };
-  const index_t blocks = blocks_of(state.slots);
-  for (index_t b = state.next / 16; b < blocks; ++b) {
-    const uint32_t left = memory.live[b];
+  const index_t blocks = blocks_of(progress.slots);
+  for (index_t b = progress.block; b < blocks; ++b) {
+    const uint32_t left = list.live[b];
     if (left == 0) continue;
-    const nms_block<Real>& block = memory.blocks[b];
+    const nms_block<Real>& block = list.blocks[b];
     const Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.bar};
     for (int k = 0; k < 5; ++k) compress16(arrays[k], left, held[k] + count);
-    compress16(memory.rank + 16 * b, left, held_rank + count);
+    compress16(list.rank + 16 * b, left, held_rank + count);
     count += count_bits(left);
     if (count < 16) continue;
     count -= 16;
     write();
   }
-  state.slots = 16 * to + count;
+  const index_t slots = 16 * to + count;
   if (count > 0) {
     for (int i = count; i < 16; ++i) {
       for (int k = 0; k < 4; ++k) held[k][i] = 0;
@@ -93,10 +119,65 @@ void compact(nms_memory<Real>& memory, nms_state& state) {
       held_rank[i] = 0;
     }
     write();
-    memory.live[to - 1] = static_cast<uint16_t>((1u << count) - 1);
+    list.live[to - 1] = static_cast<uint16_t>((1u << count) - 1);
   }
-  state.live = state.slots;
-  state.next = 0;
+  progress = {slots, slots, 0};
+}
+
+/// The rank of the first box left of a list, or no_rank.
+template <class Real>
+VECDET_INLINE uint32_t first_rank(const nms_list<Real>& list, nms_progress& progress) {
+  if (progress.left == 0) return no_rank;
+  while (list.live[progress.block] == 0) ++progress.block;
+  return list.rank[16 * progress.block + lowest_bit(list.live[progress.block])];
+}
+
+/// Takes the first box left out of its list.
+template <class Real>
+VECDET_INLINE nms_box<Real> take_first(const nms_list<Real>& list, nms_progress& progress) {
+  uint16_t& live = list.live[progress.block];
+  const index_t slot = 16 * progress.block + lowest_bit(live);
+  live &= static_cast<uint16_t>(live - 1);
+  --progress.left;
+  return box_at(list.blocks, slot);
+}
+
+/// Takes what a kept box suppresses out of a list.
+template <nms_test Test, class Real>
+VECDET_INLINE void suppress_in(const nms_list<Real>& list, nms_progress& progress,
+                               const nms_box<Real>& kept, const nms_rule<Real>& rule) {
+  const nms_tester<Real, Test> suppressed(kept, rule);
+  const index_t blocks = blocks_of(progress.slots);
+  index_t gone = 0;
+  const auto suppress = [&](index_t k, uint32_t candidates) {
+    const uint32_t bits = suppressed.exact(list.blocks[k], candidates);
+    list.live[k] = static_cast<uint16_t>(list.live[k] & ~bits);
+    gone += count_bits(bits);
+  };
+  // Two blocks a branch.
+  index_t k = progress.block;
+  for (; k + 2 <= blocks; k += 2) {
+    const uint32_t first = suppressed.near(list.blocks[k]) & list.live[k];
+    const uint32_t second = suppressed.near(list.blocks[k + 1]) & list.live[k + 1];
+    if (__builtin_expect((first | second) == 0, 1)) continue;
+    if (first != 0) suppress(k, first);
+    if (second != 0) suppress(k + 1, second);
+  }
+  if (k < blocks) {
+    const uint32_t last = suppressed.near(list.blocks[k]) & list.live[k];
+    if (last != 0) suppress(k, last);
+  }
+  progress.left -= gone;
+  constexpr index_t worth_moving = 32;
+  if (2 * (progress.slots - 16 * progress.block) > 3 * progress.left + worth_moving)
+    compact(list, progress);
+}
+
+/// The same by the general test, for few lists or few boxes.
+template <class Real>
+VECDET_NOINLINE void suppress_any(const nms_list<Real>& list, nms_progress& progress,
+                                  const nms_box<Real>& kept, const nms_rule<Real>& rule) {
+  if (progress.left > 0) suppress_in<nms_test::general>(list, progress, kept, rule);
 }
 
 /// Keeps boxes until none is left, `max_kept` are kept in all, or `pause_at` are and an index would
@@ -104,48 +185,24 @@ void compact(nms_memory<Real>& memory, nms_state& state) {
 template <nms_test Test, class Real>
 void scan(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state, index_t max_kept,
           index_t pause_at) {
-  index_t b = state.next / 16;
-  while (state.live > 0 && state.kept_count < max_kept) {
-    if (state.kept_count >= pause_at && state.live >= nms_memory<Real>::least_indexed) {
-      state.next = 16 * b;
-      return;
+  const nms_list<Real> odd = memory.odd(state.odd_begin);
+  while (state.kept_count < max_kept) {
+    if (state.kept_count >= pause_at && state.usual.left >= nms_memory<Real>::least_indexed) return;
+    const uint32_t rank = first_rank(memory.list, state.usual);
+    const uint32_t odd_rank = first_rank(odd, state.odd);
+    if (odd_rank < rank) {
+      state.kept[state.kept_count++] = state.order[odd_rank];
+      const nms_box<Real> kept = take_first(odd, state.odd);
+      suppress_any(odd, state.odd, kept, rule);
+      suppress_any(memory.list, state.usual, kept, rule);
+      continue;
     }
-    while (memory.live[b] == 0) ++b;
-    const index_t slot = 16 * b + lowest_bit(memory.live[b]);
-    memory.live[b] &= static_cast<uint16_t>(memory.live[b] - 1);
-    --state.live;
-    state.kept[state.kept_count++] = state.order[memory.rank[slot]];
-    const nms_box<Real> kept = box_at(memory.blocks, slot);
-    if (Test != nms_test::general && kept.bar == infinite<Real>) continue;
-
-    const nms_tester<Real, Test> suppressed(kept, rule);
-    const index_t blocks = blocks_of(state.slots);
-    index_t gone = 0;
-    const auto suppress = [&](index_t k, uint32_t candidates) {
-      const uint32_t bits = candidates & suppressed.exact(memory.blocks[k]);
-      memory.live[k] = static_cast<uint16_t>(memory.live[k] & ~bits);
-      gone += count_bits(bits);
-    };
-    // Two blocks a branch.
-    index_t k = b;
-    for (; k + 2 <= blocks; k += 2) {
-      const uint32_t first = suppressed.near(memory.blocks[k]) & memory.live[k];
-      const uint32_t second = suppressed.near(memory.blocks[k + 1]) & memory.live[k + 1];
-      if (__builtin_expect((first | second) == 0, 1)) continue;
-      if (first != 0) suppress(k, first);
-      if (second != 0) suppress(k + 1, second);
-    }
-    if (k < blocks) {
-      const uint32_t last = suppressed.near(memory.blocks[k]) & memory.live[k];
-      if (last != 0) suppress(k, last);
-    }
-    state.live -= gone;
-    constexpr index_t worth_moving = 32;
-    if (2 * (state.slots - 16 * b) > 3 * state.live + worth_moving) {
-      state.next = 16 * b;
-      compact(memory, state);
-      b = 0;
-    }
+    if (rank == no_rank) break;
+    state.kept[state.kept_count++] = state.order[rank];
+    const nms_box<Real> kept = take_first(memory.list, state.usual);
+    if (kept.bar == infinite<Real>) continue;
+    suppress_in<Test>(memory.list, state.usual, kept, rule);
+    suppress_any(odd, state.odd, kept, rule);
   }
   state.done = true;
 }

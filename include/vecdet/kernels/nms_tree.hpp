@@ -29,7 +29,7 @@ void spread_of(const nms_memory<Real>& memory, index_t count, Real low[2], Real 
   constexpr index_t samples = 32;
   Real sample[2][samples];
   for (index_t s = 0; s < samples; ++s) {
-    const nms_box<Real> box = box_at(memory.blocks, s * count / samples);
+    const nms_box<Real> box = box_at(memory.list.blocks, s * count / samples);
     const Real centre[2] = {box.x1 + box.x2, box.y1 + box.y2};
     for (int k = 0; k < 2; ++k) {
       index_t at = s;
@@ -106,7 +106,7 @@ void bound_tree(nms_memory<Real>& memory, nms_state& state, index_t count) {
     for (index_t i = count; i < 16 * leaves; ++i) memory.order[i] = memory.order[count - 1];
   }
   state.leaves = leaves;
-  state.live = count;
+  state.in_leaves = count;
 
   for (index_t leaf = 0; leaf < leaves; ++leaf) {
     nms_node<Real>& node = memory.nodes[0][leaf / 16];
@@ -148,28 +148,28 @@ void bound_tree(nms_memory<Real>& memory, nms_state& state, index_t count) {
   }
 }
 
-/// Builds the index over the boxes left, from state.next on.
+/// Builds the index over the usual boxes left.
 template <class Real>
 void build_tree(nms_memory<Real>& memory, nms_state& state) {
   Real low[2], scale[2];
-  spread_of(memory, state.slots, low, scale, Real(64));
+  spread_of(memory, state.usual.slots, low, scale, Real(64));
   index_t count = 0;
-  for (index_t b = state.next / 16; b < blocks_of(state.slots); ++b) {
+  for (index_t b = state.usual.block; b < blocks_of(state.usual.slots); ++b) {
     alignas(64) std::int32_t keys[16];
-    curve_keys(memory.blocks[b], low, scale, keys);
+    curve_keys(memory.list.blocks[b], low, scale, keys);
     for (index_t lane = 0; lane < 16; ++lane) {
       const index_t i = 16 * b + lane;
-      const bool left = (memory.live[b] >> lane & 1) != 0;
+      const bool left = (memory.list.live[b] >> lane & 1) != 0;
       memory.place[i] = left ? no_place : gone_place;
       memory.order[count] =
           static_cast<uint64_t>(static_cast<uint32_t>(keys[lane])) << 32 | static_cast<uint64_t>(i);
-      count += left && memory.blocks[b].bar[lane] < infinite<Real>;
+      count += left && memory.list.blocks[b].bar[lane] < infinite<Real>;
     }
   }
   radix_sort(memory.order, memory.spare, count);
   for (index_t i = 0; i < count; ++i) {
     const uint32_t slot = detail::index_of(memory.order[i]);
-    set_box(memory.leaves, i, box_at(memory.blocks, slot));
+    set_box(memory.leaves, i, box_at(memory.list.blocks, slot));
     memory.place[slot] = static_cast<uint32_t>(i);
   }
   bound_tree(memory, state, count);
@@ -200,18 +200,20 @@ struct nms_reach {
   row_pack<Real> low[4], high[4];
 
   VECDET_INLINE nms_reach(const nms_box<Real>& kept, const nms_rule<Real>& rule) {
-    // What rounding can do to the sides of boxes; with pixels counted, sides are 1/4 or more.
-    const double slack = rule.one != 0 ? 0.998 : 0.99999;
+    // What rounding can do to the sides: with pixels counted, boxes' are 1/4 or more, and that of
+    // an intersection is t / 4 or more, but for an error of 1.2e-7.
+    const bool counts_pixels = rule.one != 0;
+    const double slack = counts_pixels ? 0.998 : 0.99999;
     const double least = static_cast<double>(rule.least_overlap) - 1e-6;  // as for bar_factor
-    const double t = least > 0 ? least * slack : 0;
+    const double t = least > (counts_pixels ? 1e-3 : 0) ? least * slack : 0;
     const double inwards = 1 - t, outwards = 1 / t - 1;  // infinite at 0
     const double one = static_cast<double>(rule.one);
     const double x1 = kept.x1, y1 = kept.y1, x2 = kept.x2, y2 = kept.y2;
     const double w = x2 - x1 + one, h = y2 - y1 + one;
-    set(0, x1 - w * outwards, x1 + w * inwards);
-    set(1, y1 - h * outwards, y1 + h * inwards);
-    set(2, x2 - w * inwards, x2 + w * outwards);
-    set(3, y2 - h * inwards, y2 + h * outwards);
+    set(0, x1, w * outwards, w * inwards);
+    set(1, y1, h * outwards, h * inwards);
+    set(2, x2, w * inwards, w * outwards);
+    set(3, y2, h * inwards, h * outwards);
   }
 
   /// Bit i: whether child i of the node may hold such a box.
@@ -228,11 +230,12 @@ struct nms_reach {
   }
 
  private:
-  VECDET_INLINE void set(int k, double from, double to) {
+  /// Where there is no bound on one side, there is on the other all the same.
+  VECDET_INLINE void set(int k, double at, double below, double above) {
     constexpr double ulps = sizeof(Real) == 4 ? 1e-6 : 1e-14;
-    const double room = ulps * ((from < 0 ? -from : from) + (to < 0 ? -to : to)) + 1e-30;
-    low[k] = row_pack<Real>(static_cast<Real>(from - room));
-    high[k] = row_pack<Real>(static_cast<Real>(to + room));
+    const double size = at < 0 ? -at : at;
+    low[k] = row_pack<Real>(static_cast<Real>(at - below - ulps * (size + below) - 1e-30));
+    high[k] = row_pack<Real>(static_cast<Real>(at + above + ulps * (size + above) + 1e-30));
   }
 };
 
@@ -241,7 +244,7 @@ template <class Real>
 VECDET_INLINE void take_out(nms_memory<Real>& memory, nms_state& state, index_t leaf,
                             uint32_t bits) {
   memory.leaf_live[leaf] = static_cast<uint16_t>(memory.leaf_live[leaf] & ~bits);
-  state.live -= count_bits(bits);
+  state.in_leaves -= count_bits(bits);
   if (memory.leaf_live[leaf] != 0) return;
   index_t child = leaf;
   for (int level = 0; level < state.levels; ++level) {
@@ -276,38 +279,78 @@ VECDET_INLINE index_t leaves_in_reach(const nms_reach<Real>& reach, nms_memory<R
   return hit_count;
 }
 
+/// Takes what a kept box suppresses out of the leaves.
+template <nms_test Test, class Real>
+VECDET_INLINE void suppress_in_reach(nms_memory<Real>& memory, nms_state& state,
+                                     const nms_box<Real>& kept, const nms_rule<Real>& rule) {
+  uint32_t* leaves;
+  const index_t leaf_count = leaves_in_reach(nms_reach<Real>(kept, rule), memory, state, leaves);
+  const nms_tester<Real, Test> suppressed(kept, rule);
+  const auto suppress = [&](uint32_t leaf, uint32_t candidates) {
+    const uint32_t bits = suppressed.exact(memory.leaves[leaf], candidates);
+    if (bits != 0) take_out(memory, state, leaf, bits);
+  };
+  leaves[leaf_count] = 0;  // makes the number even; what is gone is not taken out again
+  for (index_t k = 0; k < leaf_count; k += 2) {
+    const uint32_t a = leaves[k], b = leaves[k + 1];
+    const uint32_t first = suppressed.near(memory.leaves[a]) & memory.leaf_live[a];
+    const uint32_t second = suppressed.near(memory.leaves[b]) & memory.leaf_live[b];
+    if (__builtin_expect((first | second) == 0, 1)) continue;
+    if (first != 0) suppress(a, first);
+    if (second != 0) suppress(b, second & memory.leaf_live[b]);
+  }
+}
+
+/// Keeps the odd boxes that come before a rank.
+template <class Real>
+VECDET_NOINLINE void keep_odd_before(uint32_t rank, const nms_rule<Real>& rule,
+                                     nms_memory<Real>& memory, nms_state& state, index_t max_kept) {
+  const nms_list<Real> odd = memory.odd(state.odd_begin);
+  while (state.kept_count < max_kept) {
+    const uint32_t odd_rank = first_rank(odd, state.odd);
+    if (odd_rank >= rank) return;
+    state.kept[state.kept_count++] = state.order[odd_rank];
+    const nms_box<Real> kept = take_first(odd, state.odd);
+    suppress_any(odd, state.odd, kept, rule);
+    const nms_tester<Real, nms_test::general> suppressed(kept, rule);
+    for (index_t leaf = 0; leaf < state.leaves; ++leaf) {
+      const uint32_t live = memory.leaf_live[leaf];
+      const uint32_t bits = live == 0 ? 0 : live & suppressed(memory.leaves[leaf]);
+      if (bits != 0) take_out(memory, state, leaf, bits);
+    }
+  }
+}
+
 /// Keeps the rest of the boxes, in the order of scores.
 template <nms_test Test, class Real>
 void walk_tree(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state,
                index_t max_kept) {
   constexpr index_t worth_refilling = 256;
-  for (index_t i = state.next; i < state.slots && state.kept_count < max_kept; ++i) {
+  const nms_list<Real> odd = memory.odd(state.odd_begin);
+  const auto is_left = [&](index_t i) {
     const uint32_t place = memory.place[i];
-    if (place == gone_place) continue;
-    if (place != no_place && (memory.leaf_live[place / 16] >> (place % 16) & 1) == 0) continue;
-    state.kept[state.kept_count++] = state.order[memory.rank[i]];
+    if (place == no_place || place == gone_place) return place == no_place;
+    return (memory.leaf_live[place / 16] >> (place % 16) & 1) != 0;
+  };
+  for (index_t i = 16 * state.usual.block; i < state.usual.slots && state.kept_count < max_kept;
+       ++i) {
+    if (!is_left(i)) continue;
+    const uint32_t rank = memory.list.rank[i];
+    if (state.odd.left > 0) {
+      keep_odd_before(rank, rule, memory, state, max_kept);
+      if (!is_left(i) || state.kept_count >= max_kept) continue;
+    }
+    state.kept[state.kept_count++] = state.order[rank];
+    const uint32_t place = memory.place[i];
     if (place == no_place) continue;
     take_out(memory, state, place / 16, 1u << (place % 16));
 
-    const nms_box<Real> kept = box_at(memory.blocks, i);
-    uint32_t* leaves;
-    const index_t leaf_count = leaves_in_reach(nms_reach<Real>(kept, rule), memory, state, leaves);
-    const nms_tester<Real, Test> suppressed(kept, rule);
-    const auto suppress = [&](uint32_t leaf, uint32_t candidates) {
-      const uint32_t bits = candidates & suppressed.exact(memory.leaves[leaf]);
-      if (bits != 0) take_out(memory, state, leaf, bits);
-    };
-    leaves[leaf_count] = 0;  // makes the number even; what is gone is not taken out again
-    for (index_t k = 0; k < leaf_count; k += 2) {
-      const uint32_t a = leaves[k], b = leaves[k + 1];
-      const uint32_t first = suppressed.near(memory.leaves[a]) & memory.leaf_live[a];
-      const uint32_t second = suppressed.near(memory.leaves[b]) & memory.leaf_live[b];
-      if (__builtin_expect((first | second) == 0, 1)) continue;
-      if (first != 0) suppress(a, first);
-      if (second != 0) suppress(b, second & memory.leaf_live[b]);
-    }
-    if (16 * state.leaves > 2 * state.live + worth_refilling) refill_tree(memory, state);
+    const nms_box<Real> kept = box_at(memory.list.blocks, i);
+    suppress_in_reach<Test>(memory, state, kept, rule);
+    suppress_any(odd, state.odd, kept, rule);
+    if (16 * state.leaves > 2 * state.in_leaves + worth_refilling) refill_tree(memory, state);
   }
+  keep_odd_before(no_rank, rule, memory, state, max_kept);
   state.done = true;
 }
 

@@ -81,8 +81,8 @@ void soft_nms_group(const soft_nms_args<T>& args) {
   constexpr int batches = reals::batches;
   const real nan = static_cast<real>(__builtin_nan(""));
   nms_memory<real> memory(args.scratch, args.count);
-  nms_state state{};
-  state.slots = state.live = args.count;
+  const nms_list<real>& list = memory.list;
+  nms_progress progress{args.count, args.count, 0};
   index_t blocks = blocks_of(args.count);
   reals best(-infinite<real>);
   for (index_t i = 0; i < 16 * blocks; ++i) {
@@ -92,16 +92,16 @@ void soft_nms_group(const soft_nms_args<T>& args) {
       box = load_nms_box<real>(args.boxes, index, nms_format::corners);
       box.bar = static_cast<real>(args.scores[index]);
     }
-    set_box(memory.blocks, i, box);
-    memory.rank[i] = static_cast<uint32_t>(i);
+    set_box(list.blocks, i, box);
+    list.rank[i] = static_cast<uint32_t>(i);
   }
   for (index_t b = 0; b < blocks; ++b) {
-    const reals score = load_pack<batches>(memory.blocks[b].bar);
+    const reals score = load_pack<batches>(list.blocks[b].bar);
     best = max(score, best);
-    memory.live[b] = static_cast<uint16_t>(to_bits(score == score));
+    list.live[b] = static_cast<uint16_t>(to_bits(score == score));
   }
 
-  while (state.live > 0) {
+  while (progress.left > 0) {
     alignas(64) real lane[16];
     store_pack<batches>(lane, best);
     const real greatest = greatest16(lane);
@@ -109,32 +109,31 @@ void soft_nms_group(const soft_nms_args<T>& args) {
     uint32_t found = 0;
     // Equal scores: the lower index.
     for (; found == 0; ++b)
-      found = to_bits(load_pack<batches>(memory.blocks[b].bar) == reals(greatest));
+      found = to_bits(load_pack<batches>(list.blocks[b].bar) == reals(greatest));
     const index_t slot = 16 * (b - 1) + lowest_bit(found);
-    const uint32_t index = detail::index_of(args.records[memory.rank[slot]]);
-    args.rescored[index] = memory.blocks[slot / 16].bar[slot % 16];  // greatest may be another zero
+    const uint32_t index = detail::index_of(args.records[list.rank[slot]]);
+    args.rescored[index] = list.blocks[slot / 16].bar[slot % 16];  // greatest may be another zero
     args.flags[index] = 1;
-    const soft_nms_pass<real> pass(args, box_at(memory.blocks, slot));
-    memory.blocks[slot / 16].bar[slot % 16] = nan;
+    const soft_nms_pass<real> pass(args, box_at(list.blocks, slot));
+    list.blocks[slot / 16].bar[slot % 16] = nan;
 
     best = reals(-infinite<real>);
-    state.live = 0;
+    progress.left = 0;
     for (b = 0; b < blocks; ++b) {
-      if (memory.live[b] == 0) continue;
-      const reals score = pass(memory.blocks[b]);
-      store_pack<batches>(memory.blocks[b].bar, score);
+      if (list.live[b] == 0) continue;
+      const reals score = pass(list.blocks[b]);
+      store_pack<batches>(list.blocks[b].bar, score);
       best = max(score, best);
       const uint32_t live = to_bits(score == score);
-      memory.live[b] = static_cast<uint16_t>(live);
-      state.live += count_bits(live);
+      list.live[b] = static_cast<uint16_t>(live);
+      progress.left += count_bits(live);
     }
     constexpr index_t worth_moving = 64;
-    if (state.slots > 2 * state.live + worth_moving) {
-      state.next = 0;
-      compact(memory, state);
-      blocks = blocks_of(state.slots);
+    if (progress.slots > 2 * progress.left + worth_moving) {
+      compact(list, progress);
+      blocks = blocks_of(progress.slots);
       // What fills the last block up leaves at once.
-      for (index_t i = state.slots; i < 16 * blocks; ++i) memory.blocks[i / 16].bar[i % 16] = nan;
+      for (index_t i = progress.slots; i < 16 * blocks; ++i) list.blocks[i / 16].bar[i % 16] = nan;
     }
   }
 }

@@ -34,14 +34,24 @@ struct nms_args {
   index_t max_kept;
 };
 
+/// How far a list of boxes has been worked off.
+struct nms_progress {
+  index_t slots;  ///< boxes in the list, of which
+  index_t left;   ///< are neither kept nor suppressed, and
+  index_t block;  ///< lie in this block or later ones
+};
+
 /// Where one group stands.
 struct nms_state {
   const nms_record* order;  ///< by descending score
   index_t count;
   nms_record* kept;  ///< of `count` records
   void* scratch;
-  index_t kept_count, slots, live, next, leaves, top_nodes;
-  bool general, done;
+  index_t kept_count;
+  nms_progress usual, odd;  ///< boxes that the fast tests are for, and others
+  index_t odd_begin;        ///< the first block of the odd boxes
+  index_t leaves, in_leaves, top_nodes;
+  bool done;
   int levels;
 };
 
