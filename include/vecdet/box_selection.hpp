@@ -41,6 +41,11 @@ class box_selection {
   /// "all", "labels" or "list", in problem names.
   const char* name() const noexcept { return is_all() ? "all" : is_list() ? "list" : "labels"; }
 
+  /// How many of `boxes` boxes are selected; 0, unknown, where labels select.
+  index_t known_size(index_t boxes) const noexcept {
+    return is_all() ? boxes : is_list() ? list_.size() : 0;
+  }
+
   /// Throws, in the name of `function`, unless this can select from `boxes` boxes.
   void check(const char* function, index_t boxes) const {
     if (kind_ == kind::labels) {

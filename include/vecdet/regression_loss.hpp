@@ -128,6 +128,14 @@ struct regression_call {
     selection.check(function, boxes);
   }
 
+  /// Of a box: encode and smooth L1; or decode, the IoU loss and the chain rule.
+  index_t flops() const {
+    return (params.loss == box_loss::smooth_l1 ? 155
+            : params.loss == box_loss::ciou    ? 202
+                                               : 152) *
+           selection.known_size(deltas.size());
+  }
+
   static const regression_loss_row<stored>& kernels(const kernel_table& table) {
     if constexpr (std::is_same<stored, mixed_regression>::value) {
       return table.mixed_regression_loss;
@@ -217,7 +225,7 @@ double run(const detail::regression_call<T, Box>& call, execution policy) {
             isa_name(table.target),
             detail::thread_count(policy),
             written + (call.selection.is_all() ? given : boxes * index_t{sizeof(index_t)}),
-            0};
+            call.flops()};
   });
   if (call.targets.is_matched()) call.check_matches(row, args, policy);
   return call.params.scale * detail::run_selected(row, args, call.selection, boxes, policy);

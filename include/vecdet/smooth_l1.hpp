@@ -88,7 +88,7 @@ struct smooth_l1_call {
             isa_name(target),
             threads,
             written + (selection.is_all() ? 2 * tensor : boxes * index_t{sizeof(index_t)}),
-            selection.is_all() ? 4 * 8 * boxes : 0};
+            4 * 8 * selection.known_size(boxes)};
   }
 };
 
