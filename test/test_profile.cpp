@@ -188,6 +188,20 @@ TEST_CASE("profile: the same text at different addresses is one entry, intern ke
   CHECK(find(r, "dynamic name")->count == 1);
 }
 
+TEST_CASE("profile: names that bear a number") {
+  CHECK(std::string(profile::numbered_name("threshold", 0.05)) == "threshold0.05");
+  CHECK(profile::numbered_name("threshold", 1) == profile::intern("threshold1"));
+  for (int i = 0; i < 20; ++i)
+    profile::numbered_name("number", i);  // more than are known at a time
+  CHECK(profile::numbered_name("threshold", 0.05) == profile::intern("threshold0.05"));
+  const vecdet::test::allocation_count allocations;
+  for (int i = 0; i < 1000; ++i) {
+    profile::numbered_name("threshold", 0.05);
+    profile::numbered_name("number", 19);
+  }
+  CHECK(allocations.since() == 0);
+}
+
 TEST_CASE("profile: threads end, and their logs go on in later threads") {
   const recording on;
   const std::size_t logs_before = profile::detail::registry::get().logs.size();

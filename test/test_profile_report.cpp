@@ -149,6 +149,14 @@ TEST_CASE("profile: child program" * doctest::skip()) {
     third.join();
     CHECK(uncalibrated == 0);
   }
+  if (std::getenv("PROFILE_TEST_NUMBERS") != nullptr) {
+    const std::string first = profile::numbered_name("number", 0);
+    CHECK(first == "number0");
+    for (int i = 0; i < 20000; ++i) profile::numbered_name("number", i);
+    CHECK(profile::detail::registry::get().strings.size() == profile::problems_kept);
+    CHECK(profile::numbered_name("number", 20000) == std::string("number"));
+    CHECK(profile::numbered_name("number", 0) == first);
+  }
   if (std::getenv("PROFILE_TEST_WORK") != nullptr) VECDET_PROFILE_WORK("child's work", 1000, 2000);
   for (int i = 0; i < 4; ++i) VECDET_PROFILE_SCOPE("child's scope");
   if (std::getenv("PROFILE_TEST_MANY") != nullptr) {
@@ -541,6 +549,11 @@ TEST_CASE("profile: VECDET_PROFILE alone gives each report") {
 
 TEST_CASE("profile: several threads enable it first, and each finds it calibrated") {
   const program_result ran = run_child("PROFILE_TEST_ENABLE=1");
+  CHECK_MESSAGE(ran.status == 0, ran.output);
+}
+
+TEST_CASE("profile: thousands of names with numbers, and then no more") {
+  const program_result ran = run_child("PROFILE_TEST_NUMBERS=1");
   CHECK_MESSAGE(ran.status == 0, ran.output);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays box coding on RetinaNet's anchors, with weights 1: of boxes together, with an array a
-// coordinate, and of bfloat16 deltas on anchors of float.
+// Replays box coding on RetinaNet's anchors: of boxes together, with an array a coordinate, and of
+// bfloat16 deltas on anchors of float. Weights are 1, but for encode_boxes/boxes, where they are
+// those of a box head.
 #include "replay_inputs.hpp"
 #include <vecdet/box_coding.hpp>
 
@@ -95,7 +96,12 @@ profile::replay_call make_deltas_call(const profile::entry& e, execution policy)
     }
   }
   if (e.function == "encode_boxes") {
-    return [=] { encode_boxes(boxes, anchors, data->out, {}, policy); };
+    coder_params coder;
+    if (variant == "boxes") {
+      coder.weight_x = coder.weight_y = 10;
+      coder.weight_w = coder.weight_h = 5;
+    }
+    return [=] { encode_boxes(boxes, anchors, data->out, coder, policy); };
   }
   return decode_call<void>(variant, codes, anchors, images, boxes_view<T>(data->out), policy);
 }
@@ -104,7 +110,8 @@ template <class T>
 profile::replay_call make_distances_call(const profile::entry& e, execution policy) {
   const std::string variant = after_prefix(e.variant);
   distance_params params;
-  params.by_size = variant != "pixels";
+  const bool clips = variant == "clip" || variant == "pixels_clip";
+  params.by_size = variant == "clip" || variant == "by_size";
   const auto data = make_operands<T>(1, e.shape[0], true, params.by_size);
   const boxes_view<const T> codes(data->codes), anchors(data->anchors), boxes(data->boxes);
   if (e.function == "encode_distances") {
@@ -113,7 +120,7 @@ profile::replay_call make_distances_call(const profile::entry& e, execution poli
   if constexpr (std::is_same<T, bfloat16>::value) {
     if (is_mixed(e)) {
       return [=] {
-        if (variant == "clip") {
+        if (clips) {
           decode_distances<float>(codes, data->float_anchors, image, data->float_out, params,
                                   policy);
         } else {
@@ -122,7 +129,7 @@ profile::replay_call make_distances_call(const profile::entry& e, execution poli
       };
     }
   }
-  if (variant == "clip") {
+  if (clips) {
     return [=] { decode_distances(codes, anchors, image, data->out, params, policy); };
   }
   return [=] { decode_distances(codes, anchors, data->out, params, policy); };
@@ -132,7 +139,8 @@ profile::replay_call make_deltas(const profile::entry& e, execution policy) {
   const bool decodes = e.function == "decode_boxes";
   const std::string variant = after_prefix(e.variant);
   const bool is_batch = decodes && variant == "clip_batch";
-  const bool known = variant == "boxes" || (decodes && variant == "clip") || is_batch;
+  const bool known = variant == "boxes" || (decodes && variant == "clip") || is_batch ||
+                     (!decodes && e.variant == "weights1");
   if (!known || (is_mixed(e) && !(decodes && e.type == "bf16")) ||
       e.shape.size() != (is_batch ? 2u : 1u))
     return {};
@@ -143,7 +151,8 @@ profile::replay_call make_deltas(const profile::entry& e, execution policy) {
 profile::replay_call make_distances(const profile::entry& e, execution policy) {
   const bool decodes = e.function == "decode_distances";
   const std::string variant = after_prefix(e.variant);
-  const bool known = variant == "by_size" || variant == "pixels" || (decodes && variant == "clip");
+  const bool known = variant == "by_size" || variant == "pixels" ||
+                     (decodes && (variant == "clip" || variant == "pixels_clip"));
   if (!known || is_soa(e) || (is_mixed(e) && !(decodes && e.type == "bf16")) || e.shape.size() != 1)
     return {};
   return profile::for_type(

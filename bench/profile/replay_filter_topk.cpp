@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays filter_topk on logits of a RetinaNet in training: the best 1000 of the scores above 0.05.
+// Replays filter_topk on logits of a RetinaNet in training: the best 1000 of the scores above
+// the recorded threshold.
 #include "replay_inputs.hpp"
 #include <vecdet/filter_topk.hpp>
 
+#include <locale>
 #include <memory>
+#include <sstream>
+#include <string>
 #include <vector>
 
 namespace {
@@ -17,18 +21,23 @@ struct operands {
 };
 
 template <class T>
-profile::replay_call make_call(const profile::entry& e, execution policy) {
+profile::replay_call make_call(const profile::entry& e, double threshold, execution policy) {
   const index_t rows = e.shape[0], cols = e.shape[1];
   const auto data = std::make_shared<operands<T>>();
   data->logits = bench::head_logits<T>(profile::labels_like_training(rows, cols), cols);
   const matrix_view<const T> logits(data->logits.data(), rows, cols);
-  return [=] { filter_topk(logits, 0.05, 1000, data->workspace, policy); };
+  return [=] { filter_topk(logits, threshold, 1000, data->workspace, policy); };
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
-  if (!e.variant.empty() || e.shape.size() != 2) return {};
+  const std::string prefix = "threshold";
+  if (e.variant.compare(0, prefix.size(), prefix) != 0 || e.shape.size() != 2) return {};
+  std::istringstream text(e.variant.substr(prefix.size()));
+  text.imbue(std::locale::classic());
+  double threshold = -1;
+  if (!(text >> threshold) || !text.eof() || !(threshold >= 0 && threshold <= 1)) return {};
   return profile::for_logit_type(
-      e.type, [&](auto number) { return make_call<decltype(number)>(e, policy); });
+      e.type, [&](auto number) { return make_call<decltype(number)>(e, threshold, policy); });
 }
 
 const profile::replay_registration registered("filter_topk", make);

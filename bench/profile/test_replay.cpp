@@ -77,6 +77,9 @@ void box_coding_calls(execution policy) {
   const image_size image{800, 800};
   const std::vector<image_size> images{image};
   encode_boxes(anchors, anchors, out, {}, policy);
+  coder_params box_head;
+  box_head.weight_x = 10;
+  encode_boxes(anchors, anchors, out, box_head, policy);
   decode_boxes(codes, anchors, out, {}, policy);
   decode_boxes(codes, anchors, image, out, {}, policy);
   decode_boxes(codes, anchors, vector_view<const image_size>(images), out, {}, policy);
@@ -85,8 +88,8 @@ void box_coding_calls(execution policy) {
     params.by_size = by_size;
     encode_distances(anchors, anchors, out, params, policy);
     decode_distances(codes, anchors, out, params, policy);
+    decode_distances(codes, anchors, image, out, params, policy);
   }
-  decode_distances(codes, anchors, image, out, {}, policy);
 
   const std::vector<float> a_planes = bench::as_planes(a), x_planes = bench::as_planes(x);
   const auto anchors_soa = bench::planes(a_planes), codes_soa = bench::planes(x_planes);
@@ -105,8 +108,8 @@ void box_coding_calls(execution policy) {
     distance_params params;
     params.by_size = by_size;
     decode_distances<float>(half_codes, anchors, out, params, policy);
+    decode_distances<float>(half_codes, anchors, image, out, params, policy);
   }
-  decode_distances<float>(half_codes, anchors, image, out, {}, policy);
 }
 
 void box_ops_calls(execution policy) {
@@ -276,6 +279,63 @@ TEST_CASE("replay: every public function records a problem that its replay recor
     }
   }
   CHECK(found >= 20);
+}
+
+TEST_CASE("replay: names tell what benchmarks tell, and which distances") {
+  const profile::report r = record([] {
+    call_everything(execution::sequential);
+    const std::vector<float> logits(boxes * classes, 0.0f);
+    filter_topk_workspace workspace;
+    filter_topk(matrix_view<const float>(logits.data(), boxes, classes), 0.3, 100, workspace,
+                execution::sequential);
+  });
+  std::set<std::string> names;
+  for (const profile::entry& e : r.entries) {
+    if (e.variant == "threshold0.3") check_replay(e);
+    names.insert(e.function + "/" + e.variant + "/" + e.type + "/" + profile::shape_text(e.shape));
+  }
+  for (const char* name :
+       {"encode_boxes/weights1/f32/2003", "encode_boxes/boxes/f32/2003",
+        "encode_boxes/soa_boxes/f32/2003", "decode_boxes/clip/f32/2003",
+        "decode_distances/clip/f32/2003", "decode_distances/pixels_clip/f32/2003",
+        "decode_distances/float_clip/bf16/2003", "decode_distances/float_pixels_clip/bf16/2003",
+        "filter_topk/threshold0.05/f32/2003x7", "filter_topk/threshold0.3/f32/2003x7",
+        "nms.sort//f32/2003", "nms.compare//f32/2003", "nms.partition//f32/2003",
+        "nms.merge//f32/2003"}) {
+    CHECK_MESSAGE(names.count(name) == 1, name);
+  }
+}
+
+TEST_CASE("replay: operations are known but where the data decide them") {
+  const std::set<std::string> decided_by_data{"nms", "batched_nms", "soft_nms", "postprocess"};
+  const profile::report r = record([] {
+    call_everything(execution::sequential);
+    regression_loss_calls(execution::sequential, false);
+  });
+  for (const profile::entry& e : r.entries) {
+    if (e.implementation.empty()) continue;
+    CAPTURE(e.name);
+    CHECK((e.flops > 0) ==
+          (decided_by_data.count(e.function) == 0 &&
+           !(e.function.compare(0, 9, "smooth_l1") == 0 && e.variant == "labels")));
+  }
+  const auto flops_a_call = [](const auto& call) {
+    const profile::report once = record(call);
+    REQUIRE(once.entries.size() == 1);
+    return once.entries[0].flops;
+  };
+  const std::vector<float> a = profile::anchors(10);
+  const std::vector<index_t> labels(10, 1), list{3, 5};
+  const auto loss_of = [&](const box_selection& selection) {
+    return flops_a_call([&] { regression_loss(boxes_view<const float>(a), a, a, selection); });
+  };
+  CHECK(loss_of(box_selection::all()) == 10 * 155);
+  CHECK(loss_of(box_selection::list(list)) == 2 * 155);
+  CHECK(loss_of(labels) == 0);
+  std::vector<float> out(a.size());
+  CHECK(flops_a_call([&] {
+          convert_boxes(boxes_view<const float>(a), box_format::xyxy, box_format::xywh, out);
+        }) == 10 * 2);
 }
 
 TEST_CASE("replay: every element type") {

@@ -108,6 +108,11 @@ inline void check_size(const char* function, const char* argument, index_t size,
   check(size == expected, function, argument, size, what);
 }
 
+inline bool all_weights_are_1(const coder_params& params) {
+  return params.weight_x == 1 && params.weight_y == 1 && params.weight_w == 1 &&
+         params.weight_h == 1;
+}
+
 inline double low_size(const coder_params& params) {
   return params.clamp == size_clamp::both ? -params.size_limit
                                           : -std::numeric_limits<double>::infinity();
@@ -161,7 +166,8 @@ void decode(const detail::inputs_of<View>& deltas, const detail::inputs_of<View,
   check_sizes("decode_boxes", deltas, anchors, "boxes.size()", boxes);
   run_on_anchors<stored>(
       {"decode_boxes", image.empty() ? kernels::variants.boxes : kernels::variants.clip,
-       kernels::decode(), detail::coding_args<stored>(params), 0, 0, image},
+       kernels::decode(), detail::coding_args<stored>(params), 0,
+       detail::box_flops::decode + (image.empty() ? 0 : detail::box_flops::clip), 0, image},
       deltas, anchors, boxes, policy);
 }
 /// decode_distances with or without an image.
@@ -176,12 +182,15 @@ void decode_distances(const detail::inputs_of<View>& distances,
   for (const image_size& size : image) detail::check_image("decode_distances", "image", size);
   check_sizes("decode_distances", distances, anchors, "boxes.size()", boxes);
   constexpr detail::coding_variants variants = detail_box_coding::coding_kernels<stored>::variants;
-  const char* const variant = !image.empty()   ? variants.clip
-                              : params.by_size ? variants.by_size
-                                               : variants.pixels;
+  const char* const variant = params.by_size  ? image.empty() ? variants.by_size : variants.clip
+                              : image.empty() ? variants.pixels
+                                              : variants.pixels_clip;
+  const index_t flops =
+      (params.by_size ? detail::box_flops::decode_by_size : detail::box_flops::decode_pixels) +
+      (image.empty() ? 0 : detail::box_flops::clip);
   run_on_anchors<stored>(
       {"decode_distances", variant, detail_box_coding::coding_kernels<stored>::decode_distances(),
-       detail::coding_args<stored>(params), 0, 0, image},
+       detail::coding_args<stored>(params), 0, flops, 0, image},
       distances, anchors, boxes, policy);
 }
 
@@ -195,15 +204,16 @@ void encode_boxes(Boxes targets, detail::inputs_of<Boxes> anchors, detail::outpu
   using kernels = detail_box_coding::coding_kernels<stored>;
   detail::check_coder("encode_boxes", params);
   detail_box_coding::check_sizes("encode_boxes", targets, anchors, "deltas.size()", deltas);
-  detail_box_coding::run_on_anchors<stored>({"encode_boxes",
-                                             kernels::variants.boxes,
-                                             kernels::encode(),
-                                             detail::coding_args<stored>(params),
-                                             0,
-                                             0,
-                                             {}},
-                                            detail::inputs_of<Boxes>(targets), anchors, deltas,
-                                            policy);
+  detail_box_coding::run_on_anchors<stored>(
+      {"encode_boxes",
+       detail::all_weights_are_1(params) ? kernels::variants.weights1 : kernels::variants.boxes,
+       kernels::encode(),
+       detail::coding_args<stored>(params),
+       0,
+       detail::box_flops::encode,
+       0,
+       {}},
+      detail::inputs_of<Boxes>(targets), anchors, deltas, policy);
 }
 
 /// The boxes (corners) that `deltas` mean on `anchors`.
@@ -243,7 +253,8 @@ void decode_boxes(Deltas deltas, detail::inputs_of<Deltas, Box> anchors,
   if (total == 0) return;
   detail_box_coding::run_on_anchors<stored>(
       {function, kernels::variants.clip_batch, kernels::decode(),
-       detail::coding_args<stored>(params), 0, 0, images, true},
+       detail::coding_args<stored>(params), 0, detail::box_flops::decode + detail::box_flops::clip,
+       0, images, true},
       detail::inputs_of<Deltas>(deltas), anchors, boxes, policy);
 }
 
@@ -262,6 +273,7 @@ void encode_distances(boxes_view<T> targets, boxes_view<const std::remove_const_
        detail_box_coding::coding_kernels<type>::get().encode_distances,
        detail::coding_args<type>(params),
        0,
+       params.by_size ? detail::box_flops::encode_by_size : detail::box_flops::encode_pixels,
        0,
        {}},
       targets, anchors, distances, policy);

@@ -30,6 +30,7 @@ void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
                                 detail_box_coding::coding_kernels<type>::get().convert,
                                 args,
                                 boxes.size(),
+                                detail::box_flops::convert(from, to),
                                 2 * boxes.size() * detail::bytes_a_box<const type*>,
                                 {}},
                                policy);
@@ -51,6 +52,7 @@ void clip_boxes(boxes_view<T> boxes, const image_size& image,
                                 detail_box_coding::coding_kernels<type>::get().convert,
                                 args,
                                 boxes.size(),
+                                detail::box_flops::clip,
                                 2 * boxes.size() * detail::bytes_a_box<const type*>,
                                 {}},
                                policy);
@@ -71,6 +73,7 @@ void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas,
                                 detail_box_coding::coding_kernels<type>::get().areas,
                                 args,
                                 boxes.size(),
+                                detail::box_flops::area,
                                 5 * boxes.size() * index_t{sizeof(type)},
                                 {}},
                                policy);
@@ -95,6 +98,7 @@ void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8
                                 detail_box_coding::coding_kernels<type>::get().large_mask,
                                 args,
                                 boxes.size(),
+                                detail::box_flops::large,
                                 boxes.size() * (detail::bytes_a_box<const type*> + 1),
                                 {}},
                                policy);
@@ -120,7 +124,7 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
             isa_name(table.target),
             detail::thread_count(policy),
             boxes.size() * index_t{4 * sizeof(type) + sizeof(index_t)},
-            0};
+            detail::box_flops::large * boxes.size()};
   });
   const auto mark = table.box_coding.template get<type>().large_mask;
   // Each chunk into its own part of `indices`, then all together.

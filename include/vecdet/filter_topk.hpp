@@ -87,12 +87,13 @@ filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, in
   const detail::kernel_table& table = detail::active_table();
   const profile::scope timing([&] {
     return profile::problem{"filter_topk",
-                            nullptr,
+                            profile::numbered_name("threshold", score_threshold),
                             dtype_name<stored>(),
                             {logits.rows(), logits.cols()},
                             isa_name(table.target),
                             detail::thread_count(policy),
-                            size * index_t{sizeof(T)}};
+                            size * index_t{sizeof(T)},
+                            size};  // a maximum a logit; few pass, and are compared as integers
   });
 
   // Few searches: each has to find its own k-th best.

@@ -29,6 +29,7 @@ struct coding_call {
   box_coding_function<S> kernel;
   box_coding_args<S> args;
   index_t boxes;                         ///< anchors, where there are some
+  index_t flops;                         ///< of a box
   index_t bytes;                         ///< read and written
   vector_view<const image_size> images;  ///< each with that many boxes, clipped; none: not clipped
   bool is_batch = false;
@@ -36,8 +37,24 @@ struct coding_call {
 
 /// The variants in problem names.
 struct coding_variants {
-  const char *boxes, *clip, *clip_batch, *by_size, *pixels;
+  const char *boxes, *weights1, *clip, *clip_batch, *by_size, *pixels, *pixels_clip;
 };
+
+/// Operations a box, as the kernels do them in float on anchors that are corners: additions,
+/// multiplications, divisions, minima and maxima; a multiply-add is two.
+namespace box_flops {
+constexpr index_t encode = 116, decode = 72;
+constexpr index_t encode_by_size = 92, encode_pixels = 80;
+constexpr index_t decode_by_size = 16, decode_pixels = 14;
+constexpr index_t clip = 8, area = 3, large = 2;
+
+constexpr index_t convert(box_format from, box_format to) {
+  if (from == to) return 0;
+  if (from == box_format::xywh) return to == box_format::xyxy ? 2 : 4;
+  if (from == box_format::cxcywh) return to == box_format::xyxy ? 8 : 4;
+  return to == box_format::xywh ? 2 : 8;
+}
+}  // namespace box_flops
 
 constexpr index_t smallest_coding_chunk = 4096;  // boxes: some microseconds
 
@@ -55,8 +72,8 @@ struct coding_kernels {
   static detail::box_coding_function<S> encode() { return get().encode; }
   static detail::box_coding_function<S> decode() { return get().decode; }
   static detail::box_coding_function<S> decode_distances() { return get().decode_distances; }
-  static constexpr detail::coding_variants variants{"boxes", "clip", "clip_batch", "by_size",
-                                                    "pixels"};
+  static constexpr detail::coding_variants variants{
+      "boxes", "weights1", "clip", "clip_batch", "by_size", "pixels", "pixels_clip"};
   using element = S;
 };
 template <class T>
@@ -68,7 +85,7 @@ struct coding_kernels<detail::separate<T>> {
     return coding_kernels<T>::get().decode_separate;
   }
   static constexpr detail::coding_variants variants{
-      "soa_boxes", "soa_clip", "soa_clip_batch", {}, {}};
+      "soa_boxes", "soa_boxes", "soa_clip", "soa_clip_batch", {}, {}, {}};
   using element = T;
 };
 template <>
@@ -79,8 +96,9 @@ struct coding_kernels<detail::mixed_decoding> {
   static detail::box_coding_function<detail::mixed_decoding> decode_distances() {
     return detail::active_table().mixed_coding.decode_distances;
   }
-  static constexpr detail::coding_variants variants{"float_boxes", "float_clip", "float_clip_batch",
-                                                    "float_by_size", "float_pixels"};
+  static constexpr detail::coding_variants variants{
+      "float_boxes",      {}, "float_clip", "float_clip_batch", "float_by_size", "float_pixels",
+      "float_pixels_clip"};
   using element = bfloat16;
 };
 
@@ -98,7 +116,7 @@ void run(const detail::coding_call<S>& call, execution policy) {
                              isa_name(detail::active_table().target),
                              detail::thread_count(policy),
                              call.bytes,
-                             0};
+                             total * call.flops};
     if (call.is_batch) problem.shape = {images, call.boxes};
     return problem;
   });

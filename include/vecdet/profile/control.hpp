@@ -53,14 +53,6 @@ inline void keep_events(std::size_t events) {
   r.bump_generation();
 }
 
-/// A copy of the text that lives until the process ends, the same pointer for the same text: for
-/// names that are not literals. Takes a lock: call it once a name, not once a scope.
-inline const char* intern(const std::string& text) {
-  detail::registry& r = detail::registry::get();
-  const std::lock_guard<std::mutex> lock(r.mutex);
-  return r.strings.insert(text).first->c_str();
-}
-
 namespace detail {
 
 /// Rank and number of the job's processes, from the variables that launchers set; {-1, 0} without.

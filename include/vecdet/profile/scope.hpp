@@ -6,10 +6,53 @@
 #include <vecdet/profile/registry.hpp>
 
 #include <atomic>
+#include <cstddef>
+#include <locale>
+#include <mutex>
+#include <sstream>
+#include <string>
 #include <type_traits>
 
 namespace vecdet {
 namespace profile {
+
+/// A copy of the text that lives until the process ends, the same pointer for the same text: for
+/// names that are not literals. Takes a lock: call it once a name, not once a scope.
+inline const char* intern(const std::string& text) {
+  detail::registry& r = detail::registry::get();
+  const std::lock_guard<std::mutex> lock(r.mutex);
+  return r.strings.insert(text).first->c_str();
+}
+
+/// "threshold0.05" for ("threshold", 0.05), for names that bear a parameter. Each thread knows its
+/// last eight, so that a scope costs neither lock nor memory. The prefix alone where memory is
+/// short, or as many names are interned as problems are kept.
+inline const char* numbered_name(const char* prefix, double number) noexcept {
+  struct known_name {
+    const char* prefix;
+    double number;
+    const char* text;
+  };
+  constexpr std::size_t names = 8;
+  static thread_local known_name known[names] = {};
+  static thread_local std::size_t next = 0;
+  for (const known_name& k : known)
+    if (k.prefix == prefix && k.number == number) return k.text;
+  try {
+    std::ostringstream text;
+    text.imbue(std::locale::classic());
+    text << prefix << number;
+    const std::string name = text.str();
+    detail::registry& r = detail::registry::get();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    const bool has_room = r.strings.size() < problems_kept || r.strings.count(name) != 0;
+    const char* const interned = has_room ? r.strings.insert(name).first->c_str() : prefix;
+    known[next++ % names] = {prefix, number, interned};
+    return interned;
+  } catch (...) {
+    return prefix;
+  }
+}
 
 #if defined(VECDET_PROFILE_DISABLE)
 
