@@ -43,12 +43,13 @@ struct nms_memory {
   uint16_t* node_live[max_levels];
   index_t bytes;
 
+  /// Without scratch memory, `bytes` alone is set.
   nms_memory(void* scratch, index_t count) {
     char* const base = static_cast<char*>(scratch);
     bytes = 0;
     const auto carve = [&](auto*& pointer, index_t size) {
       using element = std::remove_reference_t<decltype(*pointer)>;
-      pointer = reinterpret_cast<element*>(base + bytes);
+      pointer = base != nullptr ? reinterpret_cast<element*>(base + bytes) : nullptr;
       bytes += (size * static_cast<index_t>(sizeof(element)) + 63) / 64 * 64;
     };
     const index_t leaf_count = blocks_of(count);
