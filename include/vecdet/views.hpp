@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Non-owning views of the caller's memory. A view is a pointer with 64-bit sizes: copy it freely,
 // keep the memory alive. T is const for inputs; a view of T converts to a view of const T. A
-// negative size, or a null pointer with elements, is an error when the view is made.
+// negative size, one beyond 64-bit addresses, or a null pointer with elements is an error when the
+// view is made.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -15,6 +17,10 @@ namespace vecdet {
 using index_t = std::int64_t;
 
 namespace detail {
+
+/// As many as there can be: whatever counts elements or bytes stays in 64 bits.
+template <class T>
+constexpr index_t max_elements = std::numeric_limits<index_t>::max() / index_t{sizeof(T)};
 
 template <class Container>
 using element_of = std::remove_pointer_t<decltype(std::declval<Container&>().data())>;
@@ -49,7 +55,8 @@ class vector_view {
   constexpr vector_view() noexcept = default;
 
   vector_view(T* data, index_t size) : data_(data), size_(size) {
-    detail::check(size >= 0, "vector_view", "size", size, "0 or more");
+    detail::check(size >= 0 && size <= detail::max_elements<T>, "vector_view", "size", size,
+                  "0 or more, and so many that they have addresses");
     detail::check(data != nullptr || size == 0, "vector_view", "data", "null",
                   "memory of `size` elements");
   }
@@ -84,6 +91,8 @@ class matrix_view {
     detail::check(rows >= 0, "matrix_view", "rows", rows, "0 or more");
     detail::check(cols >= 0, "matrix_view", "cols", cols, "0 or more");
     detail::check(stride >= cols, "matrix_view", "stride", stride, "the number of columns or more");
+    detail::check(rows == 0 || stride <= detail::max_elements<T> / rows, "matrix_view", "rows",
+                  rows, "so many that rows x stride elements have addresses");
     detail::check(data != nullptr || rows == 0 || cols == 0, "matrix_view", "data", "null",
                   "memory of rows x stride elements");
   }
@@ -116,7 +125,8 @@ class boxes_view : detail::counts_boxes {
   constexpr boxes_view() noexcept = default;
 
   boxes_view(T* data, index_t size) : data_(data), size_(size) {
-    detail::check(size >= 0, "boxes_view", "size", size, "0 or more");
+    detail::check(size >= 0 && size <= detail::max_elements<T> / 4, "boxes_view", "size", size,
+                  "0 or more, and so many that they have addresses");
     detail::check(data != nullptr || size == 0, "boxes_view", "data", "null",
                   "memory of `size` x 4 elements");
   }
