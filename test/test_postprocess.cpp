@@ -259,29 +259,33 @@ TEST_CASE("postprocess: SSD's softmax of any row") {
 
 TEST_CASE("postprocess: later calls allocate nothing, any number of threads gives the same") {
   for (const auto& params : {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
-    const heads h(4, {1500, 400}, 31, params.detector, 11);
-    const auto run = [&](postprocess_workspace& workspace, execution policy) {
-      return postprocess(h.outputs(), boxes_view<const float>(h.boxes),
-                         vector_view<const index_t>(h.levels),
-                         vector_view<const image_size>(h.sizes), params, workspace, policy);
-    };
-    postprocess_workspace alone, shared;
-    const detections_view one = run(alone, execution::sequential);
-    for (const int threads : {1, 2, 4}) {
-      tbb::task_arena arena(threads);
-      arena.execute([&] {
-        const detections_view same = run(shared, execution::parallel);
-        REQUIRE(same.scores.size() == one.scores.size());
-        CHECK(std::equal(one.scores.begin(), one.scores.end(), same.scores.begin()));
-        CHECK(std::equal(one.labels.begin(), one.labels.end(), same.labels.begin()));
-      });
-    }
-    for (const execution policy : {execution::sequential, execution::parallel}) {
-      postprocess_workspace fresh;
-      run(fresh, policy);
-      const allocation_count allocations;
-      for (int i = 0; i < 5; ++i) run(fresh, policy);
-      CHECK(allocations.since() == 0);
+    for (const index_t images : {4, 1}) {
+      const heads h(images, {images == 1 ? 12000 : 1500, 400}, 31, params.detector, 11);
+      const auto run = [&](postprocess_workspace& workspace, execution policy) {
+        return postprocess(h.outputs(), boxes_view<const float>(h.boxes),
+                           vector_view<const index_t>(h.levels),
+                           vector_view<const image_size>(h.sizes), params, workspace, policy);
+      };
+      postprocess_workspace alone, shared;
+      const detections_view one = run(alone, execution::sequential);
+      for (const int threads : {1, 2, 4}) {
+        tbb::task_arena arena(threads);
+        arena.execute([&] {
+          const detections_view same = run(shared, execution::parallel);
+          REQUIRE(same.scores.size() == one.scores.size());
+          CHECK(std::equal(one.scores.begin(), one.scores.end(), same.scores.begin()));
+          CHECK(std::equal(one.labels.begin(), one.labels.end(), same.labels.begin()));
+          CHECK(std::equal(one.boxes.data(), one.boxes.data() + 4 * one.boxes.size(),
+                           same.boxes.data()));
+        });
+      }
+      for (const execution policy : {execution::sequential, execution::parallel}) {
+        postprocess_workspace fresh;
+        run(fresh, policy);
+        const allocation_count allocations;
+        for (int i = 0; i < 5; ++i) run(fresh, policy);
+        CHECK(allocations.since() == 0);
+      }
     }
   }
 }
@@ -335,6 +339,8 @@ TEST_CASE("postprocess: bad arguments are named") {
   std::vector<image_size> sizes = h.sizes;
   postprocess_params params;
   postprocess_workspace workspace;
+  const double infinity = std::numeric_limits<double>::infinity();
+  const index_t most = std::numeric_limits<index_t>::max();
   const auto fails = [&](const char* message) {
     CHECK_THROWS_WITH_AS(
         postprocess(outputs, boxes_view<const float>(h.boxes), vector_view<const index_t>(levels),
@@ -371,7 +377,30 @@ TEST_CASE("postprocess: bad arguments are named") {
   params = {};
   params.min_size = -1;
   fails("params.min_size is -1");
+  params.min_size = infinity;
+  fails("params.min_size is inf");
+  for (const double weight : {0.0, -1.0, std::nan(""), infinity, 1e-310}) {
+    params = {};
+    params.weights[2] = weight;
+    fails("params.weights is ");
+  }
   params = {};
   params.weights[2] = 0;
   fails("params.weights is 0");
+  for (const double limit : {-1.0, std::nan(""), infinity}) {
+    params = {};
+    params.size_limit = limit;
+    fails("params.size_limit is ");
+  }
+  params = {};
+  // Sums and products beyond 64 bits.
+  levels = {most, most, 42};
+  fails("the sum of level_sizes is");
+  levels.clear();
+  outputs.logits = {h.logits.data(), 64, 5};
+  outputs.deltas = {h.deltas.data(), 64};
+  sizes.assign(64, {10, 10});
+  const boxes_view<const float> anchors(h.boxes.data(), (index_t{1} << 58) + 1);
+  CHECK_THROWS_WITH_AS(postprocess(outputs, anchors, levels, sizes, params, workspace),
+                       doctest::Contains("outputs.logits.rows() is 64"), std::invalid_argument);
 }

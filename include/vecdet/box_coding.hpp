@@ -82,16 +82,22 @@ inline void check_anchor_format(const char* function, box_format format) {
   check(format != box_format::xywh, function, "params.anchors", "xywh", "xyxy or cxcywh");
 }
 
+inline void check_weight(const char* function, const char* argument, double weight) {
+  check(weight >= 1e-35 && weight <= 1e35, function, argument, weight,
+        "a number from 1e-35 to 1e35");
+}
+
+inline void check_size_limit(const char* function, double limit) {
+  check(limit >= 0 && std::isfinite(limit), function, "params.size_limit", limit,
+        "a finite number, 0 or more");
+}
+
 inline void check_coder(const char* function, const coder_params& params) {
-  const auto weight = [&](const char* name, double value) {
-    check(value >= 1e-35 && value <= 1e35, function, name, value, "a number from 1e-35 to 1e35");
-  };
-  weight("params.weight_x", params.weight_x);
-  weight("params.weight_y", params.weight_y);
-  weight("params.weight_w", params.weight_w);
-  weight("params.weight_h", params.weight_h);
-  check(params.size_limit >= 0 && std::isfinite(params.size_limit), function, "params.size_limit",
-        params.size_limit, "a finite number, 0 or more");
+  check_weight(function, "params.weight_x", params.weight_x);
+  check_weight(function, "params.weight_y", params.weight_y);
+  check_weight(function, "params.weight_w", params.weight_w);
+  check_weight(function, "params.weight_h", params.weight_h);
+  check_size_limit(function, params.size_limit);
   check_anchor_format(function, params.anchors);
 }
 

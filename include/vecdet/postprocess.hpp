@@ -105,8 +105,8 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
                        const postprocess_params& params) {
   constexpr const char* function = "postprocess";
   const index_t rows = outputs.logits.rows();
-  check(rows == images * anchors, function, "outputs.logits.rows()", rows,
-        "the number of images times that of anchors");
+  check(anchors == 0 ? rows == 0 : rows % anchors == 0 && rows / anchors == images, function,
+        "outputs.logits.rows()", rows, "the number of images times that of anchors");
   check(outputs.deltas.size() == rows, function, "outputs.deltas.size()", outputs.deltas.size(),
         "the rows of the logits");
   check(params.detector == dense_detector::fcos ? outputs.centerness.size() == rows
@@ -116,7 +116,7 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
   index_t sum = 0, largest = level_sizes.empty() ? anchors : 0;
   for (const index_t size : level_sizes) {
     check(size >= 0, function, "an element of level_sizes", size, "0 or more");
-    sum += size;
+    sum = size < no_limit - sum ? sum + size : no_limit;
     largest = std::max(largest, size);
   }
   check(level_sizes.empty() || sum == anchors, function, "the sum of level_sizes", sum,
@@ -135,10 +135,10 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
         "0 or more");
   check(params.max_detections >= 0, function, "params.max_detections", params.max_detections,
         "0 or more");
-  check(params.min_size >= 0, function, "params.min_size", params.min_size, "0 or more");
-  for (const double weight : params.weights)
-    check(weight > 0 && std::isfinite(weight), function, "params.weights", weight,
-          "positive finite numbers");
+  check(params.min_size >= 0 && std::isfinite(params.min_size), function, "params.min_size",
+        params.min_size, "a finite number, 0 or more");
+  for (const double weight : params.weights) check_weight(function, "params.weights", weight);
+  check_size_limit(function, params.size_limit);
 }
 
 }  // namespace detail
