@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,16 @@ TEST_CASE("filter_topk: row stride and misaligned start") {
   }
 }
 
+TEST_CASE_TEMPLATE("filter_topk: strided rows of every length", T, float, bfloat16) {
+  const index_t rows = 9, widest = 280;
+  auto logits = head<T>(rows * (widest + 3), 4, true);
+  for (std::size_t i = 0; i < logits.size(); i += 37) logits[i] = to<T>(std::nan(""));
+  for (index_t cols = 1; cols <= widest; cols += cols < 150 ? 1 : 13) {
+    CAPTURE(cols);
+    for (const index_t k : {5, 2000}) check_topk<T>({logits.data(), rows, cols, cols + 3}, 0.01, k);
+  }
+}
+
 TEST_CASE("filter_topk: more candidates than there is room for, ascending, equal, many threads") {
   std::vector<float> ascending, equal;
   for (int i = 0; i < 300000; ++i) {
@@ -126,6 +137,15 @@ TEST_CASE("filter_topk: bad arguments are named") {
     CHECK_THROWS_WITH_AS(filter_topk(x, threshold, 1, workspace),
                          doctest::Contains("vecdet::filter_topk: score_threshold is"),
                          std::invalid_argument);
+  const index_t most = std::numeric_limits<index_t>::max();
+  CHECK_THROWS_WITH_AS(matrix_view<const float>(logits.data(), most / 4, 5),
+                       doctest::Contains("vecdet::matrix_view: rows is"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(matrix_view<const float>(logits.data(), 2, 3, most / 2),
+                       doctest::Contains("vecdet::matrix_view: rows is 2"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(boxes_view<const float>(logits.data(), most / 8),
+                       doctest::Contains("vecdet::boxes_view: size is"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(vector_view<const float>(logits.data(), most / 2),
+                       doctest::Contains("vecdet::vector_view: size is"), std::invalid_argument);
   CHECK_THROWS_WITH_AS(filter_topk(x, 0.1, -1, workspace),
                        doctest::Contains("k is -1, expected 0 or more"), std::invalid_argument);
 }

@@ -346,12 +346,15 @@ void nms_call(placed_memory& memory, result_bytes& results, index_t boxes) {
   }
   if constexpr (!std::is_same<T, double>::value) {
     const index_t rows = 1 + boxes / 7;
-    const index_t stride = 9, extent = (rows - 1) * stride + 7;
-    const matrix_view<const T> logits(memory.copy(random_logits<T>(extent, 5)), rows, 7, stride);
-    filter_topk_workspace topk_workspace;
-    const auto top = filter_topk(logits, 0.01, 1 + boxes / 2, topk_workspace, sequential);
-    results.add(top.elements.data(), top.elements.size());
-    results.add(top.logits.data(), top.logits.size());
+    for (const index_t cols : {7, 16, 17, 91, 130}) {
+      const index_t stride = cols + 2, extent = (rows - 1) * stride + cols;
+      const matrix_view<const T> logits(memory.copy(random_logits<T>(extent, 5)), rows, cols,
+                                        stride);
+      filter_topk_workspace topk_workspace;
+      const auto top = filter_topk(logits, 0.01, 1 + boxes / 2, topk_workspace, sequential);
+      results.add(top.elements.data(), top.elements.size());
+      results.add(top.logits.data(), top.logits.size());
+    }
   }
 }
 

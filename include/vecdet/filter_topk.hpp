@@ -23,7 +23,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -60,13 +59,47 @@ inline double float_at_or_below(double x) {
              : static_cast<double>(nearest);
 }
 
-/// The logit that a record of filter_topk stands for.
-inline float logit_of_record(std::uint64_t record) {
-  const auto key = static_cast<std::uint32_t>(record >> 32);
-  const std::uint32_t bits = (key >> 31) != 0 ? key : ~(key | 0x80000000u);
-  float logit;
-  std::memcpy(&logit, &bits, sizeof logit);
-  return logit;
+/// Chunks of `items` of as many elements each. Few: each has to find its own k-th best.
+inline chunking search_chunks(index_t items, index_t elements, execution policy) {
+  constexpr index_t smallest = 1 << 17, largest = index_t{1} << 31;
+  const index_t threads = thread_count(policy);
+  const auto of_elements = [&](index_t count) {
+    return std::max(index_t{1}, count / std::max(index_t{1}, elements));
+  };
+  return {items, std::min(of_elements(largest),
+                          std::max(of_elements(smallest), (items + threads - 1) / threads))};
+}
+
+/// search(first, last, records, spare) leaves the best records of a chunk, and their number;
+/// start(n) is told how many of all, at most k, take(i, first item of its chunk, record) gets one
+/// by one: the best first, and of equal ones that of the earlier chunk.
+template <class Search, class Start, class Take>
+void search_best(filter_topk_workspace& ws, const chunking& chunks, index_t capacity, index_t k,
+                 execution policy, const Search& search, const Start& start, const Take& take) {
+  std::uint64_t* const records = room(ws.records, chunks.count * capacity);
+  std::uint64_t* const spare = room(ws.spare, chunks.count * capacity);
+  index_t* const found = room(ws.found, 2 * chunks.count);
+  for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
+    found[c] = search(first, last, records + c * capacity, spare + c * capacity);
+  });
+  index_t total = 0;
+  for (index_t c = 0; c < chunks.count; ++c) total += found[c];
+  total = std::min(total, k);
+  start(total);
+  index_t* const next = found + chunks.count;
+  std::fill(next, next + chunks.count, index_t{0});
+  for (index_t i = 0; i < total; ++i) {
+    index_t best = -1;
+    std::uint64_t best_key = 0;
+    for (index_t c = 0; c < chunks.count; ++c) {
+      if (next[c] == found[c]) continue;
+      const std::uint64_t key = records[c * capacity + next[c]] >> 32;
+      if (best >= 0 && key >= best_key) continue;
+      best = c;
+      best_key = key;
+    }
+    take(i, chunks.begin(best), records[best * capacity + next[best]++]);
+  }
 }
 
 }  // namespace detail
@@ -96,11 +129,7 @@ filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, in
                             size};  // a maximum a logit; few pass, and are compared as integers
   });
 
-  // Few searches: each has to find its own k-th best.
-  constexpr index_t smallest = 1 << 17, largest = index_t{1} << 31;
-  const index_t threads = detail::thread_count(policy);
-  const detail::chunking chunks(
-      size, std::min(largest, std::max(smallest, (size + threads - 1) / threads)));
+  const detail::chunking chunks = detail::search_chunks(size, 1, policy);
   detail::filter_topk_args<stored> args{};
   args.logits = logits.data();
   args.cols = logits.cols();
@@ -108,36 +137,24 @@ filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, in
   args.threshold = detail::float_at_or_below(logit_of(score_threshold));
   args.limit = k;
   args.capacity = detail::filter_topk_capacity(k, chunks.size);
-  std::uint64_t* const records = detail::room(workspace.records, chunks.count * args.capacity);
-  std::uint64_t* const spare = detail::room(workspace.spare, chunks.count * args.capacity);
-  index_t* const found = detail::room(workspace.found, 2 * chunks.count);
   const auto search = table.filter_topk.get<stored>().search;
-  detail::for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
-    found[c] = search(args, first, last, records + c * args.capacity, spare + c * args.capacity);
-  });
-
-  // The best heads of the sorted chunks, one by one; equal ones from the earlier chunk.
   index_t total = 0;
-  for (index_t c = 0; c < chunks.count; ++c) total += found[c];
-  total = std::min(total, k);
-  index_t* const elements = detail::room(workspace.elements, total);
-  float* const values = detail::room(workspace.logits, total);
-  index_t* const next = found + chunks.count;
-  std::fill(next, next + chunks.count, index_t{0});
-  for (index_t i = 0; i < total; ++i) {
-    index_t best = -1;
-    std::uint64_t best_key = 0;
-    for (index_t c = 0; c < chunks.count; ++c) {
-      if (next[c] == found[c]) continue;
-      const std::uint64_t key = records[c * args.capacity + next[c]] >> 32;
-      if (best >= 0 && key >= best_key) continue;
-      best = c;
-      best_key = key;
-    }
-    const std::uint64_t record = records[best * args.capacity + next[best]++];
-    elements[i] = chunks.begin(best) + static_cast<index_t>(record & 0xffffffffu);
-    values[i] = detail::logit_of_record(record);
-  }
+  index_t* elements = nullptr;
+  float* values = nullptr;
+  detail::search_best(
+      workspace, chunks, args.capacity, k, policy,
+      [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+        return search(args, first, last, records, spare);
+      },
+      [&](index_t count) {
+        total = count;
+        elements = detail::room(workspace.elements, count);
+        values = detail::room(workspace.logits, count);
+      },
+      [&](index_t i, index_t first, std::uint64_t record) {
+        elements[i] = first + static_cast<index_t>(record & 0xffffffffu);
+        values[i] = detail::score_of_record(record);
+      });
   return {{values, total}, {elements, total}};
 }
 

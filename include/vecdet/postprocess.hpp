@@ -172,7 +172,7 @@ class image_call {
         for (index_t i = 0; i < found.elements.size(); ++i)
           add(out, found.elements[i], first_row, first_anchor, sigmoid_score(found.logits[i]));
       } else if (level_size > 0) {
-        collect_by_row(out, first_row, first_anchor, level_size);
+        collect_by_row(out, first_row, first_anchor, level_size, policy);
       }
       first_anchor += level_size;
     }
@@ -185,7 +185,7 @@ class image_call {
   }
 
   void collect_by_row(postprocess_workspace::image_candidates& out, index_t first_row,
-                      index_t first_anchor, index_t level_size) const {
+                      index_t first_anchor, index_t level_size, execution policy) const {
     const bool is_ssd = params_.detector == dense_detector::ssd;
     detail::row_search_args<T> args{};
     args.cols = outputs_.logits.cols();
@@ -195,19 +195,22 @@ class image_call {
     args.centerness = outputs_.centerness.data();
     args.score_threshold = params_.score_threshold;
     args.limit = is_ssd ? no_limit : params_.max_candidates;
-    const index_t elements = level_size * args.cols;
-    args.capacity = detail::filter_topk_capacity(args.limit, elements) + args.cols;
-    std::uint64_t* const records = detail::room(out.search.records, args.capacity);
-    std::uint64_t* const spare = detail::room(out.search.spare, args.capacity);
-    const index_t found = detail::active_table().filter_topk.template get<T>().search_rows(
-        args, first_row, first_row + level_size, records, spare);
     index_t* const of_class = detail::room(out.of_class, args.cols);
     std::fill(of_class, of_class + args.cols, index_t{0});
-    for (index_t i = 0; i < found; ++i) {
-      const auto element = static_cast<index_t>(records[i] & 0xffffffffu);
-      if (is_ssd && of_class[element % args.cols]++ >= params_.max_candidates) continue;
-      add(out, element, first_row, first_anchor, detail::logit_of_record(records[i]));
-    }
+    const detail::chunking chunks = detail::search_chunks(level_size, args.cols, policy);
+    args.capacity = detail::filter_topk_capacity(args.limit, chunks.size * args.cols) + args.cols;
+    const auto search = detail::active_table().filter_topk.template get<T>().search_rows;
+    detail::search_best(
+        out.search, chunks, args.capacity, args.limit, policy,
+        [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+          return search(args, first_row + first, first_row + last, records, spare);
+        },
+        [&](index_t) {},
+        [&](index_t, index_t first, std::uint64_t record) {
+          const index_t element = first * args.cols + static_cast<index_t>(record & 0xffffffffu);
+          if (is_ssd && of_class[element % args.cols]++ >= params_.max_candidates) return;
+          add(out, element, first_row, first_anchor, detail::score_of_record(record));
+        });
   }
 
   /// A candidate whose box is still deltas and an anchor.
@@ -301,7 +304,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
   if (static_cast<index_t>(ws.images.size()) < images)
     ws.images.resize(static_cast<std::size_t>(images));
   const detail_postprocess::image_call<T> call(outputs, anchors, level_sizes, params);
-  // Few images: each search is spread over the threads instead.
+  // Few images: the search of each level is spread over the threads instead.
   const bool image_by_thread = images >= detail::thread_count(policy);
   const execution inner = image_by_thread ? execution::sequential : policy;
   detail::for_each_chunk(image_by_thread ? policy : execution::sequential,

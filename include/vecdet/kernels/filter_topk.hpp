@@ -18,11 +18,20 @@ using detail::filter_topk_args;
 using detail::row_score;
 using detail::row_search_args;
 
+/// Asks for the cache line some bytes behind an address, which may lie outside the caller's memory.
+VECDET_INLINE void prefetch_behind(const void* address, std::uintptr_t bytes) {
+  const std::uintptr_t behind = reinterpret_cast<std::uintptr_t>(address) + bytes;
+  __builtin_prefetch(reinterpret_cast<const void*>(behind), 0, 0);
+}
+
 /// The records found so far.
 template <class T>
 class topk_search {
   using real = compute_type<T>;
+  using reals = row_pack<real>;
   static constexpr int lanes = 16, block = 128;
+  // Ahead of what the hardware prefetches, which stops at pages.
+  static constexpr std::uintptr_t ahead = 6144;
 
  public:
   topk_search(const filter_topk_args<T>& args, uint64_t* records, uint64_t* spare)
@@ -36,18 +45,20 @@ class topk_search {
   VECDET_INLINE void scan(const T* logits, index_t size, index_t element) {
     index_t i = 0;
     for (; i + block <= size; i += block) {
-      // Ahead of what the hardware prefetches, which stops at pages.
-      constexpr index_t ahead = 6144 / sizeof(T);
       for (int k = 0; k < block; k += static_cast<int>(64 / sizeof(T)))
-        __builtin_prefetch(logits + i + ahead + k, 0, 0);
-      row_pack<real> greatest(-__builtin_huge_val());
+        prefetch_behind(logits + i + k, ahead);
+      reals greatest(-__builtin_huge_val());
       VECDET_UNROLL
       for (int k = 0; k < block; k += lanes)
-        greatest = max(load_pack<row_pack<real>::batches>(logits + i + k), greatest);  // skips NaN
-      if (__builtin_expect(to_bits(greatest > row_pack<real>(threshold_)) != 0, 0))
-        take_block(logits + i, element + i);
+        greatest = max(load(logits + i + k), greatest);  // skips NaN
+      if (__builtin_expect(to_bits(greatest > reals(threshold_)) != 0, 0))
+        take(logits + i, block, element + i);
     }
-    if (i < size) take_rest(logits + i, size - i, element + i);
+    if (size - i >= lanes) {
+      scan_rest(logits + i, size - i, element + i);
+    } else if (i < size) {
+      take(logits + i, size - i, element + i);
+    }
   }
 
   /// Leaves the best k, best first, in the records.
@@ -57,22 +68,35 @@ class topk_search {
   }
 
  private:
-  VECDET_NOINLINE void take_block(const T* logits, index_t element) {
-    for (int k = 0; k < block; k += lanes) {
-      const auto x = load_pack<row_pack<real>::batches>(logits + k);
-      for (uint32_t bits = to_bits(x > row_pack<real>(threshold_)); bits != 0; bits &= bits - 1) {
-        const int lane = k + lowest_bit(bits);
-        take(logits[lane], element + lane);
+  static VECDET_INLINE reals load(const T* logits) { return load_pack<reals::batches>(logits); }
+
+  /// 16 to 127 logits: whole rows where there is a stride.
+  VECDET_INLINE void scan_rest(const T* logits, index_t size, index_t element) {
+    reals greatest = max(load(logits + size - lanes), reals(-__builtin_huge_val()));  // skips NaN
+    for (index_t i = 0; i + lanes < size; i += lanes) {
+      prefetch_behind(logits + i, ahead);
+      greatest = max(load(logits + i), greatest);
+    }
+    if (__builtin_expect(to_bits(greatest > reals(threshold_)) != 0, 0))
+      take(logits, size, element);
+  }
+
+  /// Takes those above the threshold, of a block at most.
+  VECDET_NOINLINE void take(const T* logits, index_t size, index_t element) {
+    index_t i = 0;
+    for (; i + lanes <= size; i += lanes) {
+      uint32_t bits = to_bits(load(logits + i) > reals(threshold_));
+      for (; bits != 0; bits &= bits - 1) {
+        const index_t lane = i + lowest_bit(bits);
+        record(logits[lane], element + lane);
       }
     }
+    const int rest = static_cast<int>(size - i);  // below 16
+    for (int lane = 0; lane < rest; ++lane, ++i)
+      if (static_cast<real>(logits[i]) > threshold_) record(logits[i], element + i);
     if (count_ > room_) keep_best();
   }
-  VECDET_NOINLINE void take_rest(const T* logits, index_t size, index_t element) {
-    for (index_t i = 0; i < size; ++i)
-      if (static_cast<real>(logits[i]) > threshold_) take(logits[i], element + i);
-    if (count_ > room_) keep_best();
-  }
-  VECDET_INLINE void take(T logit, index_t element) {
+  VECDET_INLINE void record(T logit, index_t element) {
     records_[count_++] = static_cast<uint64_t>(descending_key(static_cast<real>(logit))) << 32 |
                          static_cast<uint64_t>(element);
   }
@@ -81,7 +105,7 @@ class topk_search {
     radix_sort(records_, spare_, count_);
     if (count_ < limit_) return;
     count_ = limit_;
-    const real last = score_of_key(static_cast<uint32_t>(records_[limit_ - 1] >> 32));
+    const real last = detail::score_of_record(records_[limit_ - 1]);
     threshold_ = last > threshold_ ? last : threshold_;
   }
 
@@ -98,8 +122,8 @@ index_t search_topk(const filter_topk_args<T>& args, index_t first, index_t last
     search.scan(args.logits + first, last - first, 0);
     return search.finish();
   }
-  for (index_t i = first; i < last;) {
-    const index_t row = i / args.cols, col = i % args.cols;
+  index_t row = first / args.cols, col = first % args.cols;
+  for (index_t i = first; i < last; ++row, col = 0) {
     const index_t size = args.cols - col < last - i ? args.cols - col : last - i;
     search.scan(args.logits + row * args.stride + col, size, i - first);
     i += size;
@@ -156,7 +180,7 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
   float threshold = static_cast<float>(args.score_threshold);
   if (static_cast<double>(threshold) > args.score_threshold) {
     // The score that equals it passes: compare with the float before.
-    threshold = score_of_key(descending_key(threshold) + 1);
+    threshold = detail::score_of_key(descending_key(threshold) + 1);
   }
   index_t count = 0;
   for (index_t r = first; r < last; ++r) {
@@ -195,7 +219,7 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
     radix_sort(records, spare, count);
     if (count < args.limit) continue;
     count = args.limit;
-    threshold = score_of_key(static_cast<uint32_t>(records[count - 1] >> 32));
+    threshold = detail::score_of_record(records[count - 1]);
   }
   radix_sort(records, spare, count);
   return count < args.limit ? count : args.limit;

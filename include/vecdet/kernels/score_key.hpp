@@ -28,13 +28,5 @@ VECDET_INLINE uint64_t descending_key(double score) {
   return (bits >> 63) != 0 ? bits : ~(bits | 0x8000000000000000u);
 }
 
-/// The inverse, for scores other than NaN.
-VECDET_INLINE float score_of_key(uint32_t key) {
-  const uint32_t bits = (key >> 31) != 0 ? key : ~(key | 0x80000000u);
-  float score;
-  __builtin_memcpy(&score, &bits, sizeof score);
-  return score;
-}
-
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

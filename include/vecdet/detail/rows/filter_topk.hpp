@@ -6,6 +6,7 @@
 #include <vecdet/views.hpp>
 
 #include <cstdint>
+#include <cstring>
 
 namespace vecdet {
 namespace detail {
@@ -42,6 +43,17 @@ VECDET_INLINE constexpr index_t filter_topk_capacity(index_t limit, index_t size
   constexpr index_t block = 128, least = 4096;
   const index_t enough = limit < size ? 2 * limit + least : size;
   return (enough < size ? enough : size) + block;
+}
+
+/// The score, other than NaN, of a sort key (descending_key of the kernels).
+VECDET_INLINE float score_of_key(std::uint32_t key) {
+  const std::uint32_t bits = (key >> 31) != 0 ? key : ~(key | 0x80000000u);
+  float score;
+  std::memcpy(&score, &bits, sizeof score);
+  return score;
+}
+VECDET_INLINE float score_of_record(std::uint64_t record) {
+  return score_of_key(static_cast<std::uint32_t>(record >> 32));
 }
 
 template <class T>
