@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // NMS of clustered detections, of extreme scenes and of recorded ones, over the number of boxes;
-// per class; soft-NMS. The plot nms.svg holds time against the number of boxes. The counters
-// sort_ms, index_ms and compare_ms break a call down.
+// per class; by the rules of every framework; soft-NMS. The plots nms_<scene>.svg and
+// batched_nms_<scene>.svg hold time against the number of boxes. The counters sort_ms, index_ms and
+// compare_ms break a call down.
 #include "bench_nms.hpp"
 
 #include "plain_nms.hpp"
@@ -94,17 +95,12 @@ std::shared_ptr<problem_data> make_problem(const std::string& variant, index_t c
   return current;
 }
 
-line_plot& plot() {
+/// The plot of a scene: nms_<scene>.svg.
+line_plot& plot_of(const std::string& function, const std::string& variant) {
   return plots()
-      .try_emplace("nms.svg", "NMS of clustered detections, IoU 0.5, one thread", "boxes", "ms")
+      .try_emplace(function + "_" + variant + ".svg",
+                   function + " of " + variant + " boxes, IoU 0.5", "boxes", "ms")
       .first->second;
-}
-
-/// The timed loop, plotted where `line` has a name.
-template <class Call>
-void timed_loop(benchmark::State& state, const std::string& line, index_t count, const Call& call) {
-  if (!line.empty()) return plotted_loop(state, plot(), line, static_cast<double>(count), call);
-  for (auto _ : state) call();
 }
 
 /// Milliseconds of the steps of a call in one group: the best of some runs.
@@ -178,14 +174,15 @@ work amount_of(index_t count) {
 
 void register_nms(const std::string& variant, index_t count) {
   const std::string problem = "nms/" + variant + "/f32/" + std::to_string(count);
-  const bool plotted = variant == "clustered";
   const auto prepare = [=] { return make_problem(variant, count, 91); };
-  const auto line = [=](const std::string& name) { return plotted ? name : std::string(); };
+  const auto timed_loop = [=](benchmark::State& state, const std::string& line, const auto& call) {
+    plotted_loop(state, plot_of("nms", variant), line, static_cast<double>(count), call);
+  };
   if (count <= 5000) {
     register_implementation(
         problem, "reference", 1, amount_of(count), [=](benchmark::State& state) {
           const auto data = prepare();
-          timed_loop(state, line("reference"), count, [&] {
+          timed_loop(state, "reference", [&] {
             benchmark::DoNotOptimize(reference::nms(data->boxes(), data->scores(), nms_params{}));
           });
         });
@@ -193,7 +190,7 @@ void register_nms(const std::string& variant, index_t count) {
   if (count <= 20000) {
     register_implementation(problem, "plain", 1, amount_of(count), [=](benchmark::State& state) {
       const auto data = prepare();
-      timed_loop(state, line("plain"), count, [&] {
+      timed_loop(state, "plain", [&] {
         benchmark::DoNotOptimize(plain_nms(data->input.boxes.data(), data->input.scores.data(),
                                            count, 0.5f, data->plain));
       });
@@ -205,7 +202,7 @@ void register_nms(const std::string& variant, index_t count) {
       const auto data = prepare();
       opencv_nms_problem peer(data->input.boxes, data->input.scores, data->input.classes);
       if (!agrees_with_vecdet(state, peer.run(0.5f), *data, nms_groups{})) return;
-      timed_loop(state, line("opencv"), count, [&] { benchmark::DoNotOptimize(peer.run(0.5f)); });
+      timed_loop(state, "opencv", [&] { benchmark::DoNotOptimize(peer.run(0.5f)); });
     });
   }
 #endif
@@ -215,7 +212,7 @@ void register_nms(const std::string& variant, index_t count) {
         problem, isa_name(set), 1, amount_of(count), [=](benchmark::State& state) {
           const auto data = prepare();
           set_isa(set);
-          timed_loop(state, line(isa_name(set)), count, [&] {
+          timed_loop(state, isa_name(set), [&] {
             benchmark::DoNotOptimize(nms(data->boxes(), data->scores(), nms_params{},
                                          data->workspace, execution::sequential));
           });
@@ -251,9 +248,15 @@ void register_batched_nms(const std::string& variant, index_t count, index_t cla
 #endif
   register_vecdet(
       problem, amount_of(count), [=] { return make_problem(variant, count, classes); },
-      [](problem_data& data, execution policy) {
+      [=](problem_data& data, execution policy) {
+        const auto start = std::chrono::steady_clock::now();
         benchmark::DoNotOptimize(batched_nms(data.boxes(), data.scores(), data.groups(),
                                              nms_params{}, data.workspace, policy));
+        const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+        const char* const threads = policy == execution::sequential ? "" : ", all threads";
+        plot_of("batched_nms", variant)
+            .add(isa_name(active_isa()) + std::string(threads), static_cast<double>(count),
+                 1e3 * spent.count());
       });
 }
 
@@ -273,15 +276,17 @@ const bool registered = [] {
   for (const index_t count : {1000, 2500, 5000, 10000, 20000, 40000, 80000, 100000, 160000})
     register_nms("clustered", count);
   for (const char* variant : {"same", "disjoint", "overlapping"})
-    for (const index_t count : {1000, 20000}) register_nms(variant, count);
+    for (const index_t count : {1000, 5000, 20000, 40000}) register_nms(variant, count);
   const std::pair<const char*, nms_params> presets[] = {{"torchvision", torchvision_nms(0.5)},
                                                         {"onnxruntime", onnx_nms(0.5, no_limit)},
                                                         {"opencv", opencv_nms(0.5, 0)},
                                                         {"mmcv", mmcv_nms(0.5, true)},
                                                         {"ipex", ipex_nms(0.5)}};
   for (const auto& preset : presets) register_preset(preset.first, preset.second, 20000);
-  register_batched_nms("clustered91", 20000, 91);
-  register_batched_nms("clustered1200", 20000, 1200);
+  for (const index_t count : {1000, 5000, 20000, 80000}) {
+    register_batched_nms("clustered91", count, 91);
+    register_batched_nms("clustered1200", count, 1200);
+  }
   register_soft_nms("linear", soft_nms_method::linear, 5000);
   register_soft_nms("gaussian", soft_nms_method::gaussian, 5000);
   return true;
