@@ -173,7 +173,7 @@ VECDET_INLINE void suppress_in(const nms_list<Real>& list, nms_progress& progres
     compact(list, progress);
 }
 
-/// The same by the general test, for few lists or few boxes.
+/// The same by the general test: an odd box, or a list of them, is on one side.
 template <class Real>
 VECDET_NOINLINE void suppress_any(const nms_list<Real>& list, nms_progress& progress,
                                   const nms_box<Real>& kept, const nms_rule<Real>& rule) {
