@@ -19,8 +19,8 @@
 // NaN in the sum.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, a selected
-// anchor's match is no ground truth, beta or epsilon is negative, a coder weight is not from 1e-35 to
-// 1e35, or another number among the parameters is not finite.
+// anchor's match is no ground truth, beta or epsilon is negative, a coder weight is not from 1e-35
+// to 1e35, or another number among the parameters is not finite.
 #pragma once
 
 #include <vecdet/box_coding.hpp>
