@@ -227,8 +227,8 @@ void suppression(isa set, const scene<T>& s) {
   const vector_view<const T> scores(s.scores);
   nms_groups groups;
   groups.classes = s.classes;
-  for (const nms_params& params : {torchvision_nms(0.5), onnx_nms(0.5, 20),
-                                   opencv_nms(0.5, 0.1), mmcv_nms(0.5, true), ipex_nms(0.5)}) {
+  for (const nms_params& params : {torchvision_nms(0.5), onnx_nms(0.5, 20), opencv_nms(0.5, 0.1),
+                                   mmcv_nms(0.5, true), ipex_nms(0.5)}) {
     hash.add(nms(s.a, scores, params, sequential));
     hash.add(batched_nms(s.a, scores, groups, params, sequential));
   }
