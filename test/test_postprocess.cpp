@@ -235,7 +235,7 @@ TEST_CASE("postprocess: SSD's softmax of any row") {
         workspace);
   };
   for_each_isa([&](isa) {
-    for (const std::size_t cols : {2, 3, 15, 16, 17, 31, 32, 40}) {
+    for (const std::size_t cols : {2u, 3u, 15u, 16u, 17u, 31u, 32u, 40u}) {
       CAPTURE(cols);
       // All alike, however large.
       for (const float logit : {0.0f, 7.5f, 1000.0f, -3e5f, 1e8f, -3e38f, 3e38f}) {
