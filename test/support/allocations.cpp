@@ -48,7 +48,13 @@ void* operator new[](std::size_t size) {
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return allocated(size, 0, __builtin_return_address(0));
 }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return allocated(size, 0, __builtin_return_address(0));
+}
 void* operator new(std::size_t size, std::align_val_t alignment) {
+  return present(allocated(size, static_cast<std::size_t>(alignment), __builtin_return_address(0)));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment) {
   return present(allocated(size, static_cast<std::size_t>(alignment), __builtin_return_address(0)));
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
@@ -57,3 +63,5 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
