@@ -511,9 +511,9 @@ TEST_CASE("NMS: bad arguments are named") {
   fails({}, groups, "groups.images.size() is 1");
   groups = {};
   groups.image_offsets = offsets;
-  fails({}, groups, "groups.image_offsets is 1");
+  fails({}, groups, "groups.image_offsets[2] is 1");
   groups.image_offsets = short_offsets;
-  fails({}, groups, "the last of groups.image_offsets is 1");
+  fails({}, groups, "groups.image_offsets[1] is 1");
   groups.image_offsets = one;
   fails({}, groups, "groups.image_offsets[0] is 1");
   groups.image_offsets = short_offsets;

@@ -350,12 +350,12 @@ TEST_CASE("postprocess: bad arguments are named") {
   sizes.pop_back();
   fails("vecdet::postprocess: outputs.logits.rows() is 80");
   sizes.push_back({0, 10});
-  fails("an element of image_sizes is 0");
+  fails("image_sizes[1] is 0");
   sizes = h.sizes;
   levels[0] = 29;
   fails("the sum of level_sizes is 39");
   levels = {50, -10};
-  fails("an element of level_sizes is -10");
+  fails("level_sizes[1] is -10");
   levels = h.levels;
   outputs.deltas = {h.deltas.data(), 79};
   fails("outputs.deltas.size() is 79");

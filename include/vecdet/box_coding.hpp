@@ -249,7 +249,7 @@ void decode_boxes(Deltas deltas, detail::inputs_of<Deltas, Box> anchors,
   const char* const function = "decode_boxes";
   detail::check_coder(function, params);
   for (index_t i = 0; i < images.size(); ++i) {
-    detail::check_image(function, "images[" + std::to_string(i) + "]", images[i]);
+    detail::check_image(function, detail::element("images", i), images[i]);
   }
   const index_t total = anchors.size() * images.size();
   detail::check_size(function, "deltas.size()", deltas.size(), total,

@@ -11,6 +11,32 @@
 #include <vecdet/box_coding.hpp>
 
 namespace vecdet {
+namespace detail {
+
+inline void check_min_size(const char* function, const char* argument, double min_size) {
+  check(min_size >= 0 && min_size <= 1e35, function, argument, min_size, "a number from 0 to 1e35");
+}
+
+/// visit(i, whether both sides are min_size or more) for each of the boxes [first, last), in order.
+/// A box may be overwritten when it is visited, and those before it.
+template <class T, class Visit>
+void visit_large_boxes(const box_coding_row<T>& kernels, const T* boxes, double min_size,
+                       index_t first, index_t last, const Visit& visit) {
+  constexpr index_t block = 1024;
+  std::uint8_t mask[block];
+  box_coding_args<T> args{};
+  args.min_size = min_size;
+  args.mask = mask;
+  for (index_t begin = first; begin < last; begin += block) {
+    const index_t size = std::min(block, last - begin);
+    args.in = boxes + 4 * begin;
+    kernels.large_mask(args, 0, size);
+    for (index_t i = 0; i < size; ++i) visit(begin + i, mask[i] != 0);
+  }
+}
+
+}  // namespace detail
+
 inline namespace VECDET_ABI {
 
 /// `boxes` in format `from` written in format `to`.
@@ -85,8 +111,7 @@ template <class T>
 void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8_t> mask,
                     execution policy = execution::parallel) {
   using type = std::remove_const_t<T>;
-  detail::check(min_size >= 0 && min_size <= 1e35, "large_box_mask", "min_size", min_size,
-                "a number from 0 to 1e35");
+  detail::check_min_size("large_box_mask", "min_size", min_size);
   detail::check_size("large_box_mask", "mask.size()", mask.size(), boxes.size(),
                      "the number of boxes");
   detail::box_coding_args<type> args{};
@@ -110,8 +135,7 @@ template <class T>
 index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> indices,
                     execution policy = execution::parallel) {
   using type = std::remove_const_t<T>;
-  detail::check(min_size >= 0 && min_size <= 1e35, "large_boxes", "min_size", min_size,
-                "a number from 0 to 1e35");
+  detail::check_min_size("large_boxes", "min_size", min_size);
   detail::check(indices.size() >= boxes.size(), "large_boxes", "indices.size()", indices.size(),
                 "the number of boxes or more");
   if (boxes.empty()) return 0;
@@ -126,27 +150,18 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
             boxes.size() * index_t{4 * sizeof(type) + sizeof(index_t)},
             detail::box_flops::large * boxes.size()};
   });
-  const auto mark = table.box_coding.template get<type>().large_mask;
+  const detail::box_coding_row<type>& kernels = table.box_coding.template get<type>();
   // Each chunk into its own part of `indices`, then all together.
   const detail::chunking chunks(boxes.size(), detail::smallest_coding_chunk);
   index_t found[detail::chunking::max_count];
   detail::for_each_chunk(policy, chunks, [&](index_t chunk, index_t first, index_t last) {
-    constexpr index_t block = 1024;
-    std::uint8_t mask[block];
-    detail::box_coding_args<type> args{};
-    args.min_size = min_size;
-    args.mask = mask;
     index_t* const begin_of_chunk = indices.data() + first;
     index_t* to = begin_of_chunk;
-    for (index_t begin = first; begin < last; begin += block) {
-      const index_t size = std::min(block, last - begin);
-      args.in = boxes[begin];
-      mark(args, 0, size);
-      for (index_t i = 0; i < size; ++i) {
-        *to = begin + i;
-        to += mask[i];
-      }
-    }
+    detail::visit_large_boxes(kernels, boxes.data(), min_size, first, last,
+                              [&](index_t i, bool is_large) {
+                                *to = i;
+                                to += is_large;
+                              });
     found[chunk] = to - begin_of_chunk;
   });
   index_t count = 0;

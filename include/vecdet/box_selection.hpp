@@ -53,9 +53,8 @@ class box_selection {
                     "the number of boxes");
     }
     for (index_t k = 0; k < list_.size(); ++k) {
-      if (list_[k] >= 0 && list_[k] < boxes) continue;
-      detail::throw_invalid_argument(function, ("indices[" + std::to_string(k) + "]").c_str(),
-                                     list_[k], "0 to the number of boxes - 1");
+      detail::check_element(list_[k] >= 0 && list_[k] < boxes, function, "indices", k, list_[k],
+                            "0 to the number of boxes - 1");
     }
   }
 

@@ -60,10 +60,9 @@ inline void check_labels(const char* function, labels_view labels, index_t class
                          index_t background, index_t ignore) {
   for (index_t i = 0; i < labels.size(); ++i) {
     const index_t label = labels[i];
-    if ((label < 0 || label >= classes) && label != background && label != ignore) {
-      throw_invalid_argument(function, ("labels[" + std::to_string(i) + "]").c_str(), label,
-                             "0 to classes-1, the background value or the ignore value");
-    }
+    check_element((label >= 0 && label < classes) || label == background || label == ignore,
+                  function, "labels", i, label,
+                  "0 to classes-1, the background value or the ignore value");
   }
 }
 

@@ -19,7 +19,7 @@
 // 2^32 logits an image.
 #pragma once
 
-#include <vecdet/box_coding.hpp>
+#include <vecdet/box_ops.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/nms.hpp>
 
@@ -38,7 +38,7 @@ struct postprocess_params {
   index_t max_detections = 300;           ///< Of an image.
   double weights[4] = {1, 1, 1, 1};       ///< Of dx, dy, dw, dh. FCOS has none.
   double size_limit = 4.135166556742356;  ///< dw and dh at most: log(1000 / 16).
-  double min_size = 0;                    ///< Boxes of a smaller side are removed; 0 removes none.
+  double min_size = 0;  ///< At most 1e35. Boxes of a smaller side are removed; 0 removes none.
 };
 
 /// The defaults of torchvision's detectors.
@@ -114,8 +114,9 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
         function, "outputs.centerness.size()", outputs.centerness.size(),
         "the rows of the logits for FCOS, 0 for others");
   index_t sum = 0, largest = level_sizes.empty() ? anchors : 0;
-  for (const index_t size : level_sizes) {
-    check(size >= 0, function, "an element of level_sizes", size, "0 or more");
+  for (index_t level = 0; level < level_sizes.size(); ++level) {
+    const index_t size = level_sizes[level];
+    check_element(size >= 0, function, "level_sizes", level, size, "0 or more");
     sum = size < no_limit - sum ? sum + size : no_limit;
     largest = std::max(largest, size);
   }
@@ -135,8 +136,7 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
         "0 or more");
   check(params.max_detections >= 0, function, "params.max_detections", params.max_detections,
         "0 or more");
-  check(params.min_size >= 0 && std::isfinite(params.min_size), function, "params.min_size",
-        params.min_size, "a finite number, 0 or more");
+  check_min_size(function, "params.min_size", params.min_size);
   for (const double weight : params.weights) check_weight(function, "params.weights", weight);
   check_size_limit(function, params.size_limit);
 }
@@ -244,16 +244,17 @@ class image_call {
     using kernels = detail_box_coding::coding_kernels<float>;
     (is_fcos ? kernels::decode_distances() : kernels::decode())(args, 0, out.count);
 
-    const auto least = static_cast<float>(params_.min_size);
-    if (!(least > 0)) return;
+    if (params_.min_size == 0) return;
+    float* const scores = out.scores.data();
+    index_t* const labels = out.labels.data();
     index_t count = 0;
-    for (index_t i = 0; i < out.count; ++i) {
-      const float* const box = boxes + 4 * i;
-      if (!(box[2] - box[0] >= least && box[3] - box[1] >= least)) continue;
-      std::copy_n(box, 4, boxes + 4 * count);
-      out.scores[static_cast<std::size_t>(count)] = out.scores[static_cast<std::size_t>(i)];
-      out.labels[static_cast<std::size_t>(count++)] = out.labels[static_cast<std::size_t>(i)];
-    }
+    detail::visit_large_boxes(detail::active_table().box_coding.get<float>(), boxes,
+                              params_.min_size, 0, out.count, [&](index_t i, bool is_large) {
+                                std::copy_n(boxes + 4 * i, 4, boxes + 4 * count);
+                                scores[count] = scores[i];
+                                labels[count] = labels[i];
+                                count += is_large;
+                              });
     out.count = count;
   }
 
@@ -283,10 +284,10 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
                             execution policy = execution::parallel) {
   const index_t images = image_sizes.size();
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
-  for (const image_size& size : image_sizes) {
-    for (const double side : {size.height, size.width})
-      detail::check(side > 0 && std::isfinite(side), "postprocess", "an element of image_sizes",
-                    side, "a finite number above 0");
+  for (index_t i = 0; i < images; ++i) {
+    for (const double side : {image_sizes[i].height, image_sizes[i].width})
+      detail::check_element(side > 0 && std::isfinite(side), "postprocess", "image_sizes", i, side,
+                            "a finite number above 0");
   }
   const detail::kernel_table& table = detail::active_table();
   const profile::scope timing([&] {

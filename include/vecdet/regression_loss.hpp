@@ -195,8 +195,8 @@ struct regression_call {
       }
     }
     if (bad < deltas.size()) {
-      throw_invalid_argument(function, ("matches[" + std::to_string(bad) + "]").c_str(),
-                             targets.matches()[bad], "0 to the number of ground truth boxes - 1");
+      throw_invalid_argument(function, element("matches", bad).c_str(), targets.matches()[bad],
+                             "0 to the number of ground truth boxes - 1");
     }
   }
 };

@@ -3,6 +3,7 @@
 // std::invalid_argument that names the function, the argument, its value and what was expected.
 #pragma once
 
+#include <cstdint>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -26,6 +27,18 @@ template <class Value>
 inline void check(bool holds, const char* function, const char* argument, const Value& value,
                   const char* expected) {
   if (!holds) throw_invalid_argument(function, argument, value, expected);
+}
+
+/// An element's name in a message: "<list>[<i>]".
+inline std::string element(const char* list, std::int64_t i) {
+  return std::string(list) + "[" + std::to_string(i) + "]";
+}
+
+/// The same as `check` for an element of an argument.
+template <class Value>
+inline void check_element(bool holds, const char* function, const char* list, std::int64_t i,
+                          const Value& value, const char* expected) {
+  if (!holds) throw_invalid_argument(function, element(list, i).c_str(), value, expected);
 }
 
 }  // namespace detail

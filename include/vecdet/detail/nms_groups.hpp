@@ -70,10 +70,11 @@ inline void check_groups(const char* function, const nms_groups& groups, index_t
         "0 where image_offsets are given");
   check(offsets[0] == 0, function, "groups.image_offsets[0]", offsets[0], "0");
   for (index_t k = 1; k < offsets.size(); ++k)
-    check(offsets[k] >= offsets[k - 1], function, "an element of groups.image_offsets", offsets[k],
-          "the element before it or more");
-  check(offsets[offsets.size() - 1] == boxes, function, "the last of groups.image_offsets",
-        offsets[offsets.size() - 1], "the number of boxes");
+    check_element(offsets[k] >= offsets[k - 1], function, "groups.image_offsets", k, offsets[k],
+                  "the element before it or more");
+  const index_t last = offsets.size() - 1;
+  check_element(offsets[last] == boxes, function, "groups.image_offsets", last, offsets[last],
+                "the number of boxes");
 }
 
 /// The least and the greatest of some integers.

@@ -13,25 +13,30 @@ namespace VECDET_TARGET {
 
 /// A record with the upper half of the key.
 template <class T>
-VECDET_INLINE nms_record record_of(const T* scores, uint32_t i) {
-  const compute_type<T> score = static_cast<compute_type<T>>(scores[i]);
+VECDET_INLINE nms_record record_of(T stored_score, uint32_t box) {
+  const compute_type<T> score = static_cast<compute_type<T>>(stored_score);
   if constexpr (sizeof(score) == 8) {
-    return (descending_key(score) & 0xffffffff00000000u) | i;
+    return (descending_key(score) & 0xffffffff00000000u) | box;
   } else {
-    return static_cast<uint64_t>(descending_key(score)) << 32 | i;
+    return static_cast<uint64_t>(descending_key(score)) << 32 | box;
   }
 }
 
 template <class T>
 index_t select_scores(const T* scores, index_t first, index_t last, double threshold, bool drop_nan,
                       nms_record* records) {
+  const bool keeps_numbers = threshold == -__builtin_huge_val();
+  if (keeps_numbers && !drop_nan) {  // a loop that compilers vectorise
+    for (index_t i = first; i < last; ++i)
+      records[i - first] = record_of(scores[i], static_cast<uint32_t>(i));
+    return last - first;
+  }
   index_t count = 0;
-  const bool keeps_all = threshold == -__builtin_huge_val();
   for (index_t i = first; i < last; ++i) {
     const double score = static_cast<double>(static_cast<compute_type<T>>(scores[i]));
     const bool is_nan = !(score == score);
-    records[count] = record_of(scores, static_cast<uint32_t>(i));
-    count += is_nan ? !drop_nan : keeps_all || score > threshold;
+    records[count] = record_of(scores[i], static_cast<uint32_t>(i));
+    count += is_nan ? !drop_nan : keeps_numbers || score > threshold;
   }
   return count;
 }
@@ -41,7 +46,7 @@ index_t select_flagged_scores(const T* scores, const std::uint8_t* flags, index_
                               nms_record* records) {
   index_t selected = 0;
   for (index_t i = 0; i < count; ++i) {
-    if (flags[i] != 0) records[selected++] = record_of(scores, static_cast<uint32_t>(i));
+    if (flags[i] != 0) records[selected++] = record_of(scores[i], static_cast<uint32_t>(i));
   }
   return selected;
 }
@@ -69,8 +74,10 @@ void sort_by_score(const T* scores, nms_record* records, nms_record* spare, inde
       records[i] = descending_key(scores[box]) << 32 | box;
     }
     radix_sort(records, spare, count);
-    for (index_t i = 0; i < count; ++i)
-      records[i] = record_of(scores, detail::index_of(records[i]));
+    for (index_t i = 0; i < count; ++i) {
+      const uint32_t box = detail::index_of(records[i]);
+      records[i] = record_of(scores[box], box);
+    }
   }
   radix_sort(records, spare, count);
 }

@@ -27,8 +27,7 @@ VECDET_INLINE void insertion_sort(uint64_t* records, index_t count) {
 /// Sorts `records`, using `spare` of as many.
 VECDET_NOINLINE inline void radix_sort(uint64_t* records, uint64_t* spare, index_t count) {
   constexpr index_t insertion_limit = 24;
-  constexpr index_t small = 4096;  // above, the counters of wider digits are worth clearing
-  constexpr int widest = 11;
+  constexpr int most_passes = 5, widest = 11;
   if (count <= insertion_limit) return insertion_sort(records, count);
 
   uint64_t differing = 0, descents = 0;
@@ -40,11 +39,21 @@ VECDET_NOINLINE inline void radix_sort(uint64_t* records, uint64_t* spare, index
   const uint32_t bits = static_cast<uint32_t>(differing >> 32);
   const int low = 32 + __builtin_ctz(bits);
   const int range = 64 - __builtin_clz(bits) - low;
-  const int passes = count < small ? (range + 8) / 9 : (range + widest - 1) / widest;
-  const int width = (range + passes - 1) / passes;
+  // The passes that cost least: each adds up its counters and moves all records.
+  constexpr index_t move_cost = 4;  // times that of adding up a counter, measured
+  int passes = 0, width = 0;
+  index_t least_cost = 0;
+  for (int n = (range + widest - 1) / widest; n <= most_passes; ++n) {
+    const int digit_width = (range + n - 1) / n;
+    const index_t cost = n * ((index_t{1} << digit_width) + move_cost * count);
+    if (passes != 0 && cost >= least_cost) continue;
+    least_cost = cost;
+    passes = n;
+    width = digit_width;
+  }
   const uint32_t mask = (1u << width) - 1;
 
-  uint32_t counters[4][1 << widest];
+  uint32_t counters[most_passes][1 << widest];
   for (int pass = 0; pass < passes; ++pass)
     for (uint32_t digit = 0; digit <= mask; ++digit) counters[pass][digit] = 0;
   for (index_t i = 0; i < count; ++i) {

@@ -12,20 +12,24 @@ namespace VECDET_TARGET {
 using std::uint32_t;
 using std::uint64_t;
 
-/// Ascending keys are descending scores. NaN comes first; both zeros are equal.
+/// Ascending keys are descending scores. NaN comes first; both zeros are equal. Without a branch,
+/// as compilers vectorise loops of it then.
 VECDET_INLINE uint32_t descending_key(float score) {
-  if (!(score == score)) return 0;
   const float canonical = score + 0.0f;
   uint32_t bits;
   __builtin_memcpy(&bits, &canonical, sizeof bits);
-  return (bits >> 31) != 0 ? bits : ~(bits | 0x80000000u);
+  const uint32_t is_negative = 0u - (bits >> 31);
+  const uint32_t is_number = 0u - static_cast<uint32_t>((bits & 0x7fffffffu) <= 0x7f800000u);
+  return (bits ^ (0x7fffffffu & ~is_negative)) & is_number;
 }
 VECDET_INLINE uint64_t descending_key(double score) {
-  if (!(score == score)) return 0;
   const double canonical = score + 0.0;
   uint64_t bits;
   __builtin_memcpy(&bits, &canonical, sizeof bits);
-  return (bits >> 63) != 0 ? bits : ~(bits | 0x8000000000000000u);
+  const uint64_t is_negative = 0u - (bits >> 63);
+  const uint64_t is_number =
+      0u - static_cast<uint64_t>((bits & ~(uint64_t{1} << 63)) <= 0x7ff0000000000000u);
+  return (bits ^ (0x7fffffffffffffffu & ~is_negative)) & is_number;
 }
 
 }  // namespace VECDET_TARGET
