@@ -193,6 +193,7 @@ TEST_CASE("postprocess: FCOS") {
   params.max_candidates = 10;
   params.score_threshold = 0.05;
   check_detector(params, 2, {2000, 100}, 37, 6);
+  check_detector(params, 1, {9000, 100}, 37, 15);
 }
 
 TEST_CASE("postprocess: SSD") {
@@ -200,6 +201,9 @@ TEST_CASE("postprocess: SSD") {
   check_detector(params, 1, {300}, 5, 7);
   params.max_candidates = 10;
   check_detector(params, 3, {600}, 37, 8);
+  // The best of a class are of all levels together.
+  check_detector(params, 1, {9000, 100}, 37, 14);
+  check_detector(params, 3, {400, 100, 0, 100}, 37, 8);
 }
 
 TEST_CASE("postprocess: NaN and infinite outputs do not pass or stay in their place") {
@@ -327,7 +331,9 @@ TEST_CASE("postprocess: a level of more than 2^32 logits is refused before any i
     const char* const message =
         "the anchors of a level is 47197443, expected at most 2^32 logits of an image and level";
     CHECK_THROWS_WITH_AS(run(most + 1, {}), doctest::Contains(message), std::invalid_argument);
-    CHECK_THROWS_WITH_AS(run(most + 6, {5, most + 1}), doctest::Contains(message),
+    // SSD's levels count together.
+    const index_t other = fcos ? 5 : 0, rest = fcos ? 0 : 5;
+    CHECK_THROWS_WITH_AS(run(most + 1 + other, {5, most + 1 - rest}), doctest::Contains(message),
                          std::invalid_argument);
   }
 }

@@ -9,14 +9,15 @@
 //
 //   RetinaNet  score = sigmoid(x); best k of each level
 //   FCOS       score = sqrt(sigmoid(x) sigmoid(centerness)); distances decoded by the anchor's size
-//   SSD        score = softmax of the row, column 0 being background; best k of each class
+//   SSD        score = softmax of the row, column 0 being background; best k of each class, of all
+//              levels together
 //
 // Nothing is computed over all logits but what finds those above the threshold. Scores of a level
 // are ranked by their logits, where rounded sigmoids may tie. NaN logits never pass.
 //
 // Throws std::invalid_argument where shapes do not agree, a threshold is outside [0, 1], a limit is
-// negative, an image's size is not a positive number, or a level of FCOS's or SSD's has more than
-// 2^32 logits an image.
+// negative, an image's size is not a positive number, or an image has more than 2^32 logits in a
+// level of FCOS's or in all of SSD's.
 #pragma once
 
 #include <vecdet/box_ops.hpp>
@@ -113,7 +114,9 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
                                                 : outputs.centerness.empty(),
         function, "outputs.centerness.size()", outputs.centerness.size(),
         "the rows of the logits for FCOS, 0 for others");
-  index_t sum = 0, largest = level_sizes.empty() ? anchors : 0;
+  // SSD's levels are searched as one.
+  const bool is_one = level_sizes.empty() || params.detector == dense_detector::ssd;
+  index_t sum = 0, largest = is_one ? anchors : 0;
   for (index_t level = 0; level < level_sizes.size(); ++level) {
     const index_t size = level_sizes[level];
     check_element(size >= 0, function, "level_sizes", level, size, "0 or more");
@@ -159,8 +162,9 @@ class image_call {
     out.count = 0;
     if (params_.max_candidates == 0) return;
     const index_t whole[] = {anchors_.size()};
+    const bool is_one = level_sizes_.empty() || params_.detector == dense_detector::ssd;
     const vector_view<const index_t> levels =
-        level_sizes_.empty() ? vector_view<const index_t>(whole, 1) : level_sizes_;
+        is_one ? vector_view<const index_t>(whole, 1) : level_sizes_;
     index_t first_anchor = 0;
     for (const index_t level_size : levels) {
       const index_t first_row = image * anchors_.size() + first_anchor;
