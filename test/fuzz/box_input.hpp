@@ -40,22 +40,49 @@ tensor<T> some_boxes(input& in, index_t boxes, box_kind kind) {
   return tensor<T>(values);
 }
 
+/// Boxes with an array a coordinate, each of which ends at an inaccessible page.
+template <class T>
+class planes {
+ public:
+  explicit planes(index_t boxes)
+      : of_{tensor<T>(boxes), tensor<T>(boxes), tensor<T>(boxes), tensor<T>(boxes)} {}
+  explicit planes(const tensor<T>& boxes) : planes(boxes.size() / 4) {
+    for (index_t i = 0; i < boxes.size(); ++i) of_[i % 4].data()[i / 4] = boxes.data()[i];
+  }
+  /// The first `boxes` of them, or all.
+  boxes_soa_view<T> view(index_t boxes) const {
+    return {of_[0].data(), of_[1].data(), of_[2].data(), of_[3].data(), boxes};
+  }
+  boxes_soa_view<T> view() const { return view(of_[0].size()); }
+
+ private:
+  tensor<T> of_[4];
+};
+
+/// The numbers of boxes in either layout, box by box.
+template <class Boxes>
+void add_boxes(results& to, const Boxes& boxes) {
+  for (index_t i = 0; i < boxes.size(); ++i)
+    for (index_t k = 0; k < 4; ++k) to.add(static_cast<double>(boxes(i, k)));
+}
+
 /// The same choice of boxes said in three ways; all() where every box is chosen.
 struct some_selection {
   std::vector<index_t> labels;  ///< at least 0 where the box counts
   tensor<index_t> wide, list;
-  tensor<std::int32_t> narrow;
+  tensor<std::int32_t> narrow;  ///< with other values of background and ignore
 
   some_selection(const std::vector<index_t>& label_of_box, bool reversed)
       : labels(label_of_box),
         wide(labels),
         list(indices(labels, reversed)),
-        narrow(std::vector<std::int32_t>(labels.begin(), labels.end())) {}
+        narrow(renamed(labels)) {}
 
   bool counts(index_t i) const { return labels[static_cast<std::size_t>(i)] >= 0; }
 
   std::vector<box_selection> all_ways() const {
-    std::vector<box_selection> ways{box_selection(wide), box_selection(narrow),
+    std::vector<box_selection> ways{box_selection(wide),
+                                    box_selection(narrow, other_background, other_ignore),
                                     box_selection::list(list)};
     if (list.size() == wide.size()) ways.push_back(box_selection::all());
     return ways;

@@ -25,6 +25,8 @@ void focal_loss(fuzz::input& in) {
   for (index_t i = 0; i < rows; ++i)
     label_values.push_back(in.integer(-2, cols + (in.byte() < 8 ? 1 : -1)));
   const fuzz::tensor<index_t> labels(label_values);
+  // The same said otherwise: in 32 bits, with other values of background and ignore.
+  const fuzz::tensor<std::int32_t> renamed = fuzz::renamed(label_values);
   const fuzz::tensor<T> targets(extent);
   for (T& t : targets) {
     const std::uint8_t kind = dense ? in.byte() : std::uint8_t{0};
@@ -82,6 +84,12 @@ void focal_loss(fuzz::input& in) {
             fuzz::fail("the gradient alone differs from the gradient with loss");
         if (!fuzz::same_number(sum, sigmoid_focal_loss(x, truth, params, execution::parallel)))
           fuzz::fail("the loss alone differs from the loss with gradient");
+        focal_loss_params otherwise = params;
+        otherwise.background = fuzz::other_background;
+        otherwise.ignore = fuzz::other_ignore;
+        if (!dense &&
+            !fuzz::same_number(sum, sigmoid_focal_loss(x, focal_targets<T>(renamed), otherwise)))
+          fuzz::fail("the loss depends on how labels are said");
       },
       [&](const char* set, const std::vector<double>& values) {
         if (!checked) return;

@@ -8,6 +8,7 @@
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -136,6 +137,19 @@ inline double weight_of(const tensor<float>& weights, index_t i) {
   return weights.size() == 0 ? 1.0 : static_cast<double>(weights[static_cast<std::size_t>(i)]);
 }
 
+/// Labels with other values of background and ignore than -1 and -2, in 32 bits.
+constexpr std::int32_t other_background = 1000, other_ignore = -7;
+inline tensor<std::int32_t> renamed(const std::vector<index_t>& labels) {
+  std::vector<std::int32_t> others;
+  for (const index_t label : labels)
+    others.push_back(label == -1   ? other_background
+                     : label == -2 ? other_ignore
+                                   : static_cast<std::int32_t>(label));
+  if (count_foreground(labels) != count_foreground(others, other_background, other_ignore))
+    fail("count_foreground depends on how labels are said");
+  return tensor<std::int32_t>(others);
+}
+
 /// What a fuzz_*.cpp tries with any input.
 void target(input& in);
 
@@ -149,6 +163,20 @@ void with_any_type(input& in, const Property& property) {
       return property(bfloat16());
     default:
       return property(double());
+  }
+}
+
+/// property(T(), Box()) of the types of deltas and boxes: those, and bfloat16 with float.
+template <class Property>
+void with_any_types(input& in, const Property& property) {
+  const std::uint8_t kind = in.byte();
+  switch (kind % 3) {
+    case 0:
+      return property(float(), float());
+    case 1:
+      return kind % 2 == 0 ? property(bfloat16(), bfloat16()) : property(bfloat16(), float());
+    default:
+      return property(double(), double());
   }
 }
 
@@ -168,6 +196,13 @@ class results {
 
 inline bool same_number(double a, double b) {
   return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
+}
+
+/// The same numbers in the same places.
+inline void expect_same(const std::string& what, const results& a, const results& b) {
+  if (!std::equal(a.values().begin(), a.values().end(), b.values().begin(), b.values().end(),
+                  same_number))
+    fail(what);
 }
 
 /// Runs call(results) on every instruction set; AVX2 and AVX-512 must agree in every bit, and
@@ -222,6 +257,12 @@ void expect_near(const What& what, double actual, double exact, double relative,
   std::snprintf(message, sizeof message, "%s is %.17g, exact %.17g", std::string(what()).c_str(),
                 actual, exact);
   fail(message);
+}
+
+/// The relative error that storing a result as T may add to that of its computation.
+template <class T>
+constexpr double storage_rounding() {
+  return std::is_same<T, bfloat16>::value ? 0x1p-8 : 0;
 }
 
 /// The relative error that a correct result may have once it is stored as T.

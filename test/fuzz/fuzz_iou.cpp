@@ -54,6 +54,7 @@ void iou(fuzz::input& in) {
   const auto second = fuzz::some_boxes<T>(in, cols, kind);
   const boxes_view<const T> a(first), b(second);
   const index_t pairs = std::min(rows, cols);
+  const fuzz::planes<T> first_planes(first), second_planes(second);
 
   const fuzz::tensor<T> out(extent), each(pairs);
   fuzz::on_every_isa(
@@ -62,8 +63,15 @@ void iou(fuzz::input& in) {
         for (T& element : out) element = test::to<T>(-12345);
         const matrix_view<T> out_view(out.data(), rows, cols, stride);
         pairwise_iou(a, b, out_view, params, execution::parallel);
+        const vector_view<T> each_view(each);
+        elementwise_iou(first_planes.view(pairs), second_planes.view(pairs), each_view, params,
+                        execution::parallel);
+        fuzz::results separate, together;
+        separate.add(each);
         elementwise_iou(boxes_view<const T>(a.data(), pairs), boxes_view<const T>(b.data(), pairs),
-                        vector_view<T>(each), params, execution::sequential);
+                        each_view, params, execution::sequential);
+        together.add(each);
+        fuzz::expect_same("IoU of boxes in four arrays has other bits", separate, together);
         for (index_t i = 0; i < rows; ++i)
           for (index_t j = 0; j < cols; ++j) results.add(static_cast<double>(out_view(i, j)));
         results.add(each);

@@ -12,6 +12,11 @@ nms_params any_params(fuzz::input& in) {
   nms_params params;
   params.iou_threshold = in.one_of({0.5, 0.3, 0.7, 0.0, 1.0, 0.25, 1e-9, in.tame(0, 1), -0.5});
   const int options = in.byte();
+  if (options >= 240 && params.iou_threshold >= 0) {
+    const double iou = params.iou_threshold;
+    return in.one_of({torchvision_nms(iou), mmcv_nms(iou), mmcv_nms(iou, true), ipex_nms(iou),
+                      onnx_nms(iou, 3), onnx_nms(iou, 3, true), opencv_nms(iou, 0.25)});
+  }
   params.suppress_equal = (options & 1) != 0;
   params.float_threshold = (options & 2) != 0;
   params.plus_one = (options & 4) != 0;
@@ -29,10 +34,11 @@ nms_params any_params(fuzz::input& in) {
   return params;
 }
 
-template <class T>
+/// Boxes of T with scores of S.
+template <class T, class S>
 void nms_of(fuzz::input& in) {
   const nms_params params = any_params(in);
-  const auto scene = fuzz::any_scene<T>(in, 4000);
+  const auto scene = fuzz::any_scene<T, S>(in, 4000);
   const nms_groups groups = scene.groups();
   const bool grouped = scene.classes.size() > 0 || scene.images.size() > 0;
   std::vector<index_t> expected;
@@ -40,22 +46,31 @@ void nms_of(fuzz::input& in) {
     expected = reference::nms(
         scene.b(), scene.s(), params,
         {vector_view<const index_t>(scene.classes), vector_view<const index_t>(scene.images)});
+  const boxes_view<const T> half(scene.b().data(), scene.size() / 2);
   nms_workspace workspace;
-  fuzz::on_every_isa(std::string("NMS ") + dtype_name<T>(), [&](fuzz::results& results) {
-    const auto expect = [&](const vector_view<const index_t>& kept) {
-      results.add(static_cast<double>(kept.size()));
-      if (std::vector<index_t>(kept.begin(), kept.end()) != expected)
-        fuzz::fail(std::string("NMS on ") + isa_name(active_isa()) + " differs from the reference");
-    };
-    for (const execution policy : {execution::sequential, execution::parallel}) {
-      expect(batched_nms(scene.b(), scene.s(), groups, params, workspace, policy));
-      if (!grouped) expect(nms(scene.b(), scene.s(), params, workspace, policy));
-    }
-  });
+  fuzz::on_every_isa(
+      std::string("NMS ") + dtype_name<T>() + " by " + dtype_name<S>(),
+      [&](fuzz::results& results) {
+        const auto expect = [&](const auto& kept) {
+          results.add(static_cast<double>(kept.size()));
+          if (std::vector<index_t>(kept.begin(), kept.end()) != expected)
+            fuzz::fail(std::string("NMS on ") + isa_name(active_isa()) +
+                       " differs from the reference");
+        };
+        for (const execution policy : {execution::sequential, execution::parallel}) {
+          expect(batched_nms(scene.b(), scene.s(), groups, params, workspace, policy));
+          if (!grouped) expect(nms(scene.b(), scene.s(), params, workspace, policy));
+        }
+        // A workspace that has held other boxes, and one of the call's own.
+        nms(half, vector_view<const S>(scene.s().data(), half.size()), params, workspace);
+        expect(batched_nms(scene.b(), scene.s(), groups, params, workspace));
+        expect(batched_nms(scene.b(), scene.s(), groups, params));
+        if (!grouped) expect(nms(scene.b(), scene.s(), params));
+      });
 }
 
 }  // namespace
 
 void fuzz::target(input& in) {
-  with_any_type(in, [&](auto zero) { nms_of<decltype(zero)>(in); });
+  with_any_types(in, [&](auto score, auto box) { nms_of<decltype(box), decltype(score)>(in); });
 }

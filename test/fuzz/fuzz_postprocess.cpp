@@ -237,9 +237,7 @@ void postprocess_of(fuzz::input& in) {
     add_to(results, found);
     fuzz::results again;
     add_to(again, run(execution::parallel));
-    if (!std::equal(results.values().begin(), results.values().end(), again.values().begin(),
-                    again.values().end(), fuzz::same_number))
-      fuzz::fail("postprocess depends on threads");
+    fuzz::expect_same("postprocess depends on threads", results, again);
   });
 }
 

@@ -48,6 +48,11 @@ void soft_nms_of(fuzz::input& in) {
         soft_nms(scene.b(), scene.s(), scene.groups(), params, workspace, execution::parallel);
     if (kept != std::vector<index_t>(again.kept.begin(), again.kept.end()))
       fuzz::fail("soft-NMS depends on threads");
+    if (scene.classes.size() == 0 && scene.images.size() == 0) {
+      const auto as_one = soft_nms(scene.b(), scene.s(), params, workspace);
+      if (kept != std::vector<index_t>(as_one.kept.begin(), as_one.kept.end()))
+        fuzz::fail("soft-NMS of one group differs without groups");
+    }
 
     // Up to where the two part, and parting is for a cause alone.
     for (std::size_t i = 0; i < std::max(kept.size(), expected.size()); ++i) {

@@ -10,15 +10,17 @@
 namespace vecdet {
 namespace fuzz {
 
-template <class T>
+/// Boxes of T with scores of S.
+template <class T, class S>
 struct some_detections {
-  tensor<T> boxes, scores;
+  tensor<T> boxes;
+  tensor<S> scores;
   tensor<index_t> classes, images;  ///< of every box, or empty
   tensor<index_t> image_offsets;    ///< what images says, or empty
 
   index_t size() const { return scores.size(); }
   boxes_view<const T> b() const { return {boxes.data(), size()}; }
-  vector_view<const T> s() const { return {scores.data(), size()}; }
+  vector_view<const S> s() const { return {scores.data(), size()}; }
 
   /// Images by offset where they are known so.
   nms_groups groups() const {
@@ -34,11 +36,12 @@ struct some_detections {
 };
 
 /// Boxes of a detector, some 30 about each of a few objects: enough to build NMS's index.
-template <class T>
-some_detections<T> large_scene(input& in, index_t boxes) {
+template <class T, class S>
+some_detections<T, S> large_scene(input& in, index_t boxes) {
   test::random_generator random(in.bits<std::uint64_t>());
   const double jitter = in.one_of({2.0, 20.0}), extent = in.one_of({300.0, 800.0, 1e5});
-  std::vector<T> corners, scores;
+  std::vector<T> corners;
+  std::vector<S> scores;
   double object[4] = {};
   for (index_t i = 0; i < boxes; ++i) {
     if (i % 30 == 0) {
@@ -47,19 +50,19 @@ some_detections<T> large_scene(input& in, index_t boxes) {
     }
     for (const double side : object)
       corners.push_back(test::to<T>(side + jitter * random.normal()));
-    scores.push_back(test::to<T>(random.uniform()));
+    scores.push_back(test::to<S>(random.uniform()));
   }
   const tensor<index_t> none(0);
-  return {tensor<T>(corners), tensor<T>(scores), none, none, none};
+  return {tensor<T>(corners), tensor<S>(scores), none, none, none};
 }
 
-template <class T>
-some_detections<T> small_scene(input& in, index_t boxes) {
+template <class T, class S>
+some_detections<T, S> small_scene(input& in, index_t boxes) {
   const box_kind kind = any_box_kind(in);
   const bool tied = in.flag();
-  std::vector<T> scores;
+  std::vector<S> scores;
   for (index_t i = 0; i < boxes; ++i)
-    scores.push_back(tied ? test::to<T>((in.byte() % 8) / 8.0) : in.number<T>());
+    scores.push_back(tied ? test::to<S>((in.byte() % 8) / 8.0) : in.number<S>());
   std::vector<index_t> classes, images, offsets;
   if (in.flag()) {
     const index_t step = in.one_of<index_t>({1, 1, 1000, index_t{1} << 61});
@@ -76,15 +79,15 @@ some_detections<T> small_scene(input& in, index_t boxes) {
       offsets.push_back(last);
     }
   }
-  return {some_boxes<T>(in, boxes, kind), tensor<T>(scores), tensor<index_t>(classes),
+  return {some_boxes<T>(in, boxes, kind), tensor<S>(scores), tensor<index_t>(classes),
           tensor<index_t>(images), tensor<index_t>(offsets)};
 }
 
 /// A large scene at times: the reference's time is quadratic.
-template <class T>
-some_detections<T> any_scene(input& in, index_t most) {
-  return in.byte() < 8 ? large_scene<T>(in, in.integer(most / 2, most))
-                       : small_scene<T>(in, in.integer(0, 90));
+template <class T, class S = T>
+some_detections<T, S> any_scene(input& in, index_t most) {
+  return in.byte() < 8 ? large_scene<T, S>(in, in.integer(most / 2, most))
+                       : small_scene<T, S>(in, in.integer(0, 90));
 }
 
 }  // namespace fuzz
