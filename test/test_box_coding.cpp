@@ -6,6 +6,7 @@
 #include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
+#include "support/exact_boxes.hpp"
 #include "support/isa.hpp"
 #include "support/ulp.hpp"
 #include "support/values.hpp"
@@ -30,33 +31,6 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
-
-std::array<double, 4> numbers(const box& b) { return {b.x1, b.y1, b.x2, b.y2}; }
-
-double largest_of(const box& b) {
-  double largest = 0;
-  for (const double x : numbers(b))
-    if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
-  return largest;
-}
-
-reference::size_clamp as_reference(size_clamp clamp) {
-  return clamp == size_clamp::above  ? reference::size_clamp::above
-         : clamp == size_clamp::both ? reference::size_clamp::both
-                                     : reference::size_clamp::none;
-}
-
-box centred(const coder_params& p, const box& anchor) {
-  return p.anchors == box_format::xyxy ? anchor : reference::xyxy_from_cxcywh(anchor);
-}
-reference::coder_weights weights_of(const coder_params& p) {
-  return {p.weight_x, p.weight_y, p.weight_w, p.weight_h};
-}
-
-/// Boxes that a function makes of two others, and the exact ones with the size of what cancels.
-struct expected_box {
-  box exact, scale;
-};
 
 template <class T>
 void check_boxes(const marked<T>& actual, boxes_view<const T> a, boxes_view<const T> b, double ulp,
@@ -94,19 +68,6 @@ std::vector<T> random_deltas(index_t count, std::uint64_t seed, double spread) {
 }
 
 double coding_ulp() { return active_isa() == isa::baseline ? 64 : 4; }
-
-expected_box exact_decode(const coder_params& p, const box& deltas, const box& given) {
-  const box anchor = centred(p, given);
-  const box b =
-      reference::decode_box(deltas, anchor, weights_of(p), as_reference(p.clamp), p.size_limit);
-  const box a = reference::cxcywh_from_xyxy(anchor);
-  // What a corner is computed from: anchor's ends, centre, shift and size.
-  const double x = std::max(
-      {largest_of(anchor), std::abs(a.x2 * deltas.x1 / p.weight_x), std::abs(b.x2 - b.x1)});
-  const double y = std::max(
-      {largest_of(anchor), std::abs(a.y2 * deltas.y1 / p.weight_y), std::abs(b.y2 - b.y1)});
-  return {b, {x, y, x, y}};
-}
 
 template <class T>
 void check_coding(const coder_params& p, index_t count, std::uint64_t seed, double spread) {

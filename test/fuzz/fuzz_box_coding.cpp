@@ -1,11 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// Box coding and what else is done to boxes, on any numbers; tame ones as the reference has it.
+// Box coding and what else is done to boxes, on any numbers: the same bits in either layout, and of
+// bfloat16 deltas as if they were float; tame ones as the reference has it.
 #include "box_input.hpp"
-#include <vecdet/reference/box_coding.hpp>
+#include "support/exact_boxes.hpp"
+#include "support/ulp.hpp"
 
 using namespace vecdet;
 
 namespace {
+
+struct options {
+  coder_params coder;
+  distance_params distances;
+  image_size image;
+};
+
+/// What the decoders make of deltas, in each layout: on `half` of the anchors for two images. Box
+/// is the type of the boxes where it is not that of the deltas.
+template <class Box, class Deltas, class Anchors, class Out>
+void decode_all(fuzz::results& results, const options& o, Deltas deltas, Anchors anchors,
+                Anchors half, Out out) {
+  const execution sequential = execution::sequential;
+  decode_boxes<Box>(deltas, anchors, out, o.coder, sequential);
+  fuzz::add_boxes(results, out);
+  decode_boxes<Box>(deltas, anchors, o.image, out, o.coder, sequential);
+  fuzz::add_boxes(results, out);
+  if (2 * half.size() != deltas.size()) return;
+  const image_size images[] = {o.image, {1, 2}};
+  decode_boxes<Box>(deltas, half, vector_view<const image_size>(images, 2), out, o.coder,
+                    execution::parallel);
+  fuzz::add_boxes(results, out);
+}
+
+/// The same of distances, which have one layout.
+template <class Box, class Distances, class Anchors, class Out>
+void decode_all_distances(fuzz::results& results, const options& o, Distances distances,
+                          Anchors anchors, Out out) {
+  const execution sequential = execution::sequential;
+  decode_distances<Box>(distances, anchors, out, o.distances, sequential);
+  fuzz::add_boxes(results, out);
+  decode_distances<Box>(distances, anchors, o.image, out, o.distances, sequential);
+  fuzz::add_boxes(results, out);
+}
+
+/// bfloat16 deltas of boxes in float against the same deltas in float.
+void mixed_decoding(fuzz::results& results, const options& o, const fuzz::tensor<bfloat16>& deltas,
+                    const fuzz::tensor<bfloat16>& boxes) {
+  const fuzz::tensor<float> wide(std::vector<float>(deltas.begin(), deltas.end()));
+  const fuzz::tensor<float> anchors(std::vector<float>(boxes.begin(), boxes.end()));
+  const fuzz::tensor<float> out(deltas.size());
+  const boxes_view<const bfloat16> d(deltas);
+  const boxes_view<const float> w(wide), a(anchors), half(anchors.data(), a.size() / 2);
+  fuzz::results mixed, as_float;
+  decode_all<float>(mixed, o, d, a, half, boxes_view<float>(out));
+  decode_all_distances<float>(mixed, o, d, a, boxes_view<float>(out));
+  decode_all<void>(as_float, o, w, a, half, boxes_view<float>(out));
+  decode_all_distances<void>(as_float, o, w, a, boxes_view<float>(out));
+  fuzz::expect_same("bfloat16 deltas are decoded otherwise than in float", mixed, as_float);
+  for (const double value : mixed.values()) results.add(value);
+}
 
 template <class T>
 void box_coding(fuzz::input& in) {
@@ -14,14 +67,17 @@ void box_coding(fuzz::input& in) {
   coder_params params = fuzz::any_coder(in);
   if (in.byte() < 8) params.weight_x = 0;
   params.anchors = in.one_of({box_format::xyxy, box_format::cxcywh});
-  const distance_params distances{in.flag(), params.anchors};
+  const bool by_size = in.flag();
   const image_size image{in.tame(0, 800), in.tame(0, 800)};
+  const options o{params, {by_size, params.anchors}, image};
   const auto anchors = fuzz::some_boxes<T>(in, boxes, kind);
   const auto targets = fuzz::some_boxes<T>(in, boxes, kind);
   const auto from = in.one_of({box_format::xyxy, box_format::xywh, box_format::cxcywh});
   const auto to = in.one_of({box_format::xyxy, box_format::xywh, box_format::cxcywh});
   const boxes_view<const T> a(anchors), g(targets);
   const auto elements = static_cast<std::size_t>(targets.size());
+
+  const fuzz::planes<T> anchor_planes(anchors), target_planes(targets);
 
   const fuzz::tensor<T> deltas(4 * boxes), out(4 * boxes), areas(boxes);
   const fuzz::tensor<std::uint8_t> mask(boxes);
@@ -30,26 +86,25 @@ void box_coding(fuzz::input& in) {
       std::string("box coding ") + dtype_name<T>(),
       [&](fuzz::results& results) {
         const boxes_view<T> deltas_view(deltas), out_view(out);
+        const boxes_view<const T> half(anchors.data(), boxes / 2);
         const execution sequential = execution::sequential;
         encode_boxes(g, a, deltas_view, params, sequential);
         results.add(deltas);
-        decode_boxes(boxes_view<const T>(deltas), a, out_view, params, sequential);
-        results.add(out);
-        decode_boxes(boxes_view<const T>(deltas), a, image, out_view, params, sequential);
-        results.add(out);
-        if (boxes > 0 && boxes % 2 == 0) {
-          const image_size images[] = {image, {1, 2}};
-          const boxes_view<const T> half(anchors.data(), boxes / 2);
-          decode_boxes(boxes_view<const T>(deltas), half, vector_view<const image_size>(images, 2),
-                       out_view, params, execution::parallel);
-          results.add(out);
-        }
-        encode_distances(g, a, deltas_view, distances, sequential);
+        decode_all<void>(results, o, deltas_view, a, half, out_view);
+
+        const fuzz::planes<T> delta_planes(boxes), out_planes(boxes);
+        fuzz::results separate;
+        encode_boxes(target_planes.view(), anchor_planes.view(), delta_planes.view(), params,
+                     sequential);
+        fuzz::add_boxes(separate, delta_planes.view());
+        decode_all<void>(separate, o, delta_planes.view(), anchor_planes.view(),
+                         anchor_planes.view(boxes / 2), out_planes.view());
+        fuzz::expect_same("boxes in four arrays have other bits", results, separate);
+        if constexpr (std::is_same<T, bfloat16>::value) mixed_decoding(results, o, deltas, anchors);
+
+        encode_distances(g, a, deltas_view, o.distances, sequential);
         results.add(deltas);
-        decode_distances(boxes_view<const T>(deltas), a, out_view, distances, sequential);
-        results.add(out);
-        decode_distances(boxes_view<const T>(deltas), a, image, out_view, distances, sequential);
-        results.add(out);
+        decode_all_distances<void>(results, o, deltas_view, a, out_view);
         convert_boxes(g, from, to, out_view, sequential);
         results.add(out);
         clip_boxes(g, image, out_view, sequential);
@@ -73,26 +128,32 @@ void box_coding(fuzz::input& in) {
       },
       [&](const char* set, const std::vector<double>& values) {
         if (kind != fuzz::box_kind::tame || params.anchors != box_format::xyxy) return;
-        const reference::coder_weights weights{params.weight_x, params.weight_y, params.weight_w,
-                                               params.weight_h};
-        const bool is_bf16 = std::is_same<T, bfloat16>::value;
+        // What cancels in double cancels in the reference.
+        const bool is_double = std::is_same<T, double>::value;
+        using real = compute_type<T>;
+        const auto expect = [&](const char* what, double actual, double exact, double ulp,
+                                double scale) {
+          fuzz::expect_near(
+              [&] { return std::string(set) + what; }, actual, exact, fuzz::storage_rounding<T>(),
+              (is_double ? 64 : 1) * ulp * test::ulp_of<real>(std::max(std::abs(exact), scale)));
+        };
+        const double corner_ulp = set == std::string("baseline") ? 64 : 4;  // box_coding.hpp
         for (index_t i = 0; i < boxes; ++i) {
-          const reference::box anchor = reference::load_box<double>(a, i);
-          const reference::box target = reference::load_box<double>(g, i);
+          const reference::box anchor = reference::load_box(a, i),
+                               target = reference::load_box(g, i);
           if (!(anchor.width() > 0 && anchor.height() > 0 && target.width() > 0 &&
                 target.height() > 0))
             continue;  // rounding to bfloat16 may leave nothing of a side
-          const reference::box exact = reference::encode_box(target, anchor, weights);
-          const double e[] = {exact.x1, exact.y1, exact.x2, exact.y2};
-          const double t[] = {target.x1, target.y1, target.x2, target.y2};
+          const auto e =
+              test::numbers(reference::encode_box(target, anchor, test::weights_of(params)));
+          const std::size_t first = static_cast<std::size_t>(4 * i);
+          const double* const delta = values.data() + first;
+          const auto decoded =
+              test::exact_decode(params, {delta[0], delta[1], delta[2], delta[3]}, anchor);
+          const auto corner = test::numbers(decoded.exact), scale = test::numbers(decoded.scale);
           for (std::size_t k = 0; k < 4; ++k) {
-            const std::size_t at = static_cast<std::size_t>(4 * i) + k;
-            fuzz::expect_near([&] { return std::string(set) + " delta"; }, values[at], e[k],
-                              fuzz::tolerance<T>(), 1e-4);
-            if (!is_bf16 && std::abs(e[2] / params.weight_w) < params.size_limit &&
-                std::abs(e[3] / params.weight_h) < params.size_limit)
-              fuzz::expect_near([&] { return std::string(set) + " decoded"; },
-                                values[elements + at], t[k], 1e-3, 0.1);
+            expect(" delta", delta[k], e[k], 4, is_double ? 4 * params.weight_x : 0);
+            expect(" corner", values[elements + first + k], corner[k], corner_ulp, scale[k]);
           }
         }
       });
