@@ -10,6 +10,7 @@
 #include <vecdet/reference/iou.hpp>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace vecdet {
@@ -36,11 +37,12 @@ std::shared_ptr<pairs> make_pairs() {
   return data;
 }
 
-void register_kind(const char* variant, const iou_params& params) {
+template <plain_iou Kind>
+void register_pairwise(const char* variant, const iou_params& params) {
   constexpr double size = static_cast<double>(rows * cols);
   const std::string problem = std::string("pairwise_iou/") + variant + "/f32/32x120087";
   const work amount{size, 4 * (size + 4.0 * static_cast<double>(rows + cols))};
-  if (params.kind == iou_kind::iou) {
+  if (Kind == plain_iou::torchvision) {
     register_implementation(problem, "reference", 1, amount, [](benchmark::State& state) {
       const auto data = make_pairs();
       std::vector<double> out(static_cast<std::size_t>(rows * cols));
@@ -51,17 +53,18 @@ void register_kind(const char* variant, const iou_params& params) {
         benchmark::ClobberMemory();
       }
     });
-    register_implementation(problem, "plain", 1, amount, [](benchmark::State& state) {
-      const auto data = make_pairs();
-      for (auto _ : state) {
-        plain_pairwise_iou(data->truth.data(), rows, data->anchors.data(), cols, data->out.data());
-        benchmark::ClobberMemory();
-      }
-    });
   }
-  register_vecdet(problem, amount, make_pairs, [params](pairs& data, execution policy) {
-    pairwise_iou(boxes_view<const float>(data.truth), data.anchors, data.view(), params, policy);
-  });
+  register_with_plain(
+      problem, amount, make_pairs,
+      [params](pairs& data, execution policy) {
+        pairwise_iou(boxes_view<const float>(data.truth), data.anchors, data.view(), params,
+                     policy);
+      },
+      [](pairs& data) {
+        plain_pairwise_iou<Kind>(data.truth.data(), rows, data.anchors.data(), cols,
+                                 data.out.data());
+      },
+      &pairs::out);
 }
 
 /// Anchors, the boxes that a head decodes from them, and both with an array a coordinate.
@@ -85,31 +88,44 @@ std::shared_ptr<neighbours> make_neighbours() {
   return data;
 }
 
-void register_elementwise() {
+template <plain_iou Kind>
+void register_elementwise(const char* variant, const iou_params& params) {
   constexpr double size = static_cast<double>(cols);
   const work amount{size, 36 * size};
-  const std::string problem = "elementwise_iou/torchvision/f32/120087";
-  register_implementation(problem, "plain", 1, amount, [](benchmark::State& state) {
-    const auto data = make_neighbours();
-    for (auto _ : state) {
-      plain_elementwise_iou(data->a.data(), data->b.data(), cols, data->out.data());
-      benchmark::ClobberMemory();
-    }
-  });
-  register_vecdet(problem, amount, make_neighbours, [](neighbours& data, execution policy) {
-    elementwise_iou(boxes_view<const float>(data.a), data.b, data.out, {}, policy);
-  });
-  register_vecdet("elementwise_iou/soa_torchvision/f32/120087", amount, make_neighbours,
-                  [](neighbours& data, execution policy) {
-                    elementwise_iou(planes(data.a_planes), planes(data.b_planes), data.out, {},
-                                    policy);
-                  });
+  register_with_plain(
+      std::string("elementwise_iou/") + variant + "/f32/120087", amount, make_neighbours,
+      [params](neighbours& data, execution policy) {
+        elementwise_iou(boxes_view<const float>(data.a), data.b, data.out, params, policy);
+      },
+      [](neighbours& data) {
+        plain_elementwise_iou<Kind, plain_layout::rows>(data.a.data(), data.b.data(), cols,
+                                                        data.out.data());
+      },
+      &neighbours::out);
+  register_with_plain(
+      std::string("elementwise_iou/soa_") + variant + "/f32/120087", amount, make_neighbours,
+      [params](neighbours& data, execution policy) {
+        elementwise_iou(planes(data.a_planes), planes(data.b_planes), data.out, params, policy);
+      },
+      [](neighbours& data) {
+        plain_elementwise_iou<Kind, plain_layout::planes>(
+            data.a_planes.data(), data.b_planes.data(), cols, data.out.data());
+      },
+      &neighbours::out);
+}
+
+template <plain_iou Kind>
+void register_kind(const char* variant, iou_kind kind, empty_iou empty = empty_iou::nan) {
+  register_pairwise<Kind>(variant, {kind, empty});
+  register_elementwise<Kind>(variant, {kind, empty});
 }
 
 const bool registered = [] {
-  register_elementwise();
-  register_kind("torchvision", {});
-  register_kind("giou", {iou_kind::giou, empty_iou::nan});
+  register_kind<plain_iou::torchvision>("torchvision", iou_kind::iou);
+  register_kind<plain_iou::detectron2>("detectron2", iou_kind::iou, empty_iou::zero);
+  register_kind<plain_iou::giou>("giou", iou_kind::giou);
+  register_kind<plain_iou::diou>("diou", iou_kind::diou);
+  register_kind<plain_iou::ciou>("ciou", iou_kind::ciou);
   return true;
 }();
 

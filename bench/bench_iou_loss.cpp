@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GIoU and CIoU losses with gradients of as many boxes as RetinaNet has anchors at 800 x 800.
+// GIoU, DIoU and CIoU losses of as many boxes as RetinaNet has anchors at 800 x 800.
 #include "plain_iou_loss.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
@@ -7,6 +7,7 @@
 #include <vecdet/reference/iou_loss.hpp>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace vecdet {
@@ -16,7 +17,7 @@ namespace {
 constexpr index_t box_count = 120087;
 
 struct predictions {
-  std::vector<float> predicted, targets, grad;
+  std::vector<float> predicted, targets, loss, grad;
 };
 
 std::shared_ptr<predictions> make_predictions() {
@@ -26,16 +27,15 @@ std::shared_ptr<predictions> make_predictions() {
   data = std::make_shared<predictions>();
   data->targets = retinanet_anchors();
   data->predicted = predicted_boxes(data->targets);
+  data->loss.resize(static_cast<std::size_t>(box_count));
   data->grad.resize(data->targets.size());
   known = data;
   return data;
 }
 
-template <class Loss>
-void register_loss(const std::string& name, reference::iou_kind kind, const Loss& loss) {
-  const std::string problem = name + "/boxes/f32/120087";
-  constexpr double boxes = static_cast<double>(box_count);
-  const work amount{boxes, 48 * boxes};
+constexpr double boxes = static_cast<double>(box_count);
+
+void register_reference(const std::string& problem, work amount, reference::iou_kind kind) {
   register_implementation(problem, "reference", 1, amount, [kind](benchmark::State& state) {
     const auto data = make_predictions();
     const boxes_view<const float> p(data->predicted), t(data->targets);
@@ -51,28 +51,52 @@ void register_loss(const std::string& name, reference::iou_kind kind, const Loss
       benchmark::DoNotOptimize(sum);
     }
   });
-  const auto plain = kind == reference::iou_kind::giou ? plain_giou_loss : plain_ciou_loss;
-  register_implementation(problem, "plain", 1, amount, [plain](benchmark::State& state) {
-    const auto data = make_predictions();
-    for (auto _ : state) {
-      benchmark::DoNotOptimize(
-          plain(data->predicted.data(), data->targets.data(), data->grad.data(), box_count));
-    }
-  });
-  register_vecdet(problem, amount, make_predictions, loss);
+}
+
+/// `call(data, predicted, policy)` beside the plain loop that writes the same into `result`.
+template <plain_loss L, plain_output O, class Call>
+void register_call(const std::string& function, double numbers_written, const Call& call,
+                   std::vector<float> predictions::*result) {
+  register_with_plain(
+      function + "/boxes/f32/120087", {boxes, 4 * (8 + numbers_written) * boxes}, make_predictions,
+      [=](predictions& data, execution policy) {
+        return call(data, boxes_view<const float>(data.predicted), policy);
+      },
+      [=](predictions& data) {
+        return plain_iou_loss<L, O>(data.predicted.data(), data.targets.data(),
+                                    (data.*result).data(), box_count);
+      },
+      result);
 }
 
 const bool registered = [] {
-  register_loss(
-      "giou_loss_and_grad", reference::iou_kind::giou, [](predictions& data, execution policy) {
-        benchmark::DoNotOptimize(giou_loss_and_grad(boxes_view<const float>(data.predicted),
-                                                    data.targets, data.grad, {}, policy));
-      });
-  register_loss(
-      "ciou_loss_and_grad", reference::iou_kind::ciou, [](predictions& data, execution policy) {
-        benchmark::DoNotOptimize(ciou_loss_and_grad(boxes_view<const float>(data.predicted),
-                                                    data.targets, data.grad, {}, policy));
-      });
+  using view = boxes_view<const float>;
+  // name: giou, diou or ciou
+#define VECDET_REGISTER(name)                                                        \
+  register_reference(#name "_loss_and_grad/boxes/f32/120087", {boxes, 48 * boxes},   \
+                     reference::iou_kind::name);                                     \
+  register_call<plain_loss::name, plain_output::grad>(                               \
+      #name "_loss_and_grad", 4,                                                     \
+      [](predictions& data, view predicted, execution policy) {                      \
+        return name##_loss_and_grad(predicted, data.targets, data.grad, {}, policy); \
+      },                                                                             \
+      &predictions::grad);                                                           \
+  register_call<plain_loss::name, plain_output::sum>(                                \
+      #name "_loss", 0,                                                              \
+      [](predictions& data, view predicted, execution policy) {                      \
+        return name##_loss(predicted, data.targets, {}, policy);                     \
+      },                                                                             \
+      &predictions::grad);                                                           \
+  register_call<plain_loss::name, plain_output::loss>(                               \
+      #name "_loss_unreduced", 1,                                                    \
+      [](predictions& data, view predicted, execution policy) {                      \
+        name##_loss_unreduced(predicted, data.targets, data.loss, {}, policy);       \
+      },                                                                             \
+      &predictions::loss);
+  VECDET_REGISTER(giou)
+  VECDET_REGISTER(diou)
+  VECDET_REGISTER(ciou)
+#undef VECDET_REGISTER
   return true;
 }();
 

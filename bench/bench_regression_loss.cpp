@@ -9,6 +9,8 @@
 #include <vecdet/regression_loss.hpp>
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace vecdet {
@@ -19,7 +21,8 @@ constexpr index_t box_count = 120087;
 
 struct head {
   std::vector<float> anchors, deltas, truth, targets, grad;
-  std::vector<index_t> matches, labels;
+  std::vector<float> all_targets;  ///< of the background too
+  std::vector<index_t> matches, labels, foreground;
 };
 
 std::shared_ptr<head> make_head() {
@@ -34,56 +37,106 @@ std::shared_ptr<head> make_head() {
   data->matches = assigned.matches;
   data->labels = assigned.labels;
   data->targets = matched_boxes(data->matches, data->truth);
+  data->foreground = foreground_indices(data->labels);
+  data->all_targets = predicted_boxes(data->anchors);
   data->grad.resize(data->deltas.size());
   known = data;
   return data;
 }
 
-void register_loss(box_loss loss, const char* variant, bool by_match) {
-  constexpr double boxes = static_cast<double>(box_count);
-  const std::string problem = std::string("regression_loss_and_grad/") + variant + "/f32/120087";
-  const work amount{boxes, (16 + 8) * boxes};  // zeros and labels
-  if (loss == box_loss::smooth_l1 && !by_match) {
-    register_implementation(problem, "reference", 1, amount, [](benchmark::State& state) {
-      const auto data = make_head();
-      const boxes_view<const float> a(data->anchors), t(data->targets);
-      std::vector<double> encoded(data->deltas.size()), grad(data->deltas.size());
-      for (auto _ : state) {
-        reference::for_each_box(encoded, [&](index_t i) {
-          return data->labels[static_cast<std::size_t>(i)] < 0
-                     ? reference::box{0, 0, 0, 0}
-                     : reference::encode_box(reference::load_box(t, i), reference::load_box(a, i));
-        });
-        benchmark::DoNotOptimize(reference::smooth_l1_loss_foreground(
-            matrix_view<const float>(data->deltas.data(), box_count, 4),
-            matrix_view<const double>(encoded.data(), box_count, 4), data->labels, 1.0 / 9, 1,
-            matrix_view<double>(grad.data(), box_count, 4)));
-      }
-    });
-    register_implementation(problem, "plain", 1, amount, [](benchmark::State& state) {
-      const auto data = make_head();
-      for (auto _ : state) {
-        benchmark::DoNotOptimize(plain_regression_loss(data->deltas.data(), data->anchors.data(),
-                                                       data->targets.data(), data->labels.data(),
-                                                       data->grad.data(), box_count, 1.0f / 9));
-      }
-    });
-  }
+constexpr double boxes = static_cast<double>(box_count);
+constexpr float beta = 1.0f / 9;
+
+void register_reference() {
+  register_implementation(
+      "regression_loss_and_grad/smooth_l1/f32/120087", "reference", 1, {boxes, (16 + 8) * boxes},
+      [](benchmark::State& state) {
+        const auto data = make_head();
+        const boxes_view<const float> a(data->anchors), t(data->targets);
+        std::vector<double> encoded(data->deltas.size()), grad(data->deltas.size());
+        for (auto _ : state) {
+          reference::for_each_box(encoded, [&](index_t i) {
+            return data->labels[static_cast<std::size_t>(i)] < 0
+                       ? reference::box{0, 0, 0, 0}
+                       : reference::encode_box(reference::load_box(t, i),
+                                               reference::load_box(a, i));
+          });
+          benchmark::DoNotOptimize(reference::smooth_l1_loss_foreground(
+              matrix_view<const float>(data->deltas.data(), box_count, 4),
+              matrix_view<const double>(encoded.data(), box_count, 4), data->labels, 1.0 / 9, 1,
+              matrix_view<double>(grad.data(), box_count, 4)));
+        }
+      });
+}
+
+/// The loss with or without its gradient, of boxes that are selected and have targets as
+/// `given(data)` says, beside a plain loop. It reads `bytes`.
+template <plain_output O, class Given, class Plain>
+void register_call(box_loss loss, const std::string& variant, double bytes, const Given& given,
+                   const Plain& plain) {
   regression_loss_params params;
   params.loss = loss;
-  register_vecdet(problem, amount, make_head, [=](head& data, execution policy) {
-    const regression_targets<float> targets =
-        by_match ? regression_targets<float>(data.truth, data.matches)
-                 : regression_targets<float>(data.targets);
-    benchmark::DoNotOptimize(regression_loss_and_grad(boxes_view<const float>(data.deltas),
-                                                      data.anchors, targets, data.labels, data.grad,
-                                                      params, policy));
-  });
+  constexpr bool with_grad = O == plain_output::grad;
+  register_with_plain(
+      (with_grad ? "regression_loss_and_grad/" : "regression_loss/") + variant + "/f32/120087",
+      {boxes, bytes + (with_grad ? 16 * boxes : 0)}, make_head,
+      [=](head& data, execution policy) {
+        const std::pair<regression_targets<float>, box_selection> of = given(data);
+        const boxes_view<const float> deltas(data.deltas);
+        return with_grad
+                   ? regression_loss_and_grad(deltas, data.anchors, of.first, of.second, data.grad,
+                                              params, policy)
+                   : regression_loss(deltas, data.anchors, of.first, of.second, params, policy);
+      },
+      plain, &head::grad);
+}
+
+template <plain_loss L, plain_output O>
+void register_output(box_loss loss, const std::string& name) {
+  using of = std::pair<regression_targets<float>, box_selection>;
+  register_call<O>(
+      loss, name, 8 * boxes, [](head& data) { return of(data.targets, data.labels); },
+      [](head& data) {
+        return plain_regression_loss<L, O>(data.deltas.data(), data.anchors.data(),
+                                           data.targets.data(), data.labels.data(),
+                                           data.grad.data(), box_count, beta);
+      });
+  register_call<O>(
+      loss, name + "_matches", 8 * boxes,
+      [](head& data) {
+        return of(regression_targets<float>(data.truth, data.matches), data.labels);
+      },
+      [](head& data) {
+        return plain_regression_loss_matches<L, O>(
+            data.deltas.data(), data.anchors.data(), data.truth.data(), data.matches.data(),
+            data.labels.data(), data.grad.data(), box_count, beta);
+      });
+  register_call<O>(
+      loss, name + "_list", 100 * 56,
+      [](head& data) { return of(data.targets, box_selection::list(data.foreground)); },
+      [](head& data) {
+        return plain_regression_loss_list<L, O>(
+            data.deltas.data(), data.anchors.data(), data.targets.data(), data.foreground.data(),
+            static_cast<index_t>(data.foreground.size()), data.grad.data(), box_count, beta);
+      });
+  register_call<O>(
+      loss, name + "_all", 48 * boxes,
+      [](head& data) { return of(data.all_targets, box_selection::all()); },
+      [](head& data) {
+        return plain_regression_loss_all<L, O>(data.deltas.data(), data.anchors.data(),
+                                               data.all_targets.data(), data.grad.data(), box_count,
+                                               beta);
+      });
+}
+
+template <plain_loss L>
+void register_loss(box_loss loss, const std::string& name) {
+  register_output<L, plain_output::grad>(loss, name);
+  register_output<L, plain_output::sum>(loss, name);
 }
 
 /// Deltas and gradient in bfloat16, boxes in float.
 void register_mixed() {
-  constexpr double boxes = static_cast<double>(box_count);
   struct mixed_head {
     std::shared_ptr<head> boxes;
     std::vector<bfloat16> deltas, grad;
@@ -101,16 +154,18 @@ void register_mixed() {
   };
   register_vecdet("regression_loss_and_grad/float_smooth_l1/bf16/120087", {boxes, (8 + 8) * boxes},
                   prepare, [](mixed_head& data, execution policy) {
-                    benchmark::DoNotOptimize(regression_loss_and_grad<float>(
+                    return regression_loss_and_grad<float>(
                         boxes_view<const bfloat16>(data.deltas), data.boxes->anchors,
-                        data.boxes->targets, data.boxes->labels, data.grad, {}, policy));
+                        data.boxes->targets, data.boxes->labels, data.grad, {}, policy);
                   });
 }
 
 const bool registered = [] {
-  register_loss(box_loss::smooth_l1, "smooth_l1", false);
-  register_loss(box_loss::smooth_l1, "smooth_l1_matches", true);
-  register_loss(box_loss::ciou, "ciou", false);
+  register_reference();
+  register_loss<plain_loss::smooth_l1>(box_loss::smooth_l1, "smooth_l1");
+  register_loss<plain_loss::giou>(box_loss::giou, "giou");
+  register_loss<plain_loss::diou>(box_loss::diou, "diou");
+  register_loss<plain_loss::ciou>(box_loss::ciou, "ciou");
   register_mixed();
   return true;
 }();

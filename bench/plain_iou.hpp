@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// IoU of all pairs as plain loops, compiled with -O3 -march=native -ffast-math: what a good
-// programmer gets without vecdet. `rows` boxes a against `cols` boxes b.
+// IoU and its kin as plain loops, compiled with -O3 -march=native -ffast-math: what a good
+// programmer gets without vecdet. All pairs of `rows` boxes a and `cols` boxes b, or one by one.
 #pragma once
+
+#include "plain_layout.hpp"
 
 #include <cstdint>
 
 namespace vecdet {
 namespace bench {
 
+template <plain_iou Kind>
 void plain_pairwise_iou(const float* a, std::int64_t rows, const float* b, std::int64_t cols,
                         float* out);
+template <plain_iou Kind, plain_layout L>
 void plain_elementwise_iou(const float* a, const float* b, std::int64_t count, float* out);
 
 }  // namespace bench

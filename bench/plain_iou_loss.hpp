@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GIoU and CIoU losses and their gradients as plain loops, compiled with -O3 -march=native
-// -ffast-math: what a good programmer gets without vecdet. They return the sum of the loss.
+// The GIoU, DIoU and CIoU losses as plain loops, compiled with -O3 -march=native -ffast-math: what
+// a good programmer gets without vecdet. They return the sum and write the gradient to `out`, or
+// write the loss of each box there, or need no `out`.
 #pragma once
+
+#include "plain_layout.hpp"
 
 #include <cstdint>
 
 namespace vecdet {
 namespace bench {
 
-double plain_giou_loss(const float* predicted, const float* targets, float* grad,
-                       std::int64_t count);
-double plain_ciou_loss(const float* predicted, const float* targets, float* grad,
-                       std::int64_t count);
+template <plain_loss L, plain_output O>
+double plain_iou_loss(const float* predicted, const float* targets, float* out, std::int64_t count);
 
 }  // namespace bench
 }  // namespace vecdet

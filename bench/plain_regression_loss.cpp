@@ -1,35 +1,110 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plain_regression_loss.hpp"
 
-#include <cmath>
+#include "plain_terms.hpp"
+
+#include <algorithm>
 
 namespace vecdet {
 namespace bench {
 
+namespace {
+
+template <plain_loss L, plain_output O>
+inline float box_loss(plain_box d, plain_box anchor, plain_box target, float* grad, std::int64_t i,
+                      float beta) {
+  const plain_box a = centre_form(anchor);
+  plain_box g;
+  float loss;
+  if constexpr (L == plain_loss::smooth_l1) {
+    const plain_box t = encoded(centre_form(target), a);
+    loss = smooth_l1<O>(d.x1 - t.x1, beta, &g.x1) + smooth_l1<O>(d.y1 - t.y1, beta, &g.y1) +
+           smooth_l1<O>(d.x2 - t.x2, beta, &g.x2) + smooth_l1<O>(d.y2 - t.y2, beta, &g.y2);
+  } else {
+    const plain_box bounded = clamped(d), p = decoded(bounded, a);
+    plain_box by;
+    loss = iou_loss<L>(corners(p), target, by);
+    g = {(by.x1 + by.x2) * a.x2, (by.y1 + by.y2) * a.y2,
+         bounded.x2 == d.x2 ? 0.5f * (by.x2 - by.x1) * p.x2 : 0,
+         bounded.y2 == d.y2 ? 0.5f * (by.y2 - by.y1) * p.y2 : 0};
+  }
+  if (O == plain_output::grad) store(g, grad, i);
+  return loss;
+}
+
+}  // namespace
+
+template <plain_loss L, plain_output O>
+double plain_regression_loss_all(const float* deltas, const float* anchors, const float* targets,
+                                 float* __restrict grad, std::int64_t count, float beta) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i)
+    sum += box_loss<L, O>(load(deltas, i), load(anchors, i), load(targets, i), grad, i, beta);
+  return sum;
+}
+
+template <plain_loss L, plain_output O>
 double plain_regression_loss(const float* deltas, const float* anchors, const float* targets,
                              const std::int64_t* labels, float* grad, std::int64_t count,
                              float beta) {
   double sum = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    float* out = grad + 4 * i;
-    if (labels[i] < 0) {
-      for (int k = 0; k < 4; ++k) out[k] = 0;
-      continue;
-    }
-    const float* g = targets + 4 * i;
-    const float* a = anchors + 4 * i;
-    const float aw = a[2] - a[0], ah = a[3] - a[1];
-    const float encoded[4] = {(0.5f * (g[0] + g[2]) - 0.5f * (a[0] + a[2])) / aw,
-                              (0.5f * (g[1] + g[3]) - 0.5f * (a[1] + a[3])) / ah,
-                              std::log((g[2] - g[0]) / aw), std::log((g[3] - g[1]) / ah)};
-    for (int k = 0; k < 4; ++k) {
-      const float d = deltas[4 * i + k] - encoded[k], size = std::abs(d);
-      out[k] = size < beta ? d / beta : std::copysign(1.0f, d);
-      sum += size < beta ? 0.5f * d * d / beta : size - 0.5f * beta;
-    }
+    if (labels[i] >= 0)
+      sum += box_loss<L, O>(load(deltas, i), load(anchors, i), load(targets, i), grad, i, beta);
+    else if (O == plain_output::grad)
+      store({0, 0, 0, 0}, grad, i);
   }
   return sum;
 }
+
+template <plain_loss L, plain_output O>
+double plain_regression_loss_matches(const float* deltas, const float* anchors, const float* truth,
+                                     const std::int64_t* matches, const std::int64_t* labels,
+                                     float* grad, std::int64_t count, float beta) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (labels[i] >= 0)
+      sum +=
+          box_loss<L, O>(load(deltas, i), load(anchors, i), load(truth, matches[i]), grad, i, beta);
+    else if (O == plain_output::grad)
+      store({0, 0, 0, 0}, grad, i);
+  }
+  return sum;
+}
+
+template <plain_loss L, plain_output O>
+double plain_regression_loss_list(const float* deltas, const float* anchors, const float* targets,
+                                  const std::int64_t* indices, std::int64_t selected, float* grad,
+                                  std::int64_t count, float beta) {
+  double sum = 0;
+  if (O == plain_output::grad) std::fill(grad, grad + 4 * count, 0.0f);
+  for (std::int64_t k = 0; k < selected; ++k) {
+    const std::int64_t i = indices[k];
+    sum += box_loss<L, O>(load(deltas, i), load(anchors, i), load(targets, i), grad, i, beta);
+  }
+  return sum;
+}
+
+#define VECDET_PLAIN_REGRESSION(loss, output)                                                      \
+  template double plain_regression_loss_all<loss, output>(                                         \
+      const float*, const float*, const float*, float*, std::int64_t, float);                      \
+  template double plain_regression_loss<loss, output>(                                             \
+      const float*, const float*, const float*, const std::int64_t*, float*, std::int64_t, float); \
+  template double plain_regression_loss_matches<loss, output>(                                     \
+      const float*, const float*, const float*, const std::int64_t*, const std::int64_t*, float*,  \
+      std::int64_t, float);                                                                        \
+  template double plain_regression_loss_list<loss, output>(                                        \
+      const float*, const float*, const float*, const std::int64_t*, std::int64_t, float*,         \
+      std::int64_t, float);
+#define VECDET_PLAIN_REGRESSION_LOSS(loss)         \
+  VECDET_PLAIN_REGRESSION(loss, plain_output::sum) \
+  VECDET_PLAIN_REGRESSION(loss, plain_output::grad)
+VECDET_PLAIN_REGRESSION_LOSS(plain_loss::smooth_l1)
+VECDET_PLAIN_REGRESSION_LOSS(plain_loss::giou)
+VECDET_PLAIN_REGRESSION_LOSS(plain_loss::diou)
+VECDET_PLAIN_REGRESSION_LOSS(plain_loss::ciou)
+#undef VECDET_PLAIN_REGRESSION_LOSS
+#undef VECDET_PLAIN_REGRESSION
 
 }  // namespace bench
 }  // namespace vecdet

@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smooth L1 regression loss of a detector as a plain loop, compiled with -O3 -march=native
-// -ffast-math: what a good programmer gets without vecdet. Weights 1; labels below 0 do not count.
-// Returns the sum of the loss and writes its gradient.
+// The box regression losses of a detector as plain loops, compiled with -O3 -march=native
+// -ffast-math: what a good programmer gets without vecdet. Weights 1; beta is smooth L1's. They
+// return the sum of the loss, and write its gradient to `grad` if that is asked for. Of all boxes,
+// those whose label is 0 or more, or those whose index is one of `selected`; the targets are a box
+// an anchor, or each anchor's match of `truth`.
 #pragma once
+
+#include "plain_layout.hpp"
 
 #include <cstdint>
 
 namespace vecdet {
 namespace bench {
 
+template <plain_loss L, plain_output O>
+double plain_regression_loss_all(const float* deltas, const float* anchors, const float* targets,
+                                 float* grad, std::int64_t count, float beta);
+template <plain_loss L, plain_output O>
 double plain_regression_loss(const float* deltas, const float* anchors, const float* targets,
                              const std::int64_t* labels, float* grad, std::int64_t count,
                              float beta);
+template <plain_loss L, plain_output O>
+double plain_regression_loss_matches(const float* deltas, const float* anchors, const float* truth,
+                                     const std::int64_t* matches, const std::int64_t* labels,
+                                     float* grad, std::int64_t count, float beta);
+template <plain_loss L, plain_output O>
+double plain_regression_loss_list(const float* deltas, const float* anchors, const float* targets,
+                                  const std::int64_t* indices, std::int64_t selected, float* grad,
+                                  std::int64_t count, float beta);
 
 }  // namespace bench
 }  // namespace vecdet

@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Smooth L1 as a plain loop, compiled with -O3 -march=native -ffast-math: what a good programmer
-// gets without vecdet. Returns the sum of the loss and writes its gradient.
+// Smooth L1 as plain loops, compiled with -O3 -march=native -ffast-math: what a good programmer
+// gets without vecdet. They return the sum and write the gradient to `out`, or write the loss of
+// each element there, or need no `out`. Of `size` numbers, or of the boxes among `count` whose
+// label is 0 or more, or whose index is one of `selected`.
 #pragma once
+
+#include "plain_layout.hpp"
 
 #include <cstdint>
 
 namespace vecdet {
 namespace bench {
 
-double plain_smooth_l1(const float* predictions, const float* targets, float* grad,
+template <plain_output O>
+double plain_smooth_l1(const float* predictions, const float* targets, float* out,
                        std::int64_t size, float beta);
+template <plain_output O>
+double plain_smooth_l1_labels(const float* predictions, const float* targets,
+                              const std::int64_t* labels, float* out, std::int64_t count,
+                              float beta);
+template <plain_output O>
+double plain_smooth_l1_list(const float* predictions, const float* targets,
+                            const std::int64_t* indices, std::int64_t selected, float* out,
+                            std::int64_t count, float beta);
 
 }  // namespace bench
 }  // namespace vecdet

@@ -7,7 +7,15 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/parallel.hpp>
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <benchmark/benchmark.h>
 #include <tbb/task_arena.h>
@@ -32,6 +40,17 @@ void register_implementation(const std::string& problem, const std::string& impl
   })->UseRealTime();
 }
 
+/// What `call` returns, 0 if nothing.
+template <class Call, class... Arguments>
+double returned(const Call& call, Arguments&&... arguments) {
+  if constexpr (std::is_void<std::invoke_result_t<Call, Arguments...>>::value) {
+    call(arguments...);
+    return 0;
+  } else {
+    return static_cast<double>(call(arguments...));
+  }
+}
+
 /// vecdet on every available instruction set, on one thread and on all. `call(policy)` is timed,
 /// after `prepare()` has made its data.
 template <class Prepare, class Call>
@@ -46,11 +65,58 @@ void register_vecdet(const std::string& problem, work amount, const Prepare& pre
             const auto data = prepare();
             set_isa(set);
             const execution policy = threads == 1 ? execution::sequential : execution::parallel;
-            for (auto _ : state) call(*data, policy);
+            for (auto _ : state) benchmark::DoNotOptimize(returned(call, *data, policy));
           });
       if (all_threads == 1) break;
     }
   }
+}
+
+/// Throws unless `plain(data)` returns and writes what `call(data, policy)` does, up to the
+/// rounding of -ffast-math: a wrong loop would be no measure. One number in 10,000 may differ, as
+/// gradients jump where sides meet within a rounding. `result` is the member that is written, or a
+/// function of the data that gives it.
+template <class Data, class Call, class Plain, class Result>
+void check_plain(const std::string& problem, Data& data, const Call& call, const Plain& plain,
+                 const Result& result) {
+  const auto results = [&](const auto& run) {
+    auto&& out = std::invoke(result, data);
+    std::fill(out.begin(), out.end(), 1);
+    const double sum = run();
+    auto&& written = std::invoke(result, data);
+    return std::make_pair(sum, std::vector<double>(written.begin(), written.end()));
+  };
+  const auto expected = results([&] { return returned(call, data, execution::sequential); });
+  const auto actual = results([&] { return returned(plain, data); });
+  const std::size_t size = expected.second.size();
+  double squares = 0;
+  for (const double number : expected.second) squares += number * number;
+  const double typical = std::sqrt(squares / static_cast<double>(size));
+  std::size_t differing = 0;
+  for (std::size_t i = 0; i < std::min(size, actual.second.size()); ++i) {
+    const double error = std::abs(actual.second[i] - expected.second[i]);
+    differing += !(error <= 1e-4 * (typical + std::abs(expected.second[i])));
+  }
+  if (actual.second.size() == size && differing <= size / 10000 &&
+      std::abs(actual.first - expected.first) <= 1e-6 * std::abs(expected.first)) {
+    return;
+  }
+  throw std::logic_error(
+      "the plain loop of " + problem + " returns " + std::to_string(actual.first) + ", expected " +
+      std::to_string(expected.first) + ", and writes " + std::to_string(differing) + " of " +
+      std::to_string(size) + " numbers otherwise");
+}
+
+/// The same and a plain loop, `plain(data)`, which is checked before it is timed.
+template <class Prepare, class Call, class Plain, class Result>
+void register_with_plain(const std::string& problem, work amount, const Prepare& prepare,
+                         const Call& call, const Plain& plain, const Result& result) {
+  register_implementation(problem, "plain", 1, amount, [=](benchmark::State& state) {
+    const auto data = prepare();
+    check_plain(problem, *data, call, plain, result);
+    for (auto _ : state) benchmark::DoNotOptimize(returned(plain, *data));
+  });
+  register_vecdet(problem, amount, prepare, call);
 }
 
 }  // namespace bench

@@ -197,6 +197,14 @@ inline assignment assign(const std::vector<float>& anchors, const picture& truth
   return out;
 }
 
+/// The indices of labels that are classes.
+inline std::vector<index_t> foreground_indices(const std::vector<index_t>& labels) {
+  std::vector<index_t> out;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (labels[i] >= 0) out.push_back(static_cast<index_t>(i));
+  return out;
+}
+
 /// The ground truth box of each anchor's match; zeros where it has none.
 inline std::vector<float> matched_boxes(const std::vector<index_t>& matches,
                                         const std::vector<float>& truth) {
