@@ -15,27 +15,29 @@ namespace VECDET_TARGET {
 
 using detail::box_coding_args;
 
-/// A box's extent on one axis in all formats' terms.
-template <class Real, int N>
-struct axis_of_box {
-  pack<Real, N> low, high, centre, size;
-
-  VECDET_INLINE axis_of_box(box_format format, const pack<Real, N>& first,
-                            const pack<Real, N>& second) {
-    const pack<Real, N> half = Real(0.5);
-    if (format == box_format::xyxy) {
-      low = first;
-      high = second;
-      centre = fma(half, second, half * first);
-      size = second - first;
-    } else {
-      size = second;
-      centre = format == box_format::cxcywh ? first : fma(half, size, first);
-      low = format == box_format::cxcywh ? fnma(half, size, first) : first;
-      high = format == box_format::cxcywh ? fma(half, size, first) : first + size;
-    }
+/// Both numbers of a box on one axis, from one format to another.
+template <box_format From, box_format To, class Batch>
+VECDET_INLINE void convert(Batch& first, Batch& second) {
+  constexpr auto xyxy = box_format::xyxy, xywh = box_format::xywh, cxcywh = box_format::cxcywh;
+  const Batch half(0.5f);
+  if constexpr (From == xyxy && To == xywh) {
+    second = second - first;
+  } else if constexpr (From == xyxy && To == cxcywh) {
+    const Batch centre = fma(half, second, half * first);
+    second = second - first;
+    first = centre;
+  } else if constexpr (From == xywh && To == xyxy) {
+    second = first + second;
+  } else if constexpr (From == xywh && To == cxcywh) {
+    first = fma(half, second, first);
+  } else if constexpr (From == cxcywh && To == xyxy) {
+    const Batch low = fnma(half, second, first);
+    second = fma(half, second, first);
+    first = low;
+  } else {
+    first = fnma(half, second, first);
   }
-};
+}
 
 template <class Real>
 constexpr Real no_bound = Real(__builtin_huge_val());
@@ -137,21 +139,19 @@ struct distance_encoding : coding_operation<S> {
   }
 };
 
-template <class S>
+template <bool Corners, class S>
 struct distance_decoding : coding_operation<S> {
   using base = coding_operation<S>;
   using typename base::real;
   image_bounds<real> image;
   bool by_size;
-  box_format format;
 
-  explicit distance_decoding(const box_coding_args<S>& a)
-      : image(a), by_size(a.by_size), format(a.anchor_format) {}
+  explicit distance_decoding(const box_coding_args<S>& a) : image(a), by_size(a.by_size) {}
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
     for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       const auto d = load_halves<base::N>(at.in), a = load_halves<base::N>(at.boxes[0]);
-      const axis_of_box<real, base::N> anchor(format, a.first, a.second);
+      const auto anchor = anchor_axis<real, base::N>::template of<Corners>(a.first, a.second);
       const auto unit = by_size ? anchor.size : pack<real, base::N>(real(1));
       store_halves<base::N>(at.out, image.template clip<S>(fnma(unit, d.first, anchor.centre),
                                                            fma(unit, d.second, anchor.centre)));
@@ -159,26 +159,37 @@ struct distance_decoding : coding_operation<S> {
   }
 };
 
-/// Between formats, and clipped where corners stay corners.
-template <class S>
+template <box_format From, box_format To, class S>
 struct conversion : coding_operation<S> {
   using base = coding_operation<S>;
   using typename base::real;
-  image_bounds<real> image;
-  box_format from, to;
-
-  explicit conversion(const box_coding_args<S>& a)
-      : image(a), from(a.anchor_format), to(a.out_format) {}
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
     for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
-      const auto b = load_halves<base::N>(at.in);
-      const axis_of_box<real, base::N> box(from, b.first, b.second);
-      typename base::halves out{box.low, box.size};
-      if (to == box_format::xyxy) out = image.template clip<S>(box.low, box.high);
-      if (to == box_format::cxcywh) out = {box.centre, box.size};
-      if (from == to && to != box_format::xyxy) out = b;
-      store_halves<base::N>(at.out, out);
+      auto box = load_halves<base::N>(at.in);
+      VECDET_UNROLL
+      for (int i = 0; i < base::N; ++i) convert<From, To>(box.first.v[i], box.second.v[i]);
+      store_halves<base::N>(at.out, box);
+    });
+  }
+};
+
+/// Into the image, or a copy: axes alternate in memory as in halves.
+template <class S>
+struct clipping : coding_operation<S> {
+  using base = coding_operation<S>;
+  using typename base::real;
+  image_bounds<real> image;
+
+  explicit clipping(const box_coding_args<S>& a) : image(a) {}
+
+  VECDET_INLINE void operator()(const box_streams<S>& group) const {
+    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+      constexpr int N = base::N;
+      const auto clipped =
+          image.template clip<S>(load_pack<N>(at.in), load_pack<N>(at.in + pack<real, N>::lanes));
+      store_pack<N>(at.out, clipped.first);
+      store_pack<N>(at.out + pack<real, N>::lanes, clipped.second);
     });
   }
 };
@@ -204,9 +215,29 @@ box_streams<S> streams_of(const box_coding_args<S>& a) {
   return {a.in, {a.anchors, {}}, nullptr, a.out, nullptr};
 }
 
-template <template <class> class Operation, class S>
-void code_boxes(const box_coding_args<S>& a, index_t first, index_t last) {
-  run_boxes(Operation<S>(a), streams_of(a), first, last);
+template <box_format From, class S>
+void convert_from(const box_coding_args<S>& a, index_t first, index_t last) {
+  constexpr auto xyxy = box_format::xyxy, xywh = box_format::xywh, cxcywh = box_format::cxcywh;
+  // The two others.
+  constexpr auto one = From == xyxy ? xywh : xyxy, other = From == cxcywh ? xywh : cxcywh;
+  if (a.out_format == one) {
+    run_boxes(conversion<From, one, S>(), streams_of(a), first, last);
+  } else {
+    run_boxes(conversion<From, other, S>(), streams_of(a), first, last);
+  }
+}
+
+template <class S>
+void convert_boxes(const box_coding_args<S>& a, index_t first, index_t last) {
+  if (a.anchor_format == a.out_format) {
+    run_boxes(clipping<S>(a), streams_of(a), first, last);
+  } else if (a.anchor_format == box_format::xyxy) {
+    convert_from<box_format::xyxy>(a, first, last);
+  } else if (a.anchor_format == box_format::xywh) {
+    convert_from<box_format::xywh>(a, first, last);
+  } else {
+    convert_from<box_format::cxcywh>(a, first, last);
+  }
 }
 
 template <class S>
@@ -248,8 +279,8 @@ constexpr detail::box_coding_row<T> box_coding_kernels() {
   return {code_by_format<encoding, T>,
           code_by_format<decoding, T>,
           code_by_format<distance_encoding, T>,
-          code_boxes<distance_decoding, T>,
-          code_boxes<conversion, T>,
+          code_by_format<distance_decoding, T>,
+          convert_boxes<T>,
           box_areas<T>,
           large_mask<T>,
           code_by_format<encoding, detail::separate<T>>,
@@ -258,7 +289,7 @@ constexpr detail::box_coding_row<T> box_coding_kernels() {
 
 constexpr detail::mixed_coding_row mixed_coding_kernels() {
   return {code_by_format<decoding, detail::mixed_decoding>,
-          code_boxes<distance_decoding, detail::mixed_decoding>};
+          code_by_format<distance_decoding, detail::mixed_decoding>};
 }
 
 }  // namespace VECDET_TARGET
