@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transcendental functions that sigmoid and softplus need, on packs, each over just the range
-// in which it is needed: exp(-|x|), log(1 + e) for e in [0, 1], log(m) for m in (0, 1]. In float, a
-// table of eight numbers held in a register takes the place of half the polynomial.
+// in which it is needed: exp(-|x|), log(1 + e) for e in [0, 1], log(m) for m in (0, 1]. In float,
+// tables of eight numbers held in a register take the place of half the polynomial.
 //
 // The polynomials are minimax for the relative error of the result (Remez), with coefficients
 // rounded to the type.
@@ -19,17 +19,25 @@ alignas(64) constexpr table8 exp2_table{{0x3f7f5829, 0x3f7a26de, 0x3f76b7da, 0x3
                                          0x3f76b7da, 0x3f74e5be, 0x3f748e45, 0x3f759202, 0x3f77d424,
                                          0x3f7b3a3e}};
 
-/// c: for j > 0, near the reciprocal of 1 + e where e's interval begins, and such that log(c) is a
-/// float to within 1e-5 ulp.
-alignas(64) constexpr table8 reciprocal_table{{0x3f800000, 0x3f66a50a, 0x3f4b9731, 0x3f361834,
-                                               0x3f24d62c, 0x3f167f7a, 0x3f0a65a6, 0x3f002013,
-                                               0x3f800000, 0x3f66a50a, 0x3f4b9731, 0x3f361834,
-                                               0x3f24d62c, 0x3f167f7a, 0x3f0a65a6, 0x3f002013}};
-/// -log(c).
-alignas(64) constexpr table8 log_table{{0x00000000, 0x3dd59ac2, 0x3e6a9060, 0x3eae69dd, 0x3ee164df,
-                                        0x3f07fe8e, 0x3f1d73f5, 0x3f3131fa, 0x00000000, 0x3dd59ac2,
-                                        0x3e6a9060, 0x3eae69dd, 0x3ee164df, 0x3f07fe8e, 0x3f1d73f5,
-                                        0x3f3131fa}};
+/// c0 to c4 of log(1 + e) = e + c0 + e (c1 + c2 e + c3 e^2 + c4 e^3) over eight intervals of e that
+/// begin at 1/8, 1/4, 3/8, 1/2, 5/8, 7/8, 0 and 1/16: three bits of the float e + 3/8 tell them.
+alignas(64) constexpr table8 log1p_table[5] = {
+    {{0x379bc056, 0x393ba474, 0x3a32215e, 0x3adf4d26, 0x3b8eae9e, 0x3c12786f, 0x00000000,
+      0x355abe5b, 0x379bc056, 0x393ba474, 0x3a32215e, 0x3adf4d26, 0x3b8eae9e, 0x3c12786f,
+      0x00000000, 0x355abe5b}},
+    {{-0x45f09ca0, -0x44b63274, -0x43f64c87, -0x43780721, -0x42f93bcf, -0x42a04bc6, 0x00000000,
+      -0x47b970d2, -0x45f09ca0, -0x44b63274, -0x43f64c87, -0x43780721, -0x42f93bcf, -0x42a04bc6,
+      0x00000000, -0x47b970d2}},
+    {{-0x41034d3f, -0x410b14b9, -0x411605e8, -0x4122a698, -0x4135fa17, -0x4149c4bc, -0x4100010f,
+      -0x41008f24, -0x41034d3f, -0x410b14b9, -0x411605e8, -0x4122a698, -0x4135fa17, -0x4149c4bc,
+      -0x4100010f, -0x41008f24}},
+    {{0x3e96e2b8, 0x3e81dab0, 0x3e5c7138, 0x3e3a8afa, 0x3e129d11, 0x3de66f56, 0x3eaa42b0,
+      0x3ea436a7, 0x3e96e2b8, 0x3e81dab0, 0x3e5c7138, 0x3e3a8afa, 0x3e129d11, 0x3de66f56,
+      0x3eaa42b0, 0x3ea436a7}},
+    {{-0x41fdfafd, -0x42526c72, -0x428f2784, -0x42d3a1d1, -0x43238502, -0x436e6623, -0x4196f1cf,
+      -0x41cc45b9, -0x41fdfafd, -0x42526c72, -0x428f2784, -0x42d3a1d1, -0x43238502, -0x436e6623,
+      -0x4196f1cf, -0x41cc45b9}},
+};
 
 /// exp(-|x|), within 0.65 ulp; not below 2e-38 (which it is for NaN too).
 ///
@@ -48,28 +56,25 @@ VECDET_INLINE pack<float, N> exp_minus_abs(const pack<float, N>& x) {
   const real r = fnma(n, real(3.99327312e-6f), fnma(n, real(0.0866394043f), u));
   const bits n_bits = bit_cast<std::int32_t>(n_shifted);
   const real scale = bit_cast<float>(lookup8(exp2_table, n_bits) - (n_bits << 20));
-  const real square = fma(r, fma(r, real(0.0417703837f), real(-0.167114198f)), real(0.501283824f));
-  const real q = fma(r * r, square, fma(r, real(-1.00256765f), real(2.56760861e-3f)));
+  const real cubic = fma(r, fma(r, real(0.0417703800f), real(-0.167114213f)), real(0.501283824f));
+  const real q = fma(r, fma(r, cubic, real(-1.00256765f)), real(2.56760861e-3f));
   return fma(scale, q, scale);
 }
 
-/// log(1 + exp(x)) from e = exp(-|x|): max(x, 0) + log(1 + e). NaN where x is.
-///
-/// With j = 7 e rounded, and t = (1 + e) c - 1 in [-0.035, 0.094] for the table's c:
-/// log(1 + e) = -log(c) + log(1 + t), the first from a table, the second from a polynomial of
-/// degree 5 (1.5e-8). For j = 0, t is e, so small e loses nothing; for the others t begins so near
-/// 0 that little cancels.
+/// log(1 + e) for e in [0, 1], within 1.5 ulp: in each interval a polynomial of degree 4 (4.3e-8),
+/// whose coefficients come from tables. That takes more permutations, but fewer multiplications, of
+/// which the equations around it are full, than one polynomial for all. The first term, e, stands
+/// apart: what is added to it is small, and for small e nothing is lost.
 template <int N>
-VECDET_INLINE pack<float, N> softplus_from_exp(const pack<float, N>& x, const pack<float, N>& e) {
+VECDET_INLINE pack<float, N> log1p_unit(const pack<float, N>& e) {
   using real = pack<float, N>;
   using bits = pack<std::int32_t, N>;
-  const bits j = bit_cast<std::int32_t>(fma(e, real(7.0f), real(12582912.0f)));
-  const real c = bit_cast<float>(lookup8(reciprocal_table, j));
-  const real t = fma(e, c, c - real(1.0f));
-  const real t2 = t * t;
-  const real q = fma(t2, fma(t, real(0.178346723f), real(-0.249530807f)),
-                     fma(t, real(0.333359063f), real(-0.500000536f)));
-  return add_positive(fma(t2, q, t) + bit_cast<float>(lookup8(log_table, j)), x);
+  const bits interval = bit_cast<std::int32_t>(e + real(0.375f)) >> 21;
+  const auto c = [&](int k) VECDET_INLINE_LAMBDA {
+    return bit_cast<float>(lookup8(log1p_table[k], interval));
+  };
+  const real q = fma(e, fma(e, fma(e, c(4), c(3)), c(2)), c(1));
+  return fma(e, q, e + c(0));
 }
 
 /// exp(-u) for u >= 0 in double. Exactly 0 from u = 1023 log(2) on; NaN stays NaN.

@@ -37,7 +37,7 @@ struct split_weight {
 
   template <int N>
   VECDET_INLINE pack<float, N> times(const pack<float, N>& x) const {
-    return fma(pack<float, N>(low), x, pack<float, N>(high) * x);
+    return fma(pack<float, N>(high), x, pack<float, N>(low) * x);
   }
 };
 
@@ -147,7 +147,7 @@ struct hard_targets {
     const real_pack low =
         select_by_sign(is_positive, real_pack(positive_weight.low), real_pack(negative_weight.low));
     const auto [modulation, cross_entropy, slope] = negative_focal_factors<Gamma>(x ^ sign, e);
-    const real_pack weighted = fma(low, modulation, high * modulation);
+    const real_pack weighted = fma(high, modulation, low * modulation);
     return {weighted, cross_entropy, (weighted * slope) ^ sign};
   }
   template <int N>

@@ -35,7 +35,7 @@ VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
                                                       const pack<float, N>& e) {
   using real = pack<float, N>;
   const real a = e / (real(1.0f) + e);
-  const real softplus = softplus_from_exp(x, e);
+  const real softplus = add_positive(log1p_unit(e), x);
   const real r = real(1.0f) - a;
   const real p = select_negative(x, fnma(e, a, e), r);  // e - e a keeps small e's last bits
   const real q = select_negative(x, r, a);              // 1 - p
