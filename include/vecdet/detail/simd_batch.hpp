@@ -119,6 +119,7 @@ VECDET_INLINE f64_batch add_positive(f64_batch y, f64_batch x) {
   return _mm512_mask_add_pd(y, not_negative(x), y, x);
 }
 VECDET_INLINE i32_batch min(i32_batch a, i32_batch b) { return _mm512_min_epi32(a, b); }
+VECDET_INLINE i32_batch max(i32_batch a, i32_batch b) { return _mm512_max_epi32(a, b); }
 VECDET_INLINE i32_batch lookup8(const table8& table, i32_batch index) {
   return _mm512_permutexvar_epi32(index, _mm512_load_si512(table.entry));
 }
@@ -154,6 +155,7 @@ VECDET_INLINE f64_batch select_negative(f64_batch x, f64_batch negative, f64_bat
   return select_by_sign(x, negative, otherwise);
 }
 VECDET_INLINE i32_batch min(i32_batch a, i32_batch b) { return _mm256_min_epi32(a, b); }
+VECDET_INLINE i32_batch max(i32_batch a, i32_batch b) { return _mm256_max_epi32(a, b); }
 VECDET_INLINE f32_batch abs_below(f32_batch x, f32_batch limit) {
   // Positive floats and positive NaNs are ordered as their bits are.
   return _mm256_castsi256_ps(

@@ -46,50 +46,75 @@ struct focal_span {
   }
 };
 
-/// exp(-|x|) of `size` elements. A function of its own, so that its constants and those of the rest
-/// of the equation do not compete for registers.
+/// exp(-|x|) of `size` elements, and whether all of them are at most 0. A function of its own, so
+/// that its constants and those of the rest of the equation do not compete for registers.
 template <int N, class T>
-VECDET_NOINLINE void exp_of_block(const T* x, float* e, int size) {
+VECDET_NOINLINE bool exp_of_block(const T* x, float* e, int size) {
+  using bits = pack<std::int32_t, N>;
+  const bits minus_infinity_bits = static_cast<std::int32_t>(0xff800000);
+  bits greatest = minus_infinity_bits;
   for (int i = 0; i < size; i += pack<float, N>::lanes) {
-    store_pack<N>(e + i, exp_minus_abs(load_as<float, N>(x + i)));
+    const auto logit = load_as<float, N>(x + i);
+    greatest = max(bit_cast<std::int32_t>(logit), greatest);
+    store_pack<N>(e + i, exp_minus_abs(logit));
   }
+  // As integers, the bits from -0 down to -inf ascend to minus_infinity_bits; those of NaN with a
+  // sign lie above, and those of all numbers without one.
+  return all(greatest == minus_infinity_bits);
 }
 
-/// Writes the loss or gradient of Size elements, and adds up their losses row after row.
+/// Writes the loss or gradient of Size elements, and adds up their losses row after row. Where all
+/// are negatives and no logit is above 0, as nearly everywhere in training, less is to be done.
 template <int Size, class Output, class Equation, class T>
 VECDET_INLINE void focal_one_block(Output output, const Equation& equation, const focal_span<T>& at,
-                                   lane_sums& sums) {
+                                   bool all_negatives, lane_sums& sums) {
   using real = typename Equation::real;
   constexpr int row = row_pack<real>::batches;
   constexpr int N = row * Equation::rows_in_flight;
-  constexpr bool in_float = std::is_same<real, float>::value;
-  alignas(64) float e[in_float ? Size : 1];
-  if constexpr (in_float) exp_of_block<N>(at.x, e, Size);
   row_pack<real> total = 0;
-  for (int i = 0; i < Size; i += pack<real, N>::lanes) {
-    const auto x = load_as<real, N>(at.x + i);
-    focal_terms<real, N> terms;
-    if constexpr (in_float && Equation::has_targets) {
-      terms = equation(x, load_pack<N>(e + i), load_as<real, N>(at.t + i));
-    } else if constexpr (in_float) {
-      terms = equation(x, load_pack<N>(e + i));
+  const auto for_each_pack = [&](auto terms_at) VECDET_INLINE_LAMBDA {
+    for (int i = 0; i < Size; i += pack<real, N>::lanes) {
+      const focal_terms<real, N> terms = terms_at(i);
+      if (output == focal_output::loss) {
+        store_as<real, N>(at.out + i, equation.weighted_loss(terms));
+      } else if (output == focal_output::grad) {
+        store_as<real, N>(at.out + i, terms.grad);
+      } else if (output == focal_output::upstream_times_grad) {
+        store_as<real, N>(at.out + i, terms.grad * load_as<real, N>(at.upstream + i));
+      }
+      for (int k = 0; k < N; k += row) {
+        total = fma(slice<row>(terms.modulation, k), slice<row>(terms.cross_entropy, k), total);
+      }
+    }
+  };
+  const auto x = [&](int i) VECDET_INLINE_LAMBDA { return load_as<real, N>(at.x + i); };
+  const auto t = [&](int i) VECDET_INLINE_LAMBDA { return load_as<real, N>(at.t + i); };
+  if constexpr (std::is_same<real, float>::value) {
+    alignas(64) float e[Size];
+    const bool below_zero = exp_of_block<N>(at.x, e, Size);
+    const auto exp = [&](int i) VECDET_INLINE_LAMBDA { return load_pack<N>(e + i); };
+    if (below_zero && all_negatives) {
+      for_each_pack([&](int i) VECDET_INLINE_LAMBDA { return equation.below_zero(exp(i)); });
     } else if constexpr (Equation::has_targets) {
-      terms = equation(x, load_as<real, N>(at.t + i));
+      for_each_pack([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), exp(i), t(i)); });
     } else {
-      terms = equation(x);
+      for_each_pack([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), exp(i)); });
     }
-    if (output == focal_output::loss) {
-      store_as<real, N>(at.out + i, equation.weighted_loss(terms));
-    } else if (output == focal_output::grad) {
-      store_as<real, N>(at.out + i, terms.grad);
-    } else if (output == focal_output::upstream_times_grad) {
-      store_as<real, N>(at.out + i, terms.grad * load_as<real, N>(at.upstream + i));
-    }
-    for (int k = 0; k < N; k += row) {
-      total = fma(slice<row>(terms.modulation, k), slice<row>(terms.cross_entropy, k), total);
-    }
+  } else if constexpr (Equation::has_targets) {
+    for_each_pack([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), t(i)); });
+  } else {
+    for_each_pack([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i)); });
   }
   sums.add(total);
+}
+
+/// Whether Size targets are all 0.
+template <int Size, class T>
+VECDET_INLINE bool all_zero(const T* t) {
+  constexpr int N = row_pack<float>::batches;
+  row_pack<float> any = 0.0f;
+  for (int i = 0; i < Size; i += row_lanes) any = any | load_pack<N>(t + i);
+  return all(any == row_pack<float>(0.0f));
 }
 
 /// Whether Size targets are all 0 or 1: the numbers t with t * t - t = 0, exactly.
@@ -108,22 +133,24 @@ VECDET_INLINE bool all_hard(const T* t) {
 template <class Equation, class T>
 VECDET_NOINLINE void focal_soft_block(focal_output output, const Equation& equation,
                                       const focal_span<T>& at, lane_sums& sums) {
-  focal_one_block<focal_block>(output, equation, at, sums);
+  focal_one_block<focal_block>(output, equation, at, false, sums);
 }
 
 /// Size elements by the equation that their targets allow.
 template <int Size, class Output, class Equation, class T>
 VECDET_INLINE void focal_elements(Output output, const Equation& equation, const focal_span<T>& at,
                                   lane_sums& sums) {
+  bool all_negatives = true;
   if constexpr (Equation::only_hard) {
-    if (!all_hard<Size>(at.t)) {
+    all_negatives = all_zero<Size>(at.t);
+    if (!all_negatives && !all_hard<Size>(at.t)) {
       for (int i = 0; i < Size; i += focal_block) {
         focal_soft_block(output, equation.general, at.at(i), sums);
       }
       return;
     }
   }
-  focal_one_block<Size>(output, equation, at, sums);
+  focal_one_block<Size>(output, equation, at, all_negatives, sums);
 }
 
 /// `count` blocks, one after the other; in float two at a time, where the processor has more to

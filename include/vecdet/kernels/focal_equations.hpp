@@ -61,12 +61,22 @@ struct fast_negatives {
   template <int N>
   VECDET_INLINE focal_terms<float, N> operator()(const pack<float, N>& x,
                                                  const pack<float, N>& e) const {
-    const auto [modulation, cross_entropy, slope] = negative_focal_factors<Gamma>(x, e);
-    return {modulation, cross_entropy, grad_weight.times(modulation) * slope};
+    return weighted(negative_focal_factors<Gamma>(x, e));
+  }
+  /// For x <= 0.
+  template <int N>
+  VECDET_INLINE focal_terms<float, N> below_zero(const pack<float, N>& e) const {
+    return weighted(negative_focal_factors_below_zero<Gamma>(e));
   }
   template <int N>
   VECDET_INLINE pack<float, N> weighted_loss(const focal_terms<float, N>& terms) const {
     return loss_weight.times(terms.modulation) * weighable(loss_weight.high, terms.cross_entropy);
+  }
+
+ private:
+  template <int N>
+  VECDET_INLINE focal_terms<float, N> weighted(const focal_factors<N>& f) const {
+    return {f.modulation, f.cross_entropy, grad_weight.times(f.modulation) * f.slope};
   }
 };
 
@@ -149,6 +159,13 @@ struct hard_targets {
     const auto [modulation, cross_entropy, slope] = negative_focal_factors<Gamma>(x ^ sign, e);
     const real_pack weighted = fma(high, modulation, low * modulation);
     return {weighted, cross_entropy, (weighted * slope) ^ sign};
+  }
+  /// For x <= 0 and t = 0.
+  template <int N>
+  VECDET_INLINE focal_terms<float, N> below_zero(const pack<float, N>& e) const {
+    const auto [modulation, cross_entropy, slope] = negative_focal_factors_below_zero<Gamma>(e);
+    const pack<float, N> weighted = negative_weight.times(modulation);
+    return {weighted, cross_entropy, weighted * slope};
   }
   template <int N>
   VECDET_INLINE pack<float, N> weighted_loss(const focal_terms<float, N>& terms) const {
