@@ -185,11 +185,11 @@ struct clipping : coding_operation<S> {
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
     for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
-      constexpr int N = base::N;
+      constexpr int batches = base::N, half = pack<real, batches>::lanes;
       const auto clipped =
-          image.template clip<S>(load_pack<N>(at.in), load_pack<N>(at.in + pack<real, N>::lanes));
-      store_pack<N>(at.out, clipped.first);
-      store_pack<N>(at.out + pack<real, N>::lanes, clipped.second);
+          image.template clip<S>(load_pack<batches>(at.in), load_pack<batches>(at.in + half));
+      store_pack<batches>(at.out, clipped.first);
+      store_pack<batches>(at.out + half, clipped.second);
     });
   }
 };
