@@ -43,8 +43,9 @@ VECDET_INLINE focal_factors<N> focal_factors_of(const pack<float, N>& p, const p
   }
 }
 
-/// gamma = 0, 1 or 2, in float, given also e = exp(-|x|): loss and gradient within 8 ulp, also with
-/// a weight multiplied in. At +inf, loss inf and gradient 1; at -inf, both 0.
+/// gamma = 0, 1 or 2, in float, given also e = exp(-|x|): loss and gradient within what
+/// focal_loss.hpp says, also with a weight multiplied in. At +inf, loss inf and gradient 1; at
+/// -inf, both 0.
 template <int Gamma, int N>
 VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
                                                       const pack<float, N>& e) {
