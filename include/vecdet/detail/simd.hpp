@@ -16,10 +16,13 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
+// The batches of packs and masks are mutable because GCC 12 leaves in memory a const local variable
+// that its constructor, or the function that returns it, stores to.
+
 /// One truth value for each lane of a pack<T, N>.
 template <class T, int N>
 struct pack_mask {
-  batch_mask<T> v[N];
+  mutable batch_mask<T> v[N];
 };
 
 template <class T, int N>
@@ -46,7 +49,7 @@ template <class T, int N>
 struct pack {
   static constexpr int batches = N;
   static constexpr int lanes = N * batch_lanes<T>;
-  batch<T> v[N];
+  mutable batch<T> v[N];
 
   pack() = default;
   // Copied batch by batch: as an aggregate, GCC copies packs through memory.
@@ -58,7 +61,7 @@ struct pack {
   }
   /// The same number in every lane.
   VECDET_INLINE pack(T value) {
-    const batch<T> same(value);
+    batch<T> same(value);
     VECDET_UNROLL
     for (int i = 0; i < N; ++i) v[i] = same;
   }
