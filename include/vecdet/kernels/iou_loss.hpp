@@ -9,7 +9,8 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-template <iou_kind Kind, class T>
+/// Without the gradient, nothing that only it needs is computed.
+template <iou_kind Kind, bool Grad, class T>
 struct iou_loss_of_boxes {
   using real = compute_type<T>;
   static constexpr bool adds_up = true, lanes_are_boxes = true;
@@ -29,29 +30,37 @@ struct iou_loss_of_boxes {
         factor = factor * w;
       }
       const pack<real, N> loss = to_box_order(terms.loss);
-      if (at.out != nullptr) {
+      if constexpr (Grad) {
         const auto& g = terms.grad;
         store_boxes<N>(
             at.out, box_pack<real, N>{g.x1 * factor, g.y1 * factor, g.x2 * factor, g.y2 * factor});
+      } else if (at.out_each != nullptr) {
+        store_pack<N>(at.out_each, loss * pack<real, N>(scale));
       }
-      if (at.out_each != nullptr) store_pack<N>(at.out_each, loss * pack<real, N>(scale));
       for (int k = 0; k < N; ++k) sum.v[i / batch_lanes<real> + k] = loss.v[k];
     }
     return sum;
   }
 };
 
-template <iou_kind Kind, class T>
-double iou_loss_of_kind(const detail::iou_loss_args<T>& a, index_t first, index_t last) {
+template <iou_kind Kind, bool Grad, class T>
+double iou_loss_with(const detail::iou_loss_args<T>& a, index_t first, index_t last) {
   using real = compute_type<T>;
-  const iou_loss_of_boxes<Kind, T> op{static_cast<real>(a.scale), static_cast<real>(a.epsilon)};
+  const iou_loss_of_boxes<Kind, Grad, T> op{static_cast<real>(a.scale),
+                                            static_cast<real>(a.epsilon)};
   return run_boxes(op,
                    box_streams<T>{a.predicted,
                                   {a.targets, nullptr},
                                   a.box_weights,
-                                  a.output == box_loss_output::grad ? a.grad : nullptr,
+                                  Grad ? a.grad : nullptr,
                                   a.output == box_loss_output::loss ? a.loss : nullptr},
                    first, last);
+}
+
+template <iou_kind Kind, class T>
+double iou_loss_of_kind(const detail::iou_loss_args<T>& a, index_t first, index_t last) {
+  if (a.output == box_loss_output::grad) return iou_loss_with<Kind, true>(a, first, last);
+  return iou_loss_with<Kind, false>(a, first, last);
 }
 
 template <class T>

@@ -77,8 +77,9 @@ struct iou_regression {
   }
 };
 
-/// Streams are deltas, anchors and targets.
-template <class Equation, class S>
+/// Streams are deltas, anchors and targets. Without the gradient, nothing that only it needs is
+/// computed.
+template <class Equation, bool Grad, class S>
 struct regression_of_boxes {
   using real = typename stored<S>::real;
   static constexpr bool adds_up = true, lanes_are_boxes = true;
@@ -91,6 +92,7 @@ struct regression_of_boxes {
   VECDET_INLINE row_pack<real> operator()(const box_streams<S>& group) const {
     constexpr int N = boxes_in_flight, count = box_pack<real, N>::count;
     row_pack<real> sum;
+    VECDET_UNROLL
     for (int i = 0; i < box_group; i += count) {
       const box_streams<S> at = group.at(i);
       auto terms = equation.template at<N>(at);
@@ -100,7 +102,7 @@ struct regression_of_boxes {
         terms.loss = terms.loss * w;
         factor = factor * w;
       }
-      if (at.out != nullptr) {
+      if constexpr (Grad) {
         const auto& g = terms.grad;
         store_boxes<N>(
             at.out, box_pack<real, N>{g.x1 * factor, g.y1 * factor, g.x2 * factor, g.y2 * factor});
@@ -121,17 +123,18 @@ box_streams<S> streams_of(const regression_loss_args<S>& a) {
           nullptr};
 }
 
-/// run(operation) for the loss that the call asks for.
+/// run(operation) for the loss and the output that the call asks for.
+template <class Equation, class S, class Run>
+double with_output(const regression_loss_args<S>& a, const Run& run) {
+  if (a.output == box_loss_output::grad) return run(regression_of_boxes<Equation, true, S>(a));
+  return run(regression_of_boxes<Equation, false, S>(a));
+}
 template <class S, class Run>
 double with_regression(const regression_loss_args<S>& a, const Run& run) {
-  if (a.is_smooth_l1) return run(regression_of_boxes<smooth_l1_regression<S>, S>(a));
-  if (a.kind == iou_kind::giou) {
-    return run(regression_of_boxes<iou_regression<iou_kind::giou, S>, S>(a));
-  }
-  if (a.kind == iou_kind::diou) {
-    return run(regression_of_boxes<iou_regression<iou_kind::diou, S>, S>(a));
-  }
-  return run(regression_of_boxes<iou_regression<iou_kind::ciou, S>, S>(a));
+  if (a.is_smooth_l1) return with_output<smooth_l1_regression<S>>(a, run);
+  if (a.kind == iou_kind::giou) return with_output<iou_regression<iou_kind::giou, S>>(a, run);
+  if (a.kind == iou_kind::diou) return with_output<iou_regression<iou_kind::diou, S>>(a, run);
+  return with_output<iou_regression<iou_kind::ciou, S>>(a, run);
 }
 
 template <class S>
