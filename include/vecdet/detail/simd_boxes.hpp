@@ -38,7 +38,8 @@ struct box_halves {
 constexpr int boxes_in_flight = 1;
 
 // transpose_pairs: of numbers a0 a1 a2 a3... and b0 b1 b2 b3..., a gets a0 a1 b0 b1... and b gets
-// a2 a3 b2 b3... in every four; twice gives them back. alternating: even, odd, even, odd...
+// a2 a3 b2 b3... in every four; twice gives them back. split_axes: a gets a0 a2 b0 b2..., b gets
+// a1 a3 b1 b3... alternating: even, odd, even, odd...
 #if defined(VECDET_TARGET_AVX512)
 
 VECDET_INLINE f32_batch interleave_lower(f32_batch a, f32_batch b) {
@@ -56,6 +57,11 @@ VECDET_INLINE void transpose_pairs(f64_batch& a, f64_batch& b) {
   const __m512d lower = a, upper = b;
   a = _mm512_permutex2var_pd(lower, _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), upper);
   b = _mm512_permutex2var_pd(lower, _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15), upper);
+}
+VECDET_INLINE void split_axes(f32_batch& a, f32_batch& b) {
+  const f32_batch even = _mm512_shuffle_ps(a, b, 0x88), odd = _mm512_shuffle_ps(a, b, 0xdd);
+  a = even;
+  b = odd;
 }
 VECDET_INLINE f64_batch alternating(double even, double odd) {
   return _mm512_unpacklo_pd(_mm512_set1_pd(even), _mm512_set1_pd(odd));
@@ -84,6 +90,11 @@ VECDET_INLINE void transpose_pairs(f64_batch& a, f64_batch& b) {
   a = _mm256_permute2f128_pd(lower, upper, 0x20);
   b = _mm256_permute2f128_pd(lower, upper, 0x31);
 }
+VECDET_INLINE void split_axes(f32_batch& a, f32_batch& b) {
+  const f32_batch even = _mm256_shuffle_ps(a, b, 0x88), odd = _mm256_shuffle_ps(a, b, 0xdd);
+  a = even;
+  b = odd;
+}
 VECDET_INLINE f64_batch alternating(double even, double odd) {
   return _mm256_unpacklo_pd(_mm256_set1_pd(even), _mm256_set1_pd(odd));
 }
@@ -104,6 +115,11 @@ VECDET_INLINE void transpose_pairs(f32_batch& a, f32_batch& b) {
   b = bit_cast<float>(xsimd::zip_hi(lower, upper));
 }
 VECDET_INLINE void transpose_pairs(f64_batch&, f64_batch&) {}  // a batch is a pair
+VECDET_INLINE void split_axes(f32_batch& a, f32_batch& b) {
+  const f32_batch lower = xsimd::zip_lo(a, b), upper = xsimd::zip_hi(a, b);
+  a = xsimd::zip_lo(lower, upper);
+  b = xsimd::zip_hi(lower, upper);
+}
 VECDET_INLINE f64_batch alternating(double even, double odd) {
   return xsimd::zip_lo(f64_batch(even), f64_batch(odd));
 }
@@ -256,9 +272,23 @@ VECDET_INLINE void store_halves(const detail::coordinate_arrays<T>& to,
 /// Boxes that lie N x 4, in the other form.
 template <int N, class Real>
 VECDET_INLINE box_pack<Real, N / 2> coordinates(const box_halves<Real, N>& boxes) {
-  alignas(64) Real number[4 * box_halves<Real, N>::count];
-  store_halves<N>(number, boxes);
-  return load_boxes<N / 2>(number);
+  if constexpr (std::is_same<Real, float>::value) {
+    box_pack<float, N / 2> result;
+    VECDET_UNROLL
+    for (int i = 0; i < N / 2; ++i) {
+      result.x1.v[i] = boxes.first.v[2 * i];
+      result.y1.v[i] = boxes.first.v[2 * i + 1];
+      result.x2.v[i] = boxes.second.v[2 * i];
+      result.y2.v[i] = boxes.second.v[2 * i + 1];
+      split_axes(result.x1.v[i], result.y1.v[i]);
+      split_axes(result.x2.v[i], result.y2.v[i]);
+    }
+    return result;
+  } else {
+    alignas(64) Real number[4 * box_halves<Real, N>::count];
+    store_halves<N>(number, boxes);
+    return load_boxes<N / 2>(number);
+  }
 }
 
 /// A number for each axis, as box_halves of boxes stored as S says have them.
