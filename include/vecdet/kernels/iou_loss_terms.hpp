@@ -42,6 +42,8 @@ VECDET_INLINE iou_loss_terms<Real, N> iou_loss_of(const box_pack<Real, N>& p,
   using real = pack<Real, N>;
   const real zero = Real(0), half = Real(0.5), one = Real(1), epsilon = eps;
   const real w = p.x2 - p.x1, h = p.y2 - p.y1;
+  aspect_terms<Real, N> aspect;  // first, while little else is in registers
+  if constexpr (Kind == iou_kind::ciou) aspect = aspect_difference(w, h, t.x2 - t.x1, t.y2 - t.y1);
   real overlap_w = min(p.x2, t.x2) - max(p.x1, t.x1);
   real overlap_h = min(p.y2, t.y2) - max(p.y1, t.y1);
   const real least = min(overlap_w, overlap_h);  // 0 overlap: no gradient through it either
@@ -81,7 +83,6 @@ VECDET_INLINE iou_loss_terms<Real, N> iou_loss_of(const box_pack<Real, N>& p,
     out_y = of_hull * hull_h;
   }
   if constexpr (Kind == iou_kind::ciou) {
-    const auto aspect = aspect_difference(w, h, t.x2 - t.x1, t.y2 - t.y1);
     // Without epsilon, what is left of 1 - IoU near equal boxes is rounding, or 0 / 0.
     const real alpha =
         select(zero < aspect.v, aspect.v / ((one - iou) + (aspect.v + epsilon)), aspect.v);
