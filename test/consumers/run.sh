@@ -128,7 +128,7 @@ consumer "install" install_package
 consumer "find_package" with_cmake find_package "${ours[@]}" -DCMAKE_PREFIX_PATH="$scratch/prefix"
 consumer "FetchContent" with_cmake FetchContent "${ours[@]}"
 consumer "add_subdirectory, a project of hostile flags" with_cmake add_subdirectory \
-  -DCMAKE_CXX_COMPILER_LAUNCHER="$cache" -DCMAKE_BUILD_TYPE=Debug \
+  -DCMAKE_CXX_COMPILER_LAUNCHER="$cache" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1 \
   -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON -DCMAKE_UNITY_BUILD=ON \
   -DCMAKE_CXX_FLAGS="-march=native -ffast-math -ffp-contract=fast"
 consumer "the units built under hostile flags" "$root/test/check_symbols.sh" objects \
