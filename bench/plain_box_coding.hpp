@@ -3,7 +3,7 @@
 // gets without vecdet. `count` boxes, weights 1 but where SSD's variances 0.1 and 0.2 are named.
 #pragma once
 
-#include "plain_layout.hpp"
+#include "plain_variants.hpp"
 
 #include <cstdint>
 

@@ -3,7 +3,7 @@
 // programmer gets without vecdet. All pairs of `rows` boxes a and `cols` boxes b, or one by one.
 #pragma once
 
-#include "plain_layout.hpp"
+#include "plain_variants.hpp"
 
 #include <cstdint>
 

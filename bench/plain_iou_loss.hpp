@@ -4,7 +4,7 @@
 // write the loss of each box there, or need no `out`.
 #pragma once
 
-#include "plain_layout.hpp"
+#include "plain_variants.hpp"
 
 #include <cstdint>
 

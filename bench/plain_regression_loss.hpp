@@ -6,7 +6,7 @@
 // an anchor, or each anchor's match of `truth`.
 #pragma once
 
-#include "plain_layout.hpp"
+#include "plain_variants.hpp"
 
 #include <cstdint>
 

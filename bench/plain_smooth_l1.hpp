@@ -5,7 +5,7 @@
 // label is 0 or more, or whose index is one of `selected`.
 #pragma once
 
-#include "plain_layout.hpp"
+#include "plain_variants.hpp"
 
 #include <cstdint>
 

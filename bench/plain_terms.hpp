@@ -3,7 +3,7 @@
 // that are compiled with -O3 -march=native -ffast-math. For plain_*.cpp alone.
 #pragma once
 
-#include "plain_layout.hpp"
+#include "plain_variants.hpp"
 
 #include <cmath>
 #include <cstdint>

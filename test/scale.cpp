@@ -33,8 +33,8 @@ void expect(bool holds, const std::string& what) {
   ++failures;
   std::printf("FAILED on %s: %s\n", isa_name(active_isa()), what.c_str());
 }
-/// Within the 8 ulp of float that are promised of each loss: five losses come round and round, so
-/// that their errors do not cancel.
+/// Within 8 times 2^-24, about as near as each loss is promised: five losses come round and round,
+/// so that their errors do not cancel.
 void expect_near(double actual, double exact, const std::string& what) {
   expect(std::abs(actual - exact) <= 8 * 0x1p-24 * std::abs(exact),
          what + " is " + std::to_string(actual) + ", exact " + std::to_string(exact));

@@ -282,6 +282,44 @@ TEST_CASE("focal loss: special values, float") { sweep_special_values<float>(); 
 TEST_CASE("focal loss: special values, bfloat16") { sweep_special_values<bfloat16>(); }
 TEST_CASE("focal loss: special values, double") { sweep_special_values<double>(); }
 
+TEST_CASE("focal loss: an element's bits do not depend on its neighbours") {
+  const index_t count = 1024;  // some blocks
+  std::vector<float> logits(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = -0.03f * static_cast<float>(i);
+  std::vector<float> mixed = logits;
+  for (std::size_t i = 0; i < mixed.size(); i += 64) mixed[i] = 1;
+  const std::vector<index_t> labels(logits.size(), -1);
+  const std::vector<float> targets(logits.size(), 0.0f);
+  for_each_isa([&](isa) {
+    for (const double gamma : {2.0, 1.0, 0.0}) {
+      focal_loss_params params;
+      params.gamma = gamma;
+      const auto results = [&](const std::vector<float>& x, bool dense) {
+        std::vector<float> grad(x.size()), loss(x.size());
+        const matrix_view<const float> view(x.data(), count, 1), t(targets.data(), count, 1);
+        const matrix_view<float> g(grad.data(), count, 1), l(loss.data(), count, 1);
+        if (dense) {
+          sigmoid_focal_loss_and_grad(view, t, g, params);
+          sigmoid_focal_loss_unreduced(view, t, l, params);
+        } else {
+          sigmoid_focal_loss_and_grad(view, labels, g, params);
+          sigmoid_focal_loss_unreduced(view, labels, l, params);
+        }
+        grad.insert(grad.end(), loss.begin(), loss.end());
+        return grad;
+      };
+      for (const bool dense : {false, true}) {
+        const std::vector<float> alone = results(logits, dense), among = results(mixed, dense);
+        for (std::size_t i = 0; i < alone.size(); ++i) {
+          if (i % 64 == 0) continue;  // the logits that differ
+          INFO("element ", i, " gamma ", gamma, " dense ", dense);
+          REQUIRE(std::memcmp(&alone[i], &among[i], sizeof(float)) == 0);
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("focal loss: every 331st float logit is within 8 ulp") {
   constexpr std::uint32_t step = 331;
   std::vector<float> logits;

@@ -329,7 +329,7 @@ TEST_CASE("postprocess: a level of more than 2^32 logits is refused before any i
                   workspace);
     };
     const char* const message =
-        "the anchors of a level is 47197443, expected at most 2^32 logits of an image and level";
+        "the number of anchors that are searched at once is 47197443, expected at most 2^32 logits";
     CHECK_THROWS_WITH_AS(run(most + 1, {}), doctest::Contains(message), std::invalid_argument);
     // SSD's levels count together.
     const index_t other = fcos ? 5 : 0, rest = fcos ? 0 : 5;

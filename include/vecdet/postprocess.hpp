@@ -16,8 +16,8 @@
 // are ranked by their logits, where rounded sigmoids may tie. NaN logits never pass.
 //
 // Throws std::invalid_argument where shapes do not agree, a threshold is outside [0, 1], a limit is
-// negative, an image's size is not a positive number, or an image has more than 2^32 logits in a
-// level of FCOS's or in all of SSD's.
+// negative, an image's size is not a positive number, min_size is not from 0 to 1e35, or an image
+// has more than 2^32 logits in a level of FCOS's or in all of SSD's.
 #pragma once
 
 #include <vecdet/box_ops.hpp>
@@ -100,6 +100,12 @@ class postprocess_workspace {
 
 namespace detail {
 
+/// SSD's best are those of all levels.
+inline bool searched_as_one(vector_view<const index_t> level_sizes,
+                            const postprocess_params& params) {
+  return level_sizes.empty() || params.detector == dense_detector::ssd;
+}
+
 template <class T>
 void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
                        vector_view<const index_t> level_sizes, index_t images,
@@ -114,9 +120,7 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
                                                 : outputs.centerness.empty(),
         function, "outputs.centerness.size()", outputs.centerness.size(),
         "the rows of the logits for FCOS, 0 for others");
-  // SSD's levels are searched as one.
-  const bool is_one = level_sizes.empty() || params.detector == dense_detector::ssd;
-  index_t sum = 0, largest = is_one ? anchors : 0;
+  index_t sum = 0, largest = searched_as_one(level_sizes, params) ? anchors : 0;
   for (index_t level = 0; level < level_sizes.size(); ++level) {
     const index_t size = level_sizes[level];
     check_element(size >= 0, function, "level_sizes", level, size, "0 or more");
@@ -129,8 +133,8 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
   const index_t cols = outputs.logits.cols();
   check(params.detector == dense_detector::retinanet || cols == 0 ||
             largest <= (index_t{1} << 32) / cols,
-        function, "the anchors of a level", largest,
-        "at most 2^32 logits of an image and level for FCOS and SSD");
+        function, "the number of anchors that are searched at once", largest,
+        "at most 2^32 logits of an image: of a level for FCOS, of all for SSD");
   check(params.score_threshold >= 0 && params.score_threshold <= 1, function,
         "params.score_threshold", params.score_threshold, "a number in [0, 1]");
   check(params.iou_threshold >= 0 && params.iou_threshold <= 1, function, "params.iou_threshold",
@@ -162,9 +166,9 @@ class image_call {
     out.count = 0;
     if (params_.max_candidates == 0) return;
     const index_t whole[] = {anchors_.size()};
-    const bool is_one = level_sizes_.empty() || params_.detector == dense_detector::ssd;
-    const vector_view<const index_t> levels =
-        is_one ? vector_view<const index_t>(whole, 1) : level_sizes_;
+    const vector_view<const index_t> levels = detail::searched_as_one(level_sizes_, params_)
+                                                  ? vector_view<const index_t>(whole, 1)
+                                                  : level_sizes_;
     index_t first_anchor = 0;
     for (const index_t level_size : levels) {
       const index_t first_row = image * anchors_.size() + first_anchor;

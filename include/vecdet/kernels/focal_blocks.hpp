@@ -46,8 +46,9 @@ struct focal_span {
   }
 };
 
-/// exp(-|x|) of `size` elements, and whether all of them are at most 0. A function of its own, so
-/// that its constants and those of the rest of the equation do not compete for registers.
+/// exp(-|x|) of `size` elements, and whether all of them have a minus sign and none is NaN. A
+/// function of its own, so that its constants and those of the rest of the equation do not compete
+/// for registers.
 template <int N, class T>
 VECDET_NOINLINE bool exp_of_block(const T* x, float* e, int size) {
   using bits = pack<std::int32_t, N>;
@@ -72,7 +73,7 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
   constexpr int row = row_pack<real>::batches;
   constexpr int N = row * Equation::rows_in_flight;
   row_pack<real> total = 0;
-  const auto for_each_pack = [&](auto terms_at) VECDET_INLINE_LAMBDA {
+  const auto write = [&](auto terms_at) VECDET_INLINE_LAMBDA {
     for (int i = 0; i < Size; i += pack<real, N>::lanes) {
       const focal_terms<real, N> terms = terms_at(i);
       if (output == focal_output::loss) {
@@ -94,16 +95,16 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
     const bool below_zero = exp_of_block<N>(at.x, e, Size);
     const auto exp = [&](int i) VECDET_INLINE_LAMBDA { return load_pack<N>(e + i); };
     if (below_zero && all_negatives) {
-      for_each_pack([&](int i) VECDET_INLINE_LAMBDA { return equation.below_zero(exp(i)); });
+      write([&](int i) VECDET_INLINE_LAMBDA { return equation.below_zero(exp(i)); });
     } else if constexpr (Equation::has_targets) {
-      for_each_pack([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), exp(i), t(i)); });
+      write([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), exp(i), t(i)); });
     } else {
-      for_each_pack([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), exp(i)); });
+      write([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), exp(i)); });
     }
   } else if constexpr (Equation::has_targets) {
-    for_each_pack([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), t(i)); });
+    write([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), t(i)); });
   } else {
-    for_each_pack([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i)); });
+    write([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i)); });
   }
   sums.add(total);
 }
@@ -140,7 +141,7 @@ VECDET_NOINLINE void focal_soft_block(focal_output output, const Equation& equat
 template <int Size, class Output, class Equation, class T>
 VECDET_INLINE void focal_elements(Output output, const Equation& equation, const focal_span<T>& at,
                                   lane_sums& sums) {
-  bool all_negatives = true;
+  bool all_negatives = !Equation::has_targets;
   if constexpr (Equation::only_hard) {
     all_negatives = all_zero<Size>(at.t);
     if (!all_negatives && !all_hard<Size>(at.t)) {
