@@ -52,10 +52,20 @@ struct problem {
 
   /// Of box i, which `decoded` holds.
   exact_regression exact(index_t i, const std::vector<compute_type<T>>& decoded) const {
-    const auto load = [&](const auto& from) {
-      return reference::load_box(boxes_view<const std::decay_t<decltype(from[0])>>(from), i);
-    };
-    return exact_regression_loss(params, load(deltas), load(anchors), load(targets), load(decoded));
+    return exact_regression_loss(params, box(deltas, i), box(anchors, i), box(targets, i),
+                                 box(decoded, i));
+  }
+
+  /// Whether rounding has left box i a side of 0 somewhere: then a gradient has no scale.
+  bool has_lost_a_side(index_t i, const std::vector<compute_type<T>>& decoded) const {
+    for (const reference::box& b : {box(anchors, i), box(targets, i), box(decoded, i)})
+      if (!(b.width() > 0 && b.height() > 0)) return true;
+    return false;
+  }
+
+  template <class Number>
+  static reference::box box(const std::vector<Number>& boxes, index_t i) {
+    return reference::load_box(boxes_view<const Number>(boxes), i);
   }
 
   void check() {
@@ -81,7 +91,7 @@ struct problem {
         const auto c = static_cast<std::size_t>(k);
         const double g = factor * numbers(e.grad)[c];
         const double scale = std::abs(factor) * numbers(e.scale)[c];
-        REQUIRE(std::isfinite(scale));
+        REQUIRE((std::isfinite(scale) || has_lost_a_side(i, decoded)));
         // Of either corner, what test_iou_loss allows.
         if (is_close(grad[4 * i + k], g, active_isa() == isa::baseline ? 64 : 32, scale)) continue;
         FAIL_CHECK("gradient " << k << " of box " << i << " is "
