@@ -11,6 +11,7 @@
 #pragma once
 
 #include <vecdet/detail/rows/box_streams.hpp>
+#include <vecdet/detail/simd_bits.hpp>
 #include <vecdet/detail/simd_boxes.hpp>
 
 namespace vecdet {
@@ -204,7 +205,8 @@ constexpr int label_block = 64;
 template <class T>
 VECDET_INLINE void store_zeros(T* to, index_t size) {
   using real = compute_type<T>;
-  const pack<real, 1> zero(real(0));
+  // Hidden from GCC, which would make it "rep stos": a third slower for a kilobyte.
+  const auto zero = rounded(pack<real, 1>(real(0)));
   constexpr int lanes = batch_lanes<real>;
   index_t i = 0;
   for (; i + lanes <= size; i += lanes) store_pack<1>(to + i, zero);
