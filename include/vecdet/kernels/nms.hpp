@@ -45,8 +45,9 @@ template <class T>
 index_t select_flagged_scores(const T* scores, const std::uint8_t* flags, index_t count,
                               nms_record* records) {
   index_t selected = 0;
-  for (index_t i = 0; i < count; ++i) {
-    if (flags[i] != 0) records[selected++] = record_of(scores[i], static_cast<uint32_t>(i));
+  for (index_t i = 0; i < count; ++i) {  // without a branch, which would be mispredicted often
+    records[selected] = record_of(scores[i], static_cast<uint32_t>(i));
+    selected += flags[i];
   }
   return selected;
 }
