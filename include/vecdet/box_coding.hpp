@@ -88,7 +88,7 @@ inline void check_weight(const char* function, const char* argument, double weig
 }
 
 inline void check_size_limit(const char* function, double limit) {
-  check(limit >= 0 && std::isfinite(limit), function, "params.size_limit", limit,
+  check(limit >= 0 && is_finite(limit), function, "params.size_limit", limit,
         "a finite number, 0 or more");
 }
 
@@ -103,9 +103,9 @@ inline void check_coder(const char* function, const coder_params& params) {
 
 inline void check_image(const char* function, const std::string& argument,
                         const image_size& image) {
-  check(image.width >= 0 && std::isfinite(image.width), function, (argument + ".width").c_str(),
+  check(image.width >= 0 && is_finite(image.width), function, (argument + ".width").c_str(),
         image.width, "a finite number, 0 or more");
-  check(image.height >= 0 && std::isfinite(image.height), function, (argument + ".height").c_str(),
+  check(image.height >= 0 && is_finite(image.height), function, (argument + ".height").c_str(),
         image.height, "a finite number, 0 or more");
 }
 

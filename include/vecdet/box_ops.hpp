@@ -14,7 +14,7 @@ namespace vecdet {
 namespace detail {
 
 inline void check_min_size(const char* function, const char* argument, double min_size) {
-  check(min_size >= 0 && min_size <= 1e35, function, argument, min_size, "a number from 0 to 1e35");
+  check(is_within(min_size, 0, 1e35), function, argument, min_size, "a number from 0 to 1e35");
 }
 
 /// visit(i, whether both sides are min_size or more) for each of the boxes [first, last), in order.

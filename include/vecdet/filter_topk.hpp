@@ -112,7 +112,7 @@ filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, in
                                filter_topk_workspace& workspace,
                                execution policy = execution::parallel) {
   using stored = std::remove_const_t<T>;
-  detail::check(score_threshold >= 0 && score_threshold <= 1, "filter_topk", "score_threshold",
+  detail::check(detail::is_within(score_threshold, 0, 1), "filter_topk", "score_threshold",
                 score_threshold, "a number in [0, 1]");
   detail::check(k >= 0, "filter_topk", "k", k, "0 or more");
   const index_t size = logits.size();

@@ -19,10 +19,11 @@
 //
 // Accuracy: in float, losses and gradients within 9 ulp of the exact value (10 on the baseline)
 // wherever that is above 1e-30, and within 8 at every 331st float. bfloat16 results are such floats
-// rounded once. gamma 0, 1 and 2 are fast; other gammas, and targets other than 0 and 1, are computed
-// in double. Sums are accumulated in double from sums of 16 floats: of logits beyond 2e37, which no
-// network gives, a sum may be inf. At infinite logits the functions take their limits (a negative at +inf: loss inf,
-// gradient 1-alpha; at -inf: 0 and 0); NaN gives NaN, in its own element and in the sum.
+// rounded once. gamma 0, 1 and 2 are fast; other gammas, and targets other than 0 and 1, are
+// computed in double. Sums are accumulated in double from sums of 16 floats: of logits beyond 2e37,
+// which no network gives, a sum may be inf. At infinite logits the functions take their limits (a
+// negative at +inf: loss inf, gradient 1-alpha; at -inf: 0 and 0); NaN gives NaN, in its own
+// element and in the sum.
 //
 // Every function throws std::invalid_argument, and writes nothing, when shapes differ, a row stride
 // overlaps, a label is not 0 .. classes-1, background or ignore, gamma is negative, alpha above 1,
@@ -104,12 +105,12 @@ struct focal_call {
   }
 
   void check_arguments() const {
-    check(params.gamma >= 0 && std::isfinite(params.gamma), function, "params.gamma", params.gamma,
+    check(params.gamma >= 0 && is_finite(params.gamma), function, "params.gamma", params.gamma,
           "a finite number, 0 or more");
-    check(params.alpha <= 1 && std::isfinite(params.alpha), function, "params.alpha", params.alpha,
+    check(params.alpha <= 1 && is_finite(params.alpha), function, "params.alpha", params.alpha,
           "a number in [0, 1], or a negative one for no weighting");
-    check(std::isfinite(params.scale), function, "params.scale", params.scale, "a finite number");
-    check(std::isfinite(scale), function, "upstream", scale, "a finite number");
+    check(is_finite(params.scale), function, "params.scale", params.scale, "a finite number");
+    check(is_finite(scale), function, "upstream", scale, "a finite number");
     check(params.row_weights.empty() || params.row_weights.size() == logits.rows(), function,
           "params.row_weights.size()", params.row_weights.size(), "0 or the rows of logits");
     if (output == focal_output::loss) check_matrix("loss", out.rows(), out.cols());

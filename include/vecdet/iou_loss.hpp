@@ -60,9 +60,9 @@ struct iou_loss_call {
 
   void check_arguments() const {
     const index_t boxes = predicted.size();
-    check(params.epsilon >= 0 && std::isfinite(params.epsilon), function, "params.epsilon",
+    check(params.epsilon >= 0 && is_finite(params.epsilon), function, "params.epsilon",
           params.epsilon, "a finite number, 0 or more");
-    check(std::isfinite(params.scale), function, "params.scale", params.scale, "a finite number");
+    check(is_finite(params.scale), function, "params.scale", params.scale, "a finite number");
     check(targets.size() == boxes, function, "targets.size()", targets.size(),
           "the number of predicted boxes");
     check(params.box_weights.empty() || params.box_weights.size() == boxes, function,

@@ -40,10 +40,10 @@ inline void check_nms(const char* function, index_t boxes, index_t scores,
                       const nms_params& params) {
   check(scores == boxes, function, "scores.size()", scores, "the number of boxes");
   check(boxes <= index_t{0xffffffff}, function, "boxes.size()", boxes, "at most 2^32 - 1");
-  check(params.iou_threshold >= 0 && params.iou_threshold <= 1, function, "params.iou_threshold",
+  check(is_within(params.iou_threshold, 0, 1), function, "params.iou_threshold",
         params.iou_threshold, "a number in [0, 1]");
-  check(!std::isnan(params.score_threshold), function, "params.score_threshold",
-        params.score_threshold, "a number");
+  check(!is_nan(params.score_threshold), function, "params.score_threshold", params.score_threshold,
+        "a number");
   check(params.max_per_class >= 0, function, "params.max_per_class", params.max_per_class,
         "0 or more");
   check(params.max_per_image >= 0, function, "params.max_per_image", params.max_per_image,

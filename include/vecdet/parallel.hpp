@@ -71,8 +71,9 @@ double sum_over_chunks(execution policy, const chunking& chunks, const Work& wor
   for_each_chunk(policy, chunks, [&](index_t chunk, index_t begin, index_t end) {
     partial[chunk] = work(begin, end);
   });
-  double sum = 0;
-  for (index_t c = 0; c < chunks.count; ++c) sum += partial[c];
+  // Volatile: in this order also where the caller compiles with -ffast-math.
+  volatile double sum = 0;
+  for (index_t c = 0; c < chunks.count; ++c) sum = sum + partial[c];
   return sum;
 }
 

@@ -135,9 +135,9 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
             largest <= (index_t{1} << 32) / cols,
         function, "the number of anchors that are searched at once", largest,
         "at most 2^32 logits of an image: of a level for FCOS, of all for SSD");
-  check(params.score_threshold >= 0 && params.score_threshold <= 1, function,
-        "params.score_threshold", params.score_threshold, "a number in [0, 1]");
-  check(params.iou_threshold >= 0 && params.iou_threshold <= 1, function, "params.iou_threshold",
+  check(is_within(params.score_threshold, 0, 1), function, "params.score_threshold",
+        params.score_threshold, "a number in [0, 1]");
+  check(is_within(params.iou_threshold, 0, 1), function, "params.iou_threshold",
         params.iou_threshold, "a number in [0, 1]");
   check(params.max_candidates >= 0, function, "params.max_candidates", params.max_candidates,
         "0 or more");
@@ -294,7 +294,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
   for (index_t i = 0; i < images; ++i) {
     for (const double side : {image_sizes[i].height, image_sizes[i].width})
-      detail::check_element(side > 0 && std::isfinite(side), "postprocess", "image_sizes", i, side,
+      detail::check_element(side > 0 && is_finite(side), "postprocess", "image_sizes", i, side,
                             "a finite number above 0");
   }
   const detail::kernel_table& table = detail::active_table();

@@ -103,11 +103,11 @@ struct regression_call {
 
   void check_arguments() const {
     const index_t boxes = deltas.size();
-    check(params.beta >= 0 && std::isfinite(params.beta), function, "params.beta", params.beta,
+    check(params.beta >= 0 && is_finite(params.beta), function, "params.beta", params.beta,
           "a finite number, 0 or more");
-    check(params.epsilon >= 0 && std::isfinite(params.epsilon), function, "params.epsilon",
+    check(params.epsilon >= 0 && is_finite(params.epsilon), function, "params.epsilon",
           params.epsilon, "a finite number, 0 or more");
-    check(std::isfinite(params.scale), function, "params.scale", params.scale, "a finite number");
+    check(is_finite(params.scale), function, "params.scale", params.scale, "a finite number");
     check_coder(function, params.coder);
     check(params.coder.anchors == box_format::xyxy, function, "params.coder.anchors", "cxcywh",
           "xyxy");

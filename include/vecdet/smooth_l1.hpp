@@ -62,9 +62,9 @@ struct smooth_l1_call {
 
   void check_arguments() const {
     const index_t boxes = predictions.size();
-    check(params.beta >= 0 && std::isfinite(params.beta), function, "params.beta", params.beta,
+    check(params.beta >= 0 && is_finite(params.beta), function, "params.beta", params.beta,
           "a finite number, 0 or more");
-    check(std::isfinite(params.scale), function, "params.scale", params.scale, "a finite number");
+    check(is_finite(params.scale), function, "params.scale", params.scale, "a finite number");
     check(targets.size() == boxes, function, "targets.size()", targets.size(),
           "the number of predictions");
     check(params.box_weights.empty() || params.box_weights.size() == boxes, function,

@@ -61,10 +61,10 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
   limits.iou_threshold = params.iou_threshold;
   detail::check_nms(function, size, scores.size(), limits);
   detail::check_groups(function, groups, size);
-  detail::check(params.sigma > 0 && std::isfinite(params.sigma), function, "params.sigma",
+  detail::check(params.sigma > 0 && detail::is_finite(params.sigma), function, "params.sigma",
                 params.sigma, "a finite number above 0");
-  detail::check(!std::isnan(params.score_floor), function, "params.score_floor", params.score_floor,
-                "a number");
+  detail::check(!detail::is_nan(params.score_floor), function, "params.score_floor",
+                params.score_floor, "a number");
   const detail::kernel_table& table = detail::active_table();
   const profile::scope timing([&] {
     return profile::problem{function,

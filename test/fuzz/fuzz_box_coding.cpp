@@ -60,6 +60,15 @@ void mixed_decoding(fuzz::results& results, const options& o, const fuzz::tensor
   for (const double value : mixed.values()) results.add(value);
 }
 
+/// compute(from, to) on the same memory must give what it gave on two.
+template <class T, class Compute>
+void in_place(const char* function, const fuzz::tensor<T>& input, const fuzz::tensor<T>& expected,
+              const Compute& compute) {
+  fuzz::expect_same_in_place(function, input, expected, [&](const fuzz::tensor<T>& both) {
+    compute(boxes_view<const T>(both), boxes_view<T>(both));
+  });
+}
+
 template <class T>
 void box_coding(fuzz::input& in) {
   const index_t boxes = in.integer(0, 70);
@@ -90,6 +99,13 @@ void box_coding(fuzz::input& in) {
         const execution sequential = execution::sequential;
         encode_boxes(g, a, deltas_view, params, sequential);
         results.add(deltas);
+        in_place("encode_boxes", targets, deltas, [&](const auto& from, const auto& to) {
+          encode_boxes(from, a, to, params, sequential);
+        });
+        decode_boxes(deltas_view, a, out_view, params, sequential);
+        in_place("decode_boxes", deltas, out, [&](const auto& from, const auto& to) {
+          decode_boxes(from, a, to, params, sequential);
+        });
         decode_all<void>(results, o, deltas_view, a, half, out_view);
 
         const fuzz::planes<T> delta_planes(boxes), out_planes(boxes);
@@ -107,8 +123,14 @@ void box_coding(fuzz::input& in) {
         decode_all_distances<void>(results, o, deltas_view, a, out_view);
         convert_boxes(g, from, to, out_view, sequential);
         results.add(out);
+        in_place("convert_boxes", targets, out, [&](const auto& boxes, const auto& converted) {
+          convert_boxes(boxes, from, to, converted, sequential);
+        });
         clip_boxes(g, image, out_view, sequential);
         results.add(out);
+        in_place("clip_boxes", targets, out, [&](const auto& boxes, const auto& clipped) {
+          clip_boxes(boxes, image, clipped, sequential);
+        });
         for (std::size_t k = 0; k < elements; ++k) {
           const double bound = k % 2 == 0 ? image.width : image.height;
           const double v = static_cast<double>(out[k]);

@@ -78,6 +78,16 @@ void focal_loss(fuzz::input& in) {
         add();
         results.add(sum);
         const std::vector<T> grad(out.begin(), out.end());
+        const fuzz::tensor<T> grad_over_logits(std::vector<T>(logits.begin(), logits.end()));
+        for (index_t i = 0; i < rows; ++i)
+          for (index_t j = 0; j < cols; ++j)
+            grad_over_logits.data()[i * stride + j] = out_view(i, j);
+        fuzz::expect_same_in_place("sigmoid_focal_loss_and_grad", logits, grad_over_logits,
+                                   [&](const fuzz::tensor<T>& both) {
+                                     const matrix_view<T> view(both.data(), rows, cols, stride);
+                                     sigmoid_focal_loss_and_grad(view, truth, view, params,
+                                                                 execution::sequential);
+                                   });
         sigmoid_focal_loss_grad(x, truth, 1.0, out_view, params, execution::sequential);
         for (std::size_t k = 0; k < grad.size(); ++k)
           if (!fuzz::same_number(static_cast<double>(grad[k]), static_cast<double>(out[k])))

@@ -205,6 +205,18 @@ inline void expect_same(const std::string& what, const results& a, const results
     fail(what);
 }
 
+/// Fails unless compute(memory) leaves in memory that holds `input` what `expected` holds.
+template <class T, class Compute>
+void expect_same_in_place(const std::string& what, const tensor<T>& input,
+                          const tensor<T>& expected, const Compute& compute) {
+  const tensor<T> memory(std::vector<T>(input.begin(), input.end()));
+  compute(memory);
+  results in_place, apart;
+  in_place.add(memory);
+  apart.add(expected);
+  expect_same(what + " gives other numbers in its input's memory", in_place, apart);
+}
+
 /// Runs call(results) on every instruction set; AVX2 and AVX-512 must agree in every bit, and
 /// check(values) must accept each. Calls that throw std::invalid_argument must do so on all.
 template <class Call, class Check>

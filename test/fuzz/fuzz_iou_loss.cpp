@@ -45,6 +45,13 @@ void iou_loss(fuzz::input& in) {
         }
         if (!fuzz::same_number(sum, alone))
           fuzz::fail("the loss alone differs from the loss with gradient");
+        fuzz::expect_same_in_place("IoU loss", predicted, grad, [&](const fuzz::tensor<T>& both) {
+          const boxes_view<const T> from(both);
+          const boxes_view<T> to(both);
+          if (of == iou_kind::giou) giou_loss_and_grad(from, t, to, params, sequential);
+          if (of == iou_kind::diou) diou_loss_and_grad(from, t, to, params, sequential);
+          if (of == iou_kind::ciou) ciou_loss_and_grad(from, t, to, params, sequential);
+        });
         results.add(losses);
         results.add(grad);
         results.add(sum);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -27,6 +28,18 @@ template <class Value>
 inline void check(bool holds, const char* function, const char* argument, const Value& value,
                   const char* expected) {
   if (!holds) throw_invalid_argument(function, argument, value, expected);
+}
+
+// By the bits: where the caller compiles with -ffast-math, compilers take every number for finite.
+inline std::uint64_t bits_of_size(double x) {
+  std::uint64_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits & 0x7fffffffffffffff;
+}
+inline bool is_finite(double x) { return bits_of_size(x) < 0x7ff0000000000000; }
+inline bool is_nan(double x) { return bits_of_size(x) > 0x7ff0000000000000; }
+inline bool is_within(double x, double least, double most) {
+  return !is_nan(x) && x >= least && x <= most;
 }
 
 /// An element's name in a message: "<list>[<i>]".

@@ -97,8 +97,8 @@ class topk_search {
     if (count_ > room_) keep_best();
   }
   VECDET_INLINE void record(T logit, index_t element) {
-    records_[count_++] = static_cast<uint64_t>(descending_key(static_cast<real>(logit))) << 32 |
-                         static_cast<uint64_t>(element);
+    const auto key = descending_number_key(static_cast<real>(logit));  // above a threshold: no NaN
+    records_[count_++] = static_cast<uint64_t>(key) << 32 | static_cast<uint64_t>(element);
   }
 
   VECDET_NOINLINE void keep_best() {
