@@ -259,7 +259,7 @@ TEST_CASE("IoU losses: bad arguments are named and nothing is written") {
   };
   const boxes_view<const float> p(four), q(three);
   params.epsilon = -1;
-  fails("giou_loss_and_grad: params.epsilon is -1, expected a finite number, 0 or more",
+  fails("giou_loss_and_grad: params.epsilon is -1, expected a finite float, 0 or more",
         [&] { giou_loss_and_grad(q, three, out.boxes(), params); });
   params.scale = std::nan("");
   fails("ciou_loss: params.scale is nan", [&] { ciou_loss(q, three, params); });

@@ -115,7 +115,10 @@ found expected_of(const heads& h, const postprocess_params& params) {
             score = std::sqrt(
                 score / (1 + std::exp(-static_cast<double>(
                                  h.centerness[static_cast<std::size_t>(image * h.anchors + a)]))));
-          if (score > params.score_threshold) {
+          // RetinaNet's are compared as logits, the others as floats.
+          if (params.detector == dense_detector::retinanet
+                  ? score > params.score_threshold
+                  : static_cast<float>(score) > static_cast<float>(params.score_threshold)) {
             const candidate one{static_cast<float>(score),
                                 params.detector == dense_detector::retinanet ? x : score, a, c};
             all.push_back(one);

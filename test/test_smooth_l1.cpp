@@ -306,7 +306,7 @@ TEST_CASE("smooth L1: bad arguments are named and nothing is written") {
     params = {};
   };
   params.beta = -1;
-  with_params("smooth_l1_loss_and_grad: params.beta is -1, expected a finite number, 0 or more");
+  with_params("smooth_l1_loss_and_grad: params.beta is -1, expected a finite float, 0 or more");
   params.beta = quiet_nan;
   with_params("params.beta is nan");
   params.beta = infinity;

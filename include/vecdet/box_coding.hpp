@@ -38,7 +38,6 @@
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
-#include <cmath>
 #include <limits>
 #include <string>
 #include <type_traits>

@@ -26,7 +26,7 @@ class box_selection {
   box_selection(Labels&& labels, index_t background = -1, index_t ignore = -2)
       : kind_(kind::labels), labels_(labels), background_(background), ignore_(ignore) {}
 
-  /// The boxes with these indices, in any order, none twice.
+  /// The boxes with these indices, in any order, none twice: such a box's loss would count twice.
   static box_selection list(vector_view<const index_t> indices) noexcept {
     box_selection selection;
     selection.kind_ = kind::list;

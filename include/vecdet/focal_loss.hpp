@@ -27,7 +27,7 @@
 //
 // Every function throws std::invalid_argument, and writes nothing, when shapes differ, a row stride
 // overlaps, a label is not 0 .. classes-1, background or ignore, gamma is negative, alpha above 1,
-// or a number among the parameters is not finite.
+// or a number among the parameters is not a finite float (row weights are data).
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -39,7 +39,6 @@
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/views.hpp>
 
-#include <cmath>
 #include <limits>
 
 namespace vecdet {
@@ -109,8 +108,8 @@ struct focal_call {
           "a finite number, 0 or more");
     check(params.alpha <= 1 && is_finite(params.alpha), function, "params.alpha", params.alpha,
           "a number in [0, 1], or a negative one for no weighting");
-    check(is_finite(params.scale), function, "params.scale", params.scale, "a finite number");
-    check(is_finite(scale), function, "upstream", scale, "a finite number");
+    check(is_float(params.scale), function, "params.scale", params.scale, "a finite float");
+    check(is_float(scale), function, "upstream", scale, "a finite float");
     check(params.row_weights.empty() || params.row_weights.size() == logits.rows(), function,
           "params.row_weights.size()", params.row_weights.size(), "0 or the rows of logits");
     if (output == focal_output::loss) check_matrix("loss", out.rows(), out.cols());

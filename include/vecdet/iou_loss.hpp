@@ -21,7 +21,7 @@
 // give NaN. In float, areas overflow from sides of 1e19 on.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, eps is
-// negative, or a number among the parameters is not finite.
+// negative, or a number among the parameters is not a finite float (box weights are data).
 #pragma once
 
 #include <vecdet/box_selection.hpp>
@@ -34,7 +34,6 @@
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/views.hpp>
 
-#include <cmath>
 #include <type_traits>
 
 namespace vecdet {
@@ -60,9 +59,9 @@ struct iou_loss_call {
 
   void check_arguments() const {
     const index_t boxes = predicted.size();
-    check(params.epsilon >= 0 && is_finite(params.epsilon), function, "params.epsilon",
-          params.epsilon, "a finite number, 0 or more");
-    check(is_finite(params.scale), function, "params.scale", params.scale, "a finite number");
+    check(params.epsilon >= 0 && is_float(params.epsilon), function, "params.epsilon",
+          params.epsilon, "a finite float, 0 or more");
+    check(is_float(params.scale), function, "params.scale", params.scale, "a finite float");
     check(targets.size() == boxes, function, "targets.size()", targets.size(),
           "the number of predicted boxes");
     check(params.box_weights.empty() || params.box_weights.size() == boxes, function,

@@ -12,6 +12,15 @@
 
 namespace vecdet {
 
+namespace detail {
+
+/// Integers of 64 or 32 bits, signed or not.
+template <class Label>
+constexpr bool is_label = std::is_integral<Label>::value &&
+                          (sizeof(Label) == 8 || sizeof(Label) == 4);
+
+}  // namespace detail
+
 /// A view of 64-bit or 32-bit labels. Converts from a pointer and a size, a vector_view, or any
 /// contiguous container of either.
 class labels_view {
@@ -23,7 +32,7 @@ class labels_view {
   labels_view(vector_view<const std::int32_t> labels) noexcept
       : narrow_(labels.data()), size_(labels.size()) {}
 
-  template <class Label>
+  template <class Label, class = std::enable_if_t<detail::is_label<Label>>>
   labels_view(const Label* data, index_t size)
       : labels_view(vector_view<const integer_like<Label>>(
             reinterpret_cast<const integer_like<Label>*>(data), size)) {}
@@ -31,7 +40,7 @@ class labels_view {
   template <
       class Container, class Label = std::remove_const_t<detail::element_of<Container>>,
       class = std::enable_if_t<!std::is_base_of<labels_view, std::decay_t<Container>>::value &&
-                               std::is_integral<Label>::value>>
+                               detail::is_label<Label>>>
   labels_view(Container&& labels)
       : labels_view(labels.data(), static_cast<index_t>(labels.size())) {}
 

@@ -51,12 +51,16 @@ inline void check_nms(const char* function, index_t boxes, index_t scores,
   check(params.max_total >= 0, function, "params.max_total", params.max_total, "0 or more");
 }
 
+/// A threshold for numbers of type Real.
+template <class Real>
+double threshold_for(const nms_params& params, double threshold) {
+  return params.float_threshold ? static_cast<double>(static_cast<Real>(threshold)) : threshold;
+}
+
 /// The least overlap, among the numbers of type Real, that suppresses.
 template <class Real>
 Real least_overlap(const nms_params& params) {
-  const double threshold = params.float_threshold
-                               ? static_cast<double>(static_cast<Real>(params.iou_threshold))
-                               : params.iou_threshold;
+  const double threshold = threshold_for<Real>(params, params.iou_threshold);
   const Real nearest = static_cast<Real>(threshold);
   const bool suppresses = params.suppress_equal ? static_cast<double>(nearest) >= threshold
                                                 : static_cast<double>(nearest) > threshold;
@@ -132,7 +136,9 @@ class nms_call {
     a.format = params_.format;
     a.overlap = params_.overlap;
     a.plus_one = params_.plus_one;
-    a.least_overlap = static_cast<double>(least_overlap<compute_type<T>>(params_));
+    a.least_overlap = params_.overlap == nms_overlap::jaccard
+                          ? static_cast<double>(least_overlap<float>(params_))
+                          : static_cast<double>(least_overlap<compute_type<T>>(params_));
     a.max_kept = std::min({params_.max_per_class, params_.max_per_image, params_.max_total});
     return a;
   }
@@ -143,8 +149,10 @@ class nms_call {
     const double infinity = std::numeric_limits<double>::infinity();
     index_t count = scores_.size();
     if (params_.drop_nan_scores || params_.score_threshold != -infinity) {
-      count = scores_kernels_.select(scores_.data(), 0, count, params_.score_threshold,
-                                     params_.drop_nan_scores, records);
+      count =
+          scores_kernels_.select(scores_.data(), 0, count,
+                                 threshold_for<compute_type<S>>(params_, params_.score_threshold),
+                                 params_.drop_nan_scores, records);
     } else {
       // All take part: every chunk knows its place.
       constexpr index_t smallest_chunk = 16384;

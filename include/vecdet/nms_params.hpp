@@ -42,10 +42,11 @@ enum class nms_order {
 constexpr index_t no_limit = std::numeric_limits<index_t>::max();
 
 struct nms_params {
-  double iou_threshold = 0.5;    ///< In [0, 1].
-  bool suppress_equal = false;   ///< Suppresses at >= the threshold instead of >.
-  bool float_threshold = false;  ///< Rounds the threshold to the overlaps' type first.
-  bool plus_one = false;         ///< Counts pixels: a box is x2 - x1 + 1 wide.
+  double iou_threshold = 0.5;   ///< In [0, 1].
+  bool suppress_equal = false;  ///< Suppresses at >= the threshold instead of >.
+  bool float_threshold =
+      false;              ///< Rounds both thresholds to the type of what they are held against.
+  bool plus_one = false;  ///< Counts pixels: a box is x2 - x1 + 1 wide.
   bool drop_nan_scores = false;  ///< Drops NaN scores; else they come first and stay.
   bool drop_degenerate = false;  ///< Drops boxes with NaN or without area.
   /// Keeps scores above it, and all where it is -infinity.
@@ -90,7 +91,8 @@ inline nms_params onnx_nms(double iou_threshold, index_t max_output_boxes_per_cl
   return params;
 }
 
-/// cv::dnn::NMSBoxes on integer rectangles, given by their corners, with eta 1 and top_k 0.
+/// cv::dnn::NMSBoxes with eta 1 and top_k 0: on rectangles of doubles, or in float on integer ones
+/// of areas up to 2^23, given by their corners.
 inline nms_params opencv_nms(double iou_threshold, double score_threshold) {
   nms_params params = mmcv_nms(iou_threshold);
   params.overlap = nms_overlap::jaccard;

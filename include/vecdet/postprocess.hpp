@@ -294,8 +294,8 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
   for (index_t i = 0; i < images; ++i) {
     for (const double side : {image_sizes[i].height, image_sizes[i].width})
-      detail::check_element(side > 0 && is_finite(side), "postprocess", "image_sizes", i, side,
-                            "a finite number above 0");
+      detail::check_element(side > 0 && detail::is_finite(side), "postprocess", "image_sizes", i,
+                            side, "a finite number above 0");
   }
   const detail::kernel_table& table = detail::active_table();
   const profile::scope timing([&] {

@@ -20,7 +20,7 @@
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, a selected
 // anchor's match is no ground truth, beta or epsilon is negative, a coder weight is not from 1e-35
-// to 1e35, or another number among the parameters is not finite.
+// to 1e35, or another number among the parameters is not a finite float (box weights are data).
 #pragma once
 
 #include <vecdet/box_coding.hpp>
@@ -36,7 +36,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <string>
 #include <type_traits>
 
@@ -103,11 +102,11 @@ struct regression_call {
 
   void check_arguments() const {
     const index_t boxes = deltas.size();
-    check(params.beta >= 0 && is_finite(params.beta), function, "params.beta", params.beta,
-          "a finite number, 0 or more");
-    check(params.epsilon >= 0 && is_finite(params.epsilon), function, "params.epsilon",
-          params.epsilon, "a finite number, 0 or more");
-    check(is_finite(params.scale), function, "params.scale", params.scale, "a finite number");
+    check(params.beta >= 0 && is_float(params.beta), function, "params.beta", params.beta,
+          "a finite float, 0 or more");
+    check(params.epsilon >= 0 && is_float(params.epsilon), function, "params.epsilon",
+          params.epsilon, "a finite float, 0 or more");
+    check(is_float(params.scale), function, "params.scale", params.scale, "a finite float");
     check_coder(function, params.coder);
     check(params.coder.anchors == box_format::xyxy, function, "params.coder.anchors", "cxcywh",
           "xyxy");

@@ -18,7 +18,7 @@
 // NaN gives NaN, in its own element and in the sum.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, beta is
-// negative, or a number among the parameters is not finite.
+// negative, or a number among the parameters is not a finite float (box weights are data).
 #pragma once
 
 #include <vecdet/box_selection.hpp>
@@ -30,7 +30,6 @@
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/views.hpp>
 
-#include <cmath>
 #include <type_traits>
 
 namespace vecdet {
@@ -62,9 +61,9 @@ struct smooth_l1_call {
 
   void check_arguments() const {
     const index_t boxes = predictions.size();
-    check(params.beta >= 0 && is_finite(params.beta), function, "params.beta", params.beta,
-          "a finite number, 0 or more");
-    check(is_finite(params.scale), function, "params.scale", params.scale, "a finite number");
+    check(params.beta >= 0 && is_float(params.beta), function, "params.beta", params.beta,
+          "a finite float, 0 or more");
+    check(is_float(params.scale), function, "params.scale", params.scale, "a finite float");
     check(targets.size() == boxes, function, "targets.size()", targets.size(),
           "the number of predictions");
     check(params.box_weights.empty() || params.box_weights.size() == boxes, function,

@@ -20,7 +20,6 @@
 
 #include <vecdet/nms.hpp>
 
-#include <cmath>
 #include <type_traits>
 #include <vector>
 

@@ -163,7 +163,8 @@ class boxes_soa_view {
 
   boxes_soa_view(T* x1, T* y1, T* x2, T* y2, index_t size)
       : data_{{x1, y1, x2, y2}, 0}, size_(size) {
-    detail::check(size >= 0, "boxes_soa_view", "size", size, "0 or more");
+    detail::check(size >= 0 && size <= detail::max_elements<T> / 4, "boxes_soa_view", "size", size,
+                  "0 or more, and so many that they have addresses");
     constexpr const char* names[] = {"x1", "y1", "x2", "y2"};
     for (int k = 0; k < 4; ++k)
       detail::check(data_.of[k] != nullptr || size == 0, "boxes_soa_view", names[k], "null",

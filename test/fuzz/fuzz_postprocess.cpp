@@ -158,9 +158,8 @@ void check_image(const head<T>& h, const std::vector<double>& scores, index_t im
   for (index_t i = first; i < last; ++i) {
     // RetinaNet's are compared as logits, and then rounded.
     const float least = static_cast<float>(params.score_threshold);
-    if (!(params.detector == dense_detector::retinanet
-              ? found.scores[i] >= least
-              : static_cast<double>(found.scores[i]) > params.score_threshold))
+    if (!(params.detector == dense_detector::retinanet ? found.scores[i] >= least
+                                                       : found.scores[i] > least))
       fuzz::fail("a score is not above the threshold");
     if (i > first && found.scores[i] > found.scores[i - 1]) fuzz::fail("scores ascend");
     if (found.labels[i] < 0 || found.labels[i] >= h.classes) fuzz::fail("no such label");

@@ -177,11 +177,7 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
   constexpr double slack = 1e-4;  // of a bound, for what rounding does to it
   const index_t columns = args.cols;
   const index_t room = args.capacity - columns;
-  float threshold = static_cast<float>(args.score_threshold);
-  if (static_cast<double>(threshold) > args.score_threshold) {
-    // The score that equals it passes: compare with the float before.
-    threshold = detail::score_of_key(descending_key(threshold) + 1);
-  }
+  float threshold = static_cast<float>(args.score_threshold);  // as frameworks compare it
   index_t count = 0;
   for (index_t r = first; r < last; ++r) {
     const T* const row = args.logits + r * args.stride;

@@ -84,12 +84,12 @@ VECDET_INLINE nms_box<Real> load_nms_box(const T* boxes, uint32_t i, nms_format 
   return {a0 - half_w, a1 - half_h, a0 + half_w, a1 + half_h, 0};
 }
 
-/// OpenCV's overlap: 1 - float(1 - IoU in double).
+/// OpenCV's overlap, a float: 1 - float(1 - IoU in double).
 template <class Real>
 VECDET_INLINE Real jaccard_overlap(Real intersection, Real both, Real joined) {
   if (!(both > jaccard_epsilon<Real>)) return 1;
-  return Real(1) -
-         static_cast<Real>(1 - static_cast<double>(intersection) / static_cast<double>(joined));
+  return static_cast<Real>(1.0f - static_cast<float>(1 - static_cast<double>(intersection) /
+                                                             static_cast<double>(joined)));
 }
 
 enum class nms_test { plain, plus_one, general };

@@ -78,8 +78,8 @@ Real overlap_of(const box_of<Real>& kept, const box_of<Real>& other, const nms_p
       break;
     case nms_overlap::jaccard:
       if (!(both > std::numeric_limits<Real>::epsilon())) return 1;
-      return Real(1) -
-             static_cast<Real>(1 - static_cast<double>(intersection) / static_cast<double>(joined));
+      return static_cast<Real>(1.0f - static_cast<float>(1 - static_cast<double>(intersection) /
+                                                                 static_cast<double>(joined)));
   }
   return intersection / joined;
 }
@@ -87,9 +87,12 @@ Real overlap_of(const box_of<Real>& kept, const box_of<Real>& other, const nms_p
 template <class Real>
 bool suppresses(const box_of<Real>& kept, const box_of<Real>& other, const nms_params& params) {
   const double overlap = static_cast<double>(overlap_of(kept, other, params));
-  const double threshold = params.float_threshold
-                               ? static_cast<double>(static_cast<Real>(params.iou_threshold))
-                               : params.iou_threshold;
+  double threshold = params.iou_threshold;
+  if (params.float_threshold) {
+    threshold = params.overlap == nms_overlap::jaccard
+                    ? static_cast<double>(static_cast<float>(threshold))
+                    : static_cast<double>(static_cast<Real>(threshold));
+  }
   return params.suppress_equal ? overlap >= threshold : overlap > threshold;
 }
 
@@ -118,12 +121,17 @@ std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_p
     return corners_of(load_box<real>(boxes, i), params.format);
   };
   const auto score = [&](index_t i) { return static_cast<double>(scores[i]); };
+  const double score_threshold =
+      params.float_threshold
+          ? static_cast<double>(
+                static_cast<compute_type<std::remove_const_t<S>>>(params.score_threshold))
+          : params.score_threshold;
 
   std::vector<index_t> order;
   for (index_t i = 0; i < boxes.size(); ++i) {
     const bool is_nan = std::isnan(score(i));
     if (is_nan ? params.drop_nan_scores
-               : !(score(i) > params.score_threshold ||
+               : !(score(i) > score_threshold ||
                    params.score_threshold == -std::numeric_limits<double>::infinity()))
       continue;
     if (params.drop_degenerate && is_degenerate(corners(i), params.plus_one)) continue;
