@@ -14,9 +14,6 @@
 #include <vecdet/detail/simd_bits.hpp>
 #include <vecdet/detail/simd_boxes.hpp>
 
-#include <cstdint>
-#include <cstring>
-
 namespace vecdet {
 namespace VECDET_TARGET {
 
@@ -223,48 +220,43 @@ VECDET_INLINE void clear_boxes(const box_streams<S>& streams, index_t first, ind
   if (streams.out_each != nullptr) store_zeros(streams.out_each + first, last - first);
 }
 
-/// Of label_block labels, or the first `size` of them, those that are neither of two values: a byte
-/// each, 1 or 0, the first in the lowest byte of a word. A function of its own, so that no loop
-/// over labels competes for registers with what is done to the boxes.
-template <class Label>
-VECDET_NOINLINE void select_labels(const Label* labels, index_t size, Label not_this,
-                                   Label nor_this, std::uint64_t (&words)[label_block / 8]) {
-  std::uint8_t selected[label_block] = {};
-  if (size == label_block) {
-    for (int k = 0; k < label_block; ++k)
-      selected[k] = (labels[k] != not_this) & (labels[k] != nor_this);
-  } else {
-    for (index_t k = 0; k < size; ++k)
-      selected[k] = (labels[k] != not_this) & (labels[k] != nor_this);
-  }
-  std::memcpy(words, selected, sizeof selected);
-}
-
 /// visit(i) for every i in [first, last) whose label is neither background nor ignore, in order;
 /// before(begin, end) ahead of each block.
 template <class Label, class Before, class Visit>
 VECDET_INLINE void for_each_selected(const Label* labels, index_t background, index_t ignore,
                                      index_t first, index_t last, const Before& before,
                                      const Visit& visit) {
-  // A value that this width of label lacks stands for none: the other takes its place.
+  // Both values as labels of this width; one that does not fit is no label.
   const auto fits = [](index_t value) {
     return static_cast<index_t>(static_cast<Label>(value)) == value;
   };
+  const bool skips = fits(background) || fits(ignore);
   const Label not_this = static_cast<Label>(fits(background) ? background : ignore);
   const Label nor_this = static_cast<Label>(fits(ignore) ? ignore : background);
-  const bool selects_all = !fits(background) && !fits(ignore);
+  constexpr int part = 8;  // of a block in which there are some: found sooner than one by one
   for (index_t begin = first; begin < last; begin += label_block) {
     const index_t end = last - begin < label_block ? last : begin + label_block;
     before(begin, end);
-    if (selects_all) {
-      for (index_t i = begin; i < end; ++i) visit(i);
-      continue;
+    const bool whole = skips && end - begin == label_block;
+    if (whole) {
+      Label any = 0;
+      for (int k = 0; k < label_block; ++k) {
+        const Label label = labels[begin + k];
+        any |= static_cast<Label>((label ^ not_this) != 0 && (label ^ nor_this) != 0);
+      }
+      if (any == 0) continue;
     }
-    std::uint64_t words[label_block / 8];
-    select_labels(labels + begin, end - begin, not_this, nor_this, words);
-    for (int w = 0; w < label_block / 8; ++w)
-      for (std::uint64_t left = words[w]; left != 0; left &= left - 1)
-        visit(begin + 8 * w + __builtin_ctzll(left) / 8);
+    for (index_t i = begin; i < end; i += part) {
+      if (whole) {
+        bool any = false;
+        for (int k = 0; k < part; ++k)
+          any |= (labels[i + k] != not_this) & (labels[i + k] != nor_this);
+        if (!any) continue;
+      }
+      const index_t stop = end - i < part ? end : i + part;
+      for (index_t k = i; k < stop; ++k)
+        if (labels[k] != background && labels[k] != ignore) visit(k);
+    }
   }
 }
 
