@@ -95,25 +95,22 @@ void register_loss_and_grad(index_t rows, index_t cols, truth kind) {
                                    : reference::sigmoid_focal_loss(data->x(), data->t(), {}, g));
     }
   });
+  const auto call = [=](head<T>& data, execution policy) {
+    return kind == truth::labels
+               ? sigmoid_focal_loss_and_grad(data.x(), data.labels, data.g(), {}, policy)
+               : sigmoid_focal_loss_and_grad(data.x(), data.t(), data.g(), {}, policy);
+  };
   if constexpr (std::is_same<T, float>::value) {
-    register_implementation(problem, "plain", 1, amount, [=](benchmark::State& state) {
-      const auto data = prepare();
-      for (auto _ : state) {
-        benchmark::DoNotOptimize(
-            kind == truth::labels
-                ? plain_focal_loss_labels(data->logits.data(), data->labels.data(),
-                                          data->grad.data(), rows, cols)
-                : plain_focal_loss_dense(data->logits.data(), data->targets.data(),
-                                         data->grad.data(), rows * cols));
-      }
-    });
+    const auto plain = [=](head<T>& data) {
+      return kind == truth::labels ? plain_focal_loss_labels(data.logits.data(), data.labels.data(),
+                                                             data.grad.data(), rows, cols)
+                                   : plain_focal_loss_dense(data.logits.data(), data.targets.data(),
+                                                            data.grad.data(), rows * cols);
+    };
+    register_with_plain(problem, amount, prepare, call, plain, &head<T>::grad);
+  } else {
+    register_vecdet(problem, amount, prepare, call);
   }
-  register_vecdet(problem, amount, prepare, [=](head<T>& data, execution policy) {
-    benchmark::DoNotOptimize(
-        kind == truth::labels
-            ? sigmoid_focal_loss_and_grad(data.x(), data.labels, data.g(), {}, policy)
-            : sigmoid_focal_loss_and_grad(data.x(), data.t(), data.g(), {}, policy));
-  });
 }
 
 void register_loss(index_t rows, index_t cols) {

@@ -36,6 +36,7 @@ struct problem_data {
   nms_workspace workspace;
   soft_nms_workspace<float> soft_workspace;
   plain_nms_memory plain;
+  std::vector<index_t> is_kept;  ///< 1 or 0 a box, for the check of the plain loop.
 
   boxes_view<const float> boxes() const { return input.boxes; }
   vector_view<const float> scores() const { return input.scores; }
@@ -43,6 +44,10 @@ struct problem_data {
     nms_groups by_class;
     by_class.classes = input.classes;
     return by_class;
+  }
+  void keep(vector_view<const index_t> kept) {
+    is_kept.assign(input.scores.size(), 0);
+    for (index_t i = 0; i < kept.size(); ++i) is_kept[static_cast<std::size_t>(kept[i])] = 1;
   }
 };
 
@@ -190,10 +195,21 @@ void register_nms(const std::string& variant, index_t count) {
   if (count <= 20000) {
     register_implementation(problem, "plain", 1, amount_of(count), [=](benchmark::State& state) {
       const auto data = prepare();
-      timed_loop(state, "plain", [&] {
-        benchmark::DoNotOptimize(plain_nms(data->input.boxes.data(), data->input.scores.data(),
-                                           count, 0.5f, data->plain));
-      });
+      const auto run_plain = [&] {
+        return plain_nms(data->input.boxes.data(), data->input.scores.data(), count, 0.5f,
+                         data->plain);
+      };
+      check_plain(
+          problem, *data,
+          [](problem_data& d, execution policy) {
+            d.keep(nms(d.boxes(), d.scores(), nms_params{}, d.workspace, policy));
+          },
+          [&](problem_data& d) {
+            const index_t kept = run_plain();
+            d.keep({d.plain.kept.data(), kept});
+          },
+          &problem_data::is_kept);
+      timed_loop(state, "plain", [&] { benchmark::DoNotOptimize(run_plain()); });
     });
   }
 #if defined(VECDET_BENCH_OPENCV)
