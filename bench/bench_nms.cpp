@@ -100,12 +100,16 @@ std::shared_ptr<problem_data> make_problem(const std::string& variant, index_t c
   return current;
 }
 
-/// The plot of a scene: nms_<scene>.svg.
-line_plot& plot_of(const std::string& function, const std::string& variant) {
-  return plots()
-      .try_emplace(function + "_" + variant + ".svg",
-                   function + " of " + variant + " boxes, IoU 0.5", "boxes", "ms")
-      .first->second;
+/// A loop, timed for the plot of the scene as well: <function>_<scene>.svg.
+auto loop_of(const std::string& function, const std::string& variant, index_t count) {
+  return [=](benchmark::State& state, const std::string& line, const auto& call) {
+    line_plot& plot =
+        plots()
+            .try_emplace(function + "_" + variant + ".svg",
+                         function + " of " + variant + " boxes, IoU 0.5", "boxes", "ms")
+            .first->second;
+    plotted_loop(state, plot, line, static_cast<double>(count), call);
+  };
 }
 
 /// Milliseconds of the steps of a call in one group: the best of some runs.
@@ -180,9 +184,7 @@ work amount_of(index_t count) {
 void register_nms(const std::string& variant, index_t count) {
   const std::string problem = "nms/" + variant + "/f32/" + std::to_string(count);
   const auto prepare = [=] { return make_problem(variant, count, 91); };
-  const auto timed_loop = [=](benchmark::State& state, const std::string& line, const auto& call) {
-    plotted_loop(state, plot_of("nms", variant), line, static_cast<double>(count), call);
-  };
+  const auto timed_loop = loop_of("nms", variant, count);
   if (count <= 5000) {
     register_implementation(
         problem, "reference", 1, amount_of(count), [=](benchmark::State& state) {
@@ -254,25 +256,23 @@ void register_preset(const std::string& name, const nms_params& params, index_t 
 
 void register_batched_nms(const std::string& variant, index_t count, index_t classes) {
   const std::string problem = "batched_nms/" + variant + "/f32/" + std::to_string(count);
+  const auto timed_loop = loop_of("batched_nms", variant, count);
 #if defined(VECDET_BENCH_OPENCV)
   register_implementation(problem, "opencv", 1, amount_of(count), [=](benchmark::State& state) {
     const auto data = make_problem(variant, count, classes);
     opencv_nms_problem peer(data->input.boxes, data->input.scores, data->input.classes);
     if (!agrees_with_vecdet(state, peer.run_batched(0.5f), *data, data->groups())) return;
-    for (auto _ : state) benchmark::DoNotOptimize(peer.run_batched(0.5f));
+    timed_loop(state, "opencv", [&] { benchmark::DoNotOptimize(peer.run_batched(0.5f)); });
   });
 #endif
-  register_vecdet(
-      problem, amount_of(count), [=] { return make_problem(variant, count, classes); },
-      [=](problem_data& data, execution policy) {
-        const auto start = std::chrono::steady_clock::now();
-        benchmark::DoNotOptimize(batched_nms(data.boxes(), data.scores(), data.groups(),
-                                             nms_params{}, data.workspace, policy));
-        const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  register_instruction_sets(
+      problem, amount_of(count), [=](benchmark::State& state, execution policy) {
+        const auto data = make_problem(variant, count, classes);
         const char* const threads = policy == execution::sequential ? "" : ", all threads";
-        plot_of("batched_nms", variant)
-            .add(isa_name(active_isa()) + std::string(threads), static_cast<double>(count),
-                 1e3 * spent.count());
+        timed_loop(state, std::string(isa_name(active_isa())) + threads, [&] {
+          benchmark::DoNotOptimize(batched_nms(data->boxes(), data->scores(), data->groups(),
+                                               nms_params{}, data->workspace, policy));
+        });
       });
 }
 

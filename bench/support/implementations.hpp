@@ -51,25 +51,32 @@ double returned(const Call& call, Arguments&&... arguments) {
   }
 }
 
-/// vecdet on every available instruction set, on one thread and on all. `call(policy)` is timed,
-/// after `prepare()` has made its data.
-template <class Prepare, class Call>
-void register_vecdet(const std::string& problem, work amount, const Prepare& prepare,
-                     const Call& call) {
+/// vecdet on every available instruction set, on one thread and on all. `run(state, policy)` holds
+/// the timed loop.
+template <class Run>
+void register_instruction_sets(const std::string& problem, work amount, const Run& run) {
   const int all_threads = tbb::this_task_arena::max_concurrency();
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
     if (!isa_available(set)) continue;
     for (const int threads : {1, all_threads}) {
       register_implementation(
           problem, isa_name(set), threads, amount, [=](benchmark::State& state) {
-            const auto data = prepare();
             set_isa(set);
-            const execution policy = threads == 1 ? execution::sequential : execution::parallel;
-            for (auto _ : state) benchmark::DoNotOptimize(returned(call, *data, policy));
+            run(state, threads == 1 ? execution::sequential : execution::parallel);
           });
       if (all_threads == 1) break;
     }
   }
+}
+
+/// The same where nothing but `call(data, policy)` is timed, after `prepare()` has made the data.
+template <class Prepare, class Call>
+void register_vecdet(const std::string& problem, work amount, const Prepare& prepare,
+                     const Call& call) {
+  register_instruction_sets(problem, amount, [=](benchmark::State& state, execution policy) {
+    const auto data = prepare();
+    for (auto _ : state) benchmark::DoNotOptimize(returned(call, *data, policy));
+  });
 }
 
 /// Throws unless `plain(data)` returns and writes what `call(data, policy)` does, up to the

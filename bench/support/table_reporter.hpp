@@ -49,7 +49,7 @@ class table_reporter : public benchmark::BenchmarkReporter {
   }
 
   void ReportRuns(const std::vector<Run>& runs) override {
-    std::vector<measurement> samples;
+    std::vector<const Run*> samples;
     std::string name;
     for (const Run& run : runs) {
       name = run.run_name.function_name;
@@ -57,21 +57,21 @@ class table_reporter : public benchmark::BenchmarkReporter {
         GetOutputStream() << name << ": failed\n";
         continue;
       }
-      if (run.run_type == Run::RT_Iteration) samples.push_back(measured(run));
+      if (run.run_type == Run::RT_Iteration) samples.push_back(&run);
     }
     // Aggregates come in a call of their own, after the runs that they are of or without them
     // (--benchmark_report_aggregates_only).
     for (const Run& run : runs)
-      if (run.aggregate_name == "median" && !table_.has(name)) samples.push_back(measured(run));
+      if (run.aggregate_name == "median" && !table_.has(name)) samples.push_back(&run);
     if (samples.empty()) return;
 
     // The median run, rather than medians of each number, so that a row agrees with itself.
     const auto middle = samples.begin() + static_cast<std::ptrdiff_t>((samples.size() - 1) / 2);
-    std::nth_element(
-        samples.begin(), middle, samples.end(),
-        [](const measurement& a, const measurement& b) { return a.seconds < b.seconds; });
-    table_.add(name, *middle);
-    print_progress(name, *middle);
+    std::nth_element(samples.begin(), middle, samples.end(), [](const Run* a, const Run* b) {
+      return measured(*a).seconds < measured(*b).seconds;
+    });
+    table_.add(name, measured(**middle));
+    print_progress(name, **middle);
   }
 
   void Finalize() override {
@@ -104,7 +104,9 @@ class table_reporter : public benchmark::BenchmarkReporter {
             counter(run, "ns_per_element"), counter(run, "GB/s"), counter(run, "of_copy")};
   }
 
-  void print_progress(const std::string& name, const measurement& result) {
+  /// What the table shows of a run, then the counters that the benchmark has of its own.
+  void print_progress(const std::string& name, const Run& run) {
+    const measurement result = measured(run);
     std::ostream& out = GetOutputStream();
     out << name << ": " << three_digits(1e3 * result.seconds) << " ms";
     if (result.ns_per_element > 0)
@@ -112,6 +114,10 @@ class table_reporter : public benchmark::BenchmarkReporter {
     if (result.gigabytes_per_second > 0)
       out << ", " << three_digits(result.gigabytes_per_second) << " GB/s, "
           << std::lround(100 * result.copy_fraction) << "% of copy";
+    for (const auto& own : run.counters) {
+      if (own.first != "ns_per_element" && own.first != "GB/s" && own.first != "of_copy")
+        out << ", " << own.first << ' ' << three_digits(own.second.value);
+    }
     out << std::endl;
   }
 
