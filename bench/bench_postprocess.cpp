@@ -71,8 +71,8 @@ void register_type() {
                     benchmark::DoNotOptimize(filter_topk(data.x(), 0.05, 1000, data.topk, policy));
                   });
   register_vecdet(
-      std::string("postprocess/retinanet/") + dtype_name<T>() + "/1x120087x91",
-      {elements, elements * sizeof(T)}, make_head<T>, [](head<T>& data, execution policy) {
+      "postprocess/retinanet/" + shape, {elements, elements * sizeof(T)}, make_head<T>,
+      [](head<T>& data, execution policy) {
         const head_outputs<T> outputs{data.x(), data.deltas, {}};
         benchmark::DoNotOptimize(postprocess(outputs, boxes_view<const float>(data.anchors),
                                              vector_view<const index_t>(data.level_sizes),

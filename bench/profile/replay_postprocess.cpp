@@ -32,7 +32,9 @@ std::vector<index_t> pyramid_levels(index_t anchors) {
 
 template <class T>
 profile::replay_call make_call(const profile::entry& e, execution policy) {
-  const index_t images = e.shape[0], anchors = e.shape[1], classes = e.shape[2];
+  const std::size_t last = e.shape.size() - 1;
+  const index_t images = last == 1 ? 1 : e.shape[0];  // one image has no dimension of its own
+  const index_t anchors = e.shape[last - 1], classes = e.shape[last];
   const index_t rows = images * anchors;
   const bool is_fcos = e.variant == "fcos", is_ssd = e.variant == "ssd";
   const auto data = std::make_shared<operands<T>>();
@@ -66,7 +68,7 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
 
 profile::replay_call make(const profile::entry& e, execution policy) {
   const bool known = e.variant == "retinanet" || e.variant == "fcos" || e.variant == "ssd";
-  if (!known || e.shape.size() != 3) return {};
+  if (!known || e.shape.size() < 2 || e.shape.size() > 3) return {};
   return profile::for_logit_type(
       e.type, [&](auto number) { return make_call<decltype(number)>(e, policy); });
 }

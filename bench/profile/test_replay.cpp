@@ -199,14 +199,13 @@ void filter_topk_calls(execution policy) {
   filter_topk(matrix_view<const float>(x.data(), boxes, classes), 0.05, 100, workspace, policy);
 }
 
-void postprocess_calls(execution policy) {
-  constexpr index_t images = 2;
+void postprocess_calls(index_t images, execution policy) {
   const std::vector<float> anchors = profile::anchors(boxes);
   const std::vector<float> x =
       bench::head_logits<float>(profile::labels_like_training(images * boxes, classes), classes);
   const std::vector<float> deltas = bench::head_deltas<float>(images * boxes);
   const std::vector<float> centerness(deltas.size() / 4, 0.0f), none;
-  const std::vector<image_size> sizes(images, {800, 800});
+  const std::vector<image_size> sizes(static_cast<std::size_t>(images), {800, 800});
   postprocess_workspace workspace;
   for (const postprocess_params& params :
        {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
@@ -229,7 +228,8 @@ void call_everything(execution policy) {
   regression_loss_calls(policy, true);
   nms_calls(policy);
   filter_topk_calls(policy);
-  postprocess_calls(policy);
+  postprocess_calls(1, policy);
+  postprocess_calls(2, policy);
 }
 
 /// Runs the replay once; it must record its problem, with its bytes.
@@ -300,6 +300,7 @@ TEST_CASE("replay: names tell what benchmarks tell, and which distances") {
         "decode_distances/clip/f32/2003", "decode_distances/pixels_clip/f32/2003",
         "decode_distances/float_clip/bf16/2003", "decode_distances/float_pixels_clip/bf16/2003",
         "filter_topk/threshold0.05/f32/2003x7", "filter_topk/threshold0.3/f32/2003x7",
+        "postprocess/retinanet/f32/2003x7", "postprocess/retinanet/f32/2x2003x7",
         "nms.sort//f32/2003", "nms.compare//f32/2003", "nms.partition//f32/2003",
         "nms.merge//f32/2003"}) {
     CHECK_MESSAGE(names.count(name) == 1, name);
@@ -392,7 +393,7 @@ TEST_CASE("projection: what runs inside of a replayed problem is a part of it") 
   const profile::report r = record([] {
     filter_topk_calls(execution::sequential);
     VECDET_PROFILE_SCOPE("step");
-    postprocess_calls(execution::sequential);
+    postprocess_calls(2, execution::sequential);
   });
   profile::replay_options options;
   options.seconds = 0.001;

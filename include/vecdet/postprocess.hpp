@@ -299,15 +299,18 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
   }
   const detail::kernel_table& table = detail::active_table();
   const profile::scope timing([&] {
-    return profile::problem{"postprocess",
-                            params.detector == dense_detector::retinanet ? "retinanet"
-                            : params.detector == dense_detector::fcos    ? "fcos"
-                                                                         : "ssd",
-                            dtype_name<T>(),
-                            {images, anchors.size(), outputs.logits.cols()},
-                            isa_name(table.target),
-                            detail::thread_count(policy),
-                            outputs.logits.size() * index_t{sizeof(T)}};
+    using shape = decltype(profile::problem::shape);
+    const index_t cols = outputs.logits.cols();
+    return profile::problem{
+        "postprocess",
+        params.detector == dense_detector::retinanet ? "retinanet"
+        : params.detector == dense_detector::fcos    ? "fcos"
+                                                     : "ssd",
+        dtype_name<T>(),
+        images == 1 ? shape{anchors.size(), cols} : shape{images, anchors.size(), cols},
+        isa_name(table.target),
+        detail::thread_count(policy),
+        outputs.logits.size() * index_t{sizeof(T)}};
   });
 
   if (static_cast<index_t>(ws.images.size()) < images)
