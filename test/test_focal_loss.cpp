@@ -229,17 +229,17 @@ void sweep_parameters() {
 
 template <class T>
 void sweep_special_values() {
-  // Every special logit as the labelled class, as another class and in a background row; and under
-  // targets 0, 1 and between.
+  // Every special logit in three rows, as the labelled class and the others, as background and
+  // ignored; and under targets 0, 1 and between.
   const auto logits = special_logits<T>();
   const auto count = static_cast<index_t>(logits.size());
   for_each_isa([&](isa) {
     for (const double gamma : {2.0, 1.0, 0.0, 0.5, 3.5}) {
       for (const double alpha : {0.25, -1.0, 0.0, 1.0}) {
-        problem<T> labelled(count, 3, false);
-        labelled.logits.fill([&](index_t k) { return logits[static_cast<std::size_t>(k / 3)]; });
-        for (index_t i = 0; i < count; ++i) labelled.labels.push_back(i % 4 - 1);
-        labelled.labels[5] = -2;
+        problem<T> labelled(3 * count, 3, false);
+        labelled.logits.fill([&](index_t k) { return logits[static_cast<std::size_t>(k / 9)]; });
+        for (index_t i = 0; i < count; ++i)
+          labelled.labels.insert(labelled.labels.end(), {i % 3, -1, -2});
         labelled.params.gamma = gamma;
         labelled.params.alpha = alpha;
         labelled.check();
