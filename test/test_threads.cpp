@@ -6,7 +6,6 @@
 #include <vecdet/vecdet.hpp>
 
 #include <atomic>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -25,39 +24,180 @@ using namespace vecdet::test;
 
 namespace {
 
-/// A problem of some thirty chunks and its right answer.
-class focal_problem {
- public:
-  explicit focal_problem(execution policy = execution::sequential)
-      : labels_(random_labels(rows, cols, 1)), logits_(static_cast<std::size_t>(rows * cols)) {
-    random_generator generator(2);
-    for (float& x : logits_) x = to<float>(generator.uniform(-8, 8));
-    expected_loss_ = run(policy, expected_grad_);
+using bytes = std::vector<char>;
+
+template <class T>
+void add(bytes& to, const T* values, index_t count) {
+  const char* const first = reinterpret_cast<const char*>(values);
+  to.insert(to.end(), first, first + count * static_cast<index_t>(sizeof(T)));
+}
+
+/// Some chunks of boxes (of logits thirty), and all that the kernels take beside them.
+struct inputs {
+  static constexpr index_t boxes = 24000, classes = 20, nms_boxes = 2000;
+  std::vector<float> a = random_boxes<float>(boxes, 1), b = random_boxes<float>(boxes, 2);
+  std::vector<float> deltas, logits, scores;
+  std::vector<index_t> labels = random_labels(boxes, classes, 3);
+
+  inputs() {
+    random_generator generator(4);
+    const auto fill = [&](std::vector<float>& to, index_t size, double low, double high) {
+      for (index_t i = 0; i < size; ++i)
+        to.push_back(test::to<float>(generator.uniform(low, high)));
+    };
+    fill(deltas, 4 * boxes, -1, 1);
+    fill(logits, boxes * classes, -8, 8);
+    fill(scores, nms_boxes, 0, 1);
   }
+
+  matrix_view<const float> x() const { return {logits.data(), boxes, classes}; }
+  boxes_view<const float> of_nms() const { return {a.data(), nms_boxes}; }
+  vector_view<const float> s() const { return scores; }
+  nms_groups groups() const {
+    nms_groups groups;
+    groups.classes = {labels.data(), nms_boxes};
+    return groups;
+  }
+};
+const inputs in;
+
+/// The gradient, or whatever else a call writes for each of the boxes, and its sum.
+template <class Call>
+bytes written(index_t size, const Call& call) {
+  std::vector<float> out(static_cast<std::size_t>(size), -1.0f);
+  bytes result;
+  const double sum = call(out);
+  add(result, &sum, 1);
+  add(result, out.data(), size);
+  return result;
+}
+
+/// A call of each kernel family, and the bytes of its results.
+const struct {
+  const char* family;
+  bytes (*run)(execution);
+} kernel_calls[] = {
+    {"focal loss",
+     [](execution policy) {
+       return written(in.x().size(), [&](std::vector<float>& grad) {
+         return sigmoid_focal_loss_and_grad(in.x(), in.labels, {grad.data(), in.boxes, in.classes},
+                                            {}, policy);
+       });
+     }},
+    {"smooth L1",
+     [](execution policy) {
+       return written(4 * in.boxes, [&](std::vector<float>& grad) {
+         return smooth_l1_loss_and_grad(boxes_view<const float>(in.a), in.b, in.labels, grad, {},
+                                        policy);
+       });
+     }},
+    {"box coding",
+     [](execution policy) {
+       return written(4 * in.boxes, [&](std::vector<float>& out) {
+         decode_boxes(boxes_view<const float>(in.deltas), in.a, out, {}, policy);
+         encode_boxes(boxes_view<const float>(out), in.a, out, {}, policy);
+         std::vector<index_t> large(static_cast<std::size_t>(in.boxes));
+         return static_cast<double>(large_boxes(boxes_view<const float>(in.a), 100, large, policy));
+       });
+     }},
+    {"IoU",
+     [](execution policy) {
+       return written(5 * in.boxes, [&](std::vector<float>& out) {
+         pairwise_iou(boxes_view<const float>(in.a.data(), 5), in.b,
+                      matrix_view<float>(out.data(), 5, in.boxes), {}, policy);
+         return 0.0;
+       });
+     }},
+    {"IoU loss",
+     [](execution policy) {
+       return written(4 * in.boxes, [&](std::vector<float>& grad) {
+         return ciou_loss_and_grad(boxes_view<const float>(in.a), in.b, grad, {}, policy);
+       });
+     }},
+    {"regression loss",
+     [](execution policy) {
+       return written(4 * in.boxes, [&](std::vector<float>& grad) {
+         regression_loss_params params;
+         params.loss = box_loss::giou;
+         return regression_loss_and_grad(boxes_view<const float>(in.deltas), in.a, in.b, in.labels,
+                                         grad, params, policy);
+       });
+     }},
+    {"nms",
+     [](execution policy) {
+       const std::vector<index_t> kept = nms(in.of_nms(), in.s(), {}, policy);
+       bytes result;
+       add(result, kept.data(), static_cast<index_t>(kept.size()));
+       return result;
+     }},
+    {"batched_nms",
+     [](execution policy) {
+       const std::vector<index_t> kept =
+           batched_nms(in.of_nms(), in.s(), in.groups(), nms_params{}, policy);
+       bytes result;
+       add(result, kept.data(), static_cast<index_t>(kept.size()));
+       return result;
+     }},
+    {"soft_nms",
+     [](execution policy) {
+       soft_nms_workspace<float> workspace;
+       soft_nms_params params;
+       params.score_floor = 0.3;
+       const auto found = soft_nms(in.of_nms(), in.s(), in.groups(), params, workspace, policy);
+       bytes result;
+       add(result, found.kept.data(), found.kept.size());
+       add(result, found.scores.data(), found.scores.size());
+       return result;
+     }},
+    {"filter_topk",
+     [](execution policy) {
+       filter_topk_workspace workspace;
+       const auto best = filter_topk(in.x(), 0.5, 500, workspace, policy);
+       bytes result;
+       add(result, best.elements.data(), best.elements.size());
+       add(result, best.logits.data(), best.logits.size());
+       return result;
+     }},
+    {"postprocess", [](execution policy) {
+       // Three images of levels of 6000 and 2000 anchors.
+       const head_outputs<float> heads{in.x(), boxes_view<const float>(in.deltas), {}};
+       const std::vector<index_t> levels{6000, 2000};
+       const std::vector<image_size> images(3, image_size{800, 800});
+       postprocess_params params;
+       params.max_candidates = 300;
+       postprocess_workspace workspace;
+       const detections_view found = postprocess(heads, boxes_view<const float>(in.a.data(), 8000),
+                                                 levels, images, params, workspace, policy);
+       bytes result;
+       add(result, found.boxes.data(), 4 * found.boxes.size());
+       add(result, found.scores.data(), found.scores.size());
+       add(result, found.labels.data(), found.labels.size());
+       add(result, found.offsets.data(), found.offsets.size());
+       return result;
+     }}};
+
+/// A call and what it gives on one thread, or by `policy`.
+class problem {
+ public:
+  explicit problem(bytes (*call)(execution), execution policy = execution::sequential)
+      : call_(call), expected_(call(policy)) {}
 
   /// Whether a call gives the bits that are expected.
-  bool holds(execution policy) const {
-    std::vector<float> grad;
-    const double loss = run(policy, grad);
-    return loss == expected_loss_ && same(grad, expected_grad_);
-  }
-
-  double run(execution policy, std::vector<float>& grad) const {
-    grad.assign(logits_.size(), -1.0f);
-    return sigmoid_focal_loss_and_grad(matrix_view<const float>(logits_.data(), rows, cols),
-                                       labels_, {grad.data(), rows, cols}, {}, policy);
-  }
-
-  static bool same(const std::vector<float>& a, const std::vector<float>& b) {
-    return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-  }
+  bool holds(execution policy) const { return call_(policy) == expected_; }
 
  private:
-  static constexpr index_t rows = 6000, cols = 80;
-  std::vector<index_t> labels_;
-  std::vector<float> logits_, expected_grad_;
-  double expected_loss_ = 0;
+  bytes (*call_)(execution);
+  bytes expected_;
 };
+
+/// test(problem) for each kernel family.
+template <class Test>
+void for_each_problem(const Test& test, execution policy = execution::sequential) {
+  for (const auto& call : kernel_calls) {
+    INFO(std::string(call.family));
+    test(problem(call.run, policy));
+  }
+}
 
 /// More threads than a small machine has, so that they meet on any.
 const tbb::global_control eight_threads(tbb::global_control::max_allowed_parallelism, 8);
@@ -84,13 +224,14 @@ struct stop_here : std::runtime_error {
 }  // namespace
 
 TEST_CASE("threads: many callers at once") {
-  const focal_problem problem;
-  std::atomic<int> wrong{0};
-  on_threads(8, [&](int thread) {
-    const execution policy = thread % 2 == 0 ? execution::parallel : execution::sequential;
-    for (int i = 0; i < 10; ++i) wrong += problem.holds(policy) ? 0 : 1;
+  for_each_problem([](const problem& p) {
+    std::atomic<int> wrong{0};
+    on_threads(8, [&](int thread) {
+      const execution policy = thread % 2 == 0 ? execution::parallel : execution::sequential;
+      for (int i = 0; i < 10; ++i) wrong += p.holds(policy) ? 0 : 1;
+    });
+    CHECK(wrong.load() == 0);
   });
-  CHECK(wrong.load() == 0);
 }
 
 TEST_CASE("threads: the first call, from many threads") {
@@ -124,94 +265,99 @@ TEST_CASE("threads: set_isa() while calls run") {
   if (!isa_under_test(isa::avx2)) return;  // the sets under test have one and the same result
   const isa before = active_isa();
   set_isa(isa::avx2);
-  const focal_problem problem;
-  std::atomic<bool> done{false};
-  std::thread switcher([&] {
-    while (!done) {
-      for (const isa set : {isa::avx2, isa::avx512}) {
-        if (isa_available(set)) set_isa(set);
-        std::this_thread::yield();
+  for_each_problem([](const problem& p) {
+    std::atomic<bool> done{false};
+    std::thread switcher([&] {
+      while (!done) {
+        for (const isa set : {isa::avx2, isa::avx512}) {
+          if (isa_available(set)) set_isa(set);
+          std::this_thread::yield();
+        }
       }
-    }
+    });
+    std::atomic<int> wrong{0};
+    on_threads(4, [&](int thread) {
+      const execution policy = thread % 2 == 0 ? execution::parallel : execution::sequential;
+      for (int i = 0; i < 20; ++i) wrong += p.holds(policy) ? 0 : 1;
+    });
+    done = true;
+    switcher.join();
+    set_isa(isa::avx2);
+    CHECK(wrong.load() == 0);
   });
-  std::atomic<int> wrong{0};
-  on_threads(4, [&](int thread) {
-    const execution policy = thread % 2 == 0 ? execution::parallel : execution::sequential;
-    for (int i = 0; i < 20; ++i) wrong += problem.holds(policy) ? 0 : 1;
-  });
-  done = true;
-  switcher.join();
   set_isa(before);
-  CHECK(wrong.load() == 0);
 }
 
 TEST_CASE("threads: inside the caller's own arena and parallel loops") {
-  const focal_problem problem;
-  std::atomic<int> wrong{0};
-  for (const int threads : {1, 2, 5}) {
-    tbb::task_arena arena(threads);
-    arena.execute([&] {
-      tbb::parallel_for(0, 20, [&](int i) {
-        const execution policy = i % 3 == 0 ? execution::sequential : execution::parallel;
-        wrong += problem.holds(policy) ? 0 : 1;
+  for_each_problem([](const problem& p) {
+    std::atomic<int> wrong{0};
+    for (const int threads : {1, 2, 5}) {
+      tbb::task_arena arena(threads);
+      arena.execute([&] {
+        tbb::parallel_for(0, 20, [&](int i) {
+          const execution policy = i % 3 == 0 ? execution::sequential : execution::parallel;
+          wrong += p.holds(policy) ? 0 : 1;
+        });
       });
-    });
-  }
-  tbb::task_group group;
-  for (int i = 0; i < 8; ++i) {
-    group.run([&] { wrong += problem.holds(execution::parallel) ? 0 : 1; });
-  }
-  group.wait();
-  CHECK(wrong.load() == 0);
+    }
+    tbb::task_group group;
+    for (int i = 0; i < 8; ++i) {
+      group.run([&] { wrong += p.holds(execution::parallel) ? 0 : 1; });
+    }
+    group.wait();
+    CHECK(wrong.load() == 0);
+  });
 }
 
 TEST_CASE("threads: while a call waits, its thread takes none of the caller's tasks") {
   // Such a task would find the caller's locks held and its thread-local state half changed.
-  const focal_problem problem;
-  static thread_local bool inside;
-  std::atomic<int> reentered{0};
-  tbb::task_arena arena(4);
-  arena.execute([&] {
-    tbb::parallel_for(0, 100, [&](int) {
-      reentered += inside ? 1 : 0;
-      inside = true;
-      std::vector<float> grad;
-      problem.run(execution::parallel, grad);
-      inside = false;
+  for (const auto& call : kernel_calls) {
+    INFO(std::string(call.family));
+    static thread_local bool inside;
+    std::atomic<int> reentered{0};
+    tbb::task_arena arena(4);
+    arena.execute([&] {
+      tbb::parallel_for(0, 100, [&](int) {
+        reentered += inside ? 1 : 0;
+        inside = true;
+        call.run(execution::parallel);
+        inside = false;
+      });
     });
-  });
-  CHECK(reentered.load() == 0);
+    CHECK(reentered.load() == 0);
+  }
 }
 
 TEST_CASE("threads: cancelling the caller's tasks never leaves a call half done") {
-  const focal_problem problem;
-  std::atomic<int> wrong{0};
-  for (int round = 0; round < 10; ++round) {
-    tbb::task_arena arena(4);
-    arena.execute([&] {
-      CHECK_THROWS_AS(tbb::parallel_for(0, 40,
-                                        [&](int i) {
-                                          if (i == 7) throw stop_here();
-                                          wrong += problem.holds(execution::parallel) ? 0 : 1;
-                                        }),
-                      stop_here);
-      // In a context that is cancelled already.
-      tbb::task_group_context context;
-      tbb::parallel_for(
-          0, 1,
-          [&](int) {
-            context.cancel_group_execution();
-            wrong += problem.holds(execution::parallel) ? 0 : 1;
-          },
-          context);
-    });
-  }
-  CHECK(wrong.load() == 0);
-  CHECK(problem.holds(execution::parallel));
+  for_each_problem([](const problem& p) {
+    std::atomic<int> wrong{0};
+    for (int round = 0; round < 10; ++round) {
+      tbb::task_arena arena(4);
+      arena.execute([&] {
+        CHECK_THROWS_AS(tbb::parallel_for(0, 40,
+                                          [&](int i) {
+                                            if (i == 7) throw stop_here();
+                                            wrong += p.holds(execution::parallel) ? 0 : 1;
+                                          }),
+                        stop_here);
+        // In a context that is cancelled already.
+        tbb::task_group_context context;
+        tbb::parallel_for(
+            0, 1,
+            [&](int) {
+              context.cancel_group_execution();
+              wrong += p.holds(execution::parallel) ? 0 : 1;
+            },
+            context);
+      });
+    }
+    CHECK(wrong.load() == 0);
+    CHECK(p.holds(execution::parallel));
+  });
 }
 
 TEST_CASE("threads: a call's own exception leaves the caller's loop as any other") {
-  const focal_problem problem;
+  const problem focal_loss(kernel_calls[0].run);
   const std::vector<float> logits(4, 0.5f);
   const std::vector<index_t> bad_labels{0, 9};
   for (int round = 0; round < 5; ++round) {
@@ -222,18 +368,22 @@ TEST_CASE("threads: a call's own exception leaves the caller's loop as any other
                                             bad_labels);
                                       }),
                     std::invalid_argument);
-    CHECK(problem.holds(execution::parallel));
+    CHECK(focal_loss.holds(execution::parallel));
   }
 }
 
 TEST_CASE("threads: a forked child calls sequentially") {
-  const focal_problem problem(execution::parallel);  // the parent's oneTBB threads are running
-  const pid_t child = fork();
-  if (child == 0) _exit(problem.holds(execution::sequential) ? 0 : 1);
-  REQUIRE(child > 0);
-  int status = -1;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
-  CHECK(problem.holds(execution::parallel));
+  // Problems by execution::parallel: the parent's oneTBB threads are running.
+  for_each_problem(
+      [](const problem& p) {
+        const pid_t child = fork();
+        if (child == 0) _exit(p.holds(execution::sequential) ? 0 : 1);
+        REQUIRE(child > 0);
+        int status = -1;
+        CHECK(waitpid(child, &status, 0) == child);
+        CHECK(WIFEXITED(status));
+        CHECK(WEXITSTATUS(status) == 0);
+        CHECK(p.holds(execution::parallel));
+      },
+      execution::parallel);
 }
