@@ -69,7 +69,6 @@ void check_losses(const std::vector<T>& predicted, const std::vector<T>& targets
   const double alone = loss_sum<T>(kind, p.boxes(), t.boxes(), params);
   CHECK((with_grad == alone || std::isnan(alone)));
   loss_of_each<T>(kind, p.boxes(), t.boxes(), loss.each(), params);
-  const double ulp = active_isa() == isa::baseline ? 32 : 16;
   double exact_sum = 0, size = 1e-30;
   for (index_t i = 0; i < count; ++i) {
     const box a = reference::load_box(p.boxes(), i), b = reference::load_box(t.boxes(), i);
@@ -83,23 +82,22 @@ void check_losses(const std::vector<T>& predicted, const std::vector<T>& targets
       continue;
     }
     exact_sum += factor * exact.loss;
-    size += std::abs(factor) * 2;
-    const double mine = static_cast<double>(loss[i]);
-    const double within = std::is_same<T, bfloat16>::value ? 1e-2 : 1e-6;
-    CHECK(std::abs(mine - factor * exact.loss) <= within * std::abs(factor) * 2);
+    size += std::abs(factor);
+    CHECK(is_close_loss(loss[i], factor * exact.loss, factor));
     const std::array<double, 4> g{exact.grad.x1, exact.grad.y1, exact.grad.x2, exact.grad.y2};
-    if (!std::isfinite(largest_term(a, b))) continue;  // no size to compare with
+    const auto terms = numbers(largest_terms<T>(as_reference(kind), a, b, params.epsilon));
     for (int k = 0; k < 4; ++k) {
       const double e = factor * g[static_cast<std::size_t>(k)];
-      if (is_close(grad[4 * i + k], e, ulp, std::abs(factor) * largest_term(a, b))) continue;
+      const double term = std::abs(factor) * terms[static_cast<std::size_t>(k)];
+      if (!std::isfinite(term)) continue;  // no size to compare with
+      if (is_close(grad[4 * i + k], e, 16, term)) continue;
       FAIL_CHECK("gradient " << k << " of box " << i << " is "
                              << static_cast<double>(grad[4 * i + k]) << ", exact " << e << ": "
-                             << ulp_distance(grad[4 * i + k], e) << " ulp; largest term "
-                             << factor * largest_term(a, b));
+                             << ulp_distance(grad[4 * i + k], e) << " ulp; largest term " << term);
       return;
     }
   }
-  if (std::isfinite(size)) CHECK(std::abs(with_grad - exact_sum) <= 1e-6 * size);
+  if (std::isfinite(size)) CHECK(std::abs(with_grad - exact_sum) <= loss_within<T> * size);
   CHECK(grad.marks_untouched());
   CHECK(loss.marks_untouched());
 }
@@ -164,8 +162,9 @@ TEST_CASE("IoU losses: golden vectors of torchvision") {
         CHECK(std::abs(static_cast<double>(loss[i]) - exact_loss[i]) <= 1e-6);
       for (std::size_t i = 0; i < grad.size(); ++i) {
         const auto b = static_cast<index_t>(i / 4);
-        CHECK(is_close(grad[i], exact_grad[i], active_isa() == isa::baseline ? 32 : 16,
-                       largest_term(reference::load_box(pv, b), reference::load_box(tv, b))));
+        const auto terms = numbers(largest_terms<float>(
+            as_reference(kind), reference::load_box(pv, b), reference::load_box(tv, b), 1e-7));
+        CHECK(is_close(grad[i], exact_grad[i], 16, terms[i % 4]));
       }
     }
   });

@@ -89,8 +89,8 @@ void regression_loss_of(fuzz::input& in) {
             if (!(anchor.width() > 0 && anchor.height() > 0 && target.width() > 0 &&
                   target.height() > 0))
               return;
-            e = test::exact_regression_loss(params, reference::load_box(d, i), anchor, target,
-                                            reference::load_box(p, i));
+            e = test::exact_regression_loss<T>(params, reference::load_box(d, i), anchor, target,
+                                               reference::load_box(p, i));
           }
           const auto exact = test::numbers(e.grad), scale = test::numbers(e.scale);
           for (std::size_t k = 0; k < 4; ++k) {

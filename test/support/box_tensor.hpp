@@ -15,6 +15,7 @@
 #include <initializer_list>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <bench/support/planes.hpp>
@@ -99,6 +100,21 @@ inline bool is_close(bfloat16 actual, double exact, double ulp, double scale = 0
   const float low = bfloat16(static_cast<float>(exact - slack));
   const float high = bfloat16(static_cast<float>(exact + slack));
   return low <= static_cast<float>(actual) && static_cast<float>(actual) <= high;
+}
+
+/// How far a loss and a sum of losses may be off, by the type of computation.
+template <class T>
+constexpr double loss_within = std::is_same<T, double>::value ? 1e-12 : 1e-6;
+
+/// Whether a loss, times `factor`, is as near as that; in bfloat16 the rounding of such a float.
+template <class T>
+bool is_close_loss(T actual, double exact, double factor) {
+  const double slack = loss_within<T> * std::abs(factor);
+  if (!std::is_same<T, bfloat16>::value)
+    return std::abs(static_cast<double>(actual) - exact) <= slack;
+  const T low = to<T>(exact - slack), high = to<T>(exact + slack);
+  return static_cast<double>(low) <= static_cast<double>(actual) &&
+         static_cast<double>(actual) <= static_cast<double>(high);
 }
 
 /// Runs call(policy), which returns a vector of results, on AVX2 and AVX-512, sequentially and with

@@ -17,14 +17,53 @@
 namespace vecdet {
 namespace test {
 
-/// The largest of the terms whose sum is an IoU loss's gradient: by the intersection, the areas and
-/// the centre.
-inline double largest_term(const reference::box& p, const reference::box& t) {
-  const double area = reference::union_area(p, t);
-  const double w = std::max(p.width(), t.width()), h = std::max(p.height(), t.height());
+/// By each coordinate of the predicted box, the largest of the terms whose sum is an IoU loss's
+/// gradient: by the intersection, the area, the hull, the centre and the aspect, each where the
+/// kind has it and where the coordinate takes part. Of doubles, also of what the reference
+/// subtracts: the parts of (C - U) / C, and coordinates for the distance of the centres.
+template <class Real>
+reference::box largest_terms(reference::iou_kind kind, const reference::box& p,
+                             const reference::box& t, double epsilon) {
+  constexpr double pi = 3.14159265358979323846;
   const reference::box hull = reference::enclosing_box(p, t);
-  return std::max({2 * h / area, 2 * w / area, 1 / hull.width(), 1 / hull.height(), 4 / p.width(),
-                   4 / p.height()});
+  const double intersection = reference::intersection_area(p, t);
+  const double joined = reference::union_area(p, t) + epsilon, iou = intersection / joined;
+  const double hull_area = hull.width() * hull.height() + epsilon;
+  const double diagonal = hull.width() * hull.width() + hull.height() * hull.height() + epsilon;
+  const double dx = (p.x1 - t.x1 + p.x2 - t.x2) / 2, dy = (p.y1 - t.y1 + p.y2 - t.y2) / 2;
+  const double distance = (dx * dx + dy * dy) / diagonal;
+  const double v = reference::aspect_difference(p, t);
+  constexpr bool in_double = std::is_same<Real, double>::value;
+  const double coordinate = in_double ? std::max(largest_of(p), largest_of(t)) : 0;
+  const double by_angle = v > 0 ? v / (1 - iou + v + epsilon) * 4 / pi * std::sqrt(v) : 0;
+  // Of one coordinate: `beyond` by how much it lies outside of the target's, `side` is the box's
+  // along its axis, the others are those across, `shift` the centres' distance along.
+  const auto largest = [&](double beyond, double side, double across, double overlap_across,
+                           double hull_along, double hull_across, double shift) {
+    const bool inside = intersection > 0 && beyond <= 0, outside = beyond >= 0;
+    double term = iou / joined * across;
+    if (inside) term = std::max(term, (1 + iou) / joined * overlap_across);
+    if (kind == reference::iou_kind::giou) {
+      term = std::max(term, across / hull_area);
+      const double left = in_double ? 1 : joined / hull_area;
+      if (outside) term = std::max(term, left * hull_across / hull_area);
+      return term;
+    }
+    term = std::max({term, std::abs(shift) / diagonal, coordinate / diagonal});
+    if (outside) term = std::max(term, 2 * distance / diagonal * hull_along);
+    if (kind == reference::iou_kind::ciou)
+      term = std::max(term, by_angle * across / (side * side + across * across));
+    return term;
+  };
+  const double overlap_w = std::min(p.x2, t.x2) - std::max(p.x1, t.x1);
+  const double overlap_h = std::min(p.y2, t.y2) - std::max(p.y1, t.y1);
+  const auto x = [&](double beyond) {
+    return largest(beyond, p.width(), p.height(), overlap_h, hull.width(), hull.height(), dx);
+  };
+  const auto y = [&](double beyond) {
+    return largest(beyond, p.height(), p.width(), overlap_w, hull.height(), hull.width(), dy);
+  };
+  return {x(t.x1 - p.x1), y(t.y1 - p.y1), x(p.x2 - t.x2), y(p.y2 - t.y2)};
 }
 
 /// The boxes that `deltas` mean on `anchors`, as the kernels compute them: in float where either is
@@ -50,14 +89,16 @@ struct exact_regression {
   reference::box grad, scale;
 };
 
-/// The regression loss of one box: deltas `d` on anchor `a` for the target `t`, without a factor.
-/// IoU losses are those of `p`, the box that decode_boxes makes of `d` and `a`. A corner is right
-/// within 4 ulp of a coordinate, 64 on the baseline: test_box_coding and fuzz_box_coding hold it to
-/// that. To a box that is tiny beside its coordinates, that is anything; but what the loss makes of
-/// the very corners that it was given is right within 1e-6, whatever their size: iou_loss.hpp.
-inline exact_regression exact_regression_loss(const regression_loss_params& params,
-                                              const reference::box& d, const reference::box& a,
-                                              const reference::box& t, const reference::box& p) {
+/// The regression loss of one box, computed in Real: deltas `d` on anchor `a` for the target `t`,
+/// without a factor. IoU losses are those of `p`, the box that decode_boxes makes of `d` and `a`. A
+/// corner is right within 4 ulp of a coordinate, 64 on the baseline: test_box_coding and
+/// fuzz_box_coding hold it to that. To a box that is tiny beside its coordinates, that is anything;
+/// but what the loss makes of the very corners that it was given is right within 1e-6, whatever
+/// their size: iou_loss.hpp.
+template <class Real>
+exact_regression exact_regression_loss(const regression_loss_params& params,
+                                       const reference::box& d, const reference::box& a,
+                                       const reference::box& t, const reference::box& p) {
   const coder_params& c = params.coder;
   const reference::coder_weights w = weights_of(c);
   if (params.loss == box_loss::smooth_l1) {
@@ -76,7 +117,8 @@ inline exact_regression exact_regression_loss(const regression_loss_params& para
                                                     : reference::iou_kind::ciou;
   const auto clamp = as_reference(c.clamp);
   const reference::box_loss of_box = reference::iou_loss(kind, p, t, params.epsilon);
-  const double term = largest_term(p, t);
+  const reference::box term = largest_terms<Real>(kind, p, t, params.epsilon);
+  const double x = std::max(term.x1, term.x2), y = std::max(term.y1, term.y2);
   // Of corner by delta; sizes as they are before the corners are rounded.
   const reference::box exact = reference::decode_box(d, a, w, clamp, c.size_limit);
   const auto slope = [&](double size) {
@@ -89,7 +131,7 @@ inline exact_regression exact_regression_loss(const regression_loss_params& para
   return {of_box.loss,
           {(g.x1 + g.x2) * by_delta.x1, (g.y1 + g.y2) * by_delta.y1, (g.x2 - g.x1) * by_delta.x2,
            (g.y2 - g.y1) * by_delta.y2},
-          {term * by_delta.x1, term * by_delta.y1, term * by_delta.x2, term * by_delta.y2}};
+          {x * by_delta.x1, y * by_delta.y1, x * by_delta.x2, y * by_delta.y2}};
 }
 
 }  // namespace test
