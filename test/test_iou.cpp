@@ -185,6 +185,41 @@ TEST_CASE("IoU: special boxes") {
   });
 }
 
+TEST_CASE_TEMPLATE("IoU: a NaN at any of the eight places is NaN", T, float, bfloat16, double) {
+  const index_t count = 90;  // of every nine pairs one without
+  auto a = random_boxes<T>(count, 1, 100), b = random_boxes<T>(count, 2, 100);
+  for (index_t i = 0; i < count; ++i)
+    if (i % 9 < 8) (i % 9 < 4 ? a : b)[static_cast<std::size_t>(4 * i + i % 9 % 4)] = to<T>(NAN);
+  const auto in_a = [](index_t i) { return i % 9 < 4; };
+  const auto in_b = [](index_t i) { return i % 9 >= 4 && i % 9 < 8; };
+  marked<T> x(as_planes(a), 0), y(as_planes(b), 0);
+  std::vector<T> all(static_cast<std::size_t>(count * count)),
+      each(static_cast<std::size_t>(count));
+  for_each_isa([&](isa) {
+    for (const iou_kind kind : all_kinds) {
+      CAPTURE(static_cast<int>(kind));
+      pairwise_iou(boxes_view<const T>(a), b, matrix_view<T>(all.data(), count, count), {kind});
+      for (index_t i = 0; i < count; ++i)
+        for (index_t j = 0; j < count; ++j)
+          CHECK(std::isnan(static_cast<double>(all[static_cast<std::size_t>(i * count + j)])) ==
+                (in_a(i) || in_b(j)));
+      for (const bool planes : {false, true}) {
+        if (planes) {
+          elementwise_iou(x.planes(), y.planes(), each, {kind});
+        } else {
+          elementwise_iou(boxes_view<const T>(a), b, each, {kind});
+        }
+        for (index_t i = 0; i < count; ++i)
+          CHECK(std::isnan(static_cast<double>(each[static_cast<std::size_t>(i)])) ==
+                (in_a(i) || in_b(i)));
+      }
+    }
+    elementwise_iou(boxes_view<const T>(a), b, each, {iou_kind::iou, empty_iou::zero});
+    for (index_t i = 0; i < count; ++i)
+      if (in_a(i) || in_b(i)) CHECK(static_cast<double>(each[static_cast<std::size_t>(i)]) == 0);
+  });
+}
+
 TEST_CASE("IoU: the same bits for any thread count, policy and on AVX2 and AVX-512") {
   const auto check = [](auto zero) {
     using T = decltype(zero);

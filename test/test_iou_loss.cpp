@@ -211,6 +211,30 @@ TEST_CASE("IoU losses: degenerate boxes") {
   });
 }
 
+TEST_CASE_TEMPLATE("IoU losses: a NaN at any of the eight places is NaN", T, float, bfloat16,
+                   double) {
+  const index_t count = 90;  // of every nine pairs one without
+  auto p = random_boxes<T>(count, 1, 100), t = random_boxes<T>(count, 2, 100);
+  for (index_t i = 0; i < count; ++i)
+    if (i % 9 < 8) (i % 9 < 4 ? p : t)[static_cast<std::size_t>(4 * i + i % 9 % 4)] = to<T>(NAN);
+  std::vector<T> grad(p.size()), loss(p.size() / 4);
+  for_each_isa([&](isa) {
+    for (const iou_kind kind : all_kinds) {
+      const boxes_view<const T> pv(p), tv(t);
+      CHECK(std::isnan(loss_and_grad<T>(kind, pv, tv, grad, {})));
+      CHECK(std::isnan(loss_sum<T>(kind, pv, tv, {})));
+      loss_of_each<T>(kind, pv, tv, loss, {});
+      for (index_t i = 0; i < count; ++i) {
+        INFO(std::string(names[static_cast<int>(kind)]), " NaN at place ", i % 9, " of box ", i);
+        CHECK(std::isnan(static_cast<double>(loss[static_cast<std::size_t>(i)])) == (i % 9 < 8));
+        for (index_t k = 0; k < 4; ++k)
+          CHECK(std::isnan(static_cast<double>(grad[static_cast<std::size_t>(4 * i + k)])) ==
+                (i % 9 < 8));
+      }
+    }
+  });
+}
+
 TEST_CASE("IoU losses: the same bits for any thread count, policy and on AVX2 and AVX-512") {
   const auto check = [](auto zero) {
     using T = decltype(zero);
