@@ -220,6 +220,26 @@ TEST_CASE_TEMPLATE("IoU: a NaN at any of the eight places is NaN", T, float, bfl
   });
 }
 
+TEST_CASE_TEMPLATE("IoU: moving all boxes changes no bit", T, float, double) {
+  // Whole numbers before and after: every difference is the same.
+  const auto a = random_boxes<T>(64, 1, 300, 1), b = random_boxes<T>(501, 2, 300, 1);
+  const auto moved = [](std::vector<T> boxes) {
+    for (std::size_t i = 0; i < boxes.size(); ++i) boxes[i] += i % 2 == 0 ? 70000 : -4099;
+    return boxes;
+  };
+  const auto all = [](const std::vector<T>& x, const std::vector<T>& y, iou_kind kind) {
+    std::vector<T> out(64 * 501);
+    pairwise_iou(boxes_view<const T>(x), y, matrix_view<T>(out.data(), 64, 501), {kind});
+    return out;
+  };
+  for_each_isa([&](isa) {
+    for (const iou_kind kind : all_kinds) {
+      CAPTURE(static_cast<int>(kind));
+      CHECK(same_bits(all(a, b, kind), all(moved(a), moved(b), kind)));
+    }
+  });
+}
+
 TEST_CASE("IoU: the same bits for any thread count, policy and on AVX2 and AVX-512") {
   const auto check = [](auto zero) {
     using T = decltype(zero);

@@ -616,6 +616,41 @@ TEST_CASE("NMS: classes and images by the hundred") {
   check_scene(scene, torchvision_nms(0.5));
 }
 
+TEST_CASE_TEMPLATE("NMS: boxes in another order are kept in the same", T, float, double) {
+  random_generator generator(51);
+  const index_t count = 3000;
+  scene_of<T> scene = clustered_scene<T>(count, 52), shuffled = scene;
+  for (index_t i = 0; i < count; ++i) {
+    scene.scores[static_cast<std::size_t>(i)] = static_cast<T>(i) / 4096;  // all different
+    scene.classes.push_back(generator.below(3));
+  }
+  indices from;  // box i of `shuffled` is box from[i] of `scene`
+  for (index_t i = 0; i < count; ++i) {
+    from.push_back(i);
+    std::swap(from.back(), from[static_cast<std::size_t>(generator.below(i + 1))]);
+  }
+  shuffled.classes = scene.classes;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const auto k = static_cast<std::size_t>(from[i]);
+    std::copy_n(&scene.boxes[4 * k], 4, &shuffled.boxes[4 * i]);
+    shuffled.scores[i] = scene.scores[k];
+    shuffled.classes[i] = scene.classes[k];
+  }
+  const auto check = [&] {
+    for (const nms_params& params :
+         {torchvision_nms(0.5), mmcv_nms(0.3, true), onnx_nms(0.5, 40), opencv_nms(0.4, 0.1)}) {
+      nms_workspace workspace;
+      indices kept = actual_of(shuffled, params, workspace);
+      for (index_t& i : kept) i = from[static_cast<std::size_t>(i)];
+      CHECK(kept == actual_of(scene, params, workspace));
+    }
+  };
+  for_each_isa([&](isa) { check(); });
+  scene.classes.clear();
+  shuffled.classes.clear();
+  for_each_isa([&](isa) { check(); });
+}
+
 TEST_CASE("NMS: any number of threads gives the same, and later calls allocate nothing") {
   scene_of<float> scene = clustered_scene<float>(20000, 21);
   random_generator generator(22);
