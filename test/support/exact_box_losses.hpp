@@ -37,9 +37,10 @@ reference::box largest_terms(reference::iou_kind kind, const reference::box& p,
   const double coordinate = in_double ? std::max(largest_of(p), largest_of(t)) : 0;
   const double by_angle = v > 0 ? v / (1 - iou + v + epsilon) * 4 / pi * std::sqrt(v) : 0;
   // Of one coordinate: `beyond` by how much it lies outside of the target's, `side` is the box's
-  // along its axis, the others are those across, `shift` the centres' distance along.
+  // along its axis, the others are those across, `apart` half the greater distance of its ends from
+  // the target's, whose sum is the distance of the centres.
   const auto largest = [&](double beyond, double side, double across, double overlap_across,
-                           double hull_along, double hull_across, double shift) {
+                           double hull_along, double hull_across, double apart) {
     const bool inside = intersection > 0 && beyond <= 0, outside = beyond >= 0;
     double term = iou / joined * across;
     if (inside) term = std::max(term, (1 + iou) / joined * overlap_across);
@@ -49,7 +50,7 @@ reference::box largest_terms(reference::iou_kind kind, const reference::box& p,
       if (outside) term = std::max(term, left * hull_across / hull_area);
       return term;
     }
-    term = std::max({term, std::abs(shift) / diagonal, coordinate / diagonal});
+    term = std::max({term, apart / diagonal, coordinate / diagonal});
     if (outside) term = std::max(term, 2 * distance / diagonal * hull_along);
     if (kind == reference::iou_kind::ciou)
       term = std::max(term, by_angle * across / (side * side + across * across));
@@ -58,10 +59,12 @@ reference::box largest_terms(reference::iou_kind kind, const reference::box& p,
   const double overlap_w = std::min(p.x2, t.x2) - std::max(p.x1, t.x1);
   const double overlap_h = std::min(p.y2, t.y2) - std::max(p.y1, t.y1);
   const auto x = [&](double beyond) {
-    return largest(beyond, p.width(), p.height(), overlap_h, hull.width(), hull.height(), dx);
+    return largest(beyond, p.width(), p.height(), overlap_h, hull.width(), hull.height(),
+                   std::max(std::abs(p.x1 - t.x1), std::abs(p.x2 - t.x2)) / 2);
   };
   const auto y = [&](double beyond) {
-    return largest(beyond, p.height(), p.width(), overlap_w, hull.height(), hull.width(), dy);
+    return largest(beyond, p.height(), p.width(), overlap_w, hull.height(), hull.width(),
+                   std::max(std::abs(p.y1 - t.y1), std::abs(p.y2 - t.y2)) / 2);
   };
   return {x(t.x1 - p.x1), y(t.y1 - p.y1), x(p.x2 - t.x2), y(p.y2 - t.y2)};
 }
