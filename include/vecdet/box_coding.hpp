@@ -82,8 +82,7 @@ inline void check_anchor_format(const char* function, box_format format) {
 }
 
 inline void check_weight(const char* function, const char* argument, double weight) {
-  check(weight >= 1e-35 && weight <= 1e35, function, argument, weight,
-        "a number from 1e-35 to 1e35");
+  check(is_within(weight, 1e-35, 1e35), function, argument, weight, "a number from 1e-35 to 1e35");
 }
 
 inline void check_size_limit(const char* function, double limit) {

@@ -108,8 +108,8 @@ struct focal_call {
           "a finite number, 0 or more");
     check(params.alpha <= 1 && is_finite(params.alpha), function, "params.alpha", params.alpha,
           "a number in [0, 1], or a negative one for no weighting");
-    check(is_float(params.scale), function, "params.scale", params.scale, "a finite float");
-    check(is_float(scale), function, "upstream", scale, "a finite float");
+    check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
+    check(fits_float(scale), function, "upstream", scale, "a finite float");
     check(params.row_weights.empty() || params.row_weights.size() == logits.rows(), function,
           "params.row_weights.size()", params.row_weights.size(), "0 or the rows of logits");
     if (output == focal_output::loss) check_matrix("loss", out.rows(), out.cols());

@@ -59,9 +59,9 @@ struct iou_loss_call {
 
   void check_arguments() const {
     const index_t boxes = predicted.size();
-    check(params.epsilon >= 0 && is_float(params.epsilon), function, "params.epsilon",
+    check(params.epsilon >= 0 && fits_float(params.epsilon), function, "params.epsilon",
           params.epsilon, "a finite float, 0 or more");
-    check(is_float(params.scale), function, "params.scale", params.scale, "a finite float");
+    check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
     check(targets.size() == boxes, function, "targets.size()", targets.size(),
           "the number of predicted boxes");
     check(params.box_weights.empty() || params.box_weights.size() == boxes, function,

@@ -42,11 +42,10 @@ enum class nms_order {
 constexpr index_t no_limit = std::numeric_limits<index_t>::max();
 
 struct nms_params {
-  double iou_threshold = 0.5;   ///< In [0, 1].
-  bool suppress_equal = false;  ///< Suppresses at >= the threshold instead of >.
-  bool float_threshold =
-      false;              ///< Rounds both thresholds to the type of what they are held against.
-  bool plus_one = false;  ///< Counts pixels: a box is x2 - x1 + 1 wide.
+  double iou_threshold = 0.5;    ///< In [0, 1].
+  bool suppress_equal = false;   ///< Suppresses at >= the threshold instead of >.
+  bool float_threshold = false;  ///< Rounds both thresholds to the type they are compared in.
+  bool plus_one = false;         ///< Counts pixels: a box is x2 - x1 + 1 wide.
   bool drop_nan_scores = false;  ///< Drops NaN scores; else they come first and stay.
   bool drop_degenerate = false;  ///< Drops boxes with NaN or without area.
   /// Keeps scores above it, and all where it is -infinity.

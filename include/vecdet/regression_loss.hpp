@@ -102,11 +102,11 @@ struct regression_call {
 
   void check_arguments() const {
     const index_t boxes = deltas.size();
-    check(params.beta >= 0 && is_float(params.beta), function, "params.beta", params.beta,
+    check(params.beta >= 0 && fits_float(params.beta), function, "params.beta", params.beta,
           "a finite float, 0 or more");
-    check(params.epsilon >= 0 && is_float(params.epsilon), function, "params.epsilon",
+    check(params.epsilon >= 0 && fits_float(params.epsilon), function, "params.epsilon",
           params.epsilon, "a finite float, 0 or more");
-    check(is_float(params.scale), function, "params.scale", params.scale, "a finite float");
+    check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
     check_coder(function, params.coder);
     check(params.coder.anchors == box_format::xyxy, function, "params.coder.anchors", "cxcywh",
           "xyxy");

@@ -61,9 +61,9 @@ struct smooth_l1_call {
 
   void check_arguments() const {
     const index_t boxes = predictions.size();
-    check(params.beta >= 0 && is_float(params.beta), function, "params.beta", params.beta,
+    check(params.beta >= 0 && fits_float(params.beta), function, "params.beta", params.beta,
           "a finite float, 0 or more");
-    check(is_float(params.scale), function, "params.scale", params.scale, "a finite float");
+    check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
     check(targets.size() == boxes, function, "targets.size()", targets.size(),
           "the number of predictions");
     check(params.box_weights.empty() || params.box_weights.size() == boxes, function,

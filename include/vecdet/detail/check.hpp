@@ -38,8 +38,8 @@ inline std::uint64_t bits_of_size(double x) {
 }
 inline bool is_finite(double x) { return bits_of_size(x) < 0x7ff0000000000000; }
 inline bool is_nan(double x) { return bits_of_size(x) > 0x7ff0000000000000; }
-/// What a kernel in float can take.
-inline bool is_float(double x) { return bits_of_size(x) <= 0x47efffffe0000000; }
+/// Whether it is finite as a float, too: what a kernel in float can take.
+inline bool fits_float(double x) { return bits_of_size(x) <= 0x47efffffe0000000; }
 inline bool is_within(double x, double least, double most) {
   return !is_nan(x) && x >= least && x <= most;
 }

@@ -83,23 +83,22 @@ class topk_search {
 
   /// Takes those above the threshold, of a block at most.
   VECDET_NOINLINE void take(const T* logits, index_t size, index_t element) {
-    uint64_t* const records = records_;
-    index_t count = count_;  // a member would be stored and loaded again for every record
-    const auto record = [&](index_t i) VECDET_INLINE_LAMBDA {
-      // What is above a threshold is not NaN.
-      const auto key = descending_number_key(static_cast<real>(logits[i]));
-      records[count++] = static_cast<uint64_t>(key) << 32 | static_cast<uint64_t>(element + i);
-    };
     index_t i = 0;
     for (; i + lanes <= size; i += lanes) {
       uint32_t bits = to_bits(load(logits + i) > reals(threshold_));
-      for (; bits != 0; bits &= bits - 1) record(i + lowest_bit(bits));
+      for (; bits != 0; bits &= bits - 1) {
+        const index_t lane = i + lowest_bit(bits);
+        record(logits[lane], element + lane);
+      }
     }
     const int rest = static_cast<int>(size - i);  // below 16
-    for (int lane = 0; lane < rest; ++lane)
-      if (static_cast<real>(logits[i + lane]) > threshold_) record(i + lane);
-    count_ = count;
-    if (count > room_) keep_best();
+    for (int lane = 0; lane < rest; ++lane, ++i)
+      if (static_cast<real>(logits[i]) > threshold_) record(logits[i], element + i);
+    if (count_ > room_) keep_best();
+  }
+  VECDET_INLINE void record(T logit, index_t element) {
+    records_[count_++] = static_cast<uint64_t>(descending_key(static_cast<real>(logit))) << 32 |
+                         static_cast<uint64_t>(element);
   }
 
   VECDET_NOINLINE void keep_best() {

@@ -12,40 +12,24 @@ namespace VECDET_TARGET {
 using std::uint32_t;
 using std::uint64_t;
 
-/// The bits of a score; both zeros have the same.
-VECDET_INLINE uint32_t score_bits(float score) {
+/// Ascending keys are descending scores. NaN comes first; both zeros are equal. Without a branch,
+/// as compilers vectorise loops of it then.
+VECDET_INLINE uint32_t descending_key(float score) {
   const float canonical = score + 0.0f;
   uint32_t bits;
   __builtin_memcpy(&bits, &canonical, sizeof bits);
-  return bits;
+  const uint32_t is_negative = 0u - (bits >> 31);
+  const uint32_t is_number = 0u - static_cast<uint32_t>((bits & 0x7fffffffu) <= 0x7f800000u);
+  return (bits ^ (0x7fffffffu & ~is_negative)) & is_number;
 }
-VECDET_INLINE uint64_t score_bits(double score) {
+VECDET_INLINE uint64_t descending_key(double score) {
   const double canonical = score + 0.0;
   uint64_t bits;
   __builtin_memcpy(&bits, &canonical, sizeof bits);
-  return bits;
-}
-
-// Without branches, as compilers vectorise loops of them then.
-
-/// Ascending keys are descending scores that are numbers.
-VECDET_INLINE uint32_t descending_number_key(float score) {
-  const uint32_t bits = score_bits(score), is_negative = 0u - (bits >> 31);
-  return bits ^ (0x7fffffffu & ~is_negative);
-}
-VECDET_INLINE uint64_t descending_number_key(double score) {
-  const uint64_t bits = score_bits(score), is_negative = 0u - (bits >> 63);
-  return bits ^ (0x7fffffffffffffffu & ~is_negative);
-}
-
-/// The same of any scores: NaN comes first.
-VECDET_INLINE uint32_t descending_key(float score) {
-  const uint32_t size = score_bits(score) & 0x7fffffffu;
-  return descending_number_key(score) & (0u - static_cast<uint32_t>(size <= 0x7f800000u));
-}
-VECDET_INLINE uint64_t descending_key(double score) {
-  const uint64_t size = score_bits(score) & 0x7fffffffffffffffu;
-  return descending_number_key(score) & (0u - static_cast<uint64_t>(size <= 0x7ff0000000000000u));
+  const uint64_t is_negative = 0u - (bits >> 63);
+  const uint64_t is_number =
+      0u - static_cast<uint64_t>((bits & ~(uint64_t{1} << 63)) <= 0x7ff0000000000000u);
+  return (bits ^ (0x7fffffffffffffffu & ~is_negative)) & is_number;
 }
 
 }  // namespace VECDET_TARGET
