@@ -81,8 +81,8 @@ void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
   // A result beyond what a second-level cache may hold is written past the caches: it would only
   // push everything else out, and lines need not be read first.
   const bool past_cache = out.rows() * out.stride() * index_t{sizeof(type)} > 8 << 20;
-  const detail::iou_args<type> args{a.data(),    b.data(),     out.data(), out.stride(),
-                                    params.kind, params.empty, past_cache};
+  const detail::iou_args<type> args{a.data(),     b.data(),    out.data(),   b.size(),
+                                    out.stride(), params.kind, params.empty, past_cache};
   const auto kernel = table.iou.template get<type>().pairwise;
   // The longer list is cut; pieces of b are multiples of the kernel's tiles.
   if (b.size() >= a.size()) {
@@ -125,6 +125,7 @@ void elementwise_iou(Boxes a, detail::inputs_of<Boxes> b,
   const detail::iou_args<stored> args{detail::inputs_of<Boxes>(a).data(),
                                       b.data(),
                                       out.data(),
+                                      0,
                                       0,
                                       params.kind,
                                       params.empty,

@@ -72,20 +72,25 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
   using real = typename Equation::real;
   constexpr int row = row_pack<real>::batches;
   constexpr int N = row * Equation::rows_in_flight;
-  row_pack<real> total = 0;
+  // Elements that are added up in `real`: with more, losses near its limit overflow.
+  constexpr int summed = Size < 2 * focal_block ? Size : 2 * focal_block;
   const auto write = [&](auto terms_at) VECDET_INLINE_LAMBDA {
-    for (int i = 0; i < Size; i += pack<real, N>::lanes) {
-      const focal_terms<real, N> terms = terms_at(i);
-      if (output == focal_output::loss) {
-        store_as<real, N>(at.out + i, equation.weighted_loss(terms));
-      } else if (output == focal_output::grad) {
-        store_as<real, N>(at.out + i, terms.grad);
-      } else if (output == focal_output::upstream_times_grad) {
-        store_as<real, N>(at.out + i, terms.grad * load_as<real, N>(at.upstream + i));
+    for (int begin = 0; begin < Size; begin += summed) {
+      row_pack<real> total = 0;
+      for (int i = begin; i < begin + summed; i += pack<real, N>::lanes) {
+        const focal_terms<real, N> terms = terms_at(i);
+        if (output == focal_output::loss) {
+          store_as<real, N>(at.out + i, equation.weighted_loss(terms));
+        } else if (output == focal_output::grad) {
+          store_as<real, N>(at.out + i, terms.grad);
+        } else if (output == focal_output::upstream_times_grad) {
+          store_as<real, N>(at.out + i, terms.grad * load_as<real, N>(at.upstream + i));
+        }
+        for (int k = 0; k < N; k += row) {
+          total = fma(slice<row>(terms.modulation, k), slice<row>(terms.cross_entropy, k), total);
+        }
       }
-      for (int k = 0; k < N; k += row) {
-        total = fma(slice<row>(terms.modulation, k), slice<row>(terms.cross_entropy, k), total);
-      }
+      sums.add(total);
     }
   };
   const auto x = [&](int i) VECDET_INLINE_LAMBDA { return load_as<real, N>(at.x + i); };
@@ -106,7 +111,6 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
   } else {
     write([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i)); });
   }
-  sums.add(total);
 }
 
 /// Whether Size targets are all 0.
@@ -154,20 +158,41 @@ VECDET_INLINE void focal_elements(Output output, const Equation& equation, const
   focal_one_block<Size>(output, equation, at, all_negatives, sums);
 }
 
-/// `count` blocks, one after the other; in float two at a time, where the processor has more to
-/// overlap between exp and the rest.
+/// `count` blocks, one after the other; in float several at a time, where the processor has more to
+/// overlap between exp and the rest. With targets fewer, as one positive costs all of them the
+/// shorter way.
 template <class Output, class Equation, class T>
 VECDET_NOINLINE void focal_blocks(Output output, const Equation& equation,
                                   const focal_span<T>& span, index_t count, lane_sums& sums) {
   index_t b = 0;
   if constexpr (std::is_same<typename Equation::real, float>::value) {
-    for (; b + 2 <= count; b += 2) {
-      focal_elements<2 * focal_block>(output, equation, span.at(b * focal_block), sums);
+    constexpr int together = Equation::has_targets ? 2 : 4;
+    for (; b + together <= count; b += together) {
+      focal_elements<together * focal_block>(output, equation, span.at(b * focal_block), sums);
     }
   }
   for (; b < count; ++b) {
     focal_elements<focal_block>(output, equation, span.at(b * focal_block), sums);
   }
+}
+
+/// `count` elements, at most a block of them.
+template <class T>
+VECDET_INLINE void copy_elements(const T* from, int count, T* to) {
+  int k = 0;
+  for (; k + row_lanes <= count; k += row_lanes) {
+    __builtin_memcpy(to + k, from + k, row_lanes * sizeof(T));
+  }
+  for (; k < count; ++k) to[k] = from[k];
+}
+
+/// A block of `count` elements and, beyond them, of the same one.
+template <class T>
+VECDET_INLINE void copy_to_block(const T* from, int count, T otherwise, T* to) {
+  if (count < focal_block) {
+    for (int k = 0; k < focal_block; ++k) to[k] = otherwise;
+  }
+  copy_elements(from, count, to);
 }
 
 /// `size` elements: whole blocks where they lie, the rest padded with logits of -inf, which add
@@ -188,18 +213,14 @@ VECDET_NOINLINE double focal_run(Output output, const Equation& equation, const 
     const int count = static_cast<int>(size - i < focal_block ? size - i : focal_block);
     alignas(64) T x[focal_block], t[focal_block], upstream[focal_block], out[focal_block];
     const focal_span<T> from = span.at(i);
-    for (int k = 0; k < focal_block; ++k) {
-      x[k] = k < count ? from.x[k] : minus_infinity<T>();
-      if (span.t != nullptr) t[k] = k < count ? from.t[k] : T(0.0f);
-      if (span.upstream != nullptr) upstream[k] = k < count ? from.upstream[k] : T(0.0f);
-    }
+    copy_to_block(from.x, count, minus_infinity<T>(), x);
+    if (span.t != nullptr) copy_to_block(from.t, count, T(0.0f), t);
+    if (span.upstream != nullptr) copy_to_block(from.upstream, count, T(0.0f), upstream);
     for (; next < masked_count && masked[next] < i + count; ++next) {
       x[masked[next] - i] = minus_infinity<T>();
     }
     focal_blocks(output, equation, focal_span<T>{x, t, upstream, out}, 1, sums);
-    if (output != focal_output::sum) {
-      for (int k = 0; k < count; ++k) from.out[k] = out[k];
-    }
+    if (output != focal_output::sum) copy_elements(out, count, from.out);
     i += count;
   }
   return sums.total();

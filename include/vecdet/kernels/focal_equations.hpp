@@ -8,11 +8,13 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Rows of 16 lanes that the equations in float work on together: two batches, whatever their
-/// width. A block goes through exp first and through the rest afterwards, so that each chain of
-/// dependent instructions is short enough for the processor to overlap many, and few registers
-/// are live; that is faster than more batches at once.
-constexpr int focal_rows_in_flight = batch_lanes<float> == 16 ? 2 : 1;
+/// Rows of 16 lanes that the equations in float work on together, the one without targets and the
+/// one with them: two batches, or four where their registers suffice. Blocks go through exp first
+/// and through the rest afterwards, so that each chain of dependent instructions is short enough
+/// for the processor to overlap many, and few registers are live; that is faster than more batches
+/// at once.
+constexpr int focal_rows_in_flight = batch_lanes<float> == 16 ? 4 : 1;
+constexpr int focal_target_rows = batch_lanes<float> == 16 ? 2 : 1;
 
 /// The same for the equations in double, whose polynomials are longer.
 constexpr int focal_double_rows = batch_lanes<double> == 8 ? 2 : 1;
@@ -136,7 +138,7 @@ struct soft_targets {
 template <int Gamma>
 struct hard_targets {
   using real = float;
-  static constexpr int rows_in_flight = focal_rows_in_flight;
+  static constexpr int rows_in_flight = focal_target_rows;
   static constexpr bool has_targets = true, only_hard = true;
   split_weight positive_weight, negative_weight;
   using soft = soft_targets<Gamma == 2 ? 2 : any_gamma>;

@@ -44,12 +44,11 @@ class gathered_positives {
  public:
   gathered_positives(const focal_span<T>& run, const index_t* positions, int count)
       : positions_(positions), count_(count) {
-    for (int k = 0; k < focal_block; ++k) {
-      x_[k] = k < count ? minus(run.x[positions[k]]) : minus_infinity<T>();
-      if (run.upstream != nullptr) {
-        upstream_[k] = k < count ? run.upstream[positions[k]] : T(0.0f);
-      }
-    }
+    for (int k = 0; k < focal_block; ++k) x_[k] = minus_infinity<T>();
+    for (int k = 0; k < count; ++k) x_[k] = minus(run.x[positions[k]]);
+    if (run.upstream == nullptr) return;
+    for (int k = 0; k < focal_block; ++k) upstream_[k] = T(0.0f);
+    for (int k = 0; k < count; ++k) upstream_[k] = run.upstream[positions[k]];
   }
 
   /// Writes what belongs to them into the run and returns the sum of their losses.

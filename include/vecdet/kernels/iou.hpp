@@ -13,9 +13,11 @@ namespace VECDET_TARGET {
 
 using detail::iou_args;
 
+/// Boxes of `b` that become `columns` columns of the result, and some of the next tile's: where the
+/// result is written past the cache, a line that crosses the border is this tile's.
 template <class Real>
 struct iou_tile {
-  static constexpr int capacity = 512;
+  static constexpr int columns = 512, capacity = columns + row_lanes;
   // With room for a pack that begins at the last box.
   alignas(64) Real x1[capacity + box_group], y1[capacity + box_group], x2[capacity + box_group];
   alignas(64) Real y2[capacity + box_group], area[capacity + box_group];
@@ -30,9 +32,9 @@ struct iou_tile {
         boxes = load_boxes<N>(from + 4 * i);
       } else {
         alignas(64) T rest[4 * box_group];
-        for (int k = 0; k < 4 * box_group; ++k) {
-          const int box = i + k / 4 < size ? i + k / 4 : size - 1;
-          rest[k] = from[4 * box + k % 4];
+        for (int k = 0; k < box_group; ++k) {
+          const int box = i + k < size ? i + k : size - 1;
+          __builtin_memcpy(rest + 4 * k, from + 4 * box, 4 * sizeof(T));
         }
         boxes = load_boxes<N>(rest);
       }
@@ -45,10 +47,16 @@ struct iou_tile {
   }
 };
 
-/// One box of `a` against `size` boxes of a tile.
+/// Elements from `at` to where the next cache line begins.
+template <class T>
+VECDET_INLINE int to_next_line(const T* at) {
+  return static_cast<int>((64 - reinterpret_cast<std::uintptr_t>(at) % 64) % 64 / sizeof(T));
+}
+
+/// One box of `a` against boxes [first, last) of a tile, whose first box's column is `out`.
 template <iou_kind Kind, class Real, class T>
-VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int size, empty_iou rule,
-                               bool past_cache, T* out) {
+VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first, int last,
+                               empty_iou rule, bool past_cache, T* out) {
   constexpr int N = boxes_in_flight;
   constexpr int lanes = pack<Real, N>::lanes;
   using real = pack<Real, N>;
@@ -60,26 +68,25 @@ VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int size,
                                   load_pack<N>(tile.x2 + j), load_pack<N>(tile.y2 + j)};
     return iou_of<Kind>(box, area, other, load_pack<N>(tile.area + j), rule);
   };
-  int j = 0;
+  int j = first;
   if constexpr (std::is_same<T, float>::value) {
-    const auto misaligned = reinterpret_cast<std::uintptr_t>(out) % 64;
-    const int head = static_cast<int>((64 - misaligned) % 64 / sizeof(T));
-    if (past_cache && misaligned % sizeof(T) == 0 && size >= 2 * row_lanes + head) {
-      for (; j < head; j += lanes) store_pack<N>(out + j, of(j));
+    const int line = first + to_next_line(out + first);
+    if (past_cache && line + row_lanes <= last) {
+      for (; j < line; j += lanes) store_pack<N>(out + j, of(j));
       // A cache line at a time, or the processor gives up half of it now and then.
-      for (j = head; j + row_lanes <= size; j += row_lanes) {
-        pack<Real, N> line[row_lanes / lanes];
-        for (int k = 0; k < row_lanes / lanes; ++k) line[k] = of(j + k * lanes);
+      for (j = line; j + row_lanes <= last; j += row_lanes) {
+        pack<Real, N> whole[row_lanes / lanes];
+        for (int k = 0; k < row_lanes / lanes; ++k) whole[k] = of(j + k * lanes);
         for (int k = 0; k < row_lanes / lanes; ++k)
-          store_past_cache(out + j + k * lanes, line[k].v[0]);
+          store_past_cache(out + j + k * lanes, whole[k].v[0]);
       }
     }
   }
-  for (; j + lanes <= size; j += lanes) store_pack<N>(out + j, of(j));
-  if (j < size) {
+  for (; j + lanes <= last; j += lanes) store_pack<N>(out + j, of(j));
+  if (j < last) {
     alignas(64) T rest[lanes];
     store_pack<N>(rest, of(j));
-    for (int k = 0; j + k < size; ++k) out[j + k] = rest[k];
+    for (int k = 0; j + k < last; ++k) out[j + k] = rest[k];
   }
 }
 
@@ -88,13 +95,20 @@ VECDET_NOINLINE void pairwise_of_kind(const iou_args<T>& a, index_t first_a, ind
                                       index_t first_b, index_t last_b) {
   using real = compute_type<T>;
   iou_tile<real> tile;
-  for (index_t begin = first_b; begin < last_b; begin += tile.capacity) {
-    const int size =
-        static_cast<int>(last_b - begin < tile.capacity ? last_b - begin : index_t{tile.capacity});
-    tile.fill(a.b + 4 * begin, size);
+  const auto at_most = [](index_t count, int most) {
+    return static_cast<int>(count < most ? count : index_t{most});
+  };
+  for (index_t begin = first_b; begin < last_b; begin += tile.columns) {
+    tile.fill(a.b + 4 * begin, at_most(a.columns - begin, tile.capacity));
+    const int size = at_most(last_b - begin, tile.columns);
     for (index_t i = first_a; i < last_a; ++i) {
-      iou_of_tile<Kind>(a.a + 4 * i, tile, size, a.rule, a.past_cache,
-                        a.out + i * a.out_stride + begin);
+      T* const out = a.out + i * a.out_stride + begin;
+      // Lines that are written in part, and in part past the cache, cost more than all else.
+      const bool lines = a.past_cache && reinterpret_cast<std::uintptr_t>(out) % sizeof(T) == 0;
+      const int first = lines && begin > 0 ? to_next_line(out) : 0;
+      const index_t last = size + (lines ? to_next_line(out + size) : 0);
+      iou_of_tile<Kind>(a.a + 4 * i, tile, first,
+                        at_most(a.columns - begin, static_cast<int>(last)), a.rule, lines, out);
     }
   }
 }
