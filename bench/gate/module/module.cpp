@@ -32,10 +32,7 @@ bool set_isa(const char* wanted) {
 
 void run(std::int64_t index, void* data, std::int64_t times) {
   const problem& called = at(index);
-  for (std::int64_t i = 0; i < times; ++i) {
-    called.run(data);
-    slow_down(called, data);
-  }
+  for (std::int64_t i = 0; i < times; ++i) run_slowed(called, data);
 }
 
 void run_plain_loop(std::int64_t index, void* data, std::int64_t times) {

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A known slowdown for the gate's own proof. Compiled with VECDET_GATE_SEEDED, a module does extra
-// work after each call of the problem that the environment variable VECDET_GATE_SEED_PROBLEM names:
-// VECDET_GATE_SEED_PERCENT per cent of the call's time, as a chain of dependent multiplications,
-// calibrated once a process and instruction set. Otherwise nothing.
+// A known slowdown for the gate's own proof. Compiled with VECDET_GATE_SEEDED, a module waits after
+// each call of the problem that the environment variable VECDET_GATE_SEED_PROBLEM names, for
+// VECDET_GATE_SEED_PERCENT per cent of the time that this very call has taken. Otherwise nothing.
 #pragma once
 
 #include "problem.hpp"
 
 #if defined(VECDET_GATE_SEEDED)
-#include <vecdet/dispatch.hpp>
-
 #include <algorithm>
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <vector>
 #endif
 
 namespace vecdet {
@@ -23,54 +17,42 @@ namespace gate {
 
 #if defined(VECDET_GATE_SEEDED)
 
-/// Fenced, as a processor would do half of a small call's share beside the calls around it.
-inline void spin(std::int64_t steps) {
-  double x = 1;
+/// The processor's clock, when all that came before has ended.
+inline std::uint64_t ticks() {
   __builtin_ia32_lfence();
-  for (std::int64_t i = 0; i < steps; ++i) {
-    x *= 1.0000001;
-    asm volatile("" : "+x"(x));
+  const std::uint64_t now = __builtin_ia32_rdtsc();
+  __builtin_ia32_lfence();
+  return now;
+}
+
+/// What the clock itself takes.
+inline std::uint64_t ticks_of_clock() {
+  std::uint64_t least = ~std::uint64_t{0};
+  for (int i = 0; i < 1000; ++i) {
+    const std::uint64_t begin = ticks();
+    least = std::min(least, ticks() - begin);
   }
-  __builtin_ia32_lfence();
+  return least;
 }
 
-/// Nanoseconds of a call, the median of some 40 ms of calls in groups of about 200 us. The fastest
-/// group would do for the spin, but not for a call that competes for memory with other processes.
-template <class Call>
-double typical_time(const Call& call) {
-  using clock = std::chrono::steady_clock;
-  const auto time_of = [&](int times) {
-    const auto start = clock::now();
-    for (int i = 0; i < times; ++i) call();
-    return std::chrono::duration<double, std::nano>(clock::now() - start).count() / times;
-  };
-  time_of(2);
-  const int group = static_cast<int>(std::clamp(2e5 / time_of(2), 1.0, 1e5));
-  std::vector<double> times;
-  const auto end = clock::now() + std::chrono::milliseconds(40);
-  while (times.size() < 20 || clock::now() < end) times.push_back(time_of(group));
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
-                   times.end());
-  return times[times.size() / 2];
-}
-
-inline void slow_down(const problem& called, void* data) {
+inline void run_slowed(const problem& called, void* data) {
   static const char* const seeded = std::getenv("VECDET_GATE_SEED_PROBLEM");
   static const char* const percent = std::getenv("VECDET_GATE_SEED_PERCENT");
-  if (seeded == nullptr || percent == nullptr || called.name != seeded) return;
-  static std::int64_t steps[3] = {-1, -1, -1};
-  std::int64_t& known = steps[static_cast<int>(active_isa())];
-  if (known < 0) {
-    const double call_time = typical_time([&] { called.run(data); });
-    const double step_time = typical_time([] { spin(1000); }) / 1000;
-    known = static_cast<std::int64_t>(std::strtod(percent, nullptr) / 100 * call_time / step_time);
+  if (seeded == nullptr || percent == nullptr || called.name != seeded) return called.run(data);
+  static const double share = std::strtod(percent, nullptr) / 100;
+  static const std::uint64_t clock = ticks_of_clock();
+  const std::uint64_t begin = ticks();
+  called.run(data);
+  const std::uint64_t end = ticks();
+  const std::uint64_t wait = static_cast<std::uint64_t>(share * static_cast<double>(end - begin));
+  // The clock is read three times at least.
+  while (ticks() + 2 * clock < end + wait) {
   }
-  spin(known);
 }
 
 #else
 
-inline void slow_down(const problem&, void*) {}
+inline void run_slowed(const problem& called, void* data) { called.run(data); }
 
 #endif
 

@@ -105,15 +105,17 @@ VECDET_NOINLINE void run_groups(const Op& op, const box_streams<S>& streams, ind
   sums = total;
 }
 
-/// Up to 16 boxes that do not lie together, or are fewer.
-template <class Op, class S>
+/// Up to 16 boxes that do not lie together, or are fewer. One copy of the code serves all
+/// operations.
+template <class S>
 class gathered_boxes {
  public:
-  gathered_boxes(const Op& op, const box_streams<S>& streams) : op_(op), streams_(streams) {}
+  explicit gathered_boxes(const box_streams<S>& streams) : streams_(streams) {}
+
+  int count() const { return count_; }
 
   /// Box `index`, whose third input is box `index_of_third` of its stream.
-  void add(index_t index, index_t index_of_third, lane_sums& sums) {
-    if (count_ == box_group) flush(sums);
+  VECDET_NOINLINE void add(index_t index, index_t index_of_third) {
     copy(streams_.in, index, in_.begin(), count_);
     copy(streams_.boxes[0], index, boxes_[0].begin(), count_);
     copy(streams_.boxes[1], index_of_third, boxes_[1].begin(), count_);
@@ -121,9 +123,8 @@ class gathered_boxes {
     index_[count_++] = index;
   }
 
-  /// Computes what has been added since.
-  void flush(lane_sums& sums) {
-    if (count_ == 0) return;
+  /// The boxes added, followed by zeros.
+  VECDET_NOINLINE box_streams<S> completed() {
     for (int i = count_; i < box_group; ++i) {
       for (int k = 0; k < 4; ++k) {
         clear(in_, i, k);
@@ -139,7 +140,11 @@ class gathered_boxes {
     local.weights = streams_.weights != nullptr ? weights_ : nullptr;
     if (detail::is_given(streams_.out)) local.out = out_.begin();
     local.out_each = streams_.out_each != nullptr ? out_each_ : nullptr;
-    run_groups(op_, local, 1, count_, sums);
+    return local;
+  }
+
+  /// Writes what has been computed of them to where it belongs, and begins anew.
+  VECDET_NOINLINE void scatter() {
     for (int i = 0; i < count_; ++i) {
       if (streams_.out_each != nullptr) streams_.out_each[index_[i]] = out_each_[i];
       copy(out_.begin(), i, streams_.out, index_[i]);
@@ -159,8 +164,7 @@ class gathered_boxes {
     number = std::decay_t<decltype(number)>(0.0f);
   }
 
-  const Op& op_;
-  const box_streams<S>& streams_;
+  const box_streams<S> streams_;
   int count_ = 0;
   index_t index_[box_group];
   group_memory<typename stored<S>::in> in_;
@@ -170,6 +174,22 @@ class gathered_boxes {
   alignas(64) std::remove_pointer_t<typename stored<S>::each> out_each_[box_group];
 };
 
+/// Computes the boxes gathered.
+template <class Op, class S>
+VECDET_INLINE void run_gathered(const Op& op, gathered_boxes<S>& gathered, lane_sums& sums) {
+  if (gathered.count() == 0) return;
+  run_groups(op, gathered.completed(), 1, gathered.count(), sums);
+  gathered.scatter();
+}
+
+/// Adds a box, and computes those gathered when there are 16.
+template <class Op, class S>
+VECDET_INLINE void run_with(const Op& op, gathered_boxes<S>& gathered, index_t index,
+                            index_t index_of_third, lane_sums& sums) {
+  gathered.add(index, index_of_third);
+  if (gathered.count() == box_group) run_gathered(op, gathered, sums);
+}
+
 /// Boxes [first, last).
 template <class Op, class S>
 double run_boxes(const Op& op, const box_streams<S>& streams, index_t first, index_t last) {
@@ -178,9 +198,9 @@ double run_boxes(const Op& op, const box_streams<S>& streams, index_t first, ind
   run_groups(op, streams.at(first), groups, box_group, sums);
   const index_t done = first + groups * box_group;
   if (done < last) {
-    gathered_boxes<Op, S> rest(op, streams);
-    for (index_t i = done; i < last; ++i) rest.add(i, i, sums);
-    rest.flush(sums);
+    gathered_boxes<S> rest(streams);
+    for (index_t i = done; i < last; ++i) rest.add(i, i);
+    run_gathered(op, rest, sums);
   }
   return sums.total();
 }
@@ -190,9 +210,9 @@ template <class Op, class S>
 double run_matched(const Op& op, const box_streams<S>& streams, const index_t* matches,
                    index_t first, index_t last) {
   lane_sums sums;
-  gathered_boxes<Op, S> gathered(op, streams);
-  for (index_t i = first; i < last; ++i) gathered.add(i, matches[i], sums);
-  gathered.flush(sums);
+  gathered_boxes<S> gathered(streams);
+  for (index_t i = first; i < last; ++i) run_with(op, gathered, i, matches[i], sums);
+  run_gathered(op, gathered, sums);
   return sums.total();
 }
 
@@ -220,55 +240,48 @@ VECDET_INLINE void clear_boxes(const box_streams<S>& streams, index_t first, ind
   if (streams.out_each != nullptr) store_zeros(streams.out_each + first, last - first);
 }
 
-/// visit(i) for every i in [first, last) whose label is neither background nor ignore, in order;
-/// before(begin, end) ahead of each block.
-template <class Label, class Before, class Visit>
-VECDET_INLINE void for_each_selected(const Label* labels, index_t background, index_t ignore,
-                                     index_t first, index_t last, const Before& before,
-                                     const Visit& visit) {
+/// The indices in [begin, end), at most label_block of them, whose labels are neither background
+/// nor ignore, into `found`; returns how many. One copy of the code serves all operations.
+template <class Label>
+VECDET_NOINLINE int find_selected(const Label* labels, index_t background, index_t ignore,
+                                  index_t begin, index_t end, index_t* found) {
   // Both values as labels of this width; one that does not fit is no label.
   const auto fits = [](index_t value) {
     return static_cast<index_t>(static_cast<Label>(value)) == value;
   };
-  const bool skips = fits(background) || fits(ignore);
-  const Label not_this = static_cast<Label>(fits(background) ? background : ignore);
-  const Label nor_this = static_cast<Label>(fits(ignore) ? ignore : background);
-  constexpr int part = 8;  // of a block in which there are some: found sooner than one by one
-  for (index_t begin = first; begin < last; begin += label_block) {
-    const index_t end = last - begin < label_block ? last : begin + label_block;
-    before(begin, end);
-    const bool whole = skips && end - begin == label_block;
-    if (whole) {
-      Label any = 0;
-      for (int k = 0; k < label_block; ++k) {
-        const Label label = labels[begin + k];
-        any |= static_cast<Label>((label ^ not_this) != 0 && (label ^ nor_this) != 0);
-      }
-      if (any == 0) continue;
+  if (end - begin == label_block && (fits(background) || fits(ignore))) {  // mostly none
+    const Label not_this = static_cast<Label>(fits(background) ? background : ignore);
+    const Label nor_this = static_cast<Label>(fits(ignore) ? ignore : background);
+    Label any = 0;
+    for (int k = 0; k < label_block; ++k) {
+      const Label label = labels[begin + k];
+      any |= static_cast<Label>((label ^ not_this) != 0 && (label ^ nor_this) != 0);
     }
-    for (index_t i = begin; i < end; i += part) {
-      if (whole) {
-        bool any = false;
-        for (int k = 0; k < part; ++k)
-          any |= (labels[i + k] != not_this) & (labels[i + k] != nor_this);
-        if (!any) continue;
-      }
-      const index_t stop = end - i < part ? end : i + part;
-      for (index_t k = i; k < stop; ++k)
-        if (labels[k] != background && labels[k] != ignore) visit(k);
-    }
+    if (any == 0) return 0;
   }
+  int count = 0;
+  for (index_t i = begin; i < end; ++i) {  // without a branch, which would be mispredicted often
+    found[count] = i;
+    count += (labels[i] != background) & (labels[i] != ignore);
+  }
+  return count;
 }
 
+/// visit(i) for every i in [first, last) whose label is neither background nor ignore, in order;
+/// before(begin, end) ahead of each block.
 template <class Before, class Visit>
 VECDET_INLINE void for_each_selected(const detail::selected_boxes& selected, index_t first,
                                      index_t last, const Before& before, const Visit& visit) {
-  if (selected.labels.wide() != nullptr) {
-    for_each_selected(selected.labels.wide(), selected.background, selected.ignore, first, last,
-                      before, visit);
-  } else {
-    for_each_selected(selected.labels.narrow(), selected.background, selected.ignore, first, last,
-                      before, visit);
+  index_t found[label_block];
+  for (index_t begin = first; begin < last; begin += label_block) {
+    const index_t end = last - begin < label_block ? last : begin + label_block;
+    before(begin, end);
+    const auto find = [&](const auto* labels) {
+      return find_selected(labels, selected.background, selected.ignore, begin, end, found);
+    };
+    const labels_view& labels = selected.labels;
+    const int count = labels.wide() != nullptr ? find(labels.wide()) : find(labels.narrow());
+    for (int k = 0; k < count; ++k) visit(found[k]);
   }
 }
 
@@ -280,11 +293,11 @@ double run_labelled(const Op& op, const box_streams<S>& streams,
                     const detail::selected_boxes& selected, const index_t* matches, index_t first,
                     index_t last) {
   lane_sums sums;
-  gathered_boxes<Op, S> gathered(op, streams);
+  gathered_boxes<S> gathered(streams);
   for_each_selected(
       selected, first, last, [&](index_t begin, index_t end) { clear_boxes(streams, begin, end); },
-      [&](index_t i) { gathered.add(i, matches != nullptr ? matches[i] : i, sums); });
-  gathered.flush(sums);
+      [&](index_t i) { run_with(op, gathered, i, matches != nullptr ? matches[i] : i, sums); });
+  run_gathered(op, gathered, sums);
   return sums.total();
 }
 
@@ -294,12 +307,12 @@ double run_listed(const Op& op, const box_streams<S>& streams,
                   const detail::selected_boxes& selected, const index_t* matches, index_t first,
                   index_t last) {
   lane_sums sums;
-  gathered_boxes<Op, S> gathered(op, streams);
+  gathered_boxes<S> gathered(streams);
   for (index_t k = first; k < last; ++k) {
     const index_t i = selected.indices[k];
-    gathered.add(i, matches != nullptr ? matches[i] : i, sums);
+    run_with(op, gathered, i, matches != nullptr ? matches[i] : i, sums);
   }
-  gathered.flush(sums);
+  run_gathered(op, gathered, sums);
   return sums.total();
 }
 

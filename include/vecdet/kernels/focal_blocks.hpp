@@ -186,18 +186,52 @@ VECDET_INLINE void copy_elements(const T* from, int count, T* to) {
   for (; k < count; ++k) to[k] = from[k];
 }
 
-/// A block of `count` elements and, beyond them, of the same one.
+/// A block of its own for elements that are fewer, or of which some are left out: logits of -inf
+/// add nothing. One copy of the code serves all equations.
 template <class T>
-VECDET_INLINE void copy_to_block(const T* from, int count, T otherwise, T* to) {
-  if (count < focal_block) {
-    for (int k = 0; k < focal_block; ++k) to[k] = otherwise;
+class focal_padded_block {
+ public:
+  /// The first `count` elements.
+  VECDET_NOINLINE focal_padded_block(const focal_span<T>& from, int count) : count_(count) {
+    copy(from.x, minus_infinity<T>(), x_);
+    if (from.t != nullptr) copy(from.t, T(0.0f), t_);
+    if (from.upstream != nullptr) copy(from.upstream, T(0.0f), upstream_);
   }
-  copy_elements(from, count, to);
-}
+  /// Elements `positions`, with -x for x.
+  VECDET_NOINLINE focal_padded_block(const focal_span<T>& from, const index_t* positions, int count)
+      : count_(count) {
+    fill(minus_infinity<T>(), x_);
+    for (int k = 0; k < count; ++k) x_[k] = T(-compute_type<T>(from.x[positions[k]]));
+    if (from.upstream == nullptr) return;
+    fill(T(0.0f), upstream_);
+    for (int k = 0; k < count; ++k) upstream_[k] = from.upstream[positions[k]];
+  }
 
-/// `size` elements: whole blocks where they lie, the rest padded with logits of -inf, which add
-/// nothing. `masked`, ascending, lists elements to be left out as well: they count nothing, and
-/// what is written for them is 0.
+  void leave_out(index_t position) { x_[position] = minus_infinity<T>(); }
+
+  focal_span<T> span() { return {x_, t_, upstream_, out_}; }
+
+  /// Writes what has been computed to where the elements are.
+  VECDET_NOINLINE void write(T* to) const { copy_elements(out_, count_, to); }
+  void write(T* to, const index_t* positions) const {
+    for (int k = 0; k < count_; ++k) to[positions[k]] = out_[k];
+  }
+
+ private:
+  static VECDET_INLINE void fill(T value, T* to) {
+    for (int k = 0; k < focal_block; ++k) to[k] = value;
+  }
+  VECDET_INLINE void copy(const T* from, T otherwise, T* to) const {
+    if (count_ < focal_block) fill(otherwise, to);
+    copy_elements(from, count_, to);
+  }
+
+  int count_;
+  alignas(64) T x_[focal_block], t_[focal_block], upstream_[focal_block], out_[focal_block];
+};
+
+/// `size` elements: whole blocks where they lie, the rest padded. `masked`, ascending, lists
+/// elements to be left out as well: they count nothing, and what is written for them is 0.
 template <class Output, class Equation, class T>
 VECDET_NOINLINE double focal_run(Output output, const Equation& equation, const focal_span<T>& span,
                                  index_t size, const index_t* masked, int masked_count) {
@@ -205,22 +239,19 @@ VECDET_NOINLINE double focal_run(Output output, const Equation& equation, const 
   int next = 0;
   for (index_t i = 0; i < size;) {
     const index_t stop = next < masked_count ? masked[next] : size;
+    const focal_span<T> from = span.at(i);
     if (const index_t whole = (stop - i) / focal_block; whole > 0) {
-      focal_blocks(output, equation, span.at(i), whole, sums);
+      focal_blocks(output, equation, from, whole, sums);
       i += whole * focal_block;
       continue;
     }
     const int count = static_cast<int>(size - i < focal_block ? size - i : focal_block);
-    alignas(64) T x[focal_block], t[focal_block], upstream[focal_block], out[focal_block];
-    const focal_span<T> from = span.at(i);
-    copy_to_block(from.x, count, minus_infinity<T>(), x);
-    if (span.t != nullptr) copy_to_block(from.t, count, T(0.0f), t);
-    if (span.upstream != nullptr) copy_to_block(from.upstream, count, T(0.0f), upstream);
+    focal_padded_block<T> block(from, count);
     for (; next < masked_count && masked[next] < i + count; ++next) {
-      x[masked[next] - i] = minus_infinity<T>();
+      block.leave_out(masked[next] - i);
     }
-    focal_blocks(output, equation, focal_span<T>{x, t, upstream, out}, 1, sums);
-    if (output != focal_output::sum) copy_elements(out, count, from.out);
+    focal_blocks(output, equation, block.span(), 1, sums);
+    if (output != focal_output::sum) block.write(from.out);
     i += count;
   }
   return sums.total();

@@ -38,39 +38,6 @@ focal_span<T> span_of_row(const focal_loss_args<T>& a, index_t row) {
           a.out != nullptr ? a.out + row * a.out_stride : nullptr};
 }
 
-/// The losses of the positives of a run, gathered before the run may overwrite them.
-template <class Output, class Equation, class T>
-class gathered_positives {
- public:
-  gathered_positives(const focal_span<T>& run, const index_t* positions, int count)
-      : positions_(positions), count_(count) {
-    for (int k = 0; k < focal_block; ++k) x_[k] = minus_infinity<T>();
-    for (int k = 0; k < count; ++k) x_[k] = minus(run.x[positions[k]]);
-    if (run.upstream == nullptr) return;
-    for (int k = 0; k < focal_block; ++k) upstream_[k] = T(0.0f);
-    for (int k = 0; k < count; ++k) upstream_[k] = run.upstream[positions[k]];
-  }
-
-  /// Writes what belongs to them into the run and returns the sum of their losses.
-  double finish(Output output, const Equation& positives, const focal_span<T>& run) {
-    alignas(64) T out[focal_block];
-    lane_sums sums;
-    focal_blocks(output, positives, focal_span<T>{x_, nullptr, upstream_, out}, 1, sums);
-    if (output != focal_output::sum) {
-      for (int k = 0; k < count_; ++k) run.out[positions_[k]] = out[k];
-    }
-    return sums.total();
-  }
-
- private:
-  static T minus(T x) { return T(-compute_type<T>(x)); }
-
-  const index_t* positions_;
-  int count_;
-  alignas(64) T x_[focal_block];
-  alignas(64) T upstream_[focal_block];
-};
-
 template <class Output, class Equation, class T>
 double focal_rows_from_labels(Output output, const focal_loss_args<T>& a, index_t first,
                               index_t last) {
@@ -104,11 +71,14 @@ double focal_rows_from_labels(Output output, const focal_loss_args<T>& a, index_
     if (positive_count == 0) {
       sum += weigh(negative_weight, focal_run(output, negatives, run, size, nullptr, 0));
     } else {
-      gathered_positives<Output, Equation, T> gathered(run, positives, positive_count);
+      // Gathered before the run may overwrite them.
+      focal_padded_block<T> gathered(run, positives, positive_count);
       sum += weigh(negative_weight,
                    focal_run(output, negatives, run, size, positives, positive_count));
-      sum += weigh(positive_weight,
-                   gathered.finish(output, Equation(positive_weight, -1, a.gamma), run));
+      lane_sums sums;
+      focal_blocks(output, Equation(positive_weight, -1, a.gamma), gathered.span(), 1, sums);
+      if (output != focal_output::sum) gathered.write(run.out, positives);
+      sum += weigh(positive_weight, sums.total());
     }
     row = end;
   }
