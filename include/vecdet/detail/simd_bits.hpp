@@ -12,33 +12,29 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-VECDET_INLINE std::uint32_t batch_bits(const batch_mask<float>& mask) {
+/// Of a batch of numbers of 4 or 8 bytes.
+template <class T>
+VECDET_INLINE std::uint32_t batch_bits(const batch_mask<T>& mask) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "");
 #if defined(VECDET_TARGET_AVX512)
-  return static_cast<__mmask16>(static_cast<typename batch_mask<float>::register_type>(mask));
+  return static_cast<std::uint32_t>(static_cast<typename batch_mask<T>::register_type>(mask));
 #elif defined(VECDET_TARGET_AVX2)
-  return static_cast<std::uint32_t>(_mm256_movemask_ps(mask));
+  const typename batch_mask<T>::register_type raw = mask;
+  if constexpr (sizeof(T) == 4)
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(reinterpret_cast<__m256>(raw)));
+  else
+    return static_cast<std::uint32_t>(_mm256_movemask_pd(reinterpret_cast<__m256d>(raw)));
 #elif defined(__x86_64__)
-  return static_cast<std::uint32_t>(_mm_movemask_ps(mask));
+  const typename batch_mask<T>::register_type raw = mask;
+  if constexpr (sizeof(T) == 4)
+    return static_cast<std::uint32_t>(_mm_movemask_ps(reinterpret_cast<__m128>(raw)));
+  else
+    return static_cast<std::uint32_t>(_mm_movemask_pd(reinterpret_cast<__m128d>(raw)));
 #else
-  alignas(64) float lane[batch_lanes<float>];
-  xsimd::select(mask, f32_batch(1.0f), f32_batch(0.0f)).store_aligned(lane);
+  alignas(64) T lane[batch_lanes<T>];
+  xsimd::select(mask, batch<T>(T(1)), batch<T>(T(0))).store_aligned(lane);
   std::uint32_t bits = 0;
-  for (int i = 0; i < batch_lanes<float>; ++i) bits |= std::uint32_t{lane[i] != 0} << i;
-  return bits;
-#endif
-}
-VECDET_INLINE std::uint32_t batch_bits(const batch_mask<double>& mask) {
-#if defined(VECDET_TARGET_AVX512)
-  return static_cast<__mmask8>(static_cast<typename batch_mask<double>::register_type>(mask));
-#elif defined(VECDET_TARGET_AVX2)
-  return static_cast<std::uint32_t>(_mm256_movemask_pd(mask));
-#elif defined(__x86_64__)
-  return static_cast<std::uint32_t>(_mm_movemask_pd(mask));
-#else
-  alignas(64) double lane[batch_lanes<double>];
-  xsimd::select(mask, f64_batch(1.0), f64_batch(0.0)).store_aligned(lane);
-  std::uint32_t bits = 0;
-  for (int i = 0; i < batch_lanes<double>; ++i) bits |= std::uint32_t{lane[i] != 0} << i;
+  for (int i = 0; i < batch_lanes<T>; ++i) bits |= std::uint32_t{lane[i] != 0} << i;
   return bits;
 #endif
 }
@@ -49,7 +45,7 @@ VECDET_INLINE std::uint32_t to_bits(const pack_mask<T, N>& mask) {
   static_assert(N * batch_lanes<T> <= 32, "a bit a lane");
   std::uint32_t bits = 0;
   VECDET_UNROLL
-  for (int i = 0; i < N; ++i) bits |= batch_bits(mask.v[i]) << (i * batch_lanes<T>);
+  for (int i = 0; i < N; ++i) bits |= batch_bits<T>(mask.v[i]) << (i * batch_lanes<T>);
   return bits;
 }
 

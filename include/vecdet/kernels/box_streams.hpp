@@ -240,31 +240,32 @@ VECDET_INLINE void clear_boxes(const box_streams<S>& streams, index_t first, ind
   if (streams.out_each != nullptr) store_zeros(streams.out_each + first, last - first);
 }
 
-/// The indices in [begin, end), at most label_block of them, whose labels are neither background
-/// nor ignore, into `found`; returns how many. One copy of the code serves all operations.
+/// Bit i: whether the label i of `size`, at most label_block, is neither background nor ignore. One
+/// copy of the code serves all operations.
 template <class Label>
-VECDET_NOINLINE int find_selected(const Label* labels, index_t background, index_t ignore,
-                                  index_t begin, index_t end, index_t* found) {
+VECDET_NOINLINE std::uint64_t selected_bits(const Label* labels, int size, index_t background,
+                                            index_t ignore) {
+  std::uint64_t selected = 0;
   // Both values as labels of this width; one that does not fit is no label.
   const auto fits = [](index_t value) {
     return static_cast<index_t>(static_cast<Label>(value)) == value;
   };
-  if (end - begin == label_block && (fits(background) || fits(ignore))) {  // mostly none
-    const Label not_this = static_cast<Label>(fits(background) ? background : ignore);
-    const Label nor_this = static_cast<Label>(fits(ignore) ? ignore : background);
-    Label any = 0;
-    for (int k = 0; k < label_block; ++k) {
-      const Label label = labels[begin + k];
-      any |= static_cast<Label>((label ^ not_this) != 0 && (label ^ nor_this) != 0);
+  if (size == label_block && (fits(background) || fits(ignore))) {
+    using row = row_pack<Label>;
+    const row not_this = static_cast<Label>(fits(background) ? background : ignore);
+    const row nor_this = static_cast<Label>(fits(ignore) ? ignore : background);
+    for (int i = 0; i < label_block; i += row_lanes) {
+      row x;
+      for (int k = 0; k < row::batches; ++k)
+        x.v[k] = batch<Label>::load_unaligned(labels + i + k * batch_lanes<Label>);
+      const std::uint32_t skipped = to_bits(x == not_this) | to_bits(x == nor_this);
+      selected |= std::uint64_t{~skipped & 0xffff} << i;
     }
-    if (any == 0) return 0;
+  } else {
+    for (int i = 0; i < size; ++i)
+      selected |= std::uint64_t{labels[i] != background && labels[i] != ignore} << i;
   }
-  int count = 0;
-  for (index_t i = begin; i < end; ++i) {  // without a branch, which would be mispredicted often
-    found[count] = i;
-    count += (labels[i] != background) & (labels[i] != ignore);
-  }
-  return count;
+  return selected;
 }
 
 /// visit(i) for every i in [first, last) whose label is neither background nor ignore, in order;
@@ -272,16 +273,16 @@ VECDET_NOINLINE int find_selected(const Label* labels, index_t background, index
 template <class Before, class Visit>
 VECDET_INLINE void for_each_selected(const detail::selected_boxes& selected, index_t first,
                                      index_t last, const Before& before, const Visit& visit) {
-  index_t found[label_block];
   for (index_t begin = first; begin < last; begin += label_block) {
     const index_t end = last - begin < label_block ? last : begin + label_block;
     before(begin, end);
-    const auto find = [&](const auto* labels) {
-      return find_selected(labels, selected.background, selected.ignore, begin, end, found);
+    const auto bits_of = [&](const auto* labels) {
+      return selected_bits(labels + begin, static_cast<int>(end - begin), selected.background,
+                           selected.ignore);
     };
-    const labels_view& labels = selected.labels;
-    const int count = labels.wide() != nullptr ? find(labels.wide()) : find(labels.narrow());
-    for (int k = 0; k < count; ++k) visit(found[k]);
+    std::uint64_t bits = selected.labels.wide() != nullptr ? bits_of(selected.labels.wide())
+                                                           : bits_of(selected.labels.narrow());
+    for (; bits != 0; bits &= bits - 1) visit(begin + __builtin_ctzll(bits));
   }
 }
 
