@@ -180,7 +180,9 @@ void box_losses(isa set, const scene<T>& s) {
   digest hash;
   std::vector<T> grad(s.a_values.size()), deltas = random_deltas_of<T>(s.count);
   const boxes_view<T> view(grad);
-  for (const box_selection& selection : {box_selection::all(), box_selection(s.labels)}) {
+  const std::vector<std::int32_t> narrow(s.labels.begin(), s.labels.end());
+  for (const box_selection& selection :
+       {box_selection::all(), box_selection(s.labels), box_selection(narrow)}) {
     hash.add(smooth_l1_loss_and_grad(s.a, s.b, selection, view, {}, sequential));
     hash.add(grad);
     for (const box_loss loss :

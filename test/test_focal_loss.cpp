@@ -427,6 +427,58 @@ TEST_CASE_TEMPLATE("focal loss: sums of 11 million elements are within 1e-7", T,
   });
 }
 
+TEST_CASE_TEMPLATE("focal loss: an element's bits do not depend on its block", T, float, bfloat16,
+                   double) {
+  enum class output { loss, grad, upstream_times_grad };
+  const index_t rows = 3000;  // blocks by fours, ones and parts; more than 128 positives at the end
+  auto logits = random_logits<T>(rows, 51);
+  for (T& x : logits)
+    if (std::isnan(static_cast<double>(x))) x = to<T>(0);  // the bits of NaN may be any
+  std::vector<index_t> labels(static_cast<std::size_t>(rows), -1);
+  for (index_t i = 0; i < rows; ++i)
+    if (i % 700 == 3 || (i > 2500 && i % 2 == 0)) labels[static_cast<std::size_t>(i)] = 0;
+  std::vector<T> targets, upstream;
+  for (index_t i = 0; i < rows; ++i) {
+    targets.push_back(to<T>(labels[static_cast<std::size_t>(i)] == 0 ? 1 : 0));
+    upstream.push_back(to<T>(static_cast<double>(i % 3) - 1.5));
+  }
+  for_each_isa([&](isa) {
+    for (const double gamma : {2.0, 1.0, 1.5}) {
+      for (const bool dense : {false, true}) {
+        INFO("gamma ", gamma, " dense ", dense);
+        focal_loss_params params;
+        params.gamma = gamma;
+        const auto run = [&](output written, index_t first, index_t count, const T* x, T* out) {
+          const matrix_view<const T> view(x, count, 1);
+          const matrix_view<T> to_view(out, count, 1);
+          const focal_targets<T> truth =
+              dense ? focal_targets<T>(matrix_view<const T>(targets.data() + first, count, 1))
+                    : focal_targets<T>(labels_view(labels.data() + first, count));
+          const auto sequential = execution::sequential;
+          if (written == output::grad) {
+            sigmoid_focal_loss_and_grad(view, truth, to_view, params, sequential);
+          } else if (written == output::loss) {
+            sigmoid_focal_loss_unreduced(view, truth, to_view, params, sequential);
+          } else {
+            const matrix_view<const T> arrived(upstream.data() + first, count, 1);
+            sigmoid_focal_loss_grad(view, truth, arrived, to_view, params, sequential);
+          }
+        };
+        std::vector<T> whole(logits.size()), alone(logits.size());
+        for (const output written : {output::loss, output::upstream_times_grad, output::grad}) {
+          run(written, 0, rows, logits.data(), whole.data());
+          for (index_t i = 0; i < rows; ++i)
+            run(written, i, 1, logits.data() + i, alone.data() + i);
+          CHECK(same_bits(whole, alone));
+        }
+        std::vector<T> both = logits;  // the gradient in the logits' place
+        run(output::grad, 0, rows, both.data(), both.data());
+        CHECK(same_bits(whole, both));
+      }
+    }
+  });
+}
+
 TEST_CASE("focal loss: sums of huge logits") {
   // Losses of 1.9e37 each: 0.75 of the logit. 16 of them still make a float.
   for_each_isa([](isa) {

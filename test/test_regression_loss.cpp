@@ -317,4 +317,14 @@ TEST_CASE("regression loss: bad arguments are named and nothing is written") {
   fails("matches.size() is 4", [&] {
     regression_loss(q, three, {three, matches}, std::vector<int>(3));
   });
+  // The first of several, beyond the labels that are looked at together.
+  const std::vector<float> many(4 * 300, 1);
+  std::vector<index_t> far(300, 0);
+  far[130] = far[290] = 5;
+  fails("matches[130] is 5", [&] {
+    regression_loss(boxes_view<const float>(many), many, {three, far}, std::vector<index_t>(300));
+  });
+  fails("matches[130] is 5", [&] {
+    regression_loss(boxes_view<const float>(many), many, {three, far}, std::vector<int>(300));
+  });
 }

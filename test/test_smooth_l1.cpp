@@ -274,6 +274,38 @@ TEST_CASE("smooth L1: the gradient may overwrite the predictions") {
   });
 }
 
+TEST_CASE("smooth L1: labels are compared in all their bits, at every place") {
+  const index_t size = 2 * 64 + 5, high = index_t{1} << 32;
+  const std::vector<float> zeros(4 * size), ones(4 * size, 1);
+  const boxes_view<const float> x(zeros);
+  std::vector<float> grad(zeros.size());
+  smooth_l1_params l1;
+  l1.beta = 0;
+  for_each_isa([&](isa) {
+    for (index_t at = 0; at < size; ++at) {
+      CAPTURE(at);
+      const auto only_this_counts = [&](const box_selection& selection) {
+        grad.assign(grad.size(), 7);
+        CHECK(smooth_l1_loss_and_grad(x, ones, selection, grad, l1) == 4);
+        for (index_t k = 0; k < 4 * size; ++k)
+          if (grad[static_cast<std::size_t>(k)] != (k / 4 == at ? -1.0f : 0.0f))
+            FAIL_CHECK("gradient " << k);
+      };
+      // -1 in the lower half alone, and in the upper half alone.
+      for (const index_t label : {high - 1, -1 - high, index_t{-3}, index_t{0}}) {
+        std::vector<index_t> wide(static_cast<std::size_t>(size), -1);
+        wide[static_cast<std::size_t>(at)] = label;
+        only_this_counts(wide);
+      }
+      // Of two values, one that 32 bits cannot hold: as the label 6 it is never met.
+      std::vector<std::int32_t> narrow(static_cast<std::size_t>(size), 5);
+      narrow[static_cast<std::size_t>(at)] = 6;
+      only_this_counts(box_selection(narrow, high + 6, 5));
+      only_this_counts(box_selection(narrow, 5, high + 6));
+    }
+  });
+}
+
 TEST_CASE("smooth L1: nothing is allocated") {
   problem<float> p(30000, 9);
   p.select(3, 0.01);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A known slowdown for the gate's own proof. Compiled with VECDET_GATE_SEEDED, a module waits after
 // each call of the problem that the environment variable VECDET_GATE_SEED_PROBLEM names, for
-// VECDET_GATE_SEED_PERCENT per cent of the time that this very call has taken. Otherwise nothing.
+// VECDET_GATE_SEED_PERCENT per cent of the time that this very call has taken; for a call of less
+// than about a microsecond, longer. Otherwise nothing. Of x86 only.
 #pragma once
 
 #include "problem.hpp"
@@ -45,7 +46,7 @@ inline void run_slowed(const problem& called, void* data) {
   called.run(data);
   const std::uint64_t end = ticks();
   const std::uint64_t wait = static_cast<std::uint64_t>(share * static_cast<double>(end - begin));
-  // The clock is read three times at least.
+  // Three readings of the clock are spent at least; `end - begin` holds one.
   while (ticks() + 2 * clock < end + wait) {
   }
 }

@@ -111,10 +111,12 @@ template <class S>
 class gathered_boxes {
  public:
   explicit gathered_boxes(const box_streams<S>& streams) : streams_(streams) {}
+  gathered_boxes(const gathered_boxes&) = delete;
 
   int count() const { return count_; }
 
-  /// Box `index`, whose third input is box `index_of_third` of its stream.
+  /// Box `index`, whose third input is box `index_of_third` of its stream. At most 16 until
+  /// scatter().
   VECDET_NOINLINE void add(index_t index, index_t index_of_third) {
     copy(streams_.in, index, in_.begin(), count_);
     copy(streams_.boxes[0], index, boxes_[0].begin(), count_);
@@ -123,7 +125,7 @@ class gathered_boxes {
     index_[count_++] = index;
   }
 
-  /// The boxes added, followed by zeros.
+  /// The boxes added, followed by zeros, in this object's memory.
   VECDET_NOINLINE box_streams<S> completed() {
     for (int i = count_; i < box_group; ++i) {
       for (int k = 0; k < 4; ++k) {
@@ -252,13 +254,13 @@ VECDET_NOINLINE std::uint64_t selected_bits(const Label* labels, int size, index
   };
   if (size == label_block && (fits(background) || fits(ignore))) {
     using row = row_pack<Label>;
-    const row not_this = static_cast<Label>(fits(background) ? background : ignore);
-    const row nor_this = static_cast<Label>(fits(ignore) ? ignore : background);
+    const row skipped_a = static_cast<Label>(fits(background) ? background : ignore);
+    const row skipped_b = static_cast<Label>(fits(ignore) ? ignore : background);
     for (int i = 0; i < label_block; i += row_lanes) {
       row x;
       for (int k = 0; k < row::batches; ++k)
         x.v[k] = batch<Label>::load_unaligned(labels + i + k * batch_lanes<Label>);
-      const std::uint32_t skipped = to_bits(x == not_this) | to_bits(x == nor_this);
+      const std::uint32_t skipped = to_bits(x == skipped_a) | to_bits(x == skipped_b);
       selected |= std::uint64_t{~skipped & 0xffff} << i;
     }
   } else {

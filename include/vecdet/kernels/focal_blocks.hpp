@@ -11,7 +11,7 @@ namespace VECDET_TARGET {
 
 using detail::focal_output;
 
-/// Elements that are computed together, and added up in one fixed order.
+/// Elements of a block. What masks an element or is left over at the end costs a block of its own.
 constexpr int focal_block = 8 * row_lanes;
 
 /// Elements as numbers of type Real, which may be wider than the stored T computes in.
@@ -176,7 +176,7 @@ VECDET_NOINLINE void focal_blocks(Output output, const Equation& equation,
   }
 }
 
-/// `count` elements, at most a block of them.
+/// By 16, as a memcpy of constant size becomes moves.
 template <class T>
 VECDET_INLINE void copy_elements(const T* from, int count, T* to) {
   int k = 0;
@@ -192,24 +192,27 @@ template <class T>
 class focal_padded_block {
  public:
   /// The first `count` elements.
-  VECDET_NOINLINE focal_padded_block(const focal_span<T>& from, int count) : count_(count) {
+  VECDET_NOINLINE focal_padded_block(const focal_span<T>& from, int count)
+      : has_targets_(from.t != nullptr), has_upstream_(from.upstream != nullptr), count_(count) {
     copy(from.x, minus_infinity<T>(), x_);
-    if (from.t != nullptr) copy(from.t, T(0.0f), t_);
-    if (from.upstream != nullptr) copy(from.upstream, T(0.0f), upstream_);
+    if (has_targets_) copy(from.t, T(0.0f), t_);
+    if (has_upstream_) copy(from.upstream, T(0.0f), upstream_);
   }
   /// Elements `positions`, with -x for x.
   VECDET_NOINLINE focal_padded_block(const focal_span<T>& from, const index_t* positions, int count)
-      : count_(count) {
+      : has_targets_(false), has_upstream_(from.upstream != nullptr), count_(count) {
     fill(minus_infinity<T>(), x_);
     for (int k = 0; k < count; ++k) x_[k] = T(-compute_type<T>(from.x[positions[k]]));
-    if (from.upstream == nullptr) return;
+    if (!has_upstream_) return;
     fill(T(0.0f), upstream_);
     for (int k = 0; k < count; ++k) upstream_[k] = from.upstream[positions[k]];
   }
 
   void leave_out(index_t position) { x_[position] = minus_infinity<T>(); }
 
-  focal_span<T> span() { return {x_, t_, upstream_, out_}; }
+  focal_span<T> span() {
+    return {x_, has_targets_ ? t_ : nullptr, has_upstream_ ? upstream_ : nullptr, out_};
+  }
 
   /// Writes what has been computed to where the elements are.
   VECDET_NOINLINE void write(T* to) const { copy_elements(out_, count_, to); }
@@ -226,6 +229,7 @@ class focal_padded_block {
     copy_elements(from, count_, to);
   }
 
+  bool has_targets_, has_upstream_;
   int count_;
   alignas(64) T x_[focal_block], t_[focal_block], upstream_[focal_block], out_[focal_block];
 };

@@ -47,13 +47,15 @@ struct iou_tile {
   }
 };
 
-/// Elements from `at` to where the next cache line begins.
+/// Elements from `at` to where the next cache line begins: of floats, fewer than a tile has to
+/// spare.
 template <class T>
 VECDET_INLINE int to_next_line(const T* at) {
   return static_cast<int>((64 - reinterpret_cast<std::uintptr_t>(at) % 64) % 64 / sizeof(T));
 }
 
-/// One box of `a` against boxes [first, last) of a tile, whose first box's column is `out`.
+/// One box of `a` against boxes [first, last) of a tile, whose first box's column is `out`; whole
+/// cache lines past the cache, or not.
 template <iou_kind Kind, class Real, class T>
 VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first, int last,
                                empty_iou rule, bool past_cache, T* out) {
@@ -68,26 +70,29 @@ VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first
                                   load_pack<N>(tile.x2 + j), load_pack<N>(tile.y2 + j)};
     return iou_of<Kind>(box, area, other, load_pack<N>(tile.area + j), rule);
   };
-  int j = first;
+  const auto store_up_to = [&](int j, int end) VECDET_INLINE_LAMBDA {
+    for (; j + lanes <= end; j += lanes) store_pack<N>(out + j, of(j));
+    if (j < end) {
+      alignas(64) T rest[lanes];
+      store_pack<N>(rest, of(j));
+      for (int k = 0; j + k < end; ++k) out[j + k] = rest[k];
+    }
+  };
   if constexpr (std::is_same<T, float>::value) {
-    const int line = first + to_next_line(out + first);
-    if (past_cache && line + row_lanes <= last) {
-      for (; j < line; j += lanes) store_pack<N>(out + j, of(j));
+    static_assert(64 / sizeof(T) <= row_lanes, "a tile has room for the rest of a line");
+    const int first_line = first + to_next_line(out + first);
+    if (past_cache && first_line + row_lanes <= last) {
+      store_up_to(first, first_line);
       // A cache line at a time, or the processor gives up half of it now and then.
-      for (j = line; j + row_lanes <= last; j += row_lanes) {
-        pack<Real, N> whole[row_lanes / lanes];
-        for (int k = 0; k < row_lanes / lanes; ++k) whole[k] = of(j + k * lanes);
+      for (first = first_line; first + row_lanes <= last; first += row_lanes) {
+        pack<Real, N> values[row_lanes / lanes];
+        for (int k = 0; k < row_lanes / lanes; ++k) values[k] = of(first + k * lanes);
         for (int k = 0; k < row_lanes / lanes; ++k)
-          store_past_cache(out + j + k * lanes, whole[k].v[0]);
+          store_past_cache(out + first + k * lanes, values[k].v[0]);
       }
     }
   }
-  for (; j + lanes <= last; j += lanes) store_pack<N>(out + j, of(j));
-  if (j < last) {
-    alignas(64) T rest[lanes];
-    store_pack<N>(rest, of(j));
-    for (int k = 0; j + k < last; ++k) out[j + k] = rest[k];
-  }
+  store_up_to(first, last);
 }
 
 template <iou_kind Kind, class T>
@@ -104,11 +109,12 @@ VECDET_NOINLINE void pairwise_of_kind(const iou_args<T>& a, index_t first_a, ind
     for (index_t i = first_a; i < last_a; ++i) {
       T* const out = a.out + i * a.out_stride + begin;
       // Lines that are written in part, and in part past the cache, cost more than all else.
-      const bool lines = a.past_cache && reinterpret_cast<std::uintptr_t>(out) % sizeof(T) == 0;
-      const int first = lines && begin > 0 ? to_next_line(out) : 0;
-      const index_t last = size + (lines ? to_next_line(out + size) : 0);
-      iou_of_tile<Kind>(a.a + 4 * i, tile, first,
-                        at_most(a.columns - begin, static_cast<int>(last)), a.rule, lines, out);
+      const bool past_cache = std::is_same<T, float>::value && a.past_cache &&
+                              reinterpret_cast<std::uintptr_t>(out) % sizeof(T) == 0;
+      const int first = past_cache && begin > 0 ? to_next_line(out) : 0;
+      const int last =
+          at_most(a.columns - begin, size + (past_cache ? to_next_line(out + size) : 0));
+      iou_of_tile<Kind>(a.a + 4 * i, tile, first, last, a.rule, past_cache, out);
     }
   }
 }
