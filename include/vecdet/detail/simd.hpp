@@ -176,6 +176,19 @@ VECDET_INLINE pack<std::int32_t, N> lookup8(const table8& table,
       [&](auto i) VECDET_INLINE_LAMBDA { return VECDET_TARGET::lookup8(table, i); }, index);
 }
 
+// a + b and a - b, as multiply-adds where there are such: those go through other ports than
+// additions on Zen, so that code full of additions is faster with some of either kind.
+template <class T, int N>
+VECDET_INLINE pack<T, N> add_by_fma(const pack<T, N>& a, const pack<T, N>& b) {
+  if constexpr (has_fma) return fma(pack<T, N>(T(1)), a, b);
+  return a + b;
+}
+template <class T, int N>
+VECDET_INLINE pack<T, N> subtract_by_fma(const pack<T, N>& a, const pack<T, N>& b) {
+  if constexpr (has_fma) return fnma(pack<T, N>(T(1)), b, a);
+  return a - b;
+}
+
 /// |x|, by clearing the sign bit.
 template <class T, int N>
 VECDET_INLINE pack<T, N> abs(const pack<T, N>& x) {

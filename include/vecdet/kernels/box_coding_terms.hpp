@@ -21,8 +21,8 @@ struct exact_sum {
 };
 template <class Real, int N>
 VECDET_INLINE exact_sum<Real, N> exact_difference(const pack<Real, N>& a, const pack<Real, N>& b) {
-  const pack<Real, N> s = a - b, v = s - a;
-  return {s, (a - (s - v)) - (b + v)};
+  const pack<Real, N> s = subtract_by_fma(a, b), v = s - a;
+  return {s, (a - (s - v)) - add_by_fma(b, v)};
 }
 
 /// (a - b) + (c - d), rounded about once, whatever cancels; NaN where something overflows. Where
