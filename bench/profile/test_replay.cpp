@@ -390,11 +390,16 @@ TEST_CASE("replay: scores of another type than the boxes are said to be so") {
 }
 
 TEST_CASE("projection: what runs inside of a replayed problem is a part of it") {
-  const profile::report r = record([] {
+  profile::report r = record([] {
     filter_topk_calls(execution::sequential);
     VECDET_PROFILE_SCOPE("step");
     postprocess_calls(2, execution::sequential);
   });
+  // A sort so short that nothing is left of it once the timer's own cost is taken off.
+  for (profile::path& p : r.paths) {
+    profile::entry& e = r.entries[p.entries.back()];
+    if (e.function == "nms.sort") e.self_ns = p.self_ns = 0;
+  }
   profile::replay_options options;
   options.seconds = 0.001;
   options.repetitions = options.cold_calls = 1;
