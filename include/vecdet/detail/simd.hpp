@@ -177,15 +177,18 @@ VECDET_INLINE pack<std::int32_t, N> lookup8(const table8& table,
 }
 
 // a + b and a - b, as multiply-adds where there are such: those go through other ports than
-// additions on Zen, so that code full of additions is faster with some of either kind.
+// additions on Zen, so that code full of additions is faster with some of either kind. Neither fnma
+// nor doubles, as valgrind gets the sign of their zeros wrong.
+template <class T>
+constexpr bool adds_by_fma = has_fma && sizeof(T) == sizeof(float);
 template <class T, int N>
 VECDET_INLINE pack<T, N> add_by_fma(const pack<T, N>& a, const pack<T, N>& b) {
-  if constexpr (has_fma) return fma(pack<T, N>(T(1)), a, b);
+  if constexpr (adds_by_fma<T>) return fma(pack<T, N>(T(1)), a, b);
   return a + b;
 }
 template <class T, int N>
 VECDET_INLINE pack<T, N> subtract_by_fma(const pack<T, N>& a, const pack<T, N>& b) {
-  if constexpr (has_fma) return fnma(pack<T, N>(T(1)), b, a);
+  if constexpr (adds_by_fma<T>) return fma(pack<T, N>(T(-1)), b, a);
   return a - b;
 }
 

@@ -117,7 +117,7 @@ VECDET_INLINE pack<float, N> log_ratio(const pack<float, N>& a, const pack<float
   const bits k = (bit_cast<std::int32_t>(a) - bit_cast<std::int32_t>(b) + bits(0x400000)) >> 23;
   const real unscale = bit_cast<float>(bits(0x3f800000) - (k << 23));
   const real near = a * unscale;
-  const real s = ((near - b) + fma(a_low, unscale, real(0.0f) - b_low)) / (near + b);
+  const real s = ((near - b) - fnma(a_low, unscale, b_low)) / (near + b);
   const real k_real = bit_cast<float>(k + bits(0x4b400000)) - real(12582912.0f);
   const real z = s * s;
   real q = fma(z, real(0.23469976f), real(0.28553542f));

@@ -54,11 +54,18 @@ void complete_list(const nms_list<Real>& list, index_t count, nms_progress& prog
 template <class Real, class T>
 void gather_boxes(const nms_args<T>& args, const nms_rule<Real>& rule, nms_memory<Real>& memory,
                   nms_state& state) {
+  // The boxes lie anywhere: out of the near caches, each would be waited for.
+  constexpr index_t near = 8192, ahead = 24;
+  const index_t prefetched = state.count > near ? state.count - ahead : 0;
   index_t odd_count = 0;
   const auto gather = [&](const nms_list<Real>& odd) {
     index_t usual_count = 0;
     odd_count = 0;
     for (index_t i = 0; i < state.count; ++i) {
+      if (i < prefetched) {
+        const index_t box = static_cast<index_t>(detail::index_of(state.order[i + ahead]));
+        __builtin_prefetch(args.boxes + 4 * box);
+      }
       nms_box<Real> box =
           load_nms_box<Real>(args.boxes, detail::index_of(state.order[i]), args.format);
       const nms_kind kind = kind_of(box, rule);
