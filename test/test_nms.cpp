@@ -426,6 +426,61 @@ TEST_CASE_TEMPLATE("NMS: clusters, with and without the index", T, float, double
   }
 }
 
+TEST_CASE("NMS: boxes in frames of any size and place") {
+  // Hundreds to some thousands are compared in 16-bit steps of the frame around them, while most
+  // areas are some steps; these counts lie around the limits of that, of the index, and of blocks.
+  struct frame {
+    float scale, offset, stretch;
+  };
+  const frame frames[] = {{1, 0, 1},        {1, -3e5f, 1},   {0.01f, 5, 1},    {1e-9f, 0, 1},
+                          {3e-3f, 1e5f, 1}, {1e12f, 0, 1},   {1e17f, 0, 1},    {1, 2e7f, 1},
+                          {1, 0, 1e-4f},    {1, -400, 1e5f}, {0.25f, 0, 1e9f}, {1e-14f, 0, 1}};
+  std::uint64_t seed = 0;
+  for (const frame& f : frames) {
+    for (const index_t count : {319, 321, 705, 1999, 2040, 4020}) {
+      if (count > 2000 && f.stretch != 1) continue;
+      CAPTURE(f.scale);
+      CAPTURE(f.offset);
+      CAPTURE(f.stretch);
+      CAPTURE(count);
+      scene_of<float> scene = clustered_scene<float>(count, ++seed);
+      for (std::size_t i = 0; i < scene.boxes.size(); ++i)
+        scene.boxes[i] = scene.boxes[i] * f.scale * (i % 2 == 0 ? f.stretch : 1.0f) + f.offset;
+      check_scene(scene, torchvision_nms(0.5));
+      check_scene(scene, mmcv_nms(0.35, true));
+    }
+  }
+  // A box far off, and more or fewer that are no steps large.
+  for (const std::size_t every : {2, 14, 17, 1000}) {
+    CAPTURE(every);
+    scene_of<float> scene = clustered_scene<float>(1500, ++seed);
+    for (std::size_t i = 0; i < scene.boxes.size(); i += 4 * every) {
+      scene.boxes[i + 2] = scene.boxes[i] + 1.5f;
+      scene.boxes[i + 3] = scene.boxes[i + 1] + 1.5f;
+    }
+    check_scene(scene, torchvision_nms(0.5));
+    scene.boxes[8] = -3e6f;
+    scene.boxes[10] = -2.9e6f;
+    check_scene(scene, torchvision_nms(0.5));
+  }
+  // Small whole numbers: many overlaps are just the threshold.
+  random_generator generator(5);
+  scene_of<float> scene = clustered_scene<float>(1200, ++seed);
+  for (std::size_t i = 0; i < scene.boxes.size(); i += 4) {
+    for (std::size_t k = 0; k < 2; ++k) {
+      scene.boxes[i + k] = std::floor(static_cast<float>(generator.uniform(0, 90)));
+      scene.boxes[i + 2 + k] =
+          scene.boxes[i + k] + std::floor(static_cast<float>(generator.uniform(2, 13)));
+    }
+  }
+  for (const double threshold : {0.2, 0.25, 1.0 / 3, 0.5, 0.75}) {
+    CAPTURE(threshold);
+    check_scene(scene, torchvision_nms(threshold));
+    check_scene(scene, onnx_nms(threshold, no_limit));
+    check_scene(scene, mmcv_nms(threshold, true));
+  }
+}
+
 TEST_CASE("NMS: every preset on many boxes") {
   scene_of<float> scene = clustered_scene<float>(4000, 3, -400);
   for (float& c : scene.boxes) c = std::floor(c);
@@ -517,7 +572,7 @@ TEST_CASE_TEMPLATE("NMS: odd boxes among many, by every rule", T, float, double,
 }
 
 TEST_CASE("NMS: a few odd boxes keep no preset from the index") {
-  scene_of<float> scene = clustered_scene<float>(4000, 3);
+  scene_of<float> scene = clustered_scene<float>(9000, 3);
   for (std::size_t i = 0; i < scene.boxes.size(); i += 400) scene.boxes[i + 2] = scene.boxes[i];
   scene.boxes[4] = scene.boxes[5] = 0;
   scene.boxes[6] = scene.boxes[7] = 1e-16f;

@@ -168,6 +168,15 @@ VECDET_INLINE pack<To, N> bit_cast(const pack<From, N>& x) {
   return map<To, N>([](auto b) VECDET_INLINE_LAMBDA { return VECDET_TARGET::bit_cast<To>(b); }, x);
 }
 
+/// x, bounded to [0, limit], as the nearest whole number; limit < 2^23.
+template <int N>
+VECDET_INLINE pack<std::int32_t, N> nearest_whole(const pack<float, N>& x, float limit) {
+  using floats = pack<float, N>;
+  // In floats from 2^23 on the last bit counts ones.
+  const floats bounded = min(max(x, floats(0.0f)), floats(limit));
+  return bit_cast<std::int32_t>(bounded + floats(8388608.0f)) & pack<std::int32_t, N>(0x7fffff);
+}
+
 /// table.entry[index mod 8] in every lane.
 template <int N>
 VECDET_INLINE pack<std::int32_t, N> lookup8(const table8& table,

@@ -17,6 +17,11 @@ struct alignas(64) nms_node {
   Real low[4][16], high[4][16];
 };
 
+/// 32 boxes in 16 bits a number (nms_coarse.hpp).
+struct alignas(64) nms_coarse {
+  std::uint16_t x1[32], y1[32], x2[32], y2[32], bar[32];
+};
+
 constexpr index_t blocks_of(index_t count) { return (count + 15) / 16; }
 
 /// Boxes by descending score: 16 b ... 16 b + 15 lie in block b. Bit i of live[b] is set while box
@@ -33,6 +38,8 @@ struct nms_memory {
   static constexpr int max_levels = 8;  // 16^8 boxes
 
   nms_list<Real> list;  ///< the usual boxes, then, in blocks of their own, the odd ones
+
+  nms_coarse* coarse;  ///< of two blocks of `list` each, once fewer are left than get an index
 
   nms_block<Real>* leaves;  ///< in the order of space: neighbours share a leaf
   uint16_t* leaf_live;
@@ -56,6 +63,7 @@ struct nms_memory {
     carve(list.blocks, leaf_count + 1);
     carve(list.live, leaf_count + 1);
     carve(list.rank, 16 * leaf_count + 16);
+    carve(coarse, ((count < coarse_limit ? count : coarse_limit) + 31) / 32);
     // Few boxes never get an index.
     const index_t indexed = count < least_indexed ? 0 : leaf_count;
     carve(leaves, indexed);
@@ -84,6 +92,11 @@ struct nms_memory {
   static constexpr index_t least_indexed = batch_lanes<Real> >= 16  ? 1500
                                            : batch_lanes<Real> >= 8 ? 1000
                                                                     : 500;
+  /// The same where coarse boxes are compared; 0 where there are none such.
+  static constexpr index_t coarse_limit = sizeof(Real) != 4         ? 0
+                                          : batch_lanes<Real> >= 16 ? 4000
+                                          : batch_lanes<Real> >= 8  ? 2000
+                                                                    : 0;
 };
 
 template <class Real>

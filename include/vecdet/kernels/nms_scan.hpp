@@ -8,7 +8,7 @@
 // the next.
 #pragma once
 
-#include <vecdet/kernels/nms_memory.hpp>
+#include <vecdet/kernels/nms_coarse.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -17,6 +17,7 @@ using detail::nms_progress;
 using detail::nms_state;
 
 constexpr uint32_t no_rank = 0xffffffffu;
+constexpr index_t no_slot = -1;
 
 enum class nms_kind {
   usual,
@@ -131,22 +132,33 @@ void compact(const nms_list<Real>& list, nms_progress& progress) {
   progress = {slots, slots, 0};
 }
 
-/// The rank of the first box left of a list, or no_rank.
+/// Where the first box left of a list is, or no_slot.
 template <class Real>
-VECDET_INLINE uint32_t first_rank(const nms_list<Real>& list, nms_progress& progress) {
-  if (progress.left == 0) return no_rank;
+VECDET_INLINE index_t first_slot(const nms_list<Real>& list, nms_progress& progress) {
+  if (progress.left == 0) return no_slot;
   while (list.live[progress.block] == 0) ++progress.block;
-  return list.rank[16 * progress.block + lowest_bit(list.live[progress.block])];
+  return 16 * progress.block + lowest_bit(list.live[progress.block]);
 }
 
-/// Takes the first box left out of its list.
 template <class Real>
-VECDET_INLINE nms_box<Real> take_first(const nms_list<Real>& list, nms_progress& progress) {
+VECDET_INLINE uint32_t rank_of(const nms_list<Real>& list, index_t slot) {
+  return slot == no_slot ? no_rank : list.rank[slot];
+}
+
+/// Takes the first box left, which is in `slot`, out of its list.
+template <class Real>
+VECDET_INLINE nms_box<Real> take_first(const nms_list<Real>& list, nms_progress& progress,
+                                       index_t slot) {
   uint16_t& live = list.live[progress.block];
-  const index_t slot = 16 * progress.block + lowest_bit(live);
   live &= static_cast<uint16_t>(live - 1);
   --progress.left;
   return box_at(list.blocks, slot);
+}
+
+/// Whether moving the boxes left together pays.
+VECDET_INLINE bool has_gaps(const nms_progress& progress) {
+  constexpr index_t worth_moving = 32;
+  return 2 * (progress.slots - 16 * progress.block) > 3 * progress.left + worth_moving;
 }
 
 /// Takes what a kept box suppresses out of a list.
@@ -175,9 +187,7 @@ VECDET_INLINE void suppress_in(const nms_list<Real>& list, nms_progress& progres
     if (last != 0) suppress(k, last);
   }
   progress.left -= gone;
-  constexpr index_t worth_moving = 32;
-  if (2 * (progress.slots - 16 * progress.block) > 3 * progress.left + worth_moving)
-    compact(list, progress);
+  if (has_gaps(progress)) compact(list, progress);
 }
 
 /// The same by the general test: an odd box, or a list of them, is on one side.
@@ -187,28 +197,115 @@ VECDET_NOINLINE void suppress_any(const nms_list<Real>& list, nms_progress& prog
   if (progress.left > 0) suppress_in<nms_test::general>(list, progress, kept, rule);
 }
 
+/// The usual boxes left as coarse ones, where there are such.
+template <class Real, bool = (nms_memory<Real>::coarse_limit > 0)>
+struct coarse_list {
+  explicit coarse_list(nms_coarse*) {}
+  void follow(const nms_list<Real>&, nms_progress&, const nms_rule<Real>&) {}
+  static constexpr index_t least_indexed() { return nms_memory<Real>::least_indexed; }
+  static constexpr bool stands_for(const nms_progress&) { return false; }
+  template <nms_test Test>
+  void suppress(const nms_list<Real>&, nms_progress&, index_t, const nms_box<Real>&,
+                const nms_rule<Real>&) {}
+};
+
+#if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
+
+template <>
+class coarse_list<float, true> {
+ public:
+  explicit coarse_list(nms_coarse* boxes) : boxes_(boxes) {}
+
+  /// Takes the boxes over where that pays: neither with few left, nor with as many as get an index.
+  VECDET_INLINE void follow(const nms_list<float>& list, nms_progress& progress,
+                            const nms_rule<float>& rule) {
+    constexpr index_t least = 320;
+    if (progress.left >= least && progress.left < nms_memory<float>::coarse_limit && is_fine_ &&
+        !stands_for(progress))
+      take_over(list, progress, rule);
+  }
+
+  /// As many boxes left as get an index.
+  VECDET_INLINE index_t least_indexed() const {
+    return is_fine_ ? nms_memory<float>::coarse_limit : nms_memory<float>::least_indexed;
+  }
+
+  /// Whether no box was moved since.
+  VECDET_INLINE bool stands_for(const nms_progress& progress) const {
+    return slots_ == progress.slots;
+  }
+
+  /// Takes what the kept box of a slot suppresses out of the list.
+  template <nms_test Test>
+  VECDET_INLINE void suppress(const nms_list<float>& list, nms_progress& progress, index_t slot,
+                              const nms_box<float>& kept, const nms_rule<float>& rule) const {
+    const nms_coarse_tester near(boxes_[slot / 32], slot % 32);
+    index_t gone = 0;
+    const auto suppress = [&](index_t b, uint32_t candidates) {
+      if (candidates == 0) return;
+      const nms_tester<float, Test> suppressed(kept, rule);
+      const uint32_t bits = suppressed.exact(list.blocks[b], candidates);
+      list.live[b] = static_cast<uint16_t>(list.live[b] & ~bits);
+      gone += count_bits(bits);
+    };
+    const index_t blocks = blocks_of(progress.slots);
+    for (index_t b = progress.block / 2 * 2; b < blocks; b += 2) {
+      const uint32_t candidates = near(boxes_[b / 2]);
+      if (candidates == 0) continue;
+      suppress(b, candidates & list.live[b]);
+      // After the last block, where another list may lie, there are no candidates.
+      if (candidates >> 16 != 0) suppress(b + 1, candidates >> 16 & list.live[b + 1]);
+    }
+    progress.left -= gone;
+    if (has_gaps(progress)) compact(list, progress);
+  }
+
+ private:
+  VECDET_NOINLINE void take_over(const nms_list<float>& list, nms_progress& progress,
+                                 const nms_rule<float>& rule) {
+    if (progress.slots > nms_memory<float>::coarse_limit) compact(list, progress);
+    if (slots_ == 0) frame_ = frame_of(list, progress.slots, rule);
+    is_fine_ = set_coarse(list, progress.slots, rule, frame_, boxes_);
+    slots_ = is_fine_ ? progress.slots : 0;
+  }
+
+  nms_coarse* boxes_;
+  nms_frame frame_{};
+  index_t slots_ = 0;  ///< of the list when they were set
+  bool is_fine_ = true;
+};
+
+#endif
+
 /// Keeps boxes until none is left, `max_kept` are kept in all, or `pause_at` are and an index would
 /// pay for the rest: then state.done stays false.
 template <nms_test Test, class Real>
 void scan(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state, index_t max_kept,
           index_t pause_at) {
   const nms_list<Real> odd = memory.odd(state.odd_begin);
+  coarse_list<Real> coarse(memory.coarse);
   while (state.kept_count < max_kept) {
-    if (state.kept_count >= pause_at && state.usual.left >= nms_memory<Real>::least_indexed) return;
-    const uint32_t rank = first_rank(memory.list, state.usual);
-    const uint32_t odd_rank = first_rank(odd, state.odd);
+    coarse.follow(memory.list, state.usual, rule);
+    if (state.kept_count >= pause_at && state.usual.left >= coarse.least_indexed()) return;
+    const index_t slot = first_slot(memory.list, state.usual);
+    const index_t odd_slot = first_slot(odd, state.odd);
+    const uint32_t rank = rank_of(memory.list, slot), odd_rank = rank_of(odd, odd_slot);
     if (odd_rank < rank) {
       state.kept[state.kept_count++] = state.order[odd_rank];
-      const nms_box<Real> kept = take_first(odd, state.odd);
+      const nms_box<Real> kept = take_first(odd, state.odd, odd_slot);
       suppress_any(odd, state.odd, kept, rule);
       suppress_any(memory.list, state.usual, kept, rule);
       continue;
     }
     if (rank == no_rank) break;
     state.kept[state.kept_count++] = state.order[rank];
-    const nms_box<Real> kept = take_first(memory.list, state.usual);
+    const nms_box<Real> kept = take_first(memory.list, state.usual, slot);
     if (kept.bar == infinite<Real>) continue;
-    suppress_in<Test>(memory.list, state.usual, kept, rule);
+    if (coarse.stands_for(state.usual)) {
+      coarse.template suppress<Test>(memory.list, state.usual, slot, kept, rule);
+    } else {
+      suppress_in<Test>(memory.list, state.usual, kept, rule);
+    }
     suppress_any(odd, state.odd, kept, rule);
   }
   state.done = true;

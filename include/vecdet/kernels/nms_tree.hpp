@@ -53,15 +53,6 @@ VECDET_INLINE pack<std::int32_t, N> every_fourth(const pack<std::int32_t, N>& la
   return (x | (x << 3)) & ints(0x11111111);
 }
 
-/// x in [0, limit] without its fraction.
-template <int N>
-VECDET_INLINE pack<std::int32_t, N> whole_part(const pack<float, N>& x, float limit) {
-  using floats = pack<float, N>;
-  // In floats from 2^23 on the last bit counts ones.
-  const floats bounded = min(max(x, floats(0.0f)), floats(limit));
-  return bit_cast<std::int32_t>(bounded + floats(8388608.0f)) & pack<std::int32_t, N>(0x7fffff);
-}
-
 /// Octaves of a side above 0, from 1/2 up.
 template <int N>
 VECDET_INLINE pack<std::int32_t, N> size_level(const pack<float, N>& side) {
@@ -83,8 +74,8 @@ VECDET_INLINE void curve_keys(const nms_block<Real>& block, const Real low[2], c
   constexpr int batches = real::batches;
   const real x1 = load_pack<batches>(block.x1), x2 = load_pack<batches>(block.x2);
   const real y1 = load_pack<batches>(block.y1), y2 = load_pack<batches>(block.y2);
-  const auto x = whole_part(as_float((x1 + x2 - real(low[0])) * real(scale[0])), 63.0f);
-  const auto y = whole_part(as_float((y1 + y2 - real(low[1])) * real(scale[1])), 63.0f);
+  const auto x = nearest_whole(as_float((x1 + x2 - real(low[0])) * real(scale[0])), 63.0f);
+  const auto y = nearest_whole(as_float((y1 + y2 - real(low[1])) * real(scale[1])), 63.0f);
   const auto w = size_level(as_float(x2 - x1));
   const auto h = size_level(as_float(y2 - y1));
   const auto key =
@@ -307,10 +298,11 @@ VECDET_NOINLINE void keep_odd_before(uint32_t rank, const nms_rule<Real>& rule,
                                      nms_memory<Real>& memory, nms_state& state, index_t max_kept) {
   const nms_list<Real> odd = memory.odd(state.odd_begin);
   while (state.kept_count < max_kept) {
-    const uint32_t odd_rank = first_rank(odd, state.odd);
+    const index_t odd_slot = first_slot(odd, state.odd);
+    const uint32_t odd_rank = rank_of(odd, odd_slot);
     if (odd_rank >= rank) return;
     state.kept[state.kept_count++] = state.order[odd_rank];
-    const nms_box<Real> kept = take_first(odd, state.odd);
+    const nms_box<Real> kept = take_first(odd, state.odd, odd_slot);
     suppress_any(odd, state.odd, kept, rule);
     const nms_tester<Real, nms_test::general> suppressed(kept, rule);
     for (index_t leaf = 0; leaf < state.leaves; ++leaf) {
