@@ -463,8 +463,31 @@ TEST_CASE("NMS: boxes in frames of any size and place") {
     scene.boxes[10] = -2.9e6f;
     check_scene(scene, torchvision_nms(0.5));
   }
-  // Small whole numbers: many overlaps are just the threshold.
+  // Boxes that nearly coincide, in a frame too large to tell them apart: at high thresholds, hardly
+  // any is suppressed that the steps let pass.
   random_generator generator(5);
+  for (const index_t count : {700, 1990, 3990}) {
+    CAPTURE(count);
+    scene_of<float> close = clustered_scene<float>(count, ++seed);
+    for (std::size_t i = 0; i < close.boxes.size(); i += 4) {
+      for (std::size_t k = 0; k < 2; ++k) {
+        close.boxes[i + k] = i == 0 ? 0.0f : static_cast<float>(generator.uniform(850, 853));
+        if (i == 4) close.boxes[i + k] = 1674;
+        close.boxes[i + 2 + k] = close.boxes[i + k] + static_cast<float>(generator.uniform(20, 26));
+      }
+    }
+    for (const double threshold : {0.7, 0.95}) {
+      check_scene(close, torchvision_nms(threshold));
+      check_scene(close, opencv_nms(threshold, -1));
+    }
+    nms_params few = torchvision_nms(0.95);
+    few.max_total = 300;
+    check_scene(close, few);
+    for (std::size_t i = 0; i < close.boxes.size(); i += 12)
+      close.boxes[i] = static_cast<float>(quiet_nan);
+    check_scene(close, ipex_nms(0.9));
+  }
+  // Small whole numbers: many overlaps are just the threshold.
   scene_of<float> scene = clustered_scene<float>(1200, ++seed);
   for (std::size_t i = 0; i < scene.boxes.size(); i += 4) {
     for (std::size_t k = 0; k < 2; ++k) {

@@ -92,11 +92,14 @@ struct nms_memory {
   static constexpr index_t least_indexed = batch_lanes<Real> >= 16  ? 1500
                                            : batch_lanes<Real> >= 8 ? 1000
                                                                     : 500;
-  /// The same where coarse boxes are compared; 0 where there are none such.
-  static constexpr index_t coarse_limit = sizeof(Real) != 4         ? 0
-                                          : batch_lanes<Real> >= 16 ? 4000
-                                          : batch_lanes<Real> >= 8  ? 2000
-                                                                    : 0;
+  /// The same where coarse boxes are compared, also measured; 0 where there are none such.
+#if defined(VECDET_TARGET_AVX512)
+  static constexpr index_t coarse_limit = sizeof(Real) == sizeof(float) ? 4000 : 0;
+#elif defined(VECDET_TARGET_AVX2)
+  static constexpr index_t coarse_limit = sizeof(Real) == sizeof(float) ? 2000 : 0;
+#else
+  static constexpr index_t coarse_limit = 0;
+#endif
 };
 
 template <class Real>

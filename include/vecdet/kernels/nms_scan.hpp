@@ -201,8 +201,10 @@ VECDET_NOINLINE void suppress_any(const nms_list<Real>& list, nms_progress& prog
 template <class Real, bool = (nms_memory<Real>::coarse_limit > 0)>
 struct coarse_list {
   explicit coarse_list(nms_coarse*) {}
-  void follow(const nms_list<Real>&, nms_progress&, const nms_rule<Real>&) {}
-  static constexpr index_t least_indexed() { return nms_memory<Real>::least_indexed; }
+  void follow(const nms_list<Real>&, nms_state&, const nms_rule<Real>&) {}
+  static constexpr index_t least_indexed(const nms_progress&) {
+    return nms_memory<Real>::least_indexed;
+  }
   static constexpr bool stands_for(const nms_progress&) { return false; }
   template <nms_test Test>
   void suppress(const nms_list<Real>&, nms_progress&, index_t, const nms_box<Real>&,
@@ -216,21 +218,26 @@ class coarse_list<float, true> {
  public:
   explicit coarse_list(nms_coarse* boxes) : boxes_(boxes) {}
 
-  /// Takes the boxes over where that pays: neither with few left, nor with as many as get an index.
-  VECDET_INLINE void follow(const nms_list<float>& list, nms_progress& progress,
+  /// Takes the boxes over where that pays: neither with as many left as get an index, nor where few
+  /// of them will be kept if the rest goes on as it began.
+  VECDET_INLINE void follow(const nms_list<float>& list, nms_state& state,
                             const nms_rule<float>& rule) {
-    constexpr index_t least = 320;
-    if (progress.left >= least && progress.left < nms_memory<float>::coarse_limit && is_fine_ &&
-        !stands_for(progress))
+    nms_progress& progress = state.usual;
+    constexpr index_t least_kept = 16, worth_keeping = 64;
+    if (progress.left < worth_keeping || progress.left >= nms_memory<float>::coarse_limit ||
+        state.kept_count < least_kept || stands_for(progress) || !is_fine_)
+      return;
+    if (progress.left * state.kept_count >= worth_keeping * (state.count - progress.left))
       take_over(list, progress, rule);
   }
 
   /// As many boxes left as get an index.
-  VECDET_INLINE index_t least_indexed() const {
-    return is_fine_ ? nms_memory<float>::coarse_limit : nms_memory<float>::least_indexed;
+  VECDET_INLINE index_t least_indexed(const nms_progress& progress) const {
+    return stands_for(progress) ? nms_memory<float>::coarse_limit
+                                : nms_memory<float>::least_indexed;
   }
 
-  /// Whether no box was moved since.
+  /// Whether no box was moved since: moving them leaves fewer slots.
   VECDET_INLINE bool stands_for(const nms_progress& progress) const {
     return slots_ == progress.slots;
   }
@@ -238,23 +245,32 @@ class coarse_list<float, true> {
   /// Takes what the kept box of a slot suppresses out of the list.
   template <nms_test Test>
   VECDET_INLINE void suppress(const nms_list<float>& list, nms_progress& progress, index_t slot,
-                              const nms_box<float>& kept, const nms_rule<float>& rule) const {
-    const nms_coarse_tester near(boxes_[slot / 32], slot % 32);
-    index_t gone = 0;
+                              const nms_box<float>& kept, const nms_rule<float>& rule) {
+    const nms_coarse_tester may_be_near(boxes_[slot / 32], slot % 32);
+    const nms_tester<float, Test> suppressed(kept, rule);
+    index_t gone = 0, wasted = 0;
     const auto suppress = [&](index_t b, uint32_t candidates) {
       if (candidates == 0) return;
-      const nms_tester<float, Test> suppressed(kept, rule);
+      candidates &= suppressed.near(list.blocks[b]);
+      wasted += candidates == 0;
+      if (candidates == 0) return;
       const uint32_t bits = suppressed.exact(list.blocks[b], candidates);
       list.live[b] = static_cast<uint16_t>(list.live[b] & ~bits);
       gone += count_bits(bits);
     };
     const index_t blocks = blocks_of(progress.slots);
     for (index_t b = progress.block / 2 * 2; b < blocks; b += 2) {
-      const uint32_t candidates = near(boxes_[b / 2]);
+      const uint32_t candidates = may_be_near(boxes_[b / 2]);
       if (candidates == 0) continue;
       suppress(b, candidates & list.live[b]);
       // After the last block, where another list may lie, there are no candidates.
       if (candidates >> 16 != 0) suppress(b + 1, candidates >> 16 & list.live[b + 1]);
+    }
+    // Where more than one block in 8 is tested twice, the boxes as they are cost less.
+    budget_ += (blocks - progress.block) / 8 - wasted;
+    if (budget_ < 0) {
+      is_fine_ = false;
+      slots_ = 0;
     }
     progress.left -= gone;
     if (has_gaps(progress)) compact(list, progress);
@@ -271,7 +287,8 @@ class coarse_list<float, true> {
 
   nms_coarse* boxes_;
   nms_frame frame_{};
-  index_t slots_ = 0;  ///< of the list when they were set
+  index_t slots_ = 0;     ///< of the list when they were set
+  index_t budget_ = 256;  ///< of blocks that pass the coarse test alone
   bool is_fine_ = true;
 };
 
@@ -285,8 +302,9 @@ void scan(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state
   const nms_list<Real> odd = memory.odd(state.odd_begin);
   coarse_list<Real> coarse(memory.coarse);
   while (state.kept_count < max_kept) {
-    coarse.follow(memory.list, state.usual, rule);
-    if (state.kept_count >= pause_at && state.usual.left >= coarse.least_indexed()) return;
+    coarse.follow(memory.list, state, rule);
+    if (state.kept_count >= pause_at && state.usual.left >= coarse.least_indexed(state.usual))
+      return;
     const index_t slot = first_slot(memory.list, state.usual);
     const index_t odd_slot = first_slot(odd, state.odd);
     const uint32_t rank = rank_of(memory.list, slot), odd_rank = rank_of(odd, odd_slot);
