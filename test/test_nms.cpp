@@ -451,7 +451,7 @@ TEST_CASE("NMS: boxes in frames of any size and place") {
     }
   }
   // A box far off, and more or fewer that are no steps large.
-  for (const std::size_t every : {2, 14, 17, 1000}) {
+  for (const std::size_t every : {2u, 14u, 17u, 1000u}) {
     CAPTURE(every);
     scene_of<float> scene = clustered_scene<float>(1500, ++seed);
     for (std::size_t i = 0; i < scene.boxes.size(); i += 4 * every) {
