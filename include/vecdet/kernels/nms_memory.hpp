@@ -39,7 +39,7 @@ struct nms_memory {
 
   nms_list<Real> list;  ///< the usual boxes, then, in blocks of their own, the odd ones
 
-  nms_coarse* coarse;  ///< of two blocks of `list` each, once fewer are left than get an index
+  nms_coarse* coarse;  ///< each of two blocks of `list`, of at most coarse_limit boxes
 
   nms_block<Real>* leaves;  ///< in the order of space: neighbours share a leaf
   uint16_t* leaf_live;

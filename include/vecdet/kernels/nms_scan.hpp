@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Greedy NMS by comparing each kept box with all that are left. The boxes left are moved together
-// whenever half of them are gone, so that the cost follows their number.
+// whenever half of them are gone, so that the cost follows their number. Where hundreds to some
+// thousands of floats are left and many of them will be kept, coarse boxes (nms_coarse.hpp) are
+// compared first.
 //
 // Fast tests and the index are for usual boxes. The odd ones, which hardly any input has, are a
 // list of their own: each kept box is compared with all odd ones, and each kept odd one with all
@@ -161,6 +163,16 @@ VECDET_INLINE bool has_gaps(const nms_progress& progress) {
   return 2 * (progress.slots - 16 * progress.block) > 3 * progress.left + worth_moving;
 }
 
+/// Takes those candidates of a block out that the box of the tester suppresses; returns how many.
+template <nms_test Test, class Real>
+VECDET_INLINE int suppress_candidates(const nms_list<Real>& list, index_t block,
+                                      uint32_t candidates,
+                                      const nms_tester<Real, Test>& suppressed) {
+  const uint32_t bits = suppressed.exact(list.blocks[block], candidates);
+  list.live[block] = static_cast<uint16_t>(list.live[block] & ~bits);
+  return count_bits(bits);
+}
+
 /// Takes what a kept box suppresses out of a list.
 template <nms_test Test, class Real>
 VECDET_INLINE void suppress_in(const nms_list<Real>& list, nms_progress& progress,
@@ -169,9 +181,7 @@ VECDET_INLINE void suppress_in(const nms_list<Real>& list, nms_progress& progres
   const index_t blocks = blocks_of(progress.slots);
   index_t gone = 0;
   const auto suppress = [&](index_t k, uint32_t candidates) {
-    const uint32_t bits = suppressed.exact(list.blocks[k], candidates);
-    list.live[k] = static_cast<uint16_t>(list.live[k] & ~bits);
-    gone += count_bits(bits);
+    gone += suppress_candidates(list, k, candidates, suppressed);
   };
   // Two blocks a branch.
   index_t k = progress.block;
@@ -197,7 +207,7 @@ VECDET_NOINLINE void suppress_any(const nms_list<Real>& list, nms_progress& prog
   if (progress.left > 0) suppress_in<nms_test::general>(list, progress, kept, rule);
 }
 
-/// The usual boxes left as coarse ones, where there are such.
+/// The usual boxes left as coarse ones: here none, for the numbers and instruction sets without.
 template <class Real, bool = (nms_memory<Real>::coarse_limit > 0)>
 struct coarse_list {
   explicit coarse_list(nms_coarse*) {}
@@ -213,6 +223,7 @@ struct coarse_list {
 
 #if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
 
+/// The usual boxes left as coarse ones, while that pays.
 template <>
 class coarse_list<float, true> {
  public:
@@ -252,11 +263,11 @@ class coarse_list<float, true> {
     const auto suppress = [&](index_t b, uint32_t candidates) {
       if (candidates == 0) return;
       candidates &= suppressed.near(list.blocks[b]);
-      wasted += candidates == 0;
-      if (candidates == 0) return;
-      const uint32_t bits = suppressed.exact(list.blocks[b], candidates);
-      list.live[b] = static_cast<uint16_t>(list.live[b] & ~bits);
-      gone += count_bits(bits);
+      if (candidates == 0) {
+        ++wasted;
+      } else {
+        gone += suppress_candidates(list, b, candidates, suppressed);
+      }
     };
     const index_t blocks = blocks_of(progress.slots);
     for (index_t b = progress.block / 2 * 2; b < blocks; b += 2) {
@@ -287,7 +298,7 @@ class coarse_list<float, true> {
 
   nms_coarse* boxes_;
   nms_frame frame_{};
-  index_t slots_ = 0;     ///< of the list when they were set
+  index_t slots_ = 0;     ///< of the list when they were set; 0 while they are not
   index_t budget_ = 256;  ///< of blocks that pass the coarse test alone
   bool is_fine_ = true;
 };
