@@ -505,6 +505,8 @@ TEST_CASE("focal loss: the same bits for any thread count, policy and on AVX2 an
       for (const isa set : {isa::avx512, isa::avx2}) {
         if (!isa_available(set)) continue;
         set_isa(set);
+        INFO(std::string(dtype_name<T>()), std::string(dense ? " targets on " : " labels on "),
+             std::string(isa_name(set)));
         double this_loss;
         const auto this_grad = gradient(p, execution::sequential, &this_loss);
         if (grad.empty()) {
@@ -580,6 +582,54 @@ TEST_CASE("focal loss: rows are ignored without being read") {
                                                   labels, {grad.data(), 2, 4});
   CHECK(std::isfinite(loss));
   for (std::size_t i = 4; i < 8; ++i) CHECK(grad[i] == 0);
+}
+
+TEST_CASE_TEMPLATE("focal loss: NaN of any bits stays NaN", T, float, bfloat16, double) {
+  // Rounded to bfloat16, a NaN of all ones must not carry into its sign.
+  const index_t rows = 4, cols = 300;
+  tensor<T> x(rows, cols), out(rows, cols), targets(rows, cols);
+  std::vector<float> weights(static_cast<std::size_t>(rows));
+  constexpr std::uint32_t payloads[] = {0x7fffffff, 0xffffffff, 0x7f800001, 0xffc00000};
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    std::memcpy(&weights[i], &payloads[i], sizeof(float));
+  }
+  const std::vector<index_t> labels{-1, 2, -1, 299};
+  const auto check = [&](const focal_loss_params& params) {
+    const auto all_nan = [&] {
+      for (index_t i = 0; i < rows; ++i)
+        for (index_t j = 0; j < cols; ++j)
+          if (!std::isnan(static_cast<double>(out.view()(i, j)))) return false;
+      return true;
+    };
+    for (const double target : {0.0, 0.25}) {
+      targets.fill([&](index_t k) { return to<T>(k % 7 == 0 ? target : 0.0); });
+      for (const focal_targets<T>& truth :
+           {focal_targets<T>(labels), focal_targets<T>(targets.view())}) {
+        CHECK(std::isnan(sigmoid_focal_loss_and_grad(x.view(), truth, out.view(), params)));
+        CHECK(all_nan());
+        sigmoid_focal_loss_unreduced(x.view(), truth, out.view(), params);
+        CHECK(all_nan());
+      }
+    }
+  };
+  for_each_isa([&](isa) {
+    for (const double gamma : {0.0, 1.0, 1.5, 2.0}) {
+      INFO("gamma ", gamma);
+      focal_loss_params params;
+      params.gamma = gamma;
+      // Logits: bfloat16's own NaN of all ones.
+      const std::uint32_t all_ones[] = {0x7fff0000, 0xffff0000};
+      x.fill([&](index_t k) {
+        float nan;
+        std::memcpy(&nan, &all_ones[k % 2], sizeof nan);
+        return T(nan);
+      });
+      check(params);
+      x.fill([](index_t k) { return to<T>(static_cast<double>(k % 13) - 9); });
+      params.row_weights = weights;
+      check(params);
+    }
+  });
 }
 
 TEST_CASE("focal loss: empty tensors") {

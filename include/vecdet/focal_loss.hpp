@@ -40,6 +40,7 @@
 #include <vecdet/views.hpp>
 
 #include <limits>
+#include <numeric>
 
 namespace vecdet {
 
@@ -191,8 +192,10 @@ double run(const detail::focal_call<T>& call, execution policy) {
   const auto rows = call.targets.are_labels() ? kernels.from_labels : kernels.from_targets;
   const detail::focal_loss_args<T> args = call.kernel_args();
   constexpr index_t smallest_chunk = 16384;  // elements: some microseconds
+  // Rows that fill whole blocks: their last one need not be padded.
+  const index_t whole = detail::focal_block / std::gcd(logits.cols(), index_t{detail::focal_block});
   return detail::sum_over_chunks(
-      policy, detail::chunking(logits.rows(), 1 + smallest_chunk / logits.cols()),
+      policy, detail::chunking(logits.rows(), 1 + smallest_chunk / logits.cols(), whole),
       [&](index_t first, index_t last) { return rows(args, first, last); });
 }
 

@@ -4,10 +4,12 @@
 // alone and partial sums are added in the order of the chunks.
 #pragma once
 
+#include <vecdet/detail/check.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
@@ -23,13 +25,14 @@ enum class execution { sequential, parallel };
 namespace detail {
 
 /// `total` items in at most max_count chunks of `size` items (the last may be shorter), none but
-/// the last smaller than `smallest`.
+/// the last smaller than `smallest`; `size` is a multiple of `multiple`.
 struct chunking {
   static constexpr index_t max_count = 256;
   index_t total, size, count;
 
-  chunking(index_t items, index_t smallest) noexcept : total(items) {
+  chunking(index_t items, index_t smallest, index_t multiple = 1) noexcept : total(items) {
     size = std::max(smallest, (items + max_count - 1) / max_count);
+    size = (size + multiple - 1) / multiple * multiple;
     count = (items + size - 1) / size;
   }
   index_t begin(index_t chunk) const noexcept { return chunk * size; }
@@ -74,7 +77,8 @@ double sum_over_chunks(execution policy, const chunking& chunks, const Work& wor
   // Volatile: in this order also where the caller compiles with -ffast-math.
   volatile double sum = 0;
   for (index_t c = 0; c < chunks.count; ++c) sum = sum + partial[c];
-  return sum;
+  // Which of two NaNs an addition passes on is the compiler's choice.
+  return is_nan(sum) ? std::numeric_limits<double>::quiet_NaN() : sum;
 }
 
 }  // namespace detail

@@ -221,11 +221,11 @@ VECDET_INLINE pack<compute_type<T>, N> load_pack(const T* from) {
 }
 
 /// Writes them; rounds when T is bfloat16.
-template <int N, class T>
+template <int N, rounded_nans Nans = rounded_nans::any, class T>
 VECDET_INLINE void store_pack(T* to, const pack<compute_type<T>, N>& x) {
   constexpr int lanes = batch_lanes<compute_type<T>>;
   if constexpr (std::is_same<T, bfloat16>::value && N % 2 == 0) {
-    for (int i = 0; i < N; i += 2) store_two(to + i * lanes, x.v[i], x.v[i + 1]);
+    for (int i = 0; i < N; i += 2) store_two<Nans>(to + i * lanes, x.v[i], x.v[i + 1]);
   } else {
     for (int i = 0; i < N; ++i) store(to + i * lanes, x.v[i]);
   }

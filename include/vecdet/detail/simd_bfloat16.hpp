@@ -23,6 +23,10 @@ VECDET_INLINE f32_batch load(const bfloat16* from) {
 #endif
 }
 
+/// Which NaNs are to be rounded: any, or those that are computed of bfloat16 numbers alone, whose
+/// lower halves are 0. Rounding cannot carry into the sign of those, which saves looking for them.
+enum class rounded_nans { any, of_bfloat16 };
+
 #if defined(VECDET_TARGET_AVX512)
 
 /// x's bits plus what rounds its upper half to nearest even. NaN stays NaN (every computed NaN is
@@ -37,12 +41,15 @@ VECDET_INLINE __m512i round_upper_half(f32_batch x) {
 
 /// x's upper half, rounded to nearest even, as a number. NaN stays NaN (every computed NaN is
 /// quiet, so that its upper half is one as well).
+template <rounded_nans Nans = rounded_nans::any>
 VECDET_INLINE __m256i round_upper_half(f32_batch x) {
   const __m256i bits = _mm256_castps_si256(x);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-  const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-  const __m256i number = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_ORD_Q));
-  return _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_and_si256(half, number)), 16);
+  __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+  if constexpr (Nans == rounded_nans::any) {
+    half = _mm256_and_si256(half, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_ORD_Q)));
+  }
+  return _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
 }
 #endif
 
@@ -85,10 +92,11 @@ VECDET_INLINE void load_two(const bfloat16* from, f32_batch& first, f32_batch& s
   second = load(from + batch_lanes<float>);
 #endif
 }
+template <rounded_nans Nans>
 VECDET_INLINE void store_two(bfloat16* to, f32_batch first, f32_batch second) {
 #if defined(VECDET_TARGET_AVX512)
   // Upper and lower halves apart: to nearest even is one up where the lower half, with a last bit
-  // set for an odd upper half, is above 0x8000. A NaN of all ones must not wrap around.
+  // set for an odd upper half, is above 0x8000.
   alignas(64) static constexpr std::int16_t odd[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
                                                        23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
                                                        45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
@@ -97,13 +105,17 @@ VECDET_INLINE void store_two(bfloat16* to, f32_batch first, f32_batch second) {
   const __m512i odds = _mm512_load_si512(odd);
   const __m512i upper = _mm512_permutex2var_epi16(a, odds, b);
   const __m512i lower = _mm512_permutex2var_epi16(a, _mm512_sub_epi16(odds, one), b);
-  const __m512i sticky = _mm512_or_si512(lower, _mm512_and_si512(upper, one));
-  const __mmask32 finite =
-      _mm512_cmpneq_epi16_mask(_mm512_or_si512(upper, sign), _mm512_set1_epi16(-1));
-  const __mmask32 up = _mm512_mask_cmpgt_epu16_mask(finite, sticky, sign);
+  const __m512i sticky = _mm512_ternarylogic_epi32(lower, upper, one, 0xf8);  // lower | (upper & 1)
+  __mmask32 up = _mm512_cmpgt_epu16_mask(sticky, sign);
+  if constexpr (Nans == rounded_nans::any) {
+    // A NaN of all ones must not wrap around.
+    const __m512i magnitude = _mm512_or_si512(upper, sign);
+    up = _mm512_mask_cmpneq_epi16_mask(up, magnitude, _mm512_set1_epi16(-1));
+  }
   _mm512_storeu_si512(to, _mm512_mask_add_epi16(upper, up, upper, one));
 #elif defined(VECDET_TARGET_AVX2)
-  const __m256i both = _mm256_packus_epi32(round_upper_half(first), round_upper_half(second));
+  const __m256i both =
+      _mm256_packus_epi32(round_upper_half<Nans>(first), round_upper_half<Nans>(second));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(both, 0xd8));
 #else
   store(to, first);

@@ -9,10 +9,9 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
+using detail::focal_block;
 using detail::focal_output;
-
-/// Elements of a block. What masks an element or is left over at the end costs a block of its own.
-constexpr int focal_block = 8 * row_lanes;
+static_assert(focal_block % row_lanes == 0, "blocks are added up row after row");
 
 /// Elements as numbers of type Real, which may be wider than the stored T computes in.
 template <class Real, int N, class T>
@@ -23,12 +22,13 @@ VECDET_INLINE pack<Real, N> load_as(const T* from) {
     return widen(load_pack<N / 2>(from));
   }
 }
+/// What is NaN was computed of NaNs of type T: weight_of_row() lets no others in.
 template <class Real, int N, class T>
 VECDET_INLINE void store_as(T* to, const pack<Real, N>& x) {
   if constexpr (std::is_same<Real, compute_type<T>>::value) {
-    store_pack<N>(to, x);
+    store_pack<N, rounded_nans::of_bfloat16>(to, x);
   } else {
-    store_pack<N / 2>(to, narrow(x));
+    store_pack<N / 2, rounded_nans::of_bfloat16>(to, narrow(x));
   }
 }
 
@@ -71,7 +71,7 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
                                    bool all_negatives, lane_sums& sums) {
   using real = typename Equation::real;
   constexpr int row = row_pack<real>::batches;
-  constexpr int N = row * Equation::rows_in_flight;
+  constexpr int N = row * Equation::template rows_in_flight<T>;
   // Elements that are added up in `real`: with more, losses near its limit overflow.
   constexpr int summed = Size < 2 * focal_block ? Size : 2 * focal_block;
   const auto write = [&](auto terms_at) VECDET_INLINE_LAMBDA {
@@ -97,7 +97,7 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
   const auto t = [&](int i) VECDET_INLINE_LAMBDA { return load_as<real, N>(at.t + i); };
   if constexpr (std::is_same<real, float>::value) {
     alignas(64) float e[Size];
-    const bool below_zero = exp_of_block<N>(at.x, e, Size);
+    const bool below_zero = exp_of_block<row * focal_exp_rows>(at.x, e, Size);
     const auto exp = [&](int i) VECDET_INLINE_LAMBDA { return load_pack<N>(e + i); };
     if (below_zero && all_negatives) {
       write([&](int i) VECDET_INLINE_LAMBDA { return equation.below_zero(exp(i)); });

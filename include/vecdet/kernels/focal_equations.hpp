@@ -8,12 +8,16 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Rows of 16 lanes that the equations in float work on together, the one without targets and the
-/// one with them: two batches, or four where their registers suffice. Blocks go through exp first
-/// and through the rest afterwards, so that each chain of dependent instructions is short enough
-/// for the processor to overlap many, and few registers are live; that is faster than more batches
-/// at once.
-constexpr int focal_rows_in_flight = batch_lanes<float> == 16 ? 4 : 1;
+/// Rows of 16 lanes that are worked on together: by exp, by the equations in float without targets,
+/// and by those with targets. Blocks go through exp first and through the rest afterwards, so that
+/// each chain of dependent instructions is short enough for the processor to overlap many, and few
+/// registers are live; that is faster than more batches at once. Rounding to bfloat16 takes
+/// registers of its own.
+constexpr int focal_exp_rows = batch_lanes<float> == 16 ? 4 : 1;
+template <class T>
+constexpr int focal_label_rows = batch_lanes<float> != 16           ? 1
+                                 : std::is_same<T, bfloat16>::value ? 2
+                                                                    : 4;
 constexpr int focal_target_rows = batch_lanes<float> == 16 ? 2 : 1;
 
 /// The same for the equations in double, whose polynomials are longer.
@@ -53,7 +57,8 @@ VECDET_INLINE pack<Real, N> weighable(Real weight, const pack<Real, N>& cross_en
 template <int Gamma>
 struct fast_negatives {
   using real = float;
-  static constexpr int rows_in_flight = focal_rows_in_flight;
+  template <class T>
+  static constexpr int rows_in_flight = focal_label_rows<T>;
   static constexpr bool has_targets = false, only_hard = false;
   split_weight loss_weight, grad_weight;
 
@@ -86,6 +91,7 @@ struct fast_negatives {
 template <int Gamma>
 struct general_negatives {
   using real = double;
+  template <class T>
   static constexpr int rows_in_flight = focal_double_rows;
   static constexpr bool has_targets = false, only_hard = false;
   double loss_weight, grad_weight, gamma;
@@ -109,6 +115,7 @@ struct general_negatives {
 template <int Gamma>
 struct soft_targets {
   using real = double;
+  template <class T>
   static constexpr int rows_in_flight = focal_double_rows;
   static constexpr bool has_targets = true, only_hard = false;
   using soft = soft_targets;
@@ -138,6 +145,7 @@ struct soft_targets {
 template <int Gamma>
 struct hard_targets {
   using real = float;
+  template <class T>
   static constexpr int rows_in_flight = focal_target_rows;
   static constexpr bool has_targets = true, only_hard = true;
   split_weight positive_weight, negative_weight;

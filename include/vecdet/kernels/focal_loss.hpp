@@ -30,6 +30,14 @@ bool rows_are_flat(const focal_loss_args<T>& a) {
          (a.upstream == nullptr || a.upstream_stride == a.cols);
 }
 
+/// A row's weight; any NaN as the one that computations make, which lies within bfloat16's bits.
+template <class T>
+double weight_of_row(const focal_loss_args<T>& a, index_t row) {
+  if (a.row_weights == nullptr) return 1;
+  const double weight = a.row_weights[row];
+  return weight == weight ? weight : __builtin_nan("");
+}
+
 template <class T>
 focal_span<T> span_of_row(const focal_loss_args<T>& a, index_t row) {
   return {a.logits + row * a.logits_stride,
@@ -62,7 +70,7 @@ double focal_rows_from_labels(Output output, const focal_loss_args<T>& a, index_
       ++end;
     } while (flat && end < last && a.labels[end] != a.ignore && positive_count < focal_block);
 
-    const double row_weight = a.row_weights != nullptr ? a.row_weights[row] : 1.0;
+    const double row_weight = weight_of_row(a, row);
     const double negative_weight = row_weight * a.negative_weight;
     const double positive_weight = row_weight * a.positive_weight;
     const focal_span<T> run = span_of_row(a, row);
@@ -91,7 +99,7 @@ double focal_rows_from_targets(Output output, const focal_loss_args<T>& a, index
   const index_t rows_a_run = rows_are_flat(a) ? last - first : 1;
   double sum = 0;
   for (index_t row = first; row < last; row += rows_a_run) {
-    const double row_weight = a.row_weights != nullptr ? a.row_weights[row] : 1.0;
+    const double row_weight = weight_of_row(a, row);
     const typename Equation::soft general{row_weight * a.positive_weight,
                                           row_weight * a.negative_weight, a.gamma};
     const focal_span<T> run = span_of_row(a, row);

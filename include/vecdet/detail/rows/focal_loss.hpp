@@ -11,6 +11,9 @@
 namespace vecdet {
 namespace detail {
 
+/// Elements of a block. What masks an element or is left over at the end costs a block of its own.
+constexpr int focal_block = 128;
+
 /// What a call computes besides the sum of the loss.
 enum class focal_output { sum, loss, grad, upstream_times_grad };
 
