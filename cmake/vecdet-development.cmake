@@ -12,6 +12,10 @@ if(VECDET_SANITIZE)
     -fno-omit-frame-pointer)
   target_link_options(vecdet_development INTERFACE -fsanitize=${VECDET_SANITIZE})
 endif()
+if(VECDET_SANITIZE MATCHES "address")
+  # AddressSanitizer sees what these two do, which take the compiler half as long again.
+  target_compile_options(vecdet_development INTERFACE -fno-sanitize=null,object-size)
+endif()
 if(VECDET_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # Checks that are calls: inlined, they take the compiler twice as long.
   target_compile_options(vecdet_dispatch PRIVATE

@@ -223,6 +223,21 @@ struct stop_here : std::runtime_error {
 
 }  // namespace
 
+TEST_CASE("threads: chunks are of whole blocks where those are small") {
+  const auto chunks = [](index_t items, index_t smallest, index_t multiple) {
+    const detail::chunking c(items, smallest, multiple);
+    CHECK(c.begin(0) == 0);
+    CHECK(c.end(c.count - 1) == items);
+    CHECK(c.count <= detail::chunking::max_count);
+    return std::make_pair(c.size, c.count);
+  };
+  CHECK(chunks(4096, 205, 8) == std::make_pair(index_t{208}, index_t{20}));
+  CHECK(chunks(120087, 181, 128) == std::make_pair(index_t{512}, index_t{235}));
+  // Of wide rows a block has many: they are spread over threads all the same.
+  CHECK(chunks(128, 2, 128) == std::make_pair(index_t{2}, index_t{64}));
+  CHECK(chunks(1, 1, 1) == std::make_pair(index_t{1}, index_t{1}));
+}
+
 TEST_CASE("threads: many callers at once") {
   for_each_problem([](const problem& p) {
     std::atomic<int> wrong{0};

@@ -88,8 +88,8 @@ class nms_call {
     room(ws_.spare, count);
     room(ws_.kept, count);
     if (!grouped) {
-      room(ws_.scratch, (boxes_kernels_.scratch_bytes(count) + 63) / 64);
-      const index_t kept = suppress(0, count, 0);
+      const index_t kept =
+          suppress(0, count, room(ws_.scratch, (boxes_kernels_.scratch_bytes(count) + 63) / 64));
       index_t* const result = room(ws_.result, kept);
       for (index_t i = 0; i < kept; ++i)
         result[i] = index_of(ws_.kept[static_cast<std::size_t>(i)]);
@@ -99,24 +99,11 @@ class nms_call {
     {
       const profile::scope timing([&] { return step("nms.partition"); });
       partition_into_groups(groups, boxes_.size(), count, ws_, policy_);
-      plan_tasks(ws_, boxes_kernels_.scratch_bytes);
     }
-    index_t* const group_kept = room(ws_.group_kept, ws_.groups);
-    std::uint8_t* const flags = room(ws_.flags, boxes_.size());
-    std::fill(flags, flags + boxes_.size(), std::uint8_t{0});
-    for_each_chunk(policy_, chunking(static_cast<index_t>(ws_.tasks.size()), 1),
-                   [&](index_t, index_t first, index_t last) {
-                     for (index_t t = first; t < last; ++t) {
-                       const nms_task& task = ws_.tasks[static_cast<std::size_t>(t)];
-                       for (index_t g = task.first_group; g < task.last_group; ++g) {
-                         const index_t begin = ws_.group_begin[static_cast<std::size_t>(g)];
-                         const index_t end = ws_.group_begin[static_cast<std::size_t>(g) + 1];
-                         group_kept[g] = begin == end ? 0 : suppress(begin, end, task.scratch);
-                         for (index_t i = 0; i < group_kept[g]; ++i)
-                           flags[index_of(ws_.kept[static_cast<std::size_t>(begin + i)])] = 1;
-                       }
-                     }
-                   });
+    suppress_groups(ws_, policy_, boxes_kernels_.scratch_bytes,
+                    [&](index_t begin, index_t end, cache_line* scratch) {
+                      return suppress(begin, end, scratch);
+                    });
     return merge();
   }
 
@@ -166,13 +153,13 @@ class nms_call {
   }
 
   /// NMS of the records [begin, end); returns how many are kept, from ws.kept[begin] on.
-  index_t suppress(index_t begin, index_t end, index_t scratch) {
+  index_t suppress(index_t begin, index_t end, cache_line* scratch) {
     nms_record* const records = ws_.records.data() + begin;
     nms_state state{};
     state.order = records;
     state.count = end - begin;
     state.kept = ws_.kept.data() + begin;
-    state.scratch = ws_.scratch.data() + scratch;
+    state.scratch = scratch;
     {
       const profile::scope timing([&] { return step("nms.sort"); });
       scores_kernels_.sort(scores_.data(), records, ws_.spare.data() + begin, state.count);
@@ -195,19 +182,22 @@ class nms_call {
   vector_view<const index_t> merge() {
     const profile::scope timing([&] { return step("nms.merge"); });
     nms_record* const records = ws_.records.data();
-    index_t count =
-        scores_kernels_.select_flagged(scores_.data(), ws_.flags.data(), boxes_.size(), records);
+    nms_record* const spare = ws_.spare.data();
+    index_t count = gather_kept(ws_);
     const bool limited = params_.max_per_image != no_limit || params_.max_total != no_limit;
-    if (params_.order != nms_order::index || limited)
-      scores_kernels_.sort(scores_.data(), records, ws_.spare.data(), count);
+    const bool by_score =
+        params_.order == nms_order::score || params_.order == nms_order::image_score;
+    if (by_score || limited) scores_kernels_.sort_any(scores_.data(), records, spare, count);
     if (limited) count = apply_limits(records, count);
+    if (params_.order == nms_order::index) boxes_kernels_.sort_by_index(records, spare, count);
 
     index_t* const result = room(ws_.result, count);
-    if (params_.order == nms_order::image_score || params_.order == nms_order::image_class_score) {
+    const bool by_image = params_.order == nms_order::image_score && ws_.images > 1;
+    const bool by_class = params_.order == nms_order::image_class_score && limited;
+    if (by_image || by_class) {
       group_result(records, count, result);
     } else {
       for (index_t i = 0; i < count; ++i) result[i] = index_of(records[i]);
-      if (params_.order == nms_order::index && limited) std::sort(result, result + count);
     }
     return {result, count};
   }

@@ -25,14 +25,14 @@ enum class execution { sequential, parallel };
 namespace detail {
 
 /// `total` items in at most max_count chunks of `size` items (the last may be shorter), none but
-/// the last smaller than `smallest`; `size` is a multiple of `multiple`.
+/// the last smaller than `smallest`; `size` is a multiple of `multiple` where that is no more.
 struct chunking {
   static constexpr index_t max_count = 256;
   index_t total, size, count;
 
   chunking(index_t items, index_t smallest, index_t multiple = 1) noexcept : total(items) {
     size = std::max(smallest, (items + max_count - 1) / max_count);
-    size = (size + multiple - 1) / multiple * multiple;
+    if (multiple <= size) size = (size + multiple - 1) / multiple * multiple;
     count = (items + size - 1) / size;
   }
   index_t begin(index_t chunk) const noexcept { return chunk * size; }

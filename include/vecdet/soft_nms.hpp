@@ -82,31 +82,19 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
   const index_t count = kernels.select(scores.data(), 0, size, limits.score_threshold, true,
                                        detail::room(ws.records, size));
   detail::partition_into_groups(groups, size, count, ws, policy);
-  detail::plan_tasks(ws, kernels.scratch_bytes);
   real* const rescored = detail::room(workspace.rescored, size);
-  std::uint8_t* const flags = detail::room(ws.flags, size);
-  std::fill(flags, flags + size, std::uint8_t{0});
-  detail::for_each_chunk(
-      policy, detail::chunking(static_cast<index_t>(ws.tasks.size()), 1),
-      [&](index_t, index_t first, index_t last) {
-        for (index_t t = first; t < last; ++t) {
-          const detail::nms_task& task = ws.tasks[static_cast<std::size_t>(t)];
-          for (index_t g = task.first_group; g < task.last_group; ++g) {
-            const index_t begin = ws.group_begin[static_cast<std::size_t>(g)];
-            const index_t end = ws.group_begin[static_cast<std::size_t>(g) + 1];
-            if (begin == end) continue;
-            kernels.soft({boxes.data(), scores.data(), params.method, params.iou_threshold,
-                          params.sigma, params.score_floor, params.plus_one,
-                          ws.records.data() + begin, end - begin, ws.scratch.data() + task.scratch,
-                          rescored, flags});
-          }
-        }
+  detail::nms_record* const kept_of_groups = detail::room(ws.kept, count);
+  detail::suppress_groups(
+      ws, policy, kernels.scratch_bytes,
+      [&](index_t begin, index_t end, detail::cache_line* scratch) {
+        return kernels.soft({boxes.data(), scores.data(), params.method, params.iou_threshold,
+                             params.sigma, params.score_floor, params.plus_one,
+                             ws.records.data() + begin, end - begin, scratch, rescored,
+                             kept_of_groups + begin});
       });
 
-  // In a group the picks descend already, by score and then index; so does their union, sorted.
-  const auto& merge_kernels = table.nms.get<real>();
-  const index_t kept = merge_kernels.select_flagged(rescored, flags, size, ws.records.data());
-  merge_kernels.sort(rescored, ws.records.data(), detail::room(ws.spare, kept), kept);
+  const index_t kept = detail::gather_kept(ws);
+  table.nms.get<real>().sort_any(rescored, ws.records.data(), ws.spare.data(), kept);
   index_t* const result = detail::room(ws.result, kept);
   real* const left = detail::room(workspace.scores, kept);
   for (index_t i = 0; i < kept; ++i) {

@@ -11,6 +11,7 @@
 #include <vecdet/views.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -32,16 +33,17 @@ struct alignas(64) cache_line {
   unsigned char bytes[64];
 };
 
-/// Consecutive groups that run one after the other, in the same scratch memory.
+/// Consecutive groups that run one after the other.
 struct nms_task {
   index_t first_group, last_group;
-  index_t scratch;  ///< offset in cache lines
+  index_t largest;  ///< boxes of the largest group
 };
 
 }  // namespace detail
 
-/// Memory that NMS works in. It grows to what the largest call needs, about 100 bytes a box, and is
-/// reused from then on: later calls of that size allocate nothing. One call at a time.
+/// Memory that NMS works in, about 100 bytes a box. It grows to what the calls need, which depends
+/// on the sizes of the groups and on the threads as well, and is reused: a call like an earlier one
+/// allocates nothing. One call at a time.
 class nms_workspace {
  public:
   nms_workspace() = default;
@@ -50,7 +52,6 @@ class nms_workspace {
   std::vector<detail::nms_record> records, spare, kept;
   std::vector<index_t> group_begin, group_kept, counters, result;
   std::vector<std::uint32_t> group_of, image_of_group;
-  std::vector<std::uint8_t> flags;
   std::vector<detail::nms_task> tasks;
   std::vector<detail::cache_line> scratch;
   index_t groups = 0, images = 0;
@@ -77,19 +78,33 @@ inline void check_groups(const char* function, const nms_groups& groups, index_t
                 "the number of boxes");
 }
 
+/// Calls use(pointer) with the labels, of whichever width.
+template <class Use>
+void with_pointer(labels_view labels, const Use& use) {
+  if (labels.wide() != nullptr) {
+    use(labels.wide());
+  } else {
+    use(labels.narrow());
+  }
+}
+
 /// The least and the greatest of some integers.
 struct id_range {
   index_t least = 0, most = 0;
 
-  template <class Ids>
-  id_range(const Ids& ids, index_t first, index_t last) : least(ids[first]), most(ids[first]) {
-    for (index_t i = first + 1; i < last; ++i) {
-      const index_t id = ids[i];
-      least = std::min(least, id);
-      most = std::max(most, id);
-    }
-  }
   id_range() = default;
+  /// Of at least one. Two at a time, as each comparison waits for the one before.
+  template <class Id>
+  id_range(const Id* ids, index_t count) : least(ids[0]), most(ids[0]) {
+    id_range other = *this;
+    for (index_t i = count % 2; i < count; i += 2) {
+      least = std::min(least, index_t{ids[i]});
+      most = std::max(most, index_t{ids[i]});
+      other.least = std::min(other.least, index_t{ids[i + 1]});
+      other.most = std::max(other.most, index_t{ids[i + 1]});
+    }
+    join(other);
+  }
   void join(const id_range& other) {
     least = std::min(least, other.least);
     most = std::max(most, other.most);
@@ -104,7 +119,7 @@ inline id_range range_of(labels_view ids, const chunking& chunks, execution poli
   if (ids.size() == 0) return {};
   id_range of_chunk[chunking::max_count];
   for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
-    of_chunk[c] = id_range(ids, first, last);
+    with_pointer(ids, [&](auto* id) { of_chunk[c] = id_range(id + first, last - first); });
   });
   for (index_t c = 1; c < chunks.count; ++c) of_chunk[0].join(of_chunk[c]);
   return of_chunk[0];
@@ -147,14 +162,14 @@ inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nm
 }
 
 /// Sorts the first `count` of workspace.records, which ascend by index, into groups that ascend by
-/// image and class; inside a group the order stays. Sets group_of (by box), group_begin and
-/// image_of_group.
+/// image and class; inside a group the order stays. Sets group_of (at least
+/// of the boxes that take part), group_begin and image_of_group.
 inline void partition_into_groups(const nms_groups& groups, index_t boxes, index_t count,
                                   nms_workspace& ws, execution policy) {
   // Both of one size, so that they can change places and later calls find room in either.
   room(ws.records, boxes);
   room(ws.spare, boxes);
-  constexpr index_t smallest_chunk = 4096;
+  constexpr index_t smallest_chunk = 2048;
   const chunking box_chunks(boxes, smallest_chunk);
   const id_range classes = range_of(groups.classes, box_chunks, policy);
   const id_range image_ids = range_of(groups.images, box_chunks, policy);
@@ -162,36 +177,50 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   const std::uint64_t images =
       offsets.empty() ? image_ids.size() : static_cast<std::uint64_t>(offsets.size() - 1);
   std::uint32_t* const group_of = room(ws.group_of, boxes);
-  const auto limit = static_cast<std::uint64_t>(4 * boxes + 4096);
+  // Groups are numbered in 32 bits.
+  const auto limit = static_cast<std::uint64_t>(std::min(4 * boxes + 4096, index_t{0xffffffff}));
   const bool direct =
       images - 1 < limit && classes.size() - 1 < limit && images * classes.size() <= limit;
   if (direct) {
     ws.images = static_cast<index_t>(images);
     ws.groups = static_cast<index_t>(images * classes.size());
-    for_each_chunk(policy, box_chunks, [&](index_t, index_t first, index_t last) {
-      index_t image = offsets.empty() ? 0
-                                      : std::upper_bound(offsets.begin(), offsets.end(), first) -
-                                            offsets.begin() - 1;
-      for (index_t i = first; i < last; ++i) {
-        std::uint64_t group = 0;
-        if (groups.images.size() > 0)
-          group = static_cast<std::uint64_t>(groups.images[i]) - image_ids.low();
-        if (!offsets.empty()) {
-          while (i >= offsets[image + 1]) ++image;
-          group = static_cast<std::uint64_t>(image);
-        }
-        group *= classes.size();
-        if (groups.classes.size() > 0)
-          group += static_cast<std::uint64_t>(groups.classes[i]) - classes.low();
-        group_of[i] = static_cast<std::uint32_t>(group);
-      }
-    });
     std::uint32_t* const image_of_group = room(ws.image_of_group, ws.groups);
     for (std::uint64_t g = 0; g < images * classes.size(); ++g)
       image_of_group[g] = static_cast<std::uint32_t>(g / classes.size());
   } else {
     number_groups_by_sorting(groups, boxes, ws);
   }
+  const nms_record* const records = ws.records.data();
+  const auto number_directly = [&](index_t first, index_t last) {
+    const auto for_each_box = [&](const auto& work) {
+      for (index_t i = first; i < last; ++i) work(static_cast<index_t>(index_of(records[i])));
+    };
+    index_t image = -1;
+    if (!offsets.empty()) {
+      for_each_box([&](index_t box) {
+        if (image < 0)
+          image = std::upper_bound(offsets.begin(), offsets.end(), box) - offsets.begin() - 1;
+        while (box >= offsets[image + 1]) ++image;
+        group_of[box] = static_cast<std::uint32_t>(image);
+      });
+    } else if (groups.images.size() > 0) {
+      with_pointer(groups.images, [&](auto* id) {
+        for_each_box([&](index_t box) {
+          group_of[box] =
+              static_cast<std::uint32_t>(static_cast<std::uint64_t>(id[box]) - image_ids.low());
+        });
+      });
+    } else {
+      for_each_box([&](index_t box) { group_of[box] = 0; });
+    }
+    if (groups.classes.size() == 0) return;
+    with_pointer(groups.classes, [&](auto* id) {
+      for_each_box([&](index_t box) {
+        group_of[box] = static_cast<std::uint32_t>(
+            group_of[box] * classes.size() + (static_cast<std::uint64_t>(id[box]) - classes.low()));
+      });
+    });
+  };
 
   // A counting sort of the records: each chunk counts its groups, and then knows its places.
   index_t* const begin = room(ws.group_begin, ws.groups + 1);
@@ -199,8 +228,14 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   const chunking chunks(count, std::max({smallest_chunk, many_groups, index_t{1}}));
   index_t* const at = room(ws.counters, chunks.count * ws.groups);
   nms_record* const grouped = ws.spare.data();
-  const nms_record* const records = ws.records.data();
+  const chunking number_chunks(count, smallest_chunk);
+  const bool number_apart = chunks.count < number_chunks.count;
+  if (direct && number_apart) {
+    for_each_chunk(policy, number_chunks,
+                   [&](index_t, index_t first, index_t last) { number_directly(first, last); });
+  }
   for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
+    if (direct && !number_apart) number_directly(first, last);
     index_t* const counter = at + c * ws.groups;
     std::fill(counter, counter + ws.groups, index_t{0});
     for (index_t i = first; i < last; ++i) ++counter[group_of[index_of(records[i])]];
@@ -223,26 +258,65 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   ws.records.swap(ws.spare);
 }
 
-/// Cuts the groups into tasks of some thousand boxes.
-template <class ScratchBytes>
-void plan_tasks(nms_workspace& ws, ScratchBytes scratch_bytes) {
-  constexpr index_t least_boxes = 1024;
+/// Cuts the groups into tasks of some hundred boxes, those of the largest groups first.
+inline void plan_tasks(nms_workspace& ws) {
+  constexpr index_t least_boxes = 256;
   ws.tasks.clear();
-  index_t lines = 0;
-  for (index_t first = 0; first < ws.groups;) {
-    index_t largest = 0, last = first;
-    do {
-      largest = std::max(largest, ws.group_begin[static_cast<std::size_t>(last) + 1] -
-                                      ws.group_begin[static_cast<std::size_t>(last)]);
-      ++last;
-    } while (last < ws.groups && ws.group_begin[static_cast<std::size_t>(last)] -
-                                         ws.group_begin[static_cast<std::size_t>(first)] <
-                                     least_boxes);
-    ws.tasks.push_back({first, last, lines});
-    lines += (scratch_bytes(largest) + 63) / 64;
-    first = last;
+  const index_t* const begin = ws.group_begin.data();
+  for (index_t first = 0, last; first < ws.groups; first = last) {
+    index_t largest = 0;
+    for (last = first; last < ws.groups && begin[last] - begin[first] < least_boxes; ++last)
+      largest = std::max(largest, begin[last + 1] - begin[last]);
+    if (largest > 0) ws.tasks.push_back({first, last, largest});
   }
-  room(ws.scratch, lines);
+  std::sort(ws.tasks.begin(), ws.tasks.end(), [](const nms_task& a, const nms_task& b) {
+    return a.largest != b.largest ? a.largest > b.largest : a.first_group < b.first_group;
+  });
+}
+
+/// NMS of each group, suppress(begin, end, scratch) of its records [begin, end), which returns how
+/// many it keeps: from ws.kept[begin] on. Sets ws.group_kept.
+///
+/// Each strand of work takes one task after the other, and reuses its scratch memory while that is
+/// in the cache. It begins with one of the largest tasks, and so needs no more memory later.
+template <class ScratchBytes, class Suppress>
+void suppress_groups(nms_workspace& ws, execution policy, ScratchBytes scratch_bytes,
+                     const Suppress& suppress) {
+  plan_tasks(ws);
+  index_t* const group_kept = room(ws.group_kept, ws.groups);
+  std::fill(group_kept, group_kept + ws.groups, index_t{0});
+  const auto tasks = static_cast<index_t>(ws.tasks.size());
+  const nms_task* const task = ws.tasks.data();
+  const index_t* const begin = ws.group_begin.data();
+  const index_t strands =
+      std::min({index_t{thread_count(policy)}, tasks, index_t{chunking::max_count}});
+  index_t scratch_begin[chunking::max_count], lines = 0;
+  for (index_t s = 0; s < strands; ++s) {
+    scratch_begin[s] = lines;
+    lines += (scratch_bytes(task[s].largest) + 63) / 64;
+  }
+  cache_line* const scratch = room(ws.scratch, lines);
+  std::atomic<index_t> next{strands};
+  for_each_chunk(policy, chunking(strands, 1), [&](index_t strand, index_t, index_t) {
+    for (index_t t = strand; t < tasks; t = next.fetch_add(1, std::memory_order_relaxed)) {
+      for (index_t g = task[t].first_group; g < task[t].last_group; ++g) {
+        if (begin[g] == begin[g + 1]) continue;
+        group_kept[g] = suppress(begin[g], begin[g + 1], scratch + scratch_begin[strand]);
+      }
+    }
+  });
+}
+
+/// Writes what all groups keep to ws.records, group by group; returns how many there are.
+inline index_t gather_kept(nms_workspace& ws) {
+  index_t count = 0;
+  for (index_t g = 0; g < ws.groups; ++g) {
+    const auto group = static_cast<std::size_t>(g);
+    const nms_record* const kept = ws.kept.data() + ws.group_begin[group];
+    std::copy(kept, kept + ws.group_kept[group], ws.records.data() + count);
+    count += ws.group_kept[group];
+  }
+  return count;
 }
 
 }  // namespace detail

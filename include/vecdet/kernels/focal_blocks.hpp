@@ -22,7 +22,7 @@ VECDET_INLINE pack<Real, N> load_as(const T* from) {
     return widen(load_pack<N / 2>(from));
   }
 }
-/// What is NaN was computed of NaNs of type T: weight_of_row() lets no others in.
+/// NaNs come from those of type T or from invalid operations: weight_of_row() lets no others in.
 template <class Real, int N, class T>
 VECDET_INLINE void store_as(T* to, const pack<Real, N>& x) {
   if constexpr (std::is_same<Real, compute_type<T>>::value) {

@@ -11,17 +11,6 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// A record with the upper half of the key.
-template <class T>
-VECDET_INLINE nms_record record_of(T stored_score, uint32_t box) {
-  const compute_type<T> score = static_cast<compute_type<T>>(stored_score);
-  if constexpr (sizeof(score) == 8) {
-    return (descending_key(score) & 0xffffffff00000000u) | box;
-  } else {
-    return static_cast<uint64_t>(descending_key(score)) << 32 | box;
-  }
-}
-
 template <class T>
 index_t select_scores(const T* scores, index_t first, index_t last, double threshold, bool drop_nan,
                       nms_record* records) {
@@ -39,17 +28,6 @@ index_t select_scores(const T* scores, index_t first, index_t last, double thres
     count += is_nan ? !drop_nan : keeps_numbers || score > threshold;
   }
   return count;
-}
-
-template <class T>
-index_t select_flagged_scores(const T* scores, const std::uint8_t* flags, index_t count,
-                              nms_record* records) {
-  index_t selected = 0;
-  for (index_t i = 0; i < count; ++i) {  // without a branch, which would be mispredicted often
-    records[selected] = record_of(scores[i], static_cast<uint32_t>(i));
-    selected += flags[i];
-  }
-  return selected;
 }
 
 template <class T>
@@ -81,6 +59,38 @@ void sort_by_score(const T* scores, nms_record* records, nms_record* spare, inde
     }
   }
   radix_sort(records, spare, count);
+}
+
+inline void sort_by_index(nms_record* records, nms_record* spare, index_t count) {
+  const auto swap_halves = [&] {
+    for (index_t i = 0; i < count; ++i) records[i] = records[i] >> 32 | records[i] << 32;
+  };
+  swap_halves();
+  radix_sort(records, spare, count);
+  swap_halves();
+}
+
+/// Sorts records of equal upper halves by their lower ones.
+inline void order_ties(nms_record* records, nms_record* spare, index_t count) {
+  uint64_t descents = 0;
+  for (index_t i = 1; i < count; ++i)
+    descents |= static_cast<uint64_t>(records[i - 1] > records[i]);
+  if (descents == 0) return;
+  for (index_t first = 0, last; first < count; first = last) {
+    for (last = first + 1; last < count && records[last] >> 32 == records[first] >> 32;) ++last;
+    if (last > first + 1) sort_by_index(records + first, spare, last - first);
+  }
+}
+
+template <class T>
+void sort_any_by_score(const T* scores, nms_record* records, nms_record* spare, index_t count) {
+  if constexpr (sizeof(T) == 8) {
+    sort_by_index(records, spare, count);
+    sort_by_score(scores, records, spare, count);
+  } else {
+    radix_sort(records, spare, count);
+    order_ties(records, spare, count);
+  }
 }
 
 template <class Real>
@@ -124,15 +134,11 @@ void finish_nms(const nms_args<T>& args, nms_state& state) {
 
 template <class T>
 constexpr detail::nms_row<T> nms_kernels() {
-  return {select_scores<T>,
-          drop_degenerate_boxes<T>,
-          select_flagged_scores<T>,
-          sort_by_score<T>,
-          nms_scratch_bytes<compute_type<T>>,
-          begin_nms<T>,
-          build_nms_index<T>,
-          finish_nms<T>,
-          soft_nms_group<T>};
+  return {select_scores<T>, drop_degenerate_boxes<T>,
+          sort_by_score<T>, sort_any_by_score<T>,
+          sort_by_index,    nms_scratch_bytes<compute_type<T>>,
+          begin_nms<T>,     build_nms_index<T>,
+          finish_nms<T>,    soft_nms_group<T>};
 }
 
 }  // namespace VECDET_TARGET

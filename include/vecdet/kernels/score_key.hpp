@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores as unsigned integers to sort by.
+// Scores as unsigned integers to sort by, and the records that are sorted.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/dtype.hpp>
 
 #include <cstdint>
 
@@ -30,6 +31,17 @@ VECDET_INLINE uint64_t descending_key(double score) {
   const uint64_t is_number =
       0u - static_cast<uint64_t>((bits & ~(uint64_t{1} << 63)) <= 0x7ff0000000000000u);
   return (bits ^ (0x7fffffffffffffffu & ~is_negative)) & is_number;
+}
+
+/// A record: the upper half of the key, and the index of the box.
+template <class T>
+VECDET_INLINE uint64_t record_of(T stored_score, uint32_t box) {
+  const compute_type<T> score = static_cast<compute_type<T>>(stored_score);
+  if constexpr (sizeof(score) == 8) {
+    return (descending_key(score) & 0xffffffff00000000u) | box;
+  } else {
+    return static_cast<uint64_t>(descending_key(score)) << 32 | box;
+  }
 }
 
 }  // namespace VECDET_TARGET

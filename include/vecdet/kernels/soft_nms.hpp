@@ -6,6 +6,7 @@
 
 #include <vecdet/detail/simd_math.hpp>
 #include <vecdet/kernels/nms_scan.hpp>
+#include <vecdet/kernels/score_key.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -75,7 +76,7 @@ class soft_nms_pass {
 };
 
 template <class T>
-void soft_nms_group(const soft_nms_args<T>& args) {
+index_t soft_nms_group(const soft_nms_args<T>& args) {
   using real = compute_type<T>;
   using reals = row_pack<real>;
   constexpr int batches = reals::batches;
@@ -101,6 +102,7 @@ void soft_nms_group(const soft_nms_args<T>& args) {
     list.live[b] = static_cast<uint16_t>(to_bits(score == score));
   }
 
+  index_t kept_count = 0;
   while (progress.left > 0) {
     alignas(64) real lane[16];
     store_pack<batches>(lane, best);
@@ -112,8 +114,9 @@ void soft_nms_group(const soft_nms_args<T>& args) {
       found = to_bits(load_pack<batches>(list.blocks[b].bar) == reals(greatest));
     const index_t slot = 16 * (b - 1) + lowest_bit(found);
     const uint32_t index = detail::index_of(args.records[list.rank[slot]]);
-    args.rescored[index] = list.blocks[slot / 16].bar[slot % 16];  // greatest may be another zero
-    args.flags[index] = 1;
+    const real picked = list.blocks[slot / 16].bar[slot % 16];  // greatest may be another zero
+    args.rescored[index] = picked;
+    args.kept[kept_count++] = record_of(picked, index);
     const soft_nms_pass<real> pass(args, box_at(list.blocks, slot));
     list.blocks[slot / 16].bar[slot % 16] = nan;
 
@@ -136,6 +139,7 @@ void soft_nms_group(const soft_nms_args<T>& args) {
       for (index_t i = progress.slots; i < 16 * blocks; ++i) list.blocks[i / 16].bar[i % 16] = nan;
     }
   }
+  return kept_count;
 }
 
 }  // namespace VECDET_TARGET

@@ -67,7 +67,7 @@ struct soft_nms_args {
   index_t count;
   void* scratch;
   compute_type<T>* rescored;  ///< of all boxes: those picked get their score here, and
-  std::uint8_t* flags;        ///< of all boxes: a 1 here
+  nms_record* kept;           ///< are written here, in the order of picking
 };
 
 template <class T>
@@ -78,19 +78,19 @@ struct nms_row {
                     bool drop_nan, nms_record* records);
   /// Drops the records of boxes with NaN or without area; returns how many are left.
   index_t (*drop_degenerate)(const nms_args<T>&, nms_record* records, index_t count);
-  /// Writes the records of all boxes whose flag is not 0, and returns their number.
-  index_t (*select_flagged)(const T* scores, const std::uint8_t* flags, index_t count,
-                            nms_record* records);
   /// Sorts records, which ascend by index, by score; equal scores stay in order. `spare` has room
   /// for `count`.
   void (*sort)(const T* scores, nms_record* records, nms_record* spare, index_t count);
+  /// The same of records in any order; equal scores by index.
+  void (*sort_any)(const T* scores, nms_record* records, nms_record* spare, index_t count);
+  void (*sort_by_index)(nms_record* records, nms_record* spare, index_t count);
 
   index_t (*scratch_bytes)(index_t count);  ///< of a group; aligned to 64
   void (*begin)(const nms_args<T>&, nms_state&);
   void (*build_index)(const nms_args<T>&, nms_state&);
   void (*finish)(const nms_args<T>&, nms_state&);
 
-  void (*soft)(const soft_nms_args<T>&);
+  index_t (*soft)(const soft_nms_args<T>&);  ///< returns how many are picked
 };
 
 }  // namespace detail
