@@ -2,11 +2,16 @@
 // Sigmoid focal loss and its gradient on the heads of RetinaNet (COCO's 91 and OpenImages' 264
 // classes), SSD300, and a block that stays in the cache.
 #include "plain_focal_loss.hpp"
+#if defined(VECDET_BENCH_LIBTORCH)
+#include "peer_libtorch.hpp"
+#endif
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/reference/focal_loss.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -95,6 +100,25 @@ void register_loss_and_grad(index_t rows, index_t cols, truth kind) {
                                    : reference::sigmoid_focal_loss(data->x(), data->t(), {}, g));
     }
   });
+#if defined(VECDET_BENCH_LIBTORCH)
+  if (std::is_same<T, float>::value && kind == truth::labels) {
+    register_implementation(problem, "libtorch", 1, amount, [=](benchmark::State& state) {
+      const auto data = make_head<float>(rows, cols, kind);
+      std::vector<index_t> labels = data->labels;
+      for (index_t& label : labels) label = std::max(label, index_t{-1});  // none are ignored
+      const auto run = [&] {
+        return libtorch_focal_loss(data->logits.data(), labels.data(), rows, cols,
+                                   data->grad.data());
+      };
+      const double loss = sigmoid_focal_loss(data->x(), labels);
+      if (!(std::abs(run() - loss) <= 1e-4 * loss)) {
+        state.SkipWithError("libtorch has another loss than vecdet");
+        return;
+      }
+      for (auto _ : state) benchmark::DoNotOptimize(run());
+    });
+  }
+#endif
   const auto call = [=](head<T>& data, execution policy) {
     return kind == truth::labels
                ? sigmoid_focal_loss_and_grad(data.x(), data.labels, data.g(), {}, policy)

@@ -11,6 +11,9 @@
 #include "support/npy.hpp"
 #include "support/plots.hpp"
 #include "support/scene.hpp"
+#if defined(VECDET_BENCH_LIBTORCH)
+#include "peer_libtorch.hpp"
+#endif
 #if defined(VECDET_BENCH_OPENCV)
 #include "peer_opencv.hpp"
 #endif
@@ -221,6 +224,22 @@ void register_nms(const std::string& variant, index_t count) {
       opencv_nms_problem peer(data->input.boxes, data->input.scores, data->input.classes);
       if (!agrees_with_vecdet(state, peer.run(0.5f), *data, nms_groups{})) return;
       timed_loop(state, "opencv", [&] { benchmark::DoNotOptimize(peer.run(0.5f)); });
+    });
+  }
+#endif
+#if defined(VECDET_BENCH_LIBTORCH)
+  if (count <= 5000) {  // the matrix of IoUs
+    register_implementation(problem, "libtorch", 1, amount_of(count), [=](benchmark::State& state) {
+      const auto data = prepare();
+      const auto run = [&] {
+        return libtorch_nms(data->input.boxes.data(), data->input.scores.data(), count, 0.5);
+      };
+      const auto kept = nms(data->boxes(), data->scores(), nms_params{});
+      if (run() != std::vector<std::int64_t>(kept.begin(), kept.end())) {
+        state.SkipWithError("libtorch keeps other boxes than vecdet does");
+        return;
+      }
+      timed_loop(state, "libtorch", [&] { benchmark::DoNotOptimize(run()); });
     });
   }
 #endif
