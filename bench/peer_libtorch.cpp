@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer_libtorch.hpp"
 
-#include <algorithm>
 #include <tuple>
 
 #include <torch/torch.h>
@@ -18,7 +17,7 @@ torch::Tensor view(const float* data, at::IntArrayRef shape) {
 }  // namespace
 
 double libtorch_focal_loss(const float* logits, const std::int64_t* labels, std::int64_t rows,
-                           std::int64_t cols, float* grad) {
+                           std::int64_t cols) {
   at::set_num_threads(1);
   const torch::Tensor x = view(logits, {rows, cols}).detach().requires_grad_();
   const torch::Tensor label = torch::from_blob(const_cast<std::int64_t*>(labels), {rows, 1},
@@ -34,8 +33,6 @@ double libtorch_focal_loss(const float* logits, const std::int64_t* labels, std:
   const torch::Tensor alpha = 0.25 * targets + 0.75 * (1 - targets);
   const torch::Tensor loss = (alpha * cross_entropy * miss.pow(2)).sum();
   loss.backward();
-  const torch::Tensor g = x.grad().contiguous();
-  std::copy(g.data_ptr<float>(), g.data_ptr<float>() + rows * cols, grad);
   return loss.item<double>();
 }
 

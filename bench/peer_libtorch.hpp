@@ -10,9 +10,9 @@ namespace vecdet {
 namespace bench {
 
 /// torchvision's sigmoid_focal_loss (alpha 0.25, gamma 2) summed over rows x cols logits, with the
-/// labels as one-hot targets (-1 is background), and its gradient by autograd.
+/// labels as one-hot targets (-1 is background); its gradient is computed by autograd as well.
 double libtorch_focal_loss(const float* logits, const std::int64_t* labels, std::int64_t rows,
-                           std::int64_t cols, float* grad);
+                           std::int64_t cols);
 
 /// The indices that greedy NMS keeps of `count` x 4 corners, by descending score, from the whole
 /// matrix of IoUs.

@@ -90,11 +90,10 @@ class nms_call {
     if (!grouped) {
       const index_t kept =
           suppress(0, count, room(ws_.scratch, (boxes_kernels_.scratch_bytes(count) + 63) / 64));
-      index_t* const result = room(ws_.result, kept);
-      for (index_t i = 0; i < kept; ++i)
-        result[i] = index_of(ws_.kept[static_cast<std::size_t>(i)]);
-      if (params_.order == nms_order::index) std::sort(result, result + kept);
-      return {result, kept};
+      nms_record* const records = ws_.kept.data();
+      if (params_.order == nms_order::index)
+        boxes_kernels_.sort_by_index(records, ws_.spare.data(), kept);
+      return indices_of(records, kept);
     }
     {
       const profile::scope timing([&] { return step("nms.partition"); });
@@ -191,14 +190,15 @@ class nms_call {
     if (limited) count = apply_limits(records, count);
     if (params_.order == nms_order::index) boxes_kernels_.sort_by_index(records, spare, count);
 
-    index_t* const result = room(ws_.result, count);
+    // In the order of groups, as gathered, or of one image the records are in place already.
     const bool by_image = params_.order == nms_order::image_score && ws_.images > 1;
     const bool by_class = params_.order == nms_order::image_class_score && limited;
-    if (by_image || by_class) {
-      group_result(records, count, result);
-    } else {
-      for (index_t i = 0; i < count; ++i) result[i] = index_of(records[i]);
-    }
+    return by_image || by_class ? group_result(records, count) : indices_of(records, count);
+  }
+
+  vector_view<const index_t> indices_of(const nms_record* records, index_t count) {
+    index_t* const result = room(ws_.result, count);
+    for (index_t i = 0; i < count; ++i) result[i] = index_of(records[i]);
     return {result, count};
   }
 
@@ -221,17 +221,19 @@ class nms_call {
   }
 
   /// A stable counting sort by image, or by image and class.
-  void group_result(const nms_record* records, index_t count, index_t* result) {
+  vector_view<const index_t> group_result(const nms_record* records, index_t count) {
     const bool by_class = params_.order == nms_order::image_class_score;
     const auto place = [&](nms_record record) {
       return by_class ? index_t{ws_.group_of[index_of(record)]} : image_of(record);
     };
     const index_t places = by_class ? ws_.groups : ws_.images;
+    index_t* const result = room(ws_.result, count);
     index_t* const at = room(ws_.counters, places + 1);
     std::fill(at, at + places + 1, 0);
     for (index_t i = 0; i < count; ++i) ++at[place(records[i]) + 1];
     for (index_t p = 0; p < places; ++p) at[p + 1] += at[p];
     for (index_t i = 0; i < count; ++i) result[at[place(records[i])]++] = index_of(records[i]);
+    return {result, count};
   }
 
   boxes_view<const T> boxes_;

@@ -77,7 +77,7 @@ double sum_over_chunks(execution policy, const chunking& chunks, const Work& wor
   // Volatile: in this order also where the caller compiles with -ffast-math.
   volatile double sum = 0;
   for (index_t c = 0; c < chunks.count; ++c) sum = sum + partial[c];
-  // Which of two NaNs an addition passes on is the compiler's choice.
+  // One NaN for all: which of two an addition passes on is the compiler's choice.
   return is_nan(sum) ? std::numeric_limits<double>::quiet_NaN() : sum;
 }
 

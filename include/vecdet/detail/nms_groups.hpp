@@ -161,9 +161,45 @@ inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nm
   ws.images = index_t{image_number} + 1;
 }
 
+/// Numbers the groups of some records, which ascend by index, by their places among all images and
+/// classes that lie in the ranges. Sets group_of.
+inline void number_groups_directly(const nms_groups& groups, const id_range& images,
+                                   const id_range& classes, const nms_record* records,
+                                   index_t count, std::uint32_t* group_of) {
+  const auto for_each_box = [&](const auto& work) {
+    for (index_t i = 0; i < count; ++i) work(static_cast<index_t>(index_of(records[i])));
+  };
+  const vector_view<const index_t>& offsets = groups.image_offsets;
+  if (!offsets.empty()) {
+    index_t image = -1;
+    for_each_box([&](index_t box) {
+      if (image < 0)
+        image = std::upper_bound(offsets.begin(), offsets.end(), box) - offsets.begin() - 1;
+      while (box >= offsets[image + 1]) ++image;
+      group_of[box] = static_cast<std::uint32_t>(image);
+    });
+  } else if (groups.images.size() > 0) {
+    with_pointer(groups.images, [&](auto* id) {
+      for_each_box([&](index_t box) {
+        group_of[box] =
+            static_cast<std::uint32_t>(static_cast<std::uint64_t>(id[box]) - images.low());
+      });
+    });
+  } else {
+    for_each_box([&](index_t box) { group_of[box] = 0; });
+  }
+  if (groups.classes.size() == 0) return;
+  with_pointer(groups.classes, [&](auto* id) {
+    for_each_box([&](index_t box) {
+      group_of[box] = static_cast<std::uint32_t>(
+          group_of[box] * classes.size() + (static_cast<std::uint64_t>(id[box]) - classes.low()));
+    });
+  });
+}
+
 /// Sorts the first `count` of workspace.records, which ascend by index, into groups that ascend by
-/// image and class; inside a group the order stays. Sets group_of (at least
-/// of the boxes that take part), group_begin and image_of_group.
+/// image and class; inside a group the order stays. Sets group_of (at least of the boxes that take
+/// part), group_begin and image_of_group.
 inline void partition_into_groups(const nms_groups& groups, index_t boxes, index_t count,
                                   nms_workspace& ws, execution policy) {
   // Both of one size, so that they can change places and later calls find room in either.
@@ -192,34 +228,7 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   }
   const nms_record* const records = ws.records.data();
   const auto number_directly = [&](index_t first, index_t last) {
-    const auto for_each_box = [&](const auto& work) {
-      for (index_t i = first; i < last; ++i) work(static_cast<index_t>(index_of(records[i])));
-    };
-    index_t image = -1;
-    if (!offsets.empty()) {
-      for_each_box([&](index_t box) {
-        if (image < 0)
-          image = std::upper_bound(offsets.begin(), offsets.end(), box) - offsets.begin() - 1;
-        while (box >= offsets[image + 1]) ++image;
-        group_of[box] = static_cast<std::uint32_t>(image);
-      });
-    } else if (groups.images.size() > 0) {
-      with_pointer(groups.images, [&](auto* id) {
-        for_each_box([&](index_t box) {
-          group_of[box] =
-              static_cast<std::uint32_t>(static_cast<std::uint64_t>(id[box]) - image_ids.low());
-        });
-      });
-    } else {
-      for_each_box([&](index_t box) { group_of[box] = 0; });
-    }
-    if (groups.classes.size() == 0) return;
-    with_pointer(groups.classes, [&](auto* id) {
-      for_each_box([&](index_t box) {
-        group_of[box] = static_cast<std::uint32_t>(
-            group_of[box] * classes.size() + (static_cast<std::uint64_t>(id[box]) - classes.low()));
-      });
-    });
+    number_groups_directly(groups, image_ids, classes, records + first, last - first, group_of);
   };
 
   // A counting sort of the records: each chunk counts its groups, and then knows its places.
@@ -228,6 +237,7 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   const chunking chunks(count, std::max({smallest_chunk, many_groups, index_t{1}}));
   index_t* const at = room(ws.counters, chunks.count * ws.groups);
   nms_record* const grouped = ws.spare.data();
+  // Numbered where they are counted, unless that leaves threads without work.
   const chunking number_chunks(count, smallest_chunk);
   const bool number_apart = chunks.count < number_chunks.count;
   if (direct && number_apart) {
