@@ -335,31 +335,34 @@ TEST_CASE("focal loss: every 331st float logit is within 8 ulp") {
   for (std::size_t i = 0; i < labels.size(); i += 2) labels[i] = 0;
   std::vector<float> grad(logits.size()), loss(logits.size());
   const matrix_view<float> grad_view(grad.data(), count, 1), loss_view(loss.data(), count, 1);
-  for_each_isa([&](isa) {
-    for (const double gamma : {2.0, 1.0, 0.0}) {
-      focal_loss_params params;
-      params.gamma = gamma;
-      params.scale = 1.0 / 37;  // weights that are no floats
-      sigmoid_focal_loss_and_grad(view, labels, grad_view, params);
-      sigmoid_focal_loss_unreduced(view, labels, loss_view, params);
-      double worst_grad = 0, worst_loss = 0;
-      for (std::size_t i = 0; i < logits.size(); ++i) {
-        const bool positive = labels[i] == 0;
-        const double exact_grad = params.scale * reference::hard_focal_loss_grad(
-                                                     logits[i], positive, params.alpha, gamma);
-        const double exact_loss =
-            params.scale * reference::hard_focal_loss(logits[i], positive, params.alpha, gamma);
-        if (std::abs(exact_grad) > 1e-30)
-          worst_grad = std::max(worst_grad, ulp_distance(grad[i], exact_grad));
-        if (exact_loss > 1e-30)
-          worst_loss = std::max(worst_loss, ulp_distance(loss[i], exact_loss));
-      }
-      MESSAGE("gamma " << gamma << ": loss within " << worst_loss << " ulp, gradient within "
-                       << worst_grad);
-      CHECK(worst_grad <= 8);
-      CHECK(worst_loss <= 8);
+  focal_loss_params params;
+  std::vector<double> exact_grad(logits.size()), exact_loss(logits.size());
+  for (const double gamma : {2.0, 1.0, 0.0}) {
+    params.gamma = gamma;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const bool positive = labels[i] == 0;
+      exact_grad[i] = reference::hard_focal_loss_grad(logits[i], positive, params.alpha, gamma);
+      exact_loss[i] = reference::hard_focal_loss(logits[i], positive, params.alpha, gamma);
     }
-  });
+    for_each_isa([&](isa) {
+      for (const double scale : {1.0 / 37, 1.3, 0.7}) {  // weights that are no floats
+        params.scale = scale;
+        sigmoid_focal_loss_and_grad(view, labels, grad_view, params);
+        sigmoid_focal_loss_unreduced(view, labels, loss_view, params);
+        double worst_grad = 0, worst_loss = 0;
+        for (std::size_t i = 0; i < logits.size(); ++i) {
+          const double of_grad = scale * exact_grad[i], of_loss = scale * exact_loss[i];
+          if (std::abs(of_grad) > 1e-30)
+            worst_grad = std::max(worst_grad, ulp_distance(grad[i], of_grad));
+          if (of_loss > 1e-30) worst_loss = std::max(worst_loss, ulp_distance(loss[i], of_loss));
+        }
+        MESSAGE("gamma " << gamma << " scale " << scale << ": loss within " << worst_loss
+                         << " ulp, gradient within " << worst_grad);
+        CHECK(worst_grad <= 8);
+        CHECK(worst_loss <= 8);
+      }
+    });
+  }
 }
 
 TEST_CASE("focal loss: golden vectors of torchvision") {
@@ -435,12 +438,16 @@ TEST_CASE_TEMPLATE("focal loss: an element's bits do not depend on its block", T
   for (T& x : logits)
     if (std::isnan(static_cast<double>(x))) x = to<T>(0);  // the bits of NaN may be any
   std::vector<index_t> labels(static_cast<std::size_t>(rows), -1);
-  for (index_t i = 0; i < rows; ++i)
-    if (i % 700 == 3 || (i > 2500 && i % 2 == 0)) labels[static_cast<std::size_t>(i)] = 0;
+  for (index_t i = 0; i < rows; ++i) {
+    index_t& label = labels[static_cast<std::size_t>(i)];
+    if (i % 700 == 3 || (i > 2500 && i % 2 == 0)) label = 0;
+    if (i % 311 == 7 || (i > 1100 && i < 1900) || i % 997 == 0) label = -2;
+  }
   std::vector<T> targets, upstream;
   for (index_t i = 0; i < rows; ++i) {
-    targets.push_back(to<T>(labels[static_cast<std::size_t>(i)] == 0 ? 1 : 0));
-    upstream.push_back(to<T>(static_cast<double>(i % 3) - 1.5));
+    const index_t label = labels[static_cast<std::size_t>(i)];
+    targets.push_back(to<T>(label == 0 ? 1 : 0));
+    upstream.push_back(label == -2 ? to<T>(infinity) : to<T>(static_cast<double>(i % 3) - 1.5));
   }
   for_each_isa([&](isa) {
     for (const double gamma : {2.0, 1.0, 1.5}) {
@@ -470,6 +477,11 @@ TEST_CASE_TEMPLATE("focal loss: an element's bits do not depend on its block", T
           for (index_t i = 0; i < rows; ++i)
             run(written, i, 1, logits.data() + i, alone.data() + i);
           CHECK(same_bits(whole, alone));
+          if (dense) continue;
+          for (std::size_t i = 0; i < labels.size(); ++i) {
+            const auto result = static_cast<double>(whole[i]);
+            if (labels[i] == -2) CHECK((result == 0 && !std::signbit(result)));
+          }
         }
         std::vector<T> both = logits;  // the gradient in the logits' place
         run(output::grad, 0, rows, both.data(), both.data());
@@ -573,15 +585,32 @@ TEST_CASE("focal loss: label conventions") {
   CHECK(count_foreground(std::vector<int>{3, -1, -2, 0}) == 2);
 }
 
-TEST_CASE("focal loss: rows are ignored without being read") {
-  std::vector<float> logits(8, std::numeric_limits<float>::quiet_NaN());
-  for (std::size_t i = 0; i < 4; ++i) logits[i] = 1;
-  const std::vector<int> labels{2, -2};
-  std::vector<float> grad(8, -1);
-  const double loss = sigmoid_focal_loss_and_grad(matrix_view<const float>(logits.data(), 2, 4),
-                                                  labels, {grad.data(), 2, 4});
-  CHECK(std::isfinite(loss));
-  for (std::size_t i = 4; i < 8; ++i) CHECK(grad[i] == 0);
+TEST_CASE_TEMPLATE("focal loss: rows are ignored whatever they hold", T, float, bfloat16, double) {
+  const index_t rows = 400, cols = 30;
+  auto p = random_problem<T>(rows, cols, false, false, 41);
+  for (std::size_t i = 0; i < p.labels.size(); ++i) {
+    p.labels[i] = i % 9 == 2 || (i > 150 && i < 250) ? -2 : i % 17 == 1 ? 3 : -1;
+  }
+  const auto is_ignored = [&](index_t k) {
+    return p.labels[static_cast<std::size_t>(k / cols)] == -2;
+  };
+  const double nan = std::nan("");
+  for_each_isa([&](isa) {
+    for (const double gamma : {2.0, 0.0, 1.5}) {
+      p.params.gamma = gamma;
+      p.logits.fill([&](index_t k) { return to<T>(is_ignored(k) ? 0.5 : -0.01 * (k % 500)); });
+      double of_numbers, of_nans;
+      const auto numbers = gradient(p, execution::parallel, &of_numbers);
+      p.logits.fill([&](index_t k) { return to<T>(is_ignored(k) ? nan : -0.01 * (k % 500)); });
+      const auto nans = gradient(p, execution::parallel, &of_nans);
+      CHECK(of_numbers > 0);
+      CHECK(std::memcmp(&of_numbers, &of_nans, sizeof of_nans) == 0);
+      CHECK(same_bits(numbers, nans));
+      for (index_t k = 0; k < rows * cols; ++k) {
+        if (is_ignored(k)) REQUIRE(static_cast<double>(nans[static_cast<std::size_t>(k)]) == 0);
+      }
+    }
+  });
 }
 
 TEST_CASE_TEMPLATE("focal loss: NaN of any bits stays NaN", T, float, bfloat16, double) {
@@ -691,6 +720,30 @@ TEST_CASE("focal loss: bad arguments are named and nothing is written") {
   fails("labels[3] is 5");
   labels[3] = -3;
   fails("labels[3] is -3");
+  const auto fails_anywhere = [](auto zero) {
+    const index_t rows = 300;
+    const std::vector<float> many(static_cast<std::size_t>(rows));
+    for (const bool among_others : {false, true}) {
+      std::vector<decltype(zero)> mixed(many.size(), -1);
+      for (std::size_t i = 0; among_others && i < mixed.size(); i += 3) mixed[i] = i % 2 ? 0 : -2;
+      for (std::size_t i = 0; i < mixed.size(); ++i) {
+        const auto before = mixed[i];
+        for (const int wrong : {1, -3}) {
+          mixed[i] = wrong;
+          const std::string message =
+              "labels[" + std::to_string(i) + "] is " + std::to_string(wrong);
+          REQUIRE_THROWS_WITH_AS(
+              sigmoid_focal_loss(matrix_view<const float>(many.data(), rows, 1), mixed),
+              doctest::Contains(message.c_str()), std::invalid_argument);
+        }
+        mixed[i] = before;
+      }
+    }
+  };
+  for_each_isa([&](isa) {
+    fails_anywhere(std::int64_t{0});
+    fails_anywhere(std::int32_t{0});
+  });
   labels.pop_back();
   fails("labels.size() is 3");
   labels.push_back(0);

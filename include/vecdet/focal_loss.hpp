@@ -17,13 +17,12 @@
 //   labels    a class, background or ignore value for each row: no one-hot tensor is made or read
 //   targets   a matrix of the logits' shape and type with numbers in [0, 1]
 //
-// Accuracy: in float, losses and gradients within 9 ulp of the exact value (10 on the baseline)
-// wherever that is above 1e-30, and within 8 at every 331st float. bfloat16 results are such floats
-// rounded once. gamma 0, 1 and 2 are fast; other gammas, and targets other than 0 and 1, are
-// computed in double. Sums are accumulated in double from sums of 16 floats: of logits beyond 2e37,
-// which no network gives, a sum may be inf. At infinite logits the functions take their limits (a
-// negative at +inf: loss inf, gradient 1-alpha; at -inf: 0 and 0); NaN gives NaN, in its own
-// element and in the sum.
+// Accuracy: in float, losses and gradients within 8 ulp of the exact value wherever that is above
+// 1e-30. bfloat16 results are such floats rounded once. gamma 0, 1 and 2 are fast; other gammas,
+// and targets other than 0 and 1, are computed in double. Sums are accumulated in double from sums
+// of 16 floats: of logits beyond 2e37, which no network gives, a sum may be inf. At infinite logits
+// the functions take their limits (a negative at +inf: loss inf, gradient 1-alpha; at -inf: 0 and
+// 0); NaN gives NaN, in its own element and in the sum.
 //
 // Every function throws std::invalid_argument, and writes nothing, when shapes differ, a row stride
 // overlaps, a label is not 0 .. classes-1, background or ignore, gamma is negative, alpha above 1,
@@ -124,10 +123,17 @@ struct focal_call {
             "a value other than params.background");
       check(targets.labels().size() == logits.rows(), function, "labels.size()",
             targets.labels().size(), "the rows of logits");
-      check_labels(function, targets.labels(), logits.cols(), params.background, params.ignore);
     } else {
       check_matrix("targets", targets.dense().rows(), targets.dense().cols());
     }
+  }
+
+  void check_labels(const focal_loss_row<T>& kernels) const {
+    const labels_view& labels = targets.labels();
+    const index_t i =
+        kernels.find_invalid_label(labels, logits.cols(), params.background, params.ignore);
+    check_element(i == labels.size(), function, "labels", i, i == labels.size() ? 0 : labels[i],
+                  "0 to classes-1, the background value or the ignore value");
   }
 
   focal_loss_args<T> kernel_args() const {
@@ -180,15 +186,16 @@ namespace detail_focal {
 
 template <class T>
 double run(const detail::focal_call<T>& call, execution policy) {
+  const detail::kernel_table& table = detail::active_table();
+  const auto& kernels = table.focal_loss.template get<T>();
   call.check_arguments();
+  if (call.targets.are_labels()) call.check_labels(kernels);
   const matrix_view<const T>& logits = call.logits;
   if (logits.empty()) {
     return call.params.reduction == reduction::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
   }
-  const detail::kernel_table& table = detail::active_table();
   const profile::scope timing(
       [&] { return call.problem(table.target, detail::thread_count(policy)); });
-  const auto& kernels = table.focal_loss.template get<T>();
   const auto rows = call.targets.are_labels() ? kernels.from_labels : kernels.from_targets;
   const detail::focal_loss_args<T> args = call.kernel_args();
   constexpr index_t smallest_chunk = 16384;  // elements: some microseconds

@@ -7,7 +7,6 @@
 #include <vecdet/views.hpp>
 
 #include <cstdint>
-#include <string>
 #include <type_traits>
 
 namespace vecdet {
@@ -61,21 +60,6 @@ class labels_view {
   const std::int32_t* narrow_ = nullptr;
   index_t size_ = 0;
 };
-
-namespace detail {
-
-/// Throws unless every label is a class, the background or the ignore value.
-inline void check_labels(const char* function, labels_view labels, index_t classes,
-                         index_t background, index_t ignore) {
-  for (index_t i = 0; i < labels.size(); ++i) {
-    const index_t label = labels[i];
-    check_element((label >= 0 && label < classes) || label == background || label == ignore,
-                  function, "labels", i, label,
-                  "0 to classes-1, the background value or the ignore value");
-  }
-}
-
-}  // namespace detail
 
 /// How many labels are neither background nor ignored. Trainers scale the focal loss by
 /// 1 / max(1, count_foreground(labels)).

@@ -292,6 +292,9 @@ VECDET_INLINE pack<T, 1> sum_of_batches(const pack<T, N>& x) {
 constexpr int row_lanes = 16;
 template <class T>
 using row_pack = pack<T, row_lanes / batch_lanes<T>>;
+template <class T>
+alignas(64) constexpr T lane_numbers[row_lanes] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                   8, 9, 10, 11, 12, 13, 14, 15};
 
 /// 16 running sums in double, one a lane of a row. Their total is the same on every instruction
 /// set, since lanes and order are.

@@ -19,24 +19,24 @@ alignas(64) constexpr table8 exp2_table{{0x3f7f5829, 0x3f7a26de, 0x3f76b7da, 0x3
                                          0x3f76b7da, 0x3f74e5be, 0x3f748e45, 0x3f759202, 0x3f77d424,
                                          0x3f7b3a3e}};
 
-/// c0 to c4 of log(1 + e) = c0 + c1 e + c2 e^2 + c3 e^3 + c4 e^4 over eight intervals of e that
+/// c0 to c4 of 2 log(1 + e) = c0 + c1 e + c2 e^2 + c3 e^3 + c4 e^4 over eight intervals of e that
 /// begin at 1/8, 1/4, 3/8, 1/2, 5/8, 7/8, 0 and 1/16: three bits of the float e + 3/8 tell them.
-alignas(64) constexpr table8 log1p_table[5] = {
-    {{0x379bc10a, 0x393ba388, 0x3a32217d, 0x3adf4cdc, 0x3b8eae63, 0x3c12785f, 0x00000000,
-      0x355aa62c, 0x379bc10a, 0x393ba388, 0x3a32217d, 0x3adf4cdc, 0x3b8eae63, 0x3c12785f,
-      0x00000000, 0x355aa62c}},
-    {{0x3f7fdc27, 0x3f7f3633, 0x3f7dd932, 0x3f7bc03a, 0x3f7793bf, 0x3f7204bd, 0x3f800000,
-      0x3f7ffce6, 0x3f7fdc27, 0x3f7f3633, 0x3f7dd932, 0x3f7bc03a, 0x3f7793bf, 0x3f7204bd,
-      0x3f800000, 0x3f7ffce6}},
-    {{-0x41034d42, -0x410b14b5, -0x411605e8, -0x4122a693, -0x4135fa10, -0x4149c4bb, -0x4100010f,
-      -0x41008f1d, -0x41034d42, -0x410b14b5, -0x411605e8, -0x4122a693, -0x4135fa10, -0x4149c4bb,
-      -0x4100010f, -0x41008f1d}},
-    {{0x3e96e2ac, 0x3e81dab7, 0x3e5c7139, 0x3e3a8b06, 0x3e129d1c, 0x3de66f57, 0x3eaa42b6,
-      0x3ea436d5, 0x3e96e2ac, 0x3e81dab7, 0x3e5c7139, 0x3e3a8b06, 0x3e129d1c, 0x3de66f57,
-      0x3eaa42b6, 0x3ea436d5}},
-    {{-0x41fdfb1f, -0x42526c5d, -0x428f2782, -0x42d3a1ba, -0x432384e6, -0x436e6623, -0x4196f15b,
-      -0x41cc44c9, -0x41fdfb1f, -0x42526c5d, -0x428f2782, -0x42d3a1ba, -0x432384e6, -0x436e6623,
-      -0x4196f15b, -0x41cc44c9}},
+alignas(64) constexpr table8 twice_log1p_table[5] = {
+    {{0x381bc10a, 0x39bba388, 0x3ab2217d, 0x3b5f4cdc, 0x3c0eae63, 0x3c92785f, 0x00000000,
+      0x35daa62c, 0x381bc10a, 0x39bba388, 0x3ab2217d, 0x3b5f4cdc, 0x3c0eae63, 0x3c92785f,
+      0x00000000, 0x35daa62c}},
+    {{0x3fffdc27, 0x3fff3633, 0x3ffdd932, 0x3ffbc03a, 0x3ff793bf, 0x3ff204bd, 0x40000000,
+      0x3ffffce6, 0x3fffdc27, 0x3fff3633, 0x3ffdd932, 0x3ffbc03a, 0x3ff793bf, 0x3ff204bd,
+      0x40000000, 0x3ffffce6}},
+    {{-0x40834d42, -0x408b14b5, -0x409605e8, -0x40a2a693, -0x40b5fa10, -0x40c9c4bb, -0x4080010f,
+      -0x40808f1d, -0x40834d42, -0x408b14b5, -0x409605e8, -0x40a2a693, -0x40b5fa10, -0x40c9c4bb,
+      -0x4080010f, -0x40808f1d}},
+    {{0x3f16e2ac, 0x3f01dab7, 0x3edc7139, 0x3eba8b06, 0x3e929d1c, 0x3e666f57, 0x3f2a42b6,
+      0x3f2436d5, 0x3f16e2ac, 0x3f01dab7, 0x3edc7139, 0x3eba8b06, 0x3e929d1c, 0x3e666f57,
+      0x3f2a42b6, 0x3f2436d5}},
+    {{-0x417dfb1f, -0x41d26c5d, -0x420f2782, -0x4253a1ba, -0x42a384e6, -0x42ee6623, -0x4116f15b,
+      -0x414c44c9, -0x417dfb1f, -0x41d26c5d, -0x420f2782, -0x4253a1ba, -0x42a384e6, -0x42ee6623,
+      -0x4116f15b, -0x414c44c9}},
 };
 
 /// exp(-|x|), within 0.65 ulp; not below 2e-38 (which it is for NaN too).
@@ -61,20 +61,21 @@ VECDET_INLINE pack<float, N> exp_minus_abs(const pack<float, N>& x) {
   return fma(scale, q, scale);
 }
 
-/// log(1 + e) for e in [0, 1], within 2.1 ulp (2.5 on the baseline): in each interval a polynomial
-/// of degree 4 (4.3e-8), whose coefficients come from tables. That takes more permutations, but
-/// fewer multiplications, of which the equations around it are full, than one polynomial for all.
-/// Up to e = 1/16 it is e (1 + ...), so that for small e nothing is lost.
+/// 2 log(1 + e) for e in [0, 1], within 2.1 ulp (2.5 on the baseline): in each interval a
+/// polynomial of degree 4 (4.3e-8), whose coefficients come from tables. That takes more
+/// permutations, but fewer multiplications, of which the equations around it are full, than one
+/// polynomial for all. Up to e = 1/16 it is e (2 + ...), so that for small e nothing is lost.
 template <int N>
-VECDET_INLINE pack<float, N> log1p_unit(const pack<float, N>& e) {
+VECDET_INLINE pack<float, N> twice_log1p_unit(const pack<float, N>& e) {
   using real = pack<float, N>;
   using bits = pack<std::int32_t, N>;
   const bits interval = bit_cast<std::int32_t>(e + real(0.375f)) >> 21;
   const auto c = [&](int k) VECDET_INLINE_LAMBDA {
-    return bit_cast<float>(lookup8(log1p_table[k], interval));
+    return bit_cast<float>(lookup8(twice_log1p_table[k], interval));
   };
   const real q = fma(e, fma(e, fma(e, c(4), c(3)), c(2)), c(1));
-  return fma(e, q, c(0));
+  if constexpr (has_fma) return fma(e, q, c(0));
+  return (e + e) + (e * (q - real(2.0f)) + c(0));  // loses less of the product
 }
 
 /// exp(-u) for u >= 0 in double. Exactly 0 from u = 1023 log(2) on; NaN stays NaN.

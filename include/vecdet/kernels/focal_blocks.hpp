@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vecdet/detail/rows/focal_loss.hpp>
+#include <vecdet/detail/simd_bits.hpp>
 #include <vecdet/kernels/focal_equations.hpp>
 
 namespace vecdet {
@@ -51,12 +52,13 @@ struct focal_span {
 /// for registers.
 template <int N, class T>
 VECDET_NOINLINE bool exp_of_block(const T* x, float* e, int size) {
-  using bits = pack<std::int32_t, N>;
+  using bits = pack<std::int32_t, 1>;
   const bits minus_infinity_bits = static_cast<std::int32_t>(0xff800000);
   bits greatest = minus_infinity_bits;
   for (int i = 0; i < size; i += pack<float, N>::lanes) {
     const auto logit = load_as<float, N>(x + i);
-    greatest = max(bit_cast<std::int32_t>(logit), greatest);
+    const auto logit_bits = bit_cast<std::int32_t>(logit);
+    for (int k = 0; k < N; ++k) greatest = max(slice<1>(logit_bits, k), greatest);
     store_pack<N>(e + i, exp_minus_abs(logit));
   }
   // As integers, the bits from -0 down to -inf ascend to minus_infinity_bits; those of NaN with a
@@ -74,13 +76,17 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
   constexpr int N = row * Equation::template rows_in_flight<T>;
   // Elements that are added up in `real`: with more, losses near its limit overflow.
   constexpr int summed = Size < 2 * focal_block ? Size : 2 * focal_block;
-  const auto write = [&](auto terms_at) VECDET_INLINE_LAMBDA {
+  // terms_at(i) returns the terms of the elements from i on, and the cross entropy is `share` of
+  // what they tell.
+  const auto write = [&](real share, auto terms_at) VECDET_INLINE_LAMBDA {
     for (int begin = 0; begin < Size; begin += summed) {
       row_pack<real> total = 0;
       for (int i = begin; i < begin + summed; i += pack<real, N>::lanes) {
         const focal_terms<real, N> terms = terms_at(i);
         if (output == focal_output::loss) {
-          store_as<real, N>(at.out + i, equation.weighted_loss(terms));
+          store_as<real, N>(
+              at.out + i,
+              equation.weighted_loss(terms.modulation, terms.cross_entropy * pack<real, N>(share)));
         } else if (output == focal_output::grad) {
           store_as<real, N>(at.out + i, terms.grad);
         } else if (output == focal_output::upstream_times_grad) {
@@ -90,7 +96,7 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
           total = fma(slice<row>(terms.modulation, k), slice<row>(terms.cross_entropy, k), total);
         }
       }
-      sums.add(total);
+      sums.add(total * row_pack<real>(share));
     }
   };
   const auto x = [&](int i) VECDET_INLINE_LAMBDA { return load_as<real, N>(at.x + i); };
@@ -100,16 +106,16 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
     const bool below_zero = exp_of_block<row * focal_exp_rows>(at.x, e, Size);
     const auto exp = [&](int i) VECDET_INLINE_LAMBDA { return load_pack<N>(e + i); };
     if (below_zero && all_negatives) {
-      write([&](int i) VECDET_INLINE_LAMBDA { return equation.below_zero(exp(i)); });
+      write(0.5f, [&](int i) VECDET_INLINE_LAMBDA { return equation.below_zero(exp(i)); });
     } else if constexpr (Equation::has_targets) {
-      write([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), exp(i), t(i)); });
+      write(1, [&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), exp(i), t(i)); });
     } else {
-      write([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), exp(i)); });
+      write(1, [&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), exp(i)); });
     }
   } else if constexpr (Equation::has_targets) {
-    write([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), t(i)); });
+    write(1, [&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), t(i)); });
   } else {
-    write([&](int i) VECDET_INLINE_LAMBDA { return equation(x(i)); });
+    write(1, [&](int i) VECDET_INLINE_LAMBDA { return equation(x(i)); });
   }
 }
 
@@ -158,21 +164,26 @@ VECDET_INLINE void focal_elements(Output output, const Equation& equation, const
   focal_one_block<Size>(output, equation, at, all_negatives, sums);
 }
 
-/// `count` blocks, one after the other; in float several at a time, where the processor has more to
-/// overlap between exp and the rest. With targets fewer, as one positive costs all of them the
-/// shorter way.
+/// Blocks that are worked on together: in float several, as the processor has more to overlap
+/// between exp and the rest. With targets fewer, as one positive costs all of them the shorter way.
+template <class Equation>
+constexpr int focal_blocks_together = std::is_same<typename Equation::real, double>::value ? 1
+                                      : Equation::has_targets                              ? 2
+                                                                                           : 4;
+
+/// `count` blocks, one after the other.
 template <class Output, class Equation, class T>
 VECDET_NOINLINE void focal_blocks(Output output, const Equation& equation,
                                   const focal_span<T>& span, index_t count, lane_sums& sums) {
+  constexpr int together = focal_blocks_together<Equation>;
   index_t b = 0;
-  if constexpr (std::is_same<typename Equation::real, float>::value) {
-    constexpr int together = Equation::has_targets ? 2 : 4;
-    for (; b + together <= count; b += together) {
-      focal_elements<together * focal_block>(output, equation, span.at(b * focal_block), sums);
-    }
+  for (; b + together <= count; b += together) {
+    focal_elements<together * focal_block>(output, equation, span.at(b * focal_block), sums);
   }
-  for (; b < count; ++b) {
-    focal_elements<focal_block>(output, equation, span.at(b * focal_block), sums);
+  if constexpr (together > 1) {
+    for (; b < count; ++b) {
+      focal_elements<focal_block>(output, equation, span.at(b * focal_block), sums);
+    }
   }
 }
 
@@ -185,30 +196,84 @@ VECDET_INLINE void copy_elements(const T* from, int count, T* to) {
   }
   for (; k < count; ++k) to[k] = from[k];
 }
-
-/// A block of its own for elements that are fewer, or of which some are left out: logits of -inf
-/// add nothing. One copy of the code serves all equations.
 template <class T>
-class focal_padded_block {
+VECDET_INLINE void fill_elements(T value, index_t count, T* to) {
+  for (index_t k = 0; k < count; ++k) to[k] = value;
+}
+
+/// Elements [begin, end) of a run that are left out: they count nothing, and 0 is written for them.
+struct focal_hole {
+  index_t begin, end;
+};
+
+/// Holes that lie one behind the other, none of them empty.
+class focal_holes {
  public:
-  /// The first `count` elements.
-  VECDET_NOINLINE focal_padded_block(const focal_span<T>& from, int count)
-      : has_targets_(from.t != nullptr), has_upstream_(from.upstream != nullptr), count_(count) {
-    copy(from.x, minus_infinity<T>(), x_);
-    if (has_targets_) copy(from.t, T(0.0f), t_);
-    if (has_upstream_) copy(from.upstream, T(0.0f), upstream_);
+  focal_holes() = default;
+  focal_holes(const focal_hole* holes, int count) : next_(holes), last_(holes + count) {}
+
+  /// Forgets those that end before `begin`.
+  VECDET_INLINE void skip_to(index_t begin) {
+    while (next_ != last_ && next_->end <= begin) ++next_;
+  }
+  /// The next hole's begin and end; `otherwise` where there is none.
+  VECDET_INLINE index_t begin(index_t otherwise) const {
+    return next_ != last_ ? next_->begin : otherwise;
+  }
+  VECDET_INLINE index_t end(index_t otherwise) const {
+    return next_ != last_ ? next_->end : otherwise;
+  }
+  /// Calls each(begin, end) for what lies within [begin, end), counted from `begin` on.
+  template <class Each>
+  VECDET_INLINE void within(index_t begin, index_t end, const Each& each) const {
+    for (const focal_hole* hole = next_; hole != last_ && hole->begin < end; ++hole) {
+      each((hole->begin > begin ? hole->begin : begin) - begin,
+           (hole->end < end ? hole->end : end) - begin);
+    }
+  }
+
+ private:
+  const focal_hole *next_ = nullptr, *last_ = nullptr;
+};
+
+/// A copy of at most Size elements, a multiple of a block, for those that are fewer or of which
+/// some are left out: logits of -inf add nothing. One copy of the code serves all equations.
+template <class T, int Size = focal_block>
+class focal_padded_block {
+  using real = compute_type<T>;
+  static constexpr int row = row_pack<real>::batches;
+
+ public:
+  /// Elements [begin, begin + count) of a run.
+  VECDET_NOINLINE focal_padded_block(const focal_span<T>& run, index_t begin, int count,
+                                     focal_holes holes)
+      : has_targets_(run.t != nullptr), has_upstream_(run.upstream != nullptr), count_(count) {
+    const focal_span<T> from = run.at(begin);
+    for (int k = 0; k < Size; k += row_lanes) {
+      // Holes are cut in registers: the processor must not load a vector that it has stored in
+      // parts, as it waits until all earlier stores are in memory.
+      auto x = row_of(from.x, k);
+      holes.skip_to(begin + k);
+      holes.within(begin + k, begin + k + row_lanes, [&](index_t b, index_t e) {
+        const auto lane = load_pack<row>(lane_numbers<real>);
+        const auto is_left_out = (lane >= row_pack<real>(static_cast<real>(b))) &
+                                 (lane < row_pack<real>(static_cast<real>(e)));
+        x = select(is_left_out, row_pack<real>(-infinity<real>), x);
+      });
+      store_pack<row, rounded_nans::of_bfloat16>(x_ + k, x);
+    }
+    if (has_targets_) copy(from.t, t_);
+    if (has_upstream_) copy(from.upstream, upstream_);
   }
   /// Elements `positions`, with -x for x.
   VECDET_NOINLINE focal_padded_block(const focal_span<T>& from, const index_t* positions, int count)
       : has_targets_(false), has_upstream_(from.upstream != nullptr), count_(count) {
-    fill(minus_infinity<T>(), x_);
-    for (int k = 0; k < count; ++k) x_[k] = T(-compute_type<T>(from.x[positions[k]]));
+    fill_elements(minus_infinity<T>(), Size, x_);
+    for (int k = 0; k < count; ++k) x_[k] = T(-real(from.x[positions[k]]));
     if (!has_upstream_) return;
-    fill(T(0.0f), upstream_);
+    fill_elements(T(0.0f), Size, upstream_);
     for (int k = 0; k < count; ++k) upstream_[k] = from.upstream[positions[k]];
   }
-
-  void leave_out(index_t position) { x_[position] = minus_infinity<T>(); }
 
   focal_span<T> span() {
     return {x_, has_targets_ ? t_ : nullptr, has_upstream_ ? upstream_ : nullptr, out_};
@@ -221,42 +286,64 @@ class focal_padded_block {
   }
 
  private:
-  static VECDET_INLINE void fill(T value, T* to) {
-    for (int k = 0; k < focal_block; ++k) to[k] = value;
+  /// Elements k and on; -inf where there are none.
+  VECDET_INLINE row_pack<real> row_of(const T* x, int k) const {
+    if (k + row_lanes <= count_) return load_pack<row>(x + k);
+    if (k >= count_) return -infinity<real>;
+    alignas(64) T rest[row_lanes];
+    fill_elements(minus_infinity<T>(), row_lanes, rest);
+    copy_elements(x + k, count_ - k, rest);
+    return load_pack<row>(rest);
   }
-  VECDET_INLINE void copy(const T* from, T otherwise, T* to) const {
-    if (count_ < focal_block) fill(otherwise, to);
+  VECDET_INLINE void copy(const T* from, T* to) const {
+    if (count_ < Size) fill_elements(T(0.0f), Size, to);
     copy_elements(from, count_, to);
   }
 
   bool has_targets_, has_upstream_;
   int count_;
-  alignas(64) T x_[focal_block], t_[focal_block], upstream_[focal_block], out_[focal_block];
+  alignas(64) T x_[Size], t_[Size], upstream_[Size], out_[Size];
 };
 
-/// `size` elements: whole blocks where they lie, the rest padded. `masked`, ascending, lists
-/// elements to be left out as well: they count nothing, and what is written for them is 0.
+/// Elements [begin, begin + count) of a run, at most Size and with holes, from a copy.
+template <int Size, class Output, class Equation, class T>
+VECDET_NOINLINE void focal_padded(Output output, const Equation& equation, const focal_span<T>& run,
+                                  index_t begin, int count, const focal_holes& holes,
+                                  lane_sums& sums) {
+  focal_padded_block<T, Size> block(run, begin, count, holes);
+  focal_blocks(output, equation, block.span(), Size / focal_block, sums);
+  if (output == focal_output::sum) return;
+  T* const out = run.out + begin;
+  block.write(out);
+  // Whatever the weight or the upstream gradient, which may be NaN.
+  holes.within(begin, begin + count,
+               [&](index_t b, index_t e) { fill_elements(T(0.0f), e - b, out + b); });
+}
+
+/// `size` elements but for the holes: whole blocks where they lie, the rest from copies.
 template <class Output, class Equation, class T>
-VECDET_NOINLINE double focal_run(Output output, const Equation& equation, const focal_span<T>& span,
-                                 index_t size, const index_t* masked, int masked_count) {
+VECDET_NOINLINE double focal_run(Output output, const Equation& equation, const focal_span<T>& run,
+                                 index_t size, focal_holes holes) {
+  constexpr int group = focal_blocks_together<Equation> * focal_block;
   lane_sums sums;
-  int next = 0;
   for (index_t i = 0; i < size;) {
-    const index_t stop = next < masked_count ? masked[next] : size;
-    const focal_span<T> from = span.at(i);
-    if (const index_t whole = (stop - i) / focal_block; whole > 0) {
-      focal_blocks(output, equation, from, whole, sums);
-      i += whole * focal_block;
-      continue;
+    holes.skip_to(i);
+    const int step = size - i >= group ? group : focal_block;
+    if (const index_t clear = holes.begin(size) - i; clear >= step) {
+      const index_t whole = clear / step * step;
+      focal_blocks(output, equation, run.at(i), whole / focal_block, sums);
+      i += whole;
+    } else if (const index_t hole = holes.end(i) - i; clear <= 0 && hole >= step) {
+      if (output != focal_output::sum) fill_elements(T(0.0f), hole, run.out + i);
+      i += hole;
+    } else if (size - i >= group) {
+      focal_padded<group>(output, equation, run, i, group, holes, sums);
+      i += group;
+    } else {
+      const int count = static_cast<int>(size - i < focal_block ? size - i : focal_block);
+      focal_padded<focal_block>(output, equation, run, i, count, holes, sums);
+      i += count;
     }
-    const int count = static_cast<int>(size - i < focal_block ? size - i : focal_block);
-    focal_padded_block<T> block(from, count);
-    for (; next < masked_count && masked[next] < i + count; ++next) {
-      block.leave_out(masked[next] - i);
-    }
-    focal_blocks(output, equation, block.span(), 1, sums);
-    if (output != focal_output::sum) block.write(from.out);
-    i += count;
   }
   return sums.total();
 }

@@ -33,6 +33,14 @@ T minus_infinity() {
   return T(-infinity<compute_type<T>>);
 }
 
+/// (high + low) x, for low much smaller than high.
+template <int N>
+VECDET_INLINE pack<float, N> weighted(const pack<float, N>& high, const pack<float, N>& low,
+                                      const pack<float, N>& x) {
+  if constexpr (has_fma) return fma(high, x, low * x);
+  return narrow((widen(high) + widen(low)) * widen(x));
+}
+
 /// A weight as the sum of two floats, so that its own rounding costs no accuracy.
 struct split_weight {
   float high, low;
@@ -43,7 +51,7 @@ struct split_weight {
 
   template <int N>
   VECDET_INLINE pack<float, N> times(const pack<float, N>& x) const {
-    return fma(pack<float, N>(high), x, pack<float, N>(low) * x);
+    return weighted<N>(high, low, x);
   }
 };
 
@@ -68,21 +76,22 @@ struct fast_negatives {
   template <int N>
   VECDET_INLINE focal_terms<float, N> operator()(const pack<float, N>& x,
                                                  const pack<float, N>& e) const {
-    return weighted(negative_focal_factors<Gamma>(x, e));
+    return terms_of(negative_focal_factors<Gamma>(x, e));
   }
-  /// For x <= 0.
+  /// For x <= 0, with twice the cross entropy.
   template <int N>
   VECDET_INLINE focal_terms<float, N> below_zero(const pack<float, N>& e) const {
-    return weighted(negative_focal_factors_below_zero<Gamma>(e));
+    return terms_of(negative_focal_factors_below_zero<Gamma>(e));
   }
   template <int N>
-  VECDET_INLINE pack<float, N> weighted_loss(const focal_terms<float, N>& terms) const {
-    return loss_weight.times(terms.modulation) * weighable(loss_weight.high, terms.cross_entropy);
+  VECDET_INLINE pack<float, N> weighted_loss(const pack<float, N>& modulation,
+                                             const pack<float, N>& cross_entropy) const {
+    return loss_weight.times(modulation) * weighable(loss_weight.high, cross_entropy);
   }
 
  private:
   template <int N>
-  VECDET_INLINE focal_terms<float, N> weighted(const focal_factors<N>& f) const {
+  VECDET_INLINE focal_terms<float, N> terms_of(const focal_factors<N>& f) const {
     return {f.modulation, f.cross_entropy, grad_weight.times(f.modulation) * f.slope};
   }
 };
@@ -105,9 +114,9 @@ struct general_negatives {
                                    pack<double, N>(gamma));
   }
   template <int N>
-  VECDET_INLINE pack<double, N> weighted_loss(const focal_terms<double, N>& terms) const {
-    return pack<double, N>(loss_weight) * terms.modulation *
-           weighable(loss_weight, terms.cross_entropy);
+  VECDET_INLINE pack<double, N> weighted_loss(const pack<double, N>& modulation,
+                                              const pack<double, N>& cross_entropy) const {
+    return pack<double, N>(loss_weight) * modulation * weighable(loss_weight, cross_entropy);
   }
 };
 
@@ -136,8 +145,9 @@ struct soft_targets {
     return terms;
   }
   template <int N>
-  VECDET_INLINE pack<double, N> weighted_loss(const focal_terms<double, N>& terms) const {
-    return terms.modulation * terms.cross_entropy;
+  VECDET_INLINE pack<double, N> weighted_loss(const pack<double, N>& modulation,
+                                              const pack<double, N>& cross_entropy) const {
+    return modulation * cross_entropy;
   }
 };
 
@@ -167,19 +177,20 @@ struct hard_targets {
     const real_pack low =
         select_by_sign(is_positive, real_pack(positive_weight.low), real_pack(negative_weight.low));
     const auto [modulation, cross_entropy, slope] = negative_focal_factors<Gamma>(x ^ sign, e);
-    const real_pack weighted = fma(high, modulation, low * modulation);
-    return {weighted, cross_entropy, (weighted * slope) ^ sign};
+    const real_pack weighted_modulation = weighted(high, low, modulation);
+    return {weighted_modulation, cross_entropy, (weighted_modulation * slope) ^ sign};
   }
-  /// For x <= 0 and t = 0.
+  /// For x <= 0 and t = 0, with twice the cross entropy.
   template <int N>
   VECDET_INLINE focal_terms<float, N> below_zero(const pack<float, N>& e) const {
     const auto [modulation, cross_entropy, slope] = negative_focal_factors_below_zero<Gamma>(e);
-    const pack<float, N> weighted = negative_weight.times(modulation);
-    return {weighted, cross_entropy, weighted * slope};
+    const pack<float, N> weighted_modulation = negative_weight.times(modulation);
+    return {weighted_modulation, cross_entropy, weighted_modulation * slope};
   }
   template <int N>
-  VECDET_INLINE pack<float, N> weighted_loss(const focal_terms<float, N>& terms) const {
-    return terms.modulation * terms.cross_entropy;
+  VECDET_INLINE pack<float, N> weighted_loss(const pack<float, N>& modulation,
+                                             const pack<float, N>& cross_entropy) const {
+    return modulation * cross_entropy;
   }
 };
 

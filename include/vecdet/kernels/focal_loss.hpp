@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sigmoid focal loss over rows x classes logits: the loop over rows.
 //
-// With integer labels nearly every element is a negative of one weight. Rows that are not ignored
-// are walked as one flat run in blocks of 128 elements; a positive is taken out of its block by a
-// logit of -inf, whose loss and gradient are 0, and computed with the other positives of the run,
-// as a negative of -x. With dense targets that are all 0 or 1, a block flips the signs of its
-// positives in registers; other targets take the general equation in double.
+// With integer labels nearly every element is a negative of one weight. Rows are walked as one flat
+// run in blocks of 128 elements, in which positives and ignored rows are holes: in a copy of their
+// blocks, logits of -inf take their places, whose loss and gradient are 0. The positives are
+// computed with the others of the run, as negatives of -x. With dense targets that are all 0 or 1,
+// a block flips the signs of its positives in registers; other targets take the general equation in
+// double.
 #pragma once
 
 #include <vecdet/detail/rows/focal_loss.hpp>
 #include <vecdet/kernels/focal_blocks.hpp>
+#include <vecdet/kernels/label_search.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -55,36 +57,44 @@ double focal_rows_from_labels(Output output, const focal_loss_args<T>& a, index_
   double sum = 0;
   for (index_t row = first; row < last;) {
     if (a.labels[row] == a.ignore) {
-      if (output != focal_output::sum) {
-        for (index_t j = 0; j < a.cols; ++j) a.out[row * a.out_stride + j] = T(0.0f);
-      }
+      if (output != focal_output::sum) fill_elements(T(0.0f), a.cols, a.out + row * a.out_stride);
       ++row;
       continue;
     }
-    // The run: rows up to an ignored one, or as many positives as are computed together.
+    // The run: all rows or this one, up to as many holes as there is room for.
     index_t positives[focal_block];
-    int positive_count = 0;
+    focal_hole holes[focal_block];
+    int positive_count = 0, hole_count = 0;
+    const index_t limit = flat ? last : row + 1;
     index_t end = row;
-    do {
-      if (a.labels[end] != a.background) {
-        positives[positive_count++] = (end - row) * a.cols + a.labels[end];
+    while (hole_count < focal_block) {
+      end = find_labelled(a.labels, end, limit, a.background);
+      if (end == limit) break;
+      const index_t label = a.labels[end], begin = (end - row) * a.cols;
+      if (label == a.ignore) {
+        holes[hole_count++] = {begin, begin + a.cols};
+      } else {
+        holes[hole_count++] = {begin + label, begin + label + 1};
+        positives[positive_count++] = begin + label;
       }
       ++end;
-    } while (flat && end < last && a.labels[end] != a.ignore && positive_count < focal_block);
+    }
 
     const double row_weight = weight_of_row(a, row);
     const double negative_weight = row_weight * a.negative_weight;
     const double positive_weight = row_weight * a.positive_weight;
     const focal_span<T> run = span_of_row(a, row);
     const index_t size = (end - row) * a.cols;
-    const Equation negatives(negative_weight, 1, a.gamma);
+    const auto add_negatives = [&] {
+      sum += weigh(negative_weight, focal_run(output, Equation(negative_weight, 1, a.gamma), run,
+                                              size, focal_holes(holes, hole_count)));
+    };
     if (positive_count == 0) {
-      sum += weigh(negative_weight, focal_run(output, negatives, run, size, nullptr, 0));
+      add_negatives();
     } else {
       // Gathered before the run may overwrite them.
       focal_padded_block<T> gathered(run, positives, positive_count);
-      sum += weigh(negative_weight,
-                   focal_run(output, negatives, run, size, positives, positive_count));
+      add_negatives();
       lane_sums sums;
       focal_blocks(output, Equation(positive_weight, -1, a.gamma), gathered.span(), 1, sums);
       if (output != focal_output::sum) gathered.write(run.out, positives);
@@ -108,11 +118,11 @@ double focal_rows_from_targets(Output output, const focal_loss_args<T>& a, index
     const index_t size = rows_a_run * a.cols;
     if constexpr (Equation::only_hard) {
       if (general.positive_weight != 0 && general.negative_weight != 0) {
-        sum += focal_run(output, Equation(general), run, size, nullptr, 0);
+        sum += focal_run(output, Equation(general), run, size, {});
         continue;
       }
     }
-    sum += focal_run(output, general, run, size, nullptr, 0);
+    sum += focal_run(output, general, run, size, {});
   }
   return sum;
 }
@@ -152,7 +162,7 @@ double focal_rows_by_gamma(const focal_loss_args<T>& a, index_t first, index_t l
 
 template <class T>
 constexpr detail::focal_loss_row<T> focal_loss_kernels() {
-  return {focal_rows_by_gamma<fast_negatives, general_negatives, T>,
+  return {find_invalid_label, focal_rows_by_gamma<fast_negatives, general_negatives, T>,
           focal_rows_by_gamma<hard_targets, soft_targets, T>};
 }
 

@@ -37,9 +37,12 @@ struct focal_loss_args {
   index_t upstream_stride;
 };
 
-/// Each computes rows [first, last) and returns their sum of the weighted loss.
 template <class T>
 struct focal_loss_row {
+  /// The first label that is no class, background or ignore value; labels.size() if there is none.
+  index_t (*find_invalid_label)(const labels_view& labels, index_t classes, index_t background,
+                                index_t ignore);
+  /// Each computes rows [first, last) and returns their sum of the weighted loss.
   double (*from_labels)(const focal_loss_args<T>&, index_t first, index_t last);
   double (*from_targets)(const focal_loss_args<T>&, index_t first, index_t last);
 };

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search for labels other than background, which nearly all labels of a detector are.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+#include <vecdet/labels.hpp>
+
+#include <cstdint>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+template <class Label>
+VECDET_INLINE index_t find_labelled(const Label* labels, index_t first, index_t last,
+                                    index_t background) {
+  if (first < last && labels[first] != background) return first;
+  // Blocks without a way out, which compilers turn into vectors.
+  constexpr index_t block = 64;
+  for (; last - first >= block; first += block) {
+    std::int64_t any = 0;
+    for (index_t i = first; i < first + block; ++i) any |= labels[i] ^ background;
+    if (any != 0) break;
+  }
+  while (first < last && labels[first] == background) ++first;
+  return first;
+}
+
+/// The first row in [first, last) whose label is not `background`; last where there is none.
+inline index_t find_labelled(const labels_view& labels, index_t first, index_t last,
+                             index_t background) {
+  return labels.wide() != nullptr ? find_labelled(labels.wide(), first, last, background)
+                                  : find_labelled(labels.narrow(), first, last, background);
+}
+
+/// The first label that is neither a class in [0, classes) nor one of the two values; labels.size()
+/// where there is none.
+inline index_t find_invalid_label(const labels_view& labels, index_t classes, index_t background,
+                                  index_t ignore) {
+  const index_t size = labels.size();
+  for (index_t i = find_labelled(labels, 0, size, background); i < size;
+       i = find_labelled(labels, i, size, background)) {
+    // Others are often near.
+    for (const index_t end = size - i < 64 ? size : i + 64; i < end; ++i) {
+      const index_t label = labels[i];
+      if ((label < 0 || label >= classes) && label != background && label != ignore) return i;
+    }
+  }
+  return size;
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet
