@@ -217,10 +217,10 @@ class focal_holes {
     while (next_ != last_ && next_->end <= begin) ++next_;
   }
   /// The next hole's begin and end; `otherwise` where there is none.
-  VECDET_INLINE index_t begin(index_t otherwise) const {
+  VECDET_INLINE index_t next_begin(index_t otherwise) const {
     return next_ != last_ ? next_->begin : otherwise;
   }
-  VECDET_INLINE index_t end(index_t otherwise) const {
+  VECDET_INLINE index_t next_end(index_t otherwise) const {
     return next_ != last_ ? next_->end : otherwise;
   }
   /// Calls each(begin, end) for what lies within [begin, end), counted from `begin` on.
@@ -329,11 +329,11 @@ VECDET_NOINLINE double focal_run(Output output, const Equation& equation, const 
   for (index_t i = 0; i < size;) {
     holes.skip_to(i);
     const int step = size - i >= group ? group : focal_block;
-    if (const index_t clear = holes.begin(size) - i; clear >= step) {
+    if (const index_t clear = holes.next_begin(size) - i; clear >= step) {
       const index_t whole = clear / step * step;
       focal_blocks(output, equation, run.at(i), whole / focal_block, sums);
       i += whole;
-    } else if (const index_t hole = holes.end(i) - i; clear <= 0 && hole >= step) {
+    } else if (const index_t hole = holes.next_end(i) - i; clear <= 0 && hole >= step) {
       if (output != focal_output::sum) fill_elements(T(0.0f), hole, run.out + i);
       i += hole;
     } else if (size - i >= group) {

@@ -28,11 +28,11 @@ struct focal_factors {
   pack<float, N> slope;          ///< gamma (1-p) softplus(x) + p
 };
 
-/// p = e / (1 + e) with about twice its error turned around, for the slope: p^2 times the slope
-/// then has less of it. e - p - e p is the error times 1 + e. Four times as much makes up for
-/// nearly all, which only those need that round more often for want of fma.
+/// p = e / (1 + e), computed with an error, such that the slope made of it takes back some of what
+/// the error does to p^2: e - p - e p is (1 + e) times the error, and p + 2 (e - p - e p) has the
+/// opposite one. Without fma there are more roundings; 4 then takes back nearly all.
 template <int N>
-VECDET_INLINE pack<float, N> opposed(const pack<float, N>& e, const pack<float, N>& p) {
+VECDET_INLINE pack<float, N> compensated(const pack<float, N>& e, const pack<float, N>& p) {
   if constexpr (has_fma) return fnma(e + e, p, e + e - p);
   return p + pack<float, N>(4.0f) * (e - p - e * p);
 }
@@ -40,7 +40,7 @@ VECDET_INLINE pack<float, N> opposed(const pack<float, N>& e, const pack<float, 
 /// For gamma = 0, 1 or 2. `finite` is softplus(x) other than inf, gamma_q = gamma (1-p).
 template <int Gamma, int N>
 VECDET_INLINE focal_factors<N> focal_factors_of(const pack<float, N>& p,
-                                                const pack<float, N>& opposed_p,
+                                                const pack<float, N>& compensated_p,
                                                 const pack<float, N>& gamma_q,
                                                 const pack<float, N>& softplus,
                                                 const pack<float, N>& finite) {
@@ -49,13 +49,13 @@ VECDET_INLINE focal_factors<N> focal_factors_of(const pack<float, N>& p,
   } else if constexpr (Gamma == 1) {
     return {p, softplus, fma(gamma_q, finite, p)};
   } else {
-    return {p * p, softplus, fma(gamma_q, finite, opposed_p)};
+    return {p * p, softplus, fma(gamma_q, finite, compensated_p)};
   }
 }
 
 /// gamma = 0, 1 or 2, in float, given also e = exp(-|x|): loss and gradient within what
 /// focal_loss.hpp says, also with a weight multiplied in. At +inf, loss inf and gradient 1; at
-/// -inf, both 0.
+/// -inf, both 0, or for gamma = 0 both 2e-38, below which exp does not go.
 template <int Gamma, int N>
 VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
                                                       const pack<float, N>& e) {
@@ -65,11 +65,11 @@ VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
   const real r = real(1.0f) - a;
   const real ea = fnma(e, a, e);  // e - e a keeps small e's last bits
   const real p = select_negative(x, ea, r);
-  const real opposed_p = select_negative(x, opposed(e, ea), r);
+  const real compensated_p = select_negative(x, compensated(e, ea), r);
   const real q = select_negative(x, r, a);
   const real gamma_q = Gamma == 2 ? q + q : real(float{Gamma}) * q;
   const real finite = min(real(1e28f), softplus);  // where q has vanished, it wins over softplus
-  return focal_factors_of<Gamma>(p, opposed_p, gamma_q, softplus, finite);
+  return focal_factors_of<Gamma>(p, compensated_p, gamma_q, softplus, finite);
 }
 
 /// The same bits for x <= 0, in fewer operations, but for twice the cross entropy.
@@ -79,10 +79,10 @@ VECDET_INLINE focal_factors<N> negative_focal_factors_below_zero(const pack<floa
   const real a = e / (real(1.0f) + e);
   const real twice_softplus = twice_log1p_unit(e);
   const real p = fnma(e, a, e);
-  const real opposed_p = opposed(e, p);
+  const real compensated_p = compensated(e, p);
   const real q = real(1.0f) - a;
   const real half_gamma_q = Gamma == 2 ? q : real(0.5f * Gamma) * q;
-  return focal_factors_of<Gamma>(p, opposed_p, half_gamma_q, twice_softplus, twice_softplus);
+  return focal_factors_of<Gamma>(p, compensated_p, half_gamma_q, twice_softplus, twice_softplus);
 }
 
 constexpr int any_gamma = -1;

@@ -11,7 +11,7 @@
 namespace vecdet {
 namespace detail {
 
-/// Elements of a block. What masks an element or is left over at the end costs a block of its own.
+/// Elements of a block: what is left over at the end is padded to one.
 constexpr int focal_block = 128;
 
 /// What a call computes besides the sum of the loss.
