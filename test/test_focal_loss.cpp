@@ -598,10 +598,14 @@ TEST_CASE_TEMPLATE("focal loss: rows are ignored whatever they hold", T, float, 
   for_each_isa([&](isa) {
     for (const double gamma : {2.0, 0.0, 1.5}) {
       p.params.gamma = gamma;
-      p.logits.fill([&](index_t k) { return to<T>(is_ignored(k) ? 0.5 : -0.01 * (k % 500)); });
+      p.logits.fill([&](index_t k) {
+        return to<T>(is_ignored(k) ? 0.5 : -0.01 * static_cast<double>(k % 500));
+      });
       double of_numbers, of_nans;
       const auto numbers = gradient(p, execution::parallel, &of_numbers);
-      p.logits.fill([&](index_t k) { return to<T>(is_ignored(k) ? nan : -0.01 * (k % 500)); });
+      p.logits.fill([&](index_t k) {
+        return to<T>(is_ignored(k) ? nan : -0.01 * static_cast<double>(k % 500));
+      });
       const auto nans = gradient(p, execution::parallel, &of_nans);
       CHECK(of_numbers > 0);
       CHECK(std::memcmp(&of_numbers, &of_nans, sizeof of_nans) == 0);
