@@ -117,7 +117,8 @@ auto loop_of(const std::string& function, const std::string& variant, index_t co
 
 /// Milliseconds of the steps of a call in one group: the best of some runs.
 void count_steps(benchmark::State& state, problem_data& data, index_t count) {
-  const auto& kernels = vecdet::detail::active_table().nms.f32;
+  const auto& kernels =
+      vecdet::detail::kernels<vecdet::detail::nms_kernels<float>>(vecdet::active_isa());
   nms_workspace& ws = data.workspace;
   const double infinity = std::numeric_limits<double>::infinity();
   double best[3] = {infinity, infinity, infinity};
@@ -287,7 +288,7 @@ void register_batched_nms(const std::string& variant, index_t count, index_t cla
   register_instruction_sets(
       problem, amount_of(count), [=](benchmark::State& state, execution policy) {
         const auto data = make_problem(variant, count, classes);
-        const char* const threads = policy == execution::sequential ? "" : ", all threads";
+        const char* const threads = policy.threads() == 1 ? "" : ", all threads";
         timed_loop(state, std::string(isa_name(active_isa())) + threads, [&] {
           benchmark::DoNotOptimize(batched_nms(data->boxes(), data->scores(), data->groups(),
                                                nms_params{}, data->workspace, policy));

@@ -38,26 +38,37 @@ function(vecdet_add_targets include_dir)
   target_include_directories(vecdet SYSTEM INTERFACE "${VECDET_XSIMD_INCLUDE_DIR}")
   target_link_libraries(vecdet INTERFACE TBB::tbb Threads::Threads)
 
-  set(units baseline)
+  # A unit is one kernel family compiled for one instruction set: a file of one line in the build
+  # tree, so that units compile in parallel, rebuild alone and have flags of their own.
+  set(instruction_sets baseline)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-    list(APPEND units avx2 avx512)
+    list(APPEND instruction_sets avx2 avx512)
   endif()
-  list(TRANSFORM units PREPEND "${include_dir}/vecdet/isa/" OUTPUT_VARIABLE sources)
-  list(TRANSFORM sources APPEND ".cpp")
-  list(APPEND sources "${include_dir}/vecdet/profile/environment.cpp")
-  add_library(vecdet_dispatch STATIC EXCLUDE_FROM_ALL ${sources})
-  add_library(vecdet::dispatch ALIAS vecdet_dispatch)
-  foreach(unit IN LISTS units)
+  set(units_dir "${CMAKE_CURRENT_BINARY_DIR}/vecdet_units")
+  set(units "")
+  file(GLOB families CONFIGURE_DEPENDS "${include_dir}/vecdet/isa/units/*.cpp")
+  foreach(set IN LISTS instruction_sets)
     set(flags ${VECDET_UNIT_FLAGS})
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-      list(APPEND flags ${VECDET_FLAGS_${unit}})
+      list(APPEND flags ${VECDET_FLAGS_${set}})
     endif()
-    if(unit STREQUAL "avx512" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    if(set STREQUAL "avx512" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       list(APPEND flags -Wno-uninitialized -Wno-maybe-uninitialized) # GCC bug 105593: its own intrinsics
     endif()
-    set_source_files_properties("${include_dir}/vecdet/isa/${unit}.cpp"
-      TARGET_DIRECTORY vecdet_dispatch PROPERTIES COMPILE_OPTIONS "${flags}")
+    foreach(family IN LISTS families)
+      get_filename_component(name "${family}" NAME)
+      set(unit "${units_dir}/${set}/${name}")
+      if(NOT EXISTS "${unit}") # written once: a new time stamp would compile it again
+        file(WRITE "${unit}" "#include <vecdet/isa/units/${name}>\n")
+      endif()
+      set_source_files_properties("${unit}" PROPERTIES COMPILE_OPTIONS "${flags}"
+        COMPILE_DEFINITIONS "VECDET_ISA_UNIT=${set}")
+      list(APPEND units "${unit}")
+    endforeach()
   endforeach()
+  add_library(vecdet_dispatch STATIC EXCLUDE_FROM_ALL
+    ${units} "${include_dir}/vecdet/profile/environment.cpp")
+  add_library(vecdet::dispatch ALIAS vecdet_dispatch)
   set_target_properties(vecdet_dispatch PROPERTIES
     INTERPROCEDURAL_OPTIMIZATION OFF UNITY_BUILD OFF DISABLE_PRECOMPILE_HEADERS ON
     POSITION_INDEPENDENT_CODE ON)

@@ -152,7 +152,7 @@ void filter_topk_of(bfloat16* memory) {
   for (const execution policy : {execution::sequential, execution::parallel}) {
     for (const index_t k : {5, 7}) {
       filter_topk_result found;
-      measured(policy == execution::sequential ? "top-k, one thread" : "top-k, all threads", [&] {
+      measured(policy.threads() == 1 ? "top-k, one thread" : "top-k, all threads", [&] {
         found =
             filter_topk(matrix_view<const bfloat16>(memory, rows, cols), 0.9, k, workspace, policy);
       });

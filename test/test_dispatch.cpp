@@ -3,10 +3,18 @@
 // ctest entries isa_baseline, isa_avx2 and isa_avx512 run this file and the kernels' tests under
 // that value of VECDET_ISA.
 #include "support/isa.hpp"
+#include <vecdet/detail/rows/focal_loss.hpp>
 #include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/postprocess.hpp>
+#include <vecdet/profile.hpp>
 
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -89,9 +97,6 @@ TEST_CASE("dispatch: VECDET_ISA is in force from the first call") {
     return;
   }
   CHECK(std::string(isa_name(active_isa())) == wanted);
-  CHECK(detail::active_table().target == active_isa());
-  CHECK((detail::active_table().focal_loss.f32.from_labels ==
-         detail::compiled_kernels(active_isa())->focal_loss.f32.from_labels));
   std::vector<isa> tested;
   test::for_each_isa([&](isa set) { tested.push_back(set); });
   CHECK(tested == std::vector<isa>{active_isa()});
@@ -99,15 +104,14 @@ TEST_CASE("dispatch: VECDET_ISA is in force from the first call") {
 
 TEST_CASE("dispatch: each instruction set has kernels of its own") {
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
-    const detail::kernel_table* table = detail::compiled_kernels(set);
-    REQUIRE((table != nullptr || !isa_available(set)));
-    if (table == nullptr) continue;
-    CHECK(table->target == set);
+    REQUIRE((detail::is_compiled_in(set) || !isa_available(set)));
     for (const isa other : {isa::baseline, isa::avx2, isa::avx512}) {
-      const detail::kernel_table* other_table = detail::compiled_kernels(other);
-      if (other == set || other_table == nullptr) continue;
-      CHECK((table->focal_loss.f32.from_labels != other_table->focal_loss.f32.from_labels));
-      CHECK((table->focal_loss.bf16.from_targets != other_table->focal_loss.bf16.from_targets));
+      if (other == set || !detail::is_compiled_in(set) || !detail::is_compiled_in(other)) continue;
+      using detail::focal_loss_kernels;
+      CHECK((detail::kernels<focal_loss_kernels<float>>(set).from_labels !=
+             detail::kernels<focal_loss_kernels<float>>(other).from_labels));
+      CHECK((detail::kernels<focal_loss_kernels<bfloat16>>(set).from_targets !=
+             detail::kernels<focal_loss_kernels<bfloat16>>(other).from_targets));
     }
   }
 }
@@ -182,8 +186,7 @@ TEST_CASE("dispatch: detection agrees with the compiler's own runtime") {
 TEST_CASE("dispatch: a bad VECDET_ISA is named") {
   const auto fails_with = [](const char* value, const char* message) {
     const environment_isa environment(value);
-    CHECK_THROWS_WITH_AS(detail::choose_kernels(), doctest::Contains(message),
-                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(detail::choose_isa(), doctest::Contains(message), std::invalid_argument);
   };
   fails_with("avx1024",
              "active_isa: environment variable VECDET_ISA is avx1024, expected baseline, avx2 or "
@@ -193,7 +196,7 @@ TEST_CASE("dispatch: a bad VECDET_ISA is named") {
   const isa before = active_isa();
   {
     const environment_isa empty("");
-    CHECK_NOTHROW(detail::choose_kernels());
+    CHECK_NOTHROW(detail::choose_isa());
   }
   for (const isa set : {isa::avx2, isa::avx512}) {
     if (isa_available(set)) continue;
@@ -205,18 +208,71 @@ TEST_CASE("dispatch: a bad VECDET_ISA is named") {
   CHECK(active_isa() == before);
 }
 
+TEST_CASE("dispatch: a call runs to its end on the instruction set that it began with") {
+  if (!isa_available(isa::avx2)) return;
+  // Candidates in three levels of two images: search, decoding and NMS are calls of their own.
+  constexpr index_t anchors = 300, classes = 4;
+  std::vector<float> boxes, logits, deltas(2 * anchors * 4, 0.0f);
+  for (index_t i = 0; i < anchors; ++i) {
+    const auto x = static_cast<float>(i % 30);
+    for (const float side : {x, x, x + 20, x + 20}) boxes.push_back(side);
+  }
+  for (index_t i = 0; i < 2 * anchors * classes; ++i)
+    logits.push_back(static_cast<float>(i % 17) / 4 - 2);
+  const std::vector<index_t> levels{200, 75, 25};
+  const std::vector<image_size> images(2, {640, 480});
+  head_outputs<float> outputs;
+  outputs.logits = {logits.data(), 2 * anchors, classes};
+  outputs.deltas = boxes_view<const float>(deltas.data(), 2 * anchors);
+
+  const isa before = active_isa();
+  profile::reset();
+  profile::enable();
+  std::atomic<bool> done{false};
+  std::thread changes([&] {
+    while (!done) {
+      set_isa(isa::avx2);
+      set_isa(isa::baseline);
+    }
+  });
+  postprocess_workspace workspace;
+  for (int i = 0; i < 2000; ++i) {
+    postprocess(outputs, boxes_view<const float>(boxes), levels, images, postprocess_params{},
+                workspace, execution::sequential);
+  }
+  done = true;
+  changes.join();
+  profile::disable();
+  set_isa(before);
+  std::set<std::string> began_with;
+  std::uint64_t inner_calls = 0;
+  const profile::report recorded = profile::snapshot();
+  for (const profile::path& path : recorded.paths) {
+    const profile::entry& outer = recorded.entries[path.entries.front()];
+    if (outer.function != "postprocess") continue;
+    began_with.insert(outer.implementation);
+    for (const std::size_t e : path.entries) {
+      const profile::entry& inner = recorded.entries[e];
+      if (inner.implementation.empty()) continue;  // a step of NMS
+      inner_calls += path.count;
+      CHECK(inner.implementation == outer.implementation);
+    }
+  }
+  CHECK(began_with.size() >= 2);
+  CHECK(inner_calls > 4000);
+  profile::reset();
+}
+
 TEST_CASE("dispatch: set_isa puts any available set in force") {
   const isa before = active_isa();
   for (const isa set : {isa::avx512, isa::baseline, isa::avx2}) {
-    CHECK(isa_available(set) ==
-          (set <= detected_isa() && detail::compiled_kernels(set) != nullptr));
+    CHECK(isa_available(set) == (set <= detected_isa() && detail::is_compiled_in(set)));
     if (!isa_available(set)) {
       CHECK_THROWS_AS(set_isa(set), std::invalid_argument);
       continue;
     }
     set_isa(set);
     CHECK(active_isa() == set);
-    CHECK(&detail::active_table() == detail::compiled_kernels(set));
   }
   set_isa(before);
 }

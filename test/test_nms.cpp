@@ -600,7 +600,8 @@ TEST_CASE("NMS: a few odd boxes keep no preset from the index") {
   scene.boxes[4] = scene.boxes[5] = 0;
   scene.boxes[6] = scene.boxes[7] = 1e-16f;
   for_each_isa([&](isa) {
-    const auto& kernels = vecdet::detail::active_table().nms.f32;
+    const auto& kernels =
+        vecdet::detail::kernels<vecdet::detail::nms_kernels<float>>(vecdet::active_isa());
     for (const nms_params& params : {torchvision_nms(0.5), mmcv_nms(0.5), mmcv_nms(0.5, true),
                                      ipex_nms(0.5), onnx_nms(0.5, no_limit), opencv_nms(0.5, 0)}) {
       std::vector<vecdet::detail::nms_record> order(scene.scores.size()), kept(order.size());

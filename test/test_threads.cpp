@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -238,6 +239,95 @@ TEST_CASE("threads: chunks are of whole blocks where those are small") {
   CHECK(chunks(1, 1, 1) == std::make_pair(index_t{1}, index_t{1}));
 }
 
+TEST_CASE("threads: a loop of the caller's own gives the same bits") {
+  // On so many threads, the pieces from the last to the first.
+  for (const int threads : {1, 2, 3, 8}) {
+    CAPTURE(threads);
+    std::atomic<int> loops{0};
+    const auto backwards = [&](index_t count, const task& work) {
+      ++loops;
+      std::atomic<index_t> left{count};
+      on_threads(threads, [&](int) {
+        for (index_t i = left.fetch_sub(1); i > 0; i = left.fetch_sub(1)) work(i - 1);
+      });
+    };
+    const execution on_loop = execution::on(backwards, threads);
+    CHECK(on_loop.threads() == threads);
+    for_each_problem([&](const problem& p) { CHECK(p.holds(on_loop)); });
+    CHECK(loops > 5);
+  }
+}
+
+TEST_CASE("threads: calls inside the pieces of a caller's loop") {
+  const auto loop = [](index_t count, const task& work) {
+    std::atomic<index_t> next{0};
+    on_threads(3, [&](int) {
+      for (index_t i = next++; i < count; i = next++) work(i);
+    });
+  };
+  const execution on_loop = execution::on(loop, 3);
+  for_each_problem([&](const problem& p) {
+    std::atomic<int> wrong{0};
+    const auto call = [&](index_t i) {
+      wrong += p.holds(i % 2 == 0 ? on_loop : execution::parallel) ? 0 : 1;
+    };
+    loop(6, task(call));
+    CHECK(wrong.load() == 0);
+  });
+}
+
+TEST_CASE("threads: a caller's loop that leaves pieces out, or runs them twice, is told") {
+  const auto leaves_out = [](index_t count, const task& work) {
+    for (index_t i = 1; i < count; ++i) work(i);
+  };
+  const auto repeats = [](index_t count, const task& work) {
+    for (index_t i = 0; i <= count; ++i) work(i % count);
+  };
+  CHECK_THROWS_WITH_AS(kernel_calls[0].run(execution::on(leaves_out, 2)),
+                       doctest::Contains("has not run every piece exactly once"), std::logic_error);
+  CHECK_THROWS_AS(kernel_calls[0].run(execution::on(repeats, 2)), std::logic_error);
+  CHECK_THROWS_WITH_AS(execution::on(repeats, 0),
+                       doctest::Contains("vecdet::execution::on: threads is 0, expected 1 or more"),
+                       std::invalid_argument);
+}
+
+TEST_CASE("threads: what a piece throws leaves the call, not the caller's loop") {
+  bool threw_in_loop = false;
+  const auto loop = [&](index_t count, const task& work) {
+    for (index_t i = 0; i < count; ++i) {
+      try {
+        work(i);
+      } catch (...) {
+        threw_in_loop = true;
+      }
+    }
+  };
+  for (const execution policy : {execution::on(loop, 2), execution::parallel}) {
+    std::atomic<int> run{0};
+    CHECK_THROWS_AS(detail::for_each_chunk(policy, detail::chunking(40, 1),
+                                           [&](index_t c, index_t, index_t) {
+                                             ++run;
+                                             if (c % 7 == 3) throw stop_here();
+                                           }),
+                    stop_here);
+    CHECK(run == 40);
+  }
+  CHECK(!threw_in_loop);
+}
+
+template <class Loop, class = void>
+constexpr bool makes_execution = false;
+template <class Loop>
+constexpr bool
+    makes_execution<Loop, decltype(static_cast<void>(execution::on(std::declval<Loop>(), 1)))> =
+        true;
+struct any_loop {
+  void operator()(index_t, const task&) const {}
+};
+static_assert(makes_execution<const any_loop&> && makes_execution<any_loop&>,
+              "a loop that outlives the execution");
+static_assert(!makes_execution<any_loop>, "a temporary would be gone before the call");
+
 TEST_CASE("threads: many callers at once") {
   for_each_problem([](const problem& p) {
     std::atomic<int> wrong{0};
@@ -253,7 +343,7 @@ TEST_CASE("threads: the first call, from many threads") {
   // What the first call sets up, it sets up anew here.
   const isa before = active_isa();
   for (int round = 0; round < 20; ++round) {
-    detail::active_kernels = nullptr;
+    detail::isa_in_force = -1;
     std::atomic<int> wrong{0};
     on_threads(4, [&](int) { wrong += active_isa() == before ? 0 : 1; });
     CHECK(wrong.load() == 0);
@@ -263,7 +353,7 @@ TEST_CASE("threads: the first call, from many threads") {
 TEST_CASE("threads: a first call does not undo set_isa() on another thread") {
   const isa before = active_isa();
   for (int round = 0; round < 100; ++round) {
-    detail::active_kernels = nullptr;
+    detail::isa_in_force = -1;
     on_threads(3, [&](int thread) {
       if (thread == 0) {
         set_isa(isa::baseline);

@@ -168,9 +168,10 @@ void decode(const detail::inputs_of<View>& deltas, const detail::inputs_of<View,
   detail::check_coder("decode_boxes", params);
   for (const image_size& size : image) detail::check_image("decode_boxes", "image", size);
   check_sizes("decode_boxes", deltas, anchors, "boxes.size()", boxes);
+  const isa target = active_isa();
   run_on_anchors<stored>(
-      {"decode_boxes", image.empty() ? kernels::variants.boxes : kernels::variants.clip,
-       kernels::decode(), detail::coding_args<stored>(params), 0,
+      {"decode_boxes", image.empty() ? kernels::variants.boxes : kernels::variants.clip, target,
+       kernels::decode(target), detail::coding_args<stored>(params), 0,
        detail::box_flops::decode + (image.empty() ? 0 : detail::box_flops::clip), 0, image},
       deltas, anchors, boxes, policy);
 }
@@ -192,10 +193,11 @@ void decode_distances(const detail::inputs_of<View>& distances,
   const index_t flops =
       (params.by_size ? detail::box_flops::decode_by_size : detail::box_flops::decode_pixels) +
       (image.empty() ? 0 : detail::box_flops::clip);
-  run_on_anchors<stored>(
-      {"decode_distances", variant, detail_box_coding::coding_kernels<stored>::decode_distances(),
-       detail::coding_args<stored>(params), 0, flops, 0, image},
-      distances, anchors, boxes, policy);
+  const isa target = active_isa();
+  run_on_anchors<stored>({"decode_distances", variant, target,
+                          detail_box_coding::coding_kernels<stored>::decode_distances(target),
+                          detail::coding_args<stored>(params), 0, flops, 0, image},
+                         distances, anchors, boxes, policy);
 }
 
 }  // namespace detail_box_coding
@@ -208,10 +210,12 @@ void encode_boxes(Boxes targets, detail::inputs_of<Boxes> anchors, detail::outpu
   using kernels = detail_box_coding::coding_kernels<stored>;
   detail::check_coder("encode_boxes", params);
   detail_box_coding::check_sizes("encode_boxes", targets, anchors, "deltas.size()", deltas);
+  const isa target = active_isa();
   detail_box_coding::run_on_anchors<stored>(
       {"encode_boxes",
        detail::all_weights_are_1(params) ? kernels::variants.weights1 : kernels::variants.boxes,
-       kernels::encode(),
+       target,
+       kernels::encode(target),
        detail::coding_args<stored>(params),
        0,
        detail::box_flops::encode,
@@ -255,8 +259,9 @@ void decode_boxes(Deltas deltas, detail::inputs_of<Deltas, Box> anchors,
   detail::check_size(function, "boxes.size()", boxes.size(), total,
                      "anchors.size() times images.size()");
   if (total == 0) return;
+  const isa target = active_isa();
   detail_box_coding::run_on_anchors<stored>(
-      {function, kernels::variants.clip_batch, kernels::decode(),
+      {function, kernels::variants.clip_batch, target, kernels::decode(target),
        detail::coding_args<stored>(params), 0, detail::box_flops::decode + detail::box_flops::clip,
        0, images, true},
       detail::inputs_of<Deltas>(deltas), anchors, boxes, policy);
@@ -271,10 +276,12 @@ void encode_distances(boxes_view<T> targets, boxes_view<const std::remove_const_
   detail::check_anchor_format("encode_distances", params.anchors);
   detail_box_coding::check_sizes("encode_distances", targets, anchors, "distances.size()",
                                  distances);
+  const isa target = active_isa();
   detail_box_coding::run_on_anchors<type>(
       {"encode_distances",
        params.by_size ? "by_size" : "pixels",
-       detail_box_coding::coding_kernels<type>::get().encode_distances,
+       target,
+       detail_box_coding::coding_kernels<type>::get(target).encode_distances,
        detail::coding_args<type>(params),
        0,
        params.by_size ? detail::box_flops::encode_by_size : detail::box_flops::encode_pixels,

@@ -20,7 +20,7 @@ inline void check_min_size(const char* function, const char* argument, double mi
 /// visit(i, whether both sides are min_size or more) for each of the boxes [first, last), in order.
 /// A box may be overwritten when it is visited, and those before it.
 template <class T, class Visit>
-void visit_large_boxes(const box_coding_row<T>& kernels, const T* boxes, double min_size,
+void visit_large_boxes(const box_coding_kernels<T>& kernels, const T* boxes, double min_size,
                        index_t first, index_t last, const Visit& visit) {
   constexpr index_t block = 1024;
   std::uint8_t mask[block];
@@ -51,9 +51,11 @@ void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
   args.out = out.data();
   args.anchor_format = from;
   args.out_format = to;
+  const isa target = active_isa();
   detail_box_coding::run<type>({"convert_boxes",
                                 "boxes",
-                                detail_box_coding::coding_kernels<type>::get().convert,
+                                target,
+                                detail_box_coding::coding_kernels<type>::get(target).convert,
                                 args,
                                 boxes.size(),
                                 detail::box_flops::convert(from, to),
@@ -73,9 +75,11 @@ void clip_boxes(boxes_view<T> boxes, const image_size& image,
   args.in = boxes.data();
   args.out = out.data();
   detail::clip_to(args, image);
+  const isa target = active_isa();
   detail_box_coding::run<type>({"clip_boxes",
                                 "boxes",
-                                detail_box_coding::coding_kernels<type>::get().convert,
+                                target,
+                                detail_box_coding::coding_kernels<type>::get(target).convert,
                                 args,
                                 boxes.size(),
                                 detail::box_flops::clip,
@@ -94,9 +98,11 @@ void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas,
   detail::box_coding_args<type> args{};
   args.in = boxes.data();
   args.out = areas.data();
+  const isa target = active_isa();
   detail_box_coding::run<type>({"box_areas",
                                 "boxes",
-                                detail_box_coding::coding_kernels<type>::get().areas,
+                                target,
+                                detail_box_coding::coding_kernels<type>::get(target).areas,
                                 args,
                                 boxes.size(),
                                 detail::box_flops::area,
@@ -118,9 +124,11 @@ void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8
   args.in = boxes.data();
   args.min_size = min_size;
   args.mask = mask.data();
+  const isa target = active_isa();
   detail_box_coding::run<type>({"large_box_mask",
                                 "boxes",
-                                detail_box_coding::coding_kernels<type>::get().large_mask,
+                                target,
+                                detail_box_coding::coding_kernels<type>::get(target).large_mask,
                                 args,
                                 boxes.size(),
                                 detail::box_flops::large,
@@ -139,18 +147,19 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
   detail::check(indices.size() >= boxes.size(), "large_boxes", "indices.size()", indices.size(),
                 "the number of boxes or more");
   if (boxes.empty()) return 0;
-  const detail::kernel_table& table = detail::active_table();
+  const isa target = active_isa();
   const profile::scope timing([&]() -> profile::problem {
     return {"large_boxes",
             "boxes",
             dtype_name<type>(),
             {boxes.size()},
-            isa_name(table.target),
-            detail::thread_count(policy),
+            isa_name(target),
+            policy.threads(),
             boxes.size() * index_t{4 * sizeof(type) + sizeof(index_t)},
             detail::box_flops::large * boxes.size()};
   });
-  const detail::box_coding_row<type>& kernels = table.box_coding.template get<type>();
+  const detail::box_coding_kernels<type>& kernels =
+      detail::kernels<detail::box_coding_kernels<type>>(target);
   // Each chunk into its own part of `indices`, then all together.
   const detail::chunking chunks(boxes.size(), detail::smallest_coding_chunk);
   index_t found[detail::chunking::max_count];

@@ -10,7 +10,6 @@
 
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/cpu_features.hpp>
-#include <vecdet/detail/kernel_table.hpp>
 #include <vecdet/detail/target.hpp>
 
 #include <atomic>
@@ -19,7 +18,7 @@
 #include <stdexcept>
 #include <string>
 #if !defined(VECDET_DISPATCH)
-#include <vecdet/kernels/table.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
 #include <vecdet/profile/environment.hpp>
 #endif
 
@@ -41,71 +40,91 @@ inline isa detected_isa() noexcept {
 #endif
 }
 
-namespace detail {
-
 #if defined(VECDET_DISPATCH)
-extern const kernel_table kernels_baseline;
+// The units of each instruction set instantiate it for the kernels of every family: isa/units.
+namespace baseline {
+template <class Kernels>
+const Kernels& kernels() noexcept;
+}
 #if defined(__x86_64__)
-extern const kernel_table kernels_avx2;
-extern const kernel_table kernels_avx512;
+namespace avx2 {
+template <class Kernels>
+const Kernels& kernels() noexcept;
+}
+namespace avx512 {
+template <class Kernels>
+const Kernels& kernels() noexcept;
+}
 #endif
 #endif
 
+namespace detail {
 inline namespace VECDET_ABI {
 
-/// The kernels compiled in for `set`, or null.
-inline const kernel_table* compiled_kernels(isa set) noexcept {
+/// The kernels of a family and its types for an instruction set that is_compiled_in. A public
+/// function asks active_isa() once and hands the answer to all that it calls: one call runs on one
+/// instruction set.
+template <class Kernels>
+const Kernels& kernels(isa set) noexcept {
 #if !defined(VECDET_DISPATCH)
-  return set == VECDET_TARGET::kernels.target ? &VECDET_TARGET::kernels : nullptr;
+  static_cast<void>(set);
+  return VECDET_TARGET::kernels<Kernels>();
 #elif defined(__x86_64__)
-  return set == isa::avx512 ? &kernels_avx512
-         : set == isa::avx2 ? &kernels_avx2
-                            : &kernels_baseline;
+  return set == isa::avx512 ? avx512::kernels<Kernels>()
+         : set == isa::avx2 ? avx2::kernels<Kernels>()
+                            : baseline::kernels<Kernels>();
 #else
-  return set == isa::baseline ? &kernels_baseline : nullptr;
+  static_cast<void>(set);
+  return baseline::kernels<Kernels>();
 #endif
 }
 
-inline std::atomic<const kernel_table*> active_kernels{nullptr};
+inline bool is_compiled_in(isa set) noexcept {
+#if !defined(VECDET_DISPATCH)
+  return set == isa::VECDET_TARGET_ISA;
+#elif defined(__x86_64__)
+  static_cast<void>(set);
+  return true;
+#else
+  return set == isa::baseline;
+#endif
+}
+
+/// The instruction set in force, as a number; -1 until the first call chooses it.
+inline std::atomic<int> isa_in_force{-1};
 
 /// Throws, in the name of `function`, unless kernels for `set` are compiled in and can run here.
-inline const kernel_table& runnable_kernels(isa set, const char* function, const char* argument) {
-  const kernel_table* compiled = compiled_kernels(set);
-  check(compiled != nullptr, function, argument, isa_name(set),
+inline void check_runnable(isa set, const char* function, const char* argument) {
+  check(is_compiled_in(set), function, argument, isa_name(set),
         "an instruction set that is compiled in (link vecdet::dispatch for all of them)");
   check(set <= detected_isa(), function, argument, isa_name(set),
         detected_isa() == isa::avx2 ? "at most avx2, the best that this machine supports"
                                     : "at most baseline, the best that this machine supports");
-  return *compiled;
 }
 
-inline const kernel_table& choose_kernels() {
-  const kernel_table* chosen = nullptr;
+inline isa choose_isa() {
+#if defined(VECDET_DISPATCH)
+  isa chosen = detected_isa();
+#else
+  isa chosen = isa::VECDET_TARGET_ISA;
+#endif
   const char* wanted = std::getenv("VECDET_ISA");
   if (wanted != nullptr && *wanted != '\0') {
+    bool is_known = false;
     for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
-      if (std::strcmp(wanted, isa_name(set)) == 0) {
-        chosen = &runnable_kernels(set, "active_isa", "environment variable VECDET_ISA");
-      }
+      if (std::strcmp(wanted, isa_name(set)) != 0) continue;
+      check_runnable(set, "active_isa", "environment variable VECDET_ISA");
+      chosen = set;
+      is_known = true;
     }
-    check(chosen != nullptr, "active_isa", "environment variable VECDET_ISA", wanted,
+    check(is_known, "active_isa", "environment variable VECDET_ISA", wanted,
           "baseline, avx2 or avx512");
-  } else {
-#if defined(VECDET_DISPATCH)
-    chosen = compiled_kernels(detected_isa());
-#else
-    chosen = &VECDET_TARGET::kernels;
-#endif
   }
   // A set_isa() on another thread meanwhile has the last word.
-  const kernel_table* before = nullptr;
-  return active_kernels.compare_exchange_strong(before, chosen) ? *chosen : *before;
-}
-
-/// The kernels in force.
-inline const kernel_table& active_table() {
-  const kernel_table* active = active_kernels.load(std::memory_order_acquire);
-  return active != nullptr ? *active : choose_kernels();
+  int before = -1;
+  return isa_in_force.compare_exchange_strong(before, static_cast<int>(chosen))
+             ? chosen
+             : static_cast<isa>(before);
 }
 
 }  // namespace VECDET_ABI
@@ -116,19 +135,22 @@ inline namespace VECDET_ABI {
 /// The instruction set in force.
 /// @throws std::invalid_argument at the first call when VECDET_ISA is none of the three names, or
 /// names a set that is not compiled in or not supported by this machine.
-inline isa active_isa() { return detail::active_table().target; }
+inline isa active_isa() {
+  const int set = detail::isa_in_force.load(std::memory_order_acquire);
+  return set >= 0 ? static_cast<isa>(set) : detail::choose_isa();
+}
 
 /// Whether set_isa(set) would succeed.
 inline bool isa_available(isa set) noexcept {
-  return detail::compiled_kernels(set) != nullptr && set <= detected_isa();
+  return detail::is_compiled_in(set) && set <= detected_isa();
 }
 
 /// Runs the kernels of all later calls, on every thread, on `set`. Calls under way finish on the
 /// old one.
 /// @throws std::invalid_argument when `set` is not compiled in or not supported by this machine.
 inline void set_isa(isa set) {
-  detail::active_kernels.store(&detail::runnable_kernels(set, "set_isa", "set"),
-                               std::memory_order_release);
+  detail::check_runnable(set, "set_isa", "set");
+  detail::isa_in_force.store(static_cast<int>(set), std::memory_order_release);
 }
 
 }  // namespace VECDET_ABI

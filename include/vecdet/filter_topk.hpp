@@ -14,6 +14,7 @@
 
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/room.hpp>
+#include <vecdet/detail/rows/filter_topk.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
@@ -26,6 +27,9 @@
 #include <limits>
 #include <type_traits>
 #include <vector>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/filter_topk.hpp>
+#endif
 
 namespace vecdet {
 
@@ -62,7 +66,7 @@ inline double float_at_or_below(double x) {
 /// Chunks of `items` of as many elements each. Few: each has to find its own k-th best.
 inline chunking search_chunks(index_t items, index_t elements, execution policy) {
   constexpr index_t smallest = 1 << 17, largest = index_t{1} << 31;
-  const index_t threads = thread_count(policy);
+  const index_t threads = policy.threads();
   const auto of_elements = [&](index_t count) {
     return std::max(index_t{1}, count / std::max(index_t{1}, elements));
   };
@@ -106,25 +110,24 @@ void search_best(filter_topk_workspace& ws, const chunking& chunks, index_t capa
 
 inline namespace VECDET_ABI {
 
-/// The best k of the logits whose score is above `score_threshold`.
+namespace detail_filter_topk {
+
 template <class T>
-filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, index_t k,
-                               filter_topk_workspace& workspace,
-                               execution policy = execution::parallel) {
+filter_topk_result run(isa target, matrix_view<T> logits, double score_threshold, index_t k,
+                       filter_topk_workspace& workspace, execution policy) {
   using stored = std::remove_const_t<T>;
   detail::check(detail::is_within(score_threshold, 0, 1), "filter_topk", "score_threshold",
                 score_threshold, "a number in [0, 1]");
   detail::check(k >= 0, "filter_topk", "k", k, "0 or more");
   const index_t size = logits.size();
   if (size == 0 || k == 0) return {};
-  const detail::kernel_table& table = detail::active_table();
   const profile::scope timing([&] {
     return profile::problem{"filter_topk",
                             profile::numbered_name("threshold", score_threshold),
                             dtype_name<stored>(),
                             {logits.rows(), logits.cols()},
-                            isa_name(table.target),
-                            detail::thread_count(policy),
+                            isa_name(target),
+                            policy.threads(),
                             size * index_t{sizeof(T)},
                             size};  // a maximum a logit; few pass, and are compared as integers
   });
@@ -137,7 +140,7 @@ filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, in
   args.threshold = detail::float_at_or_below(logit_of(score_threshold));
   args.limit = k;
   args.capacity = detail::filter_topk_capacity(k, chunks.size);
-  const auto search = table.filter_topk.get<stored>().search;
+  const auto search = detail::kernels<detail::filter_topk_kernels<stored>>(target).search;
   index_t total = 0;
   index_t* elements = nullptr;
   float* values = nullptr;
@@ -156,6 +159,16 @@ filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, in
         values[i] = detail::score_of_record(record);
       });
   return {{values, total}, {elements, total}};
+}
+
+}  // namespace detail_filter_topk
+
+/// The best k of the logits whose score is above `score_threshold`.
+template <class T>
+filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, index_t k,
+                               filter_topk_workspace& workspace,
+                               execution policy = execution::parallel) {
+  return detail_filter_topk::run(active_isa(), logits, score_threshold, k, workspace, policy);
 }
 
 }  // namespace VECDET_ABI

@@ -31,6 +31,7 @@
 
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
+#include <vecdet/detail/rows/focal_loss.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/labels.hpp>
@@ -40,6 +41,9 @@
 
 #include <limits>
 #include <numeric>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/focal_loss.hpp>
+#endif
 
 namespace vecdet {
 
@@ -128,7 +132,7 @@ struct focal_call {
     }
   }
 
-  void check_labels(const focal_loss_row<T>& kernels) const {
+  void check_labels(const focal_loss_kernels<T>& kernels) const {
     const labels_view& labels = targets.labels();
     const index_t i =
         kernels.find_invalid_label(labels, logits.cols(), params.background, params.ignore);
@@ -186,16 +190,15 @@ namespace detail_focal {
 
 template <class T>
 double run(const detail::focal_call<T>& call, execution policy) {
-  const detail::kernel_table& table = detail::active_table();
-  const auto& kernels = table.focal_loss.template get<T>();
+  const isa target = active_isa();
+  const auto& kernels = detail::kernels<detail::focal_loss_kernels<T>>(target);
   call.check_arguments();
   if (call.targets.are_labels()) call.check_labels(kernels);
   const matrix_view<const T>& logits = call.logits;
   if (logits.empty()) {
     return call.params.reduction == reduction::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
   }
-  const profile::scope timing(
-      [&] { return call.problem(table.target, detail::thread_count(policy)); });
+  const profile::scope timing([&] { return call.problem(target, policy.threads()); });
   const auto rows = call.targets.are_labels() ? kernels.from_labels : kernels.from_targets;
   const detail::focal_loss_args<T> args = call.kernel_args();
   constexpr index_t smallest_chunk = 16384;  // elements: some microseconds

@@ -30,6 +30,9 @@
 
 #include <algorithm>
 #include <type_traits>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/iou.hpp>
+#endif
 
 namespace vecdet {
 
@@ -67,14 +70,14 @@ void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
   detail::check(out.cols() == b.size(), "pairwise_iou", "out.cols()", out.cols(),
                 "the number of boxes b");
   if (out.empty()) return;
-  const detail::kernel_table& table = detail::active_table();
+  const isa target = active_isa();
   const profile::scope timing([&]() -> profile::problem {
     return {"pairwise_iou",
             detail::iou_variant(params),
             dtype_name<type>(),
             {a.size(), b.size()},
-            isa_name(table.target),
-            detail::thread_count(policy),
+            isa_name(target),
+            policy.threads(),
             (4 * (a.size() + b.size()) + out.size()) * index_t{sizeof(type)},
             14 * out.size()};
   });
@@ -83,7 +86,7 @@ void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
   const bool past_cache = out.rows() * out.stride() * index_t{sizeof(type)} > 8 << 20;
   const detail::iou_args<type> args{a.data(),     b.data(),    out.data(),   b.size(),
                                     out.stride(), params.kind, params.empty, past_cache};
-  const auto kernel = table.iou.template get<type>().pairwise;
+  const auto kernel = detail::kernels<detail::iou_kernels<type>>(target).pairwise;
   // The longer list is cut; pieces of b are multiples of the kernel's tiles.
   if (b.size() >= a.size()) {
     const index_t tiles = (b.size() + 511) / 512;
@@ -111,14 +114,14 @@ void elementwise_iou(Boxes a, detail::inputs_of<Boxes> b,
   detail::check(out.size() == a.size(), "elementwise_iou", "out.size()", out.size(),
                 "the number of boxes a");
   if (a.empty()) return;
-  const detail::kernel_table& table = detail::active_table();
+  const isa target = active_isa();
   const profile::scope timing([&]() -> profile::problem {
     return {"elementwise_iou",
             detail::iou_variant(params, !std::is_same<stored, type>::value),
             dtype_name<type>(),
             {a.size()},
-            isa_name(table.target),
-            detail::thread_count(policy),
+            isa_name(target),
+            policy.threads(),
             9 * a.size() * index_t{sizeof(type)},
             14 * a.size()};
   });
@@ -130,7 +133,7 @@ void elementwise_iou(Boxes a, detail::inputs_of<Boxes> b,
                                       params.kind,
                                       params.empty,
                                       false};
-  const auto& row = table.iou.template get<type>();
+  const auto& row = detail::kernels<detail::iou_kernels<type>>(target);
   void (*kernel)(const detail::iou_args<stored>&, index_t, index_t);
   if constexpr (std::is_same<stored, type>::value) {
     kernel = row.elementwise;

@@ -35,6 +35,9 @@
 #include <vecdet/views.hpp>
 
 #include <type_traits>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/iou_loss.hpp>
+#endif
 
 namespace vecdet {
 
@@ -84,7 +87,7 @@ double run(const detail::iou_loss_call<T>& call, execution policy) {
   call.check_arguments();
   const index_t boxes = call.predicted.size();
   if (boxes == 0) return 0;
-  const detail::kernel_table& table = detail::active_table();
+  const isa target = active_isa();
   const profile::scope timing([&]() -> profile::problem {
     const index_t written = call.output == detail::box_loss_output::sum    ? 0
                             : call.output == detail::box_loss_output::loss ? 1
@@ -93,8 +96,8 @@ double run(const detail::iou_loss_call<T>& call, execution policy) {
             "boxes",
             dtype_name<T>(),
             {boxes},
-            isa_name(table.target),
-            detail::thread_count(policy),
+            isa_name(target),
+            policy.threads(),
             (8 + written) * boxes * index_t{sizeof(T)},
             (call.kind == iou_kind::ciou ? 110 : 60) * boxes};
   });
@@ -102,7 +105,7 @@ double run(const detail::iou_loss_call<T>& call, execution policy) {
       call.predicted.data(), call.targets.data(), detail::data_or_null(call.params.box_weights),
       call.params.scale,     call.params.epsilon, call.kind,
       call.output,           call.grad.data(),    call.loss.data()};
-  const auto kernel = table.iou_loss.template get<T>().run;
+  const auto kernel = detail::kernels<detail::iou_loss_kernels<T>>(target).run;
   return call.params.scale *
          detail::sum_over_chunks(
              policy, detail::chunking(boxes, detail::smallest_box_chunk),

@@ -20,6 +20,7 @@
 
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/nms_groups.hpp>
+#include <vecdet/detail/rows/nms.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/nms_params.hpp>
@@ -32,6 +33,9 @@
 #include <limits>
 #include <type_traits>
 #include <vector>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/nms.hpp>
+#endif
 
 namespace vecdet {
 namespace detail {
@@ -72,13 +76,13 @@ template <class T, class S>
 class nms_call {
  public:
   nms_call(boxes_view<const T> boxes, vector_view<const S> scores, const nms_params& params,
-           nms_workspace& workspace, const kernel_table& table, execution policy)
+           nms_workspace& workspace, isa target, execution policy)
       : boxes_(boxes),
         scores_(scores),
         params_(params),
         ws_(workspace),
-        boxes_kernels_(table.nms.template get<T>()),
-        scores_kernels_(table.nms.template get<S>()),
+        boxes_kernels_(kernels<nms_kernels<T>>(target)),
+        scores_kernels_(kernels<nms_kernels<S>>(target)),
         policy_(policy) {}
 
   vector_view<const index_t> run(const nms_groups& groups) {
@@ -240,8 +244,8 @@ class nms_call {
   vector_view<const S> scores_;
   const nms_params& params_;
   nms_workspace& ws_;
-  const nms_row<T>& boxes_kernels_;
-  const nms_row<S>& scores_kernels_;
+  const nms_kernels<T>& boxes_kernels_;
+  const nms_kernels<S>& scores_kernels_;
   execution policy_;
 };
 
@@ -251,23 +255,22 @@ inline namespace VECDET_ABI {
 namespace detail_nms {
 
 template <class T, class S>
-vector_view<const index_t> run(const char* function, boxes_view<const T> boxes,
+vector_view<const index_t> run(const char* function, isa target, boxes_view<const T> boxes,
                                vector_view<const S> scores, const nms_groups& groups,
                                const nms_params& params, nms_workspace& workspace,
                                execution policy) {
   detail::check_nms(function, boxes.size(), scores.size(), params);
   detail::check_groups(function, groups, boxes.size());
-  const detail::kernel_table& table = detail::active_table();
   const profile::scope timing([&] {
     return profile::problem{function,
                             nullptr,
                             dtype_name<T>(),
                             {boxes.size()},
-                            isa_name(table.target),
-                            detail::thread_count(policy),
+                            isa_name(target),
+                            policy.threads(),
                             boxes.size() * static_cast<index_t>(4 * sizeof(T) + sizeof(S))};
   });
-  return detail::nms_call<T, S>(boxes, scores, params, workspace, table, policy).run(groups);
+  return detail::nms_call<T, S>(boxes, scores, params, workspace, target, policy).run(groups);
 }
 
 }  // namespace detail_nms
@@ -278,8 +281,8 @@ vector_view<const index_t> run(const char* function, boxes_view<const T> boxes,
 template <class T, class S>
 vector_view<const index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
                                nms_workspace& workspace, execution policy = execution::parallel) {
-  return detail_nms::run<std::remove_const_t<T>, std::remove_const_t<S>>("nms", boxes, scores, {},
-                                                                         params, workspace, policy);
+  return detail_nms::run<std::remove_const_t<T>, std::remove_const_t<S>>(
+      "nms", active_isa(), boxes, scores, {}, params, workspace, policy);
 }
 
 /// The same with memory of its own, which each call allocates.
@@ -299,7 +302,7 @@ vector_view<const index_t> batched_nms(boxes_view<T> boxes, vector_view<S> score
                                        nms_workspace& workspace,
                                        execution policy = execution::parallel) {
   return detail_nms::run<std::remove_const_t<T>, std::remove_const_t<S>>(
-      "batched_nms", boxes, scores, groups, params, workspace, policy);
+      "batched_nms", active_isa(), boxes, scores, groups, params, workspace, policy);
 }
 
 /// The same with memory of its own, which each call allocates.

@@ -156,9 +156,13 @@ namespace detail_postprocess {
 template <class T>
 class image_call {
  public:
-  image_call(const head_outputs<T>& outputs, boxes_view<const float> anchors,
+  image_call(isa target, const head_outputs<T>& outputs, boxes_view<const float> anchors,
              vector_view<const index_t> level_sizes, const postprocess_params& params)
-      : outputs_(outputs), anchors_(anchors), level_sizes_(level_sizes), params_(params) {}
+      : target_(target),
+        outputs_(outputs),
+        anchors_(anchors),
+        level_sizes_(level_sizes),
+        params_(params) {}
 
   /// The candidates of one image, level by level.
   void collect(index_t image, const image_size& size, postprocess_workspace::image_candidates& out,
@@ -175,8 +179,8 @@ class image_call {
       if (params_.detector == dense_detector::retinanet) {
         const matrix_view<const T> logits(outputs_.logits.row(first_row), level_size,
                                           outputs_.logits.cols(), outputs_.logits.stride());
-        const filter_topk_result found = filter_topk(logits, params_.score_threshold,
-                                                     params_.max_candidates, out.search, policy);
+        const filter_topk_result found = detail_filter_topk::run(
+            target_, logits, params_.score_threshold, params_.max_candidates, out.search, policy);
         for (index_t i = 0; i < found.elements.size(); ++i)
           add(out, found.elements[i], first_row, first_anchor, sigmoid_score(found.logits[i]));
       } else if (level_size > 0) {
@@ -207,7 +211,7 @@ class image_call {
     std::fill(of_class, of_class + args.cols, index_t{0});
     const detail::chunking chunks = detail::search_chunks(level_size, args.cols, policy);
     args.capacity = detail::filter_topk_capacity(args.limit, chunks.size * args.cols) + args.cols;
-    const auto search = detail::active_table().filter_topk.template get<T>().search_rows;
+    const auto search = detail::kernels<detail::filter_topk_kernels<T>>(target_).search_rows;
     detail::search_best(
         out.search, chunks, args.capacity, args.limit, policy,
         [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
@@ -250,13 +254,13 @@ class image_call {
     args.in = args.out = boxes;
     args.anchors = out.anchors.data();
     using kernels = detail_box_coding::coding_kernels<float>;
-    (is_fcos ? kernels::decode_distances() : kernels::decode())(args, 0, out.count);
+    (is_fcos ? kernels::decode_distances(target_) : kernels::decode(target_))(args, 0, out.count);
 
     if (params_.min_size == 0) return;
     float* const scores = out.scores.data();
     index_t* const labels = out.labels.data();
     index_t count = 0;
-    detail::visit_large_boxes(detail::active_table().box_coding.get<float>(), boxes,
+    detail::visit_large_boxes(detail::kernels<detail::box_coding_kernels<float>>(target_), boxes,
                               params_.min_size, 0, out.count, [&](index_t i, bool is_large) {
                                 std::copy_n(boxes + 4 * i, 4, boxes + 4 * count);
                                 scores[count] = scores[i];
@@ -273,6 +277,7 @@ class image_call {
     return room;
   }
 
+  const isa target_;
   const head_outputs<T>& outputs_;
   boxes_view<const float> anchors_;
   vector_view<const index_t> level_sizes_;
@@ -297,7 +302,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
       detail::check_element(side > 0 && detail::is_finite(side), "postprocess", "image_sizes", i,
                             side, "a finite number above 0");
   }
-  const detail::kernel_table& table = detail::active_table();
+  const isa target = active_isa();
   const profile::scope timing([&] {
     using shape = decltype(profile::problem::shape);
     const index_t cols = outputs.logits.cols();
@@ -308,16 +313,16 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
                                                      : "ssd",
         dtype_name<T>(),
         images == 1 ? shape{anchors.size(), cols} : shape{images, anchors.size(), cols},
-        isa_name(table.target),
-        detail::thread_count(policy),
+        isa_name(target),
+        policy.threads(),
         outputs.logits.size() * index_t{sizeof(T)}};
   });
 
   if (static_cast<index_t>(ws.images.size()) < images)
     ws.images.resize(static_cast<std::size_t>(images));
-  const detail_postprocess::image_call<T> call(outputs, anchors, level_sizes, params);
+  const detail_postprocess::image_call<T> call(target, outputs, anchors, level_sizes, params);
   // Few images: the search of each level is spread over the threads instead.
-  const bool image_by_thread = images >= detail::thread_count(policy);
+  const bool image_by_thread = images >= policy.threads();
   const execution inner = image_by_thread ? execution::sequential : policy;
   detail::for_each_chunk(image_by_thread ? policy : execution::sequential,
                          detail::chunking(images, 1), [&](index_t, index_t first, index_t last) {
@@ -347,9 +352,8 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
   nms_groups groups;
   groups.classes = vector_view<const index_t>(labels, count);
   groups.image_offsets = {offsets, images + 1};
-  const vector_view<const index_t> kept =
-      batched_nms(boxes_view<const float>(boxes, count), vector_view<const float>(scores, count),
-                  groups, suppression, ws.nms, policy);
+  const vector_view<const index_t> kept = detail_nms::run<float, float>(
+      "batched_nms", target, {boxes, count}, {scores, count}, groups, suppression, ws.nms, policy);
 
   float* const kept_boxes = detail::room(ws.kept_boxes, 4 * kept.size());
   float* const kept_scores = detail::room(ws.kept_scores, kept.size());

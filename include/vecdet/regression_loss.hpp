@@ -38,6 +38,9 @@
 #include <atomic>
 #include <string>
 #include <type_traits>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/regression_loss.hpp>
+#endif
 
 namespace vecdet {
 
@@ -135,14 +138,6 @@ struct regression_call {
            selection.known_size(deltas.size());
   }
 
-  static const regression_loss_row<stored>& kernels(const kernel_table& table) {
-    if constexpr (std::is_same<stored, mixed_regression>::value) {
-      return table.mixed_regression_loss;
-    } else {
-      return table.regression_loss.template get<stored>();
-    }
-  }
-
   regression_loss_args<stored> kernel_args() const {
     regression_loss_args<stored> args{};
     args.deltas = deltas.data();
@@ -170,7 +165,7 @@ struct regression_call {
   }
 
   /// Throws where a selected anchor's match is no ground truth.
-  void check_matches(const regression_loss_row<stored>& row,
+  void check_matches(const regression_loss_kernels<stored>& kernels,
                      const regression_loss_args<stored>& args, execution policy) const {
     const index_t truths = targets.boxes().size();
     index_t bad = deltas.size();
@@ -179,7 +174,7 @@ struct regression_call {
       for_each_chunk(
           policy, chunking(deltas.size(), smallest_box_chunk),
           [&](index_t, index_t first, index_t last) {
-            const index_t found = row.bad_match(args, truths, first, last);
+            const index_t found = kernels.bad_match(args, truths, first, last);
             index_t least = first_bad.load();
             while (found >= 0 && found < least && !first_bad.compare_exchange_weak(least, found)) {
             }
@@ -210,8 +205,9 @@ double run(const detail::regression_call<T, Box>& call, execution policy) {
   call.check_arguments();
   const index_t boxes = call.deltas.size();
   if (boxes == 0) return 0;
-  const detail::kernel_table& table = detail::active_table();
-  const auto& row = call.kernels(table);
+  const isa target = active_isa();
+  using stored = typename detail::regression_call<T, Box>::stored;
+  const auto& kernels = detail::kernels<detail::regression_loss_kernels<stored>>(target);
   const auto args = call.kernel_args();
   const profile::scope timing([&]() -> profile::problem {
     const index_t tensor = 4 * boxes * index_t{sizeof(T)};
@@ -221,13 +217,13 @@ double run(const detail::regression_call<T, Box>& call, execution policy) {
             detail::box_loss_name(call.params.loss, !std::is_same<T, Box>::value),
             dtype_name<T>(),
             {boxes},
-            isa_name(table.target),
-            detail::thread_count(policy),
+            isa_name(target),
+            policy.threads(),
             written + (call.selection.is_all() ? given : boxes * index_t{sizeof(index_t)}),
             call.flops()};
   });
-  if (call.targets.is_matched()) call.check_matches(row, args, policy);
-  return call.params.scale * detail::run_selected(row, args, call.selection, boxes, policy);
+  if (call.targets.is_matched()) call.check_matches(kernels, args, policy);
+  return call.params.scale * detail::run_selected(kernels, args, call.selection, boxes, policy);
 }
 
 }  // namespace detail_regression_loss

@@ -24,6 +24,7 @@
 #include <vecdet/box_selection.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
+#include <vecdet/detail/rows/smooth_l1.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
@@ -31,6 +32,9 @@
 #include <vecdet/views.hpp>
 
 #include <type_traits>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/smooth_l1.hpp>
+#endif
 
 namespace vecdet {
 
@@ -100,9 +104,8 @@ template <class T>
 double run(const detail::smooth_l1_call<T>& call, execution policy) {
   call.check_arguments();
   if (call.predictions.empty()) return 0;
-  const detail::kernel_table& table = detail::active_table();
-  const profile::scope timing(
-      [&] { return call.problem(table.target, detail::thread_count(policy)); });
+  const isa target = active_isa();
+  const profile::scope timing([&] { return call.problem(target, policy.threads()); });
   const detail::smooth_l1_args<T> args{call.predictions.data(),
                                        call.targets.data(),
                                        detail::data_or_null(call.params.box_weights),
@@ -111,8 +114,9 @@ double run(const detail::smooth_l1_call<T>& call, execution policy) {
                                        call.output,
                                        call.out.data(),
                                        call.selection.kernel_args()};
-  return call.params.scale * detail::run_selected(table.smooth_l1.template get<T>(), args,
-                                                  call.selection, call.predictions.size(), policy);
+  return call.params.scale *
+         detail::run_selected(detail::kernels<detail::smooth_l1_kernels<T>>(target), args,
+                              call.selection, call.predictions.size(), policy);
 }
 
 }  // namespace detail_smooth_l1

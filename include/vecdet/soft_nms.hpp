@@ -64,7 +64,7 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
                 params.sigma, "a finite number above 0");
   detail::check(!detail::is_nan(params.score_floor), function, "params.score_floor",
                 params.score_floor, "a number");
-  const detail::kernel_table& table = detail::active_table();
+  const isa target = active_isa();
   const profile::scope timing([&] {
     return profile::problem{function,
                             params.method == soft_nms_method::linear     ? "linear"
@@ -72,12 +72,12 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
                                                                          : "hard",
                             dtype_name<stored>(),
                             {size},
-                            isa_name(table.target),
-                            detail::thread_count(policy),
+                            isa_name(target),
+                            policy.threads(),
                             size * index_t{5 * sizeof(T)}};
   });
 
-  const auto& kernels = table.nms.get<stored>();
+  const auto& kernels = detail::kernels<detail::nms_kernels<stored>>(target);
   nms_workspace& ws = workspace.groups;
   const index_t count = kernels.select(scores.data(), 0, size, limits.score_threshold, true,
                                        detail::room(ws.records, size));
@@ -94,7 +94,8 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
       });
 
   const index_t kept = detail::gather_kept(ws);
-  table.nms.get<real>().sort_any(rescored, ws.records.data(), ws.spare.data(), kept);
+  detail::kernels<detail::nms_kernels<real>>(target).sort_any(rescored, ws.records.data(),
+                                                              ws.spare.data(), kept);
   index_t* const result = detail::room(ws.result, kept);
   real* const left = detail::room(workspace.scores, kept);
   for (index_t i = 0; i < kept; ++i) {

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A compiler launcher that checks the flags of an instruction set's unit, and gives the object that
-# was built once by hand in $VECDET_UNITS instead of compiling it again. All else it compiles.
+# A compiler launcher that checks the flags of a unit. Instead of compiling all units again, it gives
+# the object of their instruction set that was built once by hand, in $VECDET_UNITS, for one of them
+# and empty objects for the others. All else it compiles.
 set -euo pipefail
 command=("$@")
-out='' unit=''
+out='' unit='' family=''
 while [ $# -gt 0 ]; do
   case $1 in
     -o) out=$2 ;;
-    */vecdet/isa/*.cpp) unit=$(basename "$1" .cpp) ;;
+    */vecdet_units/*/*.cpp)
+      unit=$(basename "$(dirname "$1")")
+      family=$(basename "$1" .cpp) ;;
   esac
   shift
 done
@@ -31,4 +34,8 @@ if [ "-march=${last_march%% *}" != "${wanted%% *}" ] || [ "${last_level%% *}" !=
   echo "$unit: its -march and -O3 are not the last ones in:$flags" >&2
   exit 1
 fi
-cp "$VECDET_UNITS/$unit.o" "$out"
+if [ "$family" = focal_loss ]; then
+  cp "$VECDET_UNITS/$unit.o" "$out"
+else
+  "${command[0]}" -x c++ -c /dev/null -o "$out"
+fi

@@ -10,6 +10,9 @@
 #include <vecdet/views.hpp>
 
 #include <algorithm>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/box_coding.hpp>
+#endif
 
 namespace vecdet {
 namespace detail {
@@ -26,6 +29,7 @@ template <class S>
 struct coding_call {
   const char* function;
   const char* variant;
+  isa target;
   box_coding_function<S> kernel;
   box_coding_args<S> args;
   index_t boxes;                         ///< anchors, where there are some
@@ -66,23 +70,25 @@ namespace detail_box_coding {
 /// The kernels for boxes that are stored as S says.
 template <class S>
 struct coding_kernels {
-  static const detail::box_coding_row<S>& get() {
-    return detail::active_table().box_coding.template get<S>();
+  static const detail::box_coding_kernels<S>& get(isa target) {
+    return detail::kernels<detail::box_coding_kernels<S>>(target);
   }
-  static detail::box_coding_function<S> encode() { return get().encode; }
-  static detail::box_coding_function<S> decode() { return get().decode; }
-  static detail::box_coding_function<S> decode_distances() { return get().decode_distances; }
+  static detail::box_coding_function<S> encode(isa target) { return get(target).encode; }
+  static detail::box_coding_function<S> decode(isa target) { return get(target).decode; }
+  static detail::box_coding_function<S> decode_distances(isa target) {
+    return get(target).decode_distances;
+  }
   static constexpr detail::coding_variants variants{
       "boxes", "weights1", "clip", "clip_batch", "by_size", "pixels", "pixels_clip"};
   using element = S;
 };
 template <class T>
 struct coding_kernels<detail::separate<T>> {
-  static detail::box_coding_function<detail::separate<T>> encode() {
-    return coding_kernels<T>::get().encode_separate;
+  static detail::box_coding_function<detail::separate<T>> encode(isa target) {
+    return coding_kernels<T>::get(target).encode_separate;
   }
-  static detail::box_coding_function<detail::separate<T>> decode() {
-    return coding_kernels<T>::get().decode_separate;
+  static detail::box_coding_function<detail::separate<T>> decode(isa target) {
+    return coding_kernels<T>::get(target).decode_separate;
   }
   static constexpr detail::coding_variants variants{
       "soa_boxes", "soa_boxes", "soa_clip", "soa_clip_batch", {}, {}, {}};
@@ -90,11 +96,11 @@ struct coding_kernels<detail::separate<T>> {
 };
 template <>
 struct coding_kernels<detail::mixed_decoding> {
-  static detail::box_coding_function<detail::mixed_decoding> decode() {
-    return detail::active_table().mixed_coding.decode;
+  static detail::box_coding_function<detail::mixed_decoding> decode(isa target) {
+    return detail::kernels<detail::mixed_coding_kernels>(target).decode;
   }
-  static detail::box_coding_function<detail::mixed_decoding> decode_distances() {
-    return detail::active_table().mixed_coding.decode_distances;
+  static detail::box_coding_function<detail::mixed_decoding> decode_distances(isa target) {
+    return detail::kernels<detail::mixed_coding_kernels>(target).decode_distances;
   }
   static constexpr detail::coding_variants variants{
       "float_boxes",      {}, "float_clip", "float_clip_batch", "float_by_size", "float_pixels",
@@ -109,14 +115,9 @@ void run(const detail::coding_call<S>& call, execution policy) {
   if (total == 0) return;
   const profile::scope timing([&]() -> profile::problem {
     using element = typename detail_box_coding::coding_kernels<S>::element;
-    profile::problem problem{call.function,
-                             call.variant,
-                             dtype_name<element>(),
-                             {call.boxes},
-                             isa_name(detail::active_table().target),
-                             detail::thread_count(policy),
-                             call.bytes,
-                             total * call.flops};
+    profile::problem problem{call.function, call.variant,          dtype_name<element>(),
+                             {call.boxes},  isa_name(call.target), policy.threads(),
+                             call.bytes,    total * call.flops};
     if (call.is_batch) problem.shape = {images, call.boxes};
     return problem;
   });

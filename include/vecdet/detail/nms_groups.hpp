@@ -299,7 +299,7 @@ void suppress_groups(nms_workspace& ws, execution policy, ScratchBytes scratch_b
   const nms_task* const task = ws.tasks.data();
   const index_t* const begin = ws.group_begin.data();
   const index_t strands =
-      std::min({index_t{thread_count(policy)}, tasks, index_t{chunking::max_count}});
+      std::min({index_t{policy.threads()}, tasks, index_t{chunking::max_count}});
   index_t scratch_begin[chunking::max_count], lines = 0;
   for (index_t s = 0; s < strands; ++s) {
     scratch_begin[s] = lines;

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels for avx2. Compile with -march=x86-64-v3
+// All kernels for avx2, for builds by hand. Compile with -march=x86-64-v3
 // -O3 -ffp-contract=off -fno-fast-math -fno-math-errno, whatever the flags of the rest.
-#define VECDET_ISA_UNIT
-#include <vecdet/detail/target.hpp>
-
-#if !defined(VECDET_TARGET_AVX2) || defined(__FAST_MATH__) || !defined(__OPTIMIZE__)
-#error "the flags do not match this file: see its head"
-#endif
-
-#include <vecdet/kernels/table.hpp>
-
-namespace vecdet {
-namespace detail {
-extern const kernel_table kernels_avx2;
-const kernel_table kernels_avx2 = avx2::kernels;
-}  // namespace detail
-}  // namespace vecdet
+#define VECDET_ISA_UNIT avx2
+#include <vecdet/isa/units/box_coding.cpp>
+#include <vecdet/isa/units/filter_topk.cpp>
+#include <vecdet/isa/units/focal_loss.cpp>
+#include <vecdet/isa/units/iou.cpp>
+#include <vecdet/isa/units/iou_loss.cpp>
+#include <vecdet/isa/units/nms.cpp>
+#include <vecdet/isa/units/regression_loss.cpp>
+#include <vecdet/isa/units/smooth_l1.cpp>

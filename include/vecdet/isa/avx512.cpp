@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels for avx512. Compile with -march=x86-64-v4 -mprefer-vector-width=512
-// -O3 -ffp-contract=off -fno-fast-math -fno-math-errno, whatever the flags of the rest.
-#define VECDET_ISA_UNIT
-#include <vecdet/detail/target.hpp>
-
-#if !defined(VECDET_TARGET_AVX512) || defined(__FAST_MATH__) || !defined(__OPTIMIZE__)
-#error "the flags do not match this file: see its head"
-#endif
-
-#include <vecdet/kernels/table.hpp>
-
-namespace vecdet {
-namespace detail {
-extern const kernel_table kernels_avx512;
-const kernel_table kernels_avx512 = avx512::kernels;
-}  // namespace detail
-}  // namespace vecdet
+// All kernels for avx512, for builds by hand. Compile with -march=x86-64-v4
+// -mprefer-vector-width=512 -O3 -ffp-contract=off -fno-fast-math -fno-math-errno, whatever the
+// flags of the rest.
+#define VECDET_ISA_UNIT avx512
+#include <vecdet/isa/units/box_coding.cpp>
+#include <vecdet/isa/units/filter_topk.cpp>
+#include <vecdet/isa/units/focal_loss.cpp>
+#include <vecdet/isa/units/iou.cpp>
+#include <vecdet/isa/units/iou_loss.cpp>
+#include <vecdet/isa/units/nms.cpp>
+#include <vecdet/isa/units/regression_loss.cpp>
+#include <vecdet/isa/units/smooth_l1.cpp>

@@ -9,6 +9,7 @@
 #include <vecdet/detail/rows/box_coding.hpp>
 #include <vecdet/kernels/box_coding_terms.hpp>
 #include <vecdet/kernels/box_streams.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -275,22 +276,31 @@ void code_by_format(const box_coding_args<S>& a, index_t first, index_t last) {
 }
 
 template <class T>
-constexpr detail::box_coding_row<T> box_coding_kernels() {
-  return {code_by_format<encoding, T>,
-          code_by_format<decoding, T>,
-          code_by_format<distance_encoding, T>,
-          code_by_format<distance_decoding, T>,
-          convert_boxes<T>,
-          box_areas<T>,
-          large_mask<T>,
-          code_by_format<encoding, detail::separate<T>>,
-          code_by_format<decoding, detail::separate<T>>};
-}
+struct kernels_of<detail::box_coding_kernels<T>> {
+  static constexpr detail::box_coding_kernels<T> get() {
+    detail::box_coding_kernels<T> kernels{};
+    kernels.encode = code_by_format<encoding, T>;
+    kernels.decode = code_by_format<decoding, T>;
+    kernels.encode_distances = code_by_format<distance_encoding, T>;
+    kernels.decode_distances = code_by_format<distance_decoding, T>;
+    kernels.convert = convert_boxes<T>;
+    kernels.areas = box_areas<T>;
+    kernels.large_mask = large_mask<T>;
+    kernels.encode_separate = code_by_format<encoding, detail::separate<T>>;
+    kernels.decode_separate = code_by_format<decoding, detail::separate<T>>;
+    return kernels;
+  }
+};
 
-constexpr detail::mixed_coding_row mixed_coding_kernels() {
-  return {code_by_format<decoding, detail::mixed_decoding>,
-          code_by_format<distance_decoding, detail::mixed_decoding>};
-}
+template <>
+struct kernels_of<detail::mixed_coding_kernels> {
+  static constexpr detail::mixed_coding_kernels get() {
+    detail::mixed_coding_kernels kernels{};
+    kernels.decode = code_by_format<decoding, detail::mixed_decoding>;
+    kernels.decode_distances = code_by_format<distance_decoding, detail::mixed_decoding>;
+    return kernels;
+  }
+};
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

@@ -8,6 +8,7 @@
 #include <vecdet/detail/rows/filter_topk.hpp>
 #include <vecdet/detail/simd_bits.hpp>
 #include <vecdet/detail/simd_math.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
 #include <vecdet/kernels/radix_sort.hpp>
 #include <vecdet/kernels/score_key.hpp>
 
@@ -222,9 +223,14 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
 }
 
 template <class T>
-constexpr detail::filter_topk_row<T> filter_topk_kernels() {
-  return {search_topk<T>, search_row_scores<T>};
-}
+struct kernels_of<detail::filter_topk_kernels<T>> {
+  static constexpr detail::filter_topk_kernels<T> get() {
+    detail::filter_topk_kernels<T> kernels{};
+    kernels.search = search_topk<T>;
+    kernels.search_rows = search_row_scores<T>;
+    return kernels;
+  }
+};
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

@@ -11,6 +11,7 @@
 
 #include <vecdet/detail/rows/focal_loss.hpp>
 #include <vecdet/kernels/focal_blocks.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
 #include <vecdet/kernels/label_search.hpp>
 
 namespace vecdet {
@@ -161,10 +162,15 @@ double focal_rows_by_gamma(const focal_loss_args<T>& a, index_t first, index_t l
 }
 
 template <class T>
-constexpr detail::focal_loss_row<T> focal_loss_kernels() {
-  return {find_invalid_label, focal_rows_by_gamma<fast_negatives, general_negatives, T>,
-          focal_rows_by_gamma<hard_targets, soft_targets, T>};
-}
+struct kernels_of<detail::focal_loss_kernels<T>> {
+  static constexpr detail::focal_loss_kernels<T> get() {
+    detail::focal_loss_kernels<T> kernels{};
+    kernels.find_invalid_label = find_invalid_label;
+    kernels.from_labels = focal_rows_by_gamma<fast_negatives, general_negatives, T>;
+    kernels.from_targets = focal_rows_by_gamma<hard_targets, soft_targets, T>;
+    return kernels;
+  }
+};
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

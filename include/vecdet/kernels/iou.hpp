@@ -7,6 +7,7 @@
 
 #include <vecdet/kernels/box_streams.hpp>
 #include <vecdet/kernels/iou_terms.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -167,9 +168,15 @@ void elementwise_iou(const iou_args<S>& a, index_t first, index_t last) {
 }
 
 template <class T>
-constexpr detail::iou_row<T> iou_kernels() {
-  return {pairwise_iou<T>, elementwise_iou<T>, elementwise_iou<detail::separate<T>>};
-}
+struct kernels_of<detail::iou_kernels<T>> {
+  static constexpr detail::iou_kernels<T> get() {
+    detail::iou_kernels<T> kernels{};
+    kernels.pairwise = pairwise_iou<T>;
+    kernels.elementwise = elementwise_iou<T>;
+    kernels.elementwise_separate = elementwise_iou<detail::separate<T>>;
+    return kernels;
+  }
+};
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

@@ -5,6 +5,7 @@
 #include <vecdet/detail/rows/iou_loss.hpp>
 #include <vecdet/kernels/box_streams.hpp>
 #include <vecdet/kernels/iou_loss_terms.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -71,9 +72,13 @@ double iou_loss(const detail::iou_loss_args<T>& a, index_t first, index_t last) 
 }
 
 template <class T>
-constexpr detail::iou_loss_row<T> iou_loss_kernels() {
-  return {iou_loss<T>};
-}
+struct kernels_of<detail::iou_loss_kernels<T>> {
+  static constexpr detail::iou_loss_kernels<T> get() {
+    detail::iou_loss_kernels<T> kernels{};
+    kernels.run = iou_loss<T>;
+    return kernels;
+  }
+};
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

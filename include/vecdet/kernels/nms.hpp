@@ -4,6 +4,7 @@
 // what they leave serves the others.
 #pragma once
 
+#include <vecdet/kernels/kernels_of.hpp>
 #include <vecdet/kernels/nms_tree.hpp>
 #include <vecdet/kernels/score_key.hpp>
 #include <vecdet/kernels/soft_nms.hpp>
@@ -133,13 +134,22 @@ void finish_nms(const nms_args<T>& args, nms_state& state) {
 }
 
 template <class T>
-constexpr detail::nms_row<T> nms_kernels() {
-  return {select_scores<T>, drop_degenerate_boxes<T>,
-          sort_by_score<T>, sort_any_by_score<T>,
-          sort_by_index,    nms_scratch_bytes<compute_type<T>>,
-          begin_nms<T>,     build_nms_index<T>,
-          finish_nms<T>,    soft_nms_group<T>};
-}
+struct kernels_of<detail::nms_kernels<T>> {
+  static constexpr detail::nms_kernels<T> get() {
+    detail::nms_kernels<T> kernels{};
+    kernels.select = select_scores<T>;
+    kernels.drop_degenerate = drop_degenerate_boxes<T>;
+    kernels.sort = sort_by_score<T>;
+    kernels.sort_any = sort_any_by_score<T>;
+    kernels.sort_by_index = sort_by_index;
+    kernels.scratch_bytes = nms_scratch_bytes<compute_type<T>>;
+    kernels.begin = begin_nms<T>;
+    kernels.build_index = build_nms_index<T>;
+    kernels.finish = finish_nms<T>;
+    kernels.soft = soft_nms_group<T>;
+    return kernels;
+  }
+};
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

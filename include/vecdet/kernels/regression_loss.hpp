@@ -12,6 +12,7 @@
 #include <vecdet/kernels/box_coding_terms.hpp>
 #include <vecdet/kernels/box_streams.hpp>
 #include <vecdet/kernels/iou_loss_terms.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
 #include <vecdet/kernels/smooth_l1_terms.hpp>
 
 namespace vecdet {
@@ -174,10 +175,17 @@ index_t regression_bad_match(const regression_loss_args<S>& a, index_t truths, i
 }
 
 template <class S>
-constexpr detail::regression_loss_row<S> regression_loss_kernels() {
-  return {regression_all<S>, regression_labelled<S>, regression_listed<S>, regression_clear<S>,
-          regression_bad_match<S>};
-}
+struct kernels_of<detail::regression_loss_kernels<S>> {
+  static constexpr detail::regression_loss_kernels<S> get() {
+    detail::regression_loss_kernels<S> kernels{};
+    kernels.all = regression_all<S>;
+    kernels.labelled = regression_labelled<S>;
+    kernels.listed = regression_listed<S>;
+    kernels.clear = regression_clear<S>;
+    kernels.bad_match = regression_bad_match<S>;
+    return kernels;
+  }
+};
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

@@ -5,6 +5,7 @@
 
 #include <vecdet/detail/rows/smooth_l1.hpp>
 #include <vecdet/kernels/box_streams.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
 #include <vecdet/kernels/smooth_l1_terms.hpp>
 
 namespace vecdet {
@@ -90,9 +91,16 @@ void smooth_l1_clear(const detail::smooth_l1_args<T>& a, index_t first, index_t 
 }
 
 template <class T>
-constexpr detail::smooth_l1_row<T> smooth_l1_kernels() {
-  return {smooth_l1_all<T>, smooth_l1_labelled<T>, smooth_l1_listed<T>, smooth_l1_clear<T>};
-}
+struct kernels_of<detail::smooth_l1_kernels<T>> {
+  static constexpr detail::smooth_l1_kernels<T> get() {
+    detail::smooth_l1_kernels<T> kernels{};
+    kernels.all = smooth_l1_all<T>;
+    kernels.labelled = smooth_l1_labelled<T>;
+    kernels.listed = smooth_l1_listed<T>;
+    kernels.clear = smooth_l1_clear<T>;
+    return kernels;
+  }
+};
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

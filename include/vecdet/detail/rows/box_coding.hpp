@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Box coding in the kernel table.
+// Box coding: what the functions and their kernels agree on.
 #pragma once
 
 #include <vecdet/detail/rows/stored_boxes.hpp>
@@ -43,7 +43,7 @@ template <class S>
 using box_coding_function = void (*)(const box_coding_args<S>&, index_t first, index_t last);
 
 template <class T>
-struct box_coding_row {
+struct box_coding_kernels {
   box_coding_function<T> encode, decode, encode_distances, decode_distances, convert;
   box_coding_function<T> areas;       ///< one number a box into `out`
   box_coding_function<T> large_mask;  ///< 1 into `mask` where both sides are min_size or more
@@ -51,7 +51,7 @@ struct box_coding_row {
 };
 
 /// Of bfloat16 deltas on anchors in float.
-struct mixed_coding_row {
+struct mixed_coding_kernels {
   box_coding_function<mixed_decoding> decode, decode_distances;
 };
 

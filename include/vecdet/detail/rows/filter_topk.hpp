@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threshold and top-k over logits in the kernel table.
+// Threshold and top-k over logits: what the functions and their kernels agree on.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace vecdet {
 namespace detail {
@@ -57,7 +58,8 @@ VECDET_INLINE float score_of_record(std::uint64_t record) {
 }
 
 template <class T>
-struct filter_topk_row {
+struct filter_topk_kernels {
+  static_assert(!std::is_same<T, double>::value, "this function takes float or vecdet::bfloat16");
   /// Writes the best `limit` of the elements [first, last), at most 2^32, best first, and returns
   /// their number. A record's upper half is the sort key, its lower the element less `first`.
   index_t (*search)(const filter_topk_args<T>&, index_t first, index_t last, std::uint64_t* records,

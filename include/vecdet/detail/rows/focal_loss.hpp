@@ -38,7 +38,7 @@ struct focal_loss_args {
 };
 
 template <class T>
-struct focal_loss_row {
+struct focal_loss_kernels {
   /// The first label that is no class, background or ignore value; labels.size() if there is none.
   index_t (*find_invalid_label)(const labels_view& labels, index_t classes, index_t background,
                                 index_t ignore);

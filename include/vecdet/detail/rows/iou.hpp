@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IoU in the kernel table.
+// IoU: what the functions and their kernels agree on.
 #pragma once
 
 #include <vecdet/detail/rows/stored_boxes.hpp>
@@ -30,7 +30,7 @@ struct iou_args {
 };
 
 template <class T>
-struct iou_row {
+struct iou_kernels {
   /// out[i * out_stride + j] of a's boxes i in [first_a, last_a) and b's j in [first_b, last_b).
   /// Where it writes past the cache, both borders move up to where a cache line of a row begins,
   /// but for the row's ends.

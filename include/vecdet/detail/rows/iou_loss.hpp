@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The IoU losses in the kernel table.
+// The IoU losses: what the functions and their kernels agree on.
 #pragma once
 
 #include <vecdet/detail/rows/box_streams.hpp>
@@ -23,7 +23,7 @@ struct iou_loss_args {
 
 /// Computes boxes [first, last) and returns their unscaled sum.
 template <class T>
-struct iou_loss_row {
+struct iou_loss_kernels {
   double (*run)(const iou_loss_args<T>&, index_t first, index_t last);
 };
 

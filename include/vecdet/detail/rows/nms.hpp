@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Non-maximum suppression in the kernel table. One group of boxes that may suppress each other
-// goes through `begin`, and where that leaves work through `build_index` and `finish`.
+// Non-maximum suppression: what the functions and their kernels agree on. One group of boxes that
+// may suppress each other goes through `begin`, and where that leaves work through `build_index`
+// and `finish`.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -71,7 +72,7 @@ struct soft_nms_args {
 };
 
 template <class T>
-struct nms_row {
+struct nms_kernels {
   /// Writes the records of the scores [first, last) that pass, in the order of their indices, and
   /// returns their number.
   index_t (*select)(const T* scores, index_t first, index_t last, double score_threshold,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fused regression losses in the kernel table.
+// The fused regression losses: what the functions and their kernels agree on.
 #pragma once
 
 #include <vecdet/detail/rows/box_streams.hpp>
@@ -27,9 +27,9 @@ struct regression_loss_args {
   selected_boxes selected;
 };
 
-/// As smooth_l1_row has them.
+/// As smooth_l1_kernels has them.
 template <class S>
-struct regression_loss_row {
+struct regression_loss_kernels {
   double (*all)(const regression_loss_args<S>&, index_t first, index_t last);
   double (*labelled)(const regression_loss_args<S>&, index_t first, index_t last);
   double (*listed)(const regression_loss_args<S>&, index_t first, index_t last);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Smooth L1 in the kernel table.
+// Smooth L1: what the functions and their kernels agree on.
 #pragma once
 
 #include <vecdet/detail/rows/box_streams.hpp>
@@ -23,7 +23,7 @@ struct smooth_l1_args {
 /// Each computes boxes, or numbers of the list of indices, [first, last), and returns their
 /// unscaled sum.
 template <class T>
-struct smooth_l1_row {
+struct smooth_l1_kernels {
   double (*all)(const smooth_l1_args<T>&, index_t first, index_t last);
   double (*labelled)(const smooth_l1_args<T>&, index_t first, index_t last);
   double (*listed)(const smooth_l1_args<T>&, index_t first, index_t last);

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel in a trainer whose other operators run on OpenMP, as libtorch's do: OpenMP's threads go
+// on spinning for a while after each region, and share the processors with whoever comes next. Each
+// problem is timed right after an OpenMP region of some milliseconds, and alone, on oneTBB's
+// threads and on OpenMP's.
+#include "support/implementations.hpp"
+#include "support/scene.hpp"
+#include <vecdet/focal_loss.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <omp.h>
+
+namespace vecdet {
+namespace bench {
+namespace {
+
+struct head {
+  std::vector<float> logits, grad;
+  std::vector<index_t> labels;
+};
+
+constexpr index_t anchors = 120087, classes = 91;
+
+std::shared_ptr<head> make_head() {
+  static std::weak_ptr<head> known;
+  auto data = known.lock();
+  if (data != nullptr) return data;
+  data = std::make_shared<head>();
+  data->labels = assign(retinanet_anchors(), scene(), classes).labels;
+  data->logits = head_logits<float>(data->labels, classes);
+  data->grad.resize(data->logits.size());
+  known = data;
+  return data;
+}
+
+/// What a convolution does to the threads: a region in which all of them have work.
+void openmp_region(std::vector<float>& numbers) {
+  const auto size = static_cast<index_t>(numbers.size());
+#pragma omp parallel for
+  for (index_t i = 0; i < size; ++i) {
+    float& x = numbers[static_cast<std::size_t>(i)];
+    for (int k = 0; k < 8; ++k) x = x * 0.999f + 0.001f;
+  }
+}
+
+const int registered = [] {
+  const auto openmp = [](index_t count, const task& task) {
+#pragma omp parallel for schedule(dynamic)
+    for (index_t i = 0; i < count; ++i) task(i);
+  };
+  const int threads = omp_get_max_threads();
+  if (threads == 1) return 0;
+  const work amount{double{anchors} * classes, 8.0 * anchors * classes + 8.0 * anchors};
+  for (const bool after_region : {false, true}) {
+    for (const bool on_openmp : {false, true}) {
+      const std::string name = std::string("sigmoid_focal_loss_and_grad/") +
+                               (after_region ? "after_openmp" : "alone") + "/f32/120087x91/" +
+                               (on_openmp ? "openmp" : "onetbb") +
+                               "/threads:" + std::to_string(threads);
+      benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+        const auto data = make_head();
+        const execution policy = on_openmp ? execution::on(openmp, threads) : execution::parallel;
+        std::vector<float> numbers(1 << 22, 0.5f);
+        for (auto _ : state) {
+          if (after_region) openmp_region(numbers);
+          const auto start = std::chrono::steady_clock::now();
+          benchmark::DoNotOptimize(sigmoid_focal_loss_and_grad(
+              matrix_view<const float>(data->logits.data(), anchors, classes), data->labels,
+              matrix_view<float>(data->grad.data(), anchors, classes), {}, policy));
+          const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+          state.SetIterationTime(spent.count());
+        }
+        count_work(state, amount.elements, amount.bytes, threads);
+      })->UseManualTime();
+    }
+  }
+  return 0;
+}();
+
+}  // namespace
+}  // namespace bench
+}  // namespace vecdet

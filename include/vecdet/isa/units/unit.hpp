@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each unit starts with. A unit is one kernel family compiled for one instruction set,
+// VECDET_ISA_UNIT, with the flags that cmake/vecdet-targets.cmake or the head of isa/*.cpp gives.
+// It instantiates kernels() for each of its element types: nothing else of it is seen from outside.
+#pragma once
+
+#include <vecdet/detail/cpu_features.hpp>
+#include <vecdet/detail/target.hpp>
+#include <vecdet/dtype.hpp>
+
+#if defined(__FAST_MATH__) || !defined(__OPTIMIZE__)
+#error "vecdet: units are compiled with -O3 -ffp-contract=off -fno-fast-math -fno-math-errno"
+#endif
+static_assert(vecdet::isa::VECDET_ISA_UNIT == vecdet::isa::VECDET_TARGET_ISA,
+              "vecdet: the unit's -march does not match its instruction set");

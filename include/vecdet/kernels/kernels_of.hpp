@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a family's kernels, compiled for this unit's instruction set, become known to the functions
+// that call them: beside its kernels, a family specialises kernels_of for its struct of function
+// pointers. Only what is asked for is compiled.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+/// get() is constexpr and fills each pointer by its name.
+template <class Kernels>
+struct kernels_of;
+
+template <class Kernels>
+const Kernels& kernels() noexcept {
+  static constexpr Kernels filled = kernels_of<Kernels>::get();
+  return filled;
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet
