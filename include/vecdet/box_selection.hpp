@@ -26,6 +26,9 @@ class box_selection {
   box_selection(Labels&& labels, index_t background = -1, index_t ignore = -2)
       : kind_(kind::labels), labels_(labels), background_(background), ignore_(ignore) {}
 
+  template <class Owner, detail::require_temporary_owner<Owner> = 0>
+  box_selection& operator=(Owner&& ends_with_the_statement) = delete;
+
   /// The boxes with these indices, in any order, none twice: such a box's loss would count twice.
   static box_selection list(vector_view<const index_t> indices) noexcept {
     box_selection selection;

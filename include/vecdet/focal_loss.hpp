@@ -61,7 +61,7 @@ struct focal_loss_params {
   index_t background = -1;  ///< label of rows in which every class is negative
   index_t ignore = -2;      ///< label of rows that count nothing: loss 0 and gradient 0
   /// A further factor for each row; empty: all 1.
-  vector_view<const float> row_weights;
+  lasting<vector_view<const float>> row_weights;
 };
 
 /// What the logits are compared with: one label a row, or dense targets in [0, 1] of the logits'
@@ -75,6 +75,9 @@ class focal_targets {
 
   focal_targets(matrix_view<const T> dense) noexcept : dense_(dense) {}
   focal_targets(matrix_view<T> dense) noexcept : dense_(dense) {}
+
+  template <class Owner, detail::require_temporary_owner<Owner> = 0>
+  focal_targets& operator=(Owner&& ends_with_the_statement) = delete;
 
   bool are_labels() const noexcept { return are_labels_; }
   const labels_view& labels() const noexcept { return labels_; }
@@ -136,8 +139,10 @@ struct focal_call {
     const labels_view& labels = targets.labels();
     const index_t i =
         kernels.find_invalid_label(labels, logits.cols(), params.background, params.ignore);
-    check_element(i == labels.size(), function, "labels", i, i == labels.size() ? 0 : labels[i],
-                  "0 to classes-1, the background value or the ignore value");
+    if (i < labels.size()) {
+      throw_invalid_argument(function, element("labels", i).c_str(), label_text(labels, i),
+                             "0 to classes-1, the background value or the ignore value");
+    }
   }
 
   focal_loss_args<T> kernel_args() const {

@@ -20,8 +20,9 @@
 // finite; but CIoU's v, 0/0 of a box whose width and height are both 0, is NaN. NaN coordinates
 // give NaN. In float, areas overflow from sides of 1e19 on.
 //
-// Every function throws std::invalid_argument, and writes nothing, when sizes differ, eps is
-// negative, or a number among the parameters is not a finite float (box weights are data).
+// Every function throws std::invalid_argument, and writes nothing, when sizes differ, `loss` shares
+// memory with an input, eps is negative, or a number among the parameters is not a finite float
+// (box weights are data).
 #pragma once
 
 #include <vecdet/box_selection.hpp>
@@ -45,7 +46,7 @@ struct iou_loss_params {
   double epsilon = 1e-7;  ///< 0 or more
   double scale = 1;       ///< factor on losses, sum and gradient; 1 / N gives the mean
   /// A further factor for each box; empty: all 1.
-  vector_view<const float> box_weights;
+  lasting<vector_view<const float>> box_weights;
 };
 
 namespace detail {

@@ -67,9 +67,9 @@ inline postprocess_params ssd_postprocess() {
 /// its levels.
 template <class T>
 struct head_outputs {
-  matrix_view<const T> logits;      ///< (images x anchors) x classes; SSD's with background first
-  boxes_view<const T> deltas;       ///< images x anchors
-  vector_view<const T> centerness;  ///< logits, images x anchors: FCOS only
+  matrix_view<const T> logits;  ///< (images x anchors) x classes; SSD's with background first
+  lasting<boxes_view<const T>> deltas;       ///< images x anchors
+  lasting<vector_view<const T>> centerness;  ///< logits, images x anchors: FCOS only
 };
 
 /// The detections of all images: those of image k are [offsets[k], offsets[k + 1]), in descending

@@ -53,7 +53,7 @@ struct regression_loss_params {
   double scale = 1;       ///< factor on loss and gradient; trainers use 1 / max(1, foreground)
   coder_params coder;     ///< anchors are corners; the clamp concerns the IoU losses alone
   /// A further factor for each anchor; empty: all 1.
-  vector_view<const float> box_weights;
+  lasting<vector_view<const float>> box_weights;
 };
 
 /// What anchors are regressed to: a box for each anchor, or ground truth and the index of each
@@ -69,6 +69,9 @@ class regression_targets {
   /// -1 or -2, does not matter.
   regression_targets(boxes_view<const T> ground_truth, vector_view<const index_t> matches)
       : boxes_(ground_truth), matches_(matches), is_matched_(true) {}
+
+  template <class Owner, detail::require_temporary_owner<Owner> = 0>
+  regression_targets& operator=(Owner&& ends_with_the_statement) = delete;
 
   const boxes_view<const T>& boxes() const noexcept { return boxes_; }
   const vector_view<const index_t>& matches() const noexcept { return matches_; }

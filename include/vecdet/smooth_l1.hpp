@@ -42,7 +42,7 @@ struct smooth_l1_params {
   double beta = 1.0 / 9;  ///< 0 or more; 1/9 as in torchvision's detectors, 0 in detectron2's
   double scale = 1;       ///< factor on losses, sum and gradient; 1 / (4 N) gives the mean
   /// A further factor for each box; empty: all 1.
-  vector_view<const float> box_weights;
+  lasting<vector_view<const float>> box_weights;
 
   /// Huber's loss: delta > 0 times the smooth L1 loss of beta = delta.
   static smooth_l1_params huber(double delta) {

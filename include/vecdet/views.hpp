@@ -3,9 +3,20 @@
 // keep the memory alive. T is const for inputs; a view of T converts to a view of const T. A
 // negative size, one beyond 64-bit addresses, or a null pointer with elements is an error when the
 // view is made.
+//
+// vector_view, boxes_view and labels_view convert from any contiguous container: a class with
+// data() and size() whose elements lie one after the other, such as std::vector, std::array,
+// std::span, or a tensor of your own. What has strides is refused when compiling, matrix_view first
+// of all, as the stride would be lost: give pointer and size where there are no gaps, and see
+// split_detections() where there are. Eigen's vectors convert, and its row-major matrices of fixed
+// columns.
+//
+// A temporary that owns its elements may be an argument of a call. It may not be assigned to a view
+// or become a member (see lasting): its elements are gone at the end of the statement.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/contiguous.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -22,9 +33,6 @@ namespace detail {
 template <class T>
 constexpr index_t max_elements = std::numeric_limits<index_t>::max() / index_t{sizeof(T)};
 
-template <class Container>
-using element_of = std::remove_pointer_t<decltype(std::declval<Container&>().data())>;
-
 /// The four coordinates of boxes, each in an array of its own, from box `first` on: one number to
 /// move on by, not four pointers.
 template <class T>
@@ -35,35 +43,31 @@ struct coordinate_arrays {
   constexpr T* at(int k) const noexcept { return of[k] + first; }
 };
 
-/// Bears the data() and size() of a container, but counts in boxes.
-struct counts_boxes {};
-
-/// Any class with data() and size() whose elements may be seen through a T*: std::vector,
-/// std::array, std::span, or a trainer's own tensor.
-template <class Container, class T>
-using require_contiguous =
-    std::enable_if_t<std::is_convertible<element_of<Container> (*)[], T (*)[]>::value &&
-                     std::is_integral<decltype(std::declval<Container&>().size())>::value &&
-                     !std::is_base_of<counts_boxes, std::decay_t<Container>>::value>;
-
 }  // namespace detail
 
 /// `size` elements, one after the other.
 template <class T>
-class vector_view {
+class vector_view : detail::borrows {
  public:
   constexpr vector_view() noexcept = default;
 
-  vector_view(T* data, index_t size) : data_(data), size_(size) {
-    detail::check(size >= 0 && size <= detail::max_elements<T>, "vector_view", "size", size,
+  template <class Pointer, class Size, detail::require_pointer<Pointer, T> = 0,
+            detail::require_sizes<Size> = 0>
+  vector_view(Pointer data, Size size) : data_(data), size_(static_cast<index_t>(size)) {
+    detail::check(size_ >= 0 && size_ <= detail::max_elements<T>, "vector_view", "size", size_,
                   "0 or more, and so many that they have addresses");
-    detail::check(data != nullptr || size == 0, "vector_view", "data", "null",
+    detail::check(data_ != nullptr || size_ == 0, "vector_view", "data", "null",
                   "memory of `size` elements");
   }
 
-  template <class Container, class = detail::require_contiguous<Container, T>>
-  vector_view(Container&& container)
-      : vector_view(container.data(), static_cast<index_t>(container.size())) {}
+  template <class Container, detail::require_contiguous<Container> = 0,
+            detail::require_seen_as<detail::element_of<Container>, T> = 0>
+  vector_view(Container&& container) : vector_view(container.data(), container.size()) {}
+  template <class Container, detail::require_strided<Container> = 0>
+  vector_view(Container&& has_strides) = delete;
+
+  template <class Owner, detail::require_temporary_owner<Owner> = 0>
+  vector_view& operator=(Owner&& ends_with_the_statement) = delete;
 
   constexpr T* data() const noexcept { return data_; }
   constexpr index_t size() const noexcept { return size_; }
@@ -77,6 +81,9 @@ class vector_view {
   index_t size_ = 0;
 };
 
+template <class T, class Size>
+vector_view(T*, Size) -> vector_view<T>;
+
 /// `rows` x `cols` elements; element (i, j) lies at data[i * stride + j]. The stride, counted in
 /// elements, is at least `cols`; what lies between the rows is never touched.
 template <class T>
@@ -84,20 +91,26 @@ class matrix_view {
  public:
   constexpr matrix_view() noexcept = default;
 
-  matrix_view(T* data, index_t rows, index_t cols) : matrix_view(data, rows, cols, cols) {}
+  template <class Rows, class Cols, detail::require_sizes<Rows, Cols> = 0>
+  matrix_view(T* data, Rows rows, Cols cols) : matrix_view(data, rows, cols, cols) {}
 
-  matrix_view(T* data, index_t rows, index_t cols, index_t stride)
-      : data_(data), rows_(rows), cols_(cols), stride_(stride) {
-    detail::check(rows >= 0, "matrix_view", "rows", rows, "0 or more");
-    detail::check(cols >= 0, "matrix_view", "cols", cols, "0 or more");
-    detail::check(stride >= cols, "matrix_view", "stride", stride, "the number of columns or more");
-    detail::check(rows == 0 || stride <= detail::max_elements<T> / rows, "matrix_view", "rows",
-                  rows, "so many that rows x stride elements have addresses");
-    detail::check(data != nullptr || rows == 0 || cols == 0, "matrix_view", "data", "null",
+  template <class Rows, class Cols, class Stride, detail::require_sizes<Rows, Cols, Stride> = 0>
+  matrix_view(T* data, Rows rows, Cols cols, Stride stride)
+      : data_(data),
+        rows_(static_cast<index_t>(rows)),
+        cols_(static_cast<index_t>(cols)),
+        stride_(static_cast<index_t>(stride)) {
+    detail::check(rows_ >= 0, "matrix_view", "rows", rows_, "0 or more");
+    detail::check(cols_ >= 0, "matrix_view", "cols", cols_, "0 or more");
+    detail::check(stride_ >= cols_, "matrix_view", "stride", stride_,
+                  "the number of columns or more");
+    detail::check(rows_ == 0 || stride_ <= detail::max_elements<T> / rows_, "matrix_view", "rows",
+                  rows_, "so many that rows x stride elements have addresses");
+    detail::check(data != nullptr || rows_ == 0 || cols_ == 0, "matrix_view", "data", "null",
                   "memory of rows x stride elements");
   }
 
-  template <class U, class = std::enable_if_t<std::is_convertible<U (*)[], T (*)[]>::value>>
+  template <class U, detail::require_seen_as<U, T> = 0>
   constexpr matrix_view(const matrix_view<U>& other) noexcept
       : data_(other.data()), rows_(other.rows()), cols_(other.cols()), stride_(other.stride()) {}
 
@@ -124,23 +137,30 @@ class boxes_view : detail::counts_boxes {
  public:
   constexpr boxes_view() noexcept = default;
 
-  boxes_view(T* data, index_t size) : data_(data), size_(size) {
-    detail::check(size >= 0 && size <= detail::max_elements<T> / 4, "boxes_view", "size", size,
+  template <class Pointer, class Size, detail::require_pointer<Pointer, T> = 0,
+            detail::require_sizes<Size> = 0>
+  boxes_view(Pointer data, Size size) : data_(data), size_(static_cast<index_t>(size)) {
+    detail::check(size_ >= 0 && size_ <= detail::max_elements<T> / 4, "boxes_view", "size", size_,
                   "0 or more, and so many that they have addresses");
-    detail::check(data != nullptr || size == 0, "boxes_view", "data", "null",
+    detail::check(data_ != nullptr || size_ == 0, "boxes_view", "data", "null",
                   "memory of `size` x 4 elements");
   }
 
-  template <class Container, class = detail::require_contiguous<Container, T>>
-  boxes_view(Container&& container)
-      : boxes_view(container.data(), static_cast<index_t>(container.size() / 4)) {
+  template <class Container, detail::require_contiguous<Container> = 0,
+            detail::require_seen_as<detail::element_of<Container>, T> = 0>
+  boxes_view(Container&& container) : boxes_view(container.data(), container.size() / 4) {
     detail::check(container.size() % 4 == 0, "boxes_view", "container.size()", container.size(),
                   "a multiple of 4");
   }
+  template <class Container, detail::require_strided<Container> = 0>
+  boxes_view(Container&& has_strides) = delete;
 
-  template <class U, class = std::enable_if_t<std::is_convertible<U (*)[], T (*)[]>::value>>
+  template <class U, detail::require_seen_as<U, T> = 0>
   constexpr boxes_view(const boxes_view<U>& other) noexcept
       : data_(other.data()), size_(other.size()) {}
+
+  template <class Owner, detail::require_temporary_owner<Owner> = 0>
+  boxes_view& operator=(Owner&& ends_with_the_statement) = delete;
 
   constexpr T* data() const noexcept { return data_; }
   /// The number of boxes, not of elements.
@@ -154,6 +174,9 @@ class boxes_view : detail::counts_boxes {
   index_t size_ = 0;
 };
 
+template <class T, class Size>
+boxes_view(T*, Size) -> boxes_view<T>;
+
 /// `size` boxes whose coordinates lie in four arrays, as the planes of a network's output do:
 /// nothing needs to be transposed.
 template <class T>
@@ -161,17 +184,18 @@ class boxes_soa_view {
  public:
   constexpr boxes_soa_view() noexcept = default;
 
-  boxes_soa_view(T* x1, T* y1, T* x2, T* y2, index_t size)
-      : data_{{x1, y1, x2, y2}, 0}, size_(size) {
-    detail::check(size >= 0 && size <= detail::max_elements<T> / 4, "boxes_soa_view", "size", size,
-                  "0 or more, and so many that they have addresses");
+  template <class Size, detail::require_sizes<Size> = 0>
+  boxes_soa_view(T* x1, T* y1, T* x2, T* y2, Size size)
+      : data_{{x1, y1, x2, y2}, 0}, size_(static_cast<index_t>(size)) {
+    detail::check(size_ >= 0 && size_ <= detail::max_elements<T> / 4, "boxes_soa_view", "size",
+                  size_, "0 or more, and so many that they have addresses");
     constexpr const char* names[] = {"x1", "y1", "x2", "y2"};
     for (int k = 0; k < 4; ++k)
-      detail::check(data_.of[k] != nullptr || size == 0, "boxes_soa_view", names[k], "null",
+      detail::check(data_.of[k] != nullptr || size_ == 0, "boxes_soa_view", names[k], "null",
                     "memory of `size` elements");
   }
 
-  template <class U, class = std::enable_if_t<std::is_convertible<U (*)[], T (*)[]>::value>>
+  template <class U, detail::require_seen_as<U, T> = 0>
   constexpr boxes_soa_view(const boxes_soa_view<U>& other) noexcept
       : data_{{other.data().of[0], other.data().of[1], other.data().of[2], other.data().of[3]}, 0},
         size_(other.size()) {}
@@ -184,6 +208,25 @@ class boxes_soa_view {
  private:
   detail::coordinate_arrays<T> data_{};
   index_t size_ = 0;
+};
+
+/// A view that is a member, as those of parameters: it lasts longer than the statement that sets
+/// it, and so takes no temporary that owns its elements. Otherwise it is its View.
+template <class View>
+class lasting : public View {
+ public:
+  constexpr lasting() noexcept = default;
+
+  template <class Pointer, class Size,
+            std::enable_if_t<std::is_constructible<View, Pointer, Size>::value, int> = 0>
+  lasting(Pointer data, Size size) : View(data, size) {}
+
+  template <class Viewed, std::enable_if_t<std::is_convertible<Viewed&&, View>::value &&
+                                               !detail::is_temporary_owner<Viewed>,
+                                           int> = 0>
+  lasting(Viewed&& viewed) : View(std::forward<Viewed>(viewed)) {}
+  template <class Owner, detail::require_temporary_owner<Owner> = 0>
+  lasting(Owner&& ends_with_the_statement) = delete;
 };
 
 }  // namespace vecdet

@@ -13,18 +13,19 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace vecdet {
 
-/// The class and the image of every box, each 64-bit or 32-bit integers of any value, or empty: all
-/// the same. Boxes of different classes or images do not suppress each other.
+/// The class and the image of every box, each 64-bit or 32-bit integers of any value, signed or
+/// not, or empty: all the same. Boxes of different classes or images do not suppress each other.
 struct nms_groups {
-  labels_view classes;
-  labels_view images;
+  lasting<labels_view> classes;
+  lasting<labels_view> images;
   /// Instead of `images`, for boxes that lie image by image: image k's boxes are
   /// [image_offsets[k], image_offsets[k + 1]). One more than there are images.
-  vector_view<const index_t> image_offsets;
+  lasting<vector_view<const index_t>> image_offsets;
 };
 
 namespace detail {
@@ -78,14 +79,33 @@ inline void check_groups(const char* function, const nms_groups& groups, index_t
                 "the number of boxes");
 }
 
-/// Calls use(pointer) with the labels, of whichever width.
-template <class Use>
-void with_pointer(labels_view labels, const Use& use) {
-  if (labels.wide() != nullptr) {
-    use(labels.wide());
-  } else {
-    use(labels.narrow());
+/// Ids of one width as integers in their order: unsigned ones are moved down by half of their
+/// range, so that they begin where signed ones do.
+template <class Bits>
+class ordered_ids {
+ public:
+  ordered_ids(const label_bits<Bits>& bits, bool are_unsigned) noexcept
+      : bits_(bits), flipped_(are_unsigned ? std::numeric_limits<Bits>::min() : Bits{0}) {}
+
+  VECDET_INLINE index_t operator[](index_t i) const noexcept {
+    return index_t{static_cast<Bits>(bits_[i] ^ flipped_)};
   }
+
+ private:
+  label_bits<Bits> bits_;
+  Bits flipped_;
+};
+
+/// use(ids) with ids of whichever width.
+template <class Use>
+VECDET_INLINE auto with_ids(const labels_view& ids, const Use& use) {
+  return with_bits(ids, [&](const auto& bits) VECDET_INLINE_LAMBDA {
+    return use(ordered_ids<decltype(bits[0])>(bits, ids.is_unsigned()));
+  });
+}
+
+inline index_t ordered_id(const labels_view& ids, index_t i) {
+  return with_ids(ids, [&](const auto& id) { return id[i]; });
 }
 
 /// The least and the greatest of some integers.
@@ -94,14 +114,14 @@ struct id_range {
 
   id_range() = default;
   /// Of at least one. Two at a time, as each comparison waits for the one before.
-  template <class Id>
-  id_range(const Id* ids, index_t count) : least(ids[0]), most(ids[0]) {
+  template <class Ids>
+  id_range(const Ids& ids, index_t first, index_t last) : least(ids[first]), most(least) {
     id_range other = *this;
-    for (index_t i = count % 2; i < count; i += 2) {
-      least = std::min(least, index_t{ids[i]});
-      most = std::max(most, index_t{ids[i]});
-      other.least = std::min(other.least, index_t{ids[i + 1]});
-      other.most = std::max(other.most, index_t{ids[i + 1]});
+    for (index_t i = first + (last - first) % 2; i < last; i += 2) {
+      least = std::min(least, ids[i]);
+      most = std::max(most, ids[i]);
+      other.least = std::min(other.least, ids[i + 1]);
+      other.most = std::max(other.most, ids[i + 1]);
     }
     join(other);
   }
@@ -115,11 +135,11 @@ struct id_range {
 };
 
 /// The range of all ids of one kind, or of the single id 0 where there are none.
-inline id_range range_of(labels_view ids, const chunking& chunks, execution policy) {
+inline id_range range_of(const labels_view& ids, const chunking& chunks, execution policy) {
   if (ids.size() == 0) return {};
   id_range of_chunk[chunking::max_count];
   for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
-    with_pointer(ids, [&](auto* id) { of_chunk[c] = id_range(id + first, last - first); });
+    with_ids(ids, [&](const auto& id) { of_chunk[c] = id_range(id, first, last); });
   });
   for (index_t c = 1; c < chunks.count; ++c) of_chunk[0].join(of_chunk[c]);
   return of_chunk[0];
@@ -136,10 +156,10 @@ inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nm
     order[i] = static_cast<nms_record>(i);
     if (by_offset)
       while (i >= groups.image_offsets[current + 1]) ++current;
-    image[i] = groups.images.size() > 0 ? groups.images[i] : current;
+    image[i] = groups.images.size() > 0 ? ordered_id(groups.images, i) : current;
   }
   const auto class_at = [&](nms_record r) {
-    return by_class ? groups.classes[static_cast<index_t>(r)] : 0;
+    return by_class ? ordered_id(groups.classes, static_cast<index_t>(r)) : 0;
   };
   std::sort(order, order + boxes, [&](nms_record a, nms_record b) {
     if (image[a] != image[b]) return image[a] < image[b];
@@ -179,7 +199,7 @@ inline void number_groups_directly(const nms_groups& groups, const id_range& ima
       group_of[box] = static_cast<std::uint32_t>(image);
     });
   } else if (groups.images.size() > 0) {
-    with_pointer(groups.images, [&](auto* id) {
+    with_ids(groups.images, [&](const auto& id) {
       for_each_box([&](index_t box) {
         group_of[box] =
             static_cast<std::uint32_t>(static_cast<std::uint64_t>(id[box]) - images.low());
@@ -189,7 +209,7 @@ inline void number_groups_directly(const nms_groups& groups, const id_range& ima
     for_each_box([&](index_t box) { group_of[box] = 0; });
   }
   if (groups.classes.size() == 0) return;
-  with_pointer(groups.classes, [&](auto* id) {
+  with_ids(groups.classes, [&](const auto& id) {
     for_each_box([&](index_t box) {
       group_of[box] = static_cast<std::uint32_t>(
           group_of[box] * classes.size() + (static_cast<std::uint64_t>(id[box]) - classes.low()));

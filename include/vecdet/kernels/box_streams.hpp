@@ -242,30 +242,30 @@ VECDET_INLINE void clear_boxes(const box_streams<S>& streams, index_t first, ind
   if (streams.out_each != nullptr) store_zeros(streams.out_each + first, last - first);
 }
 
-/// Bit i: whether the label i of `size`, at most label_block, is neither background nor ignore. One
-/// copy of the code serves all operations.
-template <class Label>
-VECDET_NOINLINE std::uint64_t selected_bits(const Label* labels, int size, index_t background,
-                                            index_t ignore) {
+/// Bit i: whether the label begin + i, of `size`, at most label_block, is not skipped. One copy of
+/// the code serves all operations.
+template <class Bits>
+VECDET_NOINLINE std::uint64_t selected_bits(const detail::label_bits<Bits>& labels, index_t begin,
+                                            int size, const detail::skipped_labels<Bits>& skipped) {
   std::uint64_t selected = 0;
-  // Both values as labels of this width; one that does not fit is no label.
-  const auto fits = [](index_t value) {
-    return static_cast<index_t>(static_cast<Label>(value)) == value;
-  };
-  if (size == label_block && (fits(background) || fits(ignore))) {
-    using row = row_pack<Label>;
-    const row skipped_a = static_cast<Label>(fits(background) ? background : ignore);
-    const row skipped_b = static_cast<Label>(fits(ignore) ? ignore : background);
+  if (size == label_block && !skipped.none) {
+    using row = row_pack<Bits>;
+    const row skipped_a = skipped.a, skipped_b = skipped.b;
     for (int i = 0; i < label_block; i += row_lanes) {
       row x;
-      for (int k = 0; k < row::batches; ++k)
-        x.v[k] = batch<Label>::load_unaligned(labels + i + k * batch_lanes<Label>);
-      const std::uint32_t skipped = to_bits(x == skipped_a) | to_bits(x == skipped_b);
-      selected |= std::uint64_t{~skipped & 0xffff} << i;
+      for (int k = 0; k < row::batches; ++k) {
+        // A vector may be loaded from memory of any type.
+        x.v[k] = batch<Bits>::load_unaligned(
+            static_cast<const Bits*>(labels.at(begin + i + k * batch_lanes<Bits>)));
+      }
+      const std::uint32_t bits = to_bits(x == skipped_a) | to_bits(x == skipped_b);
+      selected |= std::uint64_t{~bits & 0xffff} << i;
     }
   } else {
-    for (int i = 0; i < size; ++i)
-      selected |= std::uint64_t{labels[i] != background && labels[i] != ignore} << i;
+    for (int i = 0; i < size; ++i) {
+      const Bits label = labels[begin + i];
+      selected |= std::uint64_t{skipped.none || (label != skipped.a && label != skipped.b)} << i;
+    }
   }
   return selected;
 }
@@ -278,12 +278,12 @@ VECDET_INLINE void for_each_selected(const detail::selected_boxes& selected, ind
   for (index_t begin = first; begin < last; begin += label_block) {
     const index_t end = last - begin < label_block ? last : begin + label_block;
     before(begin, end);
-    const auto bits_of = [&](const auto* labels) {
-      return selected_bits(labels + begin, static_cast<int>(end - begin), selected.background,
-                           selected.ignore);
+    const auto bits_of = [&](const auto& labels) VECDET_INLINE_LAMBDA {
+      return selected_bits(labels, begin, static_cast<int>(end - begin),
+                           {selected.labels, selected.background, selected.ignore});
     };
-    std::uint64_t bits = selected.labels.wide() != nullptr ? bits_of(selected.labels.wide())
-                                                           : bits_of(selected.labels.narrow());
+    std::uint64_t bits = selected.labels.is_wide() ? bits_of(selected.labels.bits<std::int64_t>())
+                                                   : bits_of(selected.labels.bits<std::int32_t>());
     for (; bits != 0; bits &= bits - 1) visit(begin + __builtin_ctzll(bits));
   }
 }

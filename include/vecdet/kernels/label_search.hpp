@@ -10,14 +10,14 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-template <class Label>
-VECDET_INLINE index_t find_labelled(const Label* labels, index_t first, index_t last,
-                                    index_t background) {
+template <class Bits>
+VECDET_INLINE index_t find_other(const detail::label_bits<Bits>& labels, index_t first,
+                                 index_t last, Bits background) {
   if (first < last && labels[first] != background) return first;
   // Blocks without a way out, which compilers turn into vectors.
   constexpr index_t block = 64;
   for (; last - first >= block; first += block) {
-    std::int64_t any = 0;
+    Bits any = 0;
     for (index_t i = first; i < first + block; ++i) any |= labels[i] ^ background;
     if (any != 0) break;
   }
@@ -28,8 +28,10 @@ VECDET_INLINE index_t find_labelled(const Label* labels, index_t first, index_t 
 /// The first row in [first, last) whose label is not `background`; last where there is none.
 inline index_t find_labelled(const labels_view& labels, index_t first, index_t last,
                              index_t background) {
-  return labels.wide() != nullptr ? find_labelled(labels.wide(), first, last, background)
-                                  : find_labelled(labels.narrow(), first, last, background);
+  if (!labels.can_be(background)) return first;
+  return labels.is_wide() ? find_other(labels.bits<std::int64_t>(), first, last, background)
+                          : find_other(labels.bits<std::int32_t>(), first, last,
+                                       static_cast<std::int32_t>(background));
 }
 
 /// The first label that is neither a class in [0, classes) nor one of the two values; labels.size()
@@ -43,6 +45,7 @@ inline index_t find_invalid_label(const labels_view& labels, index_t classes, in
     for (const index_t end = size - i < 64 ? size : i + 64; i < end; ++i) {
       const index_t label = labels[i];
       if ((label < 0 || label >= classes) && label != background && label != ignore) return i;
+      if (labels.is_too_large(i)) return i;
     }
   }
   return size;

@@ -104,8 +104,8 @@ bool is_degenerate(const box_of<Real>& b, bool plus_one) {
 
 /// Image and class of every box; either may be an empty view: all the same.
 struct nms_groups {
-  vector_view<const index_t> classes;
-  vector_view<const index_t> images;
+  lasting<vector_view<const index_t>> classes;
+  lasting<vector_view<const index_t>> images;
 
   index_t class_of(index_t i) const { return classes.empty() ? 0 : classes[i]; }
   index_t image_of(index_t i) const { return images.empty() ? 0 : images[i]; }

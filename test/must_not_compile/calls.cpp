@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// What functions and their parameters do not take; see ../must_not_compile.sh.
+#define VECDET_DISPATCH
+#include <vecdet/vecdet.hpp>
+
+#include <cstdint>
+#include <vector>
+
+using namespace vecdet;
+
+std::vector<float> make_weights();
+std::vector<int> make_labels();
+std::vector<index_t> make_offsets();
+/// N x 6 detections.
+matrix_view<const float> detections();
+
+void parameters(std::vector<float> weights, std::vector<int> labels, std::vector<index_t> offsets) {
+  focal_loss_params focal;
+  nms_groups groups;
+#if WRONG == 1  // says: ends_with_the_statement
+  focal.row_weights = make_weights();
+#else
+  focal.row_weights = weights;
+#endif
+#if WRONG == 2  // says: ends_with_the_statement
+  smooth_l1_params smooth_l1{1, 1, make_weights()};
+#else
+  smooth_l1_params smooth_l1{1, 1, weights};
+#endif
+#if WRONG == 3  // says: ends_with_the_statement
+  iou_loss_params iou{0, 1, make_weights()};
+#else
+  iou_loss_params iou{0, 1, weights};
+#endif
+#if WRONG == 4  // says: ends_with_the_statement
+  regression_loss_params regression;
+  regression.box_weights = make_weights();
+#else
+  regression_loss_params regression;
+  regression.box_weights = weights;
+#endif
+#if WRONG == 5  // says: ends_with_the_statement
+  groups.classes = make_labels();
+#else
+  groups.classes = labels;
+#endif
+#if WRONG == 6  // says: ends_with_the_statement
+  nms_groups of_images{{}, make_labels(), {}};
+#else
+  nms_groups of_images{{}, labels, {}};
+#endif
+#if WRONG == 7  // says: ends_with_the_statement
+  groups.image_offsets = make_offsets();
+#else
+  groups.image_offsets = offsets;
+#endif
+#if WRONG == 8  // says: {0, 0}
+  groups.image_offsets = {0, 0};
+#else
+  groups.image_offsets = {offsets.data(), offsets.size()};
+#endif
+#if WRONG == 9  // says: ends_with_the_statement
+  head_outputs<float> heads{{}, make_weights(), {}};
+#else
+  head_outputs<float> heads{{}, weights, {}};
+#endif
+#if WRONG == 10  // says: ends_with_the_statement
+  heads.centerness = make_weights();
+#else
+  heads.centerness = weights;
+#endif
+#if WRONG == 11  // says: ends_with_the_statement
+  focal_targets<float> targets = labels;
+  targets = make_labels();
+#else
+  focal_targets<float> targets = labels;
+  targets = matrix_view<float>();
+#endif
+#if WRONG == 12  // says: ends_with_the_statement
+  regression_targets<float> boxes = weights;
+  boxes = make_weights();
+#else
+  regression_targets<float> boxes = weights;
+  boxes = weights;
+#endif
+#if WRONG == 13  // says: ends_with_the_statement
+  box_selection selection = box_selection::all();
+  selection = make_labels();
+#else
+  box_selection selection = box_selection::all();
+  selection = labels;
+#endif
+  (void)smooth_l1, (void)iou, (void)of_images;
+}
+
+void arguments(matrix_view<float> ids, std::vector<float> scores) {
+  const boxes_view<const float> boxes(scores);
+  const matrix_view<float> out;
+#if WRONG == 21  // says: has_strides
+  pairwise_iou(boxes, detections(), out);
+#else
+  pairwise_iou(boxes, scores, out);
+#endif
+#if WRONG == 22  // says: no matching function
+  nms(detections(), vector_view<const float>(scores));
+#else
+  nms(boxes, vector_view<const float>(scores));
+#endif
+#if WRONG == 23  // says: focal_targets
+  matrix_view<std::int64_t> numbers;
+  sigmoid_focal_loss(out, numbers);
+#else
+  sigmoid_focal_loss(out, make_labels());
+#endif
+#if WRONG == 24  // says: regression_targets
+  regression_loss(boxes, boxes, detections(), box_selection::all());
+#else
+  regression_loss(boxes, boxes, make_weights(), box_selection::all());
+#endif
+#if WRONG == 25  // says: box_selection
+  smooth_l1_loss(boxes, boxes, ids);
+#else
+  smooth_l1_loss(boxes, boxes, make_labels());
+#endif
+}
