@@ -2,13 +2,19 @@
 // What is done to boxes besides coding them: conversions between formats, clipping into an image,
 // areas, and finding those that are too small. As torchvision.ops has them.
 //
-// Boxes are N x 4 of float, bfloat16 or double; an output may be the input's own memory. Every
-// number is rounded once an operation; NaN stays NaN. Every function throws std::invalid_argument,
-// and writes nothing, when sizes differ, an image's size is negative or not finite, or min_size
-// is not from 0 to 1e35.
+// Boxes are N x 4 of float, bfloat16 or double; boxes that are written may be the input's own
+// memory, other outputs lie apart from it. Every number is rounded once an operation; NaN stays
+// NaN. Every function throws std::invalid_argument, and writes nothing, when sizes differ, an
+// output other than boxes shares memory with the input, an image's size is negative or not finite,
+// or min_size is not from 0 to 1e35.
 #pragma once
 
 #include <vecdet/box_coding.hpp>
+#include <vecdet/detail/apart.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
 
 namespace vecdet {
 namespace detail {
@@ -95,6 +101,7 @@ void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas,
   using type = std::remove_const_t<T>;
   detail::check_size("box_areas", "areas.size()", areas.size(), boxes.size(),
                      "the number of boxes");
+  detail::check_apart("box_areas", "areas", areas, "boxes", boxes);
   detail::box_coding_args<type> args{};
   args.in = boxes.data();
   args.out = areas.data();
@@ -120,6 +127,7 @@ void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8
   detail::check_min_size("large_box_mask", "min_size", min_size);
   detail::check_size("large_box_mask", "mask.size()", mask.size(), boxes.size(),
                      "the number of boxes");
+  detail::check_apart("large_box_mask", "mask", mask, "boxes", boxes);
   detail::box_coding_args<type> args{};
   args.in = boxes.data();
   args.min_size = min_size;
@@ -146,6 +154,7 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
   detail::check_min_size("large_boxes", "min_size", min_size);
   detail::check(indices.size() >= boxes.size(), "large_boxes", "indices.size()", indices.size(),
                 "the number of boxes or more");
+  detail::check_apart("large_boxes", "indices", indices, "boxes", boxes);
   if (boxes.empty()) return 0;
   const isa target = active_isa();
   const profile::scope timing([&]() -> profile::problem {

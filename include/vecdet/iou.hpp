@@ -17,9 +17,11 @@
 // formula; NaN coordinates give NaN. In float, areas overflow from sides of 1e19 on, and vanish
 // below 1e-19.
 //
-// Every function throws std::invalid_argument, and writes nothing, when sizes differ.
+// Every function throws std::invalid_argument, and writes nothing, when sizes differ, or the output
+// of elementwise_iou shares memory with its inputs.
 #pragma once
 
+#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/rows/iou.hpp>
 #include <vecdet/dispatch.hpp>
@@ -113,6 +115,8 @@ void elementwise_iou(Boxes a, detail::inputs_of<Boxes> b,
                 "the number of boxes a");
   detail::check(out.size() == a.size(), "elementwise_iou", "out.size()", out.size(),
                 "the number of boxes a");
+  detail::check_apart("elementwise_iou", "out", out, "a", a);
+  detail::check_apart("elementwise_iou", "out", out, "b", b);
   if (a.empty()) return;
   const isa target = active_isa();
   const profile::scope timing([&]() -> profile::problem {

@@ -26,6 +26,7 @@
 #pragma once
 
 #include <vecdet/box_selection.hpp>
+#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/detail/rows/iou_loss.hpp>
@@ -75,6 +76,8 @@ struct iou_loss_call {
           grad.size(), "the number of predicted boxes");
     check(output != box_loss_output::loss || loss.size() == boxes, function, "loss.size()",
           loss.size(), "the number of predicted boxes");
+    check_apart(function, "loss", loss, "predicted", predicted);
+    check_apart(function, "loss", loss, "targets", targets);
   }
 };
 
