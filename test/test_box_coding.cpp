@@ -653,6 +653,67 @@ TEST_CASE_TEMPLATE("box coding: an output may be the input", T, float, bfloat16,
   });
 }
 
+TEST_CASE_TEMPLATE("split_detections: columns of any stride", T, float, bfloat16, double) {
+  for (const index_t rows : {0, 1, 5, 10000}) {
+    for (const index_t cols : {5, 6, 9}) {
+      for (const index_t stride : {cols, cols + 3}) {
+        std::vector<T> memory(static_cast<std::size_t>(rows * stride + 1), to<T>(-1));
+        const matrix_view<T> detections(memory.data(), rows, cols, stride);
+        for (index_t i = 0; i < rows; ++i)
+          for (index_t k = 0; k < cols; ++k)
+            detections(i, k) = to<T>(static_cast<double>((7 * i + k * k) % 251 - 20));
+        marked<T> boxes(4 * rows), scores(rows);
+        const auto is_split = [&] {
+          for (index_t i = 0; i < rows; ++i) {
+            for (index_t k = 0; k < 4; ++k)
+              if (boxes[4 * i + k] != detections(i, k)) return false;
+            if (scores[i] != detections(i, 4)) return false;
+          }
+          return boxes.marks_untouched() && scores.marks_untouched();
+        };
+        split_detections(detections, boxes.boxes(), scores.each());
+        CHECK(is_split());
+        if (cols < 6) continue;
+        std::vector<index_t> classes(static_cast<std::size_t>(rows), -7);
+        boxes = marked<T>(4 * rows);
+        scores = marked<T>(rows);
+        split_detections(detections, boxes.boxes(), scores.each(), classes);
+        CHECK(is_split());
+        for (index_t i = 0; i < rows; ++i)
+          CHECK(classes[static_cast<std::size_t>(i)] == (7 * i + 25) % 251 - 20);
+      }
+    }
+  }
+}
+
+TEST_CASE("split_detections: bad arguments are named") {
+  std::vector<float> memory(18, 1), boxes(12, -3), scores(3, -3);
+  std::vector<index_t> classes(3, -3);
+  const auto fails = [&](const char* message, const auto& call) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
+    CHECK(boxes == std::vector<float>(12, -3));
+    CHECK(scores == std::vector<float>(3, -3));
+    CHECK(classes == std::vector<index_t>(3, -3));
+  };
+  const matrix_view<const float> rows(memory.data(), 3, 6);
+  const matrix_view<const float> four(memory.data(), 3, 4), five(memory.data(), 3, 5, 6);
+  const vector_view<float> two(scores.data(), 2);
+  fails("vecdet::split_detections: detections.cols() is 4, expected 5 or more",
+        [&] { split_detections(four, boxes, scores); });
+  fails("detections.cols() is 5, expected 6 or more",
+        [&] { split_detections(five, boxes, scores, classes); });
+  fails("scores.size() is 2", [&] { split_detections(rows, boxes, two); });
+  fails("boxes.size() is 2",
+        [&] { split_detections(rows, boxes_view<float>(boxes.data(), 2), scores); });
+  fails("classes.size() is 2",
+        [&] { split_detections(rows, boxes, scores, vector_view<index_t>(classes.data(), 2)); });
+  for (const double id : {1.5, infinity, quiet_nan, 1e30}) {
+    memory[17] = static_cast<float>(id);
+    fails("split_detections: classes[2] is ",
+          [&] { split_detections(rows, boxes, scores, classes); });
+  }
+}
+
 TEST_CASE("box coding: nothing is allocated") {
   const auto a = random_boxes<float>(20000, 15);
   const auto d = random_deltas<float>(20000, 16, 0.2);

@@ -136,4 +136,13 @@ TEST_CASE("in place: other outputs are refused where they share memory with an i
   fails("elementwise_iou: out is a", [&] { elementwise_iou(planes, planes, shared); });
   fails("giou_loss_unreduced: loss is predicted", [&] { giou_loss_unreduced(in, other, shared); });
   fails("ciou_loss_unreduced: loss is targets", [&] { ciou_loss_unreduced(other, in, shared); });
+
+  std::vector<float> rows(600, 1);
+  const matrix_view<const float> detections(rows.data(), 100, 5, 6);
+  const auto split_fails = [&](const char* message, boxes_view<float> b, vector_view<float> s) {
+    fails(message, [&] { split_detections(detections, b, s); });
+  };
+  std::vector<float> b(400), s(100);
+  split_fails("split_detections: boxes is detections", {rows.data(), 100}, s);
+  split_fails("split_detections: scores is detections", b, {rows.data() + 500, 100});
 }

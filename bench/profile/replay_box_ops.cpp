@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays what is done to boxes besides coding them, on RetinaNet's anchors: conversion from
-// corners to centre and size, clipping to 800 x 800, areas, and finding sides of 16 pixels or more.
+// corners to centre and size, clipping to 800 x 800, areas, and finding sides of 16 pixels or more;
+// and detections of columns as recorded.
 #include "replay_inputs.hpp"
 #include <vecdet/box_ops.hpp>
 
@@ -50,9 +51,35 @@ profile::replay_call make(const profile::entry& e, execution policy) {
                            [&](auto number) { return make_call<decltype(number)>(e, policy); });
 }
 
+template <class T>
+profile::replay_call make_split(const profile::entry& e, execution policy) {
+  const index_t rows = e.shape[0], cols = e.shape[1];
+  const auto data = std::make_shared<operands<T>>(rows);
+  const auto detections = std::make_shared<std::vector<T>>(rows * cols, T(1.0f));
+  const matrix_view<const T> view(detections->data(), rows, cols);
+  if (e.variant == "classes") {
+    return [=] {
+      (void)detections;
+      split_detections(view, data->out, data->areas, data->indices, policy);
+    };
+  }
+  return [=] {
+    (void)detections;
+    split_detections(view, data->out, data->areas, policy);
+  };
+}
+
+profile::replay_call make_split_of(const profile::entry& e, execution policy) {
+  const bool has_classes = e.variant == "classes";
+  if (!has_classes && e.variant != "boxes") return {};
+  if (e.shape.size() != 2 || e.shape[0] < 1 || e.shape[1] < 5 + has_classes) return {};
+  return profile::for_type(e.type,
+                           [&](auto number) { return make_split<decltype(number)>(e, policy); });
+}
+
 const profile::replay_registration registered[] = {
     {"convert_boxes", make},  {"clip_boxes", make},  {"box_areas", make},
-    {"large_box_mask", make}, {"large_boxes", make},
+    {"large_box_mask", make}, {"large_boxes", make}, {"split_detections", make_split_of},
 };
 
 }  // namespace

@@ -123,6 +123,10 @@ void box_ops_calls(execution policy) {
   box_areas(anchors, areas, policy);
   large_box_mask(anchors, 32, mask, policy);
   large_boxes(anchors, 32, indices);
+  const std::vector<float> rows(static_cast<std::size_t>(6 * boxes), 1);
+  const matrix_view<const float> detections(rows.data(), boxes, 6);
+  split_detections(detections, out, areas, policy);
+  split_detections(detections, out, areas, indices, policy);
 }
 
 void iou_calls(execution policy) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is done to boxes besides coding them: conversions between formats, clipping into an image,
-// areas, and finding those that are too small. As torchvision.ops has them.
+// areas, and finding those that are too small, as torchvision.ops has them; and rows of detections
+// as boxes, scores and classes.
 //
 // Boxes are N x 4 of float, bfloat16 or double; boxes that are written may be the input's own
 // memory, other outputs lie apart from it. Every number is rounded once an operation; NaN stays
@@ -44,6 +45,45 @@ void visit_large_boxes(const box_coding_kernels<T>& kernels, const T* boxes, dou
 }  // namespace detail
 
 inline namespace VECDET_ABI {
+namespace detail_box_ops {
+
+/// split_detections(), with classes unless they are null.
+template <class T>
+void split(const matrix_view<T>& detections, const boxes_view<std::remove_const_t<T>>& boxes,
+           const vector_view<std::remove_const_t<T>>& scores, index_t* classes, execution policy) {
+  constexpr const char* function = "split_detections";
+  const index_t rows = detections.rows();
+  detail::check(detections.cols() >= 5 || rows == 0, function, "detections.cols()",
+                detections.cols(), "5 or more: x1 y1 x2 y2 score");
+  detail::check_size(function, "boxes.size()", boxes.size(), rows, "the rows of detections");
+  detail::check_size(function, "scores.size()", scores.size(), rows, "the rows of detections");
+  detail::check_apart(function, "boxes", boxes, "detections", detections);
+  detail::check_apart(function, "scores", scores, "detections", detections);
+  if (rows == 0) return;
+  const profile::scope timing([&]() -> profile::problem {
+    const index_t read = (5 + (classes != nullptr)) * index_t{sizeof(T)};
+    const index_t written = 5 * index_t{sizeof(T)} + (classes != nullptr ? 8 : 0);
+    return {function,
+            classes != nullptr ? "classes" : "boxes",
+            dtype_name<std::remove_const_t<T>>(),
+            {rows, detections.cols()},
+            isa_name(active_isa()),
+            policy.threads(),
+            rows * (read + written),
+            0};
+  });
+  detail::for_each_chunk(policy, detail::chunking(rows, detail::smallest_coding_chunk),
+                         [&](index_t, index_t first, index_t last) {
+                           for (index_t i = first; i < last; ++i) {
+                             const T* const row = detections.row(i);
+                             std::copy_n(row, 4, boxes[i]);
+                             scores[i] = row[4];
+                             if (classes != nullptr) classes[i] = static_cast<index_t>(row[5]);
+                           }
+                         });
+}
+
+}  // namespace detail_box_ops
 
 /// `boxes` in format `from` written in format `to`.
 template <class T>
@@ -189,6 +229,34 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
     count += found[c];
   }
   return count;
+}
+
+/// The columns of `detections`, rows of x1 y1 x2 y2 score and maybe more, as boxes and scores,
+/// which NMS takes: one pass over memory, some hundredths of what NMS takes.
+template <class T>
+void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
+                      vector_view<std::remove_const_t<T>> scores,
+                      execution policy = execution::parallel) {
+  detail_box_ops::split(detections, boxes, scores, nullptr, policy);
+}
+
+/// The same with the class after the score: an integer within 2^53, as `classes` of nms_groups.
+template <class T>
+void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
+                      vector_view<std::remove_const_t<T>> scores, vector_view<index_t> classes,
+                      execution policy = execution::parallel) {
+  constexpr const char* function = "split_detections";
+  detail::check_size(function, "classes.size()", classes.size(), detections.rows(),
+                     "the rows of detections");
+  detail::check(detections.cols() >= 6 || detections.rows() == 0, function, "detections.cols()",
+                detections.cols(), "6 or more: x1 y1 x2 y2 score class");
+  detail::check_apart(function, "classes", classes, "detections", detections);
+  for (index_t i = 0; i < detections.rows(); ++i) {
+    const auto id = static_cast<double>(detections(i, 5));
+    detail::check_element(detail::is_within(id, -0x1p53, 0x1p53) && id == std::trunc(id), function,
+                          "classes", i, id, "an integer within 2^53");
+  }
+  detail_box_ops::split(detections, boxes, scores, classes.data(), policy);
 }
 
 }  // namespace VECDET_ABI

@@ -11,8 +11,9 @@
 // NaN: a NaN score comes first and stays, or is dropped (drop_nan_scores). A box with a NaN
 // coordinate, or without area, suppresses nothing and stays, or is dropped (drop_degenerate).
 //
-// Boxes and scores are float, bfloat16 (computed in float) or double, at most 2^32 - 1 of them. The
-// result does not depend on the number of threads.
+// Boxes and scores are float, bfloat16 (computed in float) or double, at most 2^32 - 1 of them;
+// box_ops.hpp's split_detections() makes them of N x 5 or N x 6 detections. The result does not
+// depend on the number of threads.
 //
 // Every function throws std::invalid_argument, and changes nothing, when sizes differ, a threshold
 // is outside [0, 1] or a limit is negative.
