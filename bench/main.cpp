@@ -1,26 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// vecdet_bench: every kernel as the scalar reference, as a plain loop, and as vecdet on each
-// instruction set. Takes Google Benchmark's flags, --scene=FILE and --recorded=FOLDER.
+// vecdet_bench: every kernel as a plain loop and as vecdet on each instruction set, and as the
+// scalar reference. Takes Google Benchmark's flags and those of `usage`.
 #include "bench_nms.hpp"
 #include "support/coco_scene.hpp"
 #include "support/table_reporter.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <sstream>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace {
 
 constexpr const char* usage =
-    "vecdet_bench [--scene=FILE] [--recorded=FOLDER] [Google Benchmark's flags]\n"
+    "vecdet_bench [--all] [--scene=FILE] [--recorded=FOLDER] [Google Benchmark's flags]\n"
+    "  Without --all and --benchmark_filter: the problems of the README's table, some minutes.\n"
+    "  --all          every benchmark, a quarter of an hour\n"
     "  --scene=FILE   make labels from a picture of this COCO annotation file, not from the "
     "built-in one\n"
     "  --recorded=FOLDER   also NMS of detections recorded from real detectors, in the tests' "
     "data\n"
     "Google Benchmark's flags, --benchmark_filter=REGEX first among them:\n";
+
+/// What runs unless something else is asked for: the problems of the README's table.
+constexpr const char* headline[] = {
+    "--benchmark_filter=^("
+    "(sigmoid_focal|smooth_l1|giou|diou|ciou|regression)[a-z0-9_]*_loss_and_grad/"
+    "(labels|dense|all|boxes|smooth_l1)|"
+    "decode_boxes/clip|encode_boxes/weights1|pairwise_iou/torchvision|filter_topk/threshold0.05|"
+    "postprocess/retinanet|nms/clustered|batched_nms/clustered91)/"
+    "(f32/[0-9x]+|bf16/4096x80)/(plain|baseline|avx2|avx512)",
+    "--benchmark_min_time=0.05", "--benchmark_repetitions=3"};
 
 /// What follows `flag` in an argument that begins with it, else null.
 const char* value_of(const char* argument, const char* flag) {
@@ -28,19 +44,59 @@ const char* value_of(const char* argument, const char* flag) {
   return std::strncmp(argument, flag, length) == 0 ? argument + length : nullptr;
 }
 
-/// Takes the flags that are not Google Benchmark's out of the arguments.
-void read_flags(int& argc, char** argv) {
-  int kept = 1;
+/// The arguments for Google Benchmark: without our own, and the headline's where nothing else is
+/// asked for.
+std::vector<char*> read_flags(int argc, char** argv) {
+  std::vector<char*> kept{argv[0]};
+  bool is_headline = true;
   for (int i = 1; i < argc; ++i) {
     if (const char* file = value_of(argv[i], "--scene=")) {
       vecdet::bench::scene() = vecdet::bench::typical_picture(file);
     } else if (const char* folder = value_of(argv[i], "--recorded=")) {
       vecdet::bench::register_recorded_nms(folder);
+      is_headline = false;
+    } else if (std::strcmp(argv[i], "--all") == 0) {
+      is_headline = false;
     } else {
-      argv[kept++] = argv[i];
+      if (value_of(argv[i], "--benchmark_filter=")) is_headline = false;
+      kept.push_back(argv[i]);
     }
   }
-  argc = kept;
+  // Ahead of the user's, which then have the last word.
+  if (is_headline) {
+    for (const char* flag : headline) kept.insert(kept.begin() + 1, const_cast<char*>(flag));
+  }
+  return kept;
+}
+
+/// Lets Google Benchmark read its flags, and `last` after them.
+void initialize(std::vector<char*> arguments, const char* last) {
+  arguments.push_back(const_cast<char*>(last));
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, arguments.data());
+  if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) std::exit(EXIT_FAILURE);
+}
+
+/// How many benchmarks the filter chooses: Google Benchmark lists them, a line each.
+std::size_t count_benchmarks(const std::vector<char*>& arguments) {
+  initialize(arguments, "--benchmark_list_tests=true");
+  std::ostringstream list, complaint;
+  benchmark::ConsoleReporter reporter;
+  reporter.SetOutputStream(&list);
+  reporter.SetErrorStream(&complaint);
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  const std::string lines = list.str();
+  return static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
+}
+
+/// The value of a flag, the last one given; "true" where it has none.
+std::string flag_value(const std::vector<char*>& arguments, const std::string& flag) {
+  std::string value;
+  for (const char* argument : arguments) {
+    if (argument == flag) value = "true";
+    if (const char* given = value_of(argument, (flag + "=").c_str())) value = given;
+  }
+  return value;
 }
 
 }  // namespace
@@ -50,11 +106,18 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--help") == 0) std::cout << usage;
   }
   try {
-    read_flags(argc, argv);
-    benchmark::Initialize(&argc, argv);
-    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return EXIT_FAILURE;
-    vecdet::bench::table_reporter table;
-    benchmark::RunSpecifiedBenchmarks(&table);
+    const std::vector<char*> arguments = read_flags(argc, argv);
+    const std::string lists = flag_value(arguments, "--benchmark_list_tests");
+    const std::string format = flag_value(arguments, "--benchmark_format");
+    const std::size_t chosen = count_benchmarks(arguments);
+    if (chosen == 0) throw std::invalid_argument("no benchmark's name matches the filter");
+    initialize(arguments, ("--benchmark_list_tests=" + (lists.empty() ? "false" : lists)).c_str());
+    if (format.empty() || format == "console") {
+      vecdet::bench::table_reporter table(chosen);
+      benchmark::RunSpecifiedBenchmarks(&table);
+    } else {
+      benchmark::RunSpecifiedBenchmarks();  // in the format asked for, and nothing else
+    }
   } catch (const std::exception& error) {
     std::cerr << "vecdet_bench: " << error.what() << '\n';
     return EXIT_FAILURE;

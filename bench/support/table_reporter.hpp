@@ -10,7 +10,10 @@
 #include "plots.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstddef>
+#include <cstdio>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -35,6 +38,9 @@ inline void count_work(benchmark::State& state, double elements, double bytes, i
 
 class table_reporter : public benchmark::BenchmarkReporter {
  public:
+  /// Of so many benchmarks: each line says how many have ended and how long the others may take.
+  explicit table_reporter(std::size_t benchmarks) : benchmarks_(benchmarks) {}
+
   bool ReportContext(const Context& context) override {
     PrintBasicContext(&GetErrorStream(), context);
     for (const int threads : {1, oneapi::tbb::this_task_arena::max_concurrency()}) {
@@ -104,11 +110,23 @@ class table_reporter : public benchmark::BenchmarkReporter {
             counter(run, "ns_per_element"), counter(run, "GB/s"), counter(run, "of_copy")};
   }
 
+  /// "[12/96, 1:40 left] ", as long a benchmark as those that have ended.
+  std::string progress() {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+    ++ended_;
+    const auto left = static_cast<double>(benchmarks_ - std::min(ended_, benchmarks_));
+    const auto seconds = std::lround(spent.count() / static_cast<double>(ended_) * left);
+    char text[64];
+    std::snprintf(text, sizeof text, "[%zu/%zu, %ld:%02ld left] ", ended_, benchmarks_,
+                  seconds / 60, seconds % 60);
+    return text;
+  }
+
   /// What the table shows of a run, then the counters that the benchmark has of its own.
   void print_progress(const std::string& name, const Run& run) {
     const measurement result = measured(run);
     std::ostream& out = GetOutputStream();
-    out << name << ": " << three_digits(1e3 * result.seconds) << " ms";
+    out << progress() << name << ": " << three_digits(1e3 * result.seconds) << " ms";
     if (result.ns_per_element > 0)
       out << ", " << three_digits(result.ns_per_element) << " ns an element";
     if (result.gigabytes_per_second > 0)
@@ -122,6 +140,8 @@ class table_reporter : public benchmark::BenchmarkReporter {
   }
 
   comparison_table table_;
+  std::size_t benchmarks_, ended_ = 0;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace bench
