@@ -3,9 +3,9 @@
 // optimisation: what the caller writes through its own type must be read, though long and long long
 // are two types of the same bits; and a label counts by its value, signed or not. The headers
 // alone, without the kernel table.
-#include <vecdet/detail/nms_groups.hpp>
+#include <vecdet/impl/nms_groups.hpp>
 #include <vecdet/kernels/box_streams.hpp>
-#include <vecdet/kernels/label_search.hpp>
+#include <vecdet/kernels/focal_loss/label_search.hpp>
 
 #include <array>
 #include <cstdint>

@@ -3,7 +3,7 @@
 // ctest entries isa_baseline, isa_avx2 and isa_avx512 run this file and the kernels' tests under
 // that value of VECDET_ISA.
 #include "support/isa.hpp"
-#include <vecdet/detail/rows/focal_loss.hpp>
+#include <vecdet/args/focal_loss.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/postprocess.hpp>

@@ -33,8 +33,8 @@
 // not from 1e-35 to 1e35, or an image's size is negative or not finite.
 #pragma once
 
-#include <vecdet/detail/box_coding_call.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/impl/box_coding_call.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
@@ -43,6 +43,7 @@
 #include <type_traits>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 /// What bounds dw and dh, divided by their weights, before exp.
 enum class size_clamp {
@@ -148,7 +149,6 @@ box_coding_args<S> coding_args(const distance_params& params) {
 
 }  // namespace detail
 
-inline namespace VECDET_ABI {
 namespace detail_box_coding {
 
 template <class In, class Anchors, class Out>

@@ -18,6 +18,7 @@
 #include <type_traits>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace detail {
 
 inline void check_min_size(const char* function, const char* argument, double min_size) {
@@ -44,7 +45,6 @@ void visit_large_boxes(const box_coding_kernels<T>& kernels, const T* boxes, dou
 
 }  // namespace detail
 
-inline namespace VECDET_ABI {
 namespace detail_box_ops {
 
 /// split_detections(), with classes unless they are null.

@@ -3,8 +3,8 @@
 // the others get loss and gradient 0, and what they hold is never read.
 #pragma once
 
+#include <vecdet/args/selected_boxes.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/rows/box_streams.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
@@ -13,6 +13,7 @@
 #include <type_traits>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 /// All boxes, those whose label is neither `background` nor `ignore`, or those of a list of
 /// indices. Labels may be classes, or matches as a matcher gives them. Converts from whatever
@@ -99,4 +100,5 @@ double run_selected(const Kernels& kernels, const Args& args, const box_selectio
 }
 
 }  // namespace detail
+}  // namespace VECDET_ABI
 }  // namespace vecdet

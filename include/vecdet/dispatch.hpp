@@ -23,6 +23,7 @@
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 /// "baseline", "avx2" or "avx512".
 inline const char* isa_name(isa set) noexcept {
@@ -39,6 +40,8 @@ inline isa detected_isa() noexcept {
   return isa::baseline;
 #endif
 }
+
+}  // namespace VECDET_ABI
 
 #if defined(VECDET_DISPATCH)
 // The units of each instruction set instantiate it for the kernels of every family: isa/units.
@@ -58,8 +61,8 @@ const Kernels& kernels() noexcept;
 #endif
 #endif
 
-namespace detail {
 inline namespace VECDET_ABI {
+namespace detail {
 
 /// The kernels of a family and its types for an instruction set that is_compiled_in. A public
 /// function asks active_isa() once and hands the answer to all that it calls: one call runs on one
@@ -127,10 +130,7 @@ inline isa choose_isa() {
              : static_cast<isa>(before);
 }
 
-}  // namespace VECDET_ABI
 }  // namespace detail
-
-inline namespace VECDET_ABI {
 
 /// The instruction set in force.
 /// @throws std::invalid_argument at the first call when VECDET_ISA is none of the three names, or

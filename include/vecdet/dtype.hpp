@@ -3,11 +3,14 @@
 // in float and round once, to nearest even, when they store.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 /// The upper half of an IEEE 754 binary32: 1 sign, 8 exponent and 7 fraction bits.
 struct bfloat16 {
@@ -55,4 +58,5 @@ constexpr const char* dtype_name() noexcept {
   return std::is_same<T, float>::value ? "f32" : std::is_same<T, double>::value ? "f64" : "bf16";
 }
 
+}  // namespace VECDET_ABI
 }  // namespace vecdet

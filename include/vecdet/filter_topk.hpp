@@ -12,9 +12,9 @@
 // Throws std::invalid_argument where the threshold is outside [0, 1] or k is negative.
 #pragma once
 
+#include <vecdet/args/filter_topk.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/room.hpp>
-#include <vecdet/detail/rows/filter_topk.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
@@ -28,10 +28,11 @@
 #include <type_traits>
 #include <vector>
 #if !defined(VECDET_DISPATCH)
-#include <vecdet/kernels/filter_topk.hpp>
+#include <vecdet/kernels/filter_topk/filter_topk.hpp>
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 /// Memory that filter_topk works in: it grows to what the largest call needs, some 32 bytes for
 /// each of 2 k + 4096 candidates a thread, and is reused from then on. One call at a time.
@@ -107,8 +108,6 @@ void search_best(filter_topk_workspace& ws, const chunking& chunks, index_t capa
 }
 
 }  // namespace detail
-
-inline namespace VECDET_ABI {
 
 namespace detail_filter_topk {
 

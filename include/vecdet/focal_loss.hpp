@@ -29,9 +29,9 @@
 // or a number among the parameters is not a finite float (row weights are data).
 #pragma once
 
+#include <vecdet/args/focal_loss.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
-#include <vecdet/detail/rows/focal_loss.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/labels.hpp>
@@ -42,10 +42,11 @@
 #include <limits>
 #include <numeric>
 #if !defined(VECDET_DISPATCH)
-#include <vecdet/kernels/focal_loss.hpp>
+#include <vecdet/kernels/focal_loss/focal_loss.hpp>
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 /// How the losses of all elements become one number. Of no elements, the sum is 0 and the mean NaN.
 enum class reduction {
@@ -190,7 +191,6 @@ struct focal_call {
 
 }  // namespace detail
 
-inline namespace VECDET_ABI {
 namespace detail_focal {
 
 template <class T>

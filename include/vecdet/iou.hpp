@@ -21,9 +21,9 @@
 // of elementwise_iou shares memory with its inputs.
 #pragma once
 
+#include <vecdet/args/iou.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/rows/iou.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
@@ -33,10 +33,11 @@
 #include <algorithm>
 #include <type_traits>
 #if !defined(VECDET_DISPATCH)
-#include <vecdet/kernels/iou.hpp>
+#include <vecdet/kernels/iou/iou.hpp>
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 struct iou_params {
   iou_kind kind = iou_kind::iou;
@@ -58,8 +59,6 @@ inline const char* iou_variant(const iou_params& params, bool is_soa = false) no
 constexpr index_t smallest_iou_chunk = 8192;  // pairs: some microseconds
 
 }  // namespace detail
-
-inline namespace VECDET_ABI {
 
 /// The IoU of box i of `a` and box j of `b` into out(i, j).
 template <class T>

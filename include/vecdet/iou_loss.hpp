@@ -25,11 +25,11 @@
 // (box weights are data).
 #pragma once
 
+#include <vecdet/args/iou_loss.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
-#include <vecdet/detail/rows/iou_loss.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
@@ -38,10 +38,11 @@
 
 #include <type_traits>
 #if !defined(VECDET_DISPATCH)
-#include <vecdet/kernels/iou_loss.hpp>
+#include <vecdet/kernels/iou_loss/iou_loss.hpp>
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 struct iou_loss_params {
   double epsilon = 1e-7;  ///< 0 or more
@@ -83,7 +84,6 @@ struct iou_loss_call {
 
 }  // namespace detail
 
-inline namespace VECDET_ABI {
 namespace detail_iou_loss {
 
 template <class T>

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 namespace detail {
 
@@ -154,4 +155,5 @@ inline index_t count_foreground(labels_view labels, index_t background = -1, ind
   });
 }
 
+}  // namespace VECDET_ABI
 }  // namespace vecdet

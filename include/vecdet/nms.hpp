@@ -19,11 +19,11 @@
 // is outside [0, 1] or a limit is negative.
 #pragma once
 
+#include <vecdet/args/nms.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/nms_groups.hpp>
-#include <vecdet/detail/rows/nms.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/nms_groups.hpp>
 #include <vecdet/nms_params.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -35,10 +35,11 @@
 #include <type_traits>
 #include <vector>
 #if !defined(VECDET_DISPATCH)
-#include <vecdet/kernels/nms.hpp>
+#include <vecdet/kernels/nms/nms.hpp>
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace detail {
 
 inline void check_nms(const char* function, index_t boxes, index_t scores,
@@ -252,7 +253,6 @@ class nms_call {
 
 }  // namespace detail
 
-inline namespace VECDET_ABI {
 namespace detail_nms {
 
 template <class T, class S>

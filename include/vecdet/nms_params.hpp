@@ -16,6 +16,7 @@
 #include <limits>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 /// What a box's four numbers are.
 enum class nms_format {
@@ -111,4 +112,5 @@ struct soft_nms_params {
   bool plus_one = false;
 };
 
+}  // namespace VECDET_ABI
 }  // namespace vecdet

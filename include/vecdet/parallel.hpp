@@ -21,6 +21,7 @@
 #include <tbb/task_group.h>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 /// A call's work as a parallel loop of the caller's sees it: task(i) does the i-th piece. It never
 /// throws, and pieces may run at the same time and in any order.
@@ -179,4 +180,5 @@ double sum_over_chunks(execution policy, const chunking& chunks, const Work& wor
 }
 
 }  // namespace detail
+}  // namespace VECDET_ABI
 }  // namespace vecdet

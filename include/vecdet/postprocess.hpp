@@ -28,6 +28,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 enum class dense_detector { retinanet, fcos, ssd };
 
@@ -150,7 +151,6 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
 
 }  // namespace detail
 
-inline namespace VECDET_ABI {
 namespace detail_postprocess {
 
 template <class T>

@@ -23,11 +23,11 @@
 // to 1e35, or another number among the parameters is not a finite float (box weights are data).
 #pragma once
 
+#include <vecdet/args/regression_loss.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
-#include <vecdet/detail/rows/regression_loss.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
@@ -39,10 +39,11 @@
 #include <string>
 #include <type_traits>
 #if !defined(VECDET_DISPATCH)
-#include <vecdet/kernels/regression_loss.hpp>
+#include <vecdet/kernels/regression_loss/regression_loss.hpp>
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 enum class box_loss { smooth_l1, giou, diou, ciou };
 
@@ -200,7 +201,6 @@ struct regression_call {
 
 }  // namespace detail
 
-inline namespace VECDET_ABI {
 namespace detail_regression_loss {
 
 template <class T, class Box>

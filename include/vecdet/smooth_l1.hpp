@@ -21,10 +21,10 @@
 // negative, or a number among the parameters is not a finite float (box weights are data).
 #pragma once
 
+#include <vecdet/args/smooth_l1.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
-#include <vecdet/detail/rows/smooth_l1.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
@@ -33,10 +33,11 @@
 
 #include <type_traits>
 #if !defined(VECDET_DISPATCH)
-#include <vecdet/kernels/smooth_l1.hpp>
+#include <vecdet/kernels/smooth_l1/smooth_l1.hpp>
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 struct smooth_l1_params {
   double beta = 1.0 / 9;  ///< 0 or more; 1/9 as in torchvision's detectors, 0 in detectron2's
@@ -97,7 +98,6 @@ struct smooth_l1_call {
 
 }  // namespace detail
 
-inline namespace VECDET_ABI {
 namespace detail_smooth_l1 {
 
 template <class T>

@@ -24,6 +24,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 /// The boxes picked, in descending score, and the scores that they had left. The memory is the
 /// workspace's, until its next use.
@@ -42,8 +43,6 @@ class soft_nms_workspace {
   nms_workspace groups;
   std::vector<Real> rescored, scores;
 };
-
-inline namespace VECDET_ABI {
 
 /// Soft-NMS of boxes (N x 4, corners) and scores (N) in their groups; {} is one group.
 template <class T>

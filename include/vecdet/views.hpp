@@ -24,6 +24,7 @@
 #include <utility>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 using index_t = std::int64_t;
 
@@ -229,4 +230,5 @@ class lasting : public View {
   lasting(Owner&& ends_with_the_statement) = delete;
 };
 
+}  // namespace VECDET_ABI
 }  // namespace vecdet

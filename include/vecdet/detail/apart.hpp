@@ -9,6 +9,7 @@
 #include <cstdint>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace detail {
 
 /// Addresses [begin, end).
@@ -44,4 +45,5 @@ void check_apart(const char* function, const char* output, const address_range& 
 }
 
 }  // namespace detail
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -3,6 +3,8 @@
 // std::invalid_argument that names the function, the argument, its value and what was expected.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 #if !defined(__cpp_exceptions)
 #error \
     "vecdet reports bad arguments by exceptions: compile what includes it without -fno-exceptions"
@@ -15,6 +17,7 @@
 #include <string>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace detail {
 
 template <class Value>
@@ -62,4 +65,5 @@ inline void check_element(bool holds, const char* function, const char* list, st
 }
 
 }  // namespace detail
+}  // namespace VECDET_ABI
 }  // namespace vecdet

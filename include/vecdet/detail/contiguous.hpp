@@ -3,6 +3,8 @@
 // them are temporaries that take their elements with them.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 #include <type_traits>
 #include <utility>
 #if __cplusplus >= 202002L
@@ -10,6 +12,7 @@
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace detail {
 
 /// The base of views, which outlive nothing.
@@ -108,4 +111,5 @@ template <class Container>
 using require_temporary_owner = std::enable_if_t<is_temporary_owner<Container>, int>;
 
 }  // namespace detail
+}  // namespace VECDET_ABI
 }  // namespace vecdet

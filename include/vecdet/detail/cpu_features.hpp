@@ -4,6 +4,8 @@
 // avx512, and that the operating system saves their registers (Intel SDM volume 1, 14.3 and 15.2).
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 #include <cstdint>
 
 #if defined(__x86_64__)
@@ -11,6 +13,7 @@
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 
 /// The instruction sets that kernels are compiled for, each including the one before.
 enum class isa {
@@ -70,4 +73,5 @@ struct this_cpu {
 #endif
 
 }  // namespace detail
+}  // namespace VECDET_ABI
 }  // namespace vecdet

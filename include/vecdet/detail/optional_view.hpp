@@ -5,6 +5,7 @@
 #include <vecdet/views.hpp>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace detail {
 
 /// The elements, or null where there are none: the memory of an empty container need not be null.
@@ -14,4 +15,5 @@ constexpr T* data_or_null(const vector_view<T>& view) noexcept {
 }
 
 }  // namespace detail
+}  // namespace VECDET_ABI
 }  // namespace vecdet

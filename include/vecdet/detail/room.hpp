@@ -7,6 +7,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace detail {
 
 /// The memory of a vector that only grows.
@@ -17,4 +18,5 @@ T* room(std::vector<T>& memory, index_t size) {
 }
 
 }  // namespace detail
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -10,9 +10,9 @@
 //   static constexpr bool lanes_are_boxes                       else inputs of zeros add zeros
 #pragma once
 
-#include <vecdet/detail/rows/box_streams.hpp>
-#include <vecdet/detail/simd_bits.hpp>
-#include <vecdet/detail/simd_boxes.hpp>
+#include <vecdet/args/selected_boxes.hpp>
+#include <vecdet/simd/bits.hpp>
+#include <vecdet/simd/boxes.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {

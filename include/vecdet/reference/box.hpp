@@ -2,9 +2,11 @@
 // One box, and how references read and write it.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
 #include <vecdet/views.hpp>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace reference {
 
 /// Corners (x1, y1) and (x2, y2); no order of the corners is implied. Also four deltas, or four
@@ -34,4 +36,5 @@ inline void store_box(boxes_view<double> boxes, index_t i, const box& value) {
 }
 
 }  // namespace reference
+}  // namespace VECDET_ABI
 }  // namespace vecdet

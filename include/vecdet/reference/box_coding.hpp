@@ -20,6 +20,7 @@
 #include <cmath>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace reference {
 
 /// Conversions between corners, top left corner with size (COCO's files), and centre with size
@@ -142,4 +143,5 @@ void for_each_box(boxes_view<double> out, F function) {
 }
 
 }  // namespace reference
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -19,6 +19,7 @@
 #include <cmath>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace reference {
 
 struct focal_loss_params {
@@ -172,4 +173,5 @@ double sigmoid_focal_loss(matrix_view<T> logits, matrix_view<U> targets,
 }
 
 }  // namespace reference
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -18,6 +18,7 @@
 #include <limits>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace reference {
 
 enum class iou_kind { iou, giou, diou, ciou };
@@ -134,4 +135,5 @@ void elementwise_iou(boxes_view<T> a, boxes_view<U> b, vector_view<double> out,
 }
 
 }  // namespace reference
+}  // namespace VECDET_ABI
 }  // namespace vecdet

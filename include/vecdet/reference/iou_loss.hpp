@@ -22,6 +22,7 @@
 #include <cmath>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace reference {
 
 /// A value and its derivatives by the four coordinates of the predicted box.
@@ -130,4 +131,5 @@ inline box_loss iou_loss_of_deltas(iou_kind kind, const box& deltas, const box& 
 }
 
 }  // namespace reference
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -17,6 +17,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace reference {
 
 /// What an anchor without ground truth is matched to.
@@ -94,4 +95,5 @@ void match_anchors(boxes_view<T> anchors, boxes_view<U> ground_truth, vector_vie
 }
 
 }  // namespace reference
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -22,6 +22,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace reference {
 
 using vecdet::nms_format;
@@ -170,4 +171,5 @@ std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_p
 }
 
 }  // namespace reference
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -12,6 +12,7 @@
 #include <cmath>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace reference {
 
 /// Loss of a difference; beta >= 0, and beta = 0 is |d|.
@@ -85,4 +86,5 @@ double smooth_l1_loss_foreground(matrix_view<T> predictions, matrix_view<U> targ
 }
 
 }  // namespace reference
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -21,6 +21,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace reference {
 
 using vecdet::soft_nms_method;
@@ -86,4 +87,5 @@ std::vector<rescored<compute_type<std::remove_const_t<S>>>> soft_nms(
 }
 
 }  // namespace reference
+}  // namespace VECDET_ABI
 }  // namespace vecdet

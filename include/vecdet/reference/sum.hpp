@@ -2,9 +2,12 @@
 // Sums of many terms, as every reference's total is computed.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 #include <cmath>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace reference {
 
 /// Neumaier's compensated sum: the error does not grow with the number of terms. Infinities and NaN
@@ -24,4 +27,5 @@ class compensated_sum {
 };
 
 }  // namespace reference
+}  // namespace VECDET_ABI
 }  // namespace vecdet

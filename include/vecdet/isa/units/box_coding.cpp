@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <vecdet/isa/units/unit.hpp>
-#include <vecdet/kernels/box_coding.hpp>
+#include <vecdet/kernels/box_coding/box_coding.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <vecdet/isa/units/unit.hpp>
-#include <vecdet/kernels/filter_topk.hpp>
+#include <vecdet/kernels/filter_topk/filter_topk.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <vecdet/isa/units/unit.hpp>
-#include <vecdet/kernels/nms.hpp>
+#include <vecdet/kernels/nms/nms.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <vecdet/isa/units/unit.hpp>
-#include <vecdet/kernels/regression_loss.hpp>
+#include <vecdet/kernels/regression_loss/regression_loss.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {

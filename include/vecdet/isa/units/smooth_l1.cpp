@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <vecdet/isa/units/unit.hpp>
-#include <vecdet/kernels/smooth_l1.hpp>
+#include <vecdet/kernels/smooth_l1/smooth_l1.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {

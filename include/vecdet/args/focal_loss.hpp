@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The focal loss in the kernel table: what an instruction set's unit offers, as plain structs and
+// function pointers.
+#pragma once
+
+#include <vecdet/labels.hpp>
+#include <vecdet/views.hpp>
+
+#include <cstdint>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// Elements of a block: what is left over at the end is padded to one.
+constexpr int focal_block = 128;
+
+/// What a call computes besides the sum of the loss.
+enum class focal_output { sum, loss, grad, upstream_times_grad };
+
+/// One call over rows x cols logits, T being the stored type. Strides are in elements.
+template <class T>
+struct focal_loss_args {
+  const T* logits;
+  index_t cols, logits_stride;
+  labels_view labels;  ///< classes, or
+  const T* targets;    ///< dense targets in [0, 1]
+  index_t targets_stride;
+  index_t background, ignore;
+  const float* row_weights;  ///< one a row, or null: all 1
+  double positive_weight;    ///< alpha, and all other factors of loss and gradient
+  double negative_weight;    ///< 1 - alpha, likewise
+  double gamma;
+  focal_output output;
+  T* out;  ///< loss or gradient by `output`; the gradient may be the logits themselves
+  index_t out_stride;
+  const T* upstream;
+  index_t upstream_stride;
+};
+
+template <class T>
+struct focal_loss_kernels {
+  /// The first label that is no class, background or ignore value; labels.size() if there is none.
+  index_t (*find_invalid_label)(const labels_view& labels, index_t classes, index_t background,
+                                index_t ignore);
+  /// Each computes rows [first, last) and returns their sum of the weighted loss.
+  double (*from_labels)(const focal_loss_args<T>&, index_t first, index_t last);
+  double (*from_targets)(const focal_loss_args<T>&, index_t first, index_t last);
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

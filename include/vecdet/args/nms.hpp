@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Non-maximum suppression: what the functions and their kernels agree on. One group of boxes that
+// may suppress each other goes through `begin`, and where that leaves work through `build_index`
+// and `finish`.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/nms_params.hpp>
+#include <vecdet/views.hpp>
+
+#include <cstdint>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// A box in an order: its sort key in the upper half, its index in the lower. Ascending keys are
+/// descending scores.
+using nms_record = std::uint64_t;
+
+VECDET_INLINE constexpr std::uint32_t index_of(nms_record record) {
+  return static_cast<std::uint32_t>(record);
+}
+
+/// Boxes, T being the stored type, and what their overlaps mean.
+template <class T>
+struct nms_args {
+  const T* boxes;
+  nms_format format;
+  nms_overlap overlap;
+  bool plus_one;
+  /// Suppressed where the overlap, in the type of computation, is this or more: both thresholds and
+  /// both comparisons come down to it.
+  double least_overlap;
+  index_t max_kept;
+};
+
+/// How far a list of boxes has been worked off.
+struct nms_progress {
+  index_t slots;  ///< boxes in the list, of which
+  index_t left;   ///< are neither kept nor suppressed, and
+  index_t block;  ///< lie in this block or later ones
+};
+
+/// Where one group stands.
+struct nms_state {
+  const nms_record* order;  ///< by descending score
+  index_t count;
+  nms_record* kept;  ///< of `count` records
+  void* scratch;
+  index_t kept_count;
+  nms_progress usual, odd;  ///< boxes that the fast tests are for, and others
+  index_t odd_begin;        ///< the first block of the odd boxes
+  index_t leaves, in_leaves, top_nodes;
+  bool done;
+  int levels;
+};
+
+/// Soft-NMS of one group, by records in ascending index without NaN scores.
+template <class T>
+struct soft_nms_args {
+  const T* boxes;
+  const T* scores;
+  soft_nms_method method;
+  double iou_threshold, sigma, score_floor;
+  bool plus_one;
+  const nms_record* records;
+  index_t count;
+  void* scratch;
+  compute_type<T>* rescored;  ///< of all boxes: those picked get their score here, and
+  nms_record* kept;           ///< are written here, in the order of picking
+};
+
+template <class T>
+struct nms_kernels {
+  /// Writes the records of the scores [first, last) that pass, in the order of their indices, and
+  /// returns their number.
+  index_t (*select)(const T* scores, index_t first, index_t last, double score_threshold,
+                    bool drop_nan, nms_record* records);
+  /// Drops the records of boxes with NaN or without area; returns how many are left.
+  index_t (*drop_degenerate)(const nms_args<T>&, nms_record* records, index_t count);
+  /// Sorts records, which ascend by index, by score; equal scores stay in order. `spare` has room
+  /// for `count`.
+  void (*sort)(const T* scores, nms_record* records, nms_record* spare, index_t count);
+  /// The same of records in any order; equal scores by index.
+  void (*sort_any)(const T* scores, nms_record* records, nms_record* spare, index_t count);
+  void (*sort_by_index)(nms_record* records, nms_record* spare, index_t count);
+
+  index_t (*scratch_bytes)(index_t count);  ///< of a group; aligned to 64
+  void (*begin)(const nms_args<T>&, nms_state&);
+  void (*build_index)(const nms_args<T>&, nms_state&);
+  void (*finish)(const nms_args<T>&, nms_state&);
+
+  index_t (*soft)(const soft_nms_args<T>&);  ///< returns how many are picked
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rows of all box losses share: which boxes count, and what a call writes.
+#pragma once
+
+#include <vecdet/labels.hpp>
+#include <vecdet/views.hpp>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// What a call computes besides the sum of the loss.
+enum class box_loss_output { sum, loss, grad };
+
+/// Boxes that count, others having loss and gradient 0: those whose label is neither background nor
+/// ignore, or those of a list.
+struct selected_boxes {
+  labels_view labels;
+  index_t background, ignore;
+  const index_t* indices;
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Smooth L1: what the functions and their kernels agree on.
+#pragma once
+
+#include <vecdet/args/selected_boxes.hpp>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// One call over N x 4 deltas, T being the stored type.
+template <class T>
+struct smooth_l1_args {
+  const T* predictions;
+  const T* targets;
+  const float* box_weights;  ///< one a box, or null: all 1
+  double beta, scale;
+  box_loss_output output;
+  T* out;  ///< losses or gradient by `output`, N x 4; the gradient may be the predictions
+           ///< themselves
+  selected_boxes selected;
+};
+
+/// Each computes boxes, or numbers of the list of indices, [first, last), and returns their
+/// unscaled sum.
+template <class T>
+struct smooth_l1_kernels {
+  double (*all)(const smooth_l1_args<T>&, index_t first, index_t last);
+  double (*labelled)(const smooth_l1_args<T>&, index_t first, index_t last);
+  double (*listed)(const smooth_l1_args<T>&, index_t first, index_t last);
+  /// Sets the outputs of boxes [first, last) to 0.
+  void (*clear)(const smooth_l1_args<T>&, index_t first, index_t last);
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

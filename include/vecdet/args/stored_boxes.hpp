@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the boxes of a call lie in memory, as one type that arguments and kernels are templated on:
+//
+//   T                      N x 4 of T throughout
+//   mixed<Delta, Box, Out> N x 4: deltas, boxes and results of different types
+//   separate<T>            four arrays of T, one a coordinate, throughout
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/views.hpp>
+
+#include <type_traits>
+#include <utility>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+template <class Delta, class Box, class Out>
+struct mixed;
+template <class T>
+struct separate;
+
+/// The pointers of a call; `each` are to one number a box.
+template <class S>
+struct stored {
+  using real = compute_type<S>;  ///< computed in
+  using in = const S*;
+  using boxes = const S*;
+  using out = S*;
+  using each = S*;
+};
+template <class Delta, class Box, class Out>
+struct stored<mixed<Delta, Box, Out>> {
+  using real = compute_type<Box>;
+  using in = const Delta*;
+  using boxes = const Box*;
+  using out = Out*;
+  using each = Out*;
+};
+template <class T>
+struct stored<separate<T>> {
+  using real = compute_type<T>;
+  using in = coordinate_arrays<const T>;
+  using boxes = coordinate_arrays<const T>;
+  using out = coordinate_arrays<T>;
+  using each = T*;
+};
+
+/// How the boxes of a view are stored, where the others of the call are of type Box, which void
+/// says are as the view's; and the views of those others.
+template <class View, class Box>
+struct viewed;
+template <class T, class Box>
+struct viewed<boxes_view<T>, Box> {
+  using delta = std::remove_const_t<T>;
+  using box = std::conditional_t<std::is_void<Box>::value, delta, Box>;
+  using inputs = boxes_view<const box>;
+  using outputs = boxes_view<box>;
+  static constexpr bool is_mixed = !std::is_same<delta, box>::value;
+  using decoded = std::conditional_t<is_mixed, mixed<delta, box, box>, delta>;
+  using regressed = std::conditional_t<is_mixed, mixed<delta, box, delta>, delta>;
+};
+template <class T>
+struct viewed<boxes_soa_view<T>, void> {
+  using delta = std::remove_const_t<T>;
+  using inputs = boxes_soa_view<const delta>;
+  using outputs = boxes_soa_view<delta>;
+  using decoded = separate<delta>;
+};
+template <class T, class Box>
+using box_of = typename viewed<boxes_view<T>, Box>::box;
+template <class View, class Box = void>
+using inputs_of = typename viewed<View, Box>::inputs;
+template <class View, class Box = void>
+using outputs_of = typename viewed<View, Box>::outputs;
+
+/// bfloat16 deltas of boxes in float, as networks trained in bfloat16 have them: decoded to float,
+/// and with gradients in bfloat16.
+using mixed_decoding = mixed<bfloat16, float, float>;
+using mixed_regression = mixed<bfloat16, float, bfloat16>;
+
+// ---- a pointer to boxes, in either layout; null is no boxes
+
+template <class T>
+VECDET_INLINE T* advanced(T* from, index_t boxes) {
+  return from != nullptr ? from + 4 * boxes : from;
+}
+template <class T>
+VECDET_INLINE coordinate_arrays<T> advanced(const coordinate_arrays<T>& from, index_t boxes) {
+  return {{from.of[0], from.of[1], from.of[2], from.of[3]}, from.first + boxes};
+}
+template <class T>
+VECDET_INLINE bool is_given(T* boxes) {
+  return boxes != nullptr;
+}
+template <class T>
+VECDET_INLINE bool is_given(const coordinate_arrays<T>& boxes) {
+  return boxes.of[0] != nullptr;
+}
+template <class T>
+VECDET_INLINE T& coordinate(T* boxes, index_t box, int k) {
+  return boxes[4 * box + k];
+}
+template <class T>
+VECDET_INLINE T& coordinate(const coordinate_arrays<T>& boxes, index_t box, int k) {
+  return boxes.at(k)[box];
+}
+
+template <class Pointer>
+constexpr index_t bytes_a_box = 4 * sizeof(coordinate(std::declval<Pointer>(), 0, 0));
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the functions of box_coding.hpp and box_ops.hpp run their kernels.
+#pragma once
+
+#include <vecdet/args/box_coding.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/box_coding/box_coding.hpp>
+#endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+template <class S>
+void clip_to(box_coding_args<S>& args, const image_size& image) {
+  args.clips = true;
+  args.width = image.width;
+  args.height = image.height;
+}
+
+/// One call of a kernel.
+template <class S>
+struct coding_call {
+  const char* function;
+  const char* variant;
+  isa target;
+  box_coding_function<S> kernel;
+  box_coding_args<S> args;
+  index_t boxes;                         ///< anchors, where there are some
+  index_t flops;                         ///< of a box
+  index_t bytes;                         ///< read and written
+  vector_view<const image_size> images;  ///< each with that many boxes, clipped; none: not clipped
+  bool is_batch = false;
+};
+
+/// The variants in problem names.
+struct coding_variants {
+  const char *boxes, *weights1, *clip, *clip_batch, *by_size, *pixels, *pixels_clip;
+};
+
+/// Operations a box, as the kernels do them in float on anchors that are corners: additions,
+/// multiplications, divisions, minima and maxima; a multiply-add is two.
+namespace box_flops {
+constexpr index_t encode = 116, decode = 72;
+constexpr index_t encode_by_size = 92, encode_pixels = 80;
+constexpr index_t decode_by_size = 16, decode_pixels = 14;
+constexpr index_t clip = 8, area = 3, large = 2;
+
+constexpr index_t convert(box_format from, box_format to) {
+  if (from == to) return 0;
+  if (from == box_format::xywh) return to == box_format::xyxy ? 2 : 4;
+  if (from == box_format::cxcywh) return to == box_format::xyxy ? 8 : 4;
+  return to == box_format::xywh ? 2 : 8;
+}
+}  // namespace box_flops
+
+constexpr index_t smallest_coding_chunk = 4096;  // boxes: some microseconds
+
+}  // namespace detail
+
+namespace detail_box_coding {
+
+/// The kernels for boxes that are stored as S says.
+template <class S>
+struct coding_kernels {
+  static const detail::box_coding_kernels<S>& get(isa target) {
+    return detail::kernels<detail::box_coding_kernels<S>>(target);
+  }
+  static detail::box_coding_function<S> encode(isa target) { return get(target).encode; }
+  static detail::box_coding_function<S> decode(isa target) { return get(target).decode; }
+  static detail::box_coding_function<S> decode_distances(isa target) {
+    return get(target).decode_distances;
+  }
+  static constexpr detail::coding_variants variants{
+      "boxes", "weights1", "clip", "clip_batch", "by_size", "pixels", "pixels_clip"};
+  using element = S;
+};
+template <class T>
+struct coding_kernels<detail::separate<T>> {
+  static detail::box_coding_function<detail::separate<T>> encode(isa target) {
+    return coding_kernels<T>::get(target).encode_separate;
+  }
+  static detail::box_coding_function<detail::separate<T>> decode(isa target) {
+    return coding_kernels<T>::get(target).decode_separate;
+  }
+  static constexpr detail::coding_variants variants{
+      "soa_boxes", "soa_boxes", "soa_clip", "soa_clip_batch", {}, {}, {}};
+  using element = T;
+};
+template <>
+struct coding_kernels<detail::mixed_decoding> {
+  static detail::box_coding_function<detail::mixed_decoding> decode(isa target) {
+    return detail::kernels<detail::mixed_coding_kernels>(target).decode;
+  }
+  static detail::box_coding_function<detail::mixed_decoding> decode_distances(isa target) {
+    return detail::kernels<detail::mixed_coding_kernels>(target).decode_distances;
+  }
+  static constexpr detail::coding_variants variants{
+      "float_boxes",      {}, "float_clip", "float_clip_batch", "float_by_size", "float_pixels",
+      "float_pixels_clip"};
+  using element = bfloat16;
+};
+
+template <class S>
+void run(const detail::coding_call<S>& call, execution policy) {
+  const index_t images = call.images.empty() ? 1 : call.images.size();
+  const index_t total = images * call.boxes;
+  if (total == 0) return;
+  const profile::scope timing([&]() -> profile::problem {
+    using element = typename detail_box_coding::coding_kernels<S>::element;
+    profile::problem problem{call.function, call.variant,          dtype_name<element>(),
+                             {call.boxes},  isa_name(call.target), policy.threads(),
+                             call.bytes,    total * call.flops};
+    if (call.is_batch) problem.shape = {images, call.boxes};
+    return problem;
+  });
+  detail::for_each_chunk(policy, detail::chunking(total, detail::smallest_coding_chunk),
+                         [&](index_t, index_t first, index_t last) {
+                           while (first < last) {  // the parts of the chunk that lie in one image
+                             const index_t image = first / call.boxes, begin = image * call.boxes;
+                             const index_t end = std::min(last, begin + call.boxes);
+                             auto args = call.args;
+                             if (!call.images.empty()) detail::clip_to(args, call.images[image]);
+                             args.in = detail::advanced(args.in, begin);
+                             args.out = detail::advanced(args.out, begin);
+                             call.kernel(args, first - begin, end - begin);
+                             first = end;
+                           }
+                         });
+}
+
+template <class S, class In, class Anchors, class Out>
+void run_on_anchors(detail::coding_call<S> call, const In& in, const Anchors& anchors,
+                    const Out& out, execution policy) {
+  using pointers = detail::stored<S>;
+  call.args.in = in.data();
+  call.args.anchors = anchors.data();
+  call.args.out = out.data();
+  call.boxes = anchors.size();
+  call.bytes = in.size() *
+               (detail::bytes_a_box<typename pointers::in> +
+                detail::bytes_a_box<typename pointers::out>)+anchors.size() *
+               detail::bytes_a_box<typename pointers::boxes>;
+  run(call, policy);
+}
+
+}  // namespace detail_box_coding
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classes and images as groups of boxes: which boxes may suppress each other, and the work memory
+// of NMS.
+#pragma once
+
+#include <vecdet/args/nms.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/detail/room.hpp>
+#include <vecdet/labels.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+/// The class and the image of every box, each 64-bit or 32-bit integers of any value, signed or
+/// not, or empty: all the same. Boxes of different classes or images do not suppress each other.
+struct nms_groups {
+  lasting<labels_view> classes;
+  lasting<labels_view> images;
+  /// Instead of `images`, for boxes that lie image by image: image k's boxes are
+  /// [image_offsets[k], image_offsets[k + 1]). One more than there are images.
+  lasting<vector_view<const index_t>> image_offsets;
+};
+
+namespace detail {
+
+struct alignas(64) cache_line {
+  unsigned char bytes[64];
+};
+
+/// Consecutive groups that run one after the other.
+struct nms_task {
+  index_t first_group, last_group;
+  index_t largest;  ///< boxes of the largest group
+};
+
+}  // namespace detail
+
+/// Memory that NMS works in, about 100 bytes a box. It grows to what the calls need, which depends
+/// on the sizes of the groups and on the threads as well, and is reused: a call like an earlier one
+/// allocates nothing. One call at a time.
+class nms_workspace {
+ public:
+  nms_workspace() = default;
+
+  // What follows is for vecdet's own functions.
+  std::vector<detail::nms_record> records, spare, kept;
+  std::vector<index_t> group_begin, group_kept, counters, result;
+  std::vector<std::uint32_t> group_of, image_of_group;
+  std::vector<detail::nms_task> tasks;
+  std::vector<detail::cache_line> scratch;
+  index_t groups = 0, images = 0;
+};
+
+namespace detail {
+
+/// Throws unless every box has its group.
+inline void check_groups(const char* function, const nms_groups& groups, index_t boxes) {
+  check(groups.classes.size() == 0 || groups.classes.size() == boxes, function,
+        "groups.classes.size()", groups.classes.size(), "0 or the number of boxes");
+  check(groups.images.size() == 0 || groups.images.size() == boxes, function,
+        "groups.images.size()", groups.images.size(), "0 or the number of boxes");
+  const vector_view<const index_t>& offsets = groups.image_offsets;
+  if (offsets.empty()) return;
+  check(groups.images.size() == 0, function, "groups.images.size()", groups.images.size(),
+        "0 where image_offsets are given");
+  check(offsets[0] == 0, function, "groups.image_offsets[0]", offsets[0], "0");
+  for (index_t k = 1; k < offsets.size(); ++k)
+    check_element(offsets[k] >= offsets[k - 1], function, "groups.image_offsets", k, offsets[k],
+                  "the element before it or more");
+  const index_t last = offsets.size() - 1;
+  check_element(offsets[last] == boxes, function, "groups.image_offsets", last, offsets[last],
+                "the number of boxes");
+}
+
+/// Ids of one width as integers in their order: unsigned ones are moved down by half of their
+/// range, so that they begin where signed ones do.
+template <class Bits>
+class ordered_ids {
+ public:
+  ordered_ids(const label_bits<Bits>& bits, bool are_unsigned) noexcept
+      : bits_(bits), flipped_(are_unsigned ? std::numeric_limits<Bits>::min() : Bits{0}) {}
+
+  VECDET_INLINE index_t operator[](index_t i) const noexcept {
+    return index_t{static_cast<Bits>(bits_[i] ^ flipped_)};
+  }
+
+ private:
+  label_bits<Bits> bits_;
+  Bits flipped_;
+};
+
+/// use(ids) with ids of whichever width.
+template <class Use>
+VECDET_INLINE auto with_ids(const labels_view& ids, const Use& use) {
+  return with_bits(ids, [&](const auto& bits) VECDET_INLINE_LAMBDA {
+    return use(ordered_ids<decltype(bits[0])>(bits, ids.is_unsigned()));
+  });
+}
+
+inline index_t ordered_id(const labels_view& ids, index_t i) {
+  return with_ids(ids, [&](const auto& id) { return id[i]; });
+}
+
+/// The least and the greatest of some integers.
+struct id_range {
+  index_t least = 0, most = 0;
+
+  id_range() = default;
+  /// Of at least one. Two at a time, as each comparison waits for the one before.
+  template <class Ids>
+  id_range(const Ids& ids, index_t first, index_t last) : least(ids[first]), most(least) {
+    id_range other = *this;
+    for (index_t i = first + (last - first) % 2; i < last; i += 2) {
+      least = std::min(least, ids[i]);
+      most = std::max(most, ids[i]);
+      other.least = std::min(other.least, ids[i + 1]);
+      other.most = std::max(other.most, ids[i + 1]);
+    }
+    join(other);
+  }
+  void join(const id_range& other) {
+    least = std::min(least, other.least);
+    most = std::max(most, other.most);
+  }
+  std::uint64_t low() const { return static_cast<std::uint64_t>(least); }
+  /// How many numbers there are; 0: all 2^64.
+  std::uint64_t size() const { return static_cast<std::uint64_t>(most) - low() + 1; }
+};
+
+/// The range of all ids of one kind, or of the single id 0 where there are none.
+inline id_range range_of(const labels_view& ids, const chunking& chunks, execution policy) {
+  if (ids.size() == 0) return {};
+  id_range of_chunk[chunking::max_count];
+  for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
+    with_ids(ids, [&](const auto& id) { of_chunk[c] = id_range(id, first, last); });
+  });
+  for (index_t c = 1; c < chunks.count; ++c) of_chunk[0].join(of_chunk[c]);
+  return of_chunk[0];
+}
+
+/// Numbers groups of any ids by sorting them. Sets group_of, image_of_group, groups and images.
+inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nms_workspace& ws) {
+  nms_record* const order = ws.spare.data();
+  index_t* const image = room(ws.counters, boxes);
+  const bool by_class = groups.classes.size() > 0;
+  const bool by_offset = groups.image_offsets.size() > 0;
+  index_t current = 0;
+  for (index_t i = 0; i < boxes; ++i) {
+    order[i] = static_cast<nms_record>(i);
+    if (by_offset)
+      while (i >= groups.image_offsets[current + 1]) ++current;
+    image[i] = groups.images.size() > 0 ? ordered_id(groups.images, i) : current;
+  }
+  const auto class_at = [&](nms_record r) {
+    return by_class ? ordered_id(groups.classes, static_cast<index_t>(r)) : 0;
+  };
+  std::sort(order, order + boxes, [&](nms_record a, nms_record b) {
+    if (image[a] != image[b]) return image[a] < image[b];
+    if (class_at(a) != class_at(b)) return class_at(a) < class_at(b);
+    return a < b;
+  });
+  std::uint32_t* const group_of = room(ws.group_of, boxes);
+  std::uint32_t* const image_of_group = room(ws.image_of_group, boxes);
+  std::uint32_t group = 0, image_number = 0;
+  for (index_t i = 0; i < boxes; ++i) {
+    const bool new_image = i > 0 && image[order[i]] != image[order[i - 1]];
+    const bool new_class = i > 0 && class_at(order[i]) != class_at(order[i - 1]);
+    image_number += new_image;
+    group += new_image || new_class;
+    group_of[order[i]] = group;
+    image_of_group[group] = image_number;
+  }
+  ws.groups = boxes == 0 ? 0 : index_t{group} + 1;
+  ws.images = index_t{image_number} + 1;
+}
+
+/// Numbers the groups of some records, which ascend by index, by their places among all images and
+/// classes that lie in the ranges. Sets group_of.
+inline void number_groups_directly(const nms_groups& groups, const id_range& images,
+                                   const id_range& classes, const nms_record* records,
+                                   index_t count, std::uint32_t* group_of) {
+  const auto for_each_box = [&](const auto& work) {
+    for (index_t i = 0; i < count; ++i) work(static_cast<index_t>(index_of(records[i])));
+  };
+  const vector_view<const index_t>& offsets = groups.image_offsets;
+  if (!offsets.empty()) {
+    index_t image = -1;
+    for_each_box([&](index_t box) {
+      if (image < 0)
+        image = std::upper_bound(offsets.begin(), offsets.end(), box) - offsets.begin() - 1;
+      while (box >= offsets[image + 1]) ++image;
+      group_of[box] = static_cast<std::uint32_t>(image);
+    });
+  } else if (groups.images.size() > 0) {
+    with_ids(groups.images, [&](const auto& id) {
+      for_each_box([&](index_t box) {
+        group_of[box] =
+            static_cast<std::uint32_t>(static_cast<std::uint64_t>(id[box]) - images.low());
+      });
+    });
+  } else {
+    for_each_box([&](index_t box) { group_of[box] = 0; });
+  }
+  if (groups.classes.size() == 0) return;
+  with_ids(groups.classes, [&](const auto& id) {
+    for_each_box([&](index_t box) {
+      group_of[box] = static_cast<std::uint32_t>(
+          group_of[box] * classes.size() + (static_cast<std::uint64_t>(id[box]) - classes.low()));
+    });
+  });
+}
+
+/// Sorts the first `count` of workspace.records, which ascend by index, into groups that ascend by
+/// image and class; inside a group the order stays. Sets group_of (at least of the boxes that take
+/// part), group_begin and image_of_group.
+inline void partition_into_groups(const nms_groups& groups, index_t boxes, index_t count,
+                                  nms_workspace& ws, execution policy) {
+  // Both of one size, so that they can change places and later calls find room in either.
+  room(ws.records, boxes);
+  room(ws.spare, boxes);
+  constexpr index_t smallest_chunk = 2048;
+  const chunking box_chunks(boxes, smallest_chunk);
+  const id_range classes = range_of(groups.classes, box_chunks, policy);
+  const id_range image_ids = range_of(groups.images, box_chunks, policy);
+  const vector_view<const index_t>& offsets = groups.image_offsets;
+  const std::uint64_t images =
+      offsets.empty() ? image_ids.size() : static_cast<std::uint64_t>(offsets.size() - 1);
+  std::uint32_t* const group_of = room(ws.group_of, boxes);
+  // Groups are numbered in 32 bits.
+  const auto limit = static_cast<std::uint64_t>(std::min(4 * boxes + 4096, index_t{0xffffffff}));
+  const bool direct =
+      images - 1 < limit && classes.size() - 1 < limit && images * classes.size() <= limit;
+  if (direct) {
+    ws.images = static_cast<index_t>(images);
+    ws.groups = static_cast<index_t>(images * classes.size());
+    std::uint32_t* const image_of_group = room(ws.image_of_group, ws.groups);
+    for (std::uint64_t g = 0; g < images * classes.size(); ++g)
+      image_of_group[g] = static_cast<std::uint32_t>(g / classes.size());
+  } else {
+    number_groups_by_sorting(groups, boxes, ws);
+  }
+  const nms_record* const records = ws.records.data();
+  const auto number_directly = [&](index_t first, index_t last) {
+    number_groups_directly(groups, image_ids, classes, records + first, last - first, group_of);
+  };
+
+  // A counting sort of the records: each chunk counts its groups, and then knows its places.
+  index_t* const begin = room(ws.group_begin, ws.groups + 1);
+  const index_t many_groups = 1 + 16 * ws.groups;  // for counters that outnumber the records
+  const chunking chunks(count, std::max({smallest_chunk, many_groups, index_t{1}}));
+  index_t* const at = room(ws.counters, chunks.count * ws.groups);
+  nms_record* const grouped = ws.spare.data();
+  // Numbered where they are counted, unless that leaves threads without work.
+  const chunking number_chunks(count, smallest_chunk);
+  const bool number_apart = chunks.count < number_chunks.count;
+  if (direct && number_apart) {
+    for_each_chunk(policy, number_chunks,
+                   [&](index_t, index_t first, index_t last) { number_directly(first, last); });
+  }
+  for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
+    if (direct && !number_apart) number_directly(first, last);
+    index_t* const counter = at + c * ws.groups;
+    std::fill(counter, counter + ws.groups, index_t{0});
+    for (index_t i = first; i < last; ++i) ++counter[group_of[index_of(records[i])]];
+  });
+  index_t sum = 0;
+  for (index_t g = 0; g < ws.groups; ++g) {
+    begin[g] = sum;
+    for (index_t c = 0; c < chunks.count; ++c) {
+      const index_t here = at[c * ws.groups + g];
+      at[c * ws.groups + g] = sum;
+      sum += here;
+    }
+  }
+  begin[ws.groups] = sum;
+  for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
+    index_t* const counter = at + c * ws.groups;
+    for (index_t i = first; i < last; ++i)
+      grouped[counter[group_of[index_of(records[i])]]++] = records[i];
+  });
+  ws.records.swap(ws.spare);
+}
+
+/// Cuts the groups into tasks of some hundred boxes, those of the largest groups first.
+inline void plan_tasks(nms_workspace& ws) {
+  constexpr index_t least_boxes = 256;
+  ws.tasks.clear();
+  const index_t* const begin = ws.group_begin.data();
+  for (index_t first = 0, last; first < ws.groups; first = last) {
+    index_t largest = 0;
+    for (last = first; last < ws.groups && begin[last] - begin[first] < least_boxes; ++last)
+      largest = std::max(largest, begin[last + 1] - begin[last]);
+    if (largest > 0) ws.tasks.push_back({first, last, largest});
+  }
+  std::sort(ws.tasks.begin(), ws.tasks.end(), [](const nms_task& a, const nms_task& b) {
+    return a.largest != b.largest ? a.largest > b.largest : a.first_group < b.first_group;
+  });
+}
+
+/// NMS of each group, suppress(begin, end, scratch) of its records [begin, end), which returns how
+/// many it keeps: from ws.kept[begin] on. Sets ws.group_kept.
+///
+/// Each strand of work takes one task after the other, and reuses its scratch memory while that is
+/// in the cache. It begins with one of the largest tasks, and so needs no more memory later.
+template <class ScratchBytes, class Suppress>
+void suppress_groups(nms_workspace& ws, execution policy, ScratchBytes scratch_bytes,
+                     const Suppress& suppress) {
+  plan_tasks(ws);
+  index_t* const group_kept = room(ws.group_kept, ws.groups);
+  std::fill(group_kept, group_kept + ws.groups, index_t{0});
+  const auto tasks = static_cast<index_t>(ws.tasks.size());
+  const nms_task* const task = ws.tasks.data();
+  const index_t* const begin = ws.group_begin.data();
+  const index_t strands =
+      std::min({index_t{policy.threads()}, tasks, index_t{chunking::max_count}});
+  index_t scratch_begin[chunking::max_count], lines = 0;
+  for (index_t s = 0; s < strands; ++s) {
+    scratch_begin[s] = lines;
+    lines += (scratch_bytes(task[s].largest) + 63) / 64;
+  }
+  cache_line* const scratch = room(ws.scratch, lines);
+  std::atomic<index_t> next{strands};
+  for_each_chunk(policy, chunking(strands, 1), [&](index_t strand, index_t, index_t) {
+    for (index_t t = strand; t < tasks; t = next.fetch_add(1, std::memory_order_relaxed)) {
+      for (index_t g = task[t].first_group; g < task[t].last_group; ++g) {
+        if (begin[g] == begin[g + 1]) continue;
+        group_kept[g] = suppress(begin[g], begin[g + 1], scratch + scratch_begin[strand]);
+      }
+    }
+  });
+}
+
+/// Writes what all groups keep to ws.records, group by group; returns how many there are.
+inline index_t gather_kept(nms_workspace& ws) {
+  index_t count = 0;
+  for (index_t g = 0; g < ws.groups; ++g) {
+    const auto group = static_cast<std::size_t>(g);
+    const nms_record* const kept = ws.kept.data() + ws.group_begin[group];
+    std::copy(kept, kept + ws.group_kept[group], ws.records.data() + count);
+    count += ws.group_kept[group];
+  }
+  return count;
+}
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

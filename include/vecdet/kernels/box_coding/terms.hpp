@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Encoding and decoding of boxes as equations on packs.
+//
+//   dx = wx (gx - ax) / aw      gx = ax + aw dx / wx
+//   dw = ww log(gw / aw)        gw = aw exp(clamp(dw / ww))
+//
+// and likewise for y and height: an axis is all there is, or both side by side in box_halves.
+#pragma once
+
+#include <vecdet/simd/bits.hpp>
+#include <vecdet/simd/boxes.hpp>
+#include <vecdet/simd/math_boxes.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+/// The sum of two numbers, rounded, and what that lost (Knuth; no order of sizes is assumed).
+template <class Real, int N>
+struct exact_sum {
+  pack<Real, N> high, low;
+};
+template <class Real, int N>
+VECDET_INLINE exact_sum<Real, N> exact_difference(const pack<Real, N>& a, const pack<Real, N>& b) {
+  const pack<Real, N> s = subtract_by_fma(a, b), v = s - a;
+  return {s, (a - (s - v)) - add_by_fma(b, v)};
+}
+
+/// (a - b) + (c - d), rounded about once, whatever cancels; NaN where something overflows. Where
+/// the sum of the two differences cancels, it is exact (Sterbenz).
+template <class Real, int N>
+VECDET_INLINE pack<Real, N> sum_of_differences(const pack<Real, N>& a, const pack<Real, N>& b,
+                                               const pack<Real, N>& c, const pack<Real, N>& d) {
+  const auto first = exact_difference(a, b), second = exact_difference(c, d);
+  return (first.high + second.high) + (first.low + second.low);
+}
+
+/// The same, but infinite where something overflows.
+template <class Real, int N>
+VECDET_INLINE pack<Real, N> any_sum_of_differences(const pack<Real, N>& a, const pack<Real, N>& b,
+                                                   const pack<Real, N>& c, const pack<Real, N>& d) {
+  const auto plain = (a - b) + (c - d);
+  return select(abs(plain) < pack<Real, N>(Real(__builtin_huge_val())),
+                sum_of_differences(a, b, c, d), plain);
+}
+
+/// The size of an anchor on one axis and what rounding it lost: of its ends, or of centre and size.
+template <bool Corners, class Real, int N>
+VECDET_INLINE exact_sum<Real, N> anchor_size(const pack<Real, N>& first,
+                                             const pack<Real, N>& second) {
+  if constexpr (Corners) return exact_difference(second, first);
+  return {second, pack<Real, N>(Real(0))};
+}
+/// Its upper end; the centre, where the format gives that: both ends' places in a sum of two.
+template <bool Corners, class Real, int N>
+VECDET_INLINE const pack<Real, N>& anchor_high(const pack<Real, N>& first,
+                                               const pack<Real, N>& second) {
+  return Corners ? second : first;
+}
+
+/// The deltas of any numbers, weights still to be applied: on one axis, or on both at once.
+template <bool Corners, int N>
+VECDET_INLINE box_halves<double, N> encode_any(const pack<double, N>& g1, const pack<double, N>& g2,
+                                               const pack<double, N>& a1,
+                                               const pack<double, N>& a2) {
+  const auto size = anchor_size<Corners>(a1, a2).high;
+  const auto twice = any_sum_of_differences(g1, a1, g2, anchor_high<Corners>(a1, a2));
+  return {pack<double, N>(0.5) * twice / size, log_ratio(g2 - g1, size)};
+}
+
+/// The same of float boxes in memory.
+template <bool Corners, int N, class Boxes>
+VECDET_NOINLINE void encode_odd_boxes(Boxes targets, Boxes anchors, box_halves<float, N>& deltas) {
+  const auto g = load_halves<N>(targets), a = load_halves<N>(anchors);
+  const auto exact =
+      encode_any<Corners>(widen(g.first), widen(g.second), widen(a.first), widen(a.second));
+  deltas = {narrow(exact.first), narrow(exact.second)};
+}
+
+/// The deltas that decode to the boxes at `targets` (corners) from those at `anchors`, weights
+/// still to be applied.
+template <bool Corners, int N, class Boxes>
+VECDET_INLINE auto encode_at(const Boxes& targets, const Boxes& anchors) {
+  const auto g = load_halves<N>(targets), a = load_halves<N>(anchors);
+  using halves = std::decay_t<decltype(g)>;
+  if constexpr (std::is_same<halves, box_halves<double, N>>::value) {
+    return encode_any<Corners>(g.first, g.second, a.first, a.second);
+  } else {
+    using real = pack<float, N>;
+    // Differences carry what they lost, so that nothing cancels.
+    const auto size = exact_difference(g.second, g.first);
+    const auto anchor = anchor_size<Corners>(a.first, a.second);
+    const real twice =
+        sum_of_differences(g.first, a.first, g.second, anchor_high<Corners>(a.first, a.second));
+    halves deltas{real(0.5f) * twice / anchor.high,
+                  log_ratio(size.high, size.low, anchor.high, anchor.low)};
+    // Plain are sizes that log_ratio takes and shifts that do not overflow; NaN and infinities from
+    // anywhere end in the sum.
+    const real least = min(size.high, anchor.high);
+    const real sum = size.high + anchor.high + abs(deltas.first);
+    const auto plain = [](const auto& l, const auto& s) VECDET_INLINE_LAMBDA {
+      using same = std::decay_t<decltype(l)>;
+      return (l >= same(0x1p-62f)) & (s < same(0x1p62f));
+    };
+    if (!all(plain(least_batch(least), sum_of_batches(sum)))) {
+      halves odd;
+      encode_odd_boxes<Corners, N>(targets, anchors, odd);
+      const auto is_plain = plain(least, sum);
+      deltas = {select(is_plain, deltas.first, odd.first),
+                select(is_plain, deltas.second, odd.second)};
+    }
+    return deltas;
+  }
+}
+
+template <class S, class Real, int N>
+VECDET_INLINE box_halves<Real, N> weighted(const box_halves<Real, N>& deltas,
+                                           const Real (&weights)[4]) {
+  return {deltas.first * by_axis<S, N>(weights[0], weights[1]),
+          deltas.second * by_axis<S, N>(weights[2], weights[3])};
+}
+
+/// A box on one axis.
+template <class Real, int N>
+struct axis_ends {
+  pack<Real, N> low, high;
+  pack<Real, N> size;
+};
+
+/// What decoding needs of the weights and the clamp, for the axis of each lane.
+template <class Real, int N>
+struct axis_code {
+  pack<Real, N> centre, size, size_lost, binary_size, low, high;
+
+  VECDET_INLINE axis_ends<Real, N> decode(const pack<Real, N>& centre_delta,
+                                          const pack<Real, N>& size_delta,
+                                          const pack<Real, N>& anchor_centre,
+                                          const pack<Real, N>& anchor_size) const {
+    using real = pack<Real, N>;
+    const real factor = exp_product(max(low, min(high, size_delta)), size, size_lost, binary_size);
+    const real half = anchor_size * real(Real(0.5)) * factor;  // overflows no sooner than the ends
+    const real at = fma(anchor_size, centre_delta * centre, anchor_centre);
+    return {at - half, at + half, half + half};
+  }
+};
+
+template <class Real>
+struct decoder {
+  Real centre[2];            ///< 1 / weight
+  exp_factor<Real> size[2];  ///< likewise
+  Real low[2], high[2];      ///< bounds of dw and dh
+  bool cuts[2];              ///< whether low and high are the clamp's
+
+  /// low_size and high_size bound dw and dh after division by the weights, and may be infinite.
+  decoder(const double (&weights)[4], double low_size, double high_size)
+      : size{exp_factor<Real>(1 / weights[2]), exp_factor<Real>(1 / weights[3])} {
+    constexpr double limit = exp_limit<Real>;
+    cuts[0] = low_size > -limit;
+    cuts[1] = high_size < limit;
+    for (int axis = 0; axis < 2; ++axis) {
+      const double weight = weights[2 + axis];
+      centre[axis] = static_cast<Real>(1 / weights[axis]);
+      low[axis] = static_cast<Real>((cuts[0] ? low_size : -limit) * weight);
+      high[axis] = static_cast<Real>((cuts[1] ? high_size : limit) * weight);
+    }
+  }
+
+  /// For packs of one axis.
+  template <int N>
+  VECDET_INLINE axis_code<Real, N> axis(int k) const {
+    return {centre[k], size[k].high, size[k].low, size[k].binary, low[k], high[k]};
+  }
+  /// For halves of boxes that are stored as S says.
+  template <class S, int N>
+  VECDET_INLINE axis_code<Real, N> axes() const {
+    return {by_axis<S, N>(centre[0], centre[1]),     by_axis<S, N>(size[0].high, size[1].high),
+            by_axis<S, N>(size[0].low, size[1].low), by_axis<S, N>(size[0].binary, size[1].binary),
+            by_axis<S, N>(low[0], low[1]),           by_axis<S, N>(high[0], high[1])};
+  }
+
+  /// The factor of a gradient through dw or dh: 0 where the clamp cut it off.
+  template <int N>
+  VECDET_INLINE pack<Real, N> size_slope(int k, const pack<Real, N>& size_delta) const {
+    using real = pack<Real, N>;
+    real slope = size[k].high;
+    if (cuts[0]) slope = select(size_delta < real(low[k]), real(Real(0)), slope);
+    if (cuts[1]) slope = select(size_delta > real(high[k]), real(Real(0)), slope);
+    return slope;
+  }
+};
+
+/// An anchor's centre and size on one axis.
+template <class Real, int N>
+struct anchor_axis {
+  pack<Real, N> centre, size;
+
+  template <bool Corners>
+  static VECDET_INLINE anchor_axis of(const pack<Real, N>& first, const pack<Real, N>& second) {
+    if constexpr (!Corners) return {first, second};
+    const pack<Real, N> half = Real(0.5);
+    return {fma(half, second, half * first), second - first};
+  }
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

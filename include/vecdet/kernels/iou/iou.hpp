@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// IoU of all pairs of two lists of boxes, and of their boxes one by one.
+//
+// All pairs: a tile of `b` is transposed once, with its areas, and stays in the cache while the
+// boxes of `a` pass over it, each against 16 boxes at a time.
+#pragma once
+
+#include <vecdet/kernels/box_streams.hpp>
+#include <vecdet/kernels/iou/terms.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::iou_args;
+
+/// Boxes of `b` that become `columns` columns of the result, and some of the next tile's: where the
+/// result is written past the cache, a line that crosses the border is this tile's.
+template <class Real>
+struct iou_tile {
+  static constexpr int columns = 512, capacity = columns + row_lanes;
+  // With room for a pack that begins at the last box.
+  alignas(64) Real x1[capacity + box_group], y1[capacity + box_group], x2[capacity + box_group];
+  alignas(64) Real y2[capacity + box_group], area[capacity + box_group];
+
+  /// Boxes [0, size) of `from`; up to a whole group, the last is repeated.
+  template <class T>
+  VECDET_INLINE void fill(const T* from, int size) {
+    constexpr int N = row_pack<Real>::batches;
+    for (int i = 0; i < size; i += box_group) {
+      box_pack<Real, N> boxes;
+      if (i + box_group <= size) {
+        boxes = load_boxes<N>(from + 4 * i);
+      } else {
+        alignas(64) T rest[4 * box_group];
+        for (int k = 0; k < box_group; ++k) {
+          const int box = i + k < size ? i + k : size - 1;
+          __builtin_memcpy(rest + 4 * k, from + 4 * box, 4 * sizeof(T));
+        }
+        boxes = load_boxes<N>(rest);
+      }
+      store_pack<N>(x1 + i, to_box_order(boxes.x1));
+      store_pack<N>(y1 + i, to_box_order(boxes.y1));
+      store_pack<N>(x2 + i, to_box_order(boxes.x2));
+      store_pack<N>(y2 + i, to_box_order(boxes.y2));
+      store_pack<N>(area + i, to_box_order(area_of(boxes)));
+    }
+  }
+};
+
+/// Elements from `at` to where the next cache line begins: of floats, fewer than a tile has to
+/// spare.
+template <class T>
+VECDET_INLINE int to_next_line(const T* at) {
+  return static_cast<int>((64 - reinterpret_cast<std::uintptr_t>(at) % 64) % 64 / sizeof(T));
+}
+
+/// One box of `a` against boxes [first, last) of a tile, whose first box's column is `out`; whole
+/// cache lines past the cache, or not.
+template <iou_kind Kind, class Real, class T>
+VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first, int last,
+                               empty_iou rule, bool past_cache, T* out) {
+  constexpr int N = boxes_in_flight;
+  constexpr int lanes = pack<Real, N>::lanes;
+  using real = pack<Real, N>;
+  const box_pack<Real, N> box{real(Real(a[0])), real(Real(a[1])), real(Real(a[2])),
+                              real(Real(a[3]))};
+  const real area = area_of(box);
+  const auto of = [&](int j) VECDET_INLINE_LAMBDA -> real {
+    const box_pack<Real, N> other{load_pack<N>(tile.x1 + j), load_pack<N>(tile.y1 + j),
+                                  load_pack<N>(tile.x2 + j), load_pack<N>(tile.y2 + j)};
+    return iou_of<Kind>(box, area, other, load_pack<N>(tile.area + j), rule);
+  };
+  const auto store_up_to = [&](int j, int end) VECDET_INLINE_LAMBDA {
+    for (; j + lanes <= end; j += lanes) store_pack<N>(out + j, of(j));
+    if (j < end) {
+      alignas(64) T rest[lanes];
+      store_pack<N>(rest, of(j));
+      for (int k = 0; j + k < end; ++k) out[j + k] = rest[k];
+    }
+  };
+  if constexpr (std::is_same<T, float>::value) {
+    static_assert(64 / sizeof(T) <= row_lanes, "a tile has room for the rest of a line");
+    const int first_line = first + to_next_line(out + first);
+    if (past_cache && first_line + row_lanes <= last) {
+      store_up_to(first, first_line);
+      // A cache line at a time, or the processor gives up half of it now and then.
+      for (first = first_line; first + row_lanes <= last; first += row_lanes) {
+        pack<Real, N> values[row_lanes / lanes];
+        for (int k = 0; k < row_lanes / lanes; ++k) values[k] = of(first + k * lanes);
+        for (int k = 0; k < row_lanes / lanes; ++k)
+          store_past_cache(out + first + k * lanes, values[k].v[0]);
+      }
+    }
+  }
+  store_up_to(first, last);
+}
+
+template <iou_kind Kind, class T>
+VECDET_NOINLINE void pairwise_of_kind(const iou_args<T>& a, index_t first_a, index_t last_a,
+                                      index_t first_b, index_t last_b) {
+  using real = compute_type<T>;
+  iou_tile<real> tile;
+  const auto at_most = [](index_t count, int most) {
+    return static_cast<int>(count < most ? count : index_t{most});
+  };
+  for (index_t begin = first_b; begin < last_b; begin += tile.columns) {
+    tile.fill(a.b + 4 * begin, at_most(a.columns - begin, tile.capacity));
+    const int size = at_most(last_b - begin, tile.columns);
+    for (index_t i = first_a; i < last_a; ++i) {
+      T* const out = a.out + i * a.out_stride + begin;
+      // Lines that are written in part, and in part past the cache, cost more than all else.
+      const bool past_cache = std::is_same<T, float>::value && a.past_cache &&
+                              reinterpret_cast<std::uintptr_t>(out) % sizeof(T) == 0;
+      const int first = past_cache && begin > 0 ? to_next_line(out) : 0;
+      const int last =
+          at_most(a.columns - begin, size + (past_cache ? to_next_line(out + size) : 0));
+      iou_of_tile<Kind>(a.a + 4 * i, tile, first, last, a.rule, past_cache, out);
+    }
+  }
+}
+
+template <class T>
+void pairwise_iou(const iou_args<T>& a, index_t first_a, index_t last_a, index_t first_b,
+                  index_t last_b) {
+  const auto run = a.kind == iou_kind::iou    ? pairwise_of_kind<iou_kind::iou, T>
+                   : a.kind == iou_kind::giou ? pairwise_of_kind<iou_kind::giou, T>
+                   : a.kind == iou_kind::diou ? pairwise_of_kind<iou_kind::diou, T>
+                                              : pairwise_of_kind<iou_kind::ciou, T>;
+  run(a, first_a, last_a, first_b, last_b);
+  if (a.past_cache) finish_stores_past_cache();
+}
+
+template <iou_kind Kind, class S>
+struct elementwise_of_kind {
+  using real = typename stored<S>::real;
+  static constexpr bool adds_up = false, lanes_are_boxes = true;
+  empty_iou rule;
+
+  VECDET_INLINE void operator()(const box_streams<S>& group) const {
+    constexpr int N = boxes_in_flight;
+    for (int i = 0; i < box_group; i += box_pack<real, N>::count) {
+      const box_streams<S> at = group.at(i);
+      const auto a = load_boxes<N>(at.in), b = load_boxes<N>(at.boxes[0]);
+      store_pack<N>(at.out_each,
+                    each_in_box_order<S>(iou_of<Kind>(a, area_of(a), b, area_of(b), rule)));
+    }
+  }
+};
+
+template <class S>
+void elementwise_iou(const iou_args<S>& a, index_t first, index_t last) {
+  const box_streams<S> streams{a.a, {a.b, {}}, nullptr, {}, a.out};
+  switch (a.kind) {
+    case iou_kind::iou:
+      run_boxes(elementwise_of_kind<iou_kind::iou, S>{a.rule}, streams, first, last);
+      break;
+    case iou_kind::giou:
+      run_boxes(elementwise_of_kind<iou_kind::giou, S>{a.rule}, streams, first, last);
+      break;
+    case iou_kind::diou:
+      run_boxes(elementwise_of_kind<iou_kind::diou, S>{a.rule}, streams, first, last);
+      break;
+    case iou_kind::ciou:
+      run_boxes(elementwise_of_kind<iou_kind::ciou, S>{a.rule}, streams, first, last);
+      break;
+  }
+}
+
+template <class T>
+struct kernels_of<detail::iou_kernels<T>> {
+  static constexpr detail::iou_kernels<T> get() {
+    detail::iou_kernels<T> kernels{};
+    kernels.pairwise = pairwise_iou<T>;
+    kernels.elementwise = elementwise_iou<T>;
+    kernels.elementwise_separate = elementwise_iou<detail::separate<T>>;
+    return kernels;
+  }
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The IoU losses over N predicted boxes.
+#pragma once
+
+#include <vecdet/args/iou_loss.hpp>
+#include <vecdet/kernels/box_streams.hpp>
+#include <vecdet/kernels/iou_loss/terms.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+/// Without the gradient, nothing that only it needs is computed.
+template <iou_kind Kind, bool Grad, class T>
+struct iou_loss_of_boxes {
+  using real = compute_type<T>;
+  static constexpr bool adds_up = true, lanes_are_boxes = true;
+  real scale, epsilon;
+
+  VECDET_INLINE row_pack<real> operator()(const box_streams<T>& group) const {
+    constexpr int N = boxes_in_flight, count = box_pack<real, N>::count;
+    row_pack<real> sum;
+    VECDET_UNROLL
+    for (int i = 0; i < box_group; i += count) {
+      const box_streams<T> at = group.at(i);
+      auto terms = iou_loss_of<Kind>(load_boxes<N>(at.in), load_boxes<N>(at.boxes[0]), epsilon);
+      pack<real, N> factor(scale);
+      if (at.weights != nullptr) {
+        const auto w = load_box_weights<real, N>(at.weights);
+        terms.loss = terms.loss * w;
+        factor = factor * w;
+      }
+      const pack<real, N> loss = to_box_order(terms.loss);
+      if constexpr (Grad) {
+        const auto& g = terms.grad;
+        store_boxes<N>(
+            at.out, box_pack<real, N>{g.x1 * factor, g.y1 * factor, g.x2 * factor, g.y2 * factor});
+      } else if (at.out_each != nullptr) {
+        store_pack<N>(at.out_each, loss * pack<real, N>(scale));
+      }
+      for (int k = 0; k < N; ++k) sum.v[i / batch_lanes<real> + k] = loss.v[k];
+    }
+    return sum;
+  }
+};
+
+template <iou_kind Kind, bool Grad, class T>
+double iou_loss_with(const detail::iou_loss_args<T>& a, index_t first, index_t last) {
+  using real = compute_type<T>;
+  const iou_loss_of_boxes<Kind, Grad, T> op{static_cast<real>(a.scale),
+                                            static_cast<real>(a.epsilon)};
+  return run_boxes(op,
+                   box_streams<T>{a.predicted,
+                                  {a.targets, nullptr},
+                                  a.box_weights,
+                                  Grad ? a.grad : nullptr,
+                                  a.output == box_loss_output::loss ? a.loss : nullptr},
+                   first, last);
+}
+
+template <iou_kind Kind, class T>
+double iou_loss_of_kind(const detail::iou_loss_args<T>& a, index_t first, index_t last) {
+  if (a.output == box_loss_output::grad) return iou_loss_with<Kind, true>(a, first, last);
+  return iou_loss_with<Kind, false>(a, first, last);
+}
+
+template <class T>
+double iou_loss(const detail::iou_loss_args<T>& a, index_t first, index_t last) {
+  if (a.kind == iou_kind::giou) return iou_loss_of_kind<iou_kind::giou>(a, first, last);
+  if (a.kind == iou_kind::diou) return iou_loss_of_kind<iou_kind::diou>(a, first, last);
+  return iou_loss_of_kind<iou_kind::ciou>(a, first, last);
+}
+
+template <class T>
+struct kernels_of<detail::iou_loss_kernels<T>> {
+  static constexpr detail::iou_loss_kernels<T> get() {
+    detail::iou_loss_kernels<T> kernels{};
+    kernels.run = iou_loss<T>;
+    return kernels;
+  }
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Boxes in 16 bits a number, for a first test of NMS that takes 32 boxes at once. Coordinates are
+// steps of a frame around all boxes, and bars areas of 256 by 256 steps, rounded so that no
+// intersection shrinks and no bar rises: the test passes whatever nms_tester::near does. It passes
+// little more where bars are some units and the threshold is not high.
+#pragma once
+
+#include <vecdet/kernels/nms/memory.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+#if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
+
+/// `scale` steps make a unit of length, from the lowest corner on; a bar times `bar_scale` is in
+/// units of 256 by 256 steps.
+struct nms_frame {
+  float low_x, low_y, scale, bar_scale;
+};
+
+/// The frame around the boxes of a list.
+inline nms_frame frame_of(const nms_list<float>& list, index_t slots, const nms_rule<float>& rule) {
+  using real = row_pack<float>;
+  constexpr int batches = real::batches;
+  const real most = infinite<float>, least = -infinite<float>;
+  real low_x = most, low_y = most, high_x = least, high_y = least;
+  for (index_t b = 0; b < blocks_of(slots); ++b) {
+    const nms_block<float>& block = list.blocks[b];
+    const auto counts = load_pack<batches>(block.bar) < most;
+    low_x = min(low_x, select(counts, load_pack<batches>(block.x1), most));
+    low_y = min(low_y, select(counts, load_pack<batches>(block.y1), most));
+    high_x = max(high_x, select(counts, load_pack<batches>(block.x2), least));
+    high_y = max(high_y, select(counts, load_pack<batches>(block.y2), least));
+  }
+  alignas(64) float ends[4][16];
+  store_pack<batches>(ends[0], low_x);
+  store_pack<batches>(ends[1], low_y);
+  store_pack<batches>(ends[2], high_x);
+  store_pack<batches>(ends[3], high_y);
+  const float x = least16(ends[0]), y = least16(ends[1]);
+  const float width = greatest16(ends[2]) - x, height = greatest16(ends[3]) - y;
+  // A bar is at most half of the frame's area, so that the sum of two is below 65535 where it is
+  // compared with the upper halves of 32-bit products.
+  const float scale = 65000.0f / ((width > height ? width : height) + rule.one);
+  constexpr float below = 0.99999f;  // more than all roundings of bars, of 1e-6 at most
+  return {x, y, scale, scale * (below / 65536) * scale};
+}
+
+/// Sets the coarse boxes of a list. Returns whether nearly all bars are some units: with fewer, the
+/// test would pass whatever touches.
+inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rule<float>& rule,
+                       const nms_frame& frame, nms_coarse* coarse) {
+  using real = row_pack<float>;
+  constexpr int batches = real::batches;
+  // Rounding is to the nearest, half a step off; the rest is more than the roundings of `steps`,
+  // 0.02 at most, and than that of a side which nearly vanishes when its pixel is added.
+  const real down = -0.55f, up = 0.55f, one = rule.one;
+  const auto set = [](std::uint16_t* to, const real& steps) VECDET_INLINE_LAMBDA {
+    alignas(64) std::int32_t whole[16];
+    store_pack<batches>(whole, nearest_whole(steps, 65535.0f));
+    for (int i = 0; i < 16; ++i) to[i] = static_cast<std::uint16_t>(whole[i]);
+  };
+  index_t fine = 0, usual = 0;
+  const index_t blocks = blocks_of(slots);
+  for (index_t b = 0; b < blocks; ++b) {
+    const nms_block<float>& block = list.blocks[b];
+    nms_coarse& to = coarse[b / 2];
+    const index_t first = 16 * (b % 2);
+    // Added after the subtraction, 1 is not lost beside large coordinates.
+    const auto steps = [&](const float* x, float low, const real& more) VECDET_INLINE_LAMBDA {
+      return (load_pack<batches>(x) - real(low) + more) * real(frame.scale);
+    };
+    set(to.x1 + first, steps(block.x1, frame.low_x, real(0.0f)) + down);
+    set(to.y1 + first, steps(block.y1, frame.low_y, real(0.0f)) + down);
+    set(to.x2 + first, steps(block.x2, frame.low_x, one) + up);
+    set(to.y2 + first, steps(block.y2, frame.low_y, one) + up);
+    const real bar = load_pack<batches>(block.bar) * real(frame.bar_scale);
+    set(to.bar + first, bar + down);
+    constexpr float some = 4;
+    const uint32_t counts = to_bits(bar < real(infinite<float>));
+    usual += count_bits(counts);
+    fine += count_bits(counts & to_bits(bar >= real(some)));
+  }
+  if (blocks % 2 != 0) {  // nothing passes a bar of 65535
+    nms_coarse& last = coarse[blocks / 2];
+    for (int i = 16; i < 32; ++i) {
+      last.x1[i] = last.y1[i] = last.x2[i] = last.y2[i] = 0;
+      last.bar[i] = 65535;
+    }
+  }
+  return 16 * fine > 15 * usual;
+}
+
+/// The coarse test of one kept box, number i of a block.
+class nms_coarse_tester {
+ public:
+  VECDET_INLINE nms_coarse_tester(const nms_coarse& block, index_t i)
+      : x1_(all(block.x1[i])),
+        y1_(all(block.y1[i])),
+        x2_(all(block.x2[i])),
+        y2_(all(block.y2[i])),
+        bar_(all(block.bar[i])) {}
+
+#if defined(VECDET_TARGET_AVX512)
+  /// Bit i: whether box i may be suppressed.
+  VECDET_INLINE uint32_t operator()(const nms_coarse& block) const {
+    const __m512i area =
+        _mm512_mulhi_epu16(side(x1_, block.x1, x2_, block.x2), side(y1_, block.y1, y2_, block.y2));
+    return _mm512_cmpge_epu16_mask(area, _mm512_adds_epu16(bar_, _mm512_load_si512(block.bar)));
+  }
+
+ private:
+  static VECDET_INLINE __m512i all(std::uint16_t x) {
+    return _mm512_set1_epi16(static_cast<short>(x));
+  }
+  static VECDET_INLINE __m512i side(__m512i low, const std::uint16_t* lows, __m512i high,
+                                    const std::uint16_t* highs) {
+    return _mm512_subs_epu16(_mm512_min_epu16(high, _mm512_load_si512(highs)),
+                             _mm512_max_epu16(low, _mm512_load_si512(lows)));
+  }
+
+  __m512i x1_, y1_, x2_, y2_, bar_;
+#else
+  /// Bit i: whether box i may be suppressed.
+  VECDET_INLINE uint32_t operator()(const nms_coarse& block) const {
+    const __m256i passes = _mm256_packs_epi16(half(block, 0), half(block, 16));
+    return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_permute4x64_epi64(passes, 0xd8)));
+  }
+
+ private:
+  static VECDET_INLINE __m256i all(std::uint16_t x) {
+    return _mm256_set1_epi16(static_cast<short>(x));
+  }
+  static VECDET_INLINE __m256i load(const std::uint16_t* x) {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(x));
+  }
+  static VECDET_INLINE __m256i side(__m256i low, const std::uint16_t* lows, __m256i high,
+                                    const std::uint16_t* highs) {
+    return _mm256_subs_epu16(_mm256_min_epu16(high, load(highs)),
+                             _mm256_max_epu16(low, load(lows)));
+  }
+  VECDET_INLINE __m256i half(const nms_coarse& block, int i) const {
+    const __m256i area = _mm256_mulhi_epu16(side(x1_, block.x1 + i, x2_, block.x2 + i),
+                                            side(y1_, block.y1 + i, y2_, block.y2 + i));
+    const __m256i bar = _mm256_adds_epu16(bar_, load(block.bar + i));
+    return _mm256_cmpeq_epi16(_mm256_max_epu16(area, bar), area);
+  }
+
+  __m256i x1_, y1_, x2_, y2_, bar_;
+#endif
+};
+
+#endif
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// The overlap of one kept box with 16 others, for NMS: which of them it suppresses.
+//
+//   IoU = I / (A + B - I)      suppressed where IoU >= t
+//
+// in the very floats of torchvision, one rounding an operation. The division is spared nearly
+// always: IoU >= t means I >= t / (1 + t) (A + B), and boxes carry k A with k a little less than
+// that, so that I > k A + k B holds for all that are suppressed and few others.
+#pragma once
+
+#include <vecdet/args/nms.hpp>
+#include <vecdet/simd/bits.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::nms_args;
+
+template <class Real>
+constexpr Real infinite = Real(__builtin_huge_val());
+template <class Real>
+constexpr Real least_positive = sizeof(Real) == 4 ? Real(__FLT_DENORM_MIN__)
+                                                  : Real(__DBL_DENORM_MIN__);
+template <class Real>
+constexpr Real jaccard_epsilon = sizeof(Real) == 4 ? Real(1.1920928955078125e-7)
+                                                   : Real(2.2204460492503131e-16);
+
+/// 16 boxes by their corners. `bar` is k times the area of a usual box (nms_scan.hpp), and infinite
+/// for a box that neither suppresses nor is suppressed, whose corners are 0.
+template <class Real>
+struct alignas(64) nms_block {
+  Real x1[16], y1[16], x2[16], y2[16], bar[16];
+};
+
+template <class Real>
+struct nms_box {
+  Real x1, y1, x2, y2, bar;
+};
+
+/// What tests need to know of a call's arguments.
+template <class Real>
+struct nms_rule {
+  nms_format format;
+  nms_overlap overlap;
+  Real one;  ///< 1 where pixels are counted, else 0
+  Real least_overlap;
+  Real bar_factor;          ///< k
+  Real share;               ///< I / (A + B - I) of boxes that are suppressed is more, and
+  Real least_intersection;  ///< I this or more
+  Real least_area;          ///< usual boxes have more, and
+  Real least_side;          ///< sides of this or more; infinite where no box is usual
+
+  template <class T>
+  explicit nms_rule(const nms_args<T>& args)
+      : format(args.format),
+        overlap(args.overlap),
+        one(args.plus_one ? Real(1) : Real(0)),
+        least_overlap(static_cast<Real>(args.least_overlap)) {
+    // 1e-6 covers all roundings in float, also OpenCV's through 1 - IoU.
+    const double t = args.least_overlap - 1e-6;
+    bar_factor = t > 1e-6 ? static_cast<Real>(t / (1 + t) * (1 - 1e-6)) : Real(0);
+    share = t > 1e-6 ? static_cast<Real>(t) : Real(0);
+    // At a threshold of 0 boxes that do not touch are suppressed.
+    const bool touches = args.least_overlap > 0;
+    least_intersection = touches ? least_positive<Real> : Real(0);
+    // Smaller areas may lose their digits in products, and have an overlap of 1 in OpenCV.
+    least_area = overlap == nms_overlap::jaccard ? 2 * jaccard_epsilon<Real> : Real(1e-30);
+    // With pixels counted, rounding may take all digits of smaller sides.
+    least_side = !touches ? infinite<Real> : args.plus_one ? Real(0.25) : Real(0);
+  }
+};
+
+/// Box i by its corners, in the order of operations of the frameworks.
+template <class Real, class T>
+VECDET_INLINE nms_box<Real> load_nms_box(const T* boxes, uint32_t i, nms_format format) {
+  const T* const b = boxes + 4 * static_cast<index_t>(i);
+  const Real a0 = static_cast<Real>(b[0]), a1 = static_cast<Real>(b[1]);
+  const Real a2 = static_cast<Real>(b[2]), a3 = static_cast<Real>(b[3]);
+  if (format == nms_format::corners) return {a0, a1, a2, a3, 0};
+  if (format == nms_format::any_corners) {
+    return {a0 >= a2 ? a2 : a0, a1 >= a3 ? a3 : a1, a0 >= a2 ? a0 : a2, a1 >= a3 ? a1 : a3, 0};
+  }
+  const Real half_w = rounded(a2 / 2), half_h = rounded(a3 / 2);
+  return {a0 - half_w, a1 - half_h, a0 + half_w, a1 + half_h, 0};
+}
+
+/// OpenCV's overlap, a float: 1 - float(1 - IoU in double).
+template <class Real>
+VECDET_INLINE Real jaccard_overlap(Real intersection, Real both, Real joined) {
+  if (!(both > jaccard_epsilon<Real>)) return 1;
+  return static_cast<Real>(1.0f - static_cast<float>(1 - static_cast<double>(intersection) /
+                                                             static_cast<double>(joined)));
+}
+
+enum class nms_test { plain, plus_one, general };
+
+/// Tests of one kept box. The plain and plus_one tests are for usual boxes (nms_scan.hpp); the
+/// general one is for all.
+template <class Real, nms_test Test>
+class nms_tester {
+  using real = row_pack<Real>;
+  static constexpr int batches = real::batches;
+
+ public:
+  VECDET_INLINE nms_tester(const nms_box<Real>& kept, const nms_rule<Real>& rule)
+      : rule_(rule),
+        x1_(kept.x1),
+        y1_(kept.y1),
+        x2_(kept.x2),
+        y2_(kept.y2),
+        bar_(kept.bar),
+        area_(rounded(rounded(kept.x2 - kept.x1 + rule.one) *
+                      rounded(kept.y2 - kept.y1 + rule.one))) {}
+
+  /// Bit i: whether box i of the block is suppressed.
+  VECDET_INLINE uint32_t operator()(const nms_block<Real>& block) const {
+    const uint32_t candidates = near(block);
+    return __builtin_expect(candidates == 0, 1) ? 0 : candidates & exact(block, candidates);
+  }
+
+  /// A superset of those suppressed, found without a division.
+  VECDET_INLINE uint32_t near(const nms_block<Real>& block) const {
+    if constexpr (Test == nms_test::general) return near_any(block);
+    // One negative side is enough to fail: with both negative the other is 0.
+    const real intersection =
+        max(side(x1_, block.x1, x2_, block.x2), real(Real(0))) * side(y1_, block.y1, y2_, block.y2);
+    return to_bits(intersection > bar_ + load_pack<batches>(block.bar));
+  }
+
+  /// Those of the candidates that are suppressed.
+  VECDET_INLINE uint32_t exact(const nms_block<Real>& block, uint32_t candidates) const {
+    const terms t = terms_of(block);
+    if (rule_.overlap == nms_overlap::jaccard) return exact_jaccard(t, candidates);
+    real overlap = t.intersection / t.joined;
+    if constexpr (Test == nms_test::general) {
+      if (rule_.overlap == nms_overlap::positive_area) {
+        // A NaN area makes `joined` NaN, which min returns from its second place.
+        const real zero(Real(0));
+        overlap =
+            select(min(min(area_, t.area), min(t.intersection, t.joined)) > zero, overlap, zero);
+      }
+    }
+    return candidates & to_bits(overlap >= real(rule_.least_overlap));
+  }
+
+ private:
+  struct terms {
+    real intersection, area, both, joined;
+  };
+
+  VECDET_INLINE terms terms_of(const nms_block<Real>& block) const {
+    const real one(rule_.one), zero(Real(0));
+    terms t;
+    t.intersection = rounded(max(side(x1_, block.x1, x2_, block.x2), zero) *
+                             max(side(y1_, block.y1, y2_, block.y2), zero));
+    const real w = load_pack<batches>(block.x2) - load_pack<batches>(block.x1);
+    const real h = load_pack<batches>(block.y2) - load_pack<batches>(block.y1);
+    t.area = rounded(Test == nms_test::plain ? w * h : (w + one) * (h + one));
+    t.both = area_ + t.area;
+    t.joined = t.both - t.intersection;
+    return t;
+  }
+
+  /// Where I >= t J in numbers without end, no rounding takes I below the rounded t J, however
+  /// small: I is a float itself.
+  VECDET_INLINE uint32_t near_any(const nms_block<Real>& block) const {
+    const terms t = terms_of(block);
+    const real excluded = max(t.joined * real(rule_.share), real(rule_.least_intersection));
+    uint32_t bits = ~to_bits(excluded > t.intersection);  // NaN passes
+    if (rule_.overlap == nms_overlap::jaccard)
+      bits |= ~to_bits(t.both > real(jaccard_epsilon<Real>));
+    return bits & to_bits(load_pack<batches>(block.bar) < real(infinite<Real>));
+  }
+
+  VECDET_INLINE real side(const real& low, const Real* lows, const real& high,
+                          const Real* highs) const {
+    const real length = min(high, load_pack<batches>(highs)) - max(low, load_pack<batches>(lows));
+    return Test == nms_test::plain ? length : length + real(rule_.one);
+  }
+
+  VECDET_NOINLINE uint32_t exact_jaccard(const terms& t, uint32_t candidates) const {
+    alignas(64) Real i[16], b[16], j[16];
+    store_pack<batches>(i, t.intersection);
+    store_pack<batches>(b, t.both);
+    store_pack<batches>(j, t.joined);
+    uint32_t bits = 0;
+    for (; candidates != 0; candidates &= candidates - 1) {
+      const int lane = lowest_bit(candidates);
+      const bool suppressed = jaccard_overlap(i[lane], b[lane], j[lane]) >= rule_.least_overlap;
+      bits |= static_cast<uint32_t>(suppressed) << lane;
+    }
+    return bits;
+  }
+
+  nms_rule<Real> rule_;
+  real x1_, y1_, x2_, y2_, bar_, area_;
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// Greedy NMS by comparing each kept box with all that are left. The boxes left are moved together
+// whenever half of them are gone, so that the cost follows their number. Where hundreds to some
+// thousands of floats are left and many of them will be kept, coarse boxes (nms_coarse.hpp) are
+// compared first.
+//
+// Fast tests and the index are for usual boxes. The odd ones, which hardly any input has, are a
+// list of their own: each kept box is compared with all odd ones, and each kept odd one with all
+// boxes, by the general test. Both lists descend by score, and the better of their first boxes is
+// the next.
+#pragma once
+
+#include <vecdet/kernels/nms/coarse.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::nms_progress;
+using detail::nms_state;
+
+constexpr uint32_t no_rank = 0xffffffffu;
+constexpr index_t no_slot = -1;
+
+enum class nms_kind {
+  usual,
+  odd,
+  inert  ///< neither suppresses nor is suppressed
+};
+
+/// The kind of a box, whose bar is set.
+template <class Real>
+VECDET_INLINE nms_kind kind_of(nms_box<Real>& box, const nms_rule<Real>& rule) {
+  const Real w = box.x2 - box.x1 + rule.one, h = box.y2 - box.y1 + rule.one;
+  const Real area = w * h;
+  box.bar = rule.bar_factor * area;
+  const bool has_area = w > 0 && h > 0 && area > 0 && area < infinite<Real>;
+  if (has_area && area > rule.least_area && w >= rule.least_side && h >= rule.least_side)
+    return nms_kind::usual;
+  // Without area, the overlap is 0 or NaN, but not in OpenCV.
+  const bool inert = !has_area && rule.least_overlap > 0 && rule.overlap != nms_overlap::jaccard;
+  box.bar = inert ? infinite<Real> : Real(0);
+  return inert ? nms_kind::inert : nms_kind::odd;
+}
+
+/// Fills the last block up, and marks all boxes of a list as left.
+template <class Real>
+void complete_list(const nms_list<Real>& list, index_t count, nms_progress& progress) {
+  const index_t blocks = blocks_of(count);
+  for (index_t i = count; i < 16 * blocks; ++i)
+    set_box(list.blocks, i, {Real(0), Real(0), Real(0), Real(0), infinite<Real>});
+  for (index_t b = 0; b < blocks; ++b) list.live[b] = 0xffff;
+  if (count % 16 != 0) list.live[blocks - 1] = static_cast<uint16_t>((1u << (count % 16)) - 1);
+  progress = {count, count, 0};
+}
+
+/// Fills the lists with the group's boxes.
+template <class Real, class T>
+void gather_boxes(const nms_args<T>& args, const nms_rule<Real>& rule, nms_memory<Real>& memory,
+                  nms_state& state) {
+  // The boxes lie anywhere: out of the near caches, each would be waited for.
+  constexpr index_t near = 8192, ahead = 24;
+  const index_t prefetched = state.count > near ? state.count - ahead : 0;
+  index_t odd_count = 0;
+  const auto gather = [&](const nms_list<Real>& odd) {
+    index_t usual_count = 0;
+    odd_count = 0;
+    for (index_t i = 0; i < state.count; ++i) {
+      if (i < prefetched) {
+        const index_t box = static_cast<index_t>(detail::index_of(state.order[i + ahead]));
+        __builtin_prefetch(args.boxes + 4 * box);
+      }
+      nms_box<Real> box =
+          load_nms_box<Real>(args.boxes, detail::index_of(state.order[i]), args.format);
+      const nms_kind kind = kind_of(box, rule);
+      if (kind == nms_kind::inert) box.x1 = box.y1 = box.x2 = box.y2 = 0;
+      const bool is_odd = kind == nms_kind::odd;
+      const nms_list<Real>& list = is_odd ? odd : memory.list;
+      const index_t at = is_odd ? odd_count++ : usual_count++;
+      set_box(list.blocks, at, box);
+      list.rank[at] = static_cast<uint32_t>(i);
+    }
+  };
+  gather(memory.list);
+  state.odd_begin = blocks_of(state.count - odd_count);
+  // Only now is it known where the odd boxes begin.
+  if (odd_count > 0) gather(memory.odd(state.odd_begin));
+  complete_list(memory.list, state.count - odd_count, state.usual);
+  complete_list(memory.odd(state.odd_begin), odd_count, state.odd);
+}
+
+/// Moves the boxes left to the front of their list.
+template <class Real>
+void compact(const nms_list<Real>& list, nms_progress& progress) {
+  constexpr int batches = row_pack<Real>::batches;
+  // Boxes gather here until there are 16, which go to a block that has been read already.
+  alignas(64) Real held[5][32];
+  alignas(64) uint32_t held_rank[32];
+  int count = 0;
+  index_t to = 0;
+  const auto write = [&] {
+    nms_block<Real>& block = list.blocks[to];
+    Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.bar};
+    for (int k = 0; k < 5; ++k) {
+      store_pack<batches>(arrays[k], load_pack<batches>(held[k]));
+      store_pack<batches>(held[k], load_pack<batches>(held[k] + 16));
+    }
+    for (int i = 0; i < 16; ++i) list.rank[16 * to + i] = held_rank[i];
+    for (int i = 0; i < 16; ++i) held_rank[i] = held_rank[16 + i];
+    list.live[to++] = 0xffff;
+  };
+  const index_t blocks = blocks_of(progress.slots);
+  for (index_t b = progress.block; b < blocks; ++b) {
+    const uint32_t left = list.live[b];
+    if (left == 0) continue;
+    const nms_block<Real>& block = list.blocks[b];
+    const Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.bar};
+    for (int k = 0; k < 5; ++k) compress16(arrays[k], left, held[k] + count);
+    compress16(list.rank + 16 * b, left, held_rank + count);
+    count += count_bits(left);
+    if (count < 16) continue;
+    count -= 16;
+    write();
+  }
+  const index_t slots = 16 * to + count;
+  if (count > 0) {
+    for (int i = count; i < 16; ++i) {
+      for (int k = 0; k < 4; ++k) held[k][i] = 0;
+      held[4][i] = infinite<Real>;
+      held_rank[i] = 0;
+    }
+    write();
+    list.live[to - 1] = static_cast<uint16_t>((1u << count) - 1);
+  }
+  progress = {slots, slots, 0};
+}
+
+/// Where the first box left of a list is, or no_slot.
+template <class Real>
+VECDET_INLINE index_t first_slot(const nms_list<Real>& list, nms_progress& progress) {
+  if (progress.left == 0) return no_slot;
+  while (list.live[progress.block] == 0) ++progress.block;
+  return 16 * progress.block + lowest_bit(list.live[progress.block]);
+}
+
+template <class Real>
+VECDET_INLINE uint32_t rank_of(const nms_list<Real>& list, index_t slot) {
+  return slot == no_slot ? no_rank : list.rank[slot];
+}
+
+/// Takes the first box left, which is in `slot`, out of its list.
+template <class Real>
+VECDET_INLINE nms_box<Real> take_first(const nms_list<Real>& list, nms_progress& progress,
+                                       index_t slot) {
+  uint16_t& live = list.live[progress.block];
+  live &= static_cast<uint16_t>(live - 1);
+  --progress.left;
+  return box_at(list.blocks, slot);
+}
+
+/// Whether moving the boxes left together pays.
+VECDET_INLINE bool has_gaps(const nms_progress& progress) {
+  constexpr index_t worth_moving = 32;
+  return 2 * (progress.slots - 16 * progress.block) > 3 * progress.left + worth_moving;
+}
+
+/// Takes those candidates of a block out that the box of the tester suppresses; returns how many.
+template <nms_test Test, class Real>
+VECDET_INLINE int suppress_candidates(const nms_list<Real>& list, index_t block,
+                                      uint32_t candidates,
+                                      const nms_tester<Real, Test>& suppressed) {
+  const uint32_t bits = suppressed.exact(list.blocks[block], candidates);
+  list.live[block] = static_cast<uint16_t>(list.live[block] & ~bits);
+  return count_bits(bits);
+}
+
+/// Takes what a kept box suppresses out of a list.
+template <nms_test Test, class Real>
+VECDET_INLINE void suppress_in(const nms_list<Real>& list, nms_progress& progress,
+                               const nms_box<Real>& kept, const nms_rule<Real>& rule) {
+  const nms_tester<Real, Test> suppressed(kept, rule);
+  const index_t blocks = blocks_of(progress.slots);
+  index_t gone = 0;
+  const auto suppress = [&](index_t k, uint32_t candidates) {
+    gone += suppress_candidates(list, k, candidates, suppressed);
+  };
+  // Two blocks a branch.
+  index_t k = progress.block;
+  for (; k + 2 <= blocks; k += 2) {
+    const uint32_t first = suppressed.near(list.blocks[k]) & list.live[k];
+    const uint32_t second = suppressed.near(list.blocks[k + 1]) & list.live[k + 1];
+    if (__builtin_expect((first | second) == 0, 1)) continue;
+    if (first != 0) suppress(k, first);
+    if (second != 0) suppress(k + 1, second);
+  }
+  if (k < blocks) {
+    const uint32_t last = suppressed.near(list.blocks[k]) & list.live[k];
+    if (last != 0) suppress(k, last);
+  }
+  progress.left -= gone;
+  if (has_gaps(progress)) compact(list, progress);
+}
+
+/// The same by the general test: an odd box, or a list of them, is on one side.
+template <class Real>
+VECDET_NOINLINE void suppress_any(const nms_list<Real>& list, nms_progress& progress,
+                                  const nms_box<Real>& kept, const nms_rule<Real>& rule) {
+  if (progress.left > 0) suppress_in<nms_test::general>(list, progress, kept, rule);
+}
+
+/// The usual boxes left as coarse ones: here none, for the numbers and instruction sets without.
+template <class Real, bool = (nms_memory<Real>::coarse_limit > 0)>
+struct coarse_list {
+  explicit coarse_list(nms_coarse*) {}
+  void follow(const nms_list<Real>&, nms_state&, const nms_rule<Real>&) {}
+  static constexpr index_t least_indexed(const nms_progress&) {
+    return nms_memory<Real>::least_indexed;
+  }
+  static constexpr bool stands_for(const nms_progress&) { return false; }
+  template <nms_test Test>
+  void suppress(const nms_list<Real>&, nms_progress&, index_t, const nms_box<Real>&,
+                const nms_rule<Real>&) {}
+};
+
+#if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
+
+/// The usual boxes left as coarse ones, while that pays.
+template <>
+class coarse_list<float, true> {
+ public:
+  explicit coarse_list(nms_coarse* boxes) : boxes_(boxes) {}
+
+  /// Takes the boxes over where that pays: neither with as many left as get an index, nor where few
+  /// of them will be kept if the rest goes on as it began.
+  VECDET_INLINE void follow(const nms_list<float>& list, nms_state& state,
+                            const nms_rule<float>& rule) {
+    nms_progress& progress = state.usual;
+    constexpr index_t least_kept = 16, worth_keeping = 64;
+    if (progress.left < worth_keeping || progress.left >= nms_memory<float>::coarse_limit ||
+        state.kept_count < least_kept || stands_for(progress) || !is_fine_)
+      return;
+    if (progress.left * state.kept_count >= worth_keeping * (state.count - progress.left))
+      take_over(list, progress, rule);
+  }
+
+  /// As many boxes left as get an index.
+  VECDET_INLINE index_t least_indexed(const nms_progress& progress) const {
+    return stands_for(progress) ? nms_memory<float>::coarse_limit
+                                : nms_memory<float>::least_indexed;
+  }
+
+  /// Whether no box was moved since: moving them leaves fewer slots.
+  VECDET_INLINE bool stands_for(const nms_progress& progress) const {
+    return slots_ == progress.slots;
+  }
+
+  /// Takes what the kept box of a slot suppresses out of the list.
+  template <nms_test Test>
+  VECDET_INLINE void suppress(const nms_list<float>& list, nms_progress& progress, index_t slot,
+                              const nms_box<float>& kept, const nms_rule<float>& rule) {
+    const nms_coarse_tester may_be_near(boxes_[slot / 32], slot % 32);
+    const nms_tester<float, Test> suppressed(kept, rule);
+    index_t gone = 0, wasted = 0;
+    const auto suppress = [&](index_t b, uint32_t candidates) {
+      if (candidates == 0) return;
+      candidates &= suppressed.near(list.blocks[b]);
+      if (candidates == 0) {
+        ++wasted;
+      } else {
+        gone += suppress_candidates(list, b, candidates, suppressed);
+      }
+    };
+    const index_t blocks = blocks_of(progress.slots);
+    for (index_t b = progress.block / 2 * 2; b < blocks; b += 2) {
+      const uint32_t candidates = may_be_near(boxes_[b / 2]);
+      if (candidates == 0) continue;
+      suppress(b, candidates & list.live[b]);
+      // After the last block, where another list may lie, there are no candidates.
+      if (candidates >> 16 != 0) suppress(b + 1, candidates >> 16 & list.live[b + 1]);
+    }
+    // Where more than one block in 8 is tested twice, the boxes as they are cost less.
+    budget_ += (blocks - progress.block) / 8 - wasted;
+    if (budget_ < 0) {
+      is_fine_ = false;
+      slots_ = 0;
+    }
+    progress.left -= gone;
+    if (has_gaps(progress)) compact(list, progress);
+  }
+
+ private:
+  VECDET_NOINLINE void take_over(const nms_list<float>& list, nms_progress& progress,
+                                 const nms_rule<float>& rule) {
+    if (progress.slots > nms_memory<float>::coarse_limit) compact(list, progress);
+    if (slots_ == 0) frame_ = frame_of(list, progress.slots, rule);
+    is_fine_ = set_coarse(list, progress.slots, rule, frame_, boxes_);
+    slots_ = is_fine_ ? progress.slots : 0;
+  }
+
+  nms_coarse* boxes_;
+  nms_frame frame_{};
+  index_t slots_ = 0;     ///< of the list when they were set; 0 while they are not
+  index_t budget_ = 256;  ///< of blocks that pass the coarse test alone
+  bool is_fine_ = true;
+};
+
+#endif
+
+/// Keeps boxes until none is left, `max_kept` are kept in all, or `pause_at` are and an index would
+/// pay for the rest: then state.done stays false.
+template <nms_test Test, class Real>
+void scan(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state, index_t max_kept,
+          index_t pause_at) {
+  const nms_list<Real> odd = memory.odd(state.odd_begin);
+  coarse_list<Real> coarse(memory.coarse);
+  while (state.kept_count < max_kept) {
+    coarse.follow(memory.list, state, rule);
+    if (state.kept_count >= pause_at && state.usual.left >= coarse.least_indexed(state.usual))
+      return;
+    const index_t slot = first_slot(memory.list, state.usual);
+    const index_t odd_slot = first_slot(odd, state.odd);
+    const uint32_t rank = rank_of(memory.list, slot), odd_rank = rank_of(odd, odd_slot);
+    if (odd_rank < rank) {
+      state.kept[state.kept_count++] = state.order[odd_rank];
+      const nms_box<Real> kept = take_first(odd, state.odd, odd_slot);
+      suppress_any(odd, state.odd, kept, rule);
+      suppress_any(memory.list, state.usual, kept, rule);
+      continue;
+    }
+    if (rank == no_rank) break;
+    state.kept[state.kept_count++] = state.order[rank];
+    const nms_box<Real> kept = take_first(memory.list, state.usual, slot);
+    if (kept.bar == infinite<Real>) continue;
+    if (coarse.stands_for(state.usual)) {
+      coarse.template suppress<Test>(memory.list, state.usual, slot, kept, rule);
+    } else {
+      suppress_in<Test>(memory.list, state.usual, kept, rule);
+    }
+    suppress_any(odd, state.odd, kept, rule);
+  }
+  state.done = true;
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

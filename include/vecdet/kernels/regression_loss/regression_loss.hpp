@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losses of deltas against anchors and their targets: encode and smooth L1, or decode, an IoU loss
+// and the chain rule, without a pass over memory in between.
+//
+// With x1 = cx - w/2, x2 = cx + w/2, cx = ax + aw dx / wx, w = aw exp(dw / ww), and g the gradient
+// by corners:
+//
+//   dL/ddx = (g_x1 + g_x2) aw / wx       dL/ddw = (g_x2 - g_x1) / 2 w / ww, 0 where dw was cut off
+#pragma once
+
+#include <vecdet/args/regression_loss.hpp>
+#include <vecdet/kernels/box_coding/terms.hpp>
+#include <vecdet/kernels/box_streams.hpp>
+#include <vecdet/kernels/iou_loss/terms.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
+#include <vecdet/kernels/smooth_l1/terms.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::regression_loss_args;
+
+/// The sum of the losses of a box, and its gradient by the deltas.
+template <class Real, int N>
+struct regression_terms {
+  pack<Real, N> loss;
+  box_pack<Real, N> grad;
+};
+
+template <class S>
+struct smooth_l1_regression {
+  using real = typename stored<S>::real;
+  smooth_l1_curve<real> curve;
+  real weights[4];
+
+  explicit smooth_l1_regression(const regression_loss_args<S>& a) : curve(a.beta) {
+    for (int k = 0; k < 4; ++k) weights[k] = static_cast<real>(a.weights[k]);
+  }
+
+  template <int N>
+  VECDET_INLINE regression_terms<real, N> at(const box_streams<S>& group) const {
+    const auto deltas = load_boxes<N>(group.in);
+    const auto encoded =
+        coordinates(weighted<S>(encode_at<true, 2 * N>(group.boxes[1], group.boxes[0]), weights));
+    const auto x = curve(deltas.x1 - encoded.x1), y = curve(deltas.y1 - encoded.y1);
+    const auto w = curve(deltas.x2 - encoded.x2), h = curve(deltas.y2 - encoded.y2);
+    return {(x.loss + y.loss) + (w.loss + h.loss), {x.slope, y.slope, w.slope, h.slope}};
+  }
+};
+
+template <iou_kind Kind, class S>
+struct iou_regression {
+  using real = typename stored<S>::real;
+  decoder<real> code;
+  real epsilon;
+
+  explicit iou_regression(const regression_loss_args<S>& a)
+      : code(a.weights, a.low_size, a.high_size), epsilon(static_cast<real>(a.epsilon)) {}
+
+  template <int N>
+  VECDET_INLINE regression_terms<real, N> at(const box_streams<S>& group) const {
+    const auto deltas = load_boxes<N>(group.in), anchors = load_boxes<N>(group.boxes[0]);
+    const auto targets = load_boxes<N>(group.boxes[1]);
+    using anchor = anchor_axis<real, N>;
+    const auto ax = anchor::template of<true>(anchors.x1, anchors.x2);
+    const auto ay = anchor::template of<true>(anchors.y1, anchors.y2);
+    const auto x = code.template axis<N>(0).decode(deltas.x1, deltas.x2, ax.centre, ax.size);
+    const auto y = code.template axis<N>(1).decode(deltas.y1, deltas.y2, ay.centre, ay.size);
+    const auto terms =
+        iou_loss_of<Kind>(box_pack<real, N>{x.low, y.low, x.high, y.high}, targets, epsilon);
+    const auto& g = terms.grad;
+    const pack<real, N> half = real(0.5);
+    return {terms.loss,
+            {(g.x1 + g.x2) * ax.size * pack<real, N>(code.centre[0]),
+             (g.y1 + g.y2) * ay.size * pack<real, N>(code.centre[1]),
+             (g.x2 - g.x1) * half * x.size * code.size_slope(0, deltas.x2),
+             (g.y2 - g.y1) * half * y.size * code.size_slope(1, deltas.y2)}};
+  }
+};
+
+/// Streams are deltas, anchors and targets. Without the gradient, nothing that only it needs is
+/// computed.
+template <class Equation, bool Grad, class S>
+struct regression_of_boxes {
+  using real = typename stored<S>::real;
+  static constexpr bool adds_up = true, lanes_are_boxes = true;
+  Equation equation;
+  real scale;
+
+  explicit regression_of_boxes(const regression_loss_args<S>& a)
+      : equation(a), scale(static_cast<real>(a.scale)) {}
+
+  VECDET_INLINE row_pack<real> operator()(const box_streams<S>& group) const {
+    constexpr int N = boxes_in_flight, count = box_pack<real, N>::count;
+    row_pack<real> sum;
+    VECDET_UNROLL
+    for (int i = 0; i < box_group; i += count) {
+      const box_streams<S> at = group.at(i);
+      auto terms = equation.template at<N>(at);
+      pack<real, N> factor(scale);
+      if (at.weights != nullptr) {
+        const auto w = load_box_weights<real, N>(at.weights);
+        terms.loss = terms.loss * w;
+        factor = factor * w;
+      }
+      if constexpr (Grad) {
+        const auto& g = terms.grad;
+        store_boxes<N>(
+            at.out, box_pack<real, N>{g.x1 * factor, g.y1 * factor, g.x2 * factor, g.y2 * factor});
+      }
+      const pack<real, N> loss = to_box_order(terms.loss);
+      for (int k = 0; k < N; ++k) sum.v[i / batch_lanes<real> + k] = loss.v[k];
+    }
+    return sum;
+  }
+};
+
+template <class S>
+box_streams<S> streams_of(const regression_loss_args<S>& a) {
+  return {a.deltas,
+          {a.anchors, a.targets},
+          a.box_weights,
+          a.output == box_loss_output::grad ? a.grad : nullptr,
+          nullptr};
+}
+
+/// run(operation) for the loss and the output that the call asks for.
+template <class Equation, class S, class Run>
+double with_output(const regression_loss_args<S>& a, const Run& run) {
+  if (a.output == box_loss_output::grad) return run(regression_of_boxes<Equation, true, S>(a));
+  return run(regression_of_boxes<Equation, false, S>(a));
+}
+template <class S, class Run>
+double with_regression(const regression_loss_args<S>& a, const Run& run) {
+  if (a.is_smooth_l1) return with_output<smooth_l1_regression<S>>(a, run);
+  if (a.kind == iou_kind::giou) return with_output<iou_regression<iou_kind::giou, S>>(a, run);
+  if (a.kind == iou_kind::diou) return with_output<iou_regression<iou_kind::diou, S>>(a, run);
+  return with_output<iou_regression<iou_kind::ciou, S>>(a, run);
+}
+
+template <class S>
+double regression_all(const regression_loss_args<S>& a, index_t first, index_t last) {
+  return with_regression(a, [&](const auto& op) {
+    if (a.matches == nullptr) return run_boxes(op, streams_of(a), first, last);
+    return run_matched(op, streams_of(a), a.matches, first, last);
+  });
+}
+template <class S>
+double regression_labelled(const regression_loss_args<S>& a, index_t first, index_t last) {
+  return with_regression(a, [&](const auto& op) {
+    return run_labelled(op, streams_of(a), a.selected, a.matches, first, last);
+  });
+}
+template <class S>
+double regression_listed(const regression_loss_args<S>& a, index_t first, index_t last) {
+  return with_regression(a, [&](const auto& op) {
+    return run_listed(op, streams_of(a), a.selected, a.matches, first, last);
+  });
+}
+template <class S>
+void regression_clear(const regression_loss_args<S>& a, index_t first, index_t last) {
+  clear_boxes(streams_of(a), first, last);
+}
+
+template <class S>
+index_t regression_bad_match(const regression_loss_args<S>& a, index_t truths, index_t first,
+                             index_t last) {
+  index_t bad = -1;
+  for_each_selected(
+      a.selected, first, last, [](index_t, index_t) {},
+      [&](index_t i) {
+        if (bad < 0 && (a.matches[i] < 0 || a.matches[i] >= truths)) bad = i;
+      });
+  return bad;
+}
+
+template <class S>
+struct kernels_of<detail::regression_loss_kernels<S>> {
+  static constexpr detail::regression_loss_kernels<S> get() {
+    detail::regression_loss_kernels<S> kernels{};
+    kernels.all = regression_all<S>;
+    kernels.labelled = regression_labelled<S>;
+    kernels.listed = regression_listed<S>;
+    kernels.clear = regression_clear<S>;
+    kernels.bad_match = regression_bad_match<S>;
+    return kernels;
+  }
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

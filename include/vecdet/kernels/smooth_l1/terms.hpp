@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Smooth L1 as an equation on packs.
+#pragma once
+
+#include <vecdet/simd/pack.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+template <class Real, int N>
+struct smooth_l1_terms {
+  pack<Real, N> loss;
+  pack<Real, N> slope;  ///< dL/dd
+};
+
+/// beta and what follows from it. A beta whose reciprocal overflows is 0, pure L1: so small a
+/// parabola holds no number but 0.
+template <class Real>
+struct smooth_l1_curve {
+  Real beta, reciprocal;
+
+  explicit smooth_l1_curve(double of_beta)
+      : beta(static_cast<Real>(of_beta)), reciprocal(Real(1) / beta) {
+    if (!(reciprocal < Real(__builtin_huge_val()))) beta = reciprocal = 0;
+  }
+
+  /// With s = |d|, m = min(s, beta) and g = 1 where s > beta, else s / beta: dL/dd = sign(d) g and
+  /// L = g (s - m/2). beta = 0 with 0 for its reciprocal gives the limits; NaN stays NaN.
+  template <int N>
+  VECDET_INLINE smooth_l1_terms<Real, N> operator()(const pack<Real, N>& d) const {
+    using real = pack<Real, N>;
+    const real s = abs(d);
+    const real m = min(real(beta), s);
+    const real g = select(s > real(beta), real(Real(1)), s * real(reciprocal));
+    return {g * fnma(real(Real(0.5)), m, s), g | (d & real(Real(-0.0)))};
+  }
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packs and bits: the truth values of a pack as the bits of an integer, and what is steered by
+// them. Bit i is lane i.
+#pragma once
+
+#include <vecdet/simd/pack.hpp>
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+/// Of a batch of numbers of 4 or 8 bytes.
+template <class T>
+VECDET_INLINE std::uint32_t batch_bits(const batch_mask<T>& mask) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "");
+#if defined(VECDET_TARGET_AVX512)
+  return static_cast<std::uint32_t>(static_cast<typename batch_mask<T>::register_type>(mask));
+#elif defined(VECDET_TARGET_AVX2)
+  const typename batch_mask<T>::register_type raw = mask;
+  if constexpr (sizeof(T) == 4)
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(reinterpret_cast<__m256>(raw)));
+  else
+    return static_cast<std::uint32_t>(_mm256_movemask_pd(reinterpret_cast<__m256d>(raw)));
+#elif defined(__x86_64__)
+  const typename batch_mask<T>::register_type raw = mask;
+  if constexpr (sizeof(T) == 4)
+    return static_cast<std::uint32_t>(_mm_movemask_ps(reinterpret_cast<__m128>(raw)));
+  else
+    return static_cast<std::uint32_t>(_mm_movemask_pd(reinterpret_cast<__m128d>(raw)));
+#else
+  alignas(64) T lane[batch_lanes<T>];
+  xsimd::select(mask, batch<T>(T(1)), batch<T>(T(0))).store_aligned(lane);
+  std::uint32_t bits = 0;
+  for (int i = 0; i < batch_lanes<T>; ++i) bits |= std::uint32_t{lane[i] != 0} << i;
+  return bits;
+#endif
+}
+
+/// A pack of at most 32 lanes.
+template <class T, int N>
+VECDET_INLINE std::uint32_t to_bits(const pack_mask<T, N>& mask) {
+  static_assert(N * batch_lanes<T> <= 32, "a bit a lane");
+  std::uint32_t bits = 0;
+  VECDET_UNROLL
+  for (int i = 0; i < N; ++i) bits |= batch_bits<T>(mask.v[i]) << (i * batch_lanes<T>);
+  return bits;
+}
+
+VECDET_INLINE int lowest_bit(std::uint32_t bits) { return __builtin_ctz(bits); }
+VECDET_INLINE int count_bits(std::uint32_t bits) {
+#if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2) || !defined(__x86_64__)
+  return __builtin_popcount(bits);
+#else
+  // Without the instruction, the compiler would call a function of the library.
+  bits -= (bits >> 1) & 0x55555555u;
+  bits = (bits & 0x33333333u) + ((bits >> 2) & 0x33333333u);
+  return static_cast<int>((((bits + (bits >> 4)) & 0x0f0f0f0fu) * 0x01010101u) >> 24);
+#endif
+}
+
+template <class T, int N>
+VECDET_INLINE pack_mask<T, N> operator&(const pack_mask<T, N>& a, const pack_mask<T, N>& b) {
+  pack_mask<T, N> result;
+  VECDET_UNROLL
+  for (int i = 0; i < N; ++i) result.v[i] = a.v[i] & b.v[i];
+  return result;
+}
+
+/// Writes 1 or 0 for each of the lower 16 bits.
+VECDET_INLINE void write_bits_as_bytes(std::uint32_t bits, std::uint8_t* to) {
+  for (int half = 0; half < 2; ++half) {
+    // Seven copies of the lower bits, each shifted on by seven, have bit i in byte i; then bit 7.
+    const std::uint64_t eight = (bits >> (8 * half)) & 0xff;
+    const std::uint64_t spread =
+        (((eight & 0x7f) * 0x0002040810204081u) & 0x0101010101010101u) | ((eight >> 7) << 56);
+    std::memcpy(to + 8 * half, &spread, 8);
+  }
+}
+
+/// Writes first + i for every set bit i of the lower 16, ascending, and returns how many there are.
+/// Up to 16 numbers are written, whatever the bits.
+VECDET_INLINE int write_set_bits(std::uint32_t bits, std::uint32_t first, std::uint32_t* to) {
+#if defined(VECDET_TARGET_AVX512)
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512i number = _mm512_add_epi32(lane, _mm512_set1_epi32(static_cast<int>(first)));
+  _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(bits), number));
+#else
+  for (std::uint32_t left = bits; left != 0; left &= left - 1)
+    *to++ = first + static_cast<std::uint32_t>(lowest_bit(left));
+#endif
+  return count_bits(bits);
+}
+
+/// Moves the elements of the set bits i of from[0, 16) to the front of `to`, where 16 are written.
+/// `to` may lie before `from` in the same array, or be `from`.
+template <class T>
+VECDET_INLINE void compress16(const T* from, std::uint32_t bits, T* to) {
+#if defined(VECDET_TARGET_AVX512)
+  const auto mask = static_cast<__mmask16>(bits);
+  if constexpr (sizeof(T) == 4) {
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(mask, _mm512_loadu_si512(from)));
+  } else {
+    const auto upper_mask = static_cast<__mmask8>(mask >> 8);
+    const __m512i lower =
+        _mm512_maskz_compress_epi64(static_cast<__mmask8>(mask), _mm512_loadu_si512(from));
+    const __m512i upper = _mm512_maskz_compress_epi64(upper_mask, _mm512_loadu_si512(from + 8));
+    _mm512_storeu_si512(to, lower);
+    _mm512_storeu_si512(to + count_bits(bits & 0xff), upper);
+  }
+#else
+  for (; bits != 0; bits &= bits - 1) *to++ = from[lowest_bit(bits)];
+#endif
+}
+
+/// The least and the greatest of 16 numbers other than NaN.
+template <class T>
+VECDET_INLINE T least16(const T* x) {
+#if defined(VECDET_TARGET_AVX512)
+  if constexpr (std::is_same<T, float>::value) return _mm512_reduce_min_ps(_mm512_loadu_ps(x));
+#endif
+  T least = x[0];
+  for (int i = 1; i < 16; ++i) least = x[i] < least ? x[i] : least;
+  return least;
+}
+template <class T>
+VECDET_INLINE T greatest16(const T* x) {
+#if defined(VECDET_TARGET_AVX512)
+  if constexpr (std::is_same<T, float>::value) return _mm512_reduce_max_ps(_mm512_loadu_ps(x));
+#endif
+  T greatest = x[0];
+  for (int i = 1; i < 16; ++i) greatest = x[i] > greatest ? x[i] : greatest;
+  return greatest;
+}
+
+/// x as an operation of its own: the compiler may not contract the product that it is with a sum.
+template <class T, int N>
+VECDET_INLINE pack<T, N> rounded(pack<T, N> x) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  VECDET_UNROLL
+  for (int i = 0; i < N; ++i) {
+    typename batch<T>::register_type raw = x.v[i];
+#if defined(VECDET_TARGET_AVX512)
+    __asm__("" : "+v"(raw));
+#else
+    __asm__("" : "+x"(raw));
+#endif
+    x.v[i] = batch<T>(raw);
+  }
+#endif
+  return x;
+}
+template <class Real>
+VECDET_INLINE Real rounded(Real x) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  __asm__("" : "+x"(x));
+#elif defined(__GNUC__) && defined(__aarch64__)
+  __asm__("" : "+w"(x));
+#endif
+  return x;
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet
