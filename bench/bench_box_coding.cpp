@@ -193,8 +193,8 @@ void register_other_coders() {
       &coding<float>::out);
   register_vecdet("decode_boxes/float_clip/bf16/120087", {boxes, 40 * boxes}, make_coding<bfloat16>,
                   [](coding<bfloat16>& data, execution policy) {
-                    decode_boxes<float>(boxes_view<const bfloat16>(data.deltas), data.float_anchors,
-                                        image, data.float_out, {}, policy);
+                    decode_boxes(boxes_view<const bfloat16>(data.deltas), data.float_anchors, image,
+                                 data.float_out, {}, policy);
                   });
 }
 

@@ -154,9 +154,9 @@ void register_mixed() {
   };
   register_vecdet("regression_loss_and_grad/float_smooth_l1/bf16/120087", {boxes, (8 + 8) * boxes},
                   prepare, [](mixed_head& data, execution policy) {
-                    return regression_loss_and_grad<float>(
-                        boxes_view<const bfloat16>(data.deltas), data.boxes->anchors,
-                        data.boxes->targets, data.boxes->labels, data.grad, {}, policy);
+                    return regression_loss_and_grad(boxes_view<const bfloat16>(data.deltas),
+                                                    data.boxes->anchors, data.boxes->targets,
+                                                    data.boxes->labels, data.grad, {}, policy);
                   });
 }
 

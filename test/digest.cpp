@@ -287,15 +287,15 @@ void mixed_types(isa set) {
   std::vector<float> out(s.a_values.size());
   std::vector<bfloat16> grad(s.a_values.size());
   const boxes_view<const bfloat16> d(deltas);
-  decode_boxes<float>(d, s.a, out, {}, sequential);
+  decode_boxes(d, s.a, out, {}, sequential);
   hash.add(out);
-  decode_distances<float>(d, s.a, out, {}, sequential);
+  decode_distances(d, s.a, out, {}, sequential);
   hash.add(out);
   regression_loss_params params;
   for (const box_loss loss : {box_loss::smooth_l1, box_loss::ciou}) {
     params.loss = loss;
-    hash.add(regression_loss_and_grad<float>(d, s.b, s.a, box_selection(s.labels), grad, params,
-                                             sequential));
+    hash.add(
+        regression_loss_and_grad(d, s.b, s.a, box_selection(s.labels), grad, params, sequential));
     hash.add(grad);
   }
   hash.print(set, "mixed_types");

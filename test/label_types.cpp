@@ -35,8 +35,8 @@ index_t count_selected(const labels_view& labels, index_t background, index_t ig
 }
 
 /// The number of box 0's group among those of all boxes.
-index_t place_of_first(const nms_groups& groups, index_t boxes, nms_workspace& ws) {
-  detail::room(ws.records, boxes);
+index_t place_of_first(const nms_groups& groups, index_t boxes, detail::nms_buffers& ws) {
+  detail::grown(ws.records, boxes);
   for (index_t i = 0; i < boxes; ++i)
     ws.records[static_cast<std::size_t>(i)] = static_cast<detail::nms_record>(i);
   detail::partition_into_groups(groups, boxes, boxes, ws, execution::sequential);
@@ -72,7 +72,7 @@ index_t rewritten_places() {
   std::array<Label, 3> classes{1, 2, 2};
   nms_groups groups;
   groups.classes = classes;
-  nms_workspace ws;
+  detail::nms_buffers ws;
   index_t sum = 0;
   for (int i = 0; i < 10; ++i) {
     classes[0] = i % 2 == 0 ? 1 : 9;
@@ -125,7 +125,7 @@ void all_ones(const char* type) {
 
   // In ascending order, directly and where ids are far apart.
   for (const auto other : {std::numeric_limits<Label>::max(), Label{3}}) {
-    nms_workspace ws;
+    detail::nms_buffers ws;
     nms_groups groups;
     std::array<Label, 3> classes{static_cast<Label>(-1), static_cast<Label>(other / 2), 1};
     groups.classes = classes;

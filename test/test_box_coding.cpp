@@ -605,22 +605,22 @@ TEST_CASE("box coding: bfloat16 deltas on float anchors are decoded as if they w
       };
       marked<float> out(4 * count, 1);
       decode_boxes(w, anchors, expected);
-      decode_boxes<float>(d, anchors, out.boxes());
+      decode_boxes(d, anchors, out.boxes());
       same(out);
       decode_boxes(w, anchors, image_size{70, 90}, expected, coder_params::ssd());
-      decode_boxes<float>(d, anchors, image_size{70, 90}, out.boxes(), coder_params::ssd());
+      decode_boxes(d, anchors, image_size{70, 90}, out.boxes(), coder_params::ssd());
       same(out);
       decode_distances(w, anchors, expected);
-      decode_distances<float>(d, anchors, out.boxes());
+      decode_distances(d, anchors, out.boxes());
       same(out);
       decode_distances(w, anchors, image_size{70, 90}, expected);
-      decode_distances<float>(d, anchors, image_size{70, 90}, out.boxes());
+      decode_distances(d, anchors, image_size{70, 90}, out.boxes());
       same(out);
       const std::vector<image_size> images{{70, 90}, {50, 40}};
       expected.resize(wide.size());
       marked<float> all(8 * count, 1);
       decode_boxes(wide_both, anchors, vector_view<const image_size>(images), expected);
-      decode_boxes<float>(both, anchors, vector_view<const image_size>(images), all.boxes());
+      decode_boxes(both, anchors, vector_view<const image_size>(images), all.boxes());
       same(all);
     }
   });
@@ -787,7 +787,7 @@ TEST_CASE("box coding: bad arguments are named and nothing is written") {
         [&] { boxes_soa_view<float>(out.data(), out.data(), out.data(), out.data(), -1); });
   const std::vector<bfloat16> half(16);
   fails("anchors.size() is 3",
-        [&] { decode_boxes<float>(boxes_view<const bfloat16>(half), three, out.boxes()); });
+        [&] { decode_boxes(boxes_view<const bfloat16>(half), three, out.boxes()); });
   fails("box_areas: areas.size() is 16", [&] { box_areas(b, out.each()); });
   fails("large_box_mask: min_size is -1", [&] { large_box_mask(b, -1, mask); });
   fails("large_box_mask: mask.size() is 4",

@@ -220,15 +220,15 @@ void mixed_boxes_call(placed_memory& memory, result_bytes& results, index_t boxe
   const auto a = placed_boxes<float>(memory, boxes, 1), t = placed_boxes<float>(memory, boxes, 2);
   const auto deltas = placed_boxes<bfloat16>(memory, boxes, 3);
   const boxes_view<float> out(memory.make<float>(4 * boxes), boxes);
-  decode_boxes<float>(deltas, a, out, {}, sequential);
+  decode_boxes(deltas, a, out, {}, sequential);
   results.add(out.data(), 4 * boxes);
-  decode_distances<float>(deltas, a, out, {}, sequential);
+  decode_distances(deltas, a, out, {}, sequential);
   results.add(out.data(), 4 * boxes);
   const boxes_view<bfloat16> grad(memory.make<bfloat16>(4 * boxes), boxes);
   const index_t* labels = memory.copy(random_labels(boxes, 5, 4));
   for (const box_selection& selection :
        {box_selection::all(), box_selection(labels_view(labels, boxes))}) {
-    results.add(regression_loss_and_grad<float>(deltas, a, t, selection, grad, {}, sequential));
+    results.add(regression_loss_and_grad(deltas, a, t, selection, grad, {}, sequential));
     results.add(grad.data(), 4 * boxes);
   }
 }

@@ -186,9 +186,9 @@ TEST_CASE("regression loss: bfloat16 deltas of float boxes count as if they were
             const boxes_view<const bfloat16> d(deltas);
             const double sum = regression_loss_and_grad(
                 boxes_view<const float>(p.deltas), p.anchors, targets, selection, exact, p.params);
-            CHECK(sum == regression_loss_and_grad<float>(d, p.anchors, targets, selection,
-                                                         grad.boxes(), p.params));
-            CHECK(sum == regression_loss<float>(d, p.anchors, targets, selection, p.params));
+            CHECK(sum == regression_loss_and_grad(d, p.anchors, targets, selection, grad.boxes(),
+                                                  p.params));
+            CHECK(sum == regression_loss(d, p.anchors, targets, selection, p.params));
             const std::vector<bfloat16> expected(exact.begin(), exact.end());
             CHECK(same_bits(expected.data(), grad.data(), expected.size()));
             CHECK(grad.marks_untouched());

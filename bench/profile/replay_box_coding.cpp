@@ -55,21 +55,21 @@ std::shared_ptr<operands<T>> make_operands(index_t images, index_t anchors, bool
 }
 
 /// decode_boxes in the three variants.
-template <class Box, class Deltas, class Anchors, class Boxes>
+template <class Deltas, class Anchors, class Boxes>
 profile::replay_call decode_call(const std::string& variant, const Deltas& deltas,
                                  const Anchors& anchors,
                                  const std::shared_ptr<const std::vector<image_size>>& images,
                                  const Boxes& boxes, execution policy) {
   if (variant == "clip_batch") {
     return [=] {
-      decode_boxes<Box>(deltas, anchors, vector_view<const image_size>(*images), boxes, {}, policy);
+      decode_boxes(deltas, anchors, vector_view<const image_size>(*images), boxes, {}, policy);
     };
   }
   if (variant == "clip") {
-    return [=] { decode_boxes<Box>(deltas, anchors, images->front(), boxes, {}, policy); };
+    return [=] { decode_boxes(deltas, anchors, images->front(), boxes, {}, policy); };
   }
   // The images' owner keeps the boxes alive as well.
-  return [=] { decode_boxes<Box>(deltas, anchors, boxes, {}, policy), (void)images; };
+  return [=] { decode_boxes(deltas, anchors, boxes, {}, policy), (void)images; };
 }
 
 template <class T>
@@ -86,13 +86,13 @@ profile::replay_call make_deltas_call(const profile::entry& e, execution policy)
     if (e.function == "encode_boxes") {
       return [=, keep = data] { encode_boxes(boxes, anchors, out, {}, policy), (void)keep; };
     }
-    return decode_call<void>(variant, codes, anchors, images, out, policy);
+    return decode_call(variant, codes, anchors, images, out, policy);
   }
   const boxes_view<const T> codes(data->codes), anchors(data->anchors), boxes(data->boxes);
   if constexpr (std::is_same<T, bfloat16>::value) {
     if (is_mixed(e)) {
-      return decode_call<float>(variant, codes, boxes_view<const float>(data->float_anchors),
-                                images, boxes_view<float>(data->float_out), policy);
+      return decode_call(variant, codes, boxes_view<const float>(data->float_anchors), images,
+                         boxes_view<float>(data->float_out), policy);
     }
   }
   if (e.function == "encode_boxes") {
@@ -103,7 +103,7 @@ profile::replay_call make_deltas_call(const profile::entry& e, execution policy)
     }
     return [=] { encode_boxes(boxes, anchors, data->out, coder, policy); };
   }
-  return decode_call<void>(variant, codes, anchors, images, boxes_view<T>(data->out), policy);
+  return decode_call(variant, codes, anchors, images, boxes_view<T>(data->out), policy);
 }
 
 template <class T>
@@ -121,10 +121,9 @@ profile::replay_call make_distances_call(const profile::entry& e, execution poli
     if (is_mixed(e)) {
       return [=] {
         if (clips) {
-          decode_distances<float>(codes, data->float_anchors, image, data->float_out, params,
-                                  policy);
+          decode_distances(codes, data->float_anchors, image, data->float_out, params, policy);
         } else {
-          decode_distances<float>(codes, data->float_anchors, data->float_out, params, policy);
+          decode_distances(codes, data->float_anchors, data->float_out, params, policy);
         }
       };
     }

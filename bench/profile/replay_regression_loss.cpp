@@ -48,11 +48,11 @@ profile::replay_call make_call(const profile::entry& e, const std::string& varia
   const boxes_view<const Box> anchors(data->anchors);
   if (with_grad) {
     return [=] {
-      regression_loss_and_grad<Box>(deltas, anchors, data->targets, selection, data->grad, params,
-                                    policy);
+      regression_loss_and_grad(deltas, anchors, data->targets, selection, data->grad, params,
+                               policy);
     };
   }
-  return [=] { regression_loss<Box>(deltas, anchors, data->targets, selection, params, policy); };
+  return [=] { regression_loss(deltas, anchors, data->targets, selection, params, policy); };
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {

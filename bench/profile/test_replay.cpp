@@ -101,14 +101,14 @@ void box_coding_calls(execution policy) {
 
   const std::vector<bfloat16> half(x.begin(), x.end());
   const boxes_view<const bfloat16> half_codes(half);
-  decode_boxes<float>(half_codes, anchors, out, {}, policy);
-  decode_boxes<float>(half_codes, anchors, image, out, {}, policy);
-  decode_boxes<float>(half_codes, anchors, vector_view<const image_size>(images), out, {}, policy);
+  decode_boxes(half_codes, anchors, out, {}, policy);
+  decode_boxes(half_codes, anchors, image, out, {}, policy);
+  decode_boxes(half_codes, anchors, vector_view<const image_size>(images), out, {}, policy);
   for (const bool by_size : {false, true}) {
     distance_params params;
     params.by_size = by_size;
-    decode_distances<float>(half_codes, anchors, out, params, policy);
-    decode_distances<float>(half_codes, anchors, image, out, params, policy);
+    decode_distances(half_codes, anchors, out, params, policy);
+    decode_distances(half_codes, anchors, image, out, params, policy);
   }
 }
 
@@ -174,8 +174,8 @@ void regression_loss_calls(execution policy, bool all) {
     params.loss = loss;
     regression_loss(deltas, anchors, a, selection, params, policy);
     regression_loss_and_grad(deltas, anchors, a, selection, grad, params, policy);
-    regression_loss<float>(half_deltas, anchors, a, selection, params, policy);
-    regression_loss_and_grad<float>(half_deltas, anchors, a, selection, half_grad, params, policy);
+    regression_loss(half_deltas, anchors, a, selection, params, policy);
+    regression_loss_and_grad(half_deltas, anchors, a, selection, half_grad, params, policy);
   }
 }
 

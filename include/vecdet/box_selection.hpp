@@ -77,28 +77,5 @@ class box_selection {
   vector_view<const index_t> list_;
 };
 
-namespace detail {
-
-/// Boxes that are worth a task of their own: some microseconds.
-constexpr index_t smallest_box_chunk = 4096;
-
-/// Runs kernels with the members all, labelled, listed and clear over `boxes` boxes.
-template <class Kernels, class Args>
-double run_selected(const Kernels& kernels, const Args& args, const box_selection& selection,
-                    index_t boxes, execution policy) {
-  const chunking chunks(boxes, smallest_box_chunk);
-  if (!selection.is_list()) {
-    const auto kernel = selection.is_all() ? kernels.all : kernels.labelled;
-    return sum_over_chunks(policy, chunks,
-                           [&](index_t first, index_t last) { return kernel(args, first, last); });
-  }
-  for_each_chunk(policy, chunks,
-                 [&](index_t, index_t first, index_t last) { kernels.clear(args, first, last); });
-  return sum_over_chunks(
-      policy, chunking(selection.indices().size(), smallest_box_chunk),
-      [&](index_t first, index_t last) { return kernels.listed(args, first, last); });
-}
-
-}  // namespace detail
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -49,6 +49,10 @@ static_assert(sizeof(bfloat16) == 2 && std::is_trivially_copyable<bfloat16>::val
 template <class T>
 using compute_type = std::conditional_t<std::is_same<T, bfloat16>::value, float, T>;
 
+/// For overloads whose deltas are bfloat16, constant or not, and whose boxes are float.
+template <class T>
+using if_bfloat16 = std::enable_if_t<std::is_same<std::remove_const_t<T>, bfloat16>::value, int>;
+
 /// The name of T in problem names: "f32", "bf16" or "f64".
 template <class T>
 constexpr const char* dtype_name() noexcept {

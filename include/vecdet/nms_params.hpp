@@ -11,6 +11,7 @@
 //   OpenCV           > 1-(1-IoU) float                   integers         score
 #pragma once
 
+#include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
 
 #include <limits>
@@ -100,6 +101,16 @@ inline nms_params opencv_nms(double iou_threshold, double score_threshold) {
   params.drop_nan_scores = true;
   return params;
 }
+
+/// The class and the image of every box, each 64-bit or 32-bit integers of any value, signed or
+/// not, or empty: all the same. Boxes of different classes or images do not suppress each other.
+struct nms_groups {
+  lasting<labels_view> classes;
+  lasting<labels_view> images;
+  /// Instead of `images`, for boxes that lie image by image: image k's boxes are
+  /// [image_offsets[k], image_offsets[k + 1]). One more than there are images.
+  lasting<vector_view<const index_t>> image_offsets;
+};
 
 /// What an overlap leaves of a score in soft-NMS.
 enum class soft_nms_method { hard, linear, gaussian };

@@ -38,10 +38,8 @@ struct soft_nms_result {
 /// or double for double boxes.
 template <class Real = float>
 class soft_nms_workspace {
- public:
-  // What follows is for vecdet's own functions.
-  nms_workspace groups;
-  std::vector<Real> rescored, scores;
+  friend detail::workspace_access;
+  detail::soft_nms_buffers<Real> buffers_;
 };
 
 /// Soft-NMS of boxes (N x 4, corners) and scores (N) in their groups; {} is one group.
@@ -50,68 +48,16 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
     boxes_view<T> boxes, vector_view<T> scores, const nms_groups& groups,
     const soft_nms_params& params,
     soft_nms_workspace<compute_type<std::remove_const_t<T>>>& workspace,
-    execution policy = execution::parallel) {
-  using stored = std::remove_const_t<T>;
-  using real = compute_type<stored>;
-  constexpr const char* function = "soft_nms";
-  const index_t size = boxes.size();
-  nms_params limits;
-  limits.iou_threshold = params.iou_threshold;
-  detail::check_nms(function, size, scores.size(), limits);
-  detail::check_groups(function, groups, size);
-  detail::check(params.sigma > 0 && detail::is_finite(params.sigma), function, "params.sigma",
-                params.sigma, "a finite number above 0");
-  detail::check(!detail::is_nan(params.score_floor), function, "params.score_floor",
-                params.score_floor, "a number");
-  const isa target = active_isa();
-  const profile::scope timing([&] {
-    return profile::problem{function,
-                            params.method == soft_nms_method::linear     ? "linear"
-                            : params.method == soft_nms_method::gaussian ? "gaussian"
-                                                                         : "hard",
-                            dtype_name<stored>(),
-                            {size},
-                            isa_name(target),
-                            policy.threads(),
-                            size * index_t{5 * sizeof(T)}};
-  });
-
-  const auto& kernels = detail::kernels<detail::nms_kernels<stored>>(target);
-  nms_workspace& ws = workspace.groups;
-  const index_t count = kernels.select(scores.data(), 0, size, limits.score_threshold, true,
-                                       detail::room(ws.records, size));
-  detail::partition_into_groups(groups, size, count, ws, policy);
-  real* const rescored = detail::room(workspace.rescored, size);
-  detail::nms_record* const kept_of_groups = detail::room(ws.kept, count);
-  detail::suppress_groups(
-      ws, policy, kernels.scratch_bytes,
-      [&](index_t begin, index_t end, detail::cache_line* scratch) {
-        return kernels.soft({boxes.data(), scores.data(), params.method, params.iou_threshold,
-                             params.sigma, params.score_floor, params.plus_one,
-                             ws.records.data() + begin, end - begin, scratch, rescored,
-                             kept_of_groups + begin});
-      });
-
-  const index_t kept = detail::gather_kept(ws);
-  detail::kernels<detail::nms_kernels<real>>(target).sort_any(rescored, ws.records.data(),
-                                                              ws.spare.data(), kept);
-  index_t* const result = detail::room(ws.result, kept);
-  real* const left = detail::room(workspace.scores, kept);
-  for (index_t i = 0; i < kept; ++i) {
-    result[i] = detail::index_of(ws.records[static_cast<std::size_t>(i)]);
-    left[i] = rescored[result[i]];
-  }
-  return {{result, kept}, {left, kept}};
-}
+    execution policy = execution::parallel);
 
 /// The same of one group.
 template <class T>
 soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
     boxes_view<T> boxes, vector_view<T> scores, const soft_nms_params& params,
     soft_nms_workspace<compute_type<std::remove_const_t<T>>>& workspace,
-    execution policy = execution::parallel) {
-  return soft_nms(boxes, scores, {}, params, workspace, policy);
-}
+    execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet
+
+#include <vecdet/impl/soft_nms.hpp>

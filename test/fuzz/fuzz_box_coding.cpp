@@ -15,31 +15,30 @@ struct options {
   image_size image;
 };
 
-/// What the decoders make of deltas, in each layout: on `half` of the anchors for two images. Box
-/// is the type of the boxes where it is not that of the deltas.
-template <class Box, class Deltas, class Anchors, class Out>
+/// What the decoders make of deltas, in each layout: on `half` of the anchors for two images.
+template <class Deltas, class Anchors, class Out>
 void decode_all(fuzz::results& results, const options& o, Deltas deltas, Anchors anchors,
                 Anchors half, Out out) {
   const execution sequential = execution::sequential;
-  decode_boxes<Box>(deltas, anchors, out, o.coder, sequential);
+  decode_boxes(deltas, anchors, out, o.coder, sequential);
   fuzz::add_boxes(results, out);
-  decode_boxes<Box>(deltas, anchors, o.image, out, o.coder, sequential);
+  decode_boxes(deltas, anchors, o.image, out, o.coder, sequential);
   fuzz::add_boxes(results, out);
   if (2 * half.size() != deltas.size()) return;
   const image_size images[] = {o.image, {1, 2}};
-  decode_boxes<Box>(deltas, half, vector_view<const image_size>(images, 2), out, o.coder,
-                    execution::parallel);
+  decode_boxes(deltas, half, vector_view<const image_size>(images, 2), out, o.coder,
+               execution::parallel);
   fuzz::add_boxes(results, out);
 }
 
 /// The same of distances, which have one layout.
-template <class Box, class Distances, class Anchors, class Out>
+template <class Distances, class Anchors, class Out>
 void decode_all_distances(fuzz::results& results, const options& o, Distances distances,
                           Anchors anchors, Out out) {
   const execution sequential = execution::sequential;
-  decode_distances<Box>(distances, anchors, out, o.distances, sequential);
+  decode_distances(distances, anchors, out, o.distances, sequential);
   fuzz::add_boxes(results, out);
-  decode_distances<Box>(distances, anchors, o.image, out, o.distances, sequential);
+  decode_distances(distances, anchors, o.image, out, o.distances, sequential);
   fuzz::add_boxes(results, out);
 }
 
@@ -52,10 +51,10 @@ void mixed_decoding(fuzz::results& results, const options& o, const fuzz::tensor
   const boxes_view<const bfloat16> d(deltas);
   const boxes_view<const float> w(wide), a(anchors), half(anchors.data(), a.size() / 2);
   fuzz::results mixed, as_float;
-  decode_all<float>(mixed, o, d, a, half, boxes_view<float>(out));
-  decode_all_distances<float>(mixed, o, d, a, boxes_view<float>(out));
-  decode_all<void>(as_float, o, w, a, half, boxes_view<float>(out));
-  decode_all_distances<void>(as_float, o, w, a, boxes_view<float>(out));
+  decode_all(mixed, o, d, a, half, boxes_view<float>(out));
+  decode_all_distances(mixed, o, d, a, boxes_view<float>(out));
+  decode_all(as_float, o, w, a, half, boxes_view<float>(out));
+  decode_all_distances(as_float, o, w, a, boxes_view<float>(out));
   fuzz::expect_same("bfloat16 deltas are decoded otherwise than in float", mixed, as_float);
   for (const double value : mixed.values()) results.add(value);
 }
@@ -106,21 +105,21 @@ void box_coding(fuzz::input& in) {
         in_place("decode_boxes", deltas, out, [&](const auto& from, const auto& to) {
           decode_boxes(from, a, to, params, sequential);
         });
-        decode_all<void>(results, o, deltas_view, a, half, out_view);
+        decode_all(results, o, deltas_view, a, half, out_view);
 
         const fuzz::planes<T> delta_planes(boxes), out_planes(boxes);
         fuzz::results separate;
         encode_boxes(target_planes.view(), anchor_planes.view(), delta_planes.view(), params,
                      sequential);
         fuzz::add_boxes(separate, delta_planes.view());
-        decode_all<void>(separate, o, delta_planes.view(), anchor_planes.view(),
-                         anchor_planes.view(boxes / 2), out_planes.view());
+        decode_all(separate, o, delta_planes.view(), anchor_planes.view(),
+                   anchor_planes.view(boxes / 2), out_planes.view());
         fuzz::expect_same("boxes in four arrays have other bits", results, separate);
         if constexpr (std::is_same<T, bfloat16>::value) mixed_decoding(results, o, deltas, anchors);
 
         encode_distances(g, a, deltas_view, o.distances, sequential);
         results.add(deltas);
-        decode_all_distances<void>(results, o, deltas_view, a, out_view);
+        decode_all_distances(results, o, deltas_view, a, out_view);
         convert_boxes(g, from, to, out_view, sequential);
         results.add(out);
         in_place("convert_boxes", targets, out, [&](const auto& boxes, const auto& converted) {

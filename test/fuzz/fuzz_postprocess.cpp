@@ -106,8 +106,7 @@ std::vector<float> boxes_of(const head<T>& h, index_t image, const postprocess_p
   const boxes_view<const float> anchors(h.boxes);
   const image_size& size = h.sizes.data()[image];
   if (params.detector == dense_detector::fcos) {
-    decode_distances<float>(deltas, anchors, size, boxes_view<float>(boxes), {},
-                            execution::sequential);
+    decode_distances(deltas, anchors, size, boxes_view<float>(boxes), {}, execution::sequential);
   } else {
     coder_params coder;
     coder.weight_x = params.weights[0];
@@ -115,8 +114,7 @@ std::vector<float> boxes_of(const head<T>& h, index_t image, const postprocess_p
     coder.weight_w = params.weights[2];
     coder.weight_h = params.weights[3];
     coder.size_limit = params.size_limit;
-    decode_boxes<float>(deltas, anchors, size, boxes_view<float>(boxes), coder,
-                        execution::sequential);
+    decode_boxes(deltas, anchors, size, boxes_view<float>(boxes), coder, execution::sequential);
   }
   return boxes;
 }

@@ -53,10 +53,10 @@ void regression_loss_of(fuzz::input& in) {
         const auto same = [&](const regression_targets<Box>& targets,
                               const box_selection& selection) {
           for (T& g : grad) g = test::to<T>(-12345);
-          const double loss = regression_loss_and_grad<Box>(
+          const double loss = regression_loss_and_grad(
               d, a, targets, selection, boxes_view<T>(grad), params, execution::sequential);
           const double alone =
-              regression_loss<Box>(d, a, targets, selection, params, execution::parallel);
+              regression_loss(d, a, targets, selection, params, execution::parallel);
           if (!fuzz::same_number(loss, alone))
             fuzz::fail("the loss alone differs from the loss with gradient");
           if (first.empty()) {

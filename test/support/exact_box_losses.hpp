@@ -78,7 +78,7 @@ std::vector<compute_type<Box>> decoded_boxes(boxes_view<const T> deltas,
   std::vector<compute_type<Box>> out(static_cast<std::size_t>(4 * deltas.size()));
   if constexpr (std::is_same<T, bfloat16>::value) {
     const std::vector<float> wide(anchors.data(), anchors.data() + 4 * anchors.size());
-    decode_boxes<float>(deltas, boxes_view<const float>(wide), boxes_view<float>(out), params);
+    decode_boxes(deltas, boxes_view<const float>(wide), boxes_view<float>(out), params);
   } else {
     decode_boxes(deltas, anchors, boxes_view<Box>(out), params);
   }

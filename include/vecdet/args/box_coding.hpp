@@ -3,23 +3,12 @@
 #pragma once
 
 #include <vecdet/args/stored_boxes.hpp>
+#include <vecdet/box_format.hpp>
 
 #include <cstdint>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-
-/// What the four numbers of a box are.
-enum class box_format {
-  xyxy,    ///< two corners
-  xywh,    ///< the corner of least coordinates, width and height: COCO's files
-  cxcywh,  ///< centre, width and height: SSD's priors
-};
-
-/// Width and height in pixels; 0 or more.
-struct image_size {
-  double width, height;
-};
 
 namespace detail {
 

@@ -63,94 +63,90 @@ constexpr index_t convert(box_format from, box_format to) {
 
 constexpr index_t smallest_coding_chunk = 4096;  // boxes: some microseconds
 
-}  // namespace detail
-
-namespace detail_box_coding {
-
 /// The kernels for boxes that are stored as S says.
 template <class S>
 struct coding_kernels {
-  static const detail::box_coding_kernels<S>& get(isa target) {
-    return detail::kernels<detail::box_coding_kernels<S>>(target);
+  static const box_coding_kernels<S>& get(isa target) {
+    return kernels<box_coding_kernels<S>>(target);
   }
-  static detail::box_coding_function<S> encode(isa target) { return get(target).encode; }
-  static detail::box_coding_function<S> decode(isa target) { return get(target).decode; }
-  static detail::box_coding_function<S> decode_distances(isa target) {
+  static box_coding_function<S> encode(isa target) { return get(target).encode; }
+  static box_coding_function<S> decode(isa target) { return get(target).decode; }
+  static box_coding_function<S> decode_distances(isa target) {
     return get(target).decode_distances;
   }
-  static constexpr detail::coding_variants variants{
-      "boxes", "weights1", "clip", "clip_batch", "by_size", "pixels", "pixels_clip"};
+  static constexpr coding_variants variants{"boxes",   "weights1", "clip",       "clip_batch",
+                                            "by_size", "pixels",   "pixels_clip"};
   using element = S;
 };
 template <class T>
-struct coding_kernels<detail::separate<T>> {
-  static detail::box_coding_function<detail::separate<T>> encode(isa target) {
+struct coding_kernels<separate<T>> {
+  static box_coding_function<separate<T>> encode(isa target) {
     return coding_kernels<T>::get(target).encode_separate;
   }
-  static detail::box_coding_function<detail::separate<T>> decode(isa target) {
+  static box_coding_function<separate<T>> decode(isa target) {
     return coding_kernels<T>::get(target).decode_separate;
   }
-  static constexpr detail::coding_variants variants{
-      "soa_boxes", "soa_boxes", "soa_clip", "soa_clip_batch", {}, {}, {}};
+  static constexpr coding_variants variants{"soa_boxes", "soa_boxes", "soa_clip", "soa_clip_batch",
+                                            {},          {},          {}};
   using element = T;
 };
 template <>
-struct coding_kernels<detail::mixed_decoding> {
-  static detail::box_coding_function<detail::mixed_decoding> decode(isa target) {
-    return detail::kernels<detail::mixed_coding_kernels>(target).decode;
+struct coding_kernels<mixed_decoding> {
+  static box_coding_function<mixed_decoding> decode(isa target) {
+    return kernels<mixed_coding_kernels>(target).decode;
   }
-  static detail::box_coding_function<detail::mixed_decoding> decode_distances(isa target) {
-    return detail::kernels<detail::mixed_coding_kernels>(target).decode_distances;
+  static box_coding_function<mixed_decoding> decode_distances(isa target) {
+    return kernels<mixed_coding_kernels>(target).decode_distances;
   }
-  static constexpr detail::coding_variants variants{
+  static constexpr coding_variants variants{
       "float_boxes",      {}, "float_clip", "float_clip_batch", "float_by_size", "float_pixels",
       "float_pixels_clip"};
   using element = bfloat16;
 };
 
 template <class S>
-void run(const detail::coding_call<S>& call, execution policy) {
+void run_coding(const coding_call<S>& call, execution policy) {
   const index_t images = call.images.empty() ? 1 : call.images.size();
   const index_t total = images * call.boxes;
   if (total == 0) return;
   const profile::scope timing([&]() -> profile::problem {
-    using element = typename detail_box_coding::coding_kernels<S>::element;
+    using element = typename coding_kernels<S>::element;
     profile::problem problem{call.function, call.variant,          dtype_name<element>(),
                              {call.boxes},  isa_name(call.target), policy.threads(),
                              call.bytes,    total * call.flops};
     if (call.is_batch) problem.shape = {images, call.boxes};
     return problem;
   });
-  detail::for_each_chunk(policy, detail::chunking(total, detail::smallest_coding_chunk),
-                         [&](index_t, index_t first, index_t last) {
-                           while (first < last) {  // the parts of the chunk that lie in one image
-                             const index_t image = first / call.boxes, begin = image * call.boxes;
-                             const index_t end = std::min(last, begin + call.boxes);
-                             auto args = call.args;
-                             if (!call.images.empty()) detail::clip_to(args, call.images[image]);
-                             args.in = detail::advanced(args.in, begin);
-                             args.out = detail::advanced(args.out, begin);
-                             call.kernel(args, first - begin, end - begin);
-                             first = end;
-                           }
-                         });
+  for_each_chunk(policy, chunking(total, smallest_coding_chunk),
+                 [&](index_t, index_t first, index_t last) {
+                   while (first < last) {  // the parts of the chunk that lie in one image
+                     const index_t image = first / call.boxes, begin = image * call.boxes;
+                     const index_t end = std::min(last, begin + call.boxes);
+                     auto args = call.args;
+                     if (!call.images.empty()) clip_to(args, call.images[image]);
+                     args.in = advanced(args.in, begin);
+                     args.out = advanced(args.out, begin);
+                     call.kernel(args, first - begin, end - begin);
+                     first = end;
+                   }
+                 });
 }
 
 template <class S, class In, class Anchors, class Out>
-void run_on_anchors(detail::coding_call<S> call, const In& in, const Anchors& anchors,
-                    const Out& out, execution policy) {
-  using pointers = detail::stored<S>;
+void run_on_anchors(coding_call<S> call, const In& in, const Anchors& anchors, const Out& out,
+                    execution policy) {
+  using pointers = stored<S>;
   call.args.in = in.data();
   call.args.anchors = anchors.data();
   call.args.out = out.data();
   call.boxes = anchors.size();
-  call.bytes = in.size() *
-               (detail::bytes_a_box<typename pointers::in> +
-                detail::bytes_a_box<typename pointers::out>)+anchors.size() *
-               detail::bytes_a_box<typename pointers::boxes>;
-  run(call, policy);
+  call.bytes =
+      in.size() *
+      (bytes_a_box<typename pointers::in> + bytes_a_box<typename pointers::out>)+anchors.size() *
+      bytes_a_box<typename pointers::boxes>;
+  run_coding(call, policy);
 }
 
-}  // namespace detail_box_coding
+}  // namespace detail
 }  // namespace VECDET_ABI
 }  // namespace vecdet

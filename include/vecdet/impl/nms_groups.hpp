@@ -3,10 +3,10 @@
 // of NMS.
 #pragma once
 
-#include <vecdet/args/nms.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/room.hpp>
+#include <vecdet/impl/workspace.hpp>
 #include <vecdet/labels.hpp>
+#include <vecdet/nms_params.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
@@ -18,46 +18,6 @@
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-
-/// The class and the image of every box, each 64-bit or 32-bit integers of any value, signed or
-/// not, or empty: all the same. Boxes of different classes or images do not suppress each other.
-struct nms_groups {
-  lasting<labels_view> classes;
-  lasting<labels_view> images;
-  /// Instead of `images`, for boxes that lie image by image: image k's boxes are
-  /// [image_offsets[k], image_offsets[k + 1]). One more than there are images.
-  lasting<vector_view<const index_t>> image_offsets;
-};
-
-namespace detail {
-
-struct alignas(64) cache_line {
-  unsigned char bytes[64];
-};
-
-/// Consecutive groups that run one after the other.
-struct nms_task {
-  index_t first_group, last_group;
-  index_t largest;  ///< boxes of the largest group
-};
-
-}  // namespace detail
-
-/// Memory that NMS works in, about 100 bytes a box. It grows to what the calls need, which depends
-/// on the sizes of the groups and on the threads as well, and is reused: a call like an earlier one
-/// allocates nothing. One call at a time.
-class nms_workspace {
- public:
-  nms_workspace() = default;
-
-  // What follows is for vecdet's own functions.
-  std::vector<detail::nms_record> records, spare, kept;
-  std::vector<index_t> group_begin, group_kept, counters, result;
-  std::vector<std::uint32_t> group_of, image_of_group;
-  std::vector<detail::nms_task> tasks;
-  std::vector<detail::cache_line> scratch;
-  index_t groups = 0, images = 0;
-};
 
 namespace detail {
 
@@ -147,9 +107,9 @@ inline id_range range_of(const labels_view& ids, const chunking& chunks, executi
 }
 
 /// Numbers groups of any ids by sorting them. Sets group_of, image_of_group, groups and images.
-inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nms_workspace& ws) {
+inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nms_buffers& ws) {
   nms_record* const order = ws.spare.data();
-  index_t* const image = room(ws.counters, boxes);
+  index_t* const image = grown(ws.counters, boxes);
   const bool by_class = groups.classes.size() > 0;
   const bool by_offset = groups.image_offsets.size() > 0;
   index_t current = 0;
@@ -167,8 +127,8 @@ inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nm
     if (class_at(a) != class_at(b)) return class_at(a) < class_at(b);
     return a < b;
   });
-  std::uint32_t* const group_of = room(ws.group_of, boxes);
-  std::uint32_t* const image_of_group = room(ws.image_of_group, boxes);
+  std::uint32_t* const group_of = grown(ws.group_of, boxes);
+  std::uint32_t* const image_of_group = grown(ws.image_of_group, boxes);
   std::uint32_t group = 0, image_number = 0;
   for (index_t i = 0; i < boxes; ++i) {
     const bool new_image = i > 0 && image[order[i]] != image[order[i - 1]];
@@ -222,10 +182,10 @@ inline void number_groups_directly(const nms_groups& groups, const id_range& ima
 /// image and class; inside a group the order stays. Sets group_of (at least of the boxes that take
 /// part), group_begin and image_of_group.
 inline void partition_into_groups(const nms_groups& groups, index_t boxes, index_t count,
-                                  nms_workspace& ws, execution policy) {
+                                  nms_buffers& ws, execution policy) {
   // Both of one size, so that they can change places and later calls find room in either.
-  room(ws.records, boxes);
-  room(ws.spare, boxes);
+  grown(ws.records, boxes);
+  grown(ws.spare, boxes);
   constexpr index_t smallest_chunk = 2048;
   const chunking box_chunks(boxes, smallest_chunk);
   const id_range classes = range_of(groups.classes, box_chunks, policy);
@@ -233,7 +193,7 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   const vector_view<const index_t>& offsets = groups.image_offsets;
   const std::uint64_t images =
       offsets.empty() ? image_ids.size() : static_cast<std::uint64_t>(offsets.size() - 1);
-  std::uint32_t* const group_of = room(ws.group_of, boxes);
+  std::uint32_t* const group_of = grown(ws.group_of, boxes);
   // Groups are numbered in 32 bits.
   const auto limit = static_cast<std::uint64_t>(std::min(4 * boxes + 4096, index_t{0xffffffff}));
   const bool direct =
@@ -241,7 +201,7 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   if (direct) {
     ws.images = static_cast<index_t>(images);
     ws.groups = static_cast<index_t>(images * classes.size());
-    std::uint32_t* const image_of_group = room(ws.image_of_group, ws.groups);
+    std::uint32_t* const image_of_group = grown(ws.image_of_group, ws.groups);
     for (std::uint64_t g = 0; g < images * classes.size(); ++g)
       image_of_group[g] = static_cast<std::uint32_t>(g / classes.size());
   } else {
@@ -253,10 +213,10 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   };
 
   // A counting sort of the records: each chunk counts its groups, and then knows its places.
-  index_t* const begin = room(ws.group_begin, ws.groups + 1);
+  index_t* const begin = grown(ws.group_begin, ws.groups + 1);
   const index_t many_groups = 1 + 16 * ws.groups;  // for counters that outnumber the records
   const chunking chunks(count, std::max({smallest_chunk, many_groups, index_t{1}}));
-  index_t* const at = room(ws.counters, chunks.count * ws.groups);
+  index_t* const at = grown(ws.counters, chunks.count * ws.groups);
   nms_record* const grouped = ws.spare.data();
   // Numbered where they are counted, unless that leaves threads without work.
   const chunking number_chunks(count, smallest_chunk);
@@ -290,7 +250,7 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
 }
 
 /// Cuts the groups into tasks of some hundred boxes, those of the largest groups first.
-inline void plan_tasks(nms_workspace& ws) {
+inline void plan_tasks(nms_buffers& ws) {
   constexpr index_t least_boxes = 256;
   ws.tasks.clear();
   const index_t* const begin = ws.group_begin.data();
@@ -311,10 +271,10 @@ inline void plan_tasks(nms_workspace& ws) {
 /// Each strand of work takes one task after the other, and reuses its scratch memory while that is
 /// in the cache. It begins with one of the largest tasks, and so needs no more memory later.
 template <class ScratchBytes, class Suppress>
-void suppress_groups(nms_workspace& ws, execution policy, ScratchBytes scratch_bytes,
+void suppress_groups(nms_buffers& ws, execution policy, ScratchBytes scratch_bytes,
                      const Suppress& suppress) {
   plan_tasks(ws);
-  index_t* const group_kept = room(ws.group_kept, ws.groups);
+  index_t* const group_kept = grown(ws.group_kept, ws.groups);
   std::fill(group_kept, group_kept + ws.groups, index_t{0});
   const auto tasks = static_cast<index_t>(ws.tasks.size());
   const nms_task* const task = ws.tasks.data();
@@ -326,7 +286,7 @@ void suppress_groups(nms_workspace& ws, execution policy, ScratchBytes scratch_b
     scratch_begin[s] = lines;
     lines += (scratch_bytes(task[s].largest) + 63) / 64;
   }
-  cache_line* const scratch = room(ws.scratch, lines);
+  cache_line* const scratch = grown(ws.scratch, lines);
   std::atomic<index_t> next{strands};
   for_each_chunk(policy, chunking(strands, 1), [&](index_t strand, index_t, index_t) {
     for (index_t t = strand; t < tasks; t = next.fetch_add(1, std::memory_order_relaxed)) {
@@ -339,7 +299,7 @@ void suppress_groups(nms_workspace& ws, execution policy, ScratchBytes scratch_b
 }
 
 /// Writes what all groups keep to ws.records, group by group; returns how many there are.
-inline index_t gather_kept(nms_workspace& ws) {
+inline index_t gather_kept(nms_buffers& ws) {
   index_t count = 0;
   for (index_t g = 0; g < ws.groups; ++g) {
     const auto group = static_cast<std::size_t>(g);

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of box_coding.hpp: checks, the profiler's scope, chunks.
+#pragma once
+
+#include <vecdet/box_coding.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/impl/box_coding_call.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/views.hpp>
+
+#include <limits>
+#include <string>
+#include <type_traits>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+namespace detail {
+
+inline void check_anchor_format(const char* function, box_format format) {
+  check(format != box_format::xywh, function, "params.anchors", "xywh", "xyxy or cxcywh");
+}
+
+inline void check_weight(const char* function, const char* argument, double weight) {
+  check(is_within(weight, 1e-35, 1e35), function, argument, weight, "a number from 1e-35 to 1e35");
+}
+
+inline void check_size_limit(const char* function, double limit) {
+  check(limit >= 0 && is_finite(limit), function, "params.size_limit", limit,
+        "a finite number, 0 or more");
+}
+
+inline void check_coder(const char* function, const coder_params& params) {
+  check_weight(function, "params.weight_x", params.weight_x);
+  check_weight(function, "params.weight_y", params.weight_y);
+  check_weight(function, "params.weight_w", params.weight_w);
+  check_weight(function, "params.weight_h", params.weight_h);
+  check_size_limit(function, params.size_limit);
+  check_anchor_format(function, params.anchors);
+}
+
+inline void check_image(const char* function, const std::string& argument,
+                        const image_size& image) {
+  check(image.width >= 0 && is_finite(image.width), function, (argument + ".width").c_str(),
+        image.width, "a finite number, 0 or more");
+  check(image.height >= 0 && is_finite(image.height), function, (argument + ".height").c_str(),
+        image.height, "a finite number, 0 or more");
+}
+
+inline void check_size(const char* function, const char* argument, index_t size, index_t expected,
+                       const char* what) {
+  check(size == expected, function, argument, size, what);
+}
+
+inline bool all_weights_are_1(const coder_params& params) {
+  return params.weight_x == 1 && params.weight_y == 1 && params.weight_w == 1 &&
+         params.weight_h == 1;
+}
+
+inline double low_size(const coder_params& params) {
+  return params.clamp == size_clamp::both ? -params.size_limit
+                                          : -std::numeric_limits<double>::infinity();
+}
+inline double high_size(const coder_params& params) {
+  return params.clamp == size_clamp::none ? std::numeric_limits<double>::infinity()
+                                          : params.size_limit;
+}
+
+template <class S>
+box_coding_args<S> coding_args(const coder_params& params) {
+  box_coding_args<S> args{};
+  args.weights[0] = params.weight_x;
+  args.weights[1] = params.weight_y;
+  args.weights[2] = params.weight_w;
+  args.weights[3] = params.weight_h;
+  args.low_size = low_size(params);
+  args.high_size = high_size(params);
+  args.anchor_format = params.anchors;
+  return args;
+}
+template <class S>
+box_coding_args<S> coding_args(const distance_params& params) {
+  box_coding_args<S> args{};
+  args.by_size = params.by_size;
+  args.anchor_format = params.anchors;
+  return args;
+}
+
+template <class In, class Anchors, class Out>
+void check_sizes(const char* function, const In& in, const Anchors& anchors, const char* result,
+                 const Out& out) {
+  check_size(function, "anchors.size()", anchors.size(), in.size(), "the number of inputs");
+  check_size(function, result, out.size(), in.size(), "the number of inputs");
+}
+
+/// Of boxes that are stored as S says.
+template <class S, class Boxes, class Deltas>
+void run_encode_boxes(const Boxes& targets, const Boxes& anchors, const Deltas& deltas,
+                      const coder_params& params, execution policy) {
+  using kernels = coding_kernels<S>;
+  check_coder("encode_boxes", params);
+  check_sizes("encode_boxes", targets, anchors, "deltas.size()", deltas);
+  const isa target = active_isa();
+  run_on_anchors<S>(
+      {"encode_boxes",
+       all_weights_are_1(params) ? kernels::variants.weights1 : kernels::variants.boxes,
+       target,
+       kernels::encode(target),
+       coding_args<S>(params),
+       0,
+       box_flops::encode,
+       0,
+       {}},
+      targets, anchors, deltas, policy);
+}
+
+/// With an image or none.
+template <class S, class Deltas, class Anchors, class Boxes>
+void run_decode_boxes(const Deltas& deltas, const Anchors& anchors,
+                      vector_view<const image_size> image, const Boxes& boxes,
+                      const coder_params& params, execution policy) {
+  using kernels = coding_kernels<S>;
+  check_coder("decode_boxes", params);
+  for (const image_size& size : image) check_image("decode_boxes", "image", size);
+  check_sizes("decode_boxes", deltas, anchors, "boxes.size()", boxes);
+  const isa target = active_isa();
+  run_on_anchors<S>(
+      {"decode_boxes", image.empty() ? kernels::variants.boxes : kernels::variants.clip, target,
+       kernels::decode(target), coding_args<S>(params), 0,
+       box_flops::decode + (image.empty() ? 0 : box_flops::clip), 0, image},
+      deltas, anchors, boxes, policy);
+}
+
+/// With as many times the anchors as there are images.
+template <class S, class Deltas, class Anchors, class Boxes>
+void run_decode_batch(const Deltas& deltas, const Anchors& anchors,
+                      vector_view<const image_size> images, const Boxes& boxes,
+                      const coder_params& params, execution policy) {
+  using kernels = coding_kernels<S>;
+  const char* const function = "decode_boxes";
+  check_coder(function, params);
+  for (index_t i = 0; i < images.size(); ++i) {
+    check_image(function, element("images", i), images[i]);
+  }
+  const index_t total = anchors.size() * images.size();
+  check_size(function, "deltas.size()", deltas.size(), total, "anchors.size() times images.size()");
+  check_size(function, "boxes.size()", boxes.size(), total, "anchors.size() times images.size()");
+  if (total == 0) return;
+  const isa target = active_isa();
+  run_on_anchors<S>(
+      {function, kernels::variants.clip_batch, target, kernels::decode(target),
+       coding_args<S>(params), 0, box_flops::decode + box_flops::clip, 0, images, true},
+      deltas, anchors, boxes, policy);
+}
+
+/// With an image or none.
+template <class S, class Distances, class Anchors, class Boxes>
+void run_decode_distances(const Distances& distances, const Anchors& anchors,
+                          vector_view<const image_size> image, const Boxes& boxes,
+                          const distance_params& params, execution policy) {
+  check_anchor_format("decode_distances", params.anchors);
+  for (const image_size& size : image) check_image("decode_distances", "image", size);
+  check_sizes("decode_distances", distances, anchors, "boxes.size()", boxes);
+  constexpr coding_variants variants = coding_kernels<S>::variants;
+  const char* const variant = params.by_size  ? image.empty() ? variants.by_size : variants.clip
+                              : image.empty() ? variants.pixels
+                                              : variants.pixels_clip;
+  const index_t flops = (params.by_size ? box_flops::decode_by_size : box_flops::decode_pixels) +
+                        (image.empty() ? 0 : box_flops::clip);
+  const isa target = active_isa();
+  run_on_anchors<S>(
+      {"decode_distances", variant, target, coding_kernels<S>::decode_distances(target),
+       coding_args<S>(params), 0, flops, 0, image},
+      distances, anchors, boxes, policy);
+}
+
+}  // namespace detail
+
+template <class T>
+void encode_boxes(boxes_view<T> targets, boxes_view<const std::remove_const_t<T>> anchors,
+                  boxes_view<std::remove_const_t<T>> deltas, const coder_params& params,
+                  execution policy) {
+  detail::run_encode_boxes<std::remove_const_t<T>, boxes_view<const std::remove_const_t<T>>>(
+      targets, anchors, deltas, params, policy);
+}
+
+template <class T>
+void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const std::remove_const_t<T>> anchors,
+                  boxes_soa_view<std::remove_const_t<T>> deltas, const coder_params& params,
+                  execution policy) {
+  detail::run_encode_boxes<detail::separate<std::remove_const_t<T>>,
+                           boxes_soa_view<const std::remove_const_t<T>>>(targets, anchors, deltas,
+                                                                         params, policy);
+}
+
+template <class T>
+void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
+                  boxes_view<std::remove_const_t<T>> boxes, const coder_params& params,
+                  execution policy) {
+  detail::run_decode_boxes<std::remove_const_t<T>>(boxes_view<const std::remove_const_t<T>>(deltas),
+                                                   anchors, {}, boxes, params, policy);
+}
+
+template <class T>
+void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
+                  const image_size& image, boxes_view<std::remove_const_t<T>> boxes,
+                  const coder_params& params, execution policy) {
+  detail::run_decode_boxes<std::remove_const_t<T>>(boxes_view<const std::remove_const_t<T>>(deltas),
+                                                   anchors, {&image, 1}, boxes, params, policy);
+}
+
+template <class T>
+void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
+                  vector_view<const image_size> images, boxes_view<std::remove_const_t<T>> boxes,
+                  const coder_params& params, execution policy) {
+  detail::run_decode_batch<std::remove_const_t<T>>(boxes_view<const std::remove_const_t<T>>(deltas),
+                                                   anchors, images, boxes, params, policy);
+}
+
+template <class T>
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
+                  boxes_soa_view<std::remove_const_t<T>> boxes, const coder_params& params,
+                  execution policy) {
+  detail::run_decode_boxes<detail::separate<std::remove_const_t<T>>>(
+      boxes_soa_view<const std::remove_const_t<T>>(deltas), anchors, {}, boxes, params, policy);
+}
+
+template <class T>
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
+                  const image_size& image, boxes_soa_view<std::remove_const_t<T>> boxes,
+                  const coder_params& params, execution policy) {
+  detail::run_decode_boxes<detail::separate<std::remove_const_t<T>>>(
+      boxes_soa_view<const std::remove_const_t<T>>(deltas), anchors, {&image, 1}, boxes, params,
+      policy);
+}
+
+template <class T>
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
+                  vector_view<const image_size> images,
+                  boxes_soa_view<std::remove_const_t<T>> boxes, const coder_params& params,
+                  execution policy) {
+  detail::run_decode_batch<detail::separate<std::remove_const_t<T>>>(
+      boxes_soa_view<const std::remove_const_t<T>>(deltas), anchors, images, boxes, params, policy);
+}
+
+template <class T, if_bfloat16<T>>
+void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors, boxes_view<float> boxes,
+                  const coder_params& params, execution policy) {
+  detail::run_decode_boxes<detail::mixed_decoding>(boxes_view<const std::remove_const_t<T>>(deltas),
+                                                   anchors, {}, boxes, params, policy);
+}
+
+template <class T, if_bfloat16<T>>
+void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors, const image_size& image,
+                  boxes_view<float> boxes, const coder_params& params, execution policy) {
+  detail::run_decode_boxes<detail::mixed_decoding>(boxes_view<const std::remove_const_t<T>>(deltas),
+                                                   anchors, {&image, 1}, boxes, params, policy);
+}
+
+template <class T, if_bfloat16<T>>
+void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors,
+                  vector_view<const image_size> images, boxes_view<float> boxes,
+                  const coder_params& params, execution policy) {
+  detail::run_decode_batch<detail::mixed_decoding>(boxes_view<const std::remove_const_t<T>>(deltas),
+                                                   anchors, images, boxes, params, policy);
+}
+
+template <class T>
+void encode_distances(boxes_view<T> targets, boxes_view<const std::remove_const_t<T>> anchors,
+                      boxes_view<std::remove_const_t<T>> distances, const distance_params& params,
+                      execution policy) {
+  using type = std::remove_const_t<T>;
+  detail::check_anchor_format("encode_distances", params.anchors);
+  detail::check_sizes("encode_distances", targets, anchors, "distances.size()", distances);
+  const isa target = active_isa();
+  detail::run_on_anchors<type>(
+      {"encode_distances",
+       params.by_size ? "by_size" : "pixels",
+       target,
+       detail::coding_kernels<type>::get(target).encode_distances,
+       detail::coding_args<type>(params),
+       0,
+       params.by_size ? detail::box_flops::encode_by_size : detail::box_flops::encode_pixels,
+       0,
+       {}},
+      targets, anchors, distances, policy);
+}
+
+template <class T>
+void decode_distances(boxes_view<T> distances, boxes_view<const std::remove_const_t<T>> anchors,
+                      boxes_view<std::remove_const_t<T>> boxes, const distance_params& params,
+                      execution policy) {
+  detail::run_decode_distances<std::remove_const_t<T>>(
+      boxes_view<const std::remove_const_t<T>>(distances), anchors, {}, boxes, params, policy);
+}
+
+template <class T>
+void decode_distances(boxes_view<T> distances, boxes_view<const std::remove_const_t<T>> anchors,
+                      const image_size& image, boxes_view<std::remove_const_t<T>> boxes,
+                      const distance_params& params, execution policy) {
+  detail::run_decode_distances<std::remove_const_t<T>>(
+      boxes_view<const std::remove_const_t<T>>(distances), anchors, {&image, 1}, boxes, params,
+      policy);
+}
+
+template <class T, if_bfloat16<T>>
+void decode_distances(boxes_view<T> distances, boxes_view<const float> anchors,
+                      boxes_view<float> boxes, const distance_params& params, execution policy) {
+  detail::run_decode_distances<detail::mixed_decoding>(
+      boxes_view<const std::remove_const_t<T>>(distances), anchors, {}, boxes, params, policy);
+}
+
+template <class T, if_bfloat16<T>>
+void decode_distances(boxes_view<T> distances, boxes_view<const float> anchors,
+                      const image_size& image, boxes_view<float> boxes,
+                      const distance_params& params, execution policy) {
+  detail::run_decode_distances<detail::mixed_decoding>(
+      boxes_view<const std::remove_const_t<T>>(distances), anchors, {&image, 1}, boxes, params,
+      policy);
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of box_ops.hpp: checks, the profiler's scope, chunks.
+#pragma once
+
+#include <vecdet/box_ops.hpp>
+#include <vecdet/detail/apart.hpp>
+#include <vecdet/impl/box_coding.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+namespace detail {
+
+inline void check_min_size(const char* function, const char* argument, double min_size) {
+  check(is_within(min_size, 0, 1e35), function, argument, min_size, "a number from 0 to 1e35");
+}
+
+/// visit(i, whether both sides are min_size or more) for each of the boxes [first, last), in order.
+/// A box may be overwritten when it is visited, and those before it.
+template <class T, class Visit>
+void visit_large_boxes(const box_coding_kernels<T>& kernels, const T* boxes, double min_size,
+                       index_t first, index_t last, const Visit& visit) {
+  constexpr index_t block = 1024;
+  std::uint8_t mask[block];
+  box_coding_args<T> args{};
+  args.min_size = min_size;
+  args.mask = mask;
+  for (index_t begin = first; begin < last; begin += block) {
+    const index_t size = std::min(block, last - begin);
+    args.in = boxes + 4 * begin;
+    kernels.large_mask(args, 0, size);
+    for (index_t i = 0; i < size; ++i) visit(begin + i, mask[i] != 0);
+  }
+}
+
+/// split_detections(), with classes unless they are null.
+template <class T>
+void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_const_t<T>>& boxes,
+               const vector_view<std::remove_const_t<T>>& scores, index_t* classes,
+               execution policy) {
+  constexpr const char* function = "split_detections";
+  const index_t rows = detections.rows();
+  check(detections.cols() >= 5 || rows == 0, function, "detections.cols()", detections.cols(),
+        "5 or more: x1 y1 x2 y2 score");
+  check_size(function, "boxes.size()", boxes.size(), rows, "the rows of detections");
+  check_size(function, "scores.size()", scores.size(), rows, "the rows of detections");
+  check_apart(function, "boxes", boxes, "detections", detections);
+  check_apart(function, "scores", scores, "detections", detections);
+  if (rows == 0) return;
+  const profile::scope timing([&]() -> profile::problem {
+    const index_t read = (5 + (classes != nullptr)) * index_t{sizeof(T)};
+    const index_t written = 5 * index_t{sizeof(T)} + (classes != nullptr ? 8 : 0);
+    return {function,
+            classes != nullptr ? "classes" : "boxes",
+            dtype_name<std::remove_const_t<T>>(),
+            {rows, detections.cols()},
+            isa_name(active_isa()),
+            policy.threads(),
+            rows * (read + written),
+            0};
+  });
+  for_each_chunk(policy, chunking(rows, smallest_coding_chunk),
+                 [&](index_t, index_t first, index_t last) {
+                   for (index_t i = first; i < last; ++i) {
+                     const T* const row = detections.row(i);
+                     std::copy_n(row, 4, boxes[i]);
+                     scores[i] = row[4];
+                     if (classes != nullptr) classes[i] = static_cast<index_t>(row[5]);
+                   }
+                 });
+}
+
+}  // namespace detail
+
+template <class T>
+void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
+                   boxes_view<std::remove_const_t<T>> out, execution policy) {
+  using type = std::remove_const_t<T>;
+  detail::check_size("convert_boxes", "out.size()", out.size(), boxes.size(),
+                     "the number of boxes");
+  detail::box_coding_args<type> args{};
+  args.in = boxes.data();
+  args.out = out.data();
+  args.anchor_format = from;
+  args.out_format = to;
+  const isa target = active_isa();
+  detail::run_coding<type>({"convert_boxes",
+                            "boxes",
+                            target,
+                            detail::coding_kernels<type>::get(target).convert,
+                            args,
+                            boxes.size(),
+                            detail::box_flops::convert(from, to),
+                            2 * boxes.size() * detail::bytes_a_box<const type*>,
+                            {}},
+                           policy);
+}
+
+template <class T>
+void clip_boxes(boxes_view<T> boxes, const image_size& image,
+                boxes_view<std::remove_const_t<T>> out, execution policy) {
+  using type = std::remove_const_t<T>;
+  detail::check_image("clip_boxes", "image", image);
+  detail::check_size("clip_boxes", "out.size()", out.size(), boxes.size(), "the number of boxes");
+  detail::box_coding_args<type> args{};
+  args.in = boxes.data();
+  args.out = out.data();
+  detail::clip_to(args, image);
+  const isa target = active_isa();
+  detail::run_coding<type>({"clip_boxes",
+                            "boxes",
+                            target,
+                            detail::coding_kernels<type>::get(target).convert,
+                            args,
+                            boxes.size(),
+                            detail::box_flops::clip,
+                            2 * boxes.size() * detail::bytes_a_box<const type*>,
+                            {}},
+                           policy);
+}
+
+template <class T>
+void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas, execution policy) {
+  using type = std::remove_const_t<T>;
+  detail::check_size("box_areas", "areas.size()", areas.size(), boxes.size(),
+                     "the number of boxes");
+  detail::check_apart("box_areas", "areas", areas, "boxes", boxes);
+  detail::box_coding_args<type> args{};
+  args.in = boxes.data();
+  args.out = areas.data();
+  const isa target = active_isa();
+  detail::run_coding<type>({"box_areas",
+                            "boxes",
+                            target,
+                            detail::coding_kernels<type>::get(target).areas,
+                            args,
+                            boxes.size(),
+                            detail::box_flops::area,
+                            5 * boxes.size() * index_t{sizeof(type)},
+                            {}},
+                           policy);
+}
+
+template <class T>
+void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8_t> mask,
+                    execution policy) {
+  using type = std::remove_const_t<T>;
+  detail::check_min_size("large_box_mask", "min_size", min_size);
+  detail::check_size("large_box_mask", "mask.size()", mask.size(), boxes.size(),
+                     "the number of boxes");
+  detail::check_apart("large_box_mask", "mask", mask, "boxes", boxes);
+  detail::box_coding_args<type> args{};
+  args.in = boxes.data();
+  args.min_size = min_size;
+  args.mask = mask.data();
+  const isa target = active_isa();
+  detail::run_coding<type>({"large_box_mask",
+                            "boxes",
+                            target,
+                            detail::coding_kernels<type>::get(target).large_mask,
+                            args,
+                            boxes.size(),
+                            detail::box_flops::large,
+                            boxes.size() * (detail::bytes_a_box<const type*> + 1),
+                            {}},
+                           policy);
+}
+
+template <class T>
+index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> indices,
+                    execution policy) {
+  using type = std::remove_const_t<T>;
+  detail::check_min_size("large_boxes", "min_size", min_size);
+  detail::check(indices.size() >= boxes.size(), "large_boxes", "indices.size()", indices.size(),
+                "the number of boxes or more");
+  detail::check_apart("large_boxes", "indices", indices, "boxes", boxes);
+  if (boxes.empty()) return 0;
+  const isa target = active_isa();
+  const profile::scope timing([&]() -> profile::problem {
+    return {"large_boxes",
+            "boxes",
+            dtype_name<type>(),
+            {boxes.size()},
+            isa_name(target),
+            policy.threads(),
+            boxes.size() * index_t{4 * sizeof(type) + sizeof(index_t)},
+            detail::box_flops::large * boxes.size()};
+  });
+  const detail::box_coding_kernels<type>& kernels =
+      detail::kernels<detail::box_coding_kernels<type>>(target);
+  // Each chunk into its own part of `indices`, then all together.
+  const detail::chunking chunks(boxes.size(), detail::smallest_coding_chunk);
+  index_t found[detail::chunking::max_count];
+  detail::for_each_chunk(policy, chunks, [&](index_t chunk, index_t first, index_t last) {
+    index_t* const begin_of_chunk = indices.data() + first;
+    index_t* to = begin_of_chunk;
+    detail::visit_large_boxes(kernels, boxes.data(), min_size, first, last,
+                              [&](index_t i, bool is_large) {
+                                *to = i;
+                                to += is_large;
+                              });
+    found[chunk] = to - begin_of_chunk;
+  });
+  index_t count = 0;
+  for (index_t c = 0; c < chunks.count; ++c) {
+    const index_t* const part = indices.data() + chunks.begin(c);
+    std::copy(part, part + found[c], indices.data() + count);
+    count += found[c];
+  }
+  return count;
+}
+
+template <class T>
+void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
+                      vector_view<std::remove_const_t<T>> scores, execution policy) {
+  detail::run_split(detections, boxes, scores, nullptr, policy);
+}
+
+template <class T>
+void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
+                      vector_view<std::remove_const_t<T>> scores, vector_view<index_t> classes,
+                      execution policy) {
+  constexpr const char* function = "split_detections";
+  detail::check_size(function, "classes.size()", classes.size(), detections.rows(),
+                     "the rows of detections");
+  detail::check(detections.cols() >= 6 || detections.rows() == 0, function, "detections.cols()",
+                detections.cols(), "6 or more: x1 y1 x2 y2 score class");
+  detail::check_apart(function, "classes", classes, "detections", detections);
+  for (index_t i = 0; i < detections.rows(); ++i) {
+    const auto id = static_cast<double>(detections(i, 5));
+    detail::check_element(detail::is_within(id, -0x1p53, 0x1p53) && id == std::trunc(id), function,
+                          "classes", i, id, "an integer within 2^53");
+  }
+  detail::run_split(detections, boxes, scores, classes.data(), policy);
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of iou.hpp: checks, the profiler's scope, chunks.
+#pragma once
+
+#include <vecdet/args/iou.hpp>
+#include <vecdet/detail/apart.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/iou.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <type_traits>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/iou/iou.hpp>
+#endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+namespace detail {
+
+/// The variant in problem names; of boxes with an array a coordinate, if `is_soa`.
+inline const char* iou_variant(const iou_params& params, bool is_soa = false) noexcept {
+  return params.kind == iou_kind::giou    ? is_soa ? "soa_giou" : "giou"
+         : params.kind == iou_kind::diou  ? is_soa ? "soa_diou" : "diou"
+         : params.kind == iou_kind::ciou  ? is_soa ? "soa_ciou" : "ciou"
+         : params.empty == empty_iou::nan ? is_soa ? "soa_torchvision" : "torchvision"
+         : is_soa                         ? "soa_detectron2"
+                                          : "detectron2";
+}
+
+constexpr index_t smallest_iou_chunk = 8192;  // pairs: some microseconds
+
+}  // namespace detail
+
+template <class T>
+void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
+                  matrix_view<std::remove_const_t<T>> out, const iou_params& params,
+                  execution policy) {
+  using type = std::remove_const_t<T>;
+  detail::check(out.rows() == a.size(), "pairwise_iou", "out.rows()", out.rows(),
+                "the number of boxes a");
+  detail::check(out.cols() == b.size(), "pairwise_iou", "out.cols()", out.cols(),
+                "the number of boxes b");
+  if (out.empty()) return;
+  const isa target = active_isa();
+  const profile::scope timing([&]() -> profile::problem {
+    return {"pairwise_iou",
+            detail::iou_variant(params),
+            dtype_name<type>(),
+            {a.size(), b.size()},
+            isa_name(target),
+            policy.threads(),
+            (4 * (a.size() + b.size()) + out.size()) * index_t{sizeof(type)},
+            14 * out.size()};
+  });
+  // A result beyond what a second-level cache may hold is written past the caches: it would only
+  // push everything else out, and lines need not be read first.
+  const bool past_cache = out.rows() * out.stride() * index_t{sizeof(type)} > 8 << 20;
+  const detail::iou_args<type> args{a.data(),     b.data(),    out.data(),   b.size(),
+                                    out.stride(), params.kind, params.empty, past_cache};
+  const auto kernel = detail::kernels<detail::iou_kernels<type>>(target).pairwise;
+  // The longer list is cut; pieces of b are multiples of the kernel's tiles.
+  if (b.size() >= a.size()) {
+    const index_t tiles = (b.size() + 511) / 512;
+    detail::for_each_chunk(
+        policy, detail::chunking(tiles, 1 + detail::smallest_iou_chunk / (512 * a.size())),
+        [&](index_t, index_t first, index_t last) {
+          kernel(args, 0, a.size(), 512 * first, std::min(512 * last, b.size()));
+        });
+  } else {
+    detail::for_each_chunk(
+        policy, detail::chunking(a.size(), 1 + detail::smallest_iou_chunk / b.size()),
+        [&](index_t, index_t first, index_t last) { kernel(args, first, last, 0, b.size()); });
+  }
+}
+
+namespace detail {
+
+/// Of boxes that are stored as S says.
+template <class S, class Boxes, class T>
+void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
+                         const iou_params& params, execution policy) {
+  using type = T;
+  using stored = S;
+  check(b.size() == a.size(), "elementwise_iou", "b.size()", b.size(), "the number of boxes a");
+  check(out.size() == a.size(), "elementwise_iou", "out.size()", out.size(),
+        "the number of boxes a");
+  check_apart("elementwise_iou", "out", out, "a", a);
+  check_apart("elementwise_iou", "out", out, "b", b);
+  if (a.empty()) return;
+  const isa target = active_isa();
+  const profile::scope timing([&]() -> profile::problem {
+    return {"elementwise_iou",
+            iou_variant(params, !std::is_same<stored, type>::value),
+            dtype_name<type>(),
+            {a.size()},
+            isa_name(target),
+            policy.threads(),
+            9 * a.size() * index_t{sizeof(type)},
+            14 * a.size()};
+  });
+  const iou_args<stored> args{a.data(), b.data(),    out.data(),   0,
+                              0,        params.kind, params.empty, false};
+  const auto& row = kernels<iou_kernels<type>>(target);
+  void (*kernel)(const iou_args<stored>&, index_t, index_t);
+  if constexpr (std::is_same<stored, type>::value) {
+    kernel = row.elementwise;
+  } else {
+    kernel = row.elementwise_separate;
+  }
+  for_each_chunk(policy, chunking(a.size(), smallest_iou_chunk),
+                 [&](index_t, index_t first, index_t last) { kernel(args, first, last); });
+}
+
+}  // namespace detail
+
+template <class T>
+void elementwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
+                     vector_view<std::remove_const_t<T>> out, const iou_params& params,
+                     execution policy) {
+  using type = std::remove_const_t<T>;
+  detail::run_elementwise_iou<type, boxes_view<const type>>(a, b, out, params, policy);
+}
+
+template <class T>
+void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const std::remove_const_t<T>> b,
+                     vector_view<std::remove_const_t<T>> out, const iou_params& params,
+                     execution policy) {
+  using type = std::remove_const_t<T>;
+  detail::run_elementwise_iou<detail::separate<type>, boxes_soa_view<const type>>(a, b, out, params,
+                                                                                  policy);
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

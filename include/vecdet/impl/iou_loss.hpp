@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of iou_loss.hpp: checks, the profiler's scope, chunks.
+#pragma once
+
+#include <vecdet/args/iou_loss.hpp>
+#include <vecdet/detail/apart.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/detail/optional_view.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/impl/box_selection.hpp>
+#include <vecdet/iou_loss.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+#include <vecdet/views.hpp>
+
+#include <type_traits>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/iou_loss/iou_loss.hpp>
+#endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+namespace detail {
+
+template <class T>
+struct iou_loss_call {
+  const char* function;
+  iou_kind kind;
+  boxes_view<const T> predicted, targets;
+  const iou_loss_params& params;
+  box_loss_output output;
+  boxes_view<T> grad;
+  vector_view<T> loss;
+
+  void check_arguments() const {
+    const index_t boxes = predicted.size();
+    check(params.epsilon >= 0 && fits_float(params.epsilon), function, "params.epsilon",
+          params.epsilon, "a finite float, 0 or more");
+    check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
+    check(targets.size() == boxes, function, "targets.size()", targets.size(),
+          "the number of predicted boxes");
+    check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
+          "params.box_weights.size()", params.box_weights.size(),
+          "0 or the number of predicted boxes");
+    check(output != box_loss_output::grad || grad.size() == boxes, function, "grad.size()",
+          grad.size(), "the number of predicted boxes");
+    check(output != box_loss_output::loss || loss.size() == boxes, function, "loss.size()",
+          loss.size(), "the number of predicted boxes");
+    check_apart(function, "loss", loss, "predicted", predicted);
+    check_apart(function, "loss", loss, "targets", targets);
+  }
+};
+
+template <class T>
+double run_iou_loss(const iou_loss_call<T>& call, execution policy) {
+  call.check_arguments();
+  const index_t boxes = call.predicted.size();
+  if (boxes == 0) return 0;
+  const isa target = active_isa();
+  const profile::scope timing([&]() -> profile::problem {
+    const index_t written = call.output == box_loss_output::sum    ? 0
+                            : call.output == box_loss_output::loss ? 1
+                                                                   : 4;
+    return {call.function,
+            "boxes",
+            dtype_name<T>(),
+            {boxes},
+            isa_name(target),
+            policy.threads(),
+            (8 + written) * boxes * index_t{sizeof(T)},
+            (call.kind == iou_kind::ciou ? 110 : 60) * boxes};
+  });
+  const iou_loss_args<T> args{
+      call.predicted.data(), call.targets.data(), data_or_null(call.params.box_weights),
+      call.params.scale,     call.params.epsilon, call.kind,
+      call.output,           call.grad.data(),    call.loss.data()};
+  const auto kernel = detail::kernels<iou_loss_kernels<T>>(target).run;
+  return call.params.scale *
+         sum_over_chunks(policy, chunking(boxes, smallest_box_chunk),
+                         [&](index_t first, index_t last) { return kernel(args, first, last); });
+}
+
+}  // namespace detail
+
+template <class T>
+double giou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+                 const iou_loss_params& params, execution policy) {
+  return detail::run_iou_loss<std::remove_const_t<T>>({"giou_loss",
+                                                       iou_kind::giou,
+                                                       predicted,
+                                                       targets,
+                                                       params,
+                                                       detail::box_loss_output::sum,
+                                                       {},
+                                                       {}},
+                                                      policy);
+}
+
+template <class T>
+void giou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+                         vector_view<std::remove_const_t<T>> loss, const iou_loss_params& params,
+                         execution policy) {
+  detail::run_iou_loss<std::remove_const_t<T>>({"giou_loss_unreduced",
+                                                iou_kind::giou,
+                                                predicted,
+                                                targets,
+                                                params,
+                                                detail::box_loss_output::loss,
+                                                {},
+                                                loss},
+                                               policy);
+}
+
+template <class T>
+double giou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+                          boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
+                          execution policy) {
+  return detail::run_iou_loss<std::remove_const_t<T>>({"giou_loss_and_grad",
+                                                       iou_kind::giou,
+                                                       predicted,
+                                                       targets,
+                                                       params,
+                                                       detail::box_loss_output::grad,
+                                                       grad,
+                                                       {}},
+                                                      policy);
+}
+
+template <class T>
+double diou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+                 const iou_loss_params& params, execution policy) {
+  return detail::run_iou_loss<std::remove_const_t<T>>({"diou_loss",
+                                                       iou_kind::diou,
+                                                       predicted,
+                                                       targets,
+                                                       params,
+                                                       detail::box_loss_output::sum,
+                                                       {},
+                                                       {}},
+                                                      policy);
+}
+
+template <class T>
+void diou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+                         vector_view<std::remove_const_t<T>> loss, const iou_loss_params& params,
+                         execution policy) {
+  detail::run_iou_loss<std::remove_const_t<T>>({"diou_loss_unreduced",
+                                                iou_kind::diou,
+                                                predicted,
+                                                targets,
+                                                params,
+                                                detail::box_loss_output::loss,
+                                                {},
+                                                loss},
+                                               policy);
+}
+
+template <class T>
+double diou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+                          boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
+                          execution policy) {
+  return detail::run_iou_loss<std::remove_const_t<T>>({"diou_loss_and_grad",
+                                                       iou_kind::diou,
+                                                       predicted,
+                                                       targets,
+                                                       params,
+                                                       detail::box_loss_output::grad,
+                                                       grad,
+                                                       {}},
+                                                      policy);
+}
+
+template <class T>
+double ciou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+                 const iou_loss_params& params, execution policy) {
+  return detail::run_iou_loss<std::remove_const_t<T>>({"ciou_loss",
+                                                       iou_kind::ciou,
+                                                       predicted,
+                                                       targets,
+                                                       params,
+                                                       detail::box_loss_output::sum,
+                                                       {},
+                                                       {}},
+                                                      policy);
+}
+
+template <class T>
+void ciou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+                         vector_view<std::remove_const_t<T>> loss, const iou_loss_params& params,
+                         execution policy) {
+  detail::run_iou_loss<std::remove_const_t<T>>({"ciou_loss_unreduced",
+                                                iou_kind::ciou,
+                                                predicted,
+                                                targets,
+                                                params,
+                                                detail::box_loss_output::loss,
+                                                {},
+                                                loss},
+                                               policy);
+}
+
+template <class T>
+double ciou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+                          boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
+                          execution policy) {
+  return detail::run_iou_loss<std::remove_const_t<T>>({"ciou_loss_and_grad",
+                                                       iou_kind::ciou,
+                                                       predicted,
+                                                       targets,
+                                                       params,
+                                                       detail::box_loss_output::grad,
+                                                       grad,
+                                                       {}},
+                                                      policy);
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of nms.hpp: checks, the profiler's scope, chunks.
+#pragma once
+
+#include <vecdet/args/nms.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/impl/nms_groups.hpp>
+#include <vecdet/nms.hpp>
+#include <vecdet/nms_params.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/nms/nms.hpp>
+#endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+namespace detail {
+
+inline void check_nms(const char* function, index_t boxes, index_t scores,
+                      const nms_params& params) {
+  check(scores == boxes, function, "scores.size()", scores, "the number of boxes");
+  check(boxes <= index_t{0xffffffff}, function, "boxes.size()", boxes, "at most 2^32 - 1");
+  check(is_within(params.iou_threshold, 0, 1), function, "params.iou_threshold",
+        params.iou_threshold, "a number in [0, 1]");
+  check(!is_nan(params.score_threshold), function, "params.score_threshold", params.score_threshold,
+        "a number");
+  check(params.max_per_class >= 0, function, "params.max_per_class", params.max_per_class,
+        "0 or more");
+  check(params.max_per_image >= 0, function, "params.max_per_image", params.max_per_image,
+        "0 or more");
+  check(params.max_total >= 0, function, "params.max_total", params.max_total, "0 or more");
+}
+
+/// A threshold for numbers of type Real.
+template <class Real>
+double threshold_for(const nms_params& params, double threshold) {
+  return params.float_threshold ? static_cast<double>(static_cast<Real>(threshold)) : threshold;
+}
+
+/// The least overlap, among the numbers of type Real, that suppresses.
+template <class Real>
+Real least_overlap(const nms_params& params) {
+  const double threshold = threshold_for<Real>(params, params.iou_threshold);
+  const Real nearest = static_cast<Real>(threshold);
+  const bool suppresses = params.suppress_equal ? static_cast<double>(nearest) >= threshold
+                                                : static_cast<double>(nearest) > threshold;
+  return suppresses ? nearest : std::nextafter(nearest, std::numeric_limits<Real>::infinity());
+}
+
+/// One call of a function of this header. T and S are the stored types of boxes and scores.
+template <class T, class S>
+class nms_call {
+ public:
+  nms_call(boxes_view<const T> boxes, vector_view<const S> scores, const nms_params& params,
+           nms_buffers& workspace, isa target, execution policy)
+      : boxes_(boxes),
+        scores_(scores),
+        params_(params),
+        ws_(workspace),
+        boxes_kernels_(kernels<nms_kernels<T>>(target)),
+        scores_kernels_(kernels<nms_kernels<S>>(target)),
+        policy_(policy) {}
+
+  vector_view<const index_t> run(const nms_groups& groups) {
+    index_t count = select();
+    const bool grouped =
+        groups.classes.size() > 0 || groups.images.size() > 0 || groups.image_offsets.size() > 0;
+    grown(ws_.spare, count);
+    grown(ws_.kept, count);
+    if (!grouped) {
+      const index_t kept =
+          suppress(0, count, grown(ws_.scratch, (boxes_kernels_.scratch_bytes(count) + 63) / 64));
+      nms_record* const records = ws_.kept.data();
+      if (params_.order == nms_order::index)
+        boxes_kernels_.sort_by_index(records, ws_.spare.data(), kept);
+      return indices_of(records, kept);
+    }
+    {
+      const profile::scope timing([&] { return step("nms.partition"); });
+      partition_into_groups(groups, boxes_.size(), count, ws_, policy_);
+    }
+    suppress_groups(ws_, policy_, boxes_kernels_.scratch_bytes,
+                    [&](index_t begin, index_t end, cache_line* scratch) {
+                      return suppress(begin, end, scratch);
+                    });
+    return merge();
+  }
+
+ private:
+  /// A step of the call; in it, threads that help are known by the call's type and shape.
+  profile::problem step(const char* name) const {
+    profile::problem p;
+    p.function = name;
+    p.type = dtype_name<T>();
+    p.shape = {boxes_.size()};
+    return p;
+  }
+
+  nms_args<T> args() const {
+    nms_args<T> a{};
+    a.boxes = boxes_.data();
+    a.format = params_.format;
+    a.overlap = params_.overlap;
+    a.plus_one = params_.plus_one;
+    a.least_overlap = params_.overlap == nms_overlap::jaccard
+                          ? static_cast<double>(least_overlap<float>(params_))
+                          : static_cast<double>(least_overlap<compute_type<T>>(params_));
+    a.max_kept = std::min({params_.max_per_class, params_.max_per_image, params_.max_total});
+    return a;
+  }
+
+  /// Fills ws.records with the boxes that take part, and returns their number.
+  index_t select() {
+    nms_record* const records = grown(ws_.records, boxes_.size());
+    const double infinity = std::numeric_limits<double>::infinity();
+    index_t count = scores_.size();
+    if (params_.drop_nan_scores || params_.score_threshold != -infinity) {
+      count =
+          scores_kernels_.select(scores_.data(), 0, count,
+                                 threshold_for<compute_type<S>>(params_, params_.score_threshold),
+                                 params_.drop_nan_scores, records);
+    } else {
+      // All take part: every chunk knows its place.
+      constexpr index_t smallest_chunk = 16384;
+      for_each_chunk(
+          policy_, chunking(count, smallest_chunk), [&](index_t, index_t first, index_t last) {
+            scores_kernels_.select(scores_.data(), first, last, -infinity, false, records + first);
+          });
+    }
+    if (params_.drop_degenerate) count = boxes_kernels_.drop_degenerate(args(), records, count);
+    return count;
+  }
+
+  /// NMS of the records [begin, end); returns how many are kept, from ws.kept[begin] on.
+  index_t suppress(index_t begin, index_t end, cache_line* scratch) {
+    nms_record* const records = ws_.records.data() + begin;
+    nms_state state{};
+    state.order = records;
+    state.count = end - begin;
+    state.kept = ws_.kept.data() + begin;
+    state.scratch = scratch;
+    {
+      const profile::scope timing([&] { return step("nms.sort"); });
+      scores_kernels_.sort(scores_.data(), records, ws_.spare.data() + begin, state.count);
+    }
+    {
+      const profile::scope timing([&] { return step("nms.compare"); });
+      boxes_kernels_.begin(args(), state);
+    }
+    if (state.done) return state.kept_count;
+    {
+      const profile::scope timing([&] { return step("nms.index"); });
+      boxes_kernels_.build_index(args(), state);
+    }
+    const profile::scope timing([&] { return step("nms.compare"); });
+    boxes_kernels_.finish(args(), state);
+    return state.kept_count;
+  }
+
+  /// The kept boxes of all groups in the order asked for.
+  vector_view<const index_t> merge() {
+    const profile::scope timing([&] { return step("nms.merge"); });
+    nms_record* const records = ws_.records.data();
+    nms_record* const spare = ws_.spare.data();
+    index_t count = gather_kept(ws_);
+    const bool limited = params_.max_per_image != no_limit || params_.max_total != no_limit;
+    const bool by_score =
+        params_.order == nms_order::score || params_.order == nms_order::image_score;
+    if (by_score || limited) scores_kernels_.sort_any(scores_.data(), records, spare, count);
+    if (limited) count = apply_limits(records, count);
+    if (params_.order == nms_order::index) boxes_kernels_.sort_by_index(records, spare, count);
+
+    // In the order of groups, as gathered, or of one image the records are in place already.
+    const bool by_image = params_.order == nms_order::image_score && ws_.images > 1;
+    const bool by_class = params_.order == nms_order::image_class_score && limited;
+    return by_image || by_class ? group_result(records, count) : indices_of(records, count);
+  }
+
+  vector_view<const index_t> indices_of(const nms_record* records, index_t count) {
+    index_t* const result = grown(ws_.result, count);
+    for (index_t i = 0; i < count; ++i) result[i] = index_of(records[i]);
+    return {result, count};
+  }
+
+  index_t image_of(nms_record record) const {
+    return ws_.image_of_group[ws_.group_of[index_of(record)]];
+  }
+
+  /// Drops what is beyond max_per_image and max_total from records in descending score.
+  index_t apply_limits(nms_record* records, index_t count) {
+    index_t* const of_image = grown(ws_.counters, ws_.images);
+    std::fill(of_image, of_image + ws_.images, 0);
+    index_t left = 0;
+    for (index_t i = 0; i < count && left < params_.max_total; ++i) {
+      index_t& of_this = of_image[image_of(records[i])];
+      if (of_this >= params_.max_per_image) continue;
+      ++of_this;
+      records[left++] = records[i];
+    }
+    return left;
+  }
+
+  /// A stable counting sort by image, or by image and class.
+  vector_view<const index_t> group_result(const nms_record* records, index_t count) {
+    const bool by_class = params_.order == nms_order::image_class_score;
+    const auto place = [&](nms_record record) {
+      return by_class ? index_t{ws_.group_of[index_of(record)]} : image_of(record);
+    };
+    const index_t places = by_class ? ws_.groups : ws_.images;
+    index_t* const result = grown(ws_.result, count);
+    index_t* const at = grown(ws_.counters, places + 1);
+    std::fill(at, at + places + 1, 0);
+    for (index_t i = 0; i < count; ++i) ++at[place(records[i]) + 1];
+    for (index_t p = 0; p < places; ++p) at[p + 1] += at[p];
+    for (index_t i = 0; i < count; ++i) result[at[place(records[i])]++] = index_of(records[i]);
+    return {result, count};
+  }
+
+  boxes_view<const T> boxes_;
+  vector_view<const S> scores_;
+  const nms_params& params_;
+  nms_buffers& ws_;
+  const nms_kernels<T>& boxes_kernels_;
+  const nms_kernels<S>& scores_kernels_;
+  execution policy_;
+};
+
+template <class T, class S>
+vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<const T> boxes,
+                                   vector_view<const S> scores, const nms_groups& groups,
+                                   const nms_params& params, nms_buffers& workspace,
+                                   execution policy) {
+  check_nms(function, boxes.size(), scores.size(), params);
+  check_groups(function, groups, boxes.size());
+  const profile::scope timing([&] {
+    return profile::problem{function,
+                            nullptr,
+                            dtype_name<T>(),
+                            {boxes.size()},
+                            isa_name(target),
+                            policy.threads(),
+                            boxes.size() * static_cast<index_t>(4 * sizeof(T) + sizeof(S))};
+  });
+  return nms_call<T, S>(boxes, scores, params, workspace, target, policy).run(groups);
+}
+
+}  // namespace detail
+
+template <class T, class S>
+vector_view<const index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
+                               nms_workspace& workspace, execution policy) {
+  return detail::run_nms<std::remove_const_t<T>, std::remove_const_t<S>>(
+      "nms", active_isa(), boxes, scores, {}, params, detail::workspace_access::buffers(workspace),
+      policy);
+}
+
+template <class T, class S>
+std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
+                         execution policy) {
+  nms_workspace workspace;
+  const auto kept = nms(boxes, scores, params, workspace, policy);
+  return {kept.begin(), kept.end()};
+}
+
+template <class T, class S>
+vector_view<const index_t> batched_nms(boxes_view<T> boxes, vector_view<S> scores,
+                                       const nms_groups& groups, const nms_params& params,
+                                       nms_workspace& workspace, execution policy) {
+  return detail::run_nms<std::remove_const_t<T>, std::remove_const_t<S>>(
+      "batched_nms", active_isa(), boxes, scores, groups, params,
+      detail::workspace_access::buffers(workspace), policy);
+}
+
+template <class T, class S>
+std::vector<index_t> batched_nms(boxes_view<T> boxes, vector_view<S> scores,
+                                 const nms_groups& groups, const nms_params& params,
+                                 execution policy) {
+  nms_workspace workspace;
+  const auto kept = batched_nms(boxes, scores, groups, params, workspace, policy);
+  return {kept.begin(), kept.end()};
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

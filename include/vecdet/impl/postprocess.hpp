@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of postprocess.hpp: checks, the profiler's scope, chunks.
+#pragma once
+
+#include <vecdet/box_ops.hpp>
+#include <vecdet/filter_topk.hpp>
+#include <vecdet/nms.hpp>
+#include <vecdet/postprocess.hpp>
+
+#include <limits>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+inline postprocess_params retinanet_postprocess() { return {}; }
+inline postprocess_params fcos_postprocess() {
+  postprocess_params params;
+  params.detector = dense_detector::fcos;
+  params.score_threshold = 0.2;
+  params.iou_threshold = 0.6;
+  params.max_detections = 100;
+  return params;
+}
+
+inline postprocess_params ssd_postprocess() {
+  postprocess_params params;
+  params.detector = dense_detector::ssd;
+  params.score_threshold = 0.01;
+  params.max_candidates = 400;
+  params.iou_threshold = 0.45;
+  params.max_detections = 200;
+  for (int k = 0; k < 4; ++k) params.weights[k] = k < 2 ? 10 : 5;
+  return params;
+}
+
+namespace detail {
+
+/// SSD's best are those of all levels.
+inline bool searched_as_one(vector_view<const index_t> level_sizes,
+                            const postprocess_params& params) {
+  return level_sizes.empty() || params.detector == dense_detector::ssd;
+}
+
+template <class T>
+void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
+                       vector_view<const index_t> level_sizes, index_t images,
+                       const postprocess_params& params) {
+  constexpr const char* function = "postprocess";
+  const index_t rows = outputs.logits.rows();
+  check(anchors == 0 ? rows == 0 : rows % anchors == 0 && rows / anchors == images, function,
+        "outputs.logits.rows()", rows, "the number of images times that of anchors");
+  check(outputs.deltas.size() == rows, function, "outputs.deltas.size()", outputs.deltas.size(),
+        "the rows of the logits");
+  check(params.detector == dense_detector::fcos ? outputs.centerness.size() == rows
+                                                : outputs.centerness.empty(),
+        function, "outputs.centerness.size()", outputs.centerness.size(),
+        "the rows of the logits for FCOS, 0 for others");
+  index_t sum = 0, largest = searched_as_one(level_sizes, params) ? anchors : 0;
+  for (index_t level = 0; level < level_sizes.size(); ++level) {
+    const index_t size = level_sizes[level];
+    check_element(size >= 0, function, "level_sizes", level, size, "0 or more");
+    sum = size < no_limit - sum ? sum + size : no_limit;
+    largest = std::max(largest, size);
+  }
+  check(level_sizes.empty() || sum == anchors, function, "the sum of level_sizes", sum,
+        "the number of anchors");
+  // The search by whole rows keeps the numbers of a level's elements in 32 bits.
+  const index_t cols = outputs.logits.cols();
+  check(params.detector == dense_detector::retinanet || cols == 0 ||
+            largest <= (index_t{1} << 32) / cols,
+        function, "the number of anchors that are searched at once", largest,
+        "at most 2^32 logits of an image: of a level for FCOS, of all for SSD");
+  check(is_within(params.score_threshold, 0, 1), function, "params.score_threshold",
+        params.score_threshold, "a number in [0, 1]");
+  check(is_within(params.iou_threshold, 0, 1), function, "params.iou_threshold",
+        params.iou_threshold, "a number in [0, 1]");
+  check(params.max_candidates >= 0, function, "params.max_candidates", params.max_candidates,
+        "0 or more");
+  check(params.max_detections >= 0, function, "params.max_detections", params.max_detections,
+        "0 or more");
+  check_min_size(function, "params.min_size", params.min_size);
+  for (const double weight : params.weights) check_weight(function, "params.weights", weight);
+  check_size_limit(function, params.size_limit);
+}
+
+template <class T>
+class image_postprocess {
+ public:
+  image_postprocess(isa target, const head_outputs<T>& outputs, boxes_view<const float> anchors,
+                    vector_view<const index_t> level_sizes, const postprocess_params& params)
+      : target_(target),
+        outputs_(outputs),
+        anchors_(anchors),
+        level_sizes_(level_sizes),
+        params_(params) {}
+
+  /// The candidates of one image, level by level.
+  void collect(index_t image, const image_size& size, postprocess_buffers::candidates& out,
+               execution policy) const {
+    out.count = 0;
+    if (params_.max_candidates == 0) return;
+    const index_t whole[] = {anchors_.size()};
+    const vector_view<const index_t> levels = searched_as_one(level_sizes_, params_)
+                                                  ? vector_view<const index_t>(whole, 1)
+                                                  : level_sizes_;
+    index_t first_anchor = 0;
+    for (const index_t level_size : levels) {
+      const index_t first_row = image * anchors_.size() + first_anchor;
+      if (params_.detector == dense_detector::retinanet) {
+        const matrix_view<const T> logits(outputs_.logits.row(first_row), level_size,
+                                          outputs_.logits.cols(), outputs_.logits.stride());
+        const filter_topk_result found = run_filter_topk(
+            target_, logits, params_.score_threshold, params_.max_candidates, out.search, policy);
+        for (index_t i = 0; i < found.elements.size(); ++i)
+          add(out, found.elements[i], first_row, first_anchor, sigmoid_score(found.logits[i]));
+      } else if (level_size > 0) {
+        collect_by_row(out, first_row, first_anchor, level_size, policy);
+      }
+      first_anchor += level_size;
+    }
+    decode(out, size);
+  }
+
+ private:
+  static float sigmoid_score(float logit) {
+    return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));
+  }
+
+  void collect_by_row(postprocess_buffers::candidates& out, index_t first_row, index_t first_anchor,
+                      index_t level_size, execution policy) const {
+    const bool is_ssd = params_.detector == dense_detector::ssd;
+    row_search_args<T> args{};
+    args.cols = outputs_.logits.cols();
+    args.stride = outputs_.logits.stride();
+    args.logits = outputs_.logits.row(0);
+    args.kind = is_ssd ? row_score::softmax : row_score::centerness;
+    args.centerness = outputs_.centerness.data();
+    args.score_threshold = params_.score_threshold;
+    args.limit = is_ssd ? no_limit : params_.max_candidates;
+    index_t* const of_class = grown(out.of_class, args.cols);
+    std::fill(of_class, of_class + args.cols, index_t{0});
+    const chunking chunks = search_chunks(level_size, args.cols, policy);
+    args.capacity = filter_topk_capacity(args.limit, chunks.size * args.cols) + args.cols;
+    const auto search = kernels<filter_topk_kernels<T>>(target_).search_rows;
+    search_best(
+        out.search, chunks, args.capacity, args.limit, policy,
+        [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+          return search(args, first_row + first, first_row + last, records, spare);
+        },
+        [&](index_t) {},
+        [&](index_t, index_t first, std::uint64_t record) {
+          const index_t element = first * args.cols + static_cast<index_t>(record & 0xffffffffu);
+          if (is_ssd && of_class[element % args.cols]++ >= params_.max_candidates) return;
+          add(out, element, first_row, first_anchor, score_of_record(record));
+        });
+  }
+
+  /// A candidate whose box is still deltas and an anchor.
+  void add(postprocess_buffers::candidates& out, index_t element, index_t first_row,
+           index_t first_anchor, float score) const {
+    const index_t row = element / outputs_.logits.cols(), at = out.count++;
+    const T* const deltas = outputs_.deltas[first_row + row];
+    float* const to = grown(out.boxes, roomy(4 * out.count)) + 4 * at;
+    for (int k = 0; k < 4; ++k) to[k] = static_cast<float>(deltas[k]);
+    std::copy_n(anchors_[first_anchor + row], 4, grown(out.anchors, roomy(4 * out.count)) + 4 * at);
+    grown(out.scores, roomy(out.count))[at] = score;
+    grown(out.labels, roomy(out.count))[at] = element % outputs_.logits.cols();
+  }
+
+  /// All candidates' boxes, without those that are too small.
+  void decode(postprocess_buffers::candidates& out, const image_size& size) const {
+    const bool is_fcos = params_.detector == dense_detector::fcos;
+    coder_params coder;
+    coder.weight_x = params_.weights[0];
+    coder.weight_y = params_.weights[1];
+    coder.weight_w = params_.weights[2];
+    coder.weight_h = params_.weights[3];
+    coder.size_limit = params_.size_limit;
+    auto args = is_fcos ? coding_args<float>(distance_params{}) : coding_args<float>(coder);
+    clip_to(args, size);
+    float* const boxes = out.boxes.data();
+    args.in = args.out = boxes;
+    args.anchors = out.anchors.data();
+    using kernels = coding_kernels<float>;
+    (is_fcos ? kernels::decode_distances(target_) : kernels::decode(target_))(args, 0, out.count);
+
+    if (params_.min_size == 0) return;
+    float* const scores = out.scores.data();
+    index_t* const labels = out.labels.data();
+    index_t count = 0;
+    visit_large_boxes(detail::kernels<box_coding_kernels<float>>(target_), boxes, params_.min_size,
+                      0, out.count, [&](index_t i, bool is_large) {
+                        std::copy_n(boxes + 4 * i, 4, boxes + 4 * count);
+                        scores[count] = scores[i];
+                        labels[count] = labels[i];
+                        count += is_large;
+                      });
+    out.count = count;
+  }
+
+  /// Rounded up to a power of two: memory grows in few steps.
+  static index_t roomy(index_t size) {
+    index_t room = 1024;
+    while (room < size) room *= 2;
+    return room;
+  }
+
+  const isa target_;
+  const head_outputs<T>& outputs_;
+  boxes_view<const float> anchors_;
+  vector_view<const index_t> level_sizes_;
+  const postprocess_params& params_;
+};
+
+}  // namespace detail
+
+template <class T>
+detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const float> anchors,
+                            vector_view<const index_t> level_sizes,
+                            vector_view<const image_size> image_sizes,
+                            const postprocess_params& params, postprocess_workspace& workspace,
+                            execution policy) {
+  detail::postprocess_buffers& ws = detail::workspace_access::buffers(workspace);
+  const index_t images = image_sizes.size();
+  detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
+  for (index_t i = 0; i < images; ++i) {
+    for (const double side : {image_sizes[i].height, image_sizes[i].width})
+      detail::check_element(side > 0 && detail::is_finite(side), "postprocess", "image_sizes", i,
+                            side, "a finite number above 0");
+  }
+  const isa target = active_isa();
+  const profile::scope timing([&] {
+    using shape = decltype(profile::problem::shape);
+    const index_t cols = outputs.logits.cols();
+    return profile::problem{
+        "postprocess",
+        params.detector == dense_detector::retinanet ? "retinanet"
+        : params.detector == dense_detector::fcos    ? "fcos"
+                                                     : "ssd",
+        dtype_name<T>(),
+        images == 1 ? shape{anchors.size(), cols} : shape{images, anchors.size(), cols},
+        isa_name(target),
+        policy.threads(),
+        outputs.logits.size() * index_t{sizeof(T)}};
+  });
+
+  if (static_cast<index_t>(ws.images.size()) < images)
+    ws.images.resize(static_cast<std::size_t>(images));
+  const detail::image_postprocess<T> call(target, outputs, anchors, level_sizes, params);
+  // Few images: the search of each level is spread over the threads instead.
+  const bool image_by_thread = images >= policy.threads();
+  const execution inner = image_by_thread ? execution::sequential : policy;
+  detail::for_each_chunk(image_by_thread ? policy : execution::sequential,
+                         detail::chunking(images, 1), [&](index_t, index_t first, index_t last) {
+                           for (index_t i = first; i < last; ++i)
+                             call.collect(i, image_sizes[i], ws.images[static_cast<std::size_t>(i)],
+                                          inner);
+                         });
+
+  index_t* const offsets = detail::grown(ws.offsets, images + 1);
+  offsets[0] = 0;
+  for (index_t i = 0; i < images; ++i)
+    offsets[i + 1] = offsets[i] + ws.images[static_cast<std::size_t>(i)].count;
+  const index_t count = offsets[images];
+  float* const boxes = detail::grown(ws.boxes, 4 * count);
+  float* const scores = detail::grown(ws.scores, count);
+  index_t* const labels = detail::grown(ws.labels, count);
+  for (index_t i = 0; i < images; ++i) {
+    const auto& found = ws.images[static_cast<std::size_t>(i)];
+    std::copy_n(found.boxes.data(), 4 * found.count, boxes + 4 * offsets[i]);
+    std::copy_n(found.scores.data(), found.count, scores + offsets[i]);
+    std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
+  }
+
+  nms_params suppression = torchvision_nms(params.iou_threshold);
+  suppression.order = nms_order::image_score;
+  suppression.max_per_image = params.max_detections;
+  nms_groups groups;
+  groups.classes = vector_view<const index_t>(labels, count);
+  groups.image_offsets = {offsets, images + 1};
+  const vector_view<const index_t> kept = detail::run_nms<float, float>(
+      "batched_nms", target, {boxes, count}, {scores, count}, groups, suppression, ws.nms, policy);
+
+  float* const kept_boxes = detail::grown(ws.kept_boxes, 4 * kept.size());
+  float* const kept_scores = detail::grown(ws.kept_scores, kept.size());
+  index_t* const kept_labels = detail::grown(ws.kept_labels, kept.size());
+  index_t* const kept_offsets = detail::grown(ws.kept_offsets, images + 1);
+  index_t image = 0;
+  kept_offsets[0] = 0;
+  for (index_t i = 0; i < kept.size(); ++i) {
+    while (kept[i] >= offsets[image + 1]) kept_offsets[++image] = i;
+    std::copy_n(boxes + 4 * kept[i], 4, kept_boxes + 4 * i);
+    kept_scores[i] = scores[kept[i]];
+    kept_labels[i] = labels[kept[i]];
+  }
+  while (image < images) kept_offsets[++image] = kept.size();
+  return {{kept_boxes, kept.size()},
+          {kept_scores, kept.size()},
+          {kept_labels, kept.size()},
+          {kept_offsets, images + 1}};
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

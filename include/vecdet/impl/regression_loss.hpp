@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of regression_loss.hpp: checks, the profiler's scope, chunks.
+#pragma once
+
+#include <vecdet/args/regression_loss.hpp>
+#include <vecdet/box_coding.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/detail/optional_view.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/impl/box_selection.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+#include <vecdet/regression_loss.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <type_traits>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/regression_loss/regression_loss.hpp>
+#endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+namespace detail {
+
+/// The variant in problem names; of bfloat16 deltas with boxes of float, if `is_mixed`.
+inline const char* box_loss_name(box_loss loss, bool is_mixed = false) noexcept {
+  return loss == box_loss::smooth_l1 ? is_mixed ? "float_smooth_l1" : "smooth_l1"
+         : loss == box_loss::giou    ? is_mixed ? "float_giou" : "giou"
+         : loss == box_loss::diou    ? is_mixed ? "float_diou" : "diou"
+         : is_mixed                  ? "float_ciou"
+                                     : "ciou";
+}
+
+template <class T, class Box>
+struct regression_call {
+  using stored = typename viewed<boxes_view<T>, Box>::regressed;
+  const char* function;
+  boxes_view<const T> deltas;
+  boxes_view<const Box> anchors;
+  const regression_targets<Box>& targets;
+  const box_selection& selection;
+  const regression_loss_params& params;
+  box_loss_output output;
+  boxes_view<T> grad;
+
+  void check_arguments() const {
+    const index_t boxes = deltas.size();
+    check(params.beta >= 0 && fits_float(params.beta), function, "params.beta", params.beta,
+          "a finite float, 0 or more");
+    check(params.epsilon >= 0 && fits_float(params.epsilon), function, "params.epsilon",
+          params.epsilon, "a finite float, 0 or more");
+    check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
+    check_coder(function, params.coder);
+    check(params.coder.anchors == box_format::xyxy, function, "params.coder.anchors", "cxcywh",
+          "xyxy");
+    check(anchors.size() == boxes, function, "anchors.size()", anchors.size(),
+          "the number of deltas");
+    if (targets.is_matched()) {
+      check(targets.matches().size() == boxes, function, "matches.size()", targets.matches().size(),
+            "the number of deltas");
+    } else {
+      check(targets.boxes().size() == boxes, function, "targets.size()", targets.boxes().size(),
+            "the number of deltas");
+    }
+    check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
+          "params.box_weights.size()", params.box_weights.size(), "0 or the number of deltas");
+    if (output == box_loss_output::grad) {
+      check(grad.size() == boxes, function, "grad.size()", grad.size(), "the number of deltas");
+    }
+    selection.check(function, boxes);
+  }
+
+  /// Of a box: encode and smooth L1; or decode, the IoU loss and the chain rule.
+  index_t flops() const {
+    return (params.loss == box_loss::smooth_l1 ? 155
+            : params.loss == box_loss::ciou    ? 202
+                                               : 152) *
+           selection.known_size(deltas.size());
+  }
+
+  regression_loss_args<stored> kernel_args() const {
+    regression_loss_args<stored> args{};
+    args.deltas = deltas.data();
+    args.anchors = anchors.data();
+    args.targets = targets.boxes().data();
+    args.matches = targets.is_matched() ? targets.matches().data() : nullptr;
+    args.box_weights = data_or_null(params.box_weights);
+    args.is_smooth_l1 = params.loss == box_loss::smooth_l1;
+    args.kind = params.loss == box_loss::giou   ? iou_kind::giou
+                : params.loss == box_loss::diou ? iou_kind::diou
+                                                : iou_kind::ciou;
+    args.beta = params.beta;
+    args.scale = params.scale;
+    args.epsilon = params.epsilon;
+    args.weights[0] = params.coder.weight_x;
+    args.weights[1] = params.coder.weight_y;
+    args.weights[2] = params.coder.weight_w;
+    args.weights[3] = params.coder.weight_h;
+    args.low_size = low_size(params.coder);
+    args.high_size = high_size(params.coder);
+    args.output = output;
+    args.grad = grad.data();
+    args.selected = selection.kernel_args();
+    return args;
+  }
+
+  /// Throws where a selected anchor's match is no ground truth.
+  void check_matches(const regression_loss_kernels<stored>& kernels,
+                     const regression_loss_args<stored>& args, execution policy) const {
+    const index_t truths = targets.boxes().size();
+    index_t bad = deltas.size();
+    if (!selection.is_all() && !selection.is_list()) {
+      std::atomic<index_t> first_bad{bad};
+      for_each_chunk(
+          policy, chunking(deltas.size(), smallest_box_chunk),
+          [&](index_t, index_t first, index_t last) {
+            const index_t found = kernels.bad_match(args, truths, first, last);
+            index_t least = first_bad.load();
+            while (found >= 0 && found < least && !first_bad.compare_exchange_weak(least, found)) {
+            }
+          });
+      bad = first_bad;
+    } else {
+      const index_t count = selection.is_all() ? deltas.size() : selection.indices().size();
+      for (index_t k = 0; k < count; ++k) {
+        const index_t i = selection.is_all() ? k : selection.indices()[k];
+        const index_t match = targets.matches()[i];
+        if (match < 0 || match >= truths) bad = std::min(bad, i);
+      }
+    }
+    if (bad < deltas.size()) {
+      throw_invalid_argument(function, element("matches", bad).c_str(), targets.matches()[bad],
+                             "0 to the number of ground truth boxes - 1");
+    }
+  }
+};
+
+}  // namespace detail
+
+namespace detail {
+
+template <class T, class Box>
+double run_regression_loss(const regression_call<T, Box>& call, execution policy) {
+  call.check_arguments();
+  const index_t boxes = call.deltas.size();
+  if (boxes == 0) return 0;
+  const isa target = active_isa();
+  using stored = typename detail::regression_call<T, Box>::stored;
+  const auto& kernels = detail::kernels<detail::regression_loss_kernels<stored>>(target);
+  const auto args = call.kernel_args();
+  const profile::scope timing([&]() -> profile::problem {
+    const index_t tensor = 4 * boxes * index_t{sizeof(T)};
+    const index_t given = tensor + 8 * boxes * index_t{sizeof(Box)};
+    const index_t written = call.output == detail::box_loss_output::grad ? tensor : 0;
+    return {call.function,
+            detail::box_loss_name(call.params.loss, !std::is_same<T, Box>::value),
+            dtype_name<T>(),
+            {boxes},
+            isa_name(target),
+            policy.threads(),
+            written + (call.selection.is_all() ? given : boxes * index_t{sizeof(index_t)}),
+            call.flops()};
+  });
+  if (call.targets.is_matched()) call.check_matches(kernels, args, policy);
+  return call.params.scale * detail::run_selected(kernels, args, call.selection, boxes, policy);
+}
+
+}  // namespace detail
+
+template <class T>
+double regression_loss(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
+                       const regression_targets<std::remove_const_t<T>>& targets,
+                       const box_selection& selection, const regression_loss_params& params,
+                       execution policy) {
+  return detail::run_regression_loss<std::remove_const_t<T>, std::remove_const_t<T>>(
+      {"regression_loss",
+       deltas,
+       anchors,
+       targets,
+       selection,
+       params,
+       detail::box_loss_output::sum,
+       {}},
+      policy);
+}
+
+template <class T>
+double regression_loss_and_grad(boxes_view<T> deltas,
+                                boxes_view<const std::remove_const_t<T>> anchors,
+                                const regression_targets<std::remove_const_t<T>>& targets,
+                                const box_selection& selection,
+                                boxes_view<std::remove_const_t<T>> grad,
+                                const regression_loss_params& params, execution policy) {
+  return detail::run_regression_loss<std::remove_const_t<T>, std::remove_const_t<T>>(
+      {"regression_loss_and_grad", deltas, anchors, targets, selection, params,
+       detail::box_loss_output::grad, grad},
+      policy);
+}
+
+template <class T, if_bfloat16<T>>
+double regression_loss(boxes_view<T> deltas, boxes_view<const float> anchors,
+                       const regression_targets<float>& targets, const box_selection& selection,
+                       const regression_loss_params& params, execution policy) {
+  return detail::run_regression_loss<bfloat16, float>({"regression_loss",
+                                                       deltas,
+                                                       anchors,
+                                                       targets,
+                                                       selection,
+                                                       params,
+                                                       detail::box_loss_output::sum,
+                                                       {}},
+                                                      policy);
+}
+
+template <class T, if_bfloat16<T>>
+double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const float> anchors,
+                                const regression_targets<float>& targets,
+                                const box_selection& selection, boxes_view<bfloat16> grad,
+                                const regression_loss_params& params, execution policy) {
+  return detail::run_regression_loss<bfloat16, float>(
+      {"regression_loss_and_grad", deltas, anchors, targets, selection, params,
+       detail::box_loss_output::grad, grad},
+      policy);
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet
