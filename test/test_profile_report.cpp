@@ -23,7 +23,9 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -492,11 +494,49 @@ TEST_CASE("profile: files by name") {
   const temporary_folder folder;
   profile::write_file(folder.path + "/ä b.json", awkward_report());
   CHECK(json::accept(read_file(folder.path + "/ä b.json")));
-  CHECK(access((folder.path + "/ä b.json.partial").c_str(), F_OK) != 0);
+  const std::filesystem::directory_iterator files(folder.path);
+  CHECK(std::distance(begin(files), end(files)) == 1);  // nothing else is left
   CHECK_THROWS_WITH_AS(profile::write_file(folder.path + "/none/x.json", profile::report{}),
                        doctest::Contains("No such file or directory"), std::runtime_error);
   CHECK_THROWS_WITH_AS(profile::write_file("/dev/full", [](std::ostream& out) { out << "x"; }),
                        doctest::Contains("No space left"), std::runtime_error);
+}
+
+TEST_CASE("profile: a report neither follows links nor takes a pipe's place") {
+  const temporary_folder folder;
+  const auto write_report = [](const std::string& path) {
+    profile::write_file(path, [](std::ostream& out) { out << "report"; });
+  };
+  // Files and links where the new file, and where the report, comes to lie.
+  const std::string victim = folder.path + "/victim", report = folder.path + "/p.json";
+  std::ofstream(victim) << "precious";
+  const std::string partial = profile::detail::partial_name(report, 0);
+  for (const std::string& name : {report, report + ".partial", partial})
+    REQUIRE(symlink(victim.c_str(), name.c_str()) == 0);
+  std::ofstream(profile::detail::partial_name(report, 1)) << "of another process";
+  write_report(report);
+  CHECK(read_file(victim) == "precious");
+  CHECK(read_file(report) == "report");
+  CHECK(std::filesystem::symlink_status(report).type() == std::filesystem::file_type::regular);
+  CHECK(read_file(profile::detail::partial_name(report, 1)) == "of another process");
+
+  // A pipe, and one's own link to a pipe, are written to.
+  const std::string pipe = folder.path + "/pipe.json", link = folder.path + "/link.json";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  REQUIRE(symlink("pipe.json", link.c_str()) == 0);
+  for (const std::string& name : {pipe, link}) {
+    const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+    REQUIRE(reader >= 0);
+    write_report(name);
+    char text[16] = {};
+    CHECK(read(reader, text, sizeof text) == 6);
+    CHECK(std::string(text) == "report");
+    close(reader);
+  }
+  CHECK(std::filesystem::status(pipe).type() == std::filesystem::file_type::fifo);
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK_THROWS_WITH_AS(write_report(folder.path), doctest::Contains("Is a directory"),
+                       std::runtime_error);
 }
 
 TEST_CASE("profile: what VECDET_PROFILE may hold") {

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "line_plot.hpp"
+#include <vecdet/detail/environment_variable.hpp>
 
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <string>
 
@@ -22,7 +22,7 @@ inline std::map<std::string, line_plot>& plots() {
 }
 
 inline void write_plots() {
-  const char* folder = std::getenv("VECDET_BENCH_PLOTS");
+  const char* folder = vecdet::detail::environment_variable("VECDET_BENCH_PLOTS");
   if (folder == nullptr || *folder == '\0') return;
   for (const auto& plot : plots()) plot.second.write(std::string(folder) + "/" + plot.first);
 }

@@ -10,10 +10,10 @@
 
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/cpu_features.hpp>
+#include <vecdet/detail/environment_variable.hpp>
 #include <vecdet/detail/target.hpp>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -111,7 +111,7 @@ inline isa choose_isa() {
 #else
   isa chosen = isa::VECDET_TARGET_ISA;
 #endif
-  const char* wanted = std::getenv("VECDET_ISA");
+  const char* wanted = environment_variable("VECDET_ISA");
   if (wanted != nullptr && *wanted != '\0') {
     bool is_known = false;
     for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {

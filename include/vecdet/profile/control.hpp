@@ -2,6 +2,7 @@
 // Turning the profiler on and off, and taking what it has recorded.
 #pragma once
 
+#include <vecdet/detail/environment_variable.hpp>
 #include <vecdet/profile/registry.hpp>
 #include <vecdet/profile/report.hpp>
 
@@ -63,9 +64,9 @@ inline std::pair<int, int> job_rank() {
                                       {"SLURM_PROCID", "SLURM_NTASKS"},
                                       {"RANK", "WORLD_SIZE"}};
   for (const auto& name : names) {
-    const char* rank = std::getenv(name[0]);
+    const char* rank = vecdet::detail::environment_variable(name[0]);
     if (rank == nullptr || *rank < '0' || *rank > '9') continue;
-    const char* size = *name[1] != '\0' ? std::getenv(name[1]) : nullptr;
+    const char* size = *name[1] != '\0' ? vecdet::detail::environment_variable(name[1]) : nullptr;
     return {std::atoi(rank), size != nullptr ? std::atoi(size) : 0};
   }
   return {-1, 0};

@@ -10,9 +10,11 @@
 // ".rank<r>" or ".pid<p>" before their ending.
 //
 // It is read before main(), by environment.cpp, which vecdet::dispatch compiles once for the whole
-// program; with the headers alone, by every file that includes this one.
+// program; with the headers alone, by every file that includes this one. A set-user-ID program does
+// not heed it.
 #pragma once
 
+#include <vecdet/detail/environment_variable.hpp>
 #include <vecdet/profile/control.hpp>
 #include <vecdet/profile/output.hpp>
 
@@ -130,7 +132,7 @@ inline void write_exit_reports() noexcept {
 /// Called once, before main().
 inline bool read_environment() noexcept {
   try {
-    const char* value = std::getenv("VECDET_PROFILE");
+    const char* value = vecdet::detail::environment_variable("VECDET_PROFILE");
     if (value == nullptr) return false;
     static std::ios_base::Init streams;
     exit_reports wanted = parse_environment(value);

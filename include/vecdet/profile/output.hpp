@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/profile/control.hpp>
+#include <vecdet/profile/file.hpp>
 #include <vecdet/profile/machine.hpp>
 #include <vecdet/profile/report.hpp>
 #include <vecdet/profile/snapshot.hpp>
@@ -11,12 +12,8 @@
 #include <vecdet/profile/write_text.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <iostream>
 #include <sstream>
 #include <stdexcept>
@@ -60,33 +57,6 @@ inline void write(std::ostream& out, const report& r, format as) {
       return write_trace(out, r);
     case format::folded:
       return write_folded(out, r);
-  }
-}
-
-/// Runs `write_to(stream)` on a new file beside `path` and moves it there when it is complete, so
-/// that no reader sees half a file. Throws std::runtime_error with the system's reason.
-template <class WriteTo>
-void write_file(const std::string& path, const WriteTo& write_to) {
-  const auto fail = [&](const std::string& what) {
-    throw std::runtime_error("vecdet::profile: cannot write \"" + path + "\": " + what);
-  };
-  // Devices and pipes are written as they are: moving a file over one would replace it.
-  const bool special = path.compare(0, 5, "/dev/") == 0;
-  const std::string partial = special ? path : path + ".partial";
-  errno = 0;
-  std::ofstream file(partial, std::ios::binary);
-  if (!file) fail(std::strerror(errno));
-  write_to(file);
-  file.close();
-  if (!file) {
-    const int reason = errno;
-    if (!special) std::remove(partial.c_str());
-    fail(std::strerror(reason != 0 ? reason : EIO));
-  }
-  if (!special && std::rename(partial.c_str(), path.c_str()) != 0) {
-    const int reason = errno;
-    std::remove(partial.c_str());
-    fail(std::strerror(reason));
   }
 }
 

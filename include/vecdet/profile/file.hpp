@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing a report's file, also into a folder that others may write to.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <ostream>
+#include <stdexcept>
+#include <streambuf>
+#include <string>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+
+namespace vecdet {
+namespace profile {
+namespace detail {
+
+/// Whether `path` is a pipe or a device, which is written as it is: moving a file there would
+/// replace it. Those that another user has put into a shared folder do not count, nor do another
+/// user's symbolic links, so that nobody leads a report astray.
+inline bool is_pipe_or_device(const std::string& path) noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+  struct stat named, folder;
+  if (lstat(path.c_str(), &named) != 0 || S_ISREG(named.st_mode)) return false;
+  const bool ours = named.st_uid == geteuid() || named.st_uid == 0;
+  if (S_ISLNK(named.st_mode)) {
+    if (path.compare(0, 5, "/dev/") == 0 && path.find('/', 5) == std::string::npos) return ours;
+    struct stat target;
+    return ours && stat(path.c_str(), &target) == 0 && !S_ISREG(target.st_mode);
+  }
+  if (ours) return true;
+  const std::string parent = path.substr(0, path.find_last_of('/') + 1) + ".";
+  return stat(parent.c_str(), &folder) == 0 && folder.st_uid == named.st_uid;
+#else
+  static_cast<void>(path);
+  return false;
+#endif
+}
+
+/// A C file as a stream's buffer: C++17's own streams cannot ask for a file that is new.
+class c_file : public std::streambuf {
+ public:
+  c_file(const char* path, const char* mode) : file_(std::fopen(path, mode)) {}
+  c_file(const c_file&) = delete;
+  c_file& operator=(const c_file&) = delete;
+  ~c_file() override { close(); }
+
+  bool is_open() const noexcept { return file_ != nullptr; }
+  /// 0 when everything has been written, else the system's reason.
+  int close() noexcept {
+    if (file_ != nullptr) note(std::fclose(file_) == 0);
+    file_ = nullptr;
+    return reason_;
+  }
+
+ protected:
+  int_type overflow(int_type c) override {
+    if (traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
+    const char one = traits_type::to_char_type(c);
+    return xsputn(&one, 1) == 1 ? c : traits_type::eof();
+  }
+  std::streamsize xsputn(const char* text, std::streamsize size) override {
+    const std::size_t done = std::fwrite(text, 1, static_cast<std::size_t>(size), file_);
+    note(done == static_cast<std::size_t>(size));
+    return static_cast<std::streamsize>(done);
+  }
+
+ private:
+  void note(bool written) noexcept {
+    if (!written && reason_ == 0) reason_ = errno != 0 ? errno : EIO;
+  }
+
+  std::FILE* file_;
+  int reason_ = 0;
+};
+
+/// A name for a new file beside `path`, another one at each attempt.
+inline std::string partial_name(const std::string& path, int attempt) {
+  std::string name = path + ".partial";
+#if defined(__unix__) || defined(__APPLE__)
+  name += "." + std::to_string(getpid());
+#endif
+  return attempt == 0 ? name : name + "." + std::to_string(attempt);
+}
+
+}  // namespace detail
+
+/// Runs `write_to(stream)` on a new file beside `path` and moves it there when it is complete, so
+/// that no reader sees half a file; a pipe or a device is written as it is. A file or a symbolic
+/// link that lies there already is neither written to nor followed, but replaced. Throws
+/// std::runtime_error with the system's reason.
+template <class WriteTo>
+void write_file(const std::string& path, const WriteTo& write_to) {
+  const auto fail = [&](int reason) {
+    throw std::runtime_error("vecdet::profile: cannot write \"" + path +
+                             "\": " + std::strerror(reason));
+  };
+  const auto write_all = [&](detail::c_file& file) {
+    std::ostream out(&file);
+    write_to(out);
+    return file.close();
+  };
+  if (detail::is_pipe_or_device(path)) {
+    detail::c_file file(path.c_str(), "wb");
+    const int reason = file.is_open() ? write_all(file) : errno;
+    if (reason != 0) fail(reason);
+    return;
+  }
+  constexpr int attempts = 100;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    const std::string partial = detail::partial_name(path, attempt);
+    detail::c_file file(partial.c_str(), "wbx");  // only where nothing has that name
+    if (!file.is_open()) {
+      if (errno == EEXIST && attempt + 1 < attempts) continue;
+      fail(errno);
+    }
+    int reason = 0;
+    try {
+      reason = write_all(file);
+      if (reason == 0 && std::rename(partial.c_str(), path.c_str()) != 0) reason = errno;
+    } catch (...) {
+      std::remove(partial.c_str());
+      throw;
+    }
+    if (reason == 0) return;
+    std::remove(partial.c_str());
+    fail(reason);
+  }
+}
+
+}  // namespace profile
+}  // namespace vecdet

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Says the instruction set in force, and the rank of a job that the profiler takes it for; records
+// one scope. run_privileged.sh runs it with rights that its user has not.
+#include <vecdet/dispatch.hpp>
+#include <vecdet/profile.hpp>
+
+#include <iostream>
+
+int main() {
+  VECDET_PROFILE_SCOPE("privileged");
+  std::cout << vecdet::isa_name(vecdet::active_isa()) << ", rank "
+            << vecdet::profile::detail::job_rank().first << '\n';
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# run_privileged.sh <vecdet_privileged>: a set-user-ID program does not heed its user's environment,
+# and a report of root's goes where root said, whatever links others have put into the folder. Exits
+# with 77 where it is not root, or has no folder in which set-user-ID programs work.
+set -euo pipefail
+[ "$(id -u)" = 0 ] || { echo "skipped: not root"; exit 77; }
+command -v setpriv >/dev/null || { echo "skipped: no setpriv"; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+chmod 777 "$folder"
+as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+fail() { echo "FAILED: $*"; exit 1; }
+
+program=$folder/program
+cp "$1" "$program"
+chmod 755 "$program"
+run_as_nobody() { as_nobody env VECDET_ISA=baseline RANK=3 VECDET_PROFILE="$folder/$1.json" "$program"; }
+
+# As it is, the program does heed it, or this test would tell nothing.
+[ "$(run_as_nobody usual 2>/dev/null)" = "baseline, rank 3" ] || fail "VECDET_ISA is not heeded"
+[ -e "$folder/usual.rank3.json" ] || fail "VECDET_PROFILE is not heeded"
+
+chmod 4755 "$program"
+[ "$(as_nobody "$program" 2>&1)" = "$("$program")" ] || fail "it does not run set-user-ID"
+as_nobody cp /bin/id "$folder/id" && cp "$folder/id" "$folder/root_id" && chmod 4755 "$folder/root_id"
+if [ "$(as_nobody "$folder/root_id" -u)" != 0 ]; then
+  echo "skipped: set-user-ID programs do not work in $folder"
+  exit 77
+fi
+said=$(run_as_nobody privileged 2>&1)
+[ "$said" = "$("$program")" ] || fail "a set-user-ID program heeds its user's environment: $said"
+[ -z "$(find "$folder" -name 'privileged*')" ] || fail "a set-user-ID program wrote its user's file"
+
+# Links of another user's where root's report comes to lie.
+victim=$folder/victim
+echo precious >"$victim"
+as_nobody ln -s "$victim" "$folder/report.json"
+as_nobody ln -s "$victim" "$folder/report.json.partial"
+as_nobody ln -s /dev/full "$folder/full.json"
+as_nobody mkfifo "$folder/pipe.json"
+for name in report full pipe; do
+  VECDET_PROFILE=$folder/$name.json timeout 20 "$1" >/dev/null 2>&1 || fail "$name.json: the program failed"
+  [ -f "$folder/$name.json" ] && [ ! -L "$folder/$name.json" ] || fail "$name.json is not a file of root's"
+  grep -q '"name":"privileged"' "$folder/$name.json" || fail "$name.json is no report"
+done
+[ "$(cat "$victim")" = precious ] || fail "a link was followed"
+echo "neither the environment nor links of another user's are heeded"
