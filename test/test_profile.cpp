@@ -281,12 +281,10 @@ TEST_CASE("profile: reset forgets, also scopes that are open; disable keeps") {
 TEST_CASE("profile: the clock goes backwards") {
   const recording on;
   { VECDET_PROFILE_SCOPE("makes the log"); }
-  profile::detail::frame f;
-  profile::problem p;
-  p.function = "backwards";
-  profile::detail::enter(f, p, profile::detail::state.load());
-  REQUIRE(f.log != nullptr);
-  f.log->leave(f, f.begin - 1000000);
+  profile::detail::open_scope open;
+  profile::detail::enter(open, named("backwards"), profile::detail::state.load());
+  REQUIRE(open.log != nullptr);
+  open.log->leave(open, open.place->begin - 1000000);
   const profile::report r = profile::snapshot();
   const profile::entry* e = find(r, "backwards");
   REQUIRE(e != nullptr);
@@ -298,14 +296,68 @@ TEST_CASE("profile: the clock goes backwards") {
 
 TEST_CASE("profile: a scope left on another thread is dropped and said so") {
   const recording on;
-  profile::detail::frame f;
-  profile::problem p;
-  p.function = "wanders";
-  profile::detail::enter(f, p, profile::detail::state.load());
-  std::thread([&] { profile::detail::leave(f); }).join();
-  CHECK(profile::snapshot().processes[0].dropped_scopes == 1);
-  profile::detail::leave(f);  // where it began, it counts
-  CHECK(find(profile::snapshot(), "wanders")->count == 1);
+  {
+    VECDET_PROFILE_SCOPE("around");
+    auto wanders = std::make_unique<profile::scope>(named("wanders"));
+    auto inside = std::make_unique<profile::scope>(named("inside"));
+    { VECDET_PROFILE_SCOPE("meanwhile"); }
+    std::thread([&] {
+      inside.reset();
+      wanders.reset();  // its memory is gone
+    }).join();
+    CHECK(profile::snapshot().processes[0].dropped_scopes == 2);
+    { VECDET_PROFILE_SCOPE("after"); }
+    CHECK(statistics_of("wanders").depth == 0);
+    CHECK(statistics_of("wanders").active_begin.get() == 0);
+  }
+  const profile::report r = profile::snapshot();
+  CHECK(r.processes[0].dropped_scopes == 2);
+  CHECK(find(r, "wanders") == nullptr);
+  CHECK(find(r, "around")->count == 1);
+  for (const profile::path& p : r.paths) {
+    if (r.entries[p.entries.back()].name == "after") CHECK(p.entries.size() == 2);
+  }
+}
+
+TEST_CASE("profile: a scope inside of which one has ended elsewhere ends in order") {
+  const recording on;
+  std::unique_ptr<profile::scope> wanders;
+  {
+    VECDET_PROFILE_SCOPE("around");
+    wanders = std::make_unique<profile::scope>(named("wanders"));
+    std::thread([&] { wanders.reset(); }).join();
+  }
+  const profile::report r = profile::snapshot();
+  CHECK(r.processes[0].dropped_scopes == 1);
+  CHECK(find(r, "around")->count == 1);
+}
+
+TEST_CASE("profile: scopes end on one thread while another goes on inside of them") {
+  const recording on;
+  constexpr int rounds = 2000;
+  std::atomic<profile::scope*> given{nullptr};
+  std::thread other([&] {
+    for (int i = 0; i < rounds; ++i) {
+      profile::scope* taken = nullptr;
+      while ((taken = given.exchange(nullptr)) == nullptr) std::this_thread::yield();
+      delete taken;
+    }
+  });
+  std::uint64_t nested = 0;
+  for (int i = 0; i < rounds; ++i) {
+    given = new profile::scope(named("wanders"));
+    do {
+      VECDET_PROFILE_SCOPE("outer");
+      VECDET_PROFILE_SCOPE("inner");
+      ++nested;
+    } while (given.load() != nullptr);
+  }
+  other.join();
+  const profile::report r = profile::snapshot();
+  CHECK(r.processes[0].dropped_scopes == rounds);
+  CHECK(find(r, "wanders") == nullptr);
+  CHECK(find(r, "outer")->count == nested);
+  CHECK(find(r, "inner")->count == nested);
 }
 
 TEST_CASE("profile: scopes end in any order") {
@@ -450,17 +502,14 @@ TEST_CASE("profile: its own cost is measured, and taken off scopes and those aro
   CHECK(profile::snapshot().processes[0].overhead_per_scope_ns > 0);
   // An outer scope around three inner ones that take 1000, 2000 and 3000 ticks of their own.
   const std::uint32_t state = profile::detail::state.load();
-  profile::problem p;
-  p.function = "outer";
-  profile::detail::frame outer;
-  profile::detail::enter(outer, p, state);
-  p.function = "inner";
+  profile::detail::open_scope outer;
+  profile::detail::enter(outer, named("outer"), state);
   for (std::int64_t i = 1; i <= 3; ++i) {
-    profile::detail::frame inner;
-    profile::detail::enter(inner, p, state);
-    inner.log->leave(inner, inner.begin + inside + 1000 * i);
+    profile::detail::open_scope inner;
+    profile::detail::enter(inner, named("inner"), state);
+    inner.log->leave(inner, inner.place->begin + inside + 1000 * i);
   }
-  outer.log->leave(outer, outer.begin + inside + 3 * whole + 50000);
+  outer.log->leave(outer, outer.place->begin + inside + 3 * whole + 50000);
   const profile::report r = profile::snapshot();
   const double tick = profile::detail::rate.nanoseconds_per_tick;
   CHECK(find(r, "inner")->total_ns == doctest::Approx(6000 * tick).epsilon(0.001));

@@ -53,6 +53,9 @@ struct problem_equal {
   bool operator()(const problem& a, const problem& b) const noexcept { return same_problem(a, b); }
 };
 
+/// Scopes that ended on another thread than they began on.
+VECDET_PROFILE_SHARED inline std::atomic<std::uint64_t> dropped_elsewhere{0};
+
 struct registry {
   std::mutex mutex;
   std::vector<thread_log*> logs;
@@ -79,6 +82,7 @@ struct registry {
 
   void start_era() {
     ++era;
+    dropped_elsewhere.store(0, std::memory_order_relaxed);
     started_ticks = ticks();
     started_unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
@@ -242,7 +246,19 @@ inline statistics* intern_problem(thread_log& log, problem p) {
   }
 }
 
-[[gnu::noinline]] inline void enter(frame& f, const problem& p, std::uint32_t seen) noexcept {
+/// Makes room for deeper nesting; false when memory is short.
+[[gnu::noinline]] inline bool add_frames(thread_log& log) noexcept {
+  try {
+    const std::lock_guard<std::mutex> lock(registry::get().mutex);
+    log.add_frames();
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+[[gnu::noinline]] inline void enter(open_scope& scope, const problem& p,
+                                    std::uint32_t seen) noexcept {
   thread_log* log = this_thread.log;
   if (__builtin_expect(log == nullptr, 0)) {
     log = take_log();
@@ -251,25 +267,32 @@ inline statistics* intern_problem(thread_log& log, problem p) {
   if (__builtin_expect(log->generation.load(std::memory_order_relaxed) != seen >> 1, 0)) {
     refresh(*log);
   }
+  log->settle();
   const std::uint64_t hash = hash_problem(log->here(), p);
   path_node* node = log->find(p, hash);
-  if (__builtin_expect(node == nullptr, 0)) {
-    node = add_path(*log, p, hash);
-    if (node == nullptr) {
-      log->dropped.add(1);
-      return;
-    }
-  }
-  log->enter(f, node, p);
-}
-
-[[gnu::noinline]] inline void leave(frame& f) noexcept {
-  const std::int64_t end = ticks();
-  if (this_thread.log != f.log) {
-    f.log->dropped.add(1);
+  if (__builtin_expect(node == nullptr, 0)) node = add_path(*log, p, hash);
+  if (__builtin_expect(node == nullptr || (!log->has_spare() && !add_frames(*log)), 0)) {
+    log->dropped.add(1);
     return;
   }
-  f.log->leave(f, end);
+  log->enter(scope, node, p);
+}
+
+/// The log and its frames live on, whatever has become of the thread. It forgets the scope when it
+/// next comes by.
+[[gnu::noinline]] inline void leave_elsewhere(const open_scope& scope) noexcept {
+  std::int64_t ticket = scope.ticket;
+  scope.place->ticket.compare_exchange_strong(ticket, ticket | given_up, std::memory_order_relaxed);
+  dropped_elsewhere.fetch_add(1, std::memory_order_relaxed);
+}
+
+[[gnu::noinline]] inline void leave(const open_scope& scope) noexcept {
+  const std::int64_t end = ticks();
+  if (__builtin_expect(this_thread.log != scope.log, 0)) {
+    leave_elsewhere(scope);
+    return;
+  }
+  scope.log->leave(scope, end);
 }
 
 /// Measures the clock and the profiler's own cost, by timing empty scopes. The median of several
@@ -282,7 +305,7 @@ inline void calibrate() noexcept {
   problem p;
   p.function = "(around empty scopes)";
   const std::uint32_t now = state.load(std::memory_order_relaxed);
-  frame outer;
+  open_scope outer;
   enter(outer, p, now);
   p.function = "(empty scope)";
   if (outer.log == nullptr) return;
@@ -292,11 +315,12 @@ inline void calibrate() noexcept {
     std::int64_t within = 0;
     const std::int64_t begin = ticks();
     for (int j = 0; j < batch; ++j) {
-      frame f;
-      enter(f, p, now);
-      const std::int64_t entered = f.begin;
-      leave(f);
-      within += f.node->stats->last_end.get() - entered;
+      open_scope inner;
+      enter(inner, p, now);
+      if (inner.log == nullptr) return;
+      const frame& f = *inner.place;
+      leave(inner);
+      within += f.node->stats->last_end.get() - f.begin;
     }
     whole[i] = (ticks() - begin) / batch;
     inside[i] = within / batch;

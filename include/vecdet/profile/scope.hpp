@@ -73,8 +73,9 @@ class scope {
 #else
 
 /// Times the block it stands in, while the profiler is on; off, it costs one relaxed load.
-/// Scopes nest, on any thread; a scope ends on the thread on which it began. Never throws, and
-/// allocates only when a thread meets a problem for the first time at a place in the nesting.
+/// Scopes nest, on any thread. One that ends on another thread than it began on, or before a scope
+/// inside of it, as in coroutines, is not counted but as dropped. Never throws, and allocates only
+/// when a thread meets a problem for the first time at a place in the nesting.
 ///
 /// Library functions give a callable, which runs only when the profiler is on, so that an off scope
 /// computes no sizes and asks for no thread count:
@@ -87,25 +88,25 @@ class scope {
  public:
   explicit scope(const problem& p) noexcept {
     const std::uint32_t state = detail::state.load(std::memory_order_relaxed);
-    if (__builtin_expect(detail::is_on(state), 0)) detail::enter(frame_, p, state);
+    if (__builtin_expect(detail::is_on(state), 0)) detail::enter(open_, p, state);
   }
 
   template <class MakeProblem,
             class = std::enable_if_t<std::is_invocable_r<problem, MakeProblem&>::value> >
   explicit scope(MakeProblem&& make_problem) noexcept {
     const std::uint32_t state = detail::state.load(std::memory_order_relaxed);
-    if (__builtin_expect(detail::is_on(state), 0)) detail::enter(frame_, make_problem(), state);
+    if (__builtin_expect(detail::is_on(state), 0)) detail::enter(open_, make_problem(), state);
   }
 
   ~scope() {
-    if (__builtin_expect(frame_.log != nullptr, 0)) detail::leave(frame_);
+    if (__builtin_expect(open_.log != nullptr, 0)) detail::leave(open_);
   }
 
   scope(const scope&) = delete;
   scope& operator=(const scope&) = delete;
 
  private:
-  detail::frame frame_;
+  detail::open_scope open_;
 };
 
 namespace detail {

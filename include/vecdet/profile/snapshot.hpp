@@ -175,6 +175,7 @@ inline report snapshot() {
     process.dropped_scopes += log->dropped.get();
     process.clock_went_back += log->clock_went_back.get();
   }
+  process.dropped_scopes += detail::dropped_elsewhere.load(std::memory_order_relaxed);
   builder.result.processes.push_back(process);
   return std::move(builder.result);
 }

@@ -36,17 +36,31 @@ struct trace_slot {
 
 class thread_log;
 
-/// A scope that is open.
+/// A scope that is open, as the log of its thread has it. It lies in the log: the scope itself may
+/// come to its end on another thread, as in a coroutine, while this one goes on.
 struct frame {
+  /// Another one each time that the frame is taken; negative once its scope has ended elsewhere, or
+  /// its thread has. All else is the owner's alone.
+  std::atomic<std::int64_t> ticket{0};
+  frame* parent = nullptr;  // the next one further out, or the next spare one
+  path_node* node = nullptr;
+  std::uint64_t era = 0;
+  std::int64_t nested = 0;       // nanoseconds in scopes directly inside
+  std::int64_t descendants = 0;  // scopes inside, at any depth
+  std::int64_t bytes = 0;
+  std::int64_t flops = 0;
+  std::int64_t begin = 0;
+
+  bool is_given_up() const noexcept { return ticket.load(std::memory_order_relaxed) < 0; }
+};
+
+constexpr std::int64_t given_up = INT64_MIN;
+
+/// What a scope knows of its frame. The frame is still its own while the tickets agree.
+struct open_scope {
   thread_log* log = nullptr;
-  frame* parent;
-  path_node* node;
-  std::uint64_t era;
-  std::int64_t nested;       // nanoseconds in scopes directly inside
-  std::int64_t descendants;  // scopes inside, at any depth
-  std::int64_t bytes;
-  std::int64_t flops;
-  std::int64_t begin;
+  frame* place;
+  std::int64_t ticket;
 };
 
 /// What the profiler itself costs, in ticks: `inside` of a scope's own two time stamps, and `whole`
@@ -119,9 +133,23 @@ class thread_log {
  public:
   explicit thread_log(int log_id) : id(log_id), slots_(64, nullptr) {}
 
-  /// Opens the scope at a node found, or made, by find().
-  void enter(frame& f, path_node* node, const problem& p) noexcept {
-    f.log = this;
+  /// Whether there is a frame for the next scope.
+  bool has_spare() const noexcept { return spare_ != nullptr; }
+
+  /// Makes frames for scopes nested deeper than ever. Under the registry's lock.
+  void add_frames() {
+    frames_.push_back(std::make_unique<frame[]>(frames_at_once));
+    for (std::size_t i = 0; i < frames_at_once; ++i) put_back(&frames_.back()[i]);
+  }
+
+  /// Opens the scope at a node found, or made, by find(), in a spare frame.
+  void enter(open_scope& scope, path_node* node, const problem& p) noexcept {
+    frame& f = *spare_;
+    spare_ = f.parent;
+    scope.log = this;
+    scope.place = &f;
+    scope.ticket = (f.ticket.load(std::memory_order_relaxed) & INT64_MAX) + 1;
+    f.ticket.store(scope.ticket, std::memory_order_relaxed);
     f.parent = top;
     f.node = node;
     f.era = era.load(std::memory_order_relaxed);
@@ -135,12 +163,15 @@ class thread_log {
     if (node->stats->depth == 1) node->stats->active_begin.set(f.begin);
   }
 
-  void leave(frame& f, std::int64_t end) noexcept {
-    if (__builtin_expect(top != &f, 0)) {
-      drop(f);
+  void leave(const open_scope& scope, std::int64_t end) noexcept {
+    frame& f = *scope.place;
+    if (__builtin_expect(top != &f || f.ticket.load(std::memory_order_relaxed) != scope.ticket,
+                         0)) {
+      leave_out_of_order(scope, end);
       return;
     }
     top = f.parent;
+    put_back(&f);
     if (f.era != era.load(std::memory_order_relaxed)) return;  // entered before a reset
     statistics& stats = *f.node->stats;
     std::int64_t length = end - f.begin;
@@ -181,10 +212,22 @@ class thread_log {
     if (end >= next_print.load(std::memory_order_relaxed)) print_if_due.load()(end);
   }
 
-  /// Gives up the scopes that are open, whose frames may be gone.
+  /// Gives up the scopes that are open: their thread has ended. Whatever it was just at, all frames
+  /// are spare thereafter.
   void drop_all() noexcept {
-    top = nullptr;
+    top = spare_ = nullptr;
+    for (const auto& some : frames_) {
+      for (std::size_t i = 0; i < frames_at_once; ++i) {
+        some[i].ticket.fetch_or(given_up, std::memory_order_relaxed);
+        put_back(&some[i]);
+      }
+    }
     for (statistics* s : all_statistics) s->leave_all();
+  }
+
+  /// Forgets the innermost scopes that have ended on other threads.
+  void settle() noexcept {
+    if (__builtin_expect(top != nullptr && top->is_given_up(), 0)) forget_given_up();
   }
 
   const path_node* here() const noexcept { return top != nullptr ? top->node : nullptr; }
@@ -228,18 +271,46 @@ class thread_log {
   counter<std::uint64_t> dropped, clock_went_back;
 
  private:
-  /// Forgets a scope that ends before one inside of it. What ran inside of it ran inside of its
-  /// parent too.
-  [[gnu::noinline]] void drop(frame& f) noexcept {
+  static constexpr std::size_t frames_at_once = 32;
+
+  void put_back(frame* f) noexcept {
+    f->parent = spare_;
+    spare_ = f;
+  }
+
+  /// Counts the scope where all inside of it have ended on other threads, and drops it where one is
+  /// open, or where it is of a thread that had this log before.
+  [[gnu::noinline]] void leave_out_of_order(const open_scope& scope, std::int64_t end) noexcept {
+    frame& f = *scope.place;
+    if (f.ticket.load(std::memory_order_relaxed) != scope.ticket) {
+      dropped.add(1);
+      return;
+    }
+    forget_given_up();
+    if (top == &f) {
+      leave(scope, end);
+      return;
+    }
     dropped.add(1);
     frame** at = &top;
-    while (*at != nullptr && *at != &f) at = &(*at)->parent;
-    if (*at == nullptr) return;  // of a thread that had this log before
+    while (*at != &f) at = &(*at)->parent;
+    forget(at);
+  }
+
+  [[gnu::noinline]] void forget_given_up() noexcept {
+    while (top != nullptr && top->is_given_up()) forget(&top);
+  }
+
+  /// Takes a scope out that has no end of its own. What ran inside of it ran inside of its parent
+  /// too.
+  void forget(frame** at) noexcept {
+    frame& f = **at;
     *at = f.parent;
     if (f.parent != nullptr) {
       f.parent->nested += f.nested;
       f.parent->descendants += f.descendants + 1;
     }
+    put_back(&f);
     if (f.era != era.load(std::memory_order_relaxed)) return;
     statistics& stats = *f.node->stats;
     if (--stats.depth == 0) stats.active_begin.set(0);
@@ -254,6 +325,8 @@ class thread_log {
 
   std::vector<path_node*> slots_;
   std::size_t used_ = 0;
+  frame* spare_ = nullptr;
+  std::vector<std::unique_ptr<frame[]>> frames_;
 };
 
 }  // namespace detail
