@@ -9,7 +9,9 @@
 namespace vecdet {
 namespace profile {
 
-/// One problem. The strings are literals or come from intern(): the profiler keeps the pointers.
+/// One problem. The strings are literals or come from intern(): scopes compare their addresses. The
+/// profiler has its own copies, so that a library with its literals may be unloaded, if it includes
+/// the profiler itself.
 /// `function` is required; a null string, an empty shape or threads = 0 mean "does not apply" and
 /// are left out of the text.
 struct problem {

@@ -31,9 +31,7 @@
 namespace vecdet {
 namespace profile {
 
-/// Problems beyond so many, summed over threads, are recorded together as "(other problems)". Each
-/// takes 11 KiB, so the profiler's memory stays below 200 MiB however long the program runs.
-constexpr std::size_t problems_kept = 16384;
+/// What is recorded together beyond problems_kept and paths_kept.
 constexpr const char* other_problems = "(other problems)";
 
 namespace detail {
@@ -41,6 +39,9 @@ namespace detail {
 /// Bit 0 says whether the profiler is on; the others count changes of the settings, which each
 /// thread takes notice of when it enters its next scope.
 VECDET_PROFILE_SHARED inline std::atomic<std::uint32_t> state{0};
+
+/// Libraries unloaded so far: see note_unload().
+VECDET_PROFILE_SHARED inline std::atomic<std::uint32_t> unloads{0};
 
 constexpr bool is_on(std::uint32_t s) noexcept { return (s & 1u) != 0; }
 
@@ -62,6 +63,7 @@ struct registry {
   std::vector<interned_problem*> problems;
   std::unordered_map<problem, interned_problem*, problem_hash, problem_equal> by_key;
   std::size_t statistics_made = 0;
+  std::atomic<std::size_t> paths_made{0};  // changed under the lock
   std::set<std::string> strings;
 
   std::once_flag calibration;
@@ -90,6 +92,16 @@ struct registry {
     bump_generation();
   }
 };
+
+#if !defined(VECDET_PROFILE_DISABLE)
+/// Runs when the library that this file is a part of is unloaded, after all of its own destructors.
+/// From then on no thread takes a name for another one that lay at the same address; scopes compare
+/// addresses, and pay nothing for it.
+[[gnu::destructor(101)]] static void note_unload() {
+  unloads.fetch_add(1, std::memory_order_relaxed);
+  state.fetch_add(2, std::memory_order_release);
+}
+#endif
 
 struct thread_slot {
   thread_log* log;
@@ -163,7 +175,7 @@ void link_environment() noexcept;
   return this_thread.log;
 }
 
-/// Takes notice of a reset, or of a changed size of the trace.
+/// Takes notice of a reset, of a changed size of the trace, or of a library that was unloaded.
 [[gnu::noinline]] inline void refresh(thread_log& log) noexcept {
   registry& r = registry::get();
   const std::lock_guard<std::mutex> lock(r.mutex);
@@ -179,6 +191,11 @@ void link_environment() noexcept;
     log.clock_went_back.set(0);
     log.events.store(0, std::memory_order_relaxed);
     log.era.store(r.era, std::memory_order_release);
+  }
+  const std::uint32_t unloads_now = unloads.load(std::memory_order_relaxed);
+  if (log.unloads != unloads_now) {
+    log.forget_names();
+    log.unloads = unloads_now;
   }
   if (log.ring_size != r.trace_events) {
     log.ring.reset(r.trace_events != 0 ? new (std::nothrow) trace_slot[r.trace_events] : nullptr);
@@ -197,14 +214,23 @@ inline statistics* find_statistics(const registry& r, const thread_log& log, con
   return s;
 }
 
-/// The log's statistics of the problem, made when there are none.
-inline statistics* intern_problem(thread_log& log, problem p) {
-  registry& r = registry::get();
-  const std::lock_guard<std::mutex> lock(r.mutex);
+/// The problem with the registry's own copies of its names, which outlive the libraries that the
+/// names came from. Under the registry's lock.
+inline problem with_own_names(registry& r, problem p) {
+  for (const char** name : {&p.function, &p.variant, &p.type, &p.implementation}) {
+    if (*name != nullptr) *name = r.strings.insert(*name).first->c_str();
+  }
+  return p;
+}
+
+/// The log's statistics of the problem, made when there are none. Under the registry's lock.
+inline statistics* intern_problem(registry& r, thread_log& log, const problem& met) {
+  problem p = with_own_names(r, met);
   if (statistics* known = find_statistics(r, log, p)) return known;
   if (r.statistics_made >= problems_kept) {
     p = problem{};
     p.function = other_problems;
+    p = with_own_names(r, p);
     if (statistics* known = find_statistics(r, log, p)) return known;
   }
   interned_problem*& interned = r.by_key[p];
@@ -229,18 +255,25 @@ inline statistics* intern_problem(thread_log& log, problem p) {
 /// Null when memory is short.
 [[gnu::noinline]] inline path_node* add_path(thread_log& log, const problem& p,
                                              std::uint64_t hash) noexcept {
+  registry& r = registry::get();
+  const bool full = r.paths_made.load(std::memory_order_relaxed) >= paths_kept;
+  if (full && log.overflow != nullptr) return log.overflow;
   try {
-    if (!log.paths.full()) {
-      path_node* node = log.paths.add(intern_problem(log, p), log.here(), p, hash);
-      log.insert(node);
-      return node;
-    }
-    if (log.overflow == nullptr) {
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    if (full) {
       problem other;
       other.function = other_problems;
-      log.overflow = log.paths.add(intern_problem(log, other), nullptr, other, 0);
+      log.overflow = log.paths.add(intern_problem(r, log, other), nullptr);
+      return log.overflow;
     }
-    return log.overflow;
+    statistics* const stats = intern_problem(r, log, p);
+    path_node* node = log.recall(log.here(), stats);
+    if (node == nullptr) {
+      node = log.paths.add(stats, log.here());
+      r.paths_made.fetch_add(1, std::memory_order_relaxed);
+    }
+    log.insert(node, p, hash);
+    return node;
   } catch (...) {
     return nullptr;
   }

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <locale>
 #include <mutex>
 #include <sstream>
@@ -32,12 +33,15 @@ inline const char* numbered_name(const char* prefix, double number) noexcept {
     const char* prefix;
     double number;
     const char* text;
+    std::uint32_t unloads;  // since then another prefix may lie at the address
   };
   constexpr std::size_t names = 8;
   static thread_local known_name known[names] = {};
   static thread_local std::size_t next = 0;
-  for (const known_name& k : known)
-    if (k.prefix == prefix && k.number == number) return k.text;
+  const std::uint32_t unloads = detail::unloads.load(std::memory_order_relaxed);
+  for (const known_name& k : known) {
+    if (k.prefix == prefix && k.number == number && k.unloads == unloads) return k.text;
+  }
   try {
     std::ostringstream text;
     text.imbue(std::locale::classic());
@@ -47,7 +51,7 @@ inline const char* numbered_name(const char* prefix, double number) noexcept {
     const std::lock_guard<std::mutex> lock(r.mutex);
     const bool has_room = r.strings.size() < problems_kept || r.strings.count(name) != 0;
     const char* const interned = has_room ? r.strings.insert(name).first->c_str() : prefix;
-    known[next++ % names] = {prefix, number, interned};
+    known[next++ % names] = {prefix, number, interned, unloads};
     return interned;
   } catch (...) {
     return prefix;

@@ -11,17 +11,30 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 namespace vecdet {
 namespace profile {
+
+/// Problems beyond so many, and places in the nesting of scopes beyond so many, both summed over
+/// threads, are recorded together as "(other problems)". A problem takes 11 KiB and a place 170
+/// bytes, so the profiler's memory stays below 200 MiB, and 64 KiB for each thread alive at a time,
+/// however long the program runs. Traces and intern() come on top.
+constexpr std::size_t problems_kept = 16384;
+constexpr std::size_t paths_kept = 65535;
+
 namespace detail {
 
 /// A problem at one place in the nesting of scopes of one thread.
 struct path_node {
   statistics* stats = nullptr;
   const path_node* parent = nullptr;
+  // What the owner finds it by: the names as the scope gave them, which are compared as pointers
+  // and never read, for they may be of a library that is gone.
   std::uint64_t hash = 0;
   problem key;
   counter<std::uint64_t> count;
@@ -97,33 +110,27 @@ inline std::uint64_t hash_problem(const void* parent, const problem& p) noexcept
   return (h ^ (h >> 32)) * 0x9e3779b97f4a7c15u;
 }
 
-/// Path nodes at stable addresses, readable while the owner adds to them.
+/// Path nodes at stable addresses, readable while the owner adds to them: all that are kept, and
+/// one more for all others.
 class path_list {
  public:
   std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }
   path_node& operator[](std::size_t i) const noexcept {
     return chunks_[i / chunk].load(std::memory_order_acquire)[i % chunk];
   }
-  /// Holds 65,535 nodes; there is room for one more, where all further ones are counted.
-  bool full() const noexcept {
-    return size_.load(std::memory_order_relaxed) + 1 >= chunk * chunks_.size();
-  }
-  path_node* add(statistics* stats, const path_node* parent, const problem& key,
-                 std::uint64_t hash) {
+  path_node* add(statistics* stats, const path_node* parent) {
     const std::size_t n = size_.load(std::memory_order_relaxed);
     if (n % chunk == 0) chunks_[n / chunk].store(new path_node[chunk], std::memory_order_release);
     path_node& node = (*this)[n];
     node.stats = stats;
     node.parent = parent;
-    node.hash = hash;
-    node.key = key;
     size_.store(n + 1, std::memory_order_release);
     return &node;
   }
 
  private:
   static constexpr std::size_t chunk = 64;
-  std::array<std::atomic<path_node*>, 1024> chunks_{};
+  std::array<std::atomic<path_node*>, (paths_kept + 1) / chunk> chunks_{};
   std::atomic<std::size_t> size_{0};
 };
 
@@ -244,8 +251,10 @@ class thread_log {
     }
   }
 
-  /// Makes the node findable; at most half of the slots are taken.
-  void insert(path_node* node) {
+  /// Makes the node findable by the names and hash given; at most half of the slots are taken.
+  void insert(path_node* node, const problem& key, std::uint64_t hash) {
+    node->key = key;
+    node->hash = hash;
     if (2 * (used_ + 1) > slots_.size()) {
       std::vector<path_node*> old(2 * slots_.size(), nullptr);
       old.swap(slots_);
@@ -257,11 +266,35 @@ class thread_log {
     ++used_;
   }
 
+  /// A library has been unloaded: at the address of its names others may come to lie. No node is
+  /// findable any more, until its problem is met again at its place.
+  void forget_names() noexcept {
+    for (path_node*& node : slots_) {
+      if (node == nullptr) continue;
+      try {
+        forgotten_.emplace(std::make_pair(node->parent, node->stats), node);
+      } catch (const std::bad_alloc&) {  // then its place gets another node
+      }
+      node = nullptr;
+    }
+    used_ = 0;
+  }
+
+  /// The forgotten node of the problem at the place, or null.
+  path_node* recall(const path_node* parent, const statistics* stats) noexcept {
+    const auto known = forgotten_.find(std::make_pair(parent, stats));
+    if (known == forgotten_.end()) return nullptr;
+    path_node* const node = known->second;
+    forgotten_.erase(known);
+    return node;
+  }
+
   const int id;
   frame* top = nullptr;
   bool taken = false;                        // guarded by the registry's lock
   std::atomic<std::uint32_t> generation{0};  // of the settings this log has seen
   std::atomic<std::uint64_t> era{0};         // counts resets
+  std::uint32_t unloads = 0;                 // libraries unloaded that this log knows of
   path_list paths;
   std::vector<statistics*> all_statistics;  // guarded by the registry's lock
   path_node* overflow = nullptr;
@@ -325,6 +358,7 @@ class thread_log {
 
   std::vector<path_node*> slots_;
   std::size_t used_ = 0;
+  std::multimap<std::pair<const path_node*, const statistics*>, path_node*> forgotten_;
   frame* spare_ = nullptr;
   std::vector<std::unique_ptr<frame[]>> frames_;
 };
