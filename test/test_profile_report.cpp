@@ -32,6 +32,15 @@
 namespace profile = vecdet::profile;
 using nlohmann::json;
 
+// Sanitizers take memory of their own.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_UNDER_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TEST_UNDER_SANITIZER 1
+#endif
+#endif
+
 namespace {
 
 profile::entry record_all(const std::vector<std::int64_t>& durations) {
@@ -129,6 +138,14 @@ program_result run_child(const std::string& environment) {
   return result;
 }
 
+/// Memory that the process has, in bytes.
+double resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  double size = 0, resident = 0;
+  REQUIRE(static_cast<bool>(file >> size >> resident));
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -166,6 +183,26 @@ TEST_CASE("profile: child program" * doctest::skip()) {
     for (int round = 0; round < 2; ++round) {
       for (std::int64_t i = 1; i <= 20000; ++i) VECDET_PROFILE_WORK("many", 0, 0, i);
     }
+  }
+  if (std::getenv("PROFILE_TEST_MEMORY") != nullptr) {
+    const double before = resident_bytes();
+    constexpr int threads = 64;
+    std::atomic<int> done{0};
+    std::vector<std::thread> all;
+    for (int t = 0; t < threads; ++t) {
+      all.emplace_back([&] {
+        for (std::int64_t i = 1; i <= 70000; ++i) VECDET_PROFILE_WORK("many", 0, 0, i);
+        done.fetch_add(1);  // alive until all have recorded
+        while (done.load() < threads) std::this_thread::yield();
+      });
+    }
+    while (done.load() < threads) std::this_thread::yield();
+    const double grown = resident_bytes() - before;
+    for (std::thread& thread : all) thread.join();
+    CHECK(grown < (200 << 20) + threads * (64 << 10));
+    std::uint64_t recorded = 0;
+    for (const profile::entry& e : profile::snapshot().entries) recorded += e.count;
+    CHECK(recorded >= threads * 70000);
   }
   if (std::getenv("PROFILE_TEST_PATHS") != nullptr) {
     profile::reset();
@@ -616,6 +653,13 @@ TEST_CASE("profile: thousands of problems, and then no more") {
   CHECK(first == 2);
   CHECK(others >= 2 * (20000 - profile::problems_kept));
 }
+
+#if !defined(TEST_UNDER_SANITIZER)
+TEST_CASE("profile: however many problems on however many threads, memory is bounded") {
+  const program_result ran = run_child("PROFILE_TEST_MEMORY=1 VECDET_PROFILE=every:1000");
+  CHECK_MESSAGE(ran.status == 0, ran.output);
+}
+#endif
 
 TEST_CASE("profile: more paths than are kept") {
   const temporary_folder folder;
