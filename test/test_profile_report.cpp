@@ -14,6 +14,8 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <limits>
+#include <mutex>
 #include <random>
 #include <sstream>
 #include <string>
@@ -203,6 +205,38 @@ TEST_CASE("profile: child program" * doctest::skip()) {
     std::uint64_t recorded = 0;
     for (const profile::entry& e : profile::snapshot().entries) recorded += e.count;
     CHECK(recorded >= threads * 70000);
+  }
+  if (std::getenv("PROFILE_TEST_MACHINE") != nullptr) {
+    std::ofstream("/proc/self/clear_refs") << 5;  // the most that was resident counts from here on
+    const double before = resident_bytes();
+    profile::measure_machine();
+    std::ifstream file("/proc/self/status");
+    double most = 0;
+    for (std::string line; std::getline(file, line);)
+      if (line.compare(0, 6, "VmHWM:") == 0) most = 1024 * std::strtod(line.c_str() + 6, nullptr);
+    CHECK(most > 0);
+    CHECK(most - before < (72 << 20));
+  }
+  if (std::getenv("PROFILE_TEST_FORK_WHILE_MEASURING") != nullptr) {
+    VECDET_PROFILE_WORK("measured against the machine", 1000, 2000);
+    std::thread measures([] { profile::measure_machine(); });
+    std::mutex& mutex = profile::detail::the_machine().mutex;
+    while (mutex.try_lock()) {  // until it is at it
+      mutex.unlock();
+      std::this_thread::yield();
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(30);  // rather than hang
+      { VECDET_PROFILE_WORK("measured against the machine", 1000, 2000); }
+      const profile::machine_info m = profile::full_snapshot().machine;
+      _exit(m.threads > 0 && profile::detail::known_machine().threads == m.threads ? 0 : 1);
+    }
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+    measures.join();
+    CHECK(profile::detail::known_machine().threads > 0);
   }
   if (std::getenv("PROFILE_TEST_PATHS") != nullptr) {
     profile::reset();
@@ -655,11 +689,74 @@ TEST_CASE("profile: thousands of problems, and then no more") {
 }
 
 #if !defined(TEST_UNDER_SANITIZER)
+TEST_CASE("profile: measuring the machine takes 64 MiB at most") {
+  if (access("/proc/self/clear_refs", W_OK) != 0) {
+    MESSAGE("skipped: the kernel does not start counting memory anew");
+    return;
+  }
+  const program_result ran = run_child("PROFILE_TEST_MACHINE=1");
+  CHECK_MESSAGE(ran.status == 0, ran.output);
+}
+
 TEST_CASE("profile: however many problems on however many threads, memory is bounded") {
   const program_result ran = run_child("PROFILE_TEST_MEMORY=1 VECDET_PROFILE=every:1000");
   CHECK_MESSAGE(ran.status == 0, ran.output);
 }
 #endif
+
+TEST_CASE("profile: a fork while another thread measures the machine") {
+  const program_result ran = run_child("PROFILE_TEST_FORK_WHILE_MEASURING=1 VECDET_PROFILE=1");
+  CHECK_MESSAGE(ran.status == 0, ran.output);
+}
+
+TEST_CASE("profile: what control groups leave") {
+  const temporary_folder folder;
+  const auto group = [&](const std::string& path, const char* limit_file, const char* limit,
+                         const char* usage_file, double usage, const std::string& statistics) {
+    const std::string in = folder.path + "/" + path;
+    std::filesystem::create_directories(in);
+    std::ofstream(in + "/" + limit_file) << limit << '\n';
+    std::ofstream(in + "/" + usage_file) << std::fixed << usage << '\n';
+    std::ofstream(in + "/memory.stat") << "cache 7\n" << statistics << '\n';
+  };
+  const auto second = [&](const std::string& path, const char* limit, double usage, double old) {
+    group(path, "memory.max", limit, "memory.current", usage,
+          "inactive_file " + std::to_string(old));
+  };
+  const auto room = [&](const std::string& self) {
+    return profile::detail::control_group_room(self, folder.path);
+  };
+  const double unlimited = std::numeric_limits<double>::infinity();
+  CHECK(room("") == unlimited);
+  CHECK(room("0::/no/such\n") == unlimited);
+  CHECK(room("no colon\n:\n::\n") == unlimited);
+
+  second("job", "1000000", 400000, 100000);
+  second("job/step", "max", 300000, 0);
+  second("job/tight", "250000", 240000, 90000);
+  second("job/over", "250000", 300000, 0);
+  CHECK(room("0::/job\n") == 700000);
+  CHECK(room("0::/job/step\n") == 700000);  // of the group around it
+  CHECK(room("0::/job/tight\n") == 100000);
+  CHECK(room("0::/job/over\n") == 0);
+  second("", "500000", 100000, 0);
+  CHECK(room("0::/\n") == 400000);
+  CHECK(room("0::/elsewhere/unseen\n") == 400000);  // a container's root is its own group
+  CHECK(room("0::/job\n") == 400000);
+  second("unified/job", "300000", 100000, 0);
+  CHECK(room("0::/job\n") == 200000);
+
+  group("memory/docker/x", "memory.limit_in_bytes", "90000", "memory.usage_in_bytes", 50000,
+        "total_inactive_file 10000");
+  group("memory", "memory.limit_in_bytes", "9223372036854771712", "memory.usage_in_bytes", 60000,
+        "");
+  CHECK(room("9:name=systemd:/docker/x\n4:memory:/docker/x\n") == 50000);
+  CHECK(room("5:cpu,memory:/docker/x\n") == 50000);
+  CHECK(room("5:cpu:/docker/x\n") == unlimited);
+  CHECK(room("4:memory:/\n") > 9e18);
+  CHECK(profile::detail::measurement_room() > 0);
+  CHECK(profile::detail::measurement_room() <= (64 << 20));
+}
 
 TEST_CASE("profile: more paths than are kept") {
   const temporary_folder folder;

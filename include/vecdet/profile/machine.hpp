@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures what this machine can do at best, for the roofline: bandwidth in cache and in memory,
-// and multiply-adds a second, on one thread and on all. Takes about a second, once a process.
+// and multiply-adds a second, on one thread and on all. Takes less than a second, once a process,
+// and at most 64 MiB.
 #pragma once
 
 #include <vecdet/profile/clock.hpp>
+#include <vecdet/profile/memory_room.hpp>
 #include <vecdet/profile/report.hpp>
 
 #include <algorithm>
@@ -23,6 +25,7 @@
 #include <vector>
 
 #if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
 #include <unistd.h>
 #endif
 
@@ -39,27 +42,33 @@ inline std::size_t cache_size(int level, std::size_t otherwise) {
   return otherwise;
 }
 
-/// Work units a nanosecond, best of a few rounds, when `threads` threads each run the worker that
-/// `make_worker()` gives them; a worker does its work once a call and returns the units done.
-/// Throws std::runtime_error where memory or threads are short.
-inline double best_rate(int threads, int rounds,
-                        const std::function<std::function<double()>()>& make_worker) {
+/// What a thread is timed at: `work()` does it once and returns the units done; `prepare()`, where
+/// there is one, comes before it and is not timed.
+struct worker {
+  std::function<double()> work;
+  std::function<void()> prepare;
+};
+
+/// Work units a nanosecond, best of a few rounds, when `threads` threads each run a worker of their
+/// own. Throws std::runtime_error where memory or threads are short.
+inline double best_rate(int threads, int rounds, const std::function<worker()>& make_worker) {
   std::atomic<int> ready{0};
   std::vector<double> round_units(static_cast<std::size_t>(rounds), 0.0);
   std::mutex mutex;
   std::vector<std::int64_t> first(static_cast<std::size_t>(rounds), INT64_MAX);
   std::vector<std::int64_t> last(static_cast<std::size_t>(rounds), 0);
   std::atomic<bool> failed{false};
-  const auto rounds_of = [&](const std::function<double()>& work) {
-    work();  // touches the memory
+  const auto rounds_of = [&](const worker& timed) {
+    timed.work();  // touches the memory
     for (int round = 0; round < rounds; ++round) {
+      if (timed.prepare) timed.prepare();
       ready.fetch_add(1);
       while (ready.load() < threads * (round + 1)) {
         if (failed) return;
         std::this_thread::yield();
       }
       const std::int64_t begin = steady_nanoseconds();
-      const double units = work();
+      const double units = timed.work();
       const std::int64_t end = steady_nanoseconds();
       const std::lock_guard<std::mutex> lock(mutex);
       const auto i = static_cast<std::size_t>(round);
@@ -94,55 +103,120 @@ inline double best_rate(int threads, int rounds,
   return best;
 }
 
+/// Memory from the start of a cache line on, zeros.
+inline std::shared_ptr<char> make_lines(std::size_t size) {
+  constexpr std::align_val_t line{64};
+  const auto release = [](char* lines) { ::operator delete[](lines, line); };
+  const std::shared_ptr<char> lines(static_cast<char*>(::operator new[](size, line)), release);
+  std::memset(lines.get(), 0, size);
+  return lines;
+}
+
 /// Copies `size` bytes `times` times; counts bytes read and bytes written.
 inline double copy_rate(int threads, std::size_t size, int times) {
   return best_rate(threads, 3, [=] {
-    const std::shared_ptr<char> from(new char[size](), std::default_delete<char[]>());
-    const std::shared_ptr<char> to(new char[size](), std::default_delete<char[]>());
-    return [=] {
-      for (int i = 0; i < times; ++i) {
-        std::memcpy(to.get(), from.get(), size);
-        asm volatile("" : : "r"(to.get()) : "memory");
-      }
-      return 2.0 * static_cast<double>(size) * times;
-    };
+    const std::shared_ptr<char> from = make_lines(size), to = make_lines(size);
+    return worker{[=] {
+                    for (int i = 0; i < times; ++i) {
+                      std::memcpy(to.get(), from.get(), size);
+                      asm volatile("" : : "r"(to.get()) : "memory");
+                    }
+                    return 2.0 * static_cast<double>(size) * times;
+                  },
+                  nullptr};
   });
 }
 
 #if defined(__x86_64__)
-/// Reads and writes each line of `size` bytes, a multiple of 64, in place. A copy also reads the
-/// lines that it overwrites, which nobody counts, so it understates the bandwidth.
+// Loops over the lines of `size` bytes, a multiple of 64. In assembly, as the compiler's flags and
+// the C library's choices must not matter.
+#define VECDET_PROFILE_LOAD_LINE_                                                            \
+  "movups (%0), %%xmm0\n\tmovups 16(%0), %%xmm1\n\tmovups 32(%0), %%xmm2\n\tmovups 48(%0), " \
+  "%%xmm3\n\t"
+#define VECDET_PROFILE_NEXT_LINE_ "add $64, %0\n\tcmp %[end], %0\n\tjb 1b"
+
+/// Reads and writes each line in place. A copy also reads the lines that it overwrites, which
+/// nobody counts, so it understates the bandwidth.
 inline void update_in_place(char* data, std::size_t size) {
-  const char* const end = data + size;
-  asm volatile(
-      "1:\n\t"
-      "movups (%0), %%xmm0\n\tmovups 16(%0), %%xmm1\n\t"
-      "movups 32(%0), %%xmm2\n\tmovups 48(%0), %%xmm3\n\t"
-      "pxor %%xmm4, %%xmm0\n\tpxor %%xmm4, %%xmm1\n\tpxor %%xmm4, %%xmm2\n\tpxor %%xmm4, %%xmm3\n\t"
-      "movups %%xmm0, (%0)\n\tmovups %%xmm1, 16(%0)\n\t"
-      "movups %%xmm2, 32(%0)\n\tmovups %%xmm3, 48(%0)\n\t"
-      "add $64, %0\n\tcmp %1, %0\n\tjb 1b"
-      : "+r"(data)
-      : "r"(end)
-      : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4");
+  asm volatile("1:\n\t" VECDET_PROFILE_LOAD_LINE_
+               "pxor %%xmm4, %%xmm0\n\tpxor %%xmm4, %%xmm1\n\t"
+               "pxor %%xmm4, %%xmm2\n\tpxor %%xmm4, %%xmm3\n\t"
+               "movups %%xmm0, (%0)\n\tmovups %%xmm1, 16(%0)\n\t"
+               "movups %%xmm2, 32(%0)\n\tmovups %%xmm3, 48(%0)\n\t" VECDET_PROFILE_NEXT_LINE_
+               : "+r"(data)
+               : [end] "r"(data + size)
+               : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4");
+}
+
+inline void read_lines(const char* from, std::size_t size) {
+  asm volatile("1:\n\t" VECDET_PROFILE_LOAD_LINE_ VECDET_PROFILE_NEXT_LINE_
+               : "+r"(from)
+               : [end] "r"(from + size)
+               : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3");
+}
+
+/// Copies past the caches.
+inline void stream_lines(const char* from, char* to, std::size_t size) {
+  asm volatile("1:\n\t" VECDET_PROFILE_LOAD_LINE_
+               "movntps %%xmm0, (%1)\n\tmovntps %%xmm1, 16(%1)\n\t"
+               "movntps %%xmm2, 32(%1)\n\tmovntps %%xmm3, 48(%1)\n\t"
+               "add $64, %1\n\t" VECDET_PROFILE_NEXT_LINE_ "\n\tsfence"
+               : "+r"(from), "+r"(to)
+               : [end] "r"(from + size)
+               : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3");
+}
+#undef VECDET_PROFILE_NEXT_LINE_
+#undef VECDET_PROFILE_LOAD_LINE_
+
+/// Throws the lines out of all caches.
+inline void flush_lines(const char* data, std::size_t size) {
+  for (std::size_t i = 0; i < size; i += 64) asm volatile("clflush (%0)" : : "r"(data + i));
+  asm volatile("mfence" : : : "memory");
 }
 #endif
 
-/// Bytes read and written a nanosecond in a working set of `size` bytes a thread: the better of
-/// copying and of updating in place.
-inline double bandwidth(int threads, std::size_t size, int times) {
+/// Bytes read and written a nanosecond in a working set of `size` bytes a thread that stays in its
+/// cache: the better of copying and of updating in place.
+inline double cache_bandwidth(int threads, std::size_t size, int times) {
   const double copied = copy_rate(threads, size / 2, times);
 #if defined(__x86_64__)
+  const std::size_t lines = size / 64 * 64;
   const double updated = best_rate(threads, 3, [=] {
-    const std::shared_ptr<char> data(new char[size](), std::default_delete<char[]>());
-    return [=] {
-      for (int i = 0; i < times; ++i) update_in_place(data.get(), size / 64 * 64);
-      return 2.0 * static_cast<double>(size / 64 * 64) * times;
-    };
+    const std::shared_ptr<char> data = make_lines(lines);
+    return worker{[=] {
+                    for (int i = 0; i < times; ++i) update_in_place(data.get(), lines);
+                    return 2.0 * static_cast<double>(lines) * times;
+                  },
+                  nullptr};
   });
   return std::max(copied, updated);
 #else
   return copied;
+#endif
+}
+
+/// The same of memory, with `size` bytes a thread. On x86-64 the data are thrown out of the caches
+/// first, and read alone or copied past them: the last level may hold more than there is room for.
+inline double memory_bandwidth(int threads, std::size_t size) {
+#if defined(__x86_64__)
+  const std::size_t half = size / 128 * 64;
+  const auto best_of = [&](bool copies) {
+    return best_rate(threads, 3, [=] {
+      const std::shared_ptr<char> from = make_lines(half), to = make_lines(copies ? half : 0);
+      return worker{[=] {
+                      if (!copies) {
+                        read_lines(from.get(), half);
+                        return static_cast<double>(half);
+                      }
+                      stream_lines(from.get(), to.get(), half);
+                      return 2.0 * static_cast<double>(half);
+                    },
+                    [=] { flush_lines(from.get(), half); }};
+    });
+  };
+  return std::max(best_of(false), best_of(true));
+#else
+  return copy_rate(threads, size / 2, 1);
 #endif
 }
 
@@ -205,7 +279,7 @@ inline double multiply_add_rate(int threads) {
     kernel = multiply_add_avx2;
   }
 #endif
-  return best_rate(threads, 3, [=] { return kernel; });
+  return best_rate(threads, 3, [=] { return worker{kernel, nullptr}; });
 }
 
 inline std::string processor_name() {
@@ -222,25 +296,49 @@ struct measured_machine {
   std::mutex mutex;
   bool done = false;
   machine_info info;
-  VECDET_PROFILE_SHARED static measured_machine& get() {
-    static measured_machine* const only = new measured_machine;
-    return *only;
-  }
 };
+
+#if defined(__unix__) || defined(__APPLE__)
+/// A fork does not wait for a measurement, which takes a while. The child of one that comes
+/// meanwhile lacks the thread that measures and would unlock: it has yet to measure.
+inline void remeasure_after_forks(std::atomic<measured_machine*>& machine) {
+  static std::atomic<measured_machine*>* watched = nullptr;
+  watched = &machine;
+  pthread_atfork(nullptr, nullptr, [] {
+    std::mutex& mutex = watched->load()->mutex;
+    if (mutex.try_lock()) {
+      mutex.unlock();
+    } else {
+      *watched = new measured_machine;
+    }
+  });
+}
+#else
+inline void remeasure_after_forks(std::atomic<measured_machine*>&) {}
+#endif
+
+/// Never destroyed.
+VECDET_PROFILE_SHARED inline measured_machine& the_machine() {
+  static std::atomic<measured_machine*> machine{new measured_machine};
+  static const bool watches_forks = (remeasure_after_forks(machine), true);
+  static_cast<void>(watches_forks);
+  return *machine.load();
+}
 
 /// What measure_machine() has found, if it has been called.
 inline machine_info known_machine() {
-  measured_machine& m = measured_machine::get();
+  measured_machine& m = the_machine();
   const std::lock_guard<std::mutex> lock(m.mutex);
   return m.info;
 }
 
 }  // namespace detail
 
-/// Measures the machine, the first time it is called. What cannot be measured, for want of memory
-/// or threads, stays 0.
+/// Measures the machine, the first time it is called, in 64 MiB of memory, or a quarter of what the
+/// control group leaves if that is less. What cannot be measured, for want of memory or threads,
+/// stays 0.
 inline machine_info measure_machine() {
-  detail::measured_machine& m = detail::measured_machine::get();
+  detail::measured_machine& m = detail::the_machine();
   const std::lock_guard<std::mutex> lock(m.mutex);
   if (m.done) return m.info;
   m.done = true;
@@ -249,19 +347,20 @@ inline machine_info measure_machine() {
   m.info.threads = threads;
   const std::size_t cache = detail::cache_size(2, std::size_t{1} << 20);
   m.info.cache_bytes = static_cast<double>(cache);
-  // Well beyond the last level of cache, but no more than half a gigabyte over all threads.
-  const std::size_t memory =
-      std::min(std::max(4 * detail::cache_size(3, std::size_t{16} << 20), std::size_t{64} << 20),
-               std::size_t{256} << 20);
+  const std::size_t room = detail::measurement_room();
+  const std::size_t in_cache = std::min(cache / 2, room / static_cast<std::size_t>(threads));
+  constexpr std::size_t least_room = std::size_t{4} << 20, least_in_cache = std::size_t{4} << 10;
   try {
-    const int times = static_cast<int>((std::size_t{16} << 20) / (cache / 4)) + 1;
     m.info.gflops_f32 = detail::multiply_add_rate(1);
-    m.info.cache_gbs = detail::bandwidth(1, cache / 2, times);
-    m.info.memory_gbs = detail::bandwidth(1, memory, 1);
     m.info.gflops_f32_all_threads = detail::multiply_add_rate(threads);
-    m.info.cache_gbs_all_threads = detail::bandwidth(threads, cache / 2, times);
-    m.info.memory_gbs_all_threads =
-        detail::bandwidth(threads, 2 * (memory / static_cast<std::size_t>(threads)), 1);
+    if (room >= least_room && in_cache >= least_in_cache) {
+      const int times = static_cast<int>((std::size_t{32} << 20) / in_cache) + 1;
+      m.info.cache_gbs = detail::cache_bandwidth(1, in_cache, times);
+      m.info.cache_gbs_all_threads = detail::cache_bandwidth(threads, in_cache, times);
+      m.info.memory_gbs = detail::memory_bandwidth(1, room);
+      m.info.memory_gbs_all_threads =
+          detail::memory_bandwidth(threads, room / static_cast<std::size_t>(threads));
+    }
   } catch (const std::exception&) {
     // Without memory or threads for it: the report does without.
   }

@@ -133,9 +133,13 @@ inline void after_fork_in_child() {
   }
   r.forked = true;
   r.start_era();
+  // The thread that was just printing is not here.
+  if (r.print_period_ticks > 0) next_print = r.started_ticks + r.print_period_ticks;
   r.mutex.unlock();
 }
 inline void watch_forks() {
+  static std::atomic<bool> watched{false};  // a fork's child may begin calibrating once more
+  if (watched.exchange(true)) return;
   pthread_atfork([] { registry::get().mutex.lock(); }, [] { registry::get().mutex.unlock(); },
                  after_fork_in_child);
 }
