@@ -221,15 +221,37 @@ TEST_CASE("profile: threads end, and their logs go on in later threads") {
 
 TEST_CASE("profile: a thread ends inside the life of thread-local scopes") {
   const recording on;
-  std::thread([] {
-    struct late {
-      ~late() { VECDET_PROFILE_SCOPE("in a destructor"); }
-    };
-    static thread_local late before;  // destroyed after the profiler's own
-    static_cast<void>(before);
-    VECDET_PROFILE_SCOPE("in the thread");
-  }).join();
-  CHECK(find(profile::snapshot(), "in the thread")->count == 1);
+  { VECDET_PROFILE_SCOPE("before"); }
+  const std::size_t logs_before = profile::detail::registry::get().logs.size();
+  constexpr int threads = 20;
+  for (int i = 0; i < threads; ++i) {
+    std::thread([] {
+      struct late {
+        ~late() { VECDET_PROFILE_SCOPE("in a destructor"); }
+      };
+      static thread_local late before;  // destroyed after the profiler's own
+      static_cast<void>(before);
+      VECDET_PROFILE_SCOPE("in the thread");
+    }).join();
+  }
+  CHECK(find(profile::snapshot(), "in the thread")->count == threads);
+  CHECK(find(profile::snapshot(), "in a destructor")->count == threads);
+  CHECK(profile::detail::registry::get().logs.size() <= logs_before + 1);
+}
+
+TEST_CASE("profile: what the arguments of a scope throw passes on") {
+  const recording on;
+  const std::vector<std::int64_t> sizes{1, 2};
+  const auto work = [&](std::size_t i) {
+    VECDET_PROFILE_WORK("throws", sizes.at(i), 0);
+    VECDET_PROFILE_SCOPE("inside");
+  };
+  CHECK_THROWS_AS(work(3), std::out_of_range);
+  work(1);
+  const profile::report r = profile::snapshot();
+  CHECK(find(r, "throws")->count == 1);
+  CHECK(find(r, "throws")->bytes == 2);
+  CHECK(find(r, "inside")->count == 1);
 }
 
 TEST_CASE("profile: concurrency") {
@@ -446,6 +468,14 @@ TEST_CASE("profile: a thread ends inside of scopes, which its log's next thread 
 
 TEST_CASE("profile: events of the last calls, bounded") {
   const recording on;
+  CHECK_THROWS_WITH_AS(
+      profile::keep_events(SIZE_MAX),
+      doctest::Contains(
+          "vecdet::profile::keep_events: events is 18446744073709551615, expected at most"),
+      std::invalid_argument);
+  { VECDET_PROFILE_SCOPE("none kept"); }
+  CHECK(profile::snapshot().events.empty());
+  profile::reset();
   profile::keep_events(16);
   for (int i = 0; i < 100; ++i) {
     VECDET_PROFILE_SCOPE("outer");

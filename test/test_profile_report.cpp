@@ -206,6 +206,31 @@ TEST_CASE("profile: child program" * doctest::skip()) {
     for (const profile::entry& e : profile::snapshot().entries) recorded += e.count;
     CHECK(recorded >= threads * 70000);
   }
+  if (std::getenv("PROFILE_TEST_STATIC") != nullptr) {
+    struct recording_destructor {
+      ~recording_destructor() {
+        for (int i = 0; i < 3; ++i) VECDET_PROFILE_SCOPE("static destructor");
+      }
+    };
+    static const recording_destructor object;
+    static_cast<void>(object);
+    if (std::getenv("PROFILE_TEST_STATIC") == std::string("thread"))
+      std::thread([] { std::exit(0); }).join();
+  }
+  if (std::getenv("PROFILE_TEST_PRINT") != nullptr) {
+    const auto record = [](const std::string& say, double seconds) {
+      std::cerr << say << std::endl;
+      const auto start = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - start < std::chrono::duration<double>(seconds))
+        VECDET_PROFILE_SCOPE("child's scope");
+    };
+    profile::print_every(1000);
+    profile::enable();
+    record("nothing is due", 0.1);
+    profile::print_every(0.01);
+    record("tables are due", 0.5);
+    profile::print_every(0);
+  }
   if (std::getenv("PROFILE_TEST_MACHINE") != nullptr) {
     std::ofstream("/proc/self/clear_refs") << 5;  // the most that was resident counts from here on
     const double before = resident_bytes();
@@ -813,6 +838,29 @@ TEST_CASE("profile: VECDET_PROFILE alone gives a table every so often, and one a
     ++tables;
   CHECK(tables >= 3);
   CHECK(tables <= 11);
+}
+
+TEST_CASE("profile: tables asked for before the profiler is on come when they are due") {
+  const program_result ran = run_child("PROFILE_TEST_PRINT=1");
+  CHECK_MESSAGE(ran.status == 0, ran.output);
+  const std::size_t due = ran.output.find("tables are due");
+  REQUIRE(due != std::string::npos);
+  CHECK_MESSAGE(ran.output.find("vecdet profile:") > due, ran.output);
+  CHECK(ran.output.find("vecdet profile:") != std::string::npos);
+}
+
+TEST_CASE("profile: destructors of static objects record, whichever thread ends the program") {
+  for (const char* thread : {"main", "thread"}) {
+    const temporary_folder folder;
+    const program_result ran = run_child("PROFILE_TEST_STATIC=" + std::string(thread) +
+                                         " VECDET_PROFILE=" + folder.path + "/r.json");
+    CHECK_MESSAGE(ran.status == 0, ran.output);
+    const json j = json::parse(read_file(folder.path + "/r.json"));
+    std::uint64_t recorded = 0;
+    for (const json& e : j["entries"])
+      if (e["name"] == "static destructor") recorded += e["count"].get<std::uint64_t>();
+    CHECK(recorded == 3);
+  }
 }
 
 TEST_CASE("profile: nothing in the environment, no word at the end") {

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,16 +19,26 @@
 namespace vecdet {
 namespace profile {
 
-/// Starts or goes on recording. The first time it measures the clock and the profiler's own cost,
-/// which takes about 5 ms.
-inline void enable() {
-  detail::registry& r = detail::registry::get();
-  std::call_once(r.calibration, [&r] {  // others that call meanwhile wait
-    detail::watch_forks();
-    detail::calibrate();
+namespace detail {
+
+/// Measures the clock and the profiler's own cost, the first time; others that call meanwhile wait.
+/// Before that ticks have no length.
+inline void calibrate_once() {
+  registry& r = registry::get();
+  std::call_once(r.calibration, [&r] {
+    watch_forks();
+    calibrate();
     const std::lock_guard<std::mutex> lock(r.mutex);
     r.start_era();
   });
+}
+
+}  // namespace detail
+
+/// Starts or goes on recording. The first time it measures the clock and the profiler's own cost,
+/// which takes about 5 ms.
+inline void enable() {
+  detail::calibrate_once();
   detail::state.fetch_or(1u, std::memory_order_relaxed);
 }
 
@@ -46,8 +57,15 @@ inline void reset() {
 }
 
 /// Keeps the last `events` calls of each thread one by one, for a trace: 24 bytes each, taken when
-/// the thread enters its next scope. 0, the default, keeps none.
+/// the thread enters its next scope; none where memory is short for them. 0, the default, keeps
+/// none. Throws std::invalid_argument for more than any memory holds.
 inline void keep_events(std::size_t events) {
+  constexpr std::size_t most = PTRDIFF_MAX / sizeof(detail::trace_slot);
+  if (events > most) {
+    throw std::invalid_argument("vecdet::profile::keep_events: events is " +
+                                std::to_string(events) + ", expected at most " +
+                                std::to_string(most));
+  }
   detail::registry& r = detail::registry::get();
   const std::lock_guard<std::mutex> lock(r.mutex);
   r.trace_events = events;

@@ -105,8 +105,10 @@ inline void print_periodically(std::int64_t now) noexcept {
 }  // namespace detail
 
 /// Prints a table of what was recorded so far to standard error every so many seconds, at the end
-/// of the next scope on any thread. 0 stops it.
+/// of the next scope on any thread. 0 stops it: a library that has called this does so before it is
+/// unloaded.
 inline void print_every(double seconds) {
+  detail::calibrate_once();
   detail::registry& r = detail::registry::get();
   const double scale = detail::rate.nanoseconds_per_tick.load();
   std::int64_t period = 0;

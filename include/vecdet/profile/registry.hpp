@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The process-wide side of the profiler: on and off, the logs of all threads, the problems met so
 // far, and the slow paths of recording. All of it lives until the process ends, so that scopes may
-// be recorded by destructors of static objects.
+// be recorded by destructors of static objects. The reports that VECDET_PROFILE asks for have those
+// of the objects made after they were asked for, before main().
 #pragma once
 
 #include <vecdet/profile/clock.hpp>
@@ -105,9 +106,9 @@ struct registry {
 
 struct thread_slot {
   thread_log* log;
-  bool ended;
+  int ends;  // how often the thread has given its log back
 };
-VECDET_PROFILE_SHARED inline thread_local thread_slot this_thread{nullptr, false};
+VECDET_PROFILE_SHARED inline thread_local thread_slot this_thread{nullptr, 0};
 
 /// Gives the log back when the thread ends.
 struct log_keeper {
@@ -118,9 +119,19 @@ struct log_keeper {
       this_thread.log->drop_all();
       this_thread.log->taken = false;
     }
-    this_thread = {nullptr, true};
+    this_thread = {nullptr, this_thread.ends + 1};
   }
 };
+
+/// The destructors of a thread's own objects that come after the first keeper's may record as well,
+/// and so may those of static objects, which come after all of the thread's own: they take a log
+/// anew, with a keeper of its own.
+template <int Round>
+void keep_log() {
+  static thread_local log_keeper keeper;
+  static_cast<void>(keeper);
+}
+constexpr int rounds_of_keepers = 2;
 
 #if defined(__unix__) || defined(__APPLE__)
 /// In a forked child only the forking thread lives on. The child's profile starts afresh.
@@ -155,7 +166,7 @@ void link_environment() noexcept;
 #if defined(VECDET_DISPATCH)
   link_environment();
 #endif
-  if (this_thread.ended) return nullptr;
+  if (this_thread.ends >= rounds_of_keepers) return nullptr;
   try {
     registry& r = registry::get();
     {
@@ -171,8 +182,7 @@ void link_environment() noexcept;
       }
       this_thread.log->taken = true;
     }
-    static thread_local log_keeper keeper;
-    static_cast<void>(keeper);
+    this_thread.ends == 0 ? keep_log<0>() : keep_log<1>();
   } catch (...) {
     return nullptr;
   }
@@ -183,6 +193,8 @@ void link_environment() noexcept;
 [[gnu::noinline]] inline void refresh(thread_log& log) noexcept {
   registry& r = registry::get();
   const std::lock_guard<std::mutex> lock(r.mutex);
+  // A library may be unloaded meanwhile, which takes no lock: that is for the next time.
+  const std::uint32_t generation = state.load(std::memory_order_acquire) >> 1;
   if (log.era.load(std::memory_order_relaxed) != r.era) {
     for (statistics* s : log.all_statistics) s->clear();
     for (std::size_t i = 0; i < log.paths.size(); ++i) {
@@ -206,7 +218,7 @@ void link_environment() noexcept;
     log.ring_size = log.ring != nullptr ? r.trace_events : 0;
     log.events.store(0, std::memory_order_relaxed);
   }
-  log.generation.store(state.load(std::memory_order_relaxed) >> 1, std::memory_order_relaxed);
+  log.generation.store(generation, std::memory_order_relaxed);
 }
 
 /// The log's statistics of the problem; null when it has none. Under the registry's lock.

@@ -78,8 +78,8 @@ class scope {
 
 /// Times the block it stands in, while the profiler is on; off, it costs one relaxed load.
 /// Scopes nest, on any thread. One that ends on another thread than it began on, or before a scope
-/// inside of it, as in coroutines, is not counted but as dropped. Never throws, and allocates only
-/// when a thread meets a problem for the first time at a place in the nesting.
+/// inside of it, as in coroutines, is not counted but as dropped. Throws nothing of its own, and
+/// allocates only when a thread meets a problem for the first time at a place in the nesting.
 ///
 /// Library functions give a callable, which runs only when the profiler is on, so that an off scope
 /// computes no sizes and asks for no thread count:
@@ -97,7 +97,7 @@ class scope {
 
   template <class MakeProblem,
             class = std::enable_if_t<std::is_invocable_r<problem, MakeProblem&>::value> >
-  explicit scope(MakeProblem&& make_problem) noexcept {
+  explicit scope(MakeProblem&& make_problem) noexcept(noexcept(make_problem())) {
     const std::uint32_t state = detail::state.load(std::memory_order_relaxed);
     if (__builtin_expect(detail::is_on(state), 0)) detail::enter(open_, make_problem(), state);
   }
@@ -139,8 +139,8 @@ problem user_problem(const char* name, std::int64_t bytes, std::int64_t flops,
 ///   VECDET_PROFILE_WORK("conv1", bytes, flops, 64, 112, 112);
 /// The name is a literal, or comes from vecdet::profile::intern(). The second form adds the bytes
 /// and operations of the call and up to four dimensions; its arguments are evaluated only when the
-/// profiler is on. Both compile to nothing where VECDET_PROFILE_DISABLE is defined, as do the
-/// scopes inside the library's own functions.
+/// profiler is on, and what they throw passes on. Both compile to nothing where
+/// VECDET_PROFILE_DISABLE is defined, as do the scopes inside the library's own functions.
 #if defined(VECDET_PROFILE_DISABLE)
 #define VECDET_PROFILE_SCOPE(name) static_cast<void>(0)
 #define VECDET_PROFILE_WORK(...) static_cast<void>(0)
