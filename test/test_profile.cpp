@@ -84,6 +84,17 @@ TEST_CASE("profile: the text of a problem") {
   CHECK(profile::problem_text(p) == "backbone/3");
 }
 
+TEST_CASE("profile: counts rounded to one digit") {
+  for (const std::int64_t kept : {0, 1, 9, 10, 20, 90, 100, 300, 1000, 2000, 10000})
+    CHECK(profile::rounded_count(kept) == kept);
+  CHECK(profile::rounded_count(11) == 20);
+  CHECK(profile::rounded_count(91) == 100);
+  CHECK(profile::rounded_count(1001) == 2000);
+  CHECK(profile::rounded_count(8732) == 9000);
+  CHECK(profile::rounded_count(9001) == 10000);
+  CHECK(profile::rounded_count(0xffffffff) == 5000000000);
+}
+
 TEST_CASE("profile: off, nothing is recorded and no problem is made") {
   profile::disable();
   profile::reset();

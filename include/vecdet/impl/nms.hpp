@@ -103,7 +103,7 @@ class nms_call {
     profile::problem p;
     p.function = name;
     p.type = dtype_name<T>();
-    p.shape = {boxes_.size()};
+    p.shape = {profile::rounded_count(boxes_.size())};
     return p;
   }
 
@@ -245,9 +245,9 @@ vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<
   check_groups(function, groups, boxes.size());
   const profile::scope timing([&] {
     return profile::problem{function,
-                            nullptr,
+                            std::is_same<S, T>::value ? nullptr : dtype_name<S>(),
                             dtype_name<T>(),
-                            {boxes.size()},
+                            {profile::rounded_count(boxes.size())},
                             isa_name(target),
                             policy.threads(),
                             boxes.size() * static_cast<index_t>(4 * sizeof(T) + sizeof(S))};

@@ -35,7 +35,7 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
                             : params.method == soft_nms_method::gaussian ? "gaussian"
                                                                          : "hard",
                             dtype_name<stored>(),
-                            {size},
+                            {profile::rounded_count(size)},
                             isa_name(target),
                             policy.threads(),
                             size * index_t{5 * sizeof(T)}};

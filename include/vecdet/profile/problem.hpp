@@ -18,7 +18,8 @@ struct problem {
   const char* function = nullptr;
   const char* variant = nullptr;
   const char* type = nullptr;
-  /// Up to four dimensions, ended by the first 0 or less.
+  /// Up to four dimensions, ended by the first 0 or less. A dimension that the data decide, and
+  /// that is another one at each call, goes through rounded_count().
   std::array<std::int64_t, 4> shape{};
   const char* implementation = nullptr;
   int threads = 0;
@@ -27,6 +28,15 @@ struct problem {
   std::int64_t bytes = 0;
   std::int64_t flops = 0;
 };
+
+/// A count rounded up to one digit and zeros: 7, 20 for 13, 1000, 2000 for 1001. nms, batched_nms
+/// and soft_nms record so many boxes: at each call of a running detector there are others left, and
+/// what tells nothing apart would fill the profile. The bytes stay those of the exact counts.
+inline std::int64_t rounded_count(std::int64_t count) noexcept {
+  std::int64_t unit = 1;
+  for (const std::int64_t most = count / 10; unit <= most;) unit *= 10;
+  return (count + unit - 1) / unit * unit;
+}
 
 /// "120087x91" for {120087, 91, 0, 0}; empty for an empty shape.
 template <class Dimensions>
