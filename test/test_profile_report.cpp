@@ -34,7 +34,7 @@
 namespace profile = vecdet::profile;
 using nlohmann::json;
 
-// Sanitizers take memory of their own.
+// Sanitizers take memory of their own, and start no threads in a fork of several.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TEST_UNDER_SANITIZER 1
 #elif defined(__has_feature)
@@ -541,6 +541,26 @@ TEST_CASE("profile: the table names every problem, on a line of its own") {
                  "no scope has ended"));
 }
 
+TEST_CASE("profile: nothing in a report speaks to the terminal") {
+  CHECK(profile::detail::one_line("a\x1b[2Jb\tc\x7f\r\n") == "a [2Jb c   ");
+  CHECK(profile::detail::one_line("\xc2\x9b[2J \x9b[2J") == " [2J ?[2J");
+  CHECK(profile::detail::one_line("größer 検出 \xc2\xa0") == "größer 検出 \xc2\xa0");
+  profile::report r;
+  r.processes.emplace_back();
+  r.entries.emplace_back();
+  const std::string hostile = "\x1b]0;title\a\x9b[2J\xc2\x9b[2J\n";
+  r.warnings = {hostile};
+  r.entries[0].name = r.entries[0].function = r.processes[0].command = r.processes[0].host =
+      hostile;
+  r.paths.emplace_back();
+  r.paths[0].entries = {0};
+  for (const std::string& text : {written([&](std::ostream& out) { write_table(out, r); }),
+                                  written([&](std::ostream& out) { write_folded(out, r); })}) {
+    CHECK(text.find_first_of("\x1b\a\x9b\x7f") == std::string::npos);
+    CHECK(contains(text, " ]0;title") + contains(text, " ]0,title") == 1);
+  }
+}
+
 TEST_CASE("profile: the position under the roofline") {
   profile::machine_info m;
   m.threads = 4;
@@ -714,6 +734,11 @@ TEST_CASE("profile: thousands of problems, and then no more") {
 }
 
 #if !defined(TEST_UNDER_SANITIZER)
+TEST_CASE("profile: a fork while another thread measures the machine") {
+  const program_result ran = run_child("PROFILE_TEST_FORK_WHILE_MEASURING=1 VECDET_PROFILE=1");
+  CHECK_MESSAGE(ran.status == 0, ran.output);
+}
+
 TEST_CASE("profile: measuring the machine takes 64 MiB at most") {
   if (access("/proc/self/clear_refs", W_OK) != 0) {
     MESSAGE("skipped: the kernel does not start counting memory anew");
@@ -728,11 +753,6 @@ TEST_CASE("profile: however many problems on however many threads, memory is bou
   CHECK_MESSAGE(ran.status == 0, ran.output);
 }
 #endif
-
-TEST_CASE("profile: a fork while another thread measures the machine") {
-  const program_result ran = run_child("PROFILE_TEST_FORK_WHILE_MEASURING=1 VECDET_PROFILE=1");
-  CHECK_MESSAGE(ran.status == 0, ran.output);
-}
 
 TEST_CASE("profile: what control groups leave") {
   const temporary_folder folder;

@@ -112,6 +112,12 @@ TEST_CASE("vecdet-profile: what is no profile is an error that says why") {
                     "\"total_ns\" is -1, expected a number, 0 or more");
   CHECK_THROWS_WITH(profile::read_profile(broken("/paths/0/entries", {9})),
                     "a path names entry 9 of 1");
+  CHECK_THROWS_WITH(profile::read_profile(broken("/entries/0/shape", {1000, 0})),
+                    "a dimension of \"a\" is 0, expected 1 or more");
+  CHECK_THROWS(profile::read_profile(broken("/entries/0/shape", {-3})));
+  CHECK_THROWS_WITH(profile::read_profile(broken("/entries/0/threads", -1)),
+                    "\"threads\" of \"a\" is -1, expected 0 to 2147483647");
+  CHECK_THROWS(profile::read_profile(broken("/entries/0/threads", 4294967297)));
   CHECK_THROWS(profile::read_profile(broken("/entries/0/name", 5)));
   CHECK_THROWS(profile::read_profile(broken("/entries/0/histogram/0", {1})));
   CHECK_THROWS(profile::read_profile(json::parse("{}")));

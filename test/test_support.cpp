@@ -4,8 +4,11 @@
 #include "support/ulp.hpp"
 #include "support/values.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -29,13 +32,51 @@ TEST_CASE("npy arrays are parsed, and misfits are named") {
   const auto array = bench::detail::parse_npy<std::uint8_t>(npy_bytes(header, "abcdef"));
   CHECK(array.shape == std::vector<index_t>{2, 3});
   CHECK(array.matrix()(1, 0) == 'd');
-  CHECK(bench::detail::npy_shape("(7,") == std::vector<index_t>{7});
-  CHECK(bench::detail::npy_shape("(").empty());
+  CHECK(bench::detail::npy_shape("(7,)") == std::vector<index_t>{7});
+  CHECK(bench::detail::npy_shape("( 7 , 0 , )") == std::vector<index_t>{7, 0});
+  CHECK(bench::detail::npy_shape("()").empty());
+  for (const char* wrong : {"", "(", "(7", "7,)", "(-1,)", "(7)", "(,)", "(1 2)", "(1,,2)", "(x,)",
+                            "(+1,)", "(1.5,)", "(99999999999999999999,)"})
+    CHECK_THROWS_AS(bench::detail::npy_shape(wrong), std::runtime_error);
 
   CHECK_THROWS_WITH(bench::detail::parse_npy<std::uint8_t>(npy_bytes(header, "abc")),
                     "the file's size does not fit its shape");
   CHECK_THROWS_WITH(bench::detail::parse_npy<float>(npy_bytes(header, "abcdef")),
                     "elements are '|u1', wanted <f4");
+  const auto shaped = [](const std::string& shape) {
+    const std::string text =
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (" + shape + "), }\n";
+    return bench::detail::parse_npy<float>(npy_bytes(text, "abcd"));
+  };
+  CHECK(shaped("1,").size() == 1);
+  for (const char* shape :
+       {"4611686018427387905,",  // as many bytes as there are, modulo 2^64
+        "4294967296, 4294967297", "0, 9223372036854775807", "2,", "-1,", "1, -1", "-1, -1"}) {
+    CAPTURE(shape);
+    CHECK_THROWS_AS(shaped(shape), std::runtime_error);
+  }
+  // However a file is cut, and whatever a byte of its header is, it is read or a
+  // std::runtime_error.
+  const std::string whole = npy_bytes(header, "abcdef");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    CAPTURE(size);
+    CHECK_THROWS_AS(bench::detail::parse_npy<std::uint8_t>(whole.substr(0, size)),
+                    std::runtime_error);
+    // Cut inside the header, which says that it is complete.
+    const std::string cut = header.substr(0, std::min(size, header.size() - 6));
+    CHECK_THROWS_AS(bench::detail::parse_npy<std::uint8_t>(npy_bytes(cut, "abcdef")),
+                    std::runtime_error);
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string damaged = whole;
+      damaged[size] = static_cast<char>(byte);
+      try {
+        const index_t size_read = bench::detail::parse_npy<std::uint8_t>(damaged).size();
+        CHECK(size_read == 6);
+      } catch (const std::runtime_error&) {
+      }
+    }
+  }
+  CHECK_THROWS_AS(bench::load_npy<float>("/"), std::runtime_error);
   CHECK_THROWS_WITH(bench::detail::parse_npy<float>("PK"), "not a .npy file");
   CHECK_THROWS_WITH(bench::load_npy<float>("no/such.npy"), "no/such.npy: cannot be opened");
 }

@@ -213,7 +213,7 @@ inline void write_projection(std::ostream& out, const projection& p, std::size_t
   for (std::size_t i = 0; i < std::min(rows, p.not_replayed.size()); ++i) {
     const auto& skipped = p.not_replayed[i];
     out << "  " << duration_text(skipped.observed_ns) << "  " << detail::one_line(skipped.name)
-        << ": " << skipped.reason << '\n';
+        << ": " << detail::one_line(skipped.reason) << '\n';
   }
   if (p.not_replayed.size() > rows) {
     out << "  and " << p.not_replayed.size() - rows << " more\n";

@@ -8,6 +8,7 @@
 #include <vecdet/profile.hpp>
 
 #include <cerrno>
+#include <climits>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -43,8 +44,19 @@ inline entry read_entry(const nlohmann::json& j) {
   e.variant = j.at("variant").get<std::string>();
   e.type = j.at("type").get<std::string>();
   e.shape = j.at("shape").get<std::vector<std::int64_t>>();
+  for (const std::int64_t dimension : e.shape) {
+    if (dimension < 1) {
+      throw std::runtime_error("a dimension of \"" + e.name + "\" is " + std::to_string(dimension) +
+                               ", expected 1 or more");
+    }
+  }
   e.implementation = j.at("implementation").get<std::string>();
-  e.threads = j.at("threads").get<int>();
+  const auto threads = j.at("threads").get<std::int64_t>();
+  if (threads < 0 || threads > INT_MAX) {
+    throw std::runtime_error("\"threads\" of \"" + e.name + "\" is " + std::to_string(threads) +
+                             ", expected 0 to " + std::to_string(INT_MAX));
+  }
+  e.threads = static_cast<int>(threads);
   e.source = j.at("source").get<std::string>();
   e.count = j.at("count").get<std::uint64_t>();
   e.total_ns = amount(j, "total_ns");

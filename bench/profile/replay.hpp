@@ -69,6 +69,9 @@ struct replayed {
   }
 };
 
+/// More are not asked of a machine.
+constexpr int most_threads_replayed = 4096;
+
 namespace detail {
 
 /// Keeps what google-benchmark measures instead of printing it.
@@ -141,10 +144,13 @@ inline std::string why_not_replayed(const entry& e) {
 
 /// Runs the problem alone; throws std::runtime_error when its variant, type or shape is unknown.
 inline replayed replay(const entry& e, const replay_options& options) {
-  double elements = 1;
-  for (const std::int64_t dimension : e.shape) elements *= static_cast<double>(dimension);
-  const double bytes =
-      std::max(e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1)), elements);
+  // Of operands: five arrays or so, of which each element of a list is a box.
+  double bytes = 5 * (e.type == "f64" ? 8 : 4) * (e.shape.size() == 1 ? 4 : 1);
+  for (const std::int64_t dimension : e.shape) bytes *= static_cast<double>(dimension);
+  bytes = std::max(bytes, e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1)));
+  if (!(e.threads <= most_threads_replayed)) {
+    throw std::runtime_error("on more than " + std::to_string(most_threads_replayed) + " threads");
+  }
   if (bytes > detail::physical_memory() / 4) throw std::runtime_error("too large for this machine");
   set_isa(isa_of_name(e.implementation));
   const int threads = std::max(e.threads, 1);

@@ -92,7 +92,8 @@ int run_compare(const options& o) {
   int slower = 0;
   for (const difference& d : c.problems) {
     if (d.result != verdict::slower || d.ratio <= 1 + o.fail_above / 100) continue;
-    std::cerr << "slower by " << detail::fixed(100 * (d.ratio - 1), 1) << " %: " << d.name << '\n';
+    std::cerr << "slower by " << detail::fixed(100 * (d.ratio - 1), 1)
+              << " %: " << detail::one_line(d.name) << '\n';
     ++slower;
   }
   return slower != 0 ? exit_slower : 0;
@@ -173,7 +174,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"baseline", "avx2", "avx512"}));
   replay_command->add_option("--threads", o.threads, "Project on these numbers of threads too")
       ->delimiter(',')
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, most_threads_replayed));
   replay_command
       ->add_option("--seconds", o.replay.seconds, "Time for each repetition of each problem")
       ->check(CLI::Range(0.001, 60.0))
@@ -199,7 +200,7 @@ int main(int argc, char** argv) {
     if (replay_command->parsed()) return run_replay(o);
     return run_report(o);
   } catch (const std::exception& error) {
-    std::cerr << "vecdet-profile: " << error.what() << '\n';
+    std::cerr << "vecdet-profile: " << detail::one_line(error.what()) << '\n';
     return exit_bad_input;
   }
 }

@@ -5,13 +5,15 @@
 
 #include <vecdet/views.hpp>
 
-#include <cstdint>
-#include <cstdlib>
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <type_traits>
 #include <vector>
 
@@ -45,20 +47,39 @@ std::string npy_descr() {
 
 namespace detail {
 
-/// What follows `'key':` in a header, a Python dictionary in one line.
+/// What follows `'key':` in a header, a Python dictionary in one line: a tuple with its
+/// parentheses, or what there is before the next comma.
 inline std::string npy_field(const std::string& header, const std::string& key) {
   const std::size_t at = header.find("'" + key + "':");
   if (at == std::string::npos) throw std::runtime_error("no field '" + key + "' in the header");
   const std::size_t begin = header.find_first_not_of(' ', at + key.size() + 3);
-  const char close = header.at(begin) == '(' ? ')' : ',';
-  return header.substr(begin, header.find(close, begin) - begin);
+  const bool is_tuple = begin != std::string::npos && header[begin] == '(';
+  const std::size_t end = header.find(is_tuple ? ')' : ',', begin);
+  if (begin == std::string::npos || end == std::string::npos)
+    throw std::runtime_error("the field '" + key + "' in the header is cut off");
+  return header.substr(begin, end + (is_tuple ? 1 : 0) - begin);
 }
 
+/// The extents in a tuple of Python's: "()", "(7,)", "(2, 3)".
 inline std::vector<index_t> npy_shape(const std::string& tuple) {
   std::vector<index_t> shape;
-  for (std::size_t at = tuple.find_first_of("0123456789"); at < tuple.size();) {
-    shape.push_back(std::strtoll(tuple.c_str() + at, nullptr, 10));
-    at = tuple.find_first_of("0123456789", tuple.find(',', at));
+  const auto fail = [&] {
+    throw std::runtime_error("the shape is " + tuple + ", expected extents of 0 or more");
+  };
+  if (tuple.size() < 2 || tuple.front() != '(' || tuple.back() != ')') fail();
+  const char* at = tuple.data() + 1;
+  const char* const end = tuple.data() + tuple.size() - 1;
+  const auto skip_blanks = [&] { at = std::find_if(at, end, [](char c) { return c != ' '; }); };
+  for (skip_blanks(); at != end; skip_blanks()) {
+    index_t extent = -1;
+    const auto number = std::from_chars(at, end, extent);
+    if (number.ec != std::errc() || extent < 0) fail();
+    shape.push_back(extent);
+    at = number.ptr;
+    skip_blanks();
+    if (at != end && *at != ',') fail();
+    if (at == end && shape.size() == 1) fail();  // "(7)" is a number
+    if (at != end) ++at;
   }
   return shape;
 }
@@ -82,9 +103,16 @@ npy_array<T> parse_npy(const std::string& bytes) {
 
   npy_array<T> array;
   array.shape = npy_shape(npy_field(header, "shape"));
-  std::size_t size = 1;
-  for (const index_t extent : array.shape) size *= static_cast<std::size_t>(extent);
-  if (bytes.size() - begin - length != size * sizeof(T))
+  const std::size_t payload = bytes.size() - begin - length;
+  const bool is_empty = std::count(array.shape.begin(), array.shape.end(), 0) > 0;
+  std::size_t size = is_empty ? 0 : 1;
+  bool fits = true;
+  for (const index_t extent : array.shape) {
+    // Before the product could wrap it is larger than the file.
+    fits = fits && (is_empty || size <= payload / static_cast<std::size_t>(extent));
+    if (fits) size *= static_cast<std::size_t>(extent);
+  }
+  if (!fits || size > payload / sizeof(T) || payload != size * sizeof(T))
     throw std::runtime_error("the file's size does not fit its shape");
   array.values.resize(size);
   if (size > 0) std::memcpy(array.values.data(), bytes.data() + begin + length, size * sizeof(T));
@@ -98,8 +126,8 @@ template <class T>
 npy_array<T> load_npy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error(path + ": cannot be opened");
-  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   try {
+    const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     return detail::parse_npy<T>(bytes);
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(path + ": " + error.what());

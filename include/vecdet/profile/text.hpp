@@ -2,6 +2,7 @@
 // Numbers and strings as the profiler's writers need them: independent of the locale.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -61,6 +62,28 @@ inline std::size_t utf8_length(const std::string& text, std::size_t i) {
     return follows(1) && follows(2) && follows(3) && !overlong && !beyond ? 4 : 0;
   }
   return 0;
+}
+
+/// Text that stays on its line and does nothing to a terminal: control characters, those of two
+/// bytes in UTF-8 among them, become blanks, bytes that are not UTF-8 question marks.
+inline std::string one_line(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const std::size_t length = utf8_length(text, i);
+    const bool is_control =
+        c < 0x20 || c == 0x7f ||
+        (c == 0xc2 && length == 2 && static_cast<unsigned char>(text[i + 1]) < 0xa0);
+    if (length == 0) {
+      out += '?';
+    } else if (is_control) {
+      out += ' ';
+    } else {
+      out.append(text, i, length);
+    }
+    i += std::max<std::size_t>(length, 1);
+  }
+  return out;
 }
 
 /// A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD; "</" is broken up, so

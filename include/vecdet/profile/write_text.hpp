@@ -17,14 +17,6 @@ namespace vecdet {
 namespace profile {
 namespace detail {
 
-/// Text without control characters, so that a name stays on its line.
-inline std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  }
-  return text;
-}
-
 inline std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";
@@ -76,7 +68,8 @@ inline void write_table(std::ostream& out, const report& r, std::size_t rows = 5
         << fixed(m.cache_gbs_all_threads, 0) << " in cache; " << fixed(m.gflops_f32, 0) << " and "
         << fixed(m.gflops_f32_all_threads, 0) << " GFLOP/s\n";
   }
-  for (const std::string& warning : r.warnings) out << "  note: " << warning << '\n';
+  for (const std::string& warning : r.warnings)
+    out << "  note: " << detail::one_line(warning) << '\n';
 
   using row = std::vector<std::string>;
   std::vector<row> table{{"share", "self", "total", "calls", "mean", "p50", "p99", "max", "GB/s",
