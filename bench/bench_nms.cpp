@@ -119,7 +119,7 @@ auto loop_of(const std::string& function, const std::string& variant, index_t co
 void count_steps(benchmark::State& state, problem_data& data, index_t count) {
   const auto& kernels =
       vecdet::detail::kernels<vecdet::detail::nms_kernels<float>>(vecdet::active_isa());
-  detail::nms_buffers& ws = detail::workspace_access::buffers(data.workspace);
+  vecdet::detail::nms_buffers& ws = vecdet::detail::workspace_access::buffers(data.workspace);
   const double infinity = std::numeric_limits<double>::infinity();
   double best[3] = {infinity, infinity, infinity};
   for (int run = 0; run < 10; ++run) {
