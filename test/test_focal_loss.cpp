@@ -74,6 +74,7 @@ class tensor {
 /// only that both are that small. In double 1024 ulp: soft targets' gradients cancel.
 bool close_enough(float actual, double exact) {
   if (std::abs(exact) <= 1e-30) return std::abs(actual) <= 1.0001e-30f;
+  if (std::isinf(actual)) return exact * static_cast<double>(actual) > 3.4028e38;
   return ulp_distance(actual, exact) <= 8;
 }
 bool close_enough(double actual, double exact) {
@@ -486,6 +487,248 @@ TEST_CASE_TEMPLATE("focal loss: an element's bits do not depend on its block", T
         std::vector<T> both = logits;  // the gradient in the logits' place
         run(output::grad, 0, rows, both.data(), both.data());
         CHECK(same_bits(whole, both));
+      }
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("focal loss: an element's bits depend on that element alone", T, float, bfloat16,
+                   double) {
+  enum class output { loss, grad, upstream_times_grad };
+  const auto same = [](T a, T b) {
+    return std::memcmp(&a, &b, sizeof(T)) == 0 ||
+           (std::isnan(static_cast<double>(a)) && std::isnan(static_cast<double>(b)));
+  };
+  const auto any_of = [](random_generator& generator, const std::vector<double>& values) {
+    return values[static_cast<std::size_t>(generator.below(static_cast<index_t>(values.size())))];
+  };
+  for_each_isa([&](isa) {
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+      random_generator generator(seed);
+      const index_t rows = 1 + generator.below(5);
+      const index_t cols = 1 + generator.below(generator.chance(0.3) ? 600 : 40);
+      const bool contiguous = generator.chance(0.4);
+      const auto padding = [&] { return contiguous ? 0 : generator.below(4); };
+      tensor<T> x(rows, cols, generator.below(3), padding());
+      tensor<T> t(rows, cols, generator.below(3), padding());
+      tensor<T> upstream(rows, cols, generator.below(3), padding());
+      tensor<T> out(rows, cols, generator.below(3), padding());
+      const auto logits = random_logits<T>(rows * cols, seed + 1000);
+      x.fill([&](index_t k) {
+        // The least number that exp(-|x|) gives begins at 86.64.
+        return generator.chance(0.02) ? to<T>(any_of(generator, {-86.6395, -86.65, -90, -infinity}))
+                                      : logits[static_cast<std::size_t>(k)];
+      });
+      const double soft = any_of(generator, {0, 0.01, 0.5, 1});
+      t.fill([&](index_t) {
+        return to<T>(generator.chance(soft)   ? generator.uniform()
+                     : generator.chance(0.02) ? -0.0
+                                              : generator.chance(0.1));
+      });
+      upstream.fill([&](index_t) { return to<T>(generator.normal()); });
+      const auto labels = random_labels(rows, cols, seed + 2000);
+
+      focal_loss_params params;
+      params.gamma = any_of(generator, {0, 1, 2, 2, 0.5, 3.5});
+      params.alpha = any_of(generator, {0.25, 0.25, -1, 0, 1});
+      params.scale = any_of(generator, {1, 1.0 / 37, -2, 0, 1e-44, 1e8, 3e38});
+      const double arriving = any_of(generator, {1, -1, 3e38});
+      std::vector<float> weights;
+      for (index_t i = 0; i < rows; ++i) {
+        weights.push_back(static_cast<float>(any_of(
+            generator, {1, 1, 0.3, 0, -2, 1e-42, 1e30, 3e38, infinity, -infinity, std::nan("")})));
+      }
+      const bool weighted = generator.chance(0.6);
+      if (weighted) params.row_weights = weights;
+
+      const auto run = [&](output written, matrix_view<const T> logit,
+                           const focal_targets<T>& truth, matrix_view<const T> arrived,
+                           matrix_view<T> to_view, const focal_loss_params& p) {
+        if (written == output::loss) {
+          sigmoid_focal_loss_unreduced(logit, truth, to_view, p, execution::sequential);
+        } else if (written == output::grad) {
+          sigmoid_focal_loss_grad(logit, truth, arriving, to_view, p, execution::sequential);
+        } else {
+          sigmoid_focal_loss_grad(logit, truth, arrived, to_view, p, execution::sequential);
+        }
+      };
+      for (const bool dense : {false, true}) {
+        for (const output written : {output::loss, output::grad, output::upstream_times_grad}) {
+          run(written, x.view(), dense ? focal_targets<T>(t.view()) : focal_targets<T>(labels),
+              upstream.view(), out.view(), params);
+          CHECK(out.padding_untouched());
+          for (index_t i = 0; i < rows; ++i) {
+            const index_t label = labels[static_cast<std::size_t>(i)];
+            const float weight = weights[static_cast<std::size_t>(i)];
+            for (index_t j = 0; j < cols; ++j) {
+              const auto one = [](matrix_view<T> view) { return matrix_view<const T>(view); };
+              const auto at = [&](tensor<T>& of) {
+                return one(matrix_view<T>(&of.view()(i, j), 1, 1));
+              };
+              const index_t own_label[] = {label < 0 ? label : label == j ? 0 : -1};
+              focal_loss_params own = params;
+              if (weighted) own.row_weights = vector_view<const float>(&weight, 1);
+              T alone;
+              run(written, at(x),
+                  dense ? focal_targets<T>(at(t)) : focal_targets<T>(labels_view(own_label, 1)),
+                  at(upstream), matrix_view<T>(&alone, 1, 1), own);
+              INFO("seed ", seed, " at ", i, ", ", j, " dense ", dense, " output ",
+                   static_cast<int>(written), " gamma ", params.gamma, " alpha ", params.alpha,
+                   " scale ", params.scale, " upstream ", arriving, " weight ",
+                   weighted ? weight : 1.0f, " logit ", static_cast<double>(x.view()(i, j)),
+                   " target ", static_cast<double>(t.view()(i, j)), ": ",
+                   static_cast<double>(out.view()(i, j)), ", alone ", static_cast<double>(alone));
+              REQUIRE(same(out.view()(i, j), alone));
+              // Whatever the weights: NaN comes from NaN only.
+              const bool from_nan = std::isnan(static_cast<double>(x.view()(i, j))) ||
+                                    (weighted && std::isnan(weight));
+              REQUIRE(std::isnan(static_cast<double>(alone)) ==
+                      (from_nan && (dense || label != -2)));
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("focal loss: logits of -inf add nothing", T, float, bfloat16, double) {
+  const index_t rows = 5, cols = 130;
+  tensor<T> x(rows, cols), t(rows, cols), out(rows, cols);
+  x.fill([](index_t) { return to<T>(-infinity); });
+  t.fill([](index_t) { return to<T>(0); });
+  const std::vector<index_t> background(static_cast<std::size_t>(rows), -1);
+  const std::vector<float> infinite(background.size(), static_cast<float>(infinity));
+  for_each_isa([&](isa) {
+    for (const double gamma : {0.0, 1.0, 2.0, 1.5}) {
+      for (const double scale : {1.0, 1e26, 3e38}) {
+        for (const bool weighted : {false, true}) {
+          INFO("gamma ", gamma, " scale ", scale, " weighted ", weighted);
+          focal_loss_params params;
+          params.gamma = gamma;
+          params.scale = scale;
+          if (weighted) params.row_weights = infinite;
+          for (const focal_targets<T>& truth :
+               {focal_targets<T>(background), focal_targets<T>(t.view())}) {
+            const auto all_zero = [&] {
+              for (index_t i = 0; i < rows; ++i)
+                for (index_t j = 0; j < cols; ++j)
+                  if (static_cast<double>(out.view()(i, j)) != 0) return false;
+              return true;
+            };
+            CHECK(sigmoid_focal_loss(x.view(), truth, params) == 0);
+            CHECK(sigmoid_focal_loss_and_grad(x.view(), truth, out.view(), params) == 0);
+            CHECK(all_zero());
+            sigmoid_focal_loss_unreduced(x.view(), truth, out.view(), params);
+            CHECK(all_zero());
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("focal loss: weights of any size", T, float, bfloat16, double) {
+  for_each_isa([&](isa) {
+    std::uint64_t seed = 300;
+    for (const double gamma : {2.0, 1.0, 0.0, 1.5}) {
+      for (const bool dense : {false, true}) {
+        for (const double scale : {1.0, 1e-20, 3e38, -3e38}) {
+          auto p = random_problem<T>(12, 91, dense, seed % 2 == 0, ++seed);
+          p.params.gamma = gamma;
+          p.params.scale = scale;
+          p.row_weights = {1,    1e-20f, 1e20f, 3e38f, 1e-38f, 1e-42f,
+                           1e8f, 1e26f,  1e30f, 2,     0,      1e10f};
+          const matrix_view<T> x = p.logits.view();
+          for (index_t i = 0; i < x.rows(); ++i) {
+            for (index_t j = 0; j < x.cols(); ++j) {
+              // Sums of floats overflow before those of the reference, and weights lift what is too
+              // small for double as well.
+              if (!(std::abs(static_cast<double>(x(i, j))) < 200)) x(i, j) = to<T>(-1);
+            }
+          }
+          p.check();
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("focal loss: infinite row weights are the limit of growing ones", T, float,
+                   bfloat16, double) {
+  const index_t rows = 4, cols = 91;
+  const float inf = static_cast<float>(infinity);
+  const std::vector<float> ones{1, -1, 1, 0}, infinite{inf, -inf, 1, 0};
+  for_each_isa([&](isa) {
+    std::uint64_t seed = 400;
+    for (const double gamma : {2.0, 1.0, 0.0, 1.5}) {
+      for (const double alpha : {0.25, 0.0, 1.0, -1.0}) {
+        for (const bool dense : {false, true}) {
+          auto p = random_problem<T>(rows, cols, dense, true, ++seed);
+          p.labels = {3, -1, -2, 5};
+          p.params.gamma = gamma;
+          p.params.alpha = alpha;
+          INFO("gamma ", gamma, " alpha ", alpha, " dense ", dense);
+          const auto run = [&](const std::vector<float>& weights, bool grad, std::vector<T>& out) {
+            p.params.row_weights = weights;
+            out.resize(static_cast<std::size_t>(rows * cols));
+            const matrix_view<T> view(out.data(), rows, cols);
+            if (grad) {
+              sigmoid_focal_loss_and_grad(p.logits.view(), p.truth(), view, p.params);
+            } else {
+              sigmoid_focal_loss_unreduced(p.logits.view(), p.truth(), view, p.params);
+            }
+          };
+          for (const bool grad : {false, true}) {
+            std::vector<T> of_one, of_infinite;
+            run(ones, grad, of_one);
+            run(infinite, grad, of_infinite);
+            for (std::size_t k = 0; k < of_one.size(); ++k) {
+              const auto one = static_cast<double>(of_one[k]);
+              const bool is_infinite = std::isinf(infinite[k / static_cast<std::size_t>(cols)]);
+              const double expected = is_infinite && one != 0 ? one * infinity : one;
+              const auto actual = static_cast<double>(of_infinite[k]);
+              INFO("element ", k, " grad ", grad, ": ", one, " becomes ", actual);
+              REQUIRE((actual == expected || (std::isnan(actual) && std::isnan(expected))));
+            }
+          }
+        }
+      }
+    }
+    // Sums: inf with its sign, 0 of nothing, NaN of both signs.
+    const std::vector<T> two{to<T>(-infinity), to<T>(0.5)};
+    const matrix_view<const T> x(two.data(), 2, 1);
+    const std::vector<index_t> background{-1, -1};
+    const auto sum = [&](float first, float second) {
+      const std::vector<float> weights{first, second};
+      focal_loss_params params;
+      params.row_weights = weights;
+      return sigmoid_focal_loss(x, background, params);
+    };
+    CHECK(sum(inf, 0) == 0);
+    CHECK(sum(-inf, -inf) == -infinity);
+    CHECK(sum(inf, 1) == sum(0, 1));
+    CHECK(sum(1, inf) == infinity);
+  });
+}
+
+TEST_CASE("focal loss: scale and upstream multiply without overflow") {
+  for_each_isa([&](isa) {
+    const std::vector<float> logits{-static_cast<float>(infinity), -150, -60, -3, 0.5f};
+    const matrix_view<const float> x(logits.data(), 5, 1);
+    const std::vector<index_t> labels(5, -1);
+    std::vector<float> grad(5);
+    focal_loss_params params;
+    params.scale = 3e38;
+    for (const double gamma : {2.0, 1.0, 0.0, 1.5}) {
+      params.gamma = gamma;
+      sigmoid_focal_loss_grad(x, labels, -3e38, {grad.data(), 5, 1}, params);
+      CHECK(grad[0] == 0);
+      for (std::size_t i = 1; i < grad.size(); ++i) {
+        const double exact =
+            -9e76 * reference::hard_focal_loss_grad(logits[i], false, params.alpha, gamma);
+        INFO("gamma ", gamma, " logit ", logits[i], ": ", grad[i], ", exact ", exact);
+        CHECK(close_enough(grad[i], exact));
       }
     }
   });

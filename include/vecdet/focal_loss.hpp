@@ -22,7 +22,12 @@
 // and targets other than 0 and 1, are computed in double. Sums are accumulated in double from sums
 // of 16 floats: of logits beyond 2e37, which no network gives, a sum may be inf. At infinite logits
 // the functions take their limits (a negative at +inf: loss inf, gradient 1-alpha; at -inf: 0 and
-// 0); NaN gives NaN, in its own element and in the sum.
+// 0); NaN gives NaN, in its own element and in the sum. Finite weights multiply without overflow,
+// however large alone. Of an infinite row weight, losses and gradients are infinite but where they
+// are 0 without it; a weight of 0 wins over an infinite loss.
+//
+// A loss or a gradient depends on its own element alone: not on the others, the strides or the
+// place. Sums are added in an order that depends on shape and strides.
 //
 // Every function throws std::invalid_argument, and writes nothing, when shapes differ, a row stride
 // overlaps, a label is not 0 .. classes-1, background or ignore, gamma is negative, alpha above 1,

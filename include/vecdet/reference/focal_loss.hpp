@@ -39,9 +39,6 @@ inline double sigmoid(double x) {
 /// log(1 + exp(x)), accurate in both tails.
 inline double softplus(double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::abs(x))); }
 
-/// a * b where a = 0 wins over an infinite b, as it does in the limits that occur here.
-inline double vanishing_product(double a, double b) { return a == 0 && std::isinf(b) ? 0 : a * b; }
-
 inline double positive_weight(double alpha) { return alpha < 0 ? 1 : alpha; }
 inline double negative_weight(double alpha) { return alpha < 0 ? 1 : 1 - alpha; }
 
@@ -122,7 +119,7 @@ struct focal_loss_elements {
 
 inline double row_scale(const focal_loss_params& params, vector_view<const double> weights,
                         index_t i) {
-  return weights.empty() ? params.scale : params.scale * weights[i];
+  return weights.empty() ? params.scale : vanishing_product(params.scale, weights[i]);
 }
 
 }  // namespace detail
@@ -145,9 +142,9 @@ double sigmoid_focal_loss(matrix_view<T> logits, vector_view<const index_t> labe
       }
       const double x = static_cast<double>(logits(i, j));
       const bool positive = labels[i] == j && labels[i] != params.background;
-      out.put(i, j,
-              vanishing_product(scale, hard_focal_loss(x, positive, params.alpha, params.gamma)),
-              scale * hard_focal_loss_grad(x, positive, params.alpha, params.gamma));
+      out.put(
+          i, j, vanishing_product(scale, hard_focal_loss(x, positive, params.alpha, params.gamma)),
+          vanishing_product(scale, hard_focal_loss_grad(x, positive, params.alpha, params.gamma)));
     }
   }
   return out.sum.value();
@@ -166,7 +163,7 @@ double sigmoid_focal_loss(matrix_view<T> logits, matrix_view<U> targets,
       const double x = static_cast<double>(logits(i, j));
       const double t = static_cast<double>(targets(i, j));
       out.put(i, j, vanishing_product(scale, soft_focal_loss(x, t, params.alpha, params.gamma)),
-              scale * soft_focal_loss_grad(x, t, params.alpha, params.gamma));
+              vanishing_product(scale, soft_focal_loss_grad(x, t, params.alpha, params.gamma)));
     }
   }
   return out.sum.value();

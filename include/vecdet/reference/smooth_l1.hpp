@@ -38,10 +38,10 @@ void add_smooth_l1_row(matrix_view<T> predictions, matrix_view<U> targets, index
                        compensated_sum& sum) {
   for (index_t j = 0; j < predictions.cols(); ++j) {
     const double d = static_cast<double>(predictions(i, j)) - static_cast<double>(targets(i, j));
-    const double element = scale * smooth_l1_loss(d, beta);
+    const double element = vanishing_product(scale, smooth_l1_loss(d, beta));
     sum.add(element);
     if (!loss.empty()) loss(i, j) = element;
-    if (!grad.empty()) grad(i, j) = scale * smooth_l1_loss_grad(d, beta);
+    if (!grad.empty()) grad(i, j) = vanishing_product(scale, smooth_l1_loss_grad(d, beta));
   }
 }
 
@@ -56,9 +56,9 @@ double smooth_l1_loss(matrix_view<T> predictions, matrix_view<U> targets, double
                       matrix_view<double> loss = {}, vector_view<const double> row_weights = {}) {
   compensated_sum sum;
   for (index_t i = 0; i < predictions.rows(); ++i)
-    detail::add_smooth_l1_row(predictions, targets, i, beta,
-                              row_weights.empty() ? scale : scale * row_weights[i], grad, loss,
-                              sum);
+    detail::add_smooth_l1_row(
+        predictions, targets, i, beta,
+        row_weights.empty() ? scale : vanishing_product(scale, row_weights[i]), grad, loss, sum);
   return sum.value();
 }
 
@@ -72,9 +72,9 @@ double smooth_l1_loss_foreground(matrix_view<T> predictions, matrix_view<U> targ
   compensated_sum sum;
   for (index_t i = 0; i < predictions.rows(); ++i) {
     if (labels[i] >= 0) {
-      detail::add_smooth_l1_row(predictions, targets, i, beta,
-                                row_weights.empty() ? scale : scale * row_weights[i], grad, loss,
-                                sum);
+      detail::add_smooth_l1_row(
+          predictions, targets, i, beta,
+          row_weights.empty() ? scale : vanishing_product(scale, row_weights[i]), grad, loss, sum);
       continue;
     }
     for (index_t j = 0; j < predictions.cols(); ++j) {

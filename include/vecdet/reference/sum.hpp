@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of many terms, as every reference's total is computed.
+// Sums of many terms and products with weights, as every reference computes them.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -9,6 +9,11 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
+
+/// a * b where 0 wins over infinity, as it does in the limits that occur here.
+inline double vanishing_product(double a, double b) {
+  return (a == 0 && !std::isnan(b)) || (b == 0 && !std::isnan(a)) ? 0 : a * b;
+}
 
 /// Neumaier's compensated sum: the error does not grow with the number of terms. Infinities and NaN
 /// come through as in a plain sum.

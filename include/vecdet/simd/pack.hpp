@@ -11,6 +11,7 @@
 #include <vecdet/simd/batch.hpp>
 #include <vecdet/simd/bfloat16.hpp>
 
+#include <type_traits>
 #include <utility>
 
 namespace vecdet {
@@ -18,6 +19,12 @@ namespace VECDET_TARGET {
 
 // The batches of packs and masks are mutable because GCC 12 leaves in memory a const local variable
 // that its constructor, or the function that returns it, stores to.
+
+template <class Real>
+constexpr Real largest = std::is_same<Real, float>::value ? Real(3.4028234663852886e38)
+                                                          : Real(1.7976931348623157e308);
+template <class Real>
+constexpr Real infinity = Real(__builtin_huge_val());
 
 /// One truth value for each lane of a pack<T, N>.
 template <class T, int N>

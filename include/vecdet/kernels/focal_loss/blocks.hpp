@@ -47,23 +47,23 @@ struct focal_span {
   }
 };
 
-/// exp(-|x|) of `size` elements, and whether all of them have a minus sign and none is NaN. A
-/// function of its own, so that its constants and those of the rest of the equation do not compete
-/// for registers.
+/// exp(-|x|) of `size` elements, and whether all of them have a minus sign, are `least` or more,
+/// which has one too, and none is NaN. A function of its own, so that its constants and those of
+/// the rest of the equation do not compete for registers.
 template <int N, class T>
-VECDET_NOINLINE bool exp_of_block(const T* x, float* e, int size) {
+VECDET_NOINLINE bool exp_of_block(const T* x, float* e, int size, float least) {
   using bits = pack<std::int32_t, 1>;
-  const bits minus_infinity_bits = static_cast<std::int32_t>(0xff800000);
-  bits greatest = minus_infinity_bits;
+  const bits least_bits = bit_cast<std::int32_t>(pack<float, 1>(least));
+  bits greatest = least_bits;
   for (int i = 0; i < size; i += pack<float, N>::lanes) {
     const auto logit = load_as<float, N>(x + i);
     const auto logit_bits = bit_cast<std::int32_t>(logit);
     for (int k = 0; k < N; ++k) greatest = max(slice<1>(logit_bits, k), greatest);
     store_pack<N>(e + i, exp_minus_abs(logit));
   }
-  // As integers, the bits from -0 down to -inf ascend to minus_infinity_bits; those of NaN with a
-  // sign lie above, and those of all numbers without one.
-  return all(greatest == minus_infinity_bits);
+  // As integers, the bits from -0 down to -inf ascend; those of NaN with a sign lie above, and
+  // those of all numbers without one.
+  return all(greatest == least_bits);
 }
 
 /// Writes the loss or gradient of Size elements, and adds up their losses row after row. Where all
@@ -103,7 +103,8 @@ VECDET_INLINE void focal_one_block(Output output, const Equation& equation, cons
   const auto t = [&](int i) VECDET_INLINE_LAMBDA { return load_as<real, N>(at.t + i); };
   if constexpr (std::is_same<real, float>::value) {
     alignas(64) float e[Size];
-    const bool below_zero = exp_of_block<row * focal_exp_rows>(at.x, e, Size);
+    const bool below_zero =
+        exp_of_block<row * focal_exp_rows>(at.x, e, Size, Equation::least_below_zero);
     const auto exp = [&](int i) VECDET_INLINE_LAMBDA { return load_pack<N>(e + i); };
     if (below_zero && all_negatives) {
       write(0.5f, [&](int i) VECDET_INLINE_LAMBDA { return equation.below_zero(exp(i)); });
@@ -128,15 +129,18 @@ VECDET_INLINE bool all_zero(const T* t) {
   return all(any == row_pack<float>(0.0f));
 }
 
-/// Whether Size targets are all 0 or 1: the numbers t with t * t - t = 0, exactly.
+/// 0 where the target is 0 or 1: those are the numbers with t * t - t = 0, exactly.
+template <int N>
+VECDET_INLINE pack<float, N> softness(const pack<float, N>& t) {
+  return t * t - t;
+}
+
+/// Whether Size targets are all 0 or 1.
 template <int Size, class T>
 VECDET_INLINE bool all_hard(const T* t) {
   constexpr int N = row_pack<float>::batches;
   row_pack<float> any = 0.0f;
-  for (int i = 0; i < Size; i += row_lanes) {
-    const auto target = load_pack<N>(t + i);
-    any = any | (target * target - target);
-  }
+  for (int i = 0; i < Size; i += row_lanes) any = any | softness(load_pack<N>(t + i));
   return all(any == row_pack<float>(0.0f));
 }
 
@@ -145,6 +149,41 @@ template <class Equation, class T>
 VECDET_NOINLINE void focal_soft_block(focal_output output, const Equation& equation,
                                       const focal_span<T>& at, lane_sums& sums) {
   focal_one_block<focal_block>(output, equation, at, false, sums);
+}
+
+template <class Output, class Equation, class T>
+VECDET_NOINLINE void focal_blocks(Output output, const Equation& equation,
+                                  const focal_span<T>& span, index_t count, lane_sums& sums);
+
+/// A block with targets of both kinds. Elements whose targets are 0 or 1 get the bits that they get
+/// among their like; the sum, in double, is that of all.
+template <class Output, class Equation, class T>
+VECDET_NOINLINE void focal_mixed_block(Output output, const Equation& equation,
+                                       const focal_span<T>& at, lane_sums& sums) {
+  constexpr int N = row_pack<float>::batches;
+  const row_pack<float> zero = 0.0f;
+  if (output == focal_output::sum) return focal_soft_block(output, equation.general, at, sums);
+  alignas(64) T hard_targets[focal_block], soft_results[focal_block];
+  bool any_hard = false;
+  for (int i = 0; i < focal_block; i += row_lanes) {
+    const auto t = load_pack<N>(at.t + i);
+    const auto is_hard = softness(t) == zero;
+    any_hard = any_hard || to_bits(is_hard) != 0;
+    store_pack<N>(hard_targets + i, select(is_hard, t, zero));
+  }
+  if (!any_hard) return focal_soft_block(output, equation.general, at, sums);
+
+  focal_span<T> soft = at, hard = at;
+  soft.out = soft_results;
+  focal_soft_block(output, equation.general, soft, sums);
+  hard.t = hard_targets;
+  lane_sums of_hard;  // are among the others
+  focal_blocks(output, equation, hard, 1, of_hard);
+  for (int i = 0; i < focal_block; i += row_lanes) {
+    const auto is_hard = softness(load_pack<N>(at.t + i)) == zero;
+    store_pack<N, rounded_nans::of_bfloat16>(
+        at.out + i, select(is_hard, load_pack<N>(at.out + i), load_pack<N>(soft_results + i)));
+  }
 }
 
 /// Size elements by the equation that their targets allow.
@@ -156,7 +195,7 @@ VECDET_INLINE void focal_elements(Output output, const Equation& equation, const
     all_negatives = all_zero<Size>(at.t);
     if (!all_negatives && !all_hard<Size>(at.t)) {
       for (int i = 0; i < Size; i += focal_block) {
-        focal_soft_block(output, equation.general, at.at(i), sums);
+        focal_mixed_block(output, equation, at.at(i), sums);
       }
       return;
     }

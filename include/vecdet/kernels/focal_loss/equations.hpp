@@ -23,11 +23,6 @@ constexpr int focal_target_rows = batch_lanes<float> == 16 ? 2 : 1;
 /// The same for the equations in double, whose polynomials are longer.
 constexpr int focal_double_rows = batch_lanes<double> == 8 ? 2 : 1;
 
-template <class Real>
-constexpr Real largest = std::is_same<Real, float>::value ? Real(3.4028234663852886e38)
-                                                          : Real(1.7976931348623157e308);
-template <class Real>
-constexpr Real infinity = Real(__builtin_huge_val());
 template <class T>
 T minus_infinity() {
   return T(-infinity<compute_type<T>>);
@@ -78,7 +73,8 @@ struct fast_negatives {
                                                  const pack<float, N>& e) const {
     return terms_of(negative_focal_factors<Gamma>(x, e));
   }
-  /// For x <= 0, with twice the cross entropy.
+  static constexpr float least_below_zero = least_focal_logit<Gamma>;
+  /// For least_below_zero <= x <= 0, with twice the cross entropy.
   template <int N>
   VECDET_INLINE focal_terms<float, N> below_zero(const pack<float, N>& e) const {
     return terms_of(negative_focal_factors_below_zero<Gamma>(e));
@@ -137,11 +133,11 @@ struct soft_targets {
     const real_pack weight =
         fma(real_pack(positive_weight), t, real_pack(negative_weight) * (real_pack(1.0) - t));
     auto terms = soft_focal_terms<Gamma>(x, t, weight, real_pack(gamma));
-    // A weight of 0 wins over an infinite loss.
-    terms.cross_entropy =
-        select(weight == real_pack(0.0), min(real_pack(largest<double>), terms.cross_entropy),
-               terms.cross_entropy);
     terms.modulation = weight * terms.modulation;
+    // A weight of 0, or a product so small, wins over an infinite cross entropy.
+    terms.cross_entropy =
+        select(terms.modulation == real_pack(0.0),
+               min(real_pack(largest<double>), terms.cross_entropy), terms.cross_entropy);
     return terms;
   }
   template <int N>
@@ -151,7 +147,7 @@ struct soft_targets {
   }
 };
 
-/// Targets that are all 0 or 1, gamma 0, 1 or 2, in float; both weights other than 0.
+/// Targets that are all 0 or 1, gamma 0, 1 or 2, in float.
 template <int Gamma>
 struct hard_targets {
   using real = float;
@@ -164,6 +160,9 @@ struct hard_targets {
 
   explicit hard_targets(const soft& any)
       : positive_weight(any.positive_weight), negative_weight(any.negative_weight), general(any) {}
+
+  /// Not where a weight of 0 may meet an infinite loss.
+  bool holds() const { return positive_weight.high != 0 && negative_weight.high != 0; }
 
   template <int N>
   VECDET_INLINE focal_terms<float, N> operator()(const pack<float, N>& x, const pack<float, N>& e,
@@ -180,7 +179,8 @@ struct hard_targets {
     const real_pack weighted_modulation = weighted(high, low, modulation);
     return {weighted_modulation, cross_entropy, (weighted_modulation * slope) ^ sign};
   }
-  /// For x <= 0 and t = 0, with twice the cross entropy.
+  static constexpr float least_below_zero = least_focal_logit<Gamma>;
+  /// For least_below_zero <= x <= 0 and t = 0, with twice the cross entropy.
   template <int N>
   VECDET_INLINE focal_terms<float, N> below_zero(const pack<float, N>& e) const {
     const auto [modulation, cross_entropy, slope] = negative_focal_factors_below_zero<Gamma>(e);

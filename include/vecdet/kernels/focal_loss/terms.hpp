@@ -53,13 +53,20 @@ VECDET_INLINE focal_factors<N> focal_factors_of(const pack<float, N>& p,
   }
 }
 
-/// gamma = 0, 1 or 2, in float, given also e = exp(-|x|): loss and gradient within what
-/// focal_loss.hpp says, also with a weight multiplied in. At +inf, loss inf and gradient 1; at
-/// -inf, both 0, or for gamma = 0 both 2e-38, below which exp does not go.
+/// Logits below 0 from which on negative_focal_factors_below_zero holds. exp_minus_abs does not
+/// reach 0, which only gamma = 0 shows: its factors are as small as exp, those of the others as
+/// exp's square.
+template <int Gamma>
+constexpr float least_focal_logit = Gamma == 0 ? -86.63f : -infinity<float>;
+
+/// gamma = 0, 1 or 2, in float, given also exp(-|x|): loss and gradient within what focal_loss.hpp
+/// says, also with a weight multiplied in. At +inf, loss inf and gradient 1; at -inf, both 0.
 template <int Gamma, int N>
 VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
-                                                      const pack<float, N>& e) {
+                                                      const pack<float, N>& exp) {
   using real = pack<float, N>;
+  const real least = exp_minus_abs_end;
+  const real e = Gamma == 0 ? select(exp > least, exp, real(0.0f)) : exp;
   const real a = e / (real(1.0f) + e);
   const real softplus = add_positive(real(0.5f) * twice_log1p_unit(e), x);
   const real r = real(1.0f) - a;
@@ -72,7 +79,8 @@ VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
   return focal_factors_of<Gamma>(p, compensated_p, gamma_q, softplus, finite);
 }
 
-/// The same bits for x <= 0, in fewer operations, but for twice the cross entropy.
+/// The same bits for least_focal_logit <= x <= 0, in fewer operations, but for twice the cross
+/// entropy.
 template <int Gamma, int N>
 VECDET_INLINE focal_factors<N> negative_focal_factors_below_zero(const pack<float, N>& e) {
   using real = pack<float, N>;
