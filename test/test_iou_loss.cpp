@@ -211,6 +211,40 @@ TEST_CASE("IoU losses: degenerate boxes") {
   });
 }
 
+TEST_CASE_TEMPLATE("IoU losses: of weights and what they weigh, 0 wins over infinity", T, float,
+                   bfloat16, double) {
+  const index_t boxes = 42;
+  std::vector<T> p = random_boxes<T>(boxes, 1, 100), t = random_boxes<T>(boxes, 2, 100);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    if (i / 4 % 3 == 0) p[i] = t[i];       // loss 0
+    if (i / 4 % 5 == 1) p[i] = to<T>(0);   // without area: some gradients are infinite
+    if (i / 4 % 10 == 1) t[i] = to<T>(0);  // and some losses NaN, epsilon being 0
+  }
+  for_each_isa([&](isa) {
+    for (const iou_kind kind : all_kinds) {
+      for (const index_t width : {index_t{1}, index_t{4}}) {
+        check_special_weights<T>(
+            boxes, width, [&](index_t first, const std::vector<float>& weights, double scale) {
+              const auto count = static_cast<index_t>(weights.size());
+              iou_loss_params params;
+              params.epsilon = 0;
+              params.scale = scale;
+              params.box_weights = weights;
+              std::vector<T> out(static_cast<std::size_t>(width) * weights.size());
+              const boxes_view<const T> a(p.data() + 4 * first, count),
+                  b(t.data() + 4 * first, count);
+              if (width == 1) {
+                loss_of_each<T>(kind, a, b, vector_view<T>(out), params);
+              } else {
+                loss_and_grad<T>(kind, a, b, boxes_view<T>(out), params);
+              }
+              return out;
+            });
+      }
+    }
+  });
+}
+
 TEST_CASE_TEMPLATE("IoU losses: a NaN at any of the eight places is NaN", T, float, bfloat16,
                    double) {
   const index_t count = 90;  // of every nine pairs one without

@@ -244,6 +244,53 @@ TEST_CASE("regression loss: nothing is allocated") {
   }
 }
 
+TEST_CASE_TEMPLATE("regression loss: of weights and what they weigh, 0 wins over infinity", T,
+                   float, bfloat16, double) {
+  const index_t boxes = 42;
+  std::vector<T> anchors = random_boxes<T>(boxes, 1, 100), targets = random_boxes<T>(boxes, 2, 100);
+  std::vector<T> deltas(anchors.size(), to<T>(0));
+  for (std::size_t i = 0; i < anchors.size(); ++i) {
+    if (i / 4 % 3 == 0) targets[i] = anchors[i];  // loss 0
+    if (i / 4 % 5 == 1) targets[i] = to<T>(4);    // a point, whose sides' logarithms are infinite
+  }
+  for_each_isa([&](isa) {
+    for (const box_loss loss : all_losses) {
+      check_special_weights<T>(
+          boxes, 4, [&](index_t first, const std::vector<float>& weights, double scale) {
+            const auto count = static_cast<index_t>(weights.size());
+            regression_loss_params params;
+            params.loss = loss;
+            params.epsilon = 0;
+            params.scale = scale;
+            params.box_weights = weights;
+            std::vector<T> grad(4 * weights.size());
+            const auto part = [&](const std::vector<T>& of) {
+              return boxes_view<const T>(of.data() + 4 * first, count);
+            };
+            regression_loss_and_grad(part(deltas), part(anchors),
+                                     regression_targets<T>(part(targets)), box_selection::all(),
+                                     boxes_view<T>(grad), params);
+            return grad;
+          });
+    }
+    const auto sum = [&](index_t box, float weight) {
+      const std::vector<float> weights{weight};
+      regression_loss_params params;
+      params.box_weights = weights;
+      const auto part = [&](const std::vector<T>& of) {
+        return boxes_view<const T>(of.data() + 4 * box, 1);
+      };
+      return regression_loss(part(deltas), part(anchors), regression_targets<T>(part(targets)),
+                             box_selection::all(), params);
+    };
+    const float inf = std::numeric_limits<float>::infinity();
+    CHECK(sum(0, inf) == 0);
+    CHECK(sum(1, 1) == std::numeric_limits<double>::infinity());
+    CHECK(sum(1, 0) == 0);
+    CHECK(sum(2, -inf) == -std::numeric_limits<double>::infinity());
+  });
+}
+
 TEST_CASE("regression loss: no foreground, and degenerate boxes that are selected") {
   const std::vector<float> nothing(8, NAN);
   std::vector<float> grad(8, 1);

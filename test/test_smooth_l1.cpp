@@ -182,6 +182,56 @@ TEST_CASE("smooth L1: special values") {
   special_values<double>();
 }
 
+TEST_CASE_TEMPLATE("smooth L1: of weights and what they weigh, 0 wins over infinity", T, float,
+                   bfloat16, double) {
+  const index_t boxes = 45;
+  std::vector<T> x = random_numbers<T>(4 * boxes, 1), t = x;
+  const double differences[] = {0, 3, 0, -3, infinity, 0.01, -infinity, 0, quiet_nan, 1e-30, 5};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = to<T>(differences[i % 11]);
+    t[i] = to<T>(i % 11 == 4 ? 1.0 : 0.0);
+  }
+  const auto part = [](const std::vector<T>& of, index_t first, index_t count) {
+    return boxes_view<const T>(of.data() + 4 * first, count);
+  };
+  for_each_isa([&](isa) {
+    for (const bool of_grad : {false, true}) {
+      check_special_weights<T>(
+          boxes, 4, [&](index_t first, const std::vector<float>& weights, double scale) {
+            const auto count = static_cast<index_t>(weights.size());
+            smooth_l1_params params;
+            params.scale = scale;
+            params.box_weights = weights;
+            std::vector<T> out(4 * weights.size());
+            const auto p = part(x, first, count), y = part(t, first, count);
+            if (of_grad) {
+              smooth_l1_loss_and_grad(p, y, box_selection::all(), boxes_view<T>(out), params);
+            } else {
+              smooth_l1_loss_unreduced(p, y, box_selection::all(), boxes_view<T>(out), params);
+            }
+            return out;
+          });
+    }
+    // Sums, and a scale of 0 without weights.
+    const auto sum = [&](double difference, float weight, double scale) {
+      const std::vector<T> d(4, to<T>(difference)), zero(4, to<T>(0));
+      const std::vector<float> weights{weight};
+      smooth_l1_params params;
+      params.scale = scale;
+      if (weight != 1) params.box_weights = weights;
+      return smooth_l1_loss(boxes_view<const T>(d), boxes_view<const T>(zero), box_selection::all(),
+                            params);
+    };
+    const float inf = static_cast<float>(infinity);
+    CHECK(sum(0, inf, 1) == 0);
+    CHECK(sum(3, inf, -1) == -infinity);
+    CHECK(sum(3, inf, 0) == 0);
+    CHECK(sum(infinity, 0, 1) == 0);
+    CHECK(sum(infinity, 1, 0) == 0);
+    CHECK(sum(0, 3e38f, 3e38) == 0);
+  });
+}
+
 TEST_CASE("smooth L1: golden vectors of torch") {
   if (!has_data("golden/sl1_pred.npy", "smooth L1 against torch")) return;
   const auto x = golden<float>("sl1_pred");

@@ -15,7 +15,7 @@
 //
 // Accuracy: as the functions that this one joins; a difference of a delta and its target loses what
 // cancels. Degenerate boxes that are selected are data: they give what the formulas give; NaN gives
-// NaN in the sum.
+// NaN in the sum. Of weights and what they weigh, 0 wins over infinity, as in smooth_l1.hpp.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, a selected
 // anchor's match is no ground truth, beta or epsilon is negative, a coder weight is not from 1e-35

@@ -15,7 +15,9 @@
 //
 // Accuracy: in float, losses and gradients within 4 ulp of the exact value; sums are accumulated in
 // double. bfloat16 results are such floats rounded once. d = +-inf gives loss inf and gradient +-1;
-// NaN gives NaN, in its own element and in the sum.
+// NaN gives NaN, in its own element and in the sum. Of weights and what they weigh, 0 wins over
+// infinity: a box of weight 0 adds nothing whose loss is infinite, nor one of infinite weight whose
+// loss is 0. Scale times weight beyond the type's range is infinite.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, beta is
 // negative, or a number among the parameters is not a finite float (box weights are data).

@@ -139,5 +139,45 @@ void check_same_bits_everywhere(const Call& call) {
   set_isa(before);
 }
 
+/// Checks what infinite weights of boxes, those of 0 and products beyond float do: 0 wins over
+/// infinity, whichever of weight and loss it is, and NaN comes from NaN alone; for every box as if
+/// it were the only one. results(first, weights, scale) returns the losses or gradients, `width`
+/// numbers a box, of as many boxes as there are weights from box `first` on.
+template <class T, class Results>
+void check_special_weights(index_t boxes, index_t width, const Results& results) {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const auto is_nan = [](T x) { return std::isnan(static_cast<double>(x)); };
+  const std::vector<T> of_one =
+      results(0, std::vector<float>(static_cast<std::size_t>(boxes), 1.0f), 1.0);
+  for (const double scale : {1.0, -1.0, 0.0, 3e38}) {
+    for (int shift = 0; shift < 3; ++shift) {
+      const float kinds[] = {1, inf, 0, -inf, 3e38f, 1, 1e-42f};
+      std::vector<float> weights;
+      for (index_t i = 0; i < boxes; ++i) weights.push_back(kinds[(i / 2 + shift) % 7]);
+      const std::vector<T> together = results(0, weights, scale);
+      for (index_t k = 0; k < boxes * width; ++k) {
+        const index_t box = k / width;
+        const float weight = weights[static_cast<std::size_t>(box)];
+        const std::vector<T> alone = results(box, std::vector<float>{weight}, scale);
+        const auto one = static_cast<double>(of_one[static_cast<std::size_t>(k)]);
+        const T actual = together[static_cast<std::size_t>(k)];
+        const T same = alone[static_cast<std::size_t>(k % width)];
+        INFO("number ", k % width, " of box ", box, ", ", one, " with weight 1, is ",
+             static_cast<double>(actual), " with weight ", weight, " and scale ", scale,
+             " and alone ", static_cast<double>(same));
+        REQUIRE(is_nan(actual) == std::isnan(one));
+        REQUIRE((std::memcmp(&actual, &same, sizeof(T)) == 0 || (is_nan(actual) && is_nan(same))));
+        if (std::isnan(one)) continue;
+        const auto value = static_cast<double>(actual);
+        if (one == 0 || weight == 0 || scale == 0) {
+          REQUIRE(value == 0);
+        } else if (std::isinf(weight)) {
+          REQUIRE(value == one * static_cast<double>(weight) * scale);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace test
 }  // namespace vecdet

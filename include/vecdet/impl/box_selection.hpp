@@ -12,6 +12,11 @@ namespace detail {
 /// Boxes that are worth a task of their own: some microseconds.
 constexpr index_t smallest_box_chunk = 4096;
 
+/// scale * sum, where a scale of 0 wins over an infinite sum.
+inline double scaled(double scale, double sum) {
+  return scale == 0 && !is_nan(sum) ? 0 : scale * sum;
+}
+
 /// Runs kernels with the members all, labelled, listed and clear over `boxes` boxes.
 template <class Kernels, class Args>
 double run_selected(const Kernels& kernels, const Args& args, const box_selection& selection,

@@ -77,9 +77,10 @@ double run_iou_loss(const iou_loss_call<T>& call, execution policy) {
       call.params.scale,     call.params.epsilon, call.kind,
       call.output,           call.grad.data(),    call.loss.data()};
   const auto kernel = detail::kernels<iou_loss_kernels<T>>(target).run;
-  return call.params.scale *
-         sum_over_chunks(policy, chunking(boxes, smallest_box_chunk),
-                         [&](index_t first, index_t last) { return kernel(args, first, last); });
+  return scaled(call.params.scale, sum_over_chunks(policy, chunking(boxes, smallest_box_chunk),
+                                                   [&](index_t first, index_t last) {
+                                                     return kernel(args, first, last);
+                                                   }));
 }
 
 }  // namespace detail

@@ -167,7 +167,8 @@ double run_regression_loss(const regression_call<T, Box>& call, execution policy
             call.flops()};
   });
   if (call.targets.is_matched()) call.check_matches(kernels, args, policy);
-  return call.params.scale * detail::run_selected(kernels, args, call.selection, boxes, policy);
+  return scaled(call.params.scale,
+                detail::run_selected(kernels, args, call.selection, boxes, policy));
 }
 
 }  // namespace detail

@@ -74,8 +74,8 @@ double run_smooth_l1(const smooth_l1_call<T>& call, execution policy) {
       call.predictions.data(), call.targets.data(),         data_or_null(call.params.box_weights),
       call.params.beta,        call.params.scale,           call.output,
       call.out.data(),         call.selection.kernel_args()};
-  return call.params.scale * run_selected(kernels<smooth_l1_kernels<T>>(target), args,
-                                          call.selection, call.predictions.size(), policy);
+  return scaled(call.params.scale, run_selected(kernels<smooth_l1_kernels<T>>(target), args,
+                                                call.selection, call.predictions.size(), policy));
 }
 
 }  // namespace detail

@@ -70,12 +70,56 @@ VECDET_INLINE detail::coordinate_arrays<const T> as_input(
   return {{boxes.of[0], boxes.of[1], boxes.of[2], boxes.of[3]}, boxes.first};
 }
 
-/// One number a box, in the order of the lanes of load_boxes.
+/// x times a weight, where 0 wins over infinity on either side: NaN only where one of them is.
+template <class Real, int N>
+VECDET_INLINE pack<Real, N> vanishing_product(const pack<Real, N>& x, const pack<Real, N>& weight) {
+  using real = pack<Real, N>;
+  const auto finite = [](const real& y) VECDET_INLINE_LAMBDA {
+    return max(real(-largest<Real>), min(real(largest<Real>), y));  // in this order NaN stays
+  };
+  const real product = finite(x) * finite(weight);
+  return select(product == real(Real(0)), product, x * weight);
+}
+
+/// Whether plain products do: no factor is 0, infinite or NaN.
+template <class Real, int N>
+VECDET_INLINE bool are_plain_weights(Real scale, const pack<Real, N>& weight) {
+  using real = pack<Real, N>;
+  const real factor = abs(real(scale) * weight), most = largest<Real>;
+  return all((factor > real(Real(0))) & (factor <= most) & (abs(weight) <= most));
+}
+
+/// One number a box, in the order of the lanes of load_boxes; 1 where there are none.
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> load_box_weights(const float* from) {
+  if (from == nullptr) return Real(1);
   alignas(64) Real weight[pack<Real, N>::lanes];
   for (int k = 0; k < pack<Real, N>::lanes; ++k) weight[k] = static_cast<Real>(from[k]);
   return to_lane_order(load_pack<N>(weight));
+}
+
+/// The losses of boxes times their weights, and the gradients times those and the scale.
+template <bool Grad, class Terms, class Real>
+VECDET_INLINE void weigh_boxes(Terms& terms, Real scale, const float* weights) {
+  using reals = decltype(terms.loss);
+  const auto weigh_grad = [&](const reals& factor, const auto& times) VECDET_INLINE_LAMBDA {
+    auto& g = terms.grad;
+    if constexpr (Grad) {
+      g = {times(g.x1, factor), times(g.y1, factor), times(g.x2, factor), times(g.y2, factor)};
+    }
+  };
+  const auto plain = [](const reals& x, const reals& y) VECDET_INLINE_LAMBDA { return x * y; };
+  if (weights == nullptr && scale != 0) return weigh_grad(scale, plain);
+  const auto w = load_box_weights<Real, reals::batches>(weights);
+  if (are_plain_weights(scale, w)) {
+    terms.loss = terms.loss * w;
+    weigh_grad(reals(scale) * w, plain);
+  } else {
+    terms.loss = vanishing_product(terms.loss, w);
+    weigh_grad(vanishing_product(reals(scale), w),
+               [](const reals& x, const reals& y)
+                   VECDET_INLINE_LAMBDA { return vanishing_product(x, y); });
+  }
 }
 
 /// The first `count` lanes of a row, the others 0.

@@ -24,19 +24,13 @@ struct iou_loss_of_boxes {
     for (int i = 0; i < box_group; i += count) {
       const box_streams<T> at = group.at(i);
       auto terms = iou_loss_of<Kind>(load_boxes<N>(at.in), load_boxes<N>(at.boxes[0]), epsilon);
-      pack<real, N> factor(scale);
-      if (at.weights != nullptr) {
-        const auto w = load_box_weights<real, N>(at.weights);
-        terms.loss = terms.loss * w;
-        factor = factor * w;
-      }
+      weigh_boxes<Grad>(terms, scale, at.weights);
       const pack<real, N> loss = to_box_order(terms.loss);
       if constexpr (Grad) {
-        const auto& g = terms.grad;
-        store_boxes<N>(
-            at.out, box_pack<real, N>{g.x1 * factor, g.y1 * factor, g.x2 * factor, g.y2 * factor});
+        store_boxes<N>(at.out, terms.grad);
       } else if (at.out_each != nullptr) {
-        store_pack<N>(at.out_each, loss * pack<real, N>(scale));
+        const pack<real, N> factor(scale);
+        store_pack<N>(at.out_each, scale != 0 ? loss * factor : vanishing_product(loss, factor));
       }
       for (int k = 0; k < N; ++k) sum.v[i / batch_lanes<real> + k] = loss.v[k];
     }

@@ -97,17 +97,8 @@ struct regression_of_boxes {
     for (int i = 0; i < box_group; i += count) {
       const box_streams<S> at = group.at(i);
       auto terms = equation.template at<N>(at);
-      pack<real, N> factor(scale);
-      if (at.weights != nullptr) {
-        const auto w = load_box_weights<real, N>(at.weights);
-        terms.loss = terms.loss * w;
-        factor = factor * w;
-      }
-      if constexpr (Grad) {
-        const auto& g = terms.grad;
-        store_boxes<N>(
-            at.out, box_pack<real, N>{g.x1 * factor, g.y1 * factor, g.x2 * factor, g.y2 * factor});
-      }
+      weigh_boxes<Grad>(terms, scale, at.weights);
+      if constexpr (Grad) store_boxes<N>(at.out, terms.grad);
       const pack<real, N> loss = to_box_order(terms.loss);
       for (int k = 0; k < N; ++k) sum.v[i / batch_lanes<real> + k] = loss.v[k];
     }

@@ -20,32 +20,71 @@ struct smooth_l1_of_boxes {
   Output output;
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<T>& at) const {
-    return at.weights != nullptr ? compute<true>(at) : compute<false>(at);
-  }
-
-  template <bool Weighted>
-  VECDET_INLINE row_pack<real> compute(const box_streams<T>& at) const {
     constexpr int N = row_pack<real>::batches;
-    alignas(64) real weight[4 * box_group];  // one an element
-    if (Weighted) {
-      for (int i = 0; i < box_group; ++i)
-        for (int k = 0; k < 4; ++k) weight[4 * i + k] = static_cast<real>(at.weights[i]);
-    }
+    const row_pack<real> factor(scale);
     row_pack<real> sum(real(0));
     VECDET_UNROLL
     for (int i = 0; i < 4 * box_group; i += row_lanes) {
-      auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
-      row_pack<real> factor(scale);
-      if constexpr (Weighted) {
-        const row_pack<real> w = load_pack<N>(weight + i);
-        terms.loss = terms.loss * w;
-        factor = factor * w;
-      }
+      const auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
       sum = sum + terms.loss;
       if (output == box_loss_output::grad) store_pack<N>(at.out + i, terms.slope * factor);
-      if (output == box_loss_output::loss) {
-        store_pack<N>(at.out + i, terms.loss * row_pack<real>(scale));
+      if (output == box_loss_output::loss) store_pack<N>(at.out + i, terms.loss * factor);
+    }
+    return sum;
+  }
+};
+
+/// The same with weights of the boxes, or with a scale of 0, which is as a weight.
+template <class T>
+struct weighted_smooth_l1_of_boxes {
+  using real = compute_type<T>;
+  static constexpr bool adds_up = true, lanes_are_boxes = false;
+  smooth_l1_curve<real> curve;
+  real scale;
+  box_loss_output output;
+
+  VECDET_INLINE row_pack<real> operator()(const box_streams<T>& at) const {
+    if (at.weights != nullptr && are_plain_weights(scale, row_of_weights(at.weights))) {
+      return compute(at, [](const row_pack<real>& x, const row_pack<real>& y)
+                             VECDET_INLINE_LAMBDA { return x * y; });
+    }
+    return with_special_weights(at);
+  }
+
+ private:
+  VECDET_NOINLINE row_pack<real> with_special_weights(const box_streams<T>& at) const {
+    return compute(at, [](const row_pack<real>& x, const row_pack<real>& y)
+                           VECDET_INLINE_LAMBDA { return vanishing_product(x, y); });
+  }
+
+  static VECDET_INLINE row_pack<real> row_of_weights(const float* weights) {
+    constexpr int N = row_pack<float>::batches;
+    if constexpr (std::is_same<real, double>::value) {
+      return widen(load_pack<N>(weights));
+    } else {
+      return load_pack<N>(weights);
+    }
+  }
+
+  template <class Times>
+  VECDET_INLINE row_pack<real> compute(const box_streams<T>& at, const Times& times) const {
+    constexpr int N = row_pack<real>::batches;
+    alignas(64) real weight[4 * box_group];  // one an element
+    for (int i = 0; i < box_group; ++i)
+      for (int k = 0; k < 4; ++k)
+        weight[4 * i + k] = at.weights != nullptr ? static_cast<real>(at.weights[i]) : real(1);
+    const row_pack<real> factor(scale);
+    row_pack<real> sum(real(0));
+    VECDET_UNROLL
+    for (int i = 0; i < 4 * box_group; i += row_lanes) {
+      const auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
+      const row_pack<real> w = load_pack<N>(weight + i);
+      const row_pack<real> loss = times(terms.loss, w);
+      sum = sum + loss;
+      if (output == box_loss_output::grad) {
+        store_pack<N>(at.out + i, times(terms.slope, times(factor, w)));
       }
+      if (output == box_loss_output::loss) store_pack<N>(at.out + i, times(loss, factor));
     }
     return sum;
   }
@@ -61,6 +100,9 @@ template <class T, class Run>
 double with_smooth_l1(const detail::smooth_l1_args<T>& a, const Run& run) {
   const smooth_l1_curve<compute_type<T>> curve(a.beta);
   const auto scale = static_cast<compute_type<T>>(a.scale);
+  if (a.box_weights != nullptr || scale == 0) {
+    return run(weighted_smooth_l1_of_boxes<T>{curve, scale, a.output});
+  }
   if (a.output == box_loss_output::grad) {
     using grad = known_box_output<box_loss_output::grad>;
     return run(smooth_l1_of_boxes<T, grad>{curve, scale, {}});
