@@ -3,12 +3,8 @@
 // std::invalid_argument that names the function, the argument, its value and what was expected.
 #pragma once
 
+#include <vecdet/detail/exceptions.hpp>
 #include <vecdet/detail/target.hpp>
-
-#if !defined(__cpp_exceptions)
-#error \
-    "vecdet reports bad arguments by exceptions: compile what includes it without -fno-exceptions"
-#endif
 
 #include <cstdint>
 #include <cstring>

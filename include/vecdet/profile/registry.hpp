@@ -5,6 +5,7 @@
 // of the objects made after they were asked for, before main().
 #pragma once
 
+#include <vecdet/detail/exceptions.hpp>
 #include <vecdet/profile/clock.hpp>
 #include <vecdet/profile/problem.hpp>
 #include <vecdet/profile/statistics.hpp>
