@@ -35,7 +35,7 @@ struct iou_params {
   empty_iou empty = empty_iou::nan;
 };
 
-/// The IoU of box i of `a` and box j of `b` into out(i, j).
+/// The IoU of box i of `a` and box j of `b` into element (i, j) of `out`.
 template <class T>
 void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
                   matrix_view<std::remove_const_t<T>> out, const iou_params& params = {},
