@@ -110,10 +110,7 @@ std::string written(const Write& write) {
 }
 
 json schema() {
-  const std::string here = __FILE__;
-  const std::string file =
-      here.substr(0, here.find_last_of('/') + 1) + "../bench/profile/profile.schema.json";
-  return json::parse(read_file(file));
+  return json::parse(read_file(VECDET_SOURCE_DIR "/bench/profile/profile.schema.json"));
 }
 
 struct program_result {
