@@ -21,9 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-std::string test_file(const std::string& name) {
-  return VECDET_SOURCE_DIR "/test/data/" + name;
-}
+std::string test_file(const std::string& name) { return VECDET_SOURCE_DIR "/test/data/" + name; }
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -125,7 +123,8 @@ TEST_CASE("vecdet-profile: what is no profile is an error that says why") {
                        "cannot read \"/nowhere/x.json\": No such file or directory",
                        std::runtime_error);
   CHECK_THROWS_AS(profile::read_report("/"), std::runtime_error);
-  CHECK_THROWS_AS(profile::read_report(VECDET_SOURCE_DIR "/test/test_profile_tools.cpp"), std::runtime_error);
+  CHECK_THROWS_AS(profile::read_report(VECDET_SOURCE_DIR "/test/test_profile_tools.cpp"),
+                  std::runtime_error);
 }
 
 TEST_CASE("vecdet-profile: oneDNN's verbose log of version 2.6") {
