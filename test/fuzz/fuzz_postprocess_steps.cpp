@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+// postprocess against its steps, one by one, in the scalar references: scores and their threshold,
+// the best of each level or class, decoding, clipping, small boxes, NMS per class, the limit of an
+// image. What comes out must be equal, in the same order.
+//
+// Of images where rounding may decide otherwise than the references' double, such as a score within
+// 2e-6 of the threshold, nothing is expected. So that they are few, logits come from few values,
+// which also makes ties, and boxes are such that all arithmetic on them is exact; or they are any.
+#include "box_input.hpp"
+#include "support/random.hpp"
+#include <vecdet/reference/box_coding.hpp>
+#include <vecdet/reference/nms.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+using namespace vecdet;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+template <class T>
+struct head {
+  index_t images, anchors, classes, stride;
+  std::vector<index_t> levels;
+  bool exact;
+  fuzz::tensor<T> logits, deltas, centerness;
+  fuzz::tensor<float> boxes;
+  fuzz::tensor<image_size> sizes;
+  fuzz::tensor<index_t> level_sizes;
+
+  head_outputs<T> outputs() const {
+    return {matrix_view<const T>(logits.data(), images * anchors, classes, stride),
+            boxes_view<const T>(deltas), vector_view<const T>(centerness)};
+  }
+  const T* row(index_t r) const { return logits.data() + r * stride; }
+  double centre(index_t r) const { return static_cast<double>(centerness.data()[r]); }
+};
+
+/// Numbers from a fuzzer's bytes or, for many of them, from a seed that it gives.
+class source {
+ public:
+  source(fuzz::input& in, bool seeded)
+      : in_(in), random_(seeded ? in.bits<std::uint64_t>() : 0), seeded_(seeded) {}
+
+  index_t below(index_t count) {
+    return seeded_ ? random_.below(count) : in_.byte() % static_cast<int>(count);
+  }
+  /// One of 4 (high - low) + 1 multiples of 1/4.
+  double quarter(int low, int high) {
+    return low + static_cast<double>(below(4 * (high - low) + 1)) / 4;
+  }
+
+ private:
+  fuzz::input& in_;
+  test::random_generator random_;
+  bool seeded_;
+};
+
+/// Few rows of few logits, from which those of the head are taken.
+template <class T>
+std::vector<std::vector<T>> some_rows(fuzz::input& in, source& from, index_t classes) {
+  std::vector<T> values;
+  for (int i = 0; i < 6; ++i)
+    values.push_back(in.byte() < 40 ? in.number<T>() : test::to<T>(4 - in.tame(0, 10)));
+  std::vector<std::vector<T>> rows(static_cast<std::size_t>(in.integer(1, 12)));
+  for (std::vector<T>& row : rows)
+    for (index_t c = 0; c < classes; ++c)
+      row.push_back(values[static_cast<std::size_t>(from.below(6))]);
+  return rows;
+}
+
+template <class T>
+head<T> any_head(fuzz::input& in, dense_detector detector) {
+  // Many: more candidates than there is room for at once, and more boxes than NMS takes one by one.
+  const bool large = in.byte() > 250;
+  const bool exact = large || in.byte() < 192;
+  source from(in, large);
+  const index_t images = large ? 1 : in.one_of<index_t>({1, 2, 3, 0});
+  const index_t classes = in.one_of<index_t>({3, 1, 6, in.integer(0, large ? 6 : 40)});
+  std::vector<index_t> levels;
+  const index_t anchors = large ? in.integer(500, 1500) : 60 - in.integer(0, 60);
+  if (in.flag()) {
+    for (index_t left = anchors; left > 0; left -= levels.back())
+      levels.push_back(std::min(left, in.integer(0, anchors) + (levels.size() > 5 ? left : 0)));
+  }
+  const index_t rows = images * anchors, stride = classes + in.one_of<index_t>({0, 0, 1, 7, 40});
+
+  const fuzz::tensor<T> logits(rows == 0 ? 0 : (rows - 1) * stride + classes);
+  for (T& logit : logits) logit = test::to<T>(1000);  // between rows, where none may be read
+  const auto templates = some_rows<T>(in, from, classes);
+  for (index_t r = 0; r < rows; ++r) {
+    const auto& row =
+        templates[static_cast<std::size_t>(from.below(static_cast<index_t>(templates.size())))];
+    std::copy(row.begin(), row.end(), logits.data() + r * stride);
+  }
+  const bool fcos = detector == dense_detector::fcos;
+  const fuzz::tensor<T> centerness(fcos ? rows : 0);
+  const T values[] = {test::to<T>(0), test::to<T>(in.tame(-3, 3)), in.number<T>(), in.number<T>()};
+  for (T& c : centerness) c = values[from.below(4)];
+
+  const fuzz::tensor<T> deltas(4 * rows);
+  const fuzz::tensor<float> boxes(4 * anchors);
+  std::vector<image_size> sizes;
+  if (exact) {
+    const double sides[] = {infinity, -infinity, std::nan("")};
+    for (std::size_t k = 0; k < static_cast<std::size_t>(deltas.size()); ++k) {
+      const bool is_size = !fcos && k % 4 >= 2;
+      const index_t kind = from.below(64);
+      const double plain = is_size ? 0 : fcos ? from.quarter(-1, 3) : from.quarter(-2, 2);
+      // exp(-inf) is 0, and the clamp's exp(4.1) no number that is exact.
+      deltas[k] = test::to<T>(kind < 3 && !(is_size && kind == 0) ? sides[kind] : plain);
+    }
+    const double extent = in.one_of({8, 40, 200});
+    for (index_t a = 0; a < anchors; ++a) {
+      for (index_t k = 0; k < 2; ++k) {
+        const double low = std::floor(extent * static_cast<double>(from.below(64)) / 64) - 4;
+        boxes.data()[4 * a + k] = static_cast<float>(low);
+        boxes.data()[4 * a + k + 2] = static_cast<float>(low + static_cast<double>(from.below(16)));
+      }
+    }
+    for (index_t i = 0; i < images; ++i)
+      sizes.push_back({static_cast<double>(in.integer(1, 250)), 0.5 + in.byte()});
+  } else {
+    for (std::size_t k = 0; k < static_cast<std::size_t>(deltas.size()); ++k)
+      deltas[k] = test::to<T>(fcos ? in.tame(0, 3) : in.tame(-1.5, 1.5));
+    const auto tame = fuzz::some_boxes<float>(in, anchors, fuzz::box_kind::tame);
+    std::copy(tame.begin(), tame.end(), boxes.begin());
+    for (index_t i = 0; i < images; ++i) sizes.push_back({in.tame(1, 800), in.tame(1, 800)});
+  }
+  return {images,
+          anchors,
+          classes,
+          stride,
+          levels,
+          exact,
+          logits,
+          deltas,
+          centerness,
+          boxes,
+          fuzz::tensor<image_size>(sizes),
+          fuzz::tensor<index_t>(levels)};
+}
+
+/// A logit whose score is above the threshold.
+struct candidate {
+  float score;
+  double rank;  ///< what the best of a level or class are told by
+  index_t anchor, label;
+};
+
+/// What is expected of an image; of an uncertain one, nothing.
+struct expectation {
+  bool certain = true;
+  std::vector<float> boxes, scores;
+  std::vector<index_t> labels;
+};
+
+template <class T>
+class steps {
+ public:
+  steps(const head<T>& h, const postprocess_params& params, index_t image)
+      : h_(h), params_(params), image_(image) {}
+
+  expectation run() {
+    std::vector<index_t> levels = h_.levels;
+    if (levels.empty() || params_.detector == dense_detector::ssd) levels = {h_.anchors};
+    index_t first = 0;
+    for (const index_t level : levels) {
+      keep_best(candidates(first, first + level));
+      first += level;
+    }
+    if (!out_.certain) return out_;
+    suppress();
+    return out_;
+  }
+
+ private:
+  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+  index_t row_of(index_t anchor) const { return image_ * h_.anchors + anchor; }
+
+  bool is_ssd() const { return params_.detector == dense_detector::ssd; }
+
+  void doubt_if(bool condition) {
+    if (condition) out_.certain = false;
+  }
+
+  /// Those of the anchors [first, last), in the order of the logits.
+  std::vector<candidate> candidates(index_t first, index_t last) {
+    std::vector<candidate> found;
+    const auto threshold = static_cast<double>(static_cast<float>(params_.score_threshold));
+    for (index_t a = first; a < last; ++a) {
+      const T* const row = h_.row(row_of(a));
+      double greatest = -infinity, sum = 0;
+      for (index_t c = 0; c < h_.classes; ++c)
+        greatest = std::max(greatest, static_cast<double>(row[c]));
+      for (index_t c = 0; c < h_.classes; ++c)
+        sum += std::exp(static_cast<double>(row[c]) - greatest);
+      for (index_t c = is_ssd() ? 1 : 0; c < h_.classes; ++c) {
+        const auto x = static_cast<double>(row[c]);
+        if (params_.detector == dense_detector::retinanet) {
+          // Compared and ranked as logits.
+          if (x > logit_of(params_.score_threshold))
+            found.push_back({static_cast<float>(sigmoid(x)), x, a, c});
+          continue;
+        }
+        const double score = is_ssd() ? std::exp(x - greatest) / sum
+                                      : std::sqrt(sigmoid(x) * sigmoid(h_.centre(row_of(a))));
+        // Softmax adds floats; sqrt is of doubles, and rounded.
+        const double within = is_ssd() ? 2e-6 : 1e-12;
+        doubt_if(std::abs(score - threshold) <= within * threshold);
+        doubt_if(score > 1e-46 && score < 1e-37);
+        doubt_if(!is_ssd() && static_cast<float>(score * (1 - within)) !=
+                                  static_cast<float>(score * (1 + within)));
+        const auto rounded = static_cast<float>(score);
+        if (static_cast<double>(rounded) > threshold)
+          found.push_back({rounded, static_cast<double>(rounded), a, c});
+      }
+    }
+    if (is_ssd()) doubt_close_scores(found);
+    return found;
+  }
+
+  /// Softmax of rows that are not equal: equal scores may differ in their last bits, and close ones
+  /// be equal or change places.
+  void doubt_close_scores(std::vector<candidate> found) {
+    std::sort(found.begin(), found.end(),
+              [](const candidate& a, const candidate& b) { return a.score > b.score; });
+    const auto same_logits = [&](const candidate& a, const candidate& b) {
+      const T *const x = h_.row(row_of(a.anchor)), *const y = h_.row(row_of(b.anchor));
+      if (static_cast<double>(x[a.label]) != static_cast<double>(y[b.label])) return false;
+      return std::equal(x, x + h_.classes, y, [](const T& p, const T& q) {
+        return static_cast<double>(p) == static_cast<double>(q);
+      });
+    };
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      for (std::size_t k = i + 1; k < found.size(); ++k) {
+        if (static_cast<double>(found[k].score) < static_cast<double>(found[i].score) * (1 - 4e-6))
+          break;
+        if (same_logits(found[i], found[k])) continue;
+        doubt_if(true);
+        return;
+      }
+    }
+  }
+
+  /// Equal ones by the lower logit. SSD's limit is one of each class.
+  void keep_best(std::vector<candidate> found) {
+    std::stable_sort(found.begin(), found.end(),
+                     [](const candidate& a, const candidate& b) { return a.rank > b.rank; });
+    std::map<index_t, index_t> kept;
+    for (const candidate& c : found)
+      if (kept[is_ssd() ? c.label : 0]++ < params_.max_candidates) add(c);
+  }
+
+  void add(const candidate& c) {
+    const auto deltas = reference::load_box(boxes_view<const T>(h_.deltas), row_of(c.anchor));
+    const auto anchor = reference::load_box(boxes_view<const float>(h_.boxes), c.anchor);
+    const auto decoded =
+        params_.detector == dense_detector::fcos
+            ? reference::decode_distances(deltas, anchor)
+            : reference::decode_box(
+                  deltas, anchor,
+                  {params_.weights[0], params_.weights[1], params_.weights[2], params_.weights[3]},
+                  reference::size_clamp::above, params_.size_limit);
+    const image_size& size = h_.sizes.data()[image_];
+    const auto box = reference::clip_box(decoded, size.width, size.height);
+    const std::vector<float> rounded{static_cast<float>(box.x1), static_cast<float>(box.y1),
+                                     static_cast<float>(box.x2), static_cast<float>(box.y2)};
+    if (params_.min_size > 0) {
+      for (const double side : {box.width(), box.height()})
+        doubt_if(!h_.exact && std::abs(side - params_.min_size) < 2 * corner_within);
+      if (!reference::is_large_enough(boxes_view<const float>(rounded), 0, params_.min_size))
+        return;
+    }
+    boxes_.insert(boxes_.end(), rounded.begin(), rounded.end());
+    scores_.push_back(c.score);
+    labels_.push_back(c.label);
+    anchors_.push_back(c.anchor);
+  }
+
+  void suppress() {
+    const boxes_view<const float> boxes(boxes_);
+    if (!h_.exact) doubt_close_overlaps(boxes);
+    nms_params params = torchvision_nms(params_.iou_threshold);
+    params.max_per_image = params_.max_detections;
+    const auto kept = reference::nms(boxes, vector_view<const float>(scores_), params,
+                                     {vector_view<const index_t>(labels_), {}});
+    for (const index_t i : kept) {
+      for (index_t k = 0; k < 4; ++k) out_.boxes.push_back(boxes(i, k));
+      out_.scores.push_back(scores_[static_cast<std::size_t>(i)]);
+      out_.labels.push_back(labels_[static_cast<std::size_t>(i)]);
+    }
+  }
+
+  /// Whether the overlap of any two boxes of a class is above the threshold must not hang on where
+  /// within corner_within of theirs their corners are.
+  void doubt_close_overlaps(boxes_view<const float> boxes) {
+    for (index_t i = 0; i < boxes.size(); ++i) {
+      for (index_t k = 0; k < i; ++k) {
+        const auto a = static_cast<std::size_t>(i), b = static_cast<std::size_t>(k);
+        if (labels_[a] != labels_[b]) continue;
+        const auto p = reference::load_box(boxes, i), q = reference::load_box(boxes, k);
+        const double gap = std::max(std::max(p.x1, q.x1) - std::min(p.x2, q.x2),
+                                    std::max(p.y1, q.y1) - std::min(p.y2, q.y2));
+        if (gap > 2 * corner_within) continue;
+        const double side = std::min({p.width(), p.height(), q.width(), q.height()});
+        const double within = 1e-5 + 8 * corner_within / side;
+        doubt_if(!(side > 0.05) || std::abs(reference::iou(p, q) - params_.iou_threshold) < within);
+      }
+    }
+  }
+
+ public:
+  /// Corners in float are that near to those of the references, of boxes that are not exact.
+  static constexpr double corner_within = 4e-3;
+
+ private:
+  const head<T>& h_;
+  const postprocess_params& params_;
+  const index_t image_;
+  std::vector<float> boxes_, scores_;
+  std::vector<index_t> labels_, anchors_;
+  expectation out_;
+};
+
+template <class T>
+void check_image(const head<T>& h, const expectation& expected, index_t image,
+                 const detections_view& found) {
+  if (!expected.certain) return;
+  const index_t first = found.offsets[image], count = found.offsets[image + 1] - first;
+  const auto fail = [&](const char* what, index_t i) {
+    fuzz::fail(std::string("detection ") + std::to_string(i) + " of image " +
+               std::to_string(image) + ": " + what + " differs from that of the steps on " +
+               isa_name(active_isa()));
+  };
+  if (count != static_cast<index_t>(expected.scores.size())) fail("their number", count);
+  for (index_t i = 0; i < count; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (found.labels[first + i] != expected.labels[at]) fail("the label", i);
+    const auto score = static_cast<double>(expected.scores[at]);
+    if (!(std::abs(static_cast<double>(found.scores[first + i]) - score) <= 2e-6 * score))
+      fail("the score", i);
+    for (index_t k = 0; k < 4; ++k) {
+      const auto exact = static_cast<double>(expected.boxes[4 * at + static_cast<std::size_t>(k)]);
+      const auto actual = static_cast<double>(found.boxes(first + i, k));
+      if (actual == exact || (std::isnan(actual) && std::isnan(exact))) continue;
+      if (h.exact || !(std::abs(actual - exact) <= steps<T>::corner_within)) fail("the box", i);
+    }
+  }
+}
+
+template <class T>
+void postprocess_of(fuzz::input& in) {
+  postprocess_params params =
+      in.one_of({retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()});
+  params.score_threshold = in.one_of({params.score_threshold, 0.0, 1.0, in.tame(0, 1)});
+  params.max_candidates = in.one_of<index_t>({1000, 0, 1, in.integer(0, 50), in.integer(0, 2000)});
+  params.iou_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1), 1.0 / 3});
+  params.max_detections = in.one_of<index_t>({300, 0, 1, in.integer(0, 40), 100000});
+  params.min_size = in.one_of({0.0, 0.0, 3.0, 0.25, 30.0});
+  params.size_limit = in.one_of({params.size_limit, params.size_limit, 0.5, 0.0});
+  const head<T> h = any_head<T>(in, params.detector);
+  for (double& weight : params.weights)
+    weight = h.exact ? in.one_of({1.0, 2.0, 0.5}) : in.one_of({1.0, weight, in.tame(1, 10)});
+
+  std::vector<expectation> expected;
+  for (index_t image = 0; image < h.images; ++image)
+    expected.push_back(steps<T>(h, params, image).run());
+  postprocess_workspace workspace;
+  fuzz::on_every_isa(std::string("postprocess ") + dtype_name<T>(), [&](fuzz::results& results) {
+    for (const execution policy : {execution::sequential, execution::parallel}) {
+      const detections_view found = postprocess(
+          h.outputs(), boxes_view<const float>(h.boxes), vector_view<const index_t>(h.level_sizes),
+          vector_view<const image_size>(h.sizes), params, workspace, policy);
+      if (found.offsets.size() != h.images + 1) fuzz::fail("offsets are not those of the images");
+      for (index_t image = 0; image < h.images; ++image)
+        check_image(h, expected[static_cast<std::size_t>(image)], image, found);
+      fuzz::add_boxes(results, found.boxes);
+      for (const float score : found.scores) results.add(static_cast<double>(score));
+    }
+  });
+}
+
+}  // namespace
+
+void fuzz::target(input& in) {
+  in.flag() ? postprocess_of<float>(in) : postprocess_of<bfloat16>(in);
+}
