@@ -1,11 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
-// The focal loss functions on any shape, stride, logits, labels and parameters.
+// The focal loss functions on any shape, stride, logits, labels and parameters; and every element
+// alike whatever the strides of what is read and written, between whose rows nothing is touched.
 #include "fuzz_input.hpp"
 #include <vecdet/reference/focal_loss.hpp>
 
 using namespace vecdet;
 
 namespace {
+
+template <class T>
+T mark() {
+  return test::to<T>(-12345);
+}
+
+/// A copy with rows `stride` apart, and marks between them.
+template <class T>
+fuzz::tensor<T> with_stride(matrix_view<const T> from, index_t stride) {
+  const index_t rows = from.rows(), cols = from.cols();
+  const fuzz::tensor<T> copy(rows == 0 ? 0 : (rows - 1) * stride + cols);
+  std::fill(copy.begin(), copy.end(), mark<T>());
+  for (index_t i = 0; i < rows; ++i)
+    for (index_t j = 0; j < cols; ++j) copy.data()[i * stride + j] = from(i, j);
+  return copy;
+}
+
+/// Adds the elements of a matrix; fails where a mark between its rows is gone.
+template <class T>
+void add_elements(fuzz::results& to, const fuzz::tensor<T>& memory, index_t cols, index_t stride) {
+  for (index_t k = 0; k < memory.size(); ++k) {
+    const T value = memory.data()[k], untouched = mark<T>();
+    if (k % stride < cols) {
+      to.add(static_cast<double>(value));
+    } else if (std::memcmp(&value, &untouched, sizeof(T)) != 0) {
+      fuzz::fail("padding was written");
+    }
+  }
+}
+
+/// Losses and gradients from and to memory of any strides must be those of rows without gaps, bit
+/// by bit, also with weights that are infinite, huge or 0; and NaN only where something is.
+template <class T>
+void strided(fuzz::input& in, matrix_view<const T> x, matrix_view<const T> t,
+             matrix_view<const T> upstream, const fuzz::tensor<index_t>& labels, bool dense,
+             focal_loss_params params) {
+  const index_t rows = x.rows(), cols = x.cols();
+  const auto stride = [&] { return cols + in.one_of<index_t>({0, 1, 3, 16, 100}); };
+  const index_t of_x = stride(), of_t = stride(), of_upstream = stride(), of_out = stride();
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> weights;
+  if (in.flag())
+    for (index_t i = 0; i < rows; ++i)
+      weights.push_back(in.one_of({1.0f, 0.0f, inf, -inf, 3e38f, 1e-42f, 1e10f, -0.3f}));
+  const fuzz::tensor<float> special(weights);
+  if (!weights.empty()) params.row_weights = special;
+  params.scale = in.one_of({params.scale, params.scale, 3e38, 1e-40});
+  const double arriving = in.one_of({1.0, -3e38, 1e-30});
+
+  const auto run = [&](bool gaps) {
+    const auto row_stride = [&](index_t own) { return gaps ? own : cols; };
+    const auto xs = with_stride(x, row_stride(of_x)), ts = with_stride(t, row_stride(of_t));
+    const auto us = with_stride(upstream, row_stride(of_upstream));
+    const matrix_view<const T> logits(xs.data(), rows, cols, row_stride(of_x));
+    const matrix_view<const T> targets(ts.data(), rows, cols, row_stride(of_t));
+    const matrix_view<const T> upstreams(us.data(), rows, cols, row_stride(of_upstream));
+    const auto truth = dense ? focal_targets<T>(targets) : focal_targets<T>(labels);
+    const fuzz::tensor<T> out(rows == 0 ? 0 : (rows - 1) * row_stride(of_out) + cols);
+    std::fill(out.begin(), out.end(), mark<T>());
+    const matrix_view<T> view(out.data(), rows, cols, row_stride(of_out));
+    fuzz::results results;
+    const auto add = [&] { add_elements(results, out, cols, row_stride(of_out)); };
+    const execution policy = gaps ? execution::parallel : execution::sequential;
+    sigmoid_focal_loss_unreduced(logits, truth, view, params, policy);
+    add();
+    sigmoid_focal_loss_grad(logits, truth, arriving, view, params, policy);
+    add();
+    for (index_t k = 0; k < static_cast<index_t>(results.values().size()); ++k) {
+      const index_t i = k % (rows * cols) / cols, j = k % cols;
+      const double target = dense ? static_cast<double>(t(i, j)) : 0;
+      if (std::isnan(results.values()[static_cast<std::size_t>(k)]) &&
+          !std::isnan(static_cast<double>(x(i, j))) && target >= 0 && target <= 1)
+        fuzz::fail("NaN of numbers");
+    }
+    sigmoid_focal_loss_grad(logits, truth, upstreams, view, params, policy);
+    add();
+    return results;
+  };
+  fuzz::on_every_isa(std::string("focal loss strides ") + dtype_name<T>(),
+                     [&](fuzz::results& results) {
+                       results = run(false);
+                       fuzz::expect_same("the focal loss depends on strides", results, run(true));
+                     });
+}
 
 template <class T>
 void focal_loss(fuzz::input& in) {
@@ -59,18 +144,9 @@ void focal_loss(fuzz::input& in) {
   fuzz::on_every_isa(
       std::string("focal loss ") + dtype_name<T>(),
       [&](fuzz::results& results) {
-        for (T& element : out) element = test::to<T>(-12345);
+        std::fill(out.begin(), out.end(), mark<T>());
         const matrix_view<T> out_view(out.data(), rows, cols, stride);
-        const auto add = [&] {
-          for (index_t i = 0; i < rows; ++i) {
-            for (index_t j = 0; j < stride && i * stride + j < extent; ++j) {
-              const double value = static_cast<double>(out_view.data()[i * stride + j]);
-              if (j < cols) results.add(value);
-              if (j >= cols && value != static_cast<double>(test::to<T>(-12345)))
-                fuzz::fail("padding was written");
-            }
-          }
-        };
+        const auto add = [&] { add_elements(results, out, cols, stride); };
         sigmoid_focal_loss_unreduced(x, truth, out_view, params, execution::sequential);
         add();
         const double sum =
@@ -136,6 +212,7 @@ void focal_loss(fuzz::input& in) {
                                 params, execution::parallel);
         results.add(out);
       });
+  strided(in, x, t, upstream, labels, dense, params);
 }
 
 }  // namespace
