@@ -79,6 +79,18 @@ two_in_one() {
     -o "$scratch/trainer.o"
   $CXX "$mixed.o" "$scratch/trainer.o" "$units"/{baseline,avx2,avx512,environment}.o -ltbb -o "$mixed"
   run_and_compare "$mixed"
+  # A profile each, in files of their own.
+  (cd "$scratch" && rm -f mixed*.json && VECDET_PROFILE=mixed.json "$mixed" >/dev/null 2>&1 &&
+    [ "$(ls mixed*.json | wc -l)" = 2 ] && grep -q sigmoid_focal_loss_and_grad mixed.json)
+  # The linker takes one copy of what both files define: vecdet's functions are not among it.
+  nm --defined-only "$mixed.o" | awk '$2 ~ /[A-Zuvw]/ && $3 ~ /6vecdet/ { print $3 }' | sort >"$scratch/symbols"
+  nm --defined-only "$scratch/trainer.o" "$units/environment.o" | awk '$2 ~ /[A-Zuvw]/ { print $3 }' |
+    sort -u | comm -12 - "$scratch/symbols" | grep -v 18reporting_profiles >"$scratch/shared" || true
+  if [ -s "$scratch/shared" ]; then
+    echo "functions that a header-only file shares with a dispatching one:"
+    c++filt <"$scratch/shared"
+    return 1
+  fi
   nm --defined-only "$mixed.o" | awk '$2 ~ /[A-Zuvw]/ { print $3 }' | sort >"$scratch/symbols"
   for unit in baseline avx2 avx512; do
     nm --defined-only "$units/$unit.o" | awk '$2 ~ /[A-Zuvw]/ { print $3 }' | sort |

@@ -31,7 +31,7 @@
 #define VECDET_TARGET baseline_headers
 #endif
 
-#if defined(VECDET_DISPATCH) || defined(VECDET_ISA_UNIT)
+#if defined(VECDET_DISPATCH) || defined(VECDET_ISA_UNIT) || defined(VECDET_ENVIRONMENT_UNIT)
 #define VECDET_ABI dispatched
 #elif defined(VECDET_TARGET_AVX512)
 #define VECDET_ABI avx512_only

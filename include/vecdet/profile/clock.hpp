@@ -4,6 +4,8 @@
 // third of the time that steady_clock takes.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -17,6 +19,7 @@
 #define VECDET_PROFILE_SHARED __attribute__((visibility("default")))
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
@@ -100,4 +103,5 @@ inline void calibrate_clock() noexcept {
 
 }  // namespace detail
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/detail/environment_variable.hpp>
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/registry.hpp>
 #include <vecdet/profile/report.hpp>
 
@@ -17,6 +18,7 @@
 #include <utility>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 
 namespace detail {
@@ -161,4 +163,5 @@ inline void merge_entry(entry& into, const entry& from) {
 
 }  // namespace detail
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

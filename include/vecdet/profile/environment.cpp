@@ -5,6 +5,7 @@
 #include <vecdet/profile/environment.hpp>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
@@ -12,4 +13,5 @@ void link_environment() noexcept {}
 
 }  // namespace detail
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -9,16 +9,21 @@
 // Where a launcher has set a rank, or the process is a fork, names without them get
 // ".rank<r>" or ".pid<p>" before their ending.
 //
+// A program whose files are compiled for different instruction sets has a profile for each of them
+// (VECDET_ABI); the files of all but the first get the instruction set before their ending.
+//
 // It is read before main(), by environment.cpp, which vecdet::dispatch compiles once for the whole
 // program; with the headers alone, by every file that includes this one. A set-user-ID program does
 // not heed it.
 #pragma once
 
 #include <vecdet/detail/environment_variable.hpp>
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/control.hpp>
 #include <vecdet/profile/output.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -30,8 +35,29 @@
 #include <vector>
 
 namespace vecdet {
+
+/// The profiles of this program that have been asked for reports, a bit each. Data without code,
+/// the only thing that they share.
+VECDET_PROFILE_SHARED inline std::atomic<unsigned> reporting_profiles{0};
+
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
+
+/// This profile among those of a program, the dispatching one first.
+#if defined(VECDET_DISPATCH) || defined(VECDET_ENVIRONMENT_UNIT)
+constexpr unsigned profile_bit = 1;
+constexpr const char* profile_name = "dispatched";
+#elif defined(VECDET_TARGET_AVX512)
+constexpr unsigned profile_bit = 8;
+constexpr const char* profile_name = "avx512";
+#elif defined(VECDET_TARGET_AVX2)
+constexpr unsigned profile_bit = 4;
+constexpr const char* profile_name = "avx2";
+#else
+constexpr unsigned profile_bit = 2;
+constexpr const char* profile_name = "baseline";
+#endif
 
 struct exit_reports {
   bool table = false;
@@ -114,8 +140,10 @@ inline void write_exit_reports() noexcept {
       std::cerr << text.str() << std::flush;
     }
     const process_info& p = r.processes[0];
+    const bool is_first = (reporting_profiles.load() & (profile_bit - 1)) == 0;
     for (const std::string& pattern : wanted.files) {
-      const std::string path = file_for_process(pattern, p.pid, p.rank, registry::get().forked);
+      std::string path = file_for_process(pattern, p.pid, p.rank, registry::get().forked);
+      if (!is_first) path.insert(path.rfind('.'), std::string(".") + profile_name);
       try {
         write_file(path, r);
         std::cerr << "vecdet::profile: wrote " << path << std::endl;
@@ -141,6 +169,7 @@ inline bool read_environment() noexcept {
     }
     if (!wanted.table && wanted.files.empty()) return false;
     wanted_reports() = wanted;
+    reporting_profiles.fetch_or(profile_bit);
     for (const std::string& file : wanted.files) {
       if (format_of(file) == format::trace) keep_events(std::size_t{1} << 16);
     }
@@ -160,4 +189,5 @@ VECDET_PROFILE_SHARED inline const bool on_from_environment = read_environment()
 
 }  // namespace detail
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

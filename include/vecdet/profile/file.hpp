@@ -2,6 +2,8 @@
 // Writing a report's file, also into a folder that others may write to.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +20,7 @@
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
@@ -135,4 +138,5 @@ void write_file(const std::string& path, const WriteTo& write_to) {
 }
 
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -5,6 +5,8 @@
 // longer than 73 minutes.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 
 constexpr int histogram_sub_bits = 5;
@@ -83,4 +86,5 @@ inline double sample_quantile(std::vector<float>& samples, double q) {
 }
 
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

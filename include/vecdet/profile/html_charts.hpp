@@ -2,7 +2,10 @@
 // The charts of the HTML report: roofline, histogram, nesting, and the comparison of two profiles.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
@@ -145,4 +148,5 @@ change();draw();flame();
 
 }  // namespace detail
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

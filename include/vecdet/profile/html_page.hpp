@@ -3,7 +3,10 @@
 // is set, or as the button says.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
@@ -121,4 +124,5 @@ inline constexpr char html_body[] = R"html(
 
 }  // namespace detail
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

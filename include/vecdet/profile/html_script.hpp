@@ -3,7 +3,10 @@
 // html_charts.hpp.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
@@ -130,4 +133,5 @@ document.addEventListener('keydown',ev=>{if(ev.key==='Enter'&&ev.target.matches(
 
 }  // namespace detail
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

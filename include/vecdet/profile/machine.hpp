@@ -4,6 +4,7 @@
 // and at most 64 MiB.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/clock.hpp>
 #include <vecdet/profile/memory_room.hpp>
 #include <vecdet/profile/report.hpp>
@@ -30,6 +31,7 @@
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
@@ -373,4 +375,5 @@ inline machine_info measure_machine() {
 }
 
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

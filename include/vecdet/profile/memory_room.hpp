@@ -3,6 +3,8 @@
 // is in, leave.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include <string>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
@@ -83,4 +86,5 @@ inline std::size_t measurement_room() {
 
 }  // namespace detail
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

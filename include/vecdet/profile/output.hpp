@@ -2,6 +2,7 @@
 // Reports to streams and files, and those that VECDET_PROFILE asks for when the program ends.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/control.hpp>
 #include <vecdet/profile/file.hpp>
 #include <vecdet/profile/machine.hpp>
@@ -21,6 +22,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 
 enum class format { table, json, csv, html, trace, folded };
@@ -122,4 +124,5 @@ inline void print_every(double seconds) {
 }
 
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

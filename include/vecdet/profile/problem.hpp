@@ -2,11 +2,14 @@
 // What a profiled scope runs: the problem, by which the profiler aggregates.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 #include <array>
 #include <cstdint>
 #include <string>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 
 /// One problem. The strings are literals or come from intern(): scopes compare their addresses. The
@@ -70,4 +73,5 @@ inline std::string problem_text(const problem& p) {
 }
 
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <vecdet/detail/exceptions.hpp>
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/clock.hpp>
 #include <vecdet/profile/problem.hpp>
 #include <vecdet/profile/statistics.hpp>
@@ -31,6 +32,7 @@
 #endif
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 
 /// What is recorded together beyond problems_kept and paths_kept.
@@ -384,4 +386,5 @@ inline void calibrate() noexcept {
 
 }  // namespace detail
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -4,6 +4,7 @@
 // the profiler's own cost unless said otherwise.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/histogram.hpp>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 
 /// What is known of one problem, over all threads.
@@ -149,4 +151,5 @@ inline roofline_position position(const entry& e, const machine_info& m) {
 }
 
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -2,6 +2,7 @@
 // The timed scope, and the macros for it.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/problem.hpp>
 #include <vecdet/profile/registry.hpp>
 
@@ -15,6 +16,7 @@
 #include <type_traits>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 
 /// A copy of the text that lives until the process ends, the same pointer for the same text: for
@@ -132,6 +134,7 @@ problem user_problem(const char* name, std::int64_t bytes, std::int64_t flops,
 #endif
 
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet
 
 /// For the user's own code: times the rest of the block.

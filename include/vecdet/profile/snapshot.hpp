@@ -2,6 +2,7 @@
 // Gathers what all threads have recorded into one report.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/control.hpp>
 #include <vecdet/profile/registry.hpp>
 #include <vecdet/profile/report.hpp>
@@ -15,6 +16,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
@@ -181,4 +183,5 @@ inline report snapshot() {
 }
 
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -4,6 +4,7 @@
 // processors costs nothing over plain memory.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/clock.hpp>
 #include <vecdet/profile/histogram.hpp>
 #include <vecdet/profile/problem.hpp>
@@ -16,6 +17,7 @@
 #include <cstdint>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 
 /// How many durations of each problem are kept as they are, drawn evenly from all of them: for
@@ -178,4 +180,5 @@ struct statistics {
 
 }  // namespace detail
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -2,6 +2,8 @@
 // Numbers and strings as the profiler's writers need them: independent of the locale.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -10,6 +12,7 @@
 #include <string>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
@@ -116,4 +119,5 @@ inline std::string json_string(const std::string& text) {
 
 }  // namespace detail
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

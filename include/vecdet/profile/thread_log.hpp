@@ -3,6 +3,7 @@
 // what happens when a scope is entered and left.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/clock.hpp>
 #include <vecdet/profile/problem.hpp>
 #include <vecdet/profile/statistics.hpp>
@@ -18,6 +19,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 
 /// Problems beyond so many, and places in the nesting of scopes beyond so many, both summed over
@@ -365,4 +367,5 @@ class thread_log {
 
 }  // namespace detail
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

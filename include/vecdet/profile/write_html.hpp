@@ -2,6 +2,7 @@
 // A profile, or two to compare, as one HTML page that needs no network.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/html_charts.hpp>
 #include <vecdet/profile/html_page.hpp>
 #include <vecdet/profile/html_script.hpp>
@@ -13,6 +14,7 @@
 #include <string>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 
 /// Writes the page; with a `baseline` it also shows what changed from that to `r`. The names label
@@ -34,4 +36,5 @@ inline void write_html(std::ostream& out, const report& r, const report* baselin
 }
 
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

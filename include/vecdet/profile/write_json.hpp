@@ -3,6 +3,7 @@
 // and as a trace in the Trace Event Format that Perfetto and chrome://tracing open.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/report.hpp>
 #include <vecdet/profile/text.hpp>
 
@@ -14,6 +15,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
@@ -195,4 +197,5 @@ inline void write_trace(std::ostream& out, const report& r) {
 }
 
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -2,6 +2,7 @@
 // A profile as a table to read, as CSV, and as folded stacks for flame graphs.
 #pragma once
 
+#include <vecdet/detail/target.hpp>
 #include <vecdet/profile/problem.hpp>
 #include <vecdet/profile/report.hpp>
 #include <vecdet/profile/text.hpp>
@@ -14,6 +15,7 @@
 #include <vector>
 
 namespace vecdet {
+inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
@@ -150,4 +152,5 @@ inline void write_folded(std::ostream& out, const report& r) {
 }
 
 }  // namespace profile
+}  // namespace VECDET_ABI
 }  // namespace vecdet
