@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is reported: quantiles against exact ones, the formats, the environment, forks.
 #include "support/json_schema.hpp"
+#include "support/sanitizer.hpp"
 #include <vecdet/profile.hpp>
 
 #include <algorithm>
@@ -33,15 +34,6 @@
 
 namespace profile = vecdet::profile;
 using nlohmann::json;
-
-// Sanitizers take memory of their own, and start no threads in a fork of several.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TEST_UNDER_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TEST_UNDER_SANITIZER 1
-#endif
-#endif
 
 namespace {
 
@@ -730,6 +722,7 @@ TEST_CASE("profile: thousands of problems, and then no more") {
   CHECK(others >= 2 * (20000 - profile::problems_kept));
 }
 
+// Sanitizers take memory of their own, and start no threads in a fork of several.
 #if !defined(TEST_UNDER_SANITIZER)
 TEST_CASE("profile: a fork while another thread measures the machine") {
   const program_result ran = run_child("PROFILE_TEST_FORK_WHILE_MEASURING=1 VECDET_PROFILE=1");
