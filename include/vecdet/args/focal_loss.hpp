@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The focal loss in the kernel table: what an instruction set's unit offers, as plain structs and
-// function pointers.
+// The focal loss: what the functions and their kernels agree on.
 #pragma once
 
 #include <vecdet/labels.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rows of all box losses share: which boxes count, and what a call writes.
+// What all box losses share: which boxes count, and what a call writes.
 #pragma once
 
 #include <vecdet/labels.hpp>
