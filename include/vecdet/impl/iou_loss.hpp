@@ -83,138 +83,99 @@ double run_iou_loss(const iou_loss_call<T>& call, execution policy) {
                                                    }));
 }
 
+// Each output of a loss, for the public functions.
+
+template <class T>
+double sum_of_iou_losses(const char* function, iou_kind kind, boxes_view<const T> predicted,
+                         boxes_view<const T> targets, const iou_loss_params& params,
+                         execution policy) {
+  return run_iou_loss<T>({function, kind, predicted, targets, params, box_loss_output::sum, {}, {}},
+                         policy);
+}
+template <class T>
+void each_iou_loss(const char* function, iou_kind kind, boxes_view<const T> predicted,
+                   boxes_view<const T> targets, vector_view<T> loss, const iou_loss_params& params,
+                   execution policy) {
+  run_iou_loss<T>({function, kind, predicted, targets, params, box_loss_output::loss, {}, loss},
+                  policy);
+}
+template <class T>
+double iou_losses_and_grad(const char* function, iou_kind kind, boxes_view<const T> predicted,
+                           boxes_view<const T> targets, boxes_view<T> grad,
+                           const iou_loss_params& params, execution policy) {
+  return run_iou_loss<T>(
+      {function, kind, predicted, targets, params, box_loss_output::grad, grad, {}}, policy);
+}
+
 }  // namespace detail
 
 template <class T>
 double giou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
                  const iou_loss_params& params, execution policy) {
-  return detail::run_iou_loss<std::remove_const_t<T>>({"giou_loss",
-                                                       iou_kind::giou,
-                                                       predicted,
-                                                       targets,
-                                                       params,
-                                                       detail::box_loss_output::sum,
-                                                       {},
-                                                       {}},
-                                                      policy);
+  return detail::sum_of_iou_losses<std::remove_const_t<T>>("giou_loss", iou_kind::giou, predicted,
+                                                           targets, params, policy);
 }
 
 template <class T>
 void giou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
                          vector_view<std::remove_const_t<T>> loss, const iou_loss_params& params,
                          execution policy) {
-  detail::run_iou_loss<std::remove_const_t<T>>({"giou_loss_unreduced",
-                                                iou_kind::giou,
-                                                predicted,
-                                                targets,
-                                                params,
-                                                detail::box_loss_output::loss,
-                                                {},
-                                                loss},
-                                               policy);
+  detail::each_iou_loss<std::remove_const_t<T>>("giou_loss_unreduced", iou_kind::giou, predicted,
+                                                targets, loss, params, policy);
 }
 
 template <class T>
 double giou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
                           boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
                           execution policy) {
-  return detail::run_iou_loss<std::remove_const_t<T>>({"giou_loss_and_grad",
-                                                       iou_kind::giou,
-                                                       predicted,
-                                                       targets,
-                                                       params,
-                                                       detail::box_loss_output::grad,
-                                                       grad,
-                                                       {}},
-                                                      policy);
+  return detail::iou_losses_and_grad<std::remove_const_t<T>>(
+      "giou_loss_and_grad", iou_kind::giou, predicted, targets, grad, params, policy);
 }
 
 template <class T>
 double diou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
                  const iou_loss_params& params, execution policy) {
-  return detail::run_iou_loss<std::remove_const_t<T>>({"diou_loss",
-                                                       iou_kind::diou,
-                                                       predicted,
-                                                       targets,
-                                                       params,
-                                                       detail::box_loss_output::sum,
-                                                       {},
-                                                       {}},
-                                                      policy);
+  return detail::sum_of_iou_losses<std::remove_const_t<T>>("diou_loss", iou_kind::diou, predicted,
+                                                           targets, params, policy);
 }
 
 template <class T>
 void diou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
                          vector_view<std::remove_const_t<T>> loss, const iou_loss_params& params,
                          execution policy) {
-  detail::run_iou_loss<std::remove_const_t<T>>({"diou_loss_unreduced",
-                                                iou_kind::diou,
-                                                predicted,
-                                                targets,
-                                                params,
-                                                detail::box_loss_output::loss,
-                                                {},
-                                                loss},
-                                               policy);
+  detail::each_iou_loss<std::remove_const_t<T>>("diou_loss_unreduced", iou_kind::diou, predicted,
+                                                targets, loss, params, policy);
 }
 
 template <class T>
 double diou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
                           boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
                           execution policy) {
-  return detail::run_iou_loss<std::remove_const_t<T>>({"diou_loss_and_grad",
-                                                       iou_kind::diou,
-                                                       predicted,
-                                                       targets,
-                                                       params,
-                                                       detail::box_loss_output::grad,
-                                                       grad,
-                                                       {}},
-                                                      policy);
+  return detail::iou_losses_and_grad<std::remove_const_t<T>>(
+      "diou_loss_and_grad", iou_kind::diou, predicted, targets, grad, params, policy);
 }
 
 template <class T>
 double ciou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
                  const iou_loss_params& params, execution policy) {
-  return detail::run_iou_loss<std::remove_const_t<T>>({"ciou_loss",
-                                                       iou_kind::ciou,
-                                                       predicted,
-                                                       targets,
-                                                       params,
-                                                       detail::box_loss_output::sum,
-                                                       {},
-                                                       {}},
-                                                      policy);
+  return detail::sum_of_iou_losses<std::remove_const_t<T>>("ciou_loss", iou_kind::ciou, predicted,
+                                                           targets, params, policy);
 }
 
 template <class T>
 void ciou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
                          vector_view<std::remove_const_t<T>> loss, const iou_loss_params& params,
                          execution policy) {
-  detail::run_iou_loss<std::remove_const_t<T>>({"ciou_loss_unreduced",
-                                                iou_kind::ciou,
-                                                predicted,
-                                                targets,
-                                                params,
-                                                detail::box_loss_output::loss,
-                                                {},
-                                                loss},
-                                               policy);
+  detail::each_iou_loss<std::remove_const_t<T>>("ciou_loss_unreduced", iou_kind::ciou, predicted,
+                                                targets, loss, params, policy);
 }
 
 template <class T>
 double ciou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
                           boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
                           execution policy) {
-  return detail::run_iou_loss<std::remove_const_t<T>>({"ciou_loss_and_grad",
-                                                       iou_kind::ciou,
-                                                       predicted,
-                                                       targets,
-                                                       params,
-                                                       detail::box_loss_output::grad,
-                                                       grad,
-                                                       {}},
-                                                      policy);
+  return detail::iou_losses_and_grad<std::remove_const_t<T>>(
+      "ciou_loss_and_grad", iou_kind::ciou, predicted, targets, grad, params, policy);
 }
 
 }  // namespace VECDET_ABI
