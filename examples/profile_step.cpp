@@ -8,6 +8,7 @@
 //   profile_step [steps] [COCO annotation file]
 #include "../bench/support/coco_scene.hpp"
 #include "../bench/support/scene.hpp"
+#include <vecdet/profile.hpp>
 #include <vecdet/vecdet.hpp>
 
 #include <algorithm>

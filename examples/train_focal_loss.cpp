@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A classification head trained with the focal loss: 20,000 anchors with 32 features each, of which
 // one in a hundred belongs to one of 20 classes. Prints a falling loss, then where the time went.
+#include <vecdet/profile.hpp>
 #include <vecdet/vecdet.hpp>
 
 #include <algorithm>

@@ -25,7 +25,10 @@ class box_selection {
   template <class Labels,
             std::enable_if_t<std::is_convertible<Labels&&, labels_view>::value, int> = 0>
   box_selection(Labels&& labels, index_t background = -1, index_t ignore = -2)
-      : kind_(kind::labels), labels_(labels), background_(background), ignore_(ignore) {}
+      : choice_(detail::box_choice::labelled),
+        labels_(labels),
+        background_(background),
+        ignore_(ignore) {}
 
   template <class Owner, detail::require_temporary_owner<Owner> = 0>
   box_selection& operator=(Owner&& ends_with_the_statement) = delete;
@@ -33,13 +36,13 @@ class box_selection {
   /// The boxes with these indices, in any order, none twice: such a box's loss would count twice.
   static box_selection list(vector_view<const index_t> indices) noexcept {
     box_selection selection;
-    selection.kind_ = kind::list;
+    selection.choice_ = detail::box_choice::listed;
     selection.list_ = indices;
     return selection;
   }
 
-  bool is_all() const noexcept { return kind_ == kind::all; }
-  bool is_list() const noexcept { return kind_ == kind::list; }
+  bool is_all() const noexcept { return choice_ == detail::box_choice::all; }
+  bool is_list() const noexcept { return choice_ == detail::box_choice::listed; }
   const vector_view<const index_t>& indices() const noexcept { return list_; }
 
   /// "all", "labels" or "list", in problem names.
@@ -52,7 +55,7 @@ class box_selection {
 
   /// Throws, in the name of `function`, unless this can select from `boxes` boxes.
   void check(const char* function, index_t boxes) const {
-    if (kind_ == kind::labels) {
+    if (choice_ == detail::box_choice::labelled) {
       detail::check(labels_.size() == boxes, function, "labels.size()", labels_.size(),
                     "the number of boxes");
     }
@@ -63,15 +66,13 @@ class box_selection {
   }
 
   detail::selected_boxes kernel_args() const noexcept {
-    return {labels_, background_, ignore_, list_.data()};
+    return {choice_, labels_, background_, ignore_, list_.data()};
   }
 
  private:
-  enum class kind { all, labels, list };
-
   box_selection() noexcept = default;
 
-  kind kind_ = kind::all;
+  detail::box_choice choice_ = detail::box_choice::all;
   labels_view labels_;
   index_t background_ = -1, ignore_ = -2;
   vector_view<const index_t> list_;

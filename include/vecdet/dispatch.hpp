@@ -19,7 +19,7 @@
 #include <string>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/kernels_of.hpp>
-#include <vecdet/profile/environment.hpp>
+#include <vecdet/profile/missing_writers.hpp>
 #endif
 
 namespace vecdet {

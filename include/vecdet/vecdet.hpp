@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of vecdet.
+// All of vecdet but what reads and writes profiles: vecdet/profile.hpp.
 #pragma once
 
 #include <vecdet/box_coding.hpp>
@@ -15,7 +15,7 @@
 #include <vecdet/nms.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/postprocess.hpp>
-#include <vecdet/profile.hpp>
+#include <vecdet/profile/scope.hpp>
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_nms.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A unit of a dispatching program that uses the headers alone, with flags of its own.
+#include <vecdet/profile.hpp>
 #include <vecdet/vecdet.hpp>
 
 #include <vector>

@@ -28,12 +28,12 @@ struct regression_loss_args {
   selected_boxes selected;
 };
 
-/// As smooth_l1_kernels has them.
 template <class S>
 struct regression_loss_kernels {
-  double (*all)(const regression_loss_args<S>&, index_t first, index_t last);
-  double (*labelled)(const regression_loss_args<S>&, index_t first, index_t last);
-  double (*listed)(const regression_loss_args<S>&, index_t first, index_t last);
+  /// Computes boxes, or numbers of the list of indices, [first, last), and returns their unscaled
+  /// sum.
+  double (*run)(const regression_loss_args<S>&, index_t first, index_t last);
+  /// Sets the gradient of boxes [first, last) to 0.
   void (*clear)(const regression_loss_args<S>&, index_t first, index_t last);
   /// The first of the boxes [first, last) whose label selects it, with a match outside [0, truths);
   /// else -1.

@@ -12,9 +12,11 @@ namespace detail {
 /// What a call computes besides the sum of the loss.
 enum class box_loss_output { sum, loss, grad };
 
-/// Boxes that count, others having loss and gradient 0: those whose label is neither background nor
-/// ignore, or those of a list.
+/// Boxes that count, others having loss and gradient 0: all, those whose label is neither
+/// background nor ignore, or those of a list.
+enum class box_choice { all, labelled, listed };
 struct selected_boxes {
+  box_choice choice;
   labels_view labels;
   index_t background, ignore;
   const index_t* indices;

@@ -21,13 +21,11 @@ struct smooth_l1_args {
   selected_boxes selected;
 };
 
-/// Each computes boxes, or numbers of the list of indices, [first, last), and returns their
-/// unscaled sum.
 template <class T>
 struct smooth_l1_kernels {
-  double (*all)(const smooth_l1_args<T>&, index_t first, index_t last);
-  double (*labelled)(const smooth_l1_args<T>&, index_t first, index_t last);
-  double (*listed)(const smooth_l1_args<T>&, index_t first, index_t last);
+  /// Computes boxes, or numbers of the list of indices, [first, last), and returns their unscaled
+  /// sum.
+  double (*run)(const smooth_l1_args<T>&, index_t first, index_t last);
   /// Sets the outputs of boxes [first, last) to 0.
   void (*clear)(const smooth_l1_args<T>&, index_t first, index_t last);
 };

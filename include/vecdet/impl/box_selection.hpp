@@ -17,21 +17,18 @@ inline double scaled(double scale, double sum) {
   return scale == 0 && !is_nan(sum) ? 0 : scale * sum;
 }
 
-/// Runs kernels with the members all, labelled, listed and clear over `boxes` boxes.
+/// Runs kernels with the members run and clear over `boxes` boxes.
 template <class Kernels, class Args>
 double run_selected(const Kernels& kernels, const Args& args, const box_selection& selection,
                     index_t boxes, execution policy) {
-  const chunking chunks(boxes, smallest_box_chunk);
-  if (!selection.is_list()) {
-    const auto kernel = selection.is_all() ? kernels.all : kernels.labelled;
-    return sum_over_chunks(policy, chunks,
-                           [&](index_t first, index_t last) { return kernel(args, first, last); });
+  if (selection.is_list()) {
+    for_each_chunk(policy, chunking(boxes, smallest_box_chunk),
+                   [&](index_t, index_t first, index_t last) { kernels.clear(args, first, last); });
+    boxes = selection.indices().size();
   }
-  for_each_chunk(policy, chunks,
-                 [&](index_t, index_t first, index_t last) { kernels.clear(args, first, last); });
   return sum_over_chunks(
-      policy, chunking(selection.indices().size(), smallest_box_chunk),
-      [&](index_t first, index_t last) { return kernels.listed(args, first, last); });
+      policy, chunking(boxes, smallest_box_chunk),
+      [&](index_t first, index_t last) { return kernels.run(args, first, last); });
 }
 
 }  // namespace detail

@@ -8,6 +8,8 @@
 //   row_pack<real> operator()(const box_streams<T>& at) const   16 boxes; returns what adds up
 //   static constexpr bool adds_up                               else it returns nothing
 //   static constexpr bool lanes_are_boxes                       else inputs of zeros add zeros
+// The loop over full groups is compiled for each operation; all around it is compiled once, and
+// calls that loop through a pointer.
 #pragma once
 
 #include <vecdet/args/selected_boxes.hpp>
@@ -26,6 +28,11 @@ using detail::stored;
 /// An output known when compiling: only what it needs is computed.
 template <box_loss_output Output>
 using known_box_output = std::integral_constant<box_loss_output, Output>;
+
+/// Whether losses without their gradient have code of their own. In other types than float,
+/// training seldom asks for them: there the gradient is computed and not written.
+template <class S>
+constexpr bool loss_alone_has_code = std::is_same<S, float>::value;
 
 /// Memory of consecutive boxes, stored as S says. What a call does not use is null.
 template <class S>
@@ -81,12 +88,12 @@ VECDET_INLINE pack<Real, N> vanishing_product(const pack<Real, N>& x, const pack
   return select(product == real(Real(0)), product, x * weight);
 }
 
-/// Whether plain products do: no factor is 0, infinite or NaN.
+/// Whether plain products do: with a finite scale, neither it nor a weight is 0, infinite or NaN.
 template <class Real, int N>
 VECDET_INLINE bool are_plain_weights(Real scale, const pack<Real, N>& weight) {
   using real = pack<Real, N>;
-  const real factor = abs(real(scale) * weight), most = largest<Real>;
-  return all((factor > real(Real(0))) & (factor <= most) & (abs(weight) <= most));
+  const real factor = abs(real(scale) * weight);
+  return all((factor > real(Real(0))) & (factor <= real(largest<Real>)));
 }
 
 /// One number a box, in the order of the lanes of load_boxes; 1 where there are none.
@@ -98,27 +105,38 @@ VECDET_INLINE pack<Real, N> load_box_weights(const float* from) {
   return to_lane_order(load_pack<N>(weight));
 }
 
-/// The losses of boxes times their weights, and the gradients times those and the scale.
-template <bool Grad, class Terms, class Real>
-VECDET_INLINE void weigh_boxes(Terms& terms, Real scale, const float* weights) {
-  using reals = decltype(terms.loss);
-  const auto weigh_grad = [&](const reals& factor, const auto& times) VECDET_INLINE_LAMBDA {
-    auto& g = terms.grad;
-    if constexpr (Grad) {
-      g = {times(g.x1, factor), times(g.y1, factor), times(g.x2, factor), times(g.y2, factor)};
+/// weigh_boxes where a weight or the scale is 0, infinite or NaN.
+template <class Real, int N>
+VECDET_NOINLINE void weigh_specially(box_loss_terms<Real, N>& terms, Real scale,
+                                     const pack<Real, N>& weight) {
+  const auto factor = vanishing_product(pack<Real, N>(scale), weight);
+  terms.loss = vanishing_product(terms.loss, weight);
+  auto& g = terms.grad;
+  g = {vanishing_product(g.x1, factor), vanishing_product(g.y1, factor),
+       vanishing_product(g.x2, factor), vanishing_product(g.y2, factor)};
+}
+
+/// The losses of boxes times their weights, and the gradients, if wanted, times those and the
+/// scale.
+template <bool Grad, class Real, int N>
+VECDET_INLINE void weigh_boxes(box_loss_terms<Real, N>& terms, Real scale, const float* weights) {
+  pack<Real, N> factor = scale;
+  if (weights != nullptr || scale == 0) {
+    const auto w = load_box_weights<Real, N>(weights);
+    if (__builtin_expect(!are_plain_weights(scale, w), 0)) {
+      box_loss_terms<Real, N> copy;  // whose address is taken, so that `terms` stays in registers
+      copy.loss = terms.loss;
+      if constexpr (Grad) copy.grad = terms.grad;
+      weigh_specially(copy, scale, w);
+      terms = copy;
+      return;
     }
-  };
-  const auto plain = [](const reals& x, const reals& y) VECDET_INLINE_LAMBDA { return x * y; };
-  if (weights == nullptr && scale != 0) return weigh_grad(scale, plain);
-  const auto w = load_box_weights<Real, reals::batches>(weights);
-  if (are_plain_weights(scale, w)) {
     terms.loss = terms.loss * w;
-    weigh_grad(reals(scale) * w, plain);
-  } else {
-    terms.loss = vanishing_product(terms.loss, w);
-    weigh_grad(vanishing_product(reals(scale), w),
-               [](const reals& x, const reals& y)
-                   VECDET_INLINE_LAMBDA { return vanishing_product(x, y); });
+    factor = factor * w;
+  }
+  if constexpr (Grad) {
+    auto& g = terms.grad;
+    g = {g.x1 * factor, g.y1 * factor, g.x2 * factor, g.y2 * factor};
   }
 }
 
@@ -133,9 +151,9 @@ VECDET_INLINE row_pack<Real> first_lanes(const row_pack<Real>& row, int count) {
 
 /// `groups` times 16 boxes, of which the last group has `valid`.
 template <class Op, class S>
-VECDET_NOINLINE void run_groups(const Op& op, const box_streams<S>& streams, index_t groups,
-                                int valid, lane_sums& sums) {
-  const Op local = op;  // out of reach of what is stored through the streams
+void run_groups(const void* op, const box_streams<S>& streams, index_t groups, int valid,
+                lane_sums& sums) {
+  const Op local = *static_cast<const Op*>(op);  // out of reach of what the streams store
   lane_sums total = sums;
   box_streams<S> at = streams;
   for (index_t g = 0; g < groups; ++g, at = at.at(box_group)) {
@@ -149,8 +167,19 @@ VECDET_NOINLINE void run_groups(const Op& op, const box_streams<S>& streams, ind
   sums = total;
 }
 
-/// Up to 16 boxes that do not lie together, or are fewer. One copy of the code serves all
-/// operations.
+/// An operation and its loop over full groups, without their types.
+template <class S>
+struct box_operation {
+  const void* op;
+  void (*run)(const void* op, const box_streams<S>& streams, index_t groups, int valid,
+              lane_sums& sums);
+};
+template <class S, class Op>
+box_operation<S> as_operation(const Op& op) {
+  return {&op, run_groups<Op, S>};
+}
+
+/// Up to 16 boxes that do not lie together, or are fewer.
 template <class S>
 class gathered_boxes {
  public:
@@ -221,44 +250,34 @@ class gathered_boxes {
 };
 
 /// Computes the boxes gathered.
-template <class Op, class S>
-VECDET_INLINE void run_gathered(const Op& op, gathered_boxes<S>& gathered, lane_sums& sums) {
+template <class S>
+void run_gathered(const box_operation<S>& op, gathered_boxes<S>& gathered, lane_sums& sums) {
   if (gathered.count() == 0) return;
-  run_groups(op, gathered.completed(), 1, gathered.count(), sums);
+  op.run(op.op, gathered.completed(), 1, gathered.count(), sums);
   gathered.scatter();
 }
 
 /// Adds a box, and computes those gathered when there are 16.
-template <class Op, class S>
-VECDET_INLINE void run_with(const Op& op, gathered_boxes<S>& gathered, index_t index,
+template <class S>
+VECDET_INLINE void run_with(const box_operation<S>& op, gathered_boxes<S>& gathered, index_t index,
                             index_t index_of_third, lane_sums& sums) {
   gathered.add(index, index_of_third);
   if (gathered.count() == box_group) run_gathered(op, gathered, sums);
 }
 
 /// Boxes [first, last).
-template <class Op, class S>
-double run_boxes(const Op& op, const box_streams<S>& streams, index_t first, index_t last) {
+template <class S>
+VECDET_NOINLINE double run_boxes(const box_operation<S>& op, const box_streams<S>& streams,
+                                 index_t first, index_t last) {
   lane_sums sums;
   const index_t groups = (last - first) / box_group;
-  run_groups(op, streams.at(first), groups, box_group, sums);
+  op.run(op.op, streams.at(first), groups, box_group, sums);
   const index_t done = first + groups * box_group;
   if (done < last) {
     gathered_boxes<S> rest(streams);
     for (index_t i = done; i < last; ++i) rest.add(i, i);
     run_gathered(op, rest, sums);
   }
-  return sums.total();
-}
-
-/// The same, where box i's third input is number matches[i] of its stream.
-template <class Op, class S>
-double run_matched(const Op& op, const box_streams<S>& streams, const index_t* matches,
-                   index_t first, index_t last) {
-  lane_sums sums;
-  gathered_boxes<S> gathered(streams);
-  for (index_t i = first; i < last; ++i) run_with(op, gathered, i, matches[i], sums);
-  run_gathered(op, gathered, sums);
   return sums.total();
 }
 
@@ -286,8 +305,7 @@ VECDET_INLINE void clear_boxes(const box_streams<S>& streams, index_t first, ind
   if (streams.out_each != nullptr) store_zeros(streams.out_each + first, last - first);
 }
 
-/// Bit i: whether the label begin + i, of `size`, at most label_block, is not skipped. One copy of
-/// the code serves all operations.
+/// Bit i: whether the label begin + i, of `size`, at most label_block, is not skipped.
 template <class Bits>
 VECDET_NOINLINE std::uint64_t selected_bits(const detail::label_bits<Bits>& labels, index_t begin,
                                             int size, const detail::skipped_labels<Bits>& skipped) {
@@ -332,32 +350,31 @@ VECDET_INLINE void for_each_selected(const detail::selected_boxes& selected, ind
   }
 }
 
-/// Of boxes [first, last) those whose label selects them; the outputs of the others become 0
-/// without their inputs being read. Box i's third input is number matches[i] of its stream, or i
-/// where matches is null.
-template <class Op, class S>
-double run_labelled(const Op& op, const box_streams<S>& streams,
-                    const detail::selected_boxes& selected, const index_t* matches, index_t first,
-                    index_t last) {
+/// Of boxes [first, last) those that are selected, or numbers [first, last) of the list. The
+/// outputs of boxes that labels leave out become 0 without their inputs being read; with a list,
+/// nothing else is written. Box i's third input is number matches[i] of its stream, or i where
+/// matches is null.
+template <class S>
+VECDET_NOINLINE double run_selected(const box_operation<S>& op, const box_streams<S>& streams,
+                                    const detail::selected_boxes& selected, const index_t* matches,
+                                    index_t first, index_t last) {
+  using detail::box_choice;
+  if (selected.choice == box_choice::all && matches == nullptr) {
+    return run_boxes(op, streams, first, last);
+  }
   lane_sums sums;
   gathered_boxes<S> gathered(streams);
-  for_each_selected(
-      selected, first, last, [&](index_t begin, index_t end) { clear_boxes(streams, begin, end); },
-      [&](index_t i) { run_with(op, gathered, i, matches != nullptr ? matches[i] : i, sums); });
-  run_gathered(op, gathered, sums);
-  return sums.total();
-}
-
-/// Numbers [first, last) of the list; nothing else is written.
-template <class Op, class S>
-double run_listed(const Op& op, const box_streams<S>& streams,
-                  const detail::selected_boxes& selected, const index_t* matches, index_t first,
-                  index_t last) {
-  lane_sums sums;
-  gathered_boxes<S> gathered(streams);
-  for (index_t k = first; k < last; ++k) {
-    const index_t i = selected.indices[k];
+  const auto run = [&](index_t i) {
     run_with(op, gathered, i, matches != nullptr ? matches[i] : i, sums);
+  };
+  if (selected.choice == box_choice::labelled) {
+    for_each_selected(
+        selected, first, last,
+        [&](index_t begin, index_t end) { clear_boxes(streams, begin, end); }, run);
+  } else {
+    for (index_t k = first; k < last; ++k) {
+      run(selected.choice == box_choice::listed ? selected.indices[k] : k);
+    }
   }
   run_gathered(op, gathered, sums);
   return sums.total();

@@ -13,13 +13,14 @@
 // (VECDET_ABI); the files of all but the first get the instruction set before their ending.
 //
 // It is read before main(), by environment.cpp, which vecdet::dispatch compiles once for the whole
-// program; with the headers alone, by every file that includes this one. A set-user-ID program does
-// not heed it.
+// program; with the headers alone, by a program of which a file includes <vecdet/profile.hpp>. A
+// set-user-ID program does not heed it.
 #pragma once
 
 #include <vecdet/detail/environment_variable.hpp>
 #include <vecdet/detail/target.hpp>
 #include <vecdet/profile/control.hpp>
+#include <vecdet/profile/missing_writers.hpp>
 #include <vecdet/profile/output.hpp>
 
 #include <algorithm>
@@ -159,6 +160,7 @@ inline void write_exit_reports() noexcept {
 
 /// Called once, before main().
 inline bool read_environment() noexcept {
+  has_writers = true;
   try {
     const char* value = vecdet::detail::environment_variable("VECDET_PROFILE");
     if (value == nullptr) return false;

@@ -24,6 +24,13 @@ struct box_pack {
   pack<Real, N> x1, y1, x2, y2;
 };
 
+/// What a loss of boxes computes of each: the loss, and its gradient by the four numbers.
+template <class Real, int N>
+struct box_loss_terms {
+  pack<Real, N> loss;
+  box_pack<Real, N> grad;
+};
+
 /// The first two and the last two numbers of each of many boxes: two corners, centre and size, or
 /// the deltas of these. Lanes alternate between the axes, or the first half of the batches is x
 /// where the coordinates lie in arrays of their own.

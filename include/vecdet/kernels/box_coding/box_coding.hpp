@@ -222,16 +222,16 @@ void convert_from(const box_coding_args<S>& a, index_t first, index_t last) {
   // The two others.
   constexpr auto one = From == xyxy ? xywh : xyxy, other = From == cxcywh ? xywh : cxcywh;
   if (a.out_format == one) {
-    run_boxes(conversion<From, one, S>(), streams_of(a), first, last);
+    run_boxes(as_operation<S>(conversion<From, one, S>()), streams_of(a), first, last);
   } else {
-    run_boxes(conversion<From, other, S>(), streams_of(a), first, last);
+    run_boxes(as_operation<S>(conversion<From, other, S>()), streams_of(a), first, last);
   }
 }
 
 template <class S>
 void convert_boxes(const box_coding_args<S>& a, index_t first, index_t last) {
   if (a.anchor_format == a.out_format) {
-    run_boxes(clipping<S>(a), streams_of(a), first, last);
+    run_boxes(as_operation<S>(clipping<S>(a)), streams_of(a), first, last);
   } else if (a.anchor_format == box_format::xyxy) {
     convert_from<box_format::xyxy>(a, first, last);
   } else if (a.anchor_format == box_format::xywh) {
@@ -243,7 +243,8 @@ void convert_boxes(const box_coding_args<S>& a, index_t first, index_t last) {
 
 template <class S>
 void box_areas(const box_coding_args<S>& a, index_t first, index_t last) {
-  run_boxes(area<S>(a), box_streams<S>{a.in, {}, nullptr, nullptr, a.out}, first, last);
+  run_boxes(as_operation<S>(area<S>(a)), box_streams<S>{a.in, {}, nullptr, nullptr, a.out}, first,
+            last);
 }
 
 template <class T>
@@ -269,9 +270,9 @@ void large_mask(const box_coding_args<T>& a, index_t first, index_t last) {
 template <template <bool, class> class Operation, class S>
 void code_by_format(const box_coding_args<S>& a, index_t first, index_t last) {
   if (a.anchor_format == box_format::xyxy) {
-    run_boxes(Operation<true, S>(a), streams_of(a), first, last);
+    run_boxes(as_operation<S>(Operation<true, S>(a)), streams_of(a), first, last);
   } else {
-    run_boxes(Operation<false, S>(a), streams_of(a), first, last);
+    run_boxes(as_operation<S>(Operation<false, S>(a)), streams_of(a), first, last);
   }
 }
 

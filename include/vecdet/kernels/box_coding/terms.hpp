@@ -67,12 +67,13 @@ VECDET_INLINE box_halves<double, N> encode_any(const pack<double, N>& g1, const 
   return {pack<double, N>(0.5) * twice / size, log_ratio(g2 - g1, size)};
 }
 
-/// The same of float boxes in memory.
-template <bool Corners, int N, class Boxes>
-VECDET_NOINLINE void encode_odd_boxes(Boxes targets, Boxes anchors, box_halves<float, N>& deltas) {
-  const auto g = load_halves<N>(targets), a = load_halves<N>(anchors);
-  const auto exact =
-      encode_any<Corners>(widen(g.first), widen(g.second), widen(a.first), widen(a.second));
+/// The same of float boxes, for numbers that are too large, too small or not finite.
+template <bool Corners, int N>
+VECDET_NOINLINE void encode_extreme_boxes(const box_halves<float, N>& targets,
+                                          const box_halves<float, N>& anchors,
+                                          box_halves<float, N>& deltas) {
+  const auto exact = encode_any<Corners>(widen(targets.first), widen(targets.second),
+                                         widen(anchors.first), widen(anchors.second));
   deltas = {narrow(exact.first), narrow(exact.second)};
 }
 
@@ -102,11 +103,14 @@ VECDET_INLINE auto encode_at(const Boxes& targets, const Boxes& anchors) {
       return (l >= same(0x1p-62f)) & (s < same(0x1p62f));
     };
     if (!all(plain(least_batch(least), sum_of_batches(sum)))) {
-      halves odd;
-      encode_odd_boxes<Corners, N>(targets, anchors, odd);
+      // Read again: g and a stay in registers, as nobody takes their addresses.
+      const halves extreme_targets = load_halves<N>(targets),
+                   extreme_anchors = load_halves<N>(anchors);
+      halves extreme;
+      encode_extreme_boxes<Corners, N>(extreme_targets, extreme_anchors, extreme);
       const auto is_plain = plain(least, sum);
-      deltas = {select(is_plain, deltas.first, odd.first),
-                select(is_plain, deltas.second, odd.second)};
+      deltas = {select(is_plain, deltas.first, extreme.first),
+                select(is_plain, deltas.second, extreme.second)};
     }
     return deltas;
   }

@@ -153,16 +153,20 @@ void elementwise_iou(const iou_args<S>& a, index_t first, index_t last) {
   const box_streams<S> streams{a.a, {a.b, {}}, nullptr, {}, a.out};
   switch (a.kind) {
     case iou_kind::iou:
-      run_boxes(elementwise_of_kind<iou_kind::iou, S>{a.rule}, streams, first, last);
+      run_boxes(as_operation<S>(elementwise_of_kind<iou_kind::iou, S>{a.rule}), streams, first,
+                last);
       break;
     case iou_kind::giou:
-      run_boxes(elementwise_of_kind<iou_kind::giou, S>{a.rule}, streams, first, last);
+      run_boxes(as_operation<S>(elementwise_of_kind<iou_kind::giou, S>{a.rule}), streams, first,
+                last);
       break;
     case iou_kind::diou:
-      run_boxes(elementwise_of_kind<iou_kind::diou, S>{a.rule}, streams, first, last);
+      run_boxes(as_operation<S>(elementwise_of_kind<iou_kind::diou, S>{a.rule}), streams, first,
+                last);
       break;
     case iou_kind::ciou:
-      run_boxes(elementwise_of_kind<iou_kind::ciou, S>{a.rule}, streams, first, last);
+      run_boxes(as_operation<S>(elementwise_of_kind<iou_kind::ciou, S>{a.rule}), streams, first,
+                last);
       break;
   }
 }

@@ -10,7 +10,8 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Without the gradient, nothing that only it needs is computed.
+/// Without Grad, nothing that only the gradient needs is computed; with it, the gradient is written
+/// where its stream is given.
 template <iou_kind Kind, bool Grad, class T>
 struct iou_loss_of_boxes {
   using real = compute_type<T>;
@@ -19,43 +20,37 @@ struct iou_loss_of_boxes {
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<T>& group) const {
     constexpr int N = boxes_in_flight, count = box_pack<real, N>::count;
-    row_pack<real> sum;
-    VECDET_UNROLL
+    alignas(64) real losses[box_group];
     for (int i = 0; i < box_group; i += count) {
       const box_streams<T> at = group.at(i);
       auto terms = iou_loss_of<Kind>(load_boxes<N>(at.in), load_boxes<N>(at.boxes[0]), epsilon);
       weigh_boxes<Grad>(terms, scale, at.weights);
       const pack<real, N> loss = to_box_order(terms.loss);
-      if constexpr (Grad) {
-        store_boxes<N>(at.out, terms.grad);
-      } else if (at.out_each != nullptr) {
+      if (Grad && at.out != nullptr) store_boxes<N>(at.out, terms.grad);
+      if (at.out_each != nullptr) {
         const pack<real, N> factor(scale);
         store_pack<N>(at.out_each, scale != 0 ? loss * factor : vanishing_product(loss, factor));
       }
-      for (int k = 0; k < N; ++k) sum.v[i / batch_lanes<real> + k] = loss.v[k];
+      store_pack<N>(losses + i, loss);
     }
-    return sum;
+    return load_pack<row_pack<real>::batches>(losses);
   }
 };
 
-template <iou_kind Kind, bool Grad, class T>
-double iou_loss_with(const detail::iou_loss_args<T>& a, index_t first, index_t last) {
-  using real = compute_type<T>;
-  const iou_loss_of_boxes<Kind, Grad, T> op{static_cast<real>(a.scale),
-                                            static_cast<real>(a.epsilon)};
-  return run_boxes(op,
-                   box_streams<T>{a.predicted,
-                                  {a.targets, nullptr},
-                                  a.box_weights,
-                                  Grad ? a.grad : nullptr,
-                                  a.output == box_loss_output::loss ? a.loss : nullptr},
-                   first, last);
-}
-
 template <iou_kind Kind, class T>
 double iou_loss_of_kind(const detail::iou_loss_args<T>& a, index_t first, index_t last) {
-  if (a.output == box_loss_output::grad) return iou_loss_with<Kind, true>(a, first, last);
-  return iou_loss_with<Kind, false>(a, first, last);
+  using real = compute_type<T>;
+  const auto scale = static_cast<real>(a.scale), epsilon = static_cast<real>(a.epsilon);
+  const bool grad = a.output == box_loss_output::grad;
+  const box_streams<T> streams{a.predicted,
+                               {a.targets, nullptr},
+                               a.box_weights,
+                               grad ? a.grad : nullptr,
+                               a.output == box_loss_output::loss ? a.loss : nullptr};
+  const iou_loss_of_boxes<Kind, true, T> with_grad{scale, epsilon};
+  const iou_loss_of_boxes<Kind, !loss_alone_has_code<T>, T> for_loss{scale, epsilon};
+  return run_boxes(grad ? as_operation<T>(with_grad) : as_operation<T>(for_loss), streams, first,
+                   last);
 }
 
 template <class T>

@@ -21,12 +21,6 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-template <class Real, int N>
-struct iou_loss_terms {
-  pack<Real, N> loss;
-  box_pack<Real, N> grad;
-};
-
 /// `inside` where side a lies before side b, `outside` where it lies beyond, half of each where
 /// they are equal.
 template <class Real, int N>
@@ -37,7 +31,7 @@ VECDET_INLINE pack<Real, N> by_side(const pack<Real, N>& a, const pack<Real, N>&
 }
 
 template <iou_kind Kind, class Real, int N>
-VECDET_INLINE iou_loss_terms<Real, N> iou_loss_of(const box_pack<Real, N>& p,
+VECDET_INLINE box_loss_terms<Real, N> iou_loss_of(const box_pack<Real, N>& p,
                                                   const box_pack<Real, N>& t, Real eps) {
   using real = pack<Real, N>;
   const real zero = Real(0), half = Real(0.5), one = Real(1), epsilon = eps;

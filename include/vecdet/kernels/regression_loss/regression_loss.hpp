@@ -20,13 +20,6 @@ namespace VECDET_TARGET {
 
 using detail::regression_loss_args;
 
-/// The sum of the losses of a box, and its gradient by the deltas.
-template <class Real, int N>
-struct regression_terms {
-  pack<Real, N> loss;
-  box_pack<Real, N> grad;
-};
-
 template <class S>
 struct smooth_l1_regression {
   using real = typename stored<S>::real;
@@ -38,7 +31,7 @@ struct smooth_l1_regression {
   }
 
   template <int N>
-  VECDET_INLINE regression_terms<real, N> at(const box_streams<S>& group) const {
+  VECDET_INLINE box_loss_terms<real, N> at(const box_streams<S>& group) const {
     const auto deltas = load_boxes<N>(group.in);
     const auto encoded =
         coordinates(weighted<S>(encode_at<true, 2 * N>(group.boxes[1], group.boxes[0]), weights));
@@ -58,7 +51,7 @@ struct iou_regression {
       : code(a.weights, a.low_size, a.high_size), epsilon(static_cast<real>(a.epsilon)) {}
 
   template <int N>
-  VECDET_INLINE regression_terms<real, N> at(const box_streams<S>& group) const {
+  VECDET_INLINE box_loss_terms<real, N> at(const box_streams<S>& group) const {
     const auto deltas = load_boxes<N>(group.in), anchors = load_boxes<N>(group.boxes[0]);
     const auto targets = load_boxes<N>(group.boxes[1]);
     using anchor = anchor_axis<real, N>;
@@ -78,8 +71,8 @@ struct iou_regression {
   }
 };
 
-/// Streams are deltas, anchors and targets. Without the gradient, nothing that only it needs is
-/// computed.
+/// Streams are deltas, anchors and targets. Without Grad, nothing that only the gradient needs is
+/// computed; with it, the gradient is written where its stream is given.
 template <class Equation, bool Grad, class S>
 struct regression_of_boxes {
   using real = typename stored<S>::real;
@@ -92,17 +85,15 @@ struct regression_of_boxes {
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<S>& group) const {
     constexpr int N = boxes_in_flight, count = box_pack<real, N>::count;
-    row_pack<real> sum;
-    VECDET_UNROLL
+    alignas(64) real losses[box_group];
     for (int i = 0; i < box_group; i += count) {
       const box_streams<S> at = group.at(i);
       auto terms = equation.template at<N>(at);
       weigh_boxes<Grad>(terms, scale, at.weights);
-      if constexpr (Grad) store_boxes<N>(at.out, terms.grad);
-      const pack<real, N> loss = to_box_order(terms.loss);
-      for (int k = 0; k < N; ++k) sum.v[i / batch_lanes<real> + k] = loss.v[k];
+      if (Grad && detail::is_given(at.out)) store_boxes<N>(at.out, terms.grad);
+      store_pack<N>(losses + i, to_box_order(terms.loss));
     }
-    return sum;
+    return load_pack<row_pack<real>::batches>(losses);
   }
 };
 
@@ -115,39 +106,27 @@ box_streams<S> streams_of(const regression_loss_args<S>& a) {
           nullptr};
 }
 
-/// run(operation) for the loss and the output that the call asks for.
-template <class Equation, class S, class Run>
-double with_output(const regression_loss_args<S>& a, const Run& run) {
-  if (a.output == box_loss_output::grad) return run(regression_of_boxes<Equation, true, S>(a));
-  return run(regression_of_boxes<Equation, false, S>(a));
-}
-template <class S, class Run>
-double with_regression(const regression_loss_args<S>& a, const Run& run) {
-  if (a.is_smooth_l1) return with_output<smooth_l1_regression<S>>(a, run);
-  if (a.kind == iou_kind::giou) return with_output<iou_regression<iou_kind::giou, S>>(a, run);
-  if (a.kind == iou_kind::diou) return with_output<iou_regression<iou_kind::diou, S>>(a, run);
-  return with_output<iou_regression<iou_kind::ciou, S>>(a, run);
+template <class Equation, class S>
+double regression_with(const regression_loss_args<S>& a, index_t first, index_t last) {
+  const regression_of_boxes<Equation, true, S> with_grad(a);
+  const regression_of_boxes<Equation, !loss_alone_has_code<S>, S> for_loss(a);
+  const bool grad = a.output == box_loss_output::grad;
+  return run_selected(grad ? as_operation<S>(with_grad) : as_operation<S>(for_loss), streams_of(a),
+                      a.selected, a.matches, first, last);
 }
 
 template <class S>
-double regression_all(const regression_loss_args<S>& a, index_t first, index_t last) {
-  return with_regression(a, [&](const auto& op) {
-    if (a.matches == nullptr) return run_boxes(op, streams_of(a), first, last);
-    return run_matched(op, streams_of(a), a.matches, first, last);
-  });
+double regression(const regression_loss_args<S>& a, index_t first, index_t last) {
+  if (a.is_smooth_l1) return regression_with<smooth_l1_regression<S>>(a, first, last);
+  if (a.kind == iou_kind::giou) {
+    return regression_with<iou_regression<iou_kind::giou, S>>(a, first, last);
+  }
+  if (a.kind == iou_kind::diou) {
+    return regression_with<iou_regression<iou_kind::diou, S>>(a, first, last);
+  }
+  return regression_with<iou_regression<iou_kind::ciou, S>>(a, first, last);
 }
-template <class S>
-double regression_labelled(const regression_loss_args<S>& a, index_t first, index_t last) {
-  return with_regression(a, [&](const auto& op) {
-    return run_labelled(op, streams_of(a), a.selected, a.matches, first, last);
-  });
-}
-template <class S>
-double regression_listed(const regression_loss_args<S>& a, index_t first, index_t last) {
-  return with_regression(a, [&](const auto& op) {
-    return run_listed(op, streams_of(a), a.selected, a.matches, first, last);
-  });
-}
+
 template <class S>
 void regression_clear(const regression_loss_args<S>& a, index_t first, index_t last) {
   clear_boxes(streams_of(a), first, last);
@@ -169,9 +148,7 @@ template <class S>
 struct kernels_of<detail::regression_loss_kernels<S>> {
   static constexpr detail::regression_loss_kernels<S> get() {
     detail::regression_loss_kernels<S> kernels{};
-    kernels.all = regression_all<S>;
-    kernels.labelled = regression_labelled<S>;
-    kernels.listed = regression_listed<S>;
+    kernels.run = regression<S>;
     kernels.clear = regression_clear<S>;
     kernels.bad_match = regression_bad_match<S>;
     return kernels;

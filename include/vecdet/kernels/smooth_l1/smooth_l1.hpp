@@ -75,7 +75,6 @@ struct weighted_smooth_l1_of_boxes {
         weight[4 * i + k] = at.weights != nullptr ? static_cast<real>(at.weights[i]) : real(1);
     const row_pack<real> factor(scale);
     row_pack<real> sum(real(0));
-    VECDET_UNROLL
     for (int i = 0; i < 4 * box_group; i += row_lanes) {
       const auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
       const row_pack<real> w = load_pack<N>(weight + i);
@@ -95,37 +94,26 @@ box_streams<T> streams_of(const detail::smooth_l1_args<T>& a) {
   return {a.predictions, {a.targets, nullptr}, a.box_weights, a.out, nullptr};
 }
 
-/// run(operation): the training case is compiled by itself, the others share one copy of the code.
-template <class T, class Run>
-double with_smooth_l1(const detail::smooth_l1_args<T>& a, const Run& run) {
+template <class T, class Op>
+double smooth_l1_with(const Op& op, const detail::smooth_l1_args<T>& a, index_t first,
+                      index_t last) {
+  return run_selected(as_operation<T>(op), streams_of(a), a.selected, nullptr, first, last);
+}
+
+/// The training case is compiled by itself, the others share one copy of the code.
+template <class T>
+double smooth_l1(const detail::smooth_l1_args<T>& a, index_t first, index_t last) {
   const smooth_l1_curve<compute_type<T>> curve(a.beta);
   const auto scale = static_cast<compute_type<T>>(a.scale);
   if (a.box_weights != nullptr || scale == 0) {
-    return run(weighted_smooth_l1_of_boxes<T>{curve, scale, a.output});
+    return smooth_l1_with(weighted_smooth_l1_of_boxes<T>{curve, scale, a.output}, a, first, last);
   }
   if (a.output == box_loss_output::grad) {
     using grad = known_box_output<box_loss_output::grad>;
-    return run(smooth_l1_of_boxes<T, grad>{curve, scale, {}});
+    return smooth_l1_with(smooth_l1_of_boxes<T, grad>{curve, scale, {}}, a, first, last);
   }
-  return run(smooth_l1_of_boxes<T, box_loss_output>{curve, scale, a.output});
-}
-
-template <class T>
-double smooth_l1_all(const detail::smooth_l1_args<T>& a, index_t first, index_t last) {
-  return with_smooth_l1(a,
-                        [&](const auto& op) { return run_boxes(op, streams_of(a), first, last); });
-}
-template <class T>
-double smooth_l1_labelled(const detail::smooth_l1_args<T>& a, index_t first, index_t last) {
-  return with_smooth_l1(a, [&](const auto& op) {
-    return run_labelled(op, streams_of(a), a.selected, nullptr, first, last);
-  });
-}
-template <class T>
-double smooth_l1_listed(const detail::smooth_l1_args<T>& a, index_t first, index_t last) {
-  return with_smooth_l1(a, [&](const auto& op) {
-    return run_listed(op, streams_of(a), a.selected, nullptr, first, last);
-  });
+  return smooth_l1_with(smooth_l1_of_boxes<T, box_loss_output>{curve, scale, a.output}, a, first,
+                        last);
 }
 template <class T>
 void smooth_l1_clear(const detail::smooth_l1_args<T>& a, index_t first, index_t last) {
@@ -136,9 +124,7 @@ template <class T>
 struct kernels_of<detail::smooth_l1_kernels<T>> {
   static constexpr detail::smooth_l1_kernels<T> get() {
     detail::smooth_l1_kernels<T> kernels{};
-    kernels.all = smooth_l1_all<T>;
-    kernels.labelled = smooth_l1_labelled<T>;
-    kernels.listed = smooth_l1_listed<T>;
+    kernels.run = smooth_l1<T>;
     kernels.clear = smooth_l1_clear<T>;
     return kernels;
   }

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// With the headers alone, a file that calls kernels brings in no writers of reports: they would
+// take longer to compile than most kernels. Where VECDET_PROFILE asks for reports and no file of
+// the program includes <vecdet/profile.hpp>, the program says so when it ends.
+#pragma once
+
+#include <vecdet/detail/environment_variable.hpp>
+#include <vecdet/detail/target.hpp>
+#include <vecdet/profile/clock.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace profile {
+namespace detail {
+
+VECDET_PROFILE_SHARED inline bool has_writers = false;
+
+inline void say_that_writers_are_missing() {
+  if (has_writers) return;
+  std::fputs(
+      "vecdet::profile: VECDET_PROFILE is set, but no file of this program includes "
+      "<vecdet/profile.hpp>, which writes the reports\n",
+      stderr);
+}
+
+inline bool watch_for_writers() noexcept {
+  return vecdet::detail::environment_variable("VECDET_PROFILE") != nullptr &&
+         std::atexit(say_that_writers_are_missing) == 0;
+}
+
+#if !defined(VECDET_PROFILE_DISABLE)
+VECDET_PROFILE_SHARED inline const bool watches_for_writers = watch_for_writers();
+#endif
+
+}  // namespace detail
+}  // namespace profile
+}  // namespace VECDET_ABI
+}  // namespace vecdet
