@@ -759,7 +759,7 @@ TEST_CASE("profile: what control groups leave") {
           "inactive_file " + std::to_string(old));
   };
   const auto room = [&](const std::string& self) {
-    return profile::detail::control_group_room(self, folder.path);
+    return profile::detail::control_group_memory(self, folder.path);
   };
   const double unlimited = std::numeric_limits<double>::infinity();
   CHECK(room("") == unlimited);
@@ -789,8 +789,8 @@ TEST_CASE("profile: what control groups leave") {
   CHECK(room("5:cpu,memory:/docker/x\n") == 50000);
   CHECK(room("5:cpu:/docker/x\n") == unlimited);
   CHECK(room("4:memory:/\n") > 9e18);
-  CHECK(profile::detail::measurement_room() > 0);
-  CHECK(profile::detail::measurement_room() <= (64 << 20));
+  CHECK(profile::detail::measurement_memory() > 0);
+  CHECK(profile::detail::measurement_memory() <= (64 << 20));
 }
 
 TEST_CASE("profile: more paths than are kept") {

@@ -41,7 +41,7 @@ template <class T>
 void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8_t> mask,
                     execution policy = execution::parallel);
 
-/// The indices of these boxes, ascending, into the front of `indices`, which has room for all;
+/// The indices of these boxes, ascending, into the front of `indices`, which holds as many;
 /// returns how many they are. torchvision's remove_small_boxes.
 template <class T>
 index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> indices,

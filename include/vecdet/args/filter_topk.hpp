@@ -20,7 +20,7 @@ struct filter_topk_args {
   index_t cols, stride;
   double threshold;  ///< logits above it pass
   index_t limit;     ///< the k of top-k, at least 1
-  index_t capacity;  ///< records that there is room for
+  index_t capacity;  ///< records that fit the memory
 };
 
 /// Scores that a whole row of logits has a part in.
@@ -39,7 +39,7 @@ struct row_search_args {
   index_t limit, capacity;  ///< as above
 };
 
-/// Records that a search of `size` elements has to have room for, twice over: for those that pass,
+/// Records that a search of `size` elements needs memory for, twice over: for those that pass,
 /// and to sort them.
 VECDET_INLINE constexpr index_t filter_topk_capacity(index_t limit, index_t size) {
   constexpr index_t block = 128, least = 4096;

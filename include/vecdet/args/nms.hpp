@@ -50,8 +50,9 @@ struct nms_state {
   nms_record* kept;  ///< of `count` records
   void* scratch;
   index_t kept_count;
-  nms_progress usual, odd;  ///< boxes that the fast tests are for, and others
-  index_t odd_begin;        ///< the first block of the odd boxes
+  nms_progress regular;       ///< boxes that the fast tests are for
+  nms_progress exceptional;   ///< and others
+  index_t exceptional_begin;  ///< the first block of the exceptional boxes
   index_t leaves, in_leaves, top_nodes;
   bool done;
   int levels;
@@ -80,8 +81,8 @@ struct nms_kernels {
                     bool drop_nan, nms_record* records);
   /// Drops the records of boxes with NaN or without area; returns how many are left.
   index_t (*drop_degenerate)(const nms_args<T>&, nms_record* records, index_t count);
-  /// Sorts records, which ascend by index, by score; equal scores stay in order. `spare` has room
-  /// for `count`.
+  /// Sorts records, which ascend by index, by score; equal scores stay in order. `spare` holds
+  /// `count`.
   void (*sort)(const T* scores, nms_record* records, nms_record* spare, index_t count);
   /// The same of records in any order; equal scores by index.
   void (*sort_any)(const T* scores, nms_record* records, nms_record* spare, index_t count);

@@ -183,7 +183,7 @@ inline void number_groups_directly(const nms_groups& groups, const id_range& ima
 /// part), group_begin and image_of_group.
 inline void partition_into_groups(const nms_groups& groups, index_t boxes, index_t count,
                                   nms_buffers& ws, execution policy) {
-  // Both of one size, so that they can change places and later calls find room in either.
+  // Both of one size, so that they can change places and later calls need no more of either.
   grown(ws.records, boxes);
   grown(ws.spare, boxes);
   constexpr index_t smallest_chunk = 2048;

@@ -161,11 +161,12 @@ class image_postprocess {
            index_t first_anchor, float score) const {
     const index_t row = element / outputs_.logits.cols(), at = out.count++;
     const T* const deltas = outputs_.deltas[first_row + row];
-    float* const to = grown(out.boxes, roomy(4 * out.count)) + 4 * at;
+    float* const to = grown(out.boxes, grown_capacity(4 * out.count)) + 4 * at;
     for (int k = 0; k < 4; ++k) to[k] = static_cast<float>(deltas[k]);
-    std::copy_n(anchors_[first_anchor + row], 4, grown(out.anchors, roomy(4 * out.count)) + 4 * at);
-    grown(out.scores, roomy(out.count))[at] = score;
-    grown(out.labels, roomy(out.count))[at] = element % outputs_.logits.cols();
+    std::copy_n(anchors_[first_anchor + row], 4,
+                grown(out.anchors, grown_capacity(4 * out.count)) + 4 * at);
+    grown(out.scores, grown_capacity(out.count))[at] = score;
+    grown(out.labels, grown_capacity(out.count))[at] = element % outputs_.logits.cols();
   }
 
   /// All candidates' boxes, without those that are too small.
@@ -200,10 +201,10 @@ class image_postprocess {
   }
 
   /// Rounded up to a power of two: memory grows in few steps.
-  static index_t roomy(index_t size) {
-    index_t room = 1024;
-    while (room < size) room *= 2;
-    return room;
+  static index_t grown_capacity(index_t size) {
+    index_t capacity = 1024;
+    while (capacity < size) capacity *= 2;
+    return capacity;
   }
 
   const isa target_;

@@ -5,8 +5,8 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/profile/available_memory.hpp>
 #include <vecdet/profile/clock.hpp>
-#include <vecdet/profile/memory_room.hpp>
 #include <vecdet/profile/report.hpp>
 
 #include <algorithm>
@@ -198,7 +198,7 @@ inline double cache_bandwidth(int threads, std::size_t size, int times) {
 }
 
 /// The same of memory, with `size` bytes a thread. On x86-64 the data are thrown out of the caches
-/// first, and read alone or copied past them: the last level may hold more than there is room for.
+/// first, and read alone or copied past them: the last level may hold more than fits the memory.
 inline double memory_bandwidth(int threads, std::size_t size) {
 #if defined(__x86_64__)
   const std::size_t half = size / 128 * 64;
@@ -349,19 +349,19 @@ inline machine_info measure_machine() {
   m.info.threads = threads;
   const std::size_t cache = detail::cache_size(2, std::size_t{1} << 20);
   m.info.cache_bytes = static_cast<double>(cache);
-  const std::size_t room = detail::measurement_room();
-  const std::size_t in_cache = std::min(cache / 2, room / static_cast<std::size_t>(threads));
-  constexpr std::size_t least_room = std::size_t{4} << 20, least_in_cache = std::size_t{4} << 10;
+  const std::size_t available = detail::measurement_memory();
+  const std::size_t in_cache = std::min(cache / 2, available / static_cast<std::size_t>(threads));
+  constexpr std::size_t least_memory = std::size_t{4} << 20, least_in_cache = std::size_t{4} << 10;
   try {
     m.info.gflops_f32 = detail::multiply_add_rate(1);
     m.info.gflops_f32_all_threads = detail::multiply_add_rate(threads);
-    if (room >= least_room && in_cache >= least_in_cache) {
+    if (available >= least_memory && in_cache >= least_in_cache) {
       const int times = static_cast<int>((std::size_t{32} << 20) / in_cache) + 1;
       m.info.cache_gbs = detail::cache_bandwidth(1, in_cache, times);
       m.info.cache_gbs_all_threads = detail::cache_bandwidth(threads, in_cache, times);
-      m.info.memory_gbs = detail::memory_bandwidth(1, room);
+      m.info.memory_gbs = detail::memory_bandwidth(1, available);
       m.info.memory_gbs_all_threads =
-          detail::memory_bandwidth(threads, room / static_cast<std::size_t>(threads));
+          detail::memory_bandwidth(threads, available / static_cast<std::size_t>(threads));
     }
   } catch (const std::exception&) {
     // Without memory or threads for it: the report does without.

@@ -298,7 +298,7 @@ inline statistics* intern_problem(registry& r, thread_log& log, const problem& m
   }
 }
 
-/// Makes room for deeper nesting; false when memory is short.
+/// Grows the stack for deeper nesting; false when memory is short.
 [[gnu::noinline]] inline bool add_frames(thread_log& log) noexcept {
   try {
     const std::lock_guard<std::mutex> lock(registry::get().mutex);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threshold and top-k in one read of the logits. Blocks of 128 logits are reduced to their
 // greatest, so that a block without any above the threshold costs a load and a max for each vector.
-// Whenever the room for those that pass is full, the best k stay and the k-th becomes the
+// Whenever the memory for those that pass is full, the best k stay and the k-th becomes the
 // threshold: later logits that equal it would lose the tie.
 #pragma once
 
@@ -177,7 +177,7 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
   const bool softmax = args.kind == row_score::softmax;
   constexpr double slack = 1e-4;  // of a bound, for what rounding does to it
   const index_t columns = args.cols;
-  const index_t room = args.capacity - columns;
+  const index_t nearly_full = args.capacity - columns;
   float threshold = static_cast<float>(args.score_threshold);  // as frameworks compare it
   index_t count = 0;
   for (index_t r = first; r < last; ++r) {
@@ -212,7 +212,7 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
     }
     for (; col < columns; ++col)
       if (static_cast<float>(row[col]) > below) take(col);
-    if (count <= room) continue;
+    if (count <= nearly_full) continue;
     radix_sort(records, spare, count);
     if (count < args.limit) continue;
     count = args.limit;

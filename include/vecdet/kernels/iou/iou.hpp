@@ -19,7 +19,7 @@ using detail::iou_args;
 template <class Real>
 struct iou_tile {
   static constexpr int columns = 512, capacity = columns + row_lanes;
-  // With room for a pack that begins at the last box.
+  // Longer by a pack, which may begin at the last box.
   alignas(64) Real x1[capacity + box_group], y1[capacity + box_group], x2[capacity + box_group];
   alignas(64) Real y2[capacity + box_group], area[capacity + box_group];
 
@@ -80,7 +80,7 @@ VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first
     }
   };
   if constexpr (std::is_same<T, float>::value) {
-    static_assert(64 / sizeof(T) <= row_lanes, "a tile has room for the rest of a line");
+    static_assert(64 / sizeof(T) <= row_lanes, "a tile holds the rest of a line");
     const int first_line = first + to_next_line(out + first);
     if (past_cache && first_line + row_lanes <= last) {
       store_up_to(first, first_line);

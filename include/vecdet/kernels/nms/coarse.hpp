@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Boxes in 16 bits a number, for a first test of NMS that takes 32 boxes at once. Coordinates are
-// steps of a frame around all boxes, and bars areas of 256 by 256 steps, rounded so that no
-// intersection shrinks and no bar rises: the test passes whatever nms_tester::near does. It passes
-// little more where bars are some units and the threshold is not high.
+// steps of a frame around all boxes, and areas are counted in units of 256 by 256 steps. Everything
+// is rounded so that no intersection shrinks and no weighted area grows: this test passes all that
+// nms_tester::near passes. It passes little more where boxes are larger than a few units and the
+// threshold is not high.
 #pragma once
 
 #include <vecdet/kernels/nms/memory.hpp>
@@ -12,10 +13,10 @@ namespace VECDET_TARGET {
 
 #if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
 
-/// `scale` steps make a unit of length, from the lowest corner on; a bar times `bar_scale` is in
-/// units of 256 by 256 steps.
+/// `scale` steps make a unit of length, from the lowest corner on; a weighted area times
+/// `area_scale` is in units of 256 by 256 steps.
 struct nms_frame {
-  float low_x, low_y, scale, bar_scale;
+  float low_x, low_y, scale, area_scale;
 };
 
 /// The frame around the boxes of a list.
@@ -26,7 +27,7 @@ inline nms_frame frame_of(const nms_list<float>& list, index_t slots, const nms_
   real low_x = most, low_y = most, high_x = least, high_y = least;
   for (index_t b = 0; b < blocks_of(slots); ++b) {
     const nms_block<float>& block = list.blocks[b];
-    const auto counts = load_pack<batches>(block.bar) < most;
+    const auto counts = load_pack<batches>(block.weighted_area) < most;
     low_x = min(low_x, select(counts, load_pack<batches>(block.x1), most));
     low_y = min(low_y, select(counts, load_pack<batches>(block.y1), most));
     high_x = max(high_x, select(counts, load_pack<batches>(block.x2), least));
@@ -39,15 +40,15 @@ inline nms_frame frame_of(const nms_list<float>& list, index_t slots, const nms_
   store_pack<batches>(ends[3], high_y);
   const float x = least16(ends[0]), y = least16(ends[1]);
   const float width = greatest16(ends[2]) - x, height = greatest16(ends[3]) - y;
-  // A bar is at most half of the frame's area, so that the sum of two is below 65535 where it is
-  // compared with the upper halves of 32-bit products.
+  // A weighted area is at most half of the frame's area, so that the sum of two is below 65535
+  // where it is compared with the upper halves of 32-bit products.
   const float scale = 65000.0f / ((width > height ? width : height) + rule.one);
-  constexpr float below = 0.99999f;  // more than all roundings of bars, of 1e-6 at most
+  constexpr float below = 0.99999f;  // more than all roundings of weighted areas, of 1e-6 at most
   return {x, y, scale, scale * (below / 65536) * scale};
 }
 
-/// Sets the coarse boxes of a list. Returns whether nearly all bars are some units: with fewer, the
-/// test would pass whatever touches.
+/// Sets the coarse boxes of a list. Returns whether nearly all weighted areas are larger than a few
+/// units: the test of smaller boxes would pass whatever touches.
 inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rule<float>& rule,
                        const nms_frame& frame, nms_coarse* coarse) {
   using real = row_pack<float>;
@@ -60,7 +61,7 @@ inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rul
     store_pack<batches>(whole, nearest_whole(steps, 65535.0f));
     for (int i = 0; i < 16; ++i) to[i] = static_cast<std::uint16_t>(whole[i]);
   };
-  index_t fine = 0, usual = 0;
+  index_t fine = 0, regular = 0;  // boxes that are large enough, of those that count
   const index_t blocks = blocks_of(slots);
   for (index_t b = 0; b < blocks; ++b) {
     const nms_block<float>& block = list.blocks[b];
@@ -74,21 +75,21 @@ inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rul
     set(to.y1 + first, steps(block.y1, frame.low_y, real(0.0f)) + down);
     set(to.x2 + first, steps(block.x2, frame.low_x, one) + up);
     set(to.y2 + first, steps(block.y2, frame.low_y, one) + up);
-    const real bar = load_pack<batches>(block.bar) * real(frame.bar_scale);
-    set(to.bar + first, bar + down);
+    const real weighted_area = load_pack<batches>(block.weighted_area) * real(frame.area_scale);
+    set(to.weighted_area + first, weighted_area + down);
     constexpr float some = 4;
-    const uint32_t counts = to_bits(bar < real(infinite<float>));
-    usual += count_bits(counts);
-    fine += count_bits(counts & to_bits(bar >= real(some)));
+    const uint32_t counts = to_bits(weighted_area < real(infinite<float>));
+    regular += count_bits(counts);
+    fine += count_bits(counts & to_bits(weighted_area >= real(some)));
   }
-  if (blocks % 2 != 0) {  // nothing passes a bar of 65535
+  if (blocks % 2 != 0) {  // nothing passes a weighted area of 65535
     nms_coarse& last = coarse[blocks / 2];
     for (int i = 16; i < 32; ++i) {
       last.x1[i] = last.y1[i] = last.x2[i] = last.y2[i] = 0;
-      last.bar[i] = 65535;
+      last.weighted_area[i] = 65535;
     }
   }
-  return 16 * fine > 15 * usual;
+  return 16 * fine > 15 * regular;
 }
 
 /// The coarse test of one kept box, number i of a block.
@@ -99,14 +100,15 @@ class nms_coarse_tester {
         y1_(all(block.y1[i])),
         x2_(all(block.x2[i])),
         y2_(all(block.y2[i])),
-        bar_(all(block.bar[i])) {}
+        weighted_area_(all(block.weighted_area[i])) {}
 
 #if defined(VECDET_TARGET_AVX512)
   /// Bit i: whether box i may be suppressed.
   VECDET_INLINE uint32_t operator()(const nms_coarse& block) const {
     const __m512i area =
         _mm512_mulhi_epu16(side(x1_, block.x1, x2_, block.x2), side(y1_, block.y1, y2_, block.y2));
-    return _mm512_cmpge_epu16_mask(area, _mm512_adds_epu16(bar_, _mm512_load_si512(block.bar)));
+    return _mm512_cmpge_epu16_mask(
+        area, _mm512_adds_epu16(weighted_area_, _mm512_load_si512(block.weighted_area)));
   }
 
  private:
@@ -119,7 +121,7 @@ class nms_coarse_tester {
                              _mm512_max_epu16(low, _mm512_load_si512(lows)));
   }
 
-  __m512i x1_, y1_, x2_, y2_, bar_;
+  __m512i x1_, y1_, x2_, y2_, weighted_area_;
 #else
   /// Bit i: whether box i may be suppressed.
   VECDET_INLINE uint32_t operator()(const nms_coarse& block) const {
@@ -142,11 +144,11 @@ class nms_coarse_tester {
   VECDET_INLINE __m256i half(const nms_coarse& block, int i) const {
     const __m256i area = _mm256_mulhi_epu16(side(x1_, block.x1 + i, x2_, block.x2 + i),
                                             side(y1_, block.y1 + i, y2_, block.y2 + i));
-    const __m256i bar = _mm256_adds_epu16(bar_, load(block.bar + i));
-    return _mm256_cmpeq_epi16(_mm256_max_epu16(area, bar), area);
+    const __m256i weighted_area = _mm256_adds_epu16(weighted_area_, load(block.weighted_area + i));
+    return _mm256_cmpeq_epi16(_mm256_max_epu16(area, weighted_area), area);
   }
 
-  __m256i x1_, y1_, x2_, y2_, bar_;
+  __m256i x1_, y1_, x2_, y2_, weighted_area_;
 #endif
 };
 

@@ -17,9 +17,9 @@ struct alignas(64) nms_node {
   Real low[4][16], high[4][16];
 };
 
-/// 32 boxes in 16 bits a number (nms_coarse.hpp).
+/// 32 boxes in 16 bits a number (coarse.hpp).
 struct alignas(64) nms_coarse {
-  std::uint16_t x1[32], y1[32], x2[32], y2[32], bar[32];
+  std::uint16_t x1[32], y1[32], x2[32], y2[32], weighted_area[32];
 };
 
 constexpr index_t blocks_of(index_t count) { return (count + 15) / 16; }
@@ -37,7 +37,7 @@ template <class Real>
 struct nms_memory {
   static constexpr int max_levels = 8;  // 16^8 boxes
 
-  nms_list<Real> list;  ///< the usual boxes, then, in blocks of their own, the odd ones
+  nms_list<Real> list;  ///< the regular boxes, then, in blocks of their own, the exceptional ones
 
   nms_coarse* coarse;  ///< each of two blocks of `list`, of at most coarse_limit boxes
 
@@ -82,8 +82,8 @@ struct nms_memory {
     }
   }
 
-  /// The odd boxes, which begin in block `begin`.
-  nms_list<Real> odd(index_t begin) const {
+  /// The exceptional boxes, which begin in block `begin`.
+  nms_list<Real> exceptional(index_t begin) const {
     return {list.blocks + begin, list.live + begin, list.rank + 16 * begin};
   }
 
@@ -106,7 +106,8 @@ template <class Real>
 VECDET_INLINE nms_box<Real> box_at(const nms_block<Real>* blocks, index_t i) {
   const nms_block<Real>& block = blocks[i / 16];
   const index_t lane = i % 16;
-  return {block.x1[lane], block.y1[lane], block.x2[lane], block.y2[lane], block.bar[lane]};
+  return {block.x1[lane], block.y1[lane], block.x2[lane], block.y2[lane],
+          block.weighted_area[lane]};
 }
 
 template <class Real>
@@ -117,7 +118,7 @@ VECDET_INLINE void set_box(nms_block<Real>* blocks, index_t i, const nms_box<Rea
   block.y1[lane] = box.y1;
   block.x2[lane] = box.x2;
   block.y2[lane] = box.y2;
-  block.bar[lane] = box.bar;
+  block.weighted_area[lane] = box.weighted_area;
 }
 
 }  // namespace VECDET_TARGET

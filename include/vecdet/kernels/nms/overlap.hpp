@@ -25,16 +25,18 @@ template <class Real>
 constexpr Real jaccard_epsilon = sizeof(Real) == 4 ? Real(1.1920928955078125e-7)
                                                    : Real(2.2204460492503131e-16);
 
-/// 16 boxes by their corners. `bar` is k times the area of a usual box (nms_scan.hpp), and infinite
-/// for a box that neither suppresses nor is suppressed, whose corners are 0.
+/// 16 boxes by their corners. `weighted_area` is k = t / (1 + t) times a regular box's area, t
+/// being the threshold: IoU exceeds t where the intersection exceeds the sum of both boxes'
+/// weighted areas, which needs no division. It is infinite for an isolated box, whose corners are
+/// 0.
 template <class Real>
 struct alignas(64) nms_block {
-  Real x1[16], y1[16], x2[16], y2[16], bar[16];
+  Real x1[16], y1[16], x2[16], y2[16], weighted_area[16];
 };
 
 template <class Real>
 struct nms_box {
-  Real x1, y1, x2, y2, bar;
+  Real x1, y1, x2, y2, weighted_area;
 };
 
 /// What tests need to know of a call's arguments.
@@ -44,11 +46,11 @@ struct nms_rule {
   nms_overlap overlap;
   Real one;  ///< 1 where pixels are counted, else 0
   Real least_overlap;
-  Real bar_factor;          ///< k
-  Real share;               ///< I / (A + B - I) of boxes that are suppressed is more, and
+  Real area_factor;         ///< k
+  Real least_iou;           ///< I / (A + B - I) of boxes that are suppressed is more, and
   Real least_intersection;  ///< I this or more
-  Real least_area;          ///< usual boxes have more, and
-  Real least_side;          ///< sides of this or more; infinite where no box is usual
+  Real least_area;          ///< regular boxes have more, and
+  Real least_side;          ///< sides of this or more; infinite where no box is regular
 
   template <class T>
   explicit nms_rule(const nms_args<T>& args)
@@ -58,8 +60,8 @@ struct nms_rule {
         least_overlap(static_cast<Real>(args.least_overlap)) {
     // 1e-6 covers all roundings in float, also OpenCV's through 1 - IoU.
     const double t = args.least_overlap - 1e-6;
-    bar_factor = t > 1e-6 ? static_cast<Real>(t / (1 + t) * (1 - 1e-6)) : Real(0);
-    share = t > 1e-6 ? static_cast<Real>(t) : Real(0);
+    area_factor = t > 1e-6 ? static_cast<Real>(t / (1 + t) * (1 - 1e-6)) : Real(0);
+    least_iou = t > 1e-6 ? static_cast<Real>(t) : Real(0);
     // At a threshold of 0 boxes that do not touch are suppressed.
     const bool touches = args.least_overlap > 0;
     least_intersection = touches ? least_positive<Real> : Real(0);
@@ -94,8 +96,8 @@ VECDET_INLINE Real jaccard_overlap(Real intersection, Real both, Real joined) {
 
 enum class nms_test { plain, plus_one, general };
 
-/// Tests of one kept box. The plain and plus_one tests are for usual boxes (nms_scan.hpp); the
-/// general one is for all.
+/// Tests boxes against one kept box. The plain and plus_one tests are for regular boxes (scan.hpp);
+/// the general one is for all.
 template <class Real, nms_test Test>
 class nms_tester {
   using real = row_pack<Real>;
@@ -108,7 +110,7 @@ class nms_tester {
         y1_(kept.y1),
         x2_(kept.x2),
         y2_(kept.y2),
-        bar_(kept.bar),
+        weighted_area_(kept.weighted_area),
         area_(rounded(rounded(kept.x2 - kept.x1 + rule.one) *
                       rounded(kept.y2 - kept.y1 + rule.one))) {}
 
@@ -118,13 +120,14 @@ class nms_tester {
     return __builtin_expect(candidates == 0, 1) ? 0 : candidates & exact(block, candidates);
   }
 
-  /// A superset of those suppressed, found without a division.
+  /// Bit i: whether box i may be suppressed. Found without a division, this is never 0 for a box
+  /// that is.
   VECDET_INLINE uint32_t near(const nms_block<Real>& block) const {
     if constexpr (Test == nms_test::general) return near_any(block);
     // One negative side is enough to fail: with both negative the other is 0.
     const real intersection =
         max(side(x1_, block.x1, x2_, block.x2), real(Real(0))) * side(y1_, block.y1, y2_, block.y2);
-    return to_bits(intersection > bar_ + load_pack<batches>(block.bar));
+    return to_bits(intersection > weighted_area_ + load_pack<batches>(block.weighted_area));
   }
 
   /// Those of the candidates that are suppressed.
@@ -165,11 +168,11 @@ class nms_tester {
   /// small: I is a float itself.
   VECDET_INLINE uint32_t near_any(const nms_block<Real>& block) const {
     const terms t = terms_of(block);
-    const real excluded = max(t.joined * real(rule_.share), real(rule_.least_intersection));
+    const real excluded = max(t.joined * real(rule_.least_iou), real(rule_.least_intersection));
     uint32_t bits = ~to_bits(excluded > t.intersection);  // NaN passes
     if (rule_.overlap == nms_overlap::jaccard)
       bits |= ~to_bits(t.both > real(jaccard_epsilon<Real>));
-    return bits & to_bits(load_pack<batches>(block.bar) < real(infinite<Real>));
+    return bits & to_bits(load_pack<batches>(block.weighted_area) < real(infinite<Real>));
   }
 
   VECDET_INLINE real side(const real& low, const Real* lows, const real& high,
@@ -193,7 +196,7 @@ class nms_tester {
   }
 
   nms_rule<Real> rule_;
-  real x1_, y1_, x2_, y2_, bar_, area_;
+  real x1_, y1_, x2_, y2_, weighted_area_, area_;
 };
 
 }  // namespace VECDET_TARGET

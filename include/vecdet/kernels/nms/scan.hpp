@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greedy NMS by comparing each kept box with all that are left. The boxes left are moved together
-// whenever half of them are gone, so that the cost follows their number. Where hundreds to some
-// thousands of floats are left and many of them will be kept, coarse boxes (nms_coarse.hpp) are
-// compared first.
+// Greedy NMS by comparing each kept box with all boxes that are left.
 //
-// Fast tests and the index are for usual boxes. The odd ones, which hardly any input has, are a
-// list of their own: each kept box is compared with all odd ones, and each kept odd one with all
-// boxes, by the general test. Both lists descend by score, and the better of their first boxes is
-// the next.
+// Boxes are sorted by descending score into blocks of 16. A bit says whether a box is left, that
+// is, neither kept nor suppressed:
+//
+//     memory.list                                            memory.exceptional(begin)
+//    +---------------+---------------+-----+---------------+---------------+----
+//    | 16 boxes      | 16 boxes      | ... | padded with   | boxes without | ...
+//    | xxxx.x..x.... | .x...xx..x... |     | isolated ones | area, huge... |
+//    +---------------+---------------+-----+---------------+---------------+----
+//          ^ x are gone; the first box left is kept, and compared with all boxes left
+//
+// Once half of the boxes in the blocks are gone, compact() moves those left to the front, so that
+// the cost follows their number. Where hundreds to thousands of float boxes are left and many of
+// them will be kept, they are first compared in 16 bits (coarse.hpp); where more are left, an index
+// takes over (tree.hpp).
+//
+// The fast tests and the index are for regular boxes, whose areas are positive, finite and not
+// tiny. Exceptional boxes, which hardly any input has, are a list of their own: each kept box is
+// compared with all exceptional ones, and each kept exceptional one with all boxes, by the general
+// test. Both lists descend by score, and the better of their first boxes is kept next.
 #pragma once
 
 #include <vecdet/kernels/nms/coarse.hpp>
@@ -22,27 +34,27 @@ constexpr uint32_t no_rank = 0xffffffffu;
 constexpr index_t no_slot = -1;
 
 enum class nms_kind {
-  usual,
-  odd,
-  inert  ///< neither suppresses nor is suppressed
+  regular,
+  exceptional,
+  isolated  ///< has no area, so that it neither suppresses nor is suppressed
 };
 
-/// The kind of a box, whose bar is set.
+/// The kind of a box; sets its weighted area.
 template <class Real>
 VECDET_INLINE nms_kind kind_of(nms_box<Real>& box, const nms_rule<Real>& rule) {
   const Real w = box.x2 - box.x1 + rule.one, h = box.y2 - box.y1 + rule.one;
   const Real area = w * h;
-  box.bar = rule.bar_factor * area;
+  box.weighted_area = rule.area_factor * area;
   const bool has_area = w > 0 && h > 0 && area > 0 && area < infinite<Real>;
   if (has_area && area > rule.least_area && w >= rule.least_side && h >= rule.least_side)
-    return nms_kind::usual;
+    return nms_kind::regular;
   // Without area, the overlap is 0 or NaN, but not in OpenCV.
-  const bool inert = !has_area && rule.least_overlap > 0 && rule.overlap != nms_overlap::jaccard;
-  box.bar = inert ? infinite<Real> : Real(0);
-  return inert ? nms_kind::inert : nms_kind::odd;
+  const bool isolated = !has_area && rule.least_overlap > 0 && rule.overlap != nms_overlap::jaccard;
+  box.weighted_area = isolated ? infinite<Real> : Real(0);
+  return isolated ? nms_kind::isolated : nms_kind::exceptional;
 }
 
-/// Fills the last block up, and marks all boxes of a list as left.
+/// Pads the last block with isolated boxes, and marks all boxes of a list as left.
 template <class Real>
 void complete_list(const nms_list<Real>& list, index_t count, nms_progress& progress) {
   const index_t blocks = blocks_of(count);
@@ -60,10 +72,10 @@ void gather_boxes(const nms_args<T>& args, const nms_rule<Real>& rule, nms_memor
   // The boxes lie anywhere: out of the near caches, each would be waited for.
   constexpr index_t near = 8192, ahead = 24;
   const index_t prefetched = state.count > near ? state.count - ahead : 0;
-  index_t odd_count = 0;
-  const auto gather = [&](const nms_list<Real>& odd) {
-    index_t usual_count = 0;
-    odd_count = 0;
+  index_t exceptional_count = 0;
+  const auto gather = [&](const nms_list<Real>& exceptional) {
+    index_t regular_count = 0;
+    exceptional_count = 0;
     for (index_t i = 0; i < state.count; ++i) {
       if (i < prefetched) {
         const index_t box = static_cast<index_t>(detail::index_of(state.order[i + ahead]));
@@ -72,20 +84,20 @@ void gather_boxes(const nms_args<T>& args, const nms_rule<Real>& rule, nms_memor
       nms_box<Real> box =
           load_nms_box<Real>(args.boxes, detail::index_of(state.order[i]), args.format);
       const nms_kind kind = kind_of(box, rule);
-      if (kind == nms_kind::inert) box.x1 = box.y1 = box.x2 = box.y2 = 0;
-      const bool is_odd = kind == nms_kind::odd;
-      const nms_list<Real>& list = is_odd ? odd : memory.list;
-      const index_t at = is_odd ? odd_count++ : usual_count++;
+      if (kind == nms_kind::isolated) box.x1 = box.y1 = box.x2 = box.y2 = 0;
+      const bool is_exceptional = kind == nms_kind::exceptional;
+      const nms_list<Real>& list = is_exceptional ? exceptional : memory.list;
+      const index_t at = is_exceptional ? exceptional_count++ : regular_count++;
       set_box(list.blocks, at, box);
       list.rank[at] = static_cast<uint32_t>(i);
     }
   };
   gather(memory.list);
-  state.odd_begin = blocks_of(state.count - odd_count);
-  // Only now is it known where the odd boxes begin.
-  if (odd_count > 0) gather(memory.odd(state.odd_begin));
-  complete_list(memory.list, state.count - odd_count, state.usual);
-  complete_list(memory.odd(state.odd_begin), odd_count, state.odd);
+  state.exceptional_begin = blocks_of(state.count - exceptional_count);
+  // Only now is it known where the exceptional boxes begin.
+  if (exceptional_count > 0) gather(memory.exceptional(state.exceptional_begin));
+  complete_list(memory.list, state.count - exceptional_count, state.regular);
+  complete_list(memory.exceptional(state.exceptional_begin), exceptional_count, state.exceptional);
 }
 
 /// Moves the boxes left to the front of their list.
@@ -99,7 +111,7 @@ void compact(const nms_list<Real>& list, nms_progress& progress) {
   index_t to = 0;
   const auto write = [&] {
     nms_block<Real>& block = list.blocks[to];
-    Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.bar};
+    Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.weighted_area};
     for (int k = 0; k < 5; ++k) {
       store_pack<batches>(arrays[k], load_pack<batches>(held[k]));
       store_pack<batches>(held[k], load_pack<batches>(held[k] + 16));
@@ -113,7 +125,7 @@ void compact(const nms_list<Real>& list, nms_progress& progress) {
     const uint32_t left = list.live[b];
     if (left == 0) continue;
     const nms_block<Real>& block = list.blocks[b];
-    const Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.bar};
+    const Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.weighted_area};
     for (int k = 0; k < 5; ++k) compress16(arrays[k], left, held[k] + count);
     compress16(list.rank + 16 * b, left, held_rank + count);
     count += count_bits(left);
@@ -147,7 +159,7 @@ VECDET_INLINE uint32_t rank_of(const nms_list<Real>& list, index_t slot) {
   return slot == no_slot ? no_rank : list.rank[slot];
 }
 
-/// Takes the first box left, which is in `slot`, out of its list.
+/// Removes the first box left, which is in `slot`, from its list.
 template <class Real>
 VECDET_INLINE nms_box<Real> take_first(const nms_list<Real>& list, nms_progress& progress,
                                        index_t slot) {
@@ -157,13 +169,13 @@ VECDET_INLINE nms_box<Real> take_first(const nms_list<Real>& list, nms_progress&
   return box_at(list.blocks, slot);
 }
 
-/// Whether moving the boxes left together pays.
+/// Whether so many boxes are gone that compact() pays.
 VECDET_INLINE bool has_gaps(const nms_progress& progress) {
   constexpr index_t worth_moving = 32;
   return 2 * (progress.slots - 16 * progress.block) > 3 * progress.left + worth_moving;
 }
 
-/// Takes those candidates of a block out that the box of the tester suppresses; returns how many.
+/// Of a block's candidates, removes those that the kept box suppresses; returns their number.
 template <nms_test Test, class Real>
 VECDET_INLINE int suppress_candidates(const nms_list<Real>& list, index_t block,
                                       uint32_t candidates,
@@ -173,7 +185,7 @@ VECDET_INLINE int suppress_candidates(const nms_list<Real>& list, index_t block,
   return count_bits(bits);
 }
 
-/// Takes what a kept box suppresses out of a list.
+/// Removes what a kept box suppresses from a list.
 template <nms_test Test, class Real>
 VECDET_INLINE void suppress_in(const nms_list<Real>& list, nms_progress& progress,
                                const nms_box<Real>& kept, const nms_rule<Real>& rule) {
@@ -200,14 +212,14 @@ VECDET_INLINE void suppress_in(const nms_list<Real>& list, nms_progress& progres
   if (has_gaps(progress)) compact(list, progress);
 }
 
-/// The same by the general test: an odd box, or a list of them, is on one side.
+/// The same by the general test: an exceptional box, or a list of them, is on one side.
 template <class Real>
 VECDET_NOINLINE void suppress_any(const nms_list<Real>& list, nms_progress& progress,
                                   const nms_box<Real>& kept, const nms_rule<Real>& rule) {
   if (progress.left > 0) suppress_in<nms_test::general>(list, progress, kept, rule);
 }
 
-/// The usual boxes left as coarse ones: here none, for the numbers and instruction sets without.
+/// The regular boxes left as coarse ones: here none, for the numbers and instruction sets without.
 template <class Real, bool = (nms_memory<Real>::coarse_limit > 0)>
 struct coarse_list {
   explicit coarse_list(nms_coarse*) {}
@@ -223,7 +235,7 @@ struct coarse_list {
 
 #if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
 
-/// The usual boxes left as coarse ones, while that pays.
+/// The regular boxes left as coarse ones, while that pays.
 template <>
 class coarse_list<float, true> {
  public:
@@ -233,7 +245,7 @@ class coarse_list<float, true> {
   /// of them will be kept if the rest goes on as it began.
   VECDET_INLINE void follow(const nms_list<float>& list, nms_state& state,
                             const nms_rule<float>& rule) {
-    nms_progress& progress = state.usual;
+    nms_progress& progress = state.regular;
     constexpr index_t least_kept = 16, worth_keeping = 64;
     if (progress.left < worth_keeping || progress.left >= nms_memory<float>::coarse_limit ||
         state.kept_count < least_kept || stands_for(progress) || !is_fine_)
@@ -310,32 +322,33 @@ class coarse_list<float, true> {
 template <nms_test Test, class Real>
 void scan(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state, index_t max_kept,
           index_t pause_at) {
-  const nms_list<Real> odd = memory.odd(state.odd_begin);
+  const nms_list<Real> exceptional = memory.exceptional(state.exceptional_begin);
   coarse_list<Real> coarse(memory.coarse);
   while (state.kept_count < max_kept) {
     coarse.follow(memory.list, state, rule);
-    if (state.kept_count >= pause_at && state.usual.left >= coarse.least_indexed(state.usual))
+    if (state.kept_count >= pause_at && state.regular.left >= coarse.least_indexed(state.regular))
       return;
-    const index_t slot = first_slot(memory.list, state.usual);
-    const index_t odd_slot = first_slot(odd, state.odd);
-    const uint32_t rank = rank_of(memory.list, slot), odd_rank = rank_of(odd, odd_slot);
-    if (odd_rank < rank) {
-      state.kept[state.kept_count++] = state.order[odd_rank];
-      const nms_box<Real> kept = take_first(odd, state.odd, odd_slot);
-      suppress_any(odd, state.odd, kept, rule);
-      suppress_any(memory.list, state.usual, kept, rule);
+    const index_t slot = first_slot(memory.list, state.regular);
+    const index_t exceptional_slot = first_slot(exceptional, state.exceptional);
+    const uint32_t rank = rank_of(memory.list, slot),
+                   exceptional_rank = rank_of(exceptional, exceptional_slot);
+    if (exceptional_rank < rank) {
+      state.kept[state.kept_count++] = state.order[exceptional_rank];
+      const nms_box<Real> kept = take_first(exceptional, state.exceptional, exceptional_slot);
+      suppress_any(exceptional, state.exceptional, kept, rule);
+      suppress_any(memory.list, state.regular, kept, rule);
       continue;
     }
     if (rank == no_rank) break;
     state.kept[state.kept_count++] = state.order[rank];
-    const nms_box<Real> kept = take_first(memory.list, state.usual, slot);
-    if (kept.bar == infinite<Real>) continue;
-    if (coarse.stands_for(state.usual)) {
-      coarse.template suppress<Test>(memory.list, state.usual, slot, kept, rule);
+    const nms_box<Real> kept = take_first(memory.list, state.regular, slot);
+    if (kept.weighted_area == infinite<Real>) continue;
+    if (coarse.stands_for(state.regular)) {
+      coarse.template suppress<Test>(memory.list, state.regular, slot, kept, rule);
     } else {
-      suppress_in<Test>(memory.list, state.usual, kept, rule);
+      suppress_in<Test>(memory.list, state.regular, kept, rule);
     }
-    suppress_any(odd, state.odd, kept, rule);
+    suppress_any(exceptional, state.exceptional, kept, rule);
   }
   state.done = true;
 }

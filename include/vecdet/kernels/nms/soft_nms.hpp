@@ -18,7 +18,17 @@ VECDET_INLINE row_pack<double> as_double(const row_pack<double>& x) { return x; 
 VECDET_INLINE void from_double(const row_pack<double>& x, row_pack<float>& to) { to = narrow(x); }
 VECDET_INLINE void from_double(const row_pack<double>& x, row_pack<double>& to) { to = x; }
 
-/// One pick's effect on 16 boxes, whose scores are the blocks' `bar`.
+/// Soft-NMS needs no weighted areas: the scores take their place in a block.
+template <class Real>
+VECDET_INLINE Real* scores_of(nms_block<Real>& block) {
+  return block.weighted_area;
+}
+template <class Real>
+VECDET_INLINE const Real* scores_of(const nms_block<Real>& block) {
+  return block.weighted_area;
+}
+
+/// One pick's effect on 16 boxes, by scores_of(block).
 template <class Real>
 class soft_nms_pass {
   using real = row_pack<Real>;
@@ -47,7 +57,7 @@ class soft_nms_pass {
     const real w = max(min(x2_, x2) - max(x1_, x1) + one_, zero);
     const real h = max(min(y2_, y2) - max(y1_, y1) + one_, zero);
     const real intersection = rounded(w * h);
-    real score = load_pack<batches>(block.bar);
+    real score = load_pack<batches>(scores_of(block));
     if (zero_counts_ || to_bits(intersection > zero) != 0) {
       const real area = rounded((x2 - x1 + one_) * (y2 - y1 + one_));
       score = rounded(score * decay(intersection / ((rounded(area_) + area) - intersection)));
@@ -91,13 +101,13 @@ index_t soft_nms_group(const soft_nms_args<T>& args) {
     if (i < args.count) {
       const uint32_t index = detail::index_of(args.records[i]);
       box = load_nms_box<real>(args.boxes, index, nms_format::corners);
-      box.bar = static_cast<real>(args.scores[index]);
+      box.weighted_area = static_cast<real>(args.scores[index]);  // see scores_of
     }
     set_box(list.blocks, i, box);
     list.rank[i] = static_cast<uint32_t>(i);
   }
   for (index_t b = 0; b < blocks; ++b) {
-    const reals score = load_pack<batches>(list.blocks[b].bar);
+    const reals score = load_pack<batches>(scores_of(list.blocks[b]));
     best = max(score, best);
     list.live[b] = static_cast<uint16_t>(to_bits(score == score));
   }
@@ -111,21 +121,22 @@ index_t soft_nms_group(const soft_nms_args<T>& args) {
     uint32_t found = 0;
     // Equal scores: the lower index.
     for (; found == 0; ++b)
-      found = to_bits(load_pack<batches>(list.blocks[b].bar) == reals(greatest));
+      found = to_bits(load_pack<batches>(scores_of(list.blocks[b])) == reals(greatest));
     const index_t slot = 16 * (b - 1) + lowest_bit(found);
     const uint32_t index = detail::index_of(args.records[list.rank[slot]]);
-    const real picked = list.blocks[slot / 16].bar[slot % 16];  // greatest may be another zero
+    const real picked =
+        scores_of(list.blocks[slot / 16])[slot % 16];  // greatest may be another zero
     args.rescored[index] = picked;
     args.kept[kept_count++] = record_of(picked, index);
     const soft_nms_pass<real> pass(args, box_at(list.blocks, slot));
-    list.blocks[slot / 16].bar[slot % 16] = nan;
+    scores_of(list.blocks[slot / 16])[slot % 16] = nan;
 
     best = reals(-infinite<real>);
     progress.left = 0;
     for (b = 0; b < blocks; ++b) {
       if (list.live[b] == 0) continue;
       const reals score = pass(list.blocks[b]);
-      store_pack<batches>(list.blocks[b].bar, score);
+      store_pack<batches>(scores_of(list.blocks[b]), score);
       best = max(score, best);
       const uint32_t live = to_bits(score == score);
       list.live[b] = static_cast<uint16_t>(live);
@@ -136,7 +147,8 @@ index_t soft_nms_group(const soft_nms_args<T>& args) {
       compact(list, progress);
       blocks = blocks_of(progress.slots);
       // What fills the last block up leaves at once.
-      for (index_t i = progress.slots; i < 16 * blocks; ++i) list.blocks[i / 16].bar[i % 16] = nan;
+      for (index_t i = progress.slots; i < 16 * blocks; ++i)
+        scores_of(list.blocks[i / 16])[i % 16] = nan;
     }
   }
   return kept_count;

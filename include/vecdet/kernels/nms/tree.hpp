@@ -139,13 +139,13 @@ void bound_tree(nms_memory<Real>& memory, nms_state& state, index_t count) {
   }
 }
 
-/// Builds the index over the usual boxes left.
+/// Builds the index over the regular boxes left.
 template <class Real>
 void build_tree(nms_memory<Real>& memory, nms_state& state) {
   Real low[2], scale[2];
-  spread_of(memory, state.usual.slots, low, scale, Real(64));
+  spread_of(memory, state.regular.slots, low, scale, Real(64));
   index_t count = 0;
-  for (index_t b = state.usual.block; b < blocks_of(state.usual.slots); ++b) {
+  for (index_t b = state.regular.block; b < blocks_of(state.regular.slots); ++b) {
     alignas(64) std::int32_t keys[16];
     curve_keys(memory.list.blocks[b], low, scale, keys);
     for (index_t lane = 0; lane < 16; ++lane) {
@@ -154,7 +154,7 @@ void build_tree(nms_memory<Real>& memory, nms_state& state) {
       memory.place[i] = left ? no_place : gone_place;
       memory.order[count] =
           static_cast<uint64_t>(static_cast<uint32_t>(keys[lane])) << 32 | static_cast<uint64_t>(i);
-      count += left && memory.list.blocks[b].bar[lane] < infinite<Real>;
+      count += left && memory.list.blocks[b].weighted_area[lane] < infinite<Real>;
     }
   }
   radix_sort(memory.order, memory.spare, count);
@@ -195,7 +195,7 @@ struct nms_reach {
     // an intersection is t / 4 or more, but for an error of 1.2e-7.
     const bool counts_pixels = rule.one != 0;
     const double slack = counts_pixels ? 0.998 : 0.99999;
-    const double least = static_cast<double>(rule.least_overlap) - 1e-6;  // as for bar_factor
+    const double least = static_cast<double>(rule.least_overlap) - 1e-6;  // as for area_factor
     const double t = least > (counts_pixels ? 1e-3 : 0) ? least * slack : 0;
     const double inwards = 1 - t, outwards = 1 / t - 1;  // infinite at 0
     const double one = static_cast<double>(rule.one);
@@ -230,7 +230,7 @@ struct nms_reach {
   }
 };
 
-/// Takes boxes `bits` of a leaf out, and the nodes that are empty then.
+/// Removes boxes `bits` from a leaf, and the nodes that are empty then.
 template <class Real>
 VECDET_INLINE void take_out(nms_memory<Real>& memory, nms_state& state, index_t leaf,
                             uint32_t bits) {
@@ -270,7 +270,7 @@ VECDET_INLINE index_t leaves_in_reach(const nms_reach<Real>& reach, nms_memory<R
   return hit_count;
 }
 
-/// Takes what a kept box suppresses out of the leaves.
+/// Removes what a kept box suppresses from the leaves.
 template <nms_test Test, class Real>
 VECDET_INLINE void suppress_in_reach(nms_memory<Real>& memory, nms_state& state,
                                      const nms_box<Real>& kept, const nms_rule<Real>& rule) {
@@ -292,18 +292,19 @@ VECDET_INLINE void suppress_in_reach(nms_memory<Real>& memory, nms_state& state,
   }
 }
 
-/// Keeps the odd boxes that come before a rank.
+/// Keeps the exceptional boxes that come before a rank.
 template <class Real>
-VECDET_NOINLINE void keep_odd_before(uint32_t rank, const nms_rule<Real>& rule,
-                                     nms_memory<Real>& memory, nms_state& state, index_t max_kept) {
-  const nms_list<Real> odd = memory.odd(state.odd_begin);
+VECDET_NOINLINE void keep_exceptional_before(uint32_t rank, const nms_rule<Real>& rule,
+                                             nms_memory<Real>& memory, nms_state& state,
+                                             index_t max_kept) {
+  const nms_list<Real> exceptional = memory.exceptional(state.exceptional_begin);
   while (state.kept_count < max_kept) {
-    const index_t odd_slot = first_slot(odd, state.odd);
-    const uint32_t odd_rank = rank_of(odd, odd_slot);
-    if (odd_rank >= rank) return;
-    state.kept[state.kept_count++] = state.order[odd_rank];
-    const nms_box<Real> kept = take_first(odd, state.odd, odd_slot);
-    suppress_any(odd, state.odd, kept, rule);
+    const index_t exceptional_slot = first_slot(exceptional, state.exceptional);
+    const uint32_t exceptional_rank = rank_of(exceptional, exceptional_slot);
+    if (exceptional_rank >= rank) return;
+    state.kept[state.kept_count++] = state.order[exceptional_rank];
+    const nms_box<Real> kept = take_first(exceptional, state.exceptional, exceptional_slot);
+    suppress_any(exceptional, state.exceptional, kept, rule);
     const nms_tester<Real, nms_test::general> suppressed(kept, rule);
     for (index_t leaf = 0; leaf < state.leaves; ++leaf) {
       const uint32_t live = memory.leaf_live[leaf];
@@ -318,18 +319,18 @@ template <nms_test Test, class Real>
 void walk_tree(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state,
                index_t max_kept) {
   constexpr index_t worth_refilling = 256;
-  const nms_list<Real> odd = memory.odd(state.odd_begin);
+  const nms_list<Real> exceptional = memory.exceptional(state.exceptional_begin);
   const auto is_left = [&](index_t i) {
     const uint32_t place = memory.place[i];
     if (place == no_place || place == gone_place) return place == no_place;
     return (memory.leaf_live[place / 16] >> (place % 16) & 1) != 0;
   };
-  for (index_t i = 16 * state.usual.block; i < state.usual.slots && state.kept_count < max_kept;
+  for (index_t i = 16 * state.regular.block; i < state.regular.slots && state.kept_count < max_kept;
        ++i) {
     if (!is_left(i)) continue;
     const uint32_t rank = memory.list.rank[i];
-    if (state.odd.left > 0) {
-      keep_odd_before(rank, rule, memory, state, max_kept);
+    if (state.exceptional.left > 0) {
+      keep_exceptional_before(rank, rule, memory, state, max_kept);
       if (!is_left(i) || state.kept_count >= max_kept) continue;
     }
     state.kept[state.kept_count++] = state.order[rank];
@@ -339,10 +340,10 @@ void walk_tree(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& 
 
     const nms_box<Real> kept = box_at(memory.list.blocks, i);
     suppress_in_reach<Test>(memory, state, kept, rule);
-    suppress_any(odd, state.odd, kept, rule);
+    suppress_any(exceptional, state.exceptional, kept, rule);
     if (16 * state.leaves > 2 * state.in_leaves + worth_refilling) refill_tree(memory, state);
   }
-  keep_odd_before(no_rank, rule, memory, state, max_kept);
+  keep_exceptional_before(no_rank, rule, memory, state, max_kept);
   state.done = true;
 }
 

@@ -34,8 +34,8 @@ inline double number_in_file(const std::string& path, const std::string& word, d
 
 /// What the group in the folder may still take. Pages of files that have not been used for long
 /// count as free: they are given up first.
-inline double group_room(const std::string& folder, const char* limit_file, const char* usage_file,
-                         const char* old_pages) {
+inline double group_memory(const std::string& folder, const char* limit_file,
+                           const char* usage_file, const char* old_pages) {
   const double unlimited = std::numeric_limits<double>::infinity();
   const double limit = number_in_file(folder + limit_file, "", unlimited);
   const double used = number_in_file(folder + usage_file, "", 0);
@@ -48,8 +48,8 @@ inline double group_room(const std::string& folder, const char* limit_file, cons
 /// versions: in the first, memory has a folder of its own; the second may lie in "unified". A group
 /// has the limits of those around it; in a container its name may be the host's, and the container
 /// sees its own group as the root.
-inline double control_group_room(const std::string& self, const std::string& root) {
-  double room = std::numeric_limits<double>::infinity();
+inline double control_group_memory(const std::string& self, const std::string& root) {
+  double available = std::numeric_limits<double>::infinity();
   std::istringstream lines(self);
   for (std::string line; std::getline(lines, line);) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -60,28 +60,29 @@ inline double control_group_room(const std::string& self, const std::string& roo
     for (std::string group = line.substr(second + 1);; group.resize(group.find_last_of('/'))) {
       if (is_second) {
         for (const char* base : {"", "/unified"}) {
-          room = std::min(room, group_room(root + base + group + '/', "memory.max",
-                                           "memory.current", "inactive_file"));
+          available = std::min(available, group_memory(root + base + group + '/', "memory.max",
+                                                       "memory.current", "inactive_file"));
         }
       } else {
-        room = std::min(room, group_room(root + "/memory" + group + '/', "memory.limit_in_bytes",
-                                         "memory.usage_in_bytes", "total_inactive_file"));
+        available = std::min(available,
+                             group_memory(root + "/memory" + group + '/', "memory.limit_in_bytes",
+                                          "memory.usage_in_bytes", "total_inactive_file"));
       }
       if (group.find('/') == std::string::npos) break;
     }
   }
-  return std::max(0.0, room);
+  return std::max(0.0, available);
 }
 
 /// Bytes for the profiler's measurement of the machine: 64 MiB, or a quarter of what is free.
-inline std::size_t measurement_room() {
+inline std::size_t measurement_memory() {
   constexpr double most = 64 << 20;
   std::ifstream file("/proc/self/cgroup");
   std::ostringstream self;
   self << file.rdbuf();
   const double free = 1024 * number_in_file("/proc/meminfo", "MemAvailable:", most);
-  const double room = std::min(free, control_group_room(self.str(), "/sys/fs/cgroup"));
-  return static_cast<std::size_t>(std::min(most, room / 4));
+  const double available = std::min(free, control_group_memory(self.str(), "/sys/fs/cgroup"));
+  return static_cast<std::size_t>(std::min(most, available / 4));
 }
 
 }  // namespace detail
