@@ -12,21 +12,18 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// One call over N boxes that are stored as S says. Not every function uses every member.
+/// One call over N boxes that are stored as S says, coded as deltas or as distances.
 template <class S>
 struct box_coding_args {
-  typename stored<S>::in in;          ///< deltas to decode, boxes to encode or to convert
+  typename stored<S>::in in;          ///< deltas or distances to decode, or boxes to encode
   typename stored<S>::boxes anchors;  ///< N of them
   typename stored<S>::out out;        ///< may be `in`
-  double weights[4];
+  box_format anchor_format;
+  double weights[4];           ///< of deltas
   double low_size, high_size;  ///< bounds of dw and dh after division by the weights
-  double width, height;        ///< of the image
-  bool clips;                  ///< into the image
   bool by_size;                ///< distances divided by the anchor's size
-  box_format anchor_format;    ///< of anchors; of `in` where boxes are converted
-  box_format out_format;
-  double min_size;
-  std::uint8_t* mask;
+  bool clips;                  ///< decoded boxes, into the image
+  double width, height;        ///< of the image
 };
 
 template <class S>
@@ -34,10 +31,20 @@ using box_coding_function = void (*)(const box_coding_args<S>&, index_t first, i
 
 template <class T>
 struct box_coding_kernels {
-  box_coding_function<T> encode, decode, encode_distances, decode_distances, convert;
-  box_coding_function<T> areas;       ///< one number a box into `out`
-  box_coding_function<T> large_mask;  ///< 1 into `mask` where both sides are min_size or more
+  box_coding_function<T> encode, decode, encode_distances, decode_distances;
   box_coding_function<separate<T>> encode_separate, decode_separate;
+};
+
+/// What box_ops.hpp does with boxes [first, last). `out` may be `boxes`.
+template <class T>
+struct box_ops_kernels {
+  void (*convert)(const T* boxes, box_format from, box_format to, T* out, index_t first,
+                  index_t last);
+  void (*clip)(const T* boxes, double width, double height, T* out, index_t first, index_t last);
+  void (*areas)(const T* boxes, T* areas, index_t first, index_t last);
+  /// 1 where both sides are min_size or more, else 0.
+  void (*large_mask)(const T* boxes, double min_size, std::uint8_t* mask, index_t first,
+                     index_t last);
 };
 
 /// Of bfloat16 deltas on anchors in float.

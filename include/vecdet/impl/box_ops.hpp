@@ -22,19 +22,30 @@ inline void check_min_size(const char* function, const char* argument, double mi
 /// visit(i, whether both sides are min_size or more) for each of the boxes [first, last), in order.
 /// A box may be overwritten when it is visited, and those before it.
 template <class T, class Visit>
-void visit_large_boxes(const box_coding_kernels<T>& kernels, const T* boxes, double min_size,
+void visit_large_boxes(const box_ops_kernels<T>& kernels, const T* boxes, double min_size,
                        index_t first, index_t last, const Visit& visit) {
   constexpr index_t block = 1024;
   std::uint8_t mask[block];
-  box_coding_args<T> args{};
-  args.min_size = min_size;
-  args.mask = mask;
   for (index_t begin = first; begin < last; begin += block) {
     const index_t size = std::min(block, last - begin);
-    args.in = boxes + 4 * begin;
-    kernels.large_mask(args, 0, size);
+    kernels.large_mask(boxes + 4 * begin, min_size, mask, 0, size);
     for (index_t i = 0; i < size; ++i) visit(begin + i, mask[i] != 0);
   }
+}
+
+/// run(kernels, first, last) by chunks of the boxes, within a profiler scope.
+template <class T, class Run>
+void run_box_op(const char* function, index_t boxes, index_t bytes_a_box, index_t flops_a_box,
+                execution policy, const Run& run) {
+  if (boxes == 0) return;
+  const isa target = active_isa();
+  const profile::scope timing([&]() -> profile::problem {
+    return {function,         "boxes",          dtype_name<T>(),     {boxes},
+            isa_name(target), policy.threads(), boxes * bytes_a_box, boxes * flops_a_box};
+  });
+  const auto& kernels = detail::kernels<box_ops_kernels<T>>(target);
+  for_each_chunk(policy, chunking(boxes, smallest_coding_chunk),
+                 [&](index_t, index_t first, index_t last) { run(kernels, first, last); });
 }
 
 /// split_detections(), with classes unless they are null.
@@ -82,22 +93,11 @@ void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
   using type = std::remove_const_t<T>;
   detail::check_size("convert_boxes", "out.size()", out.size(), boxes.size(),
                      "the number of boxes");
-  detail::box_coding_args<type> args{};
-  args.in = boxes.data();
-  args.out = out.data();
-  args.anchor_format = from;
-  args.out_format = to;
-  const isa target = active_isa();
-  detail::run_coding<type>({"convert_boxes",
-                            "boxes",
-                            target,
-                            detail::coding_kernels<type>::get(target).convert,
-                            args,
-                            boxes.size(),
-                            detail::box_flops::convert(from, to),
-                            2 * boxes.size() * detail::bytes_a_box<const type*>,
-                            {}},
-                           policy);
+  detail::run_box_op<type>("convert_boxes", boxes.size(), 2 * detail::bytes_a_box<const type*>,
+                           detail::box_flops::convert(from, to), policy,
+                           [&](const auto& kernels, index_t first, index_t last) {
+                             kernels.convert(boxes.data(), from, to, out.data(), first, last);
+                           });
 }
 
 template <class T>
@@ -106,21 +106,11 @@ void clip_boxes(boxes_view<T> boxes, const image_size& image,
   using type = std::remove_const_t<T>;
   detail::check_image("clip_boxes", "image", image);
   detail::check_size("clip_boxes", "out.size()", out.size(), boxes.size(), "the number of boxes");
-  detail::box_coding_args<type> args{};
-  args.in = boxes.data();
-  args.out = out.data();
-  detail::clip_to(args, image);
-  const isa target = active_isa();
-  detail::run_coding<type>({"clip_boxes",
-                            "boxes",
-                            target,
-                            detail::coding_kernels<type>::get(target).convert,
-                            args,
-                            boxes.size(),
-                            detail::box_flops::clip,
-                            2 * boxes.size() * detail::bytes_a_box<const type*>,
-                            {}},
-                           policy);
+  detail::run_box_op<type>(
+      "clip_boxes", boxes.size(), 2 * detail::bytes_a_box<const type*>, detail::box_flops::clip,
+      policy, [&](const auto& kernels, index_t first, index_t last) {
+        kernels.clip(boxes.data(), image.width, image.height, out.data(), first, last);
+      });
 }
 
 template <class T>
@@ -129,20 +119,11 @@ void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas, e
   detail::check_size("box_areas", "areas.size()", areas.size(), boxes.size(),
                      "the number of boxes");
   detail::check_apart("box_areas", "areas", areas, "boxes", boxes);
-  detail::box_coding_args<type> args{};
-  args.in = boxes.data();
-  args.out = areas.data();
-  const isa target = active_isa();
-  detail::run_coding<type>({"box_areas",
-                            "boxes",
-                            target,
-                            detail::coding_kernels<type>::get(target).areas,
-                            args,
-                            boxes.size(),
-                            detail::box_flops::area,
-                            5 * boxes.size() * index_t{sizeof(type)},
-                            {}},
-                           policy);
+  detail::run_box_op<type>("box_areas", boxes.size(), 5 * index_t{sizeof(type)},
+                           detail::box_flops::area, policy,
+                           [&](const auto& kernels, index_t first, index_t last) {
+                             kernels.areas(boxes.data(), areas.data(), first, last);
+                           });
 }
 
 template <class T>
@@ -153,21 +134,11 @@ void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8
   detail::check_size("large_box_mask", "mask.size()", mask.size(), boxes.size(),
                      "the number of boxes");
   detail::check_apart("large_box_mask", "mask", mask, "boxes", boxes);
-  detail::box_coding_args<type> args{};
-  args.in = boxes.data();
-  args.min_size = min_size;
-  args.mask = mask.data();
-  const isa target = active_isa();
-  detail::run_coding<type>({"large_box_mask",
-                            "boxes",
-                            target,
-                            detail::coding_kernels<type>::get(target).large_mask,
-                            args,
-                            boxes.size(),
-                            detail::box_flops::large,
-                            boxes.size() * (detail::bytes_a_box<const type*> + 1),
-                            {}},
-                           policy);
+  detail::run_box_op<type>("large_box_mask", boxes.size(), detail::bytes_a_box<const type*> + 1,
+                           detail::box_flops::large, policy,
+                           [&](const auto& kernels, index_t first, index_t last) {
+                             kernels.large_mask(boxes.data(), min_size, mask.data(), first, last);
+                           });
 }
 
 template <class T>
@@ -190,8 +161,7 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
             boxes.size() * index_t{4 * sizeof(type) + sizeof(index_t)},
             detail::box_flops::large * boxes.size()};
   });
-  const detail::box_coding_kernels<type>& kernels =
-      detail::kernels<detail::box_coding_kernels<type>>(target);
+  const auto& kernels = detail::kernels<detail::box_ops_kernels<type>>(target);
   // Each chunk into its own part of `indices`, then all together.
   const detail::chunking chunks(boxes.size(), detail::smallest_coding_chunk);
   index_t found[detail::chunking::max_count];

@@ -190,8 +190,8 @@ class image_postprocess {
     float* const scores = out.scores.data();
     index_t* const labels = out.labels.data();
     index_t count = 0;
-    visit_large_boxes(detail::kernels<box_coding_kernels<float>>(target_), boxes, params_.min_size,
-                      0, out.count, [&](index_t i, bool is_large) {
+    visit_large_boxes(detail::kernels<box_ops_kernels<float>>(target_), boxes, params_.min_size, 0,
+                      out.count, [&](index_t i, bool is_large) {
                         std::copy_n(boxes + 4 * i, 4, boxes + 4 * count);
                         scores[count] = scores[i];
                         labels[count] = labels[i];

@@ -48,6 +48,8 @@ template <class Real>
 struct image_bounds {
   Real low, width, height;
 
+  image_bounds(double image_width, double image_height)
+      : low(0), width(static_cast<Real>(image_width)), height(static_cast<Real>(image_height)) {}
   template <class S>
   explicit image_bounds(const box_coding_args<S>& a)
       : low(a.clips ? Real(0) : -no_bound<Real>),
@@ -175,14 +177,14 @@ struct conversion : coding_operation<S> {
   }
 };
 
-/// Into the image, or a copy: axes alternate in memory as in halves.
+/// Into the image. Axes alternate in memory as in halves.
 template <class S>
 struct clipping : coding_operation<S> {
   using base = coding_operation<S>;
   using typename base::real;
   image_bounds<real> image;
 
-  explicit clipping(const box_coding_args<S>& a) : image(a) {}
+  clipping(double width, double height) : image(width, height) {}
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
     for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
@@ -200,8 +202,6 @@ struct area : coding_operation<S> {
   using base = coding_operation<S>;
   using typename base::real;
 
-  explicit area(const box_coding_args<S>&) {}
-
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
     for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       constexpr int batches = boxes_in_flight;
@@ -216,53 +216,61 @@ box_streams<S> streams_of(const box_coding_args<S>& a) {
   return {a.in, {a.anchors, {}}, nullptr, a.out, nullptr};
 }
 
-template <box_format From, class S>
-void convert_from(const box_coding_args<S>& a, index_t first, index_t last) {
+template <box_format From, class T>
+void convert_from(box_format to, const box_streams<T>& streams, index_t first, index_t last) {
   constexpr auto xyxy = box_format::xyxy, xywh = box_format::xywh, cxcywh = box_format::cxcywh;
   // The two others.
   constexpr auto one = From == xyxy ? xywh : xyxy, other = From == cxcywh ? xywh : cxcywh;
-  if (a.out_format == one) {
-    run_boxes(as_operation<S>(conversion<From, one, S>()), streams_of(a), first, last);
+  const conversion<From, one, T> to_one{};
+  const conversion<From, other, T> to_other{};
+  run_boxes(to == one ? as_operation<T>(to_one) : as_operation<T>(to_other), streams, first, last);
+}
+
+template <class T>
+void convert_boxes(const T* boxes, box_format from, box_format to, T* out, index_t first,
+                   index_t last) {
+  const box_streams<T> streams{boxes, {}, nullptr, out, nullptr};
+  if (from == to) {
+    const auto bytes = static_cast<std::size_t>(last - first) * 4 * sizeof(T);
+    __builtin_memmove(out + 4 * first, boxes + 4 * first, bytes);
+  } else if (from == box_format::xyxy) {
+    convert_from<box_format::xyxy>(to, streams, first, last);
+  } else if (from == box_format::xywh) {
+    convert_from<box_format::xywh>(to, streams, first, last);
   } else {
-    run_boxes(as_operation<S>(conversion<From, other, S>()), streams_of(a), first, last);
+    convert_from<box_format::cxcywh>(to, streams, first, last);
   }
 }
 
-template <class S>
-void convert_boxes(const box_coding_args<S>& a, index_t first, index_t last) {
-  if (a.anchor_format == a.out_format) {
-    run_boxes(as_operation<S>(clipping<S>(a)), streams_of(a), first, last);
-  } else if (a.anchor_format == box_format::xyxy) {
-    convert_from<box_format::xyxy>(a, first, last);
-  } else if (a.anchor_format == box_format::xywh) {
-    convert_from<box_format::xywh>(a, first, last);
-  } else {
-    convert_from<box_format::cxcywh>(a, first, last);
-  }
+template <class T>
+void clip_boxes(const T* boxes, double width, double height, T* out, index_t first, index_t last) {
+  const clipping<T> clip(width, height);
+  run_boxes(as_operation<T>(clip), box_streams<T>{boxes, {}, nullptr, out, nullptr}, first, last);
 }
 
-template <class S>
-void box_areas(const box_coding_args<S>& a, index_t first, index_t last) {
-  run_boxes(as_operation<S>(area<S>(a)), box_streams<S>{a.in, {}, nullptr, nullptr, a.out}, first,
+template <class T>
+void box_areas(const T* boxes, T* areas, index_t first, index_t last) {
+  const area<T> of_box{};
+  run_boxes(as_operation<T>(of_box), box_streams<T>{boxes, {}, nullptr, nullptr, areas}, first,
             last);
 }
 
 template <class T>
-void large_mask(const box_coding_args<T>& a, index_t first, index_t last) {
+void large_mask(const T* boxes, double min_size, std::uint8_t* mask, index_t first, index_t last) {
   using real = compute_type<T>;
   constexpr int N = row_pack<real>::batches;
-  const auto min_size = static_cast<real>(a.min_size);
+  const auto size = static_cast<real>(min_size);
   index_t i = first;
   for (; i + box_group <= last; i += box_group) {
-    const auto b = load_boxes<N>(a.in + 4 * i);
-    const row_pack<real> least = min_size, one = real(1), zero = real(0);
+    const auto b = load_boxes<N>(boxes + 4 * i);
+    const row_pack<real> least = size, one = real(1), zero = real(0);
     const auto large = (b.x2 - b.x1 >= least) & (b.y2 - b.y1 >= least);
-    write_bits_as_bytes(to_bits(to_box_order(select(large, one, zero)) > zero), a.mask + i);
+    write_bits_as_bytes(to_bits(to_box_order(select(large, one, zero)) > zero), mask + i);
   }
   for (; i < last; ++i) {
-    const real x1 = a.in[4 * i], y1 = a.in[4 * i + 1];
-    const real x2 = a.in[4 * i + 2], y2 = a.in[4 * i + 3];
-    a.mask[i] = static_cast<std::uint8_t>((x2 - x1 >= min_size) & (y2 - y1 >= min_size));
+    const real x1 = boxes[4 * i], y1 = boxes[4 * i + 1];
+    const real x2 = boxes[4 * i + 2], y2 = boxes[4 * i + 3];
+    mask[i] = static_cast<std::uint8_t>((x2 - x1 >= size) & (y2 - y1 >= size));
   }
 }
 
@@ -284,11 +292,20 @@ struct kernels_of<detail::box_coding_kernels<T>> {
     kernels.decode = code_by_format<decoding, T>;
     kernels.encode_distances = code_by_format<distance_encoding, T>;
     kernels.decode_distances = code_by_format<distance_decoding, T>;
-    kernels.convert = convert_boxes<T>;
-    kernels.areas = box_areas<T>;
-    kernels.large_mask = large_mask<T>;
     kernels.encode_separate = code_by_format<encoding, detail::separate<T>>;
     kernels.decode_separate = code_by_format<decoding, detail::separate<T>>;
+    return kernels;
+  }
+};
+
+template <class T>
+struct kernels_of<detail::box_ops_kernels<T>> {
+  static constexpr detail::box_ops_kernels<T> get() {
+    detail::box_ops_kernels<T> kernels{};
+    kernels.convert = convert_boxes<T>;
+    kernels.clip = clip_boxes<T>;
+    kernels.areas = box_areas<T>;
+    kernels.large_mask = large_mask<T>;
     return kernels;
   }
 };
