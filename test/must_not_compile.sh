@@ -11,11 +11,17 @@
 #   must_not_compile.sh <compiler> <flag>...
 set -euo pipefail
 cd "$(dirname "$0")/must_not_compile"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+log=$scratch/log
+# What all files include, parsed once.
+header=$scratch/vecdet.hpp
+printf '#define VECDET_DISPATCH\n#include <vecdet/vecdet.hpp>\n' >"$header"
+"$@" -std=c++17 -x c++-header "$header" -o "$header.gch"
+compile=("$@" -std=c++17 -fsyntax-only -include "$header")
 status=0 refused=0
 for file in *.cpp; do
-  if ! "$@" -std=c++17 -fsyntax-only -DWRONG=0 "$file" 2>"$log"; then
+  if ! "${compile[@]}" -DWRONG=0 "$file" 2>"$log"; then
     echo "$file: the right ways do not compile:"
     cat "$log"
     status=1
@@ -24,7 +30,7 @@ for file in *.cpp; do
   [ "$(echo "$wrongs" | wc -l)" = "$(grep -c 'WRONG ==' "$file")" ] ||
     { echo "$file: a line is not in the form of the others"; status=1; }
   while read -r number words; do
-    if "$@" -std=c++17 -fsyntax-only -DWRONG="$number" "$file" 2>"$log"; then
+    if "${compile[@]}" -DWRONG="$number" "$file" 2>"$log"; then
       echo "$file: WRONG == $number compiles"
       status=1
     elif ! grep -qF -- "$words" "$log"; then
