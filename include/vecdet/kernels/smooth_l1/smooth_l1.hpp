@@ -44,17 +44,41 @@ struct weighted_smooth_l1_of_boxes {
   box_loss_output output;
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<T>& at) const {
-    if (at.weights != nullptr && are_plain_weights(scale, row_of_weights(at.weights))) {
-      return compute(at, [](const row_pack<real>& x, const row_pack<real>& y)
-                             VECDET_INLINE_LAMBDA { return x * y; });
+    if (at.weights == nullptr || !are_plain_weights(scale, row_of_weights(at.weights))) {
+      return with_special_weights(at);
     }
-    return with_special_weights(at);
+    const element_weights weight(at.weights);
+    row_pack<real> sum(real(0));
+    VECDET_UNROLL
+    for (int i = 0; i < 4 * box_group; i += row_lanes) {
+      sum = sum + row(at, i, weight,
+                      [](const row_pack<real>& x, const row_pack<real>& y)
+                          VECDET_INLINE_LAMBDA { return x * y; });
+    }
+    return sum;
   }
 
  private:
+  /// One an element; 1 where there are none.
+  struct element_weights {
+    alignas(64) real of[4 * box_group];
+
+    VECDET_INLINE explicit element_weights(const float* of_boxes) {
+      for (int i = 0; i < box_group; ++i)
+        for (int k = 0; k < 4; ++k)
+          of[4 * i + k] = of_boxes != nullptr ? static_cast<real>(of_boxes[i]) : real(1);
+    }
+  };
+
   VECDET_NOINLINE row_pack<real> with_special_weights(const box_streams<T>& at) const {
-    return compute(at, [](const row_pack<real>& x, const row_pack<real>& y)
-                           VECDET_INLINE_LAMBDA { return vanishing_product(x, y); });
+    const element_weights weight(at.weights);
+    row_pack<real> sum(real(0));
+    for (int i = 0; i < 4 * box_group; i += row_lanes) {
+      sum = sum + row(at, i, weight,
+                      [](const row_pack<real>& x, const row_pack<real>& y)
+                          VECDET_INLINE_LAMBDA { return vanishing_product(x, y); });
+    }
+    return sum;
   }
 
   static VECDET_INLINE row_pack<real> row_of_weights(const float* weights) {
@@ -66,26 +90,20 @@ struct weighted_smooth_l1_of_boxes {
     }
   }
 
+  /// Writes what is asked for of 16 elements from i on, and returns their losses.
   template <class Times>
-  VECDET_INLINE row_pack<real> compute(const box_streams<T>& at, const Times& times) const {
+  VECDET_INLINE row_pack<real> row(const box_streams<T>& at, int i, const element_weights& weight,
+                                   const Times& times) const {
     constexpr int N = row_pack<real>::batches;
-    alignas(64) real weight[4 * box_group];  // one an element
-    for (int i = 0; i < box_group; ++i)
-      for (int k = 0; k < 4; ++k)
-        weight[4 * i + k] = at.weights != nullptr ? static_cast<real>(at.weights[i]) : real(1);
     const row_pack<real> factor(scale);
-    row_pack<real> sum(real(0));
-    for (int i = 0; i < 4 * box_group; i += row_lanes) {
-      const auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
-      const row_pack<real> w = load_pack<N>(weight + i);
-      const row_pack<real> loss = times(terms.loss, w);
-      sum = sum + loss;
-      if (output == box_loss_output::grad) {
-        store_pack<N>(at.out + i, times(terms.slope, times(factor, w)));
-      }
-      if (output == box_loss_output::loss) store_pack<N>(at.out + i, times(loss, factor));
+    const auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
+    const row_pack<real> w = load_pack<N>(weight.of + i);
+    const row_pack<real> loss = times(terms.loss, w);
+    if (output == box_loss_output::grad) {
+      store_pack<N>(at.out + i, times(terms.slope, times(factor, w)));
     }
-    return sum;
+    if (output == box_loss_output::loss) store_pack<N>(at.out + i, times(loss, factor));
+    return loss;
   }
 };
 
