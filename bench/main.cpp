@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* usage =
     "vecdet_bench [--all] [--scene=FILE] [--recorded=FOLDER] [Google Benchmark's flags]\n"
-    "  Without --all and --benchmark_filter: the problems of the README's table, some minutes.\n"
+    "  Without --all and --benchmark_filter: the problems of docs/figures.md, some minutes.\n"
     "  --all          every benchmark, a quarter of an hour\n"
     "  --scene=FILE   make labels from a picture of this COCO annotation file, not from the "
     "built-in one\n"
@@ -28,7 +28,7 @@ constexpr const char* usage =
     "data\n"
     "Google Benchmark's flags, --benchmark_filter=REGEX first among them:\n";
 
-/// What runs unless something else is asked for: the problems of the README's table.
+/// What runs unless something else is asked for: the problems of docs/figures.md.
 constexpr const char* headline[] = {
     "--benchmark_filter=^("
     "(sigmoid_focal|smooth_l1|giou|diou|ciou|regression)[a-z0-9_]*_loss_and_grad/"
