@@ -99,8 +99,8 @@ void register_decode() {
                      {}, policy);
       },
       [](coding<float>& data) {
-        plain_decode_and_clip(data.deltas.data(), data.anchors.data(), data.out.data(), box_count,
-                              800, 800);
+        VECDET_PLAIN(plain_decode_and_clip<>)
+        (data.deltas.data(), data.anchors.data(), data.out.data(), box_count, 800, 800);
       });
 }
 
@@ -127,7 +127,8 @@ void register_encode() {
         encode_boxes(boxes_view<const T>(data.boxes), data.anchors, data.out, {}, policy);
       },
       [](coding<float>& data) {
-        plain_encode(data.boxes.data(), data.anchors.data(), data.out.data(), box_count);
+        VECDET_PLAIN(plain_encode<>)
+        (data.boxes.data(), data.anchors.data(), data.out.data(), box_count);
       });
 }
 
@@ -143,7 +144,8 @@ void register_other_coders() {
         decode_boxes(boxes_view<const float>(data.deltas), data.anchors, data.out, {}, policy);
       },
       [](coding<float>& data) {
-        plain_decode(data.deltas.data(), data.anchors.data(), data.out.data(), box_count);
+        VECDET_PLAIN(plain_decode<>)
+        (data.deltas.data(), data.anchors.data(), data.out.data(), box_count);
       });
   static const std::vector<image_size> images(8, image);
   constexpr index_t anchors = 15000, all = 8 * anchors;
@@ -156,8 +158,9 @@ void register_other_coders() {
       },
       [](coding<float>& data) {
         for (index_t i = 0; i < all; i += anchors) {
-          plain_decode_and_clip(data.deltas.data() + 4 * i, data.anchors.data(),
-                                data.out.data() + 4 * i, anchors, 800, 800);
+          VECDET_PLAIN(plain_decode_and_clip<>)
+          (data.deltas.data() + 4 * i, data.anchors.data(), data.out.data() + 4 * i, anchors, 800,
+           800);
         }
       });
   register_with_plain(
@@ -166,8 +169,8 @@ void register_other_coders() {
         decode_boxes(planes(data.deltas), planes(data.anchors), planes(data.out), {}, policy);
       },
       [](coding<float>& data) {
-        plain_decode<plain_layout::planes>(data.deltas.data(), data.anchors.data(), data.out.data(),
-                                           box_count);
+        VECDET_PLAIN(plain_decode<plain_layout::planes>)
+        (data.deltas.data(), data.anchors.data(), data.out.data(), box_count);
       },
       &coding<float>::out);
   register_with_plain(
@@ -177,8 +180,8 @@ void register_other_coders() {
                      policy);
       },
       [](coding<float>& data) {
-        plain_decode_and_clip<plain_layout::planes>(data.deltas.data(), data.anchors.data(),
-                                                    data.out.data(), box_count, 800, 800);
+        VECDET_PLAIN(plain_decode_and_clip<plain_layout::planes>)
+        (data.deltas.data(), data.anchors.data(), data.out.data(), box_count, 800, 800);
       },
       &coding<float>::out);
   register_with_plain(
@@ -187,8 +190,8 @@ void register_other_coders() {
         encode_boxes(planes(data.boxes), planes(data.anchors), planes(data.out), {}, policy);
       },
       [](coding<float>& data) {
-        plain_encode<plain_layout::planes>(data.boxes.data(), data.anchors.data(), data.out.data(),
-                                           box_count);
+        VECDET_PLAIN(plain_encode<plain_layout::planes>)
+        (data.boxes.data(), data.anchors.data(), data.out.data(), box_count);
       },
       &coding<float>::out);
   register_vecdet("decode_boxes/float_clip/bf16/120087", {boxes, 40 * boxes}, make_coding<bfloat16>,
@@ -218,7 +221,8 @@ void register_ssd() {
                      coder_params::ssd(), policy);
       },
       [](ssd& data) {
-        plain_decode_ssd(data.deltas.data(), data.priors.data(), data.out.data(), 8732);
+        VECDET_PLAIN(plain_decode_ssd)
+        (data.deltas.data(), data.priors.data(), data.out.data(), 8732);
       },
       &ssd::out);
   register_with_plain(
@@ -228,7 +232,8 @@ void register_ssd() {
                      coder_params::ssd(), policy);
       },
       [](ssd& data) {
-        plain_encode_ssd(data.targets.data(), data.priors.data(), data.out.data(), 8732);
+        VECDET_PLAIN(plain_encode_ssd)
+        (data.targets.data(), data.priors.data(), data.out.data(), 8732);
       },
       &ssd::out);
 }
@@ -246,8 +251,8 @@ void register_distances() {
                          policy);
       },
       [](coding<float>& data) {
-        plain_decode_distances<BySize>(data.deltas.data(), data.anchors.data(), data.out.data(),
-                                       box_count);
+        VECDET_PLAIN(plain_decode_distances<BySize>)
+        (data.deltas.data(), data.anchors.data(), data.out.data(), box_count);
       });
   register_coding<float>(
       std::string("decode_distances/") + (BySize ? "clip" : "pixels_clip") + "/f32/120087", f32,
@@ -256,8 +261,8 @@ void register_distances() {
                          params, policy);
       },
       [](coding<float>& data) {
-        plain_decode_distances_and_clip<BySize>(data.deltas.data(), data.anchors.data(),
-                                                data.out.data(), box_count, 800, 800);
+        VECDET_PLAIN(plain_decode_distances_and_clip<BySize>)
+        (data.deltas.data(), data.anchors.data(), data.out.data(), box_count, 800, 800);
       });
   register_coding<float>(
       std::string("encode_distances/") + (BySize ? "by_size" : "pixels") + "/f32/120087", f32,
@@ -266,8 +271,8 @@ void register_distances() {
                          policy);
       },
       [](coding<float>& data) {
-        plain_encode_distances<BySize>(data.boxes.data(), data.anchors.data(), data.out.data(),
-                                       box_count);
+        VECDET_PLAIN(plain_encode_distances<BySize>)
+        (data.boxes.data(), data.anchors.data(), data.out.data(), box_count);
       });
 }
 
@@ -300,7 +305,7 @@ void register_box_ops() {
         clip_boxes(boxes_view<const float>(data.boxes), image, data.out, policy);
       },
       [](coding<float>& data) {
-        plain_clip_boxes(data.boxes.data(), data.out.data(), box_count, 800, 800);
+        VECDET_PLAIN(plain_clip_boxes)(data.boxes.data(), data.out.data(), box_count, 800, 800);
       });
   register_coding<float>(
       "box_areas/boxes/f32/120087", {boxes, 20 * boxes},
@@ -308,14 +313,17 @@ void register_box_ops() {
         box_areas(boxes_view<const float>(data.boxes),
                   vector_view<float>(data.out.data(), box_count), policy);
       },
-      [](coding<float>& data) { plain_box_areas(data.boxes.data(), data.out.data(), box_count); });
+      [](coding<float>& data) {
+        VECDET_PLAIN(plain_box_areas)(data.boxes.data(), data.out.data(), box_count);
+      });
   register_with_plain(
       "large_box_mask/boxes/f32/120087", {boxes, 17 * boxes}, make_coding<float>,
       [](coding<float>& data, execution policy) {
         large_box_mask(boxes_view<const float>(data.boxes), smallest_side, data.mask, policy);
       },
       [](coding<float>& data) {
-        plain_large_box_mask(data.boxes.data(), smallest_side, data.mask.data(), box_count);
+        VECDET_PLAIN(plain_large_box_mask)
+        (data.boxes.data(), smallest_side, data.mask.data(), box_count);
       },
       &coding<float>::mask);
   register_with_plain(
@@ -325,8 +333,8 @@ void register_box_ops() {
                                         data.indices, policy);
       },
       [](coding<float>& data) {
-        return data.found = plain_large_boxes(data.boxes.data(), smallest_side, data.indices.data(),
-                                              box_count);
+        return data.found = VECDET_PLAIN(plain_large_boxes)(data.boxes.data(), smallest_side,
+                                                            data.indices.data(), box_count);
       },
       [](coding<float>& data) { return vector_view<index_t>(data.indices.data(), data.found); });
 }

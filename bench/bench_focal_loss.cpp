@@ -125,10 +125,11 @@ void register_loss_and_grad(index_t rows, index_t cols, truth kind) {
   };
   if constexpr (std::is_same<T, float>::value) {
     const auto plain = [=](head<T>& data) {
-      return kind == truth::labels ? plain_focal_loss_labels(data.logits.data(), data.labels.data(),
-                                                             data.grad.data(), rows, cols)
-                                   : plain_focal_loss_dense(data.logits.data(), data.targets.data(),
-                                                            data.grad.data(), rows * cols);
+      return kind == truth::labels
+                 ? VECDET_PLAIN(plain_focal_loss_labels)(data.logits.data(), data.labels.data(),
+                                                         data.grad.data(), rows, cols)
+                 : VECDET_PLAIN(plain_focal_loss_dense)(data.logits.data(), data.targets.data(),
+                                                        data.grad.data(), rows * cols);
     };
     register_with_plain(problem, amount, prepare, call, plain, &head<T>::grad);
   } else {

@@ -61,8 +61,8 @@ void register_pairwise(const char* variant, const iou_params& params) {
                      policy);
       },
       [](pairs& data) {
-        plain_pairwise_iou<Kind>(data.truth.data(), rows, data.anchors.data(), cols,
-                                 data.out.data());
+        VECDET_PLAIN(plain_pairwise_iou<Kind>)
+        (data.truth.data(), rows, data.anchors.data(), cols, data.out.data());
       },
       &pairs::out);
 }
@@ -98,8 +98,8 @@ void register_elementwise(const char* variant, const iou_params& params) {
         elementwise_iou(boxes_view<const float>(data.a), data.b, data.out, params, policy);
       },
       [](neighbours& data) {
-        plain_elementwise_iou<Kind, plain_layout::rows>(data.a.data(), data.b.data(), cols,
-                                                        data.out.data());
+        VECDET_PLAIN(plain_elementwise_iou<Kind, plain_layout::rows>)
+        (data.a.data(), data.b.data(), cols, data.out.data());
       },
       &neighbours::out);
   register_with_plain(
@@ -108,8 +108,8 @@ void register_elementwise(const char* variant, const iou_params& params) {
         elementwise_iou(planes(data.a_planes), planes(data.b_planes), data.out, params, policy);
       },
       [](neighbours& data) {
-        plain_elementwise_iou<Kind, plain_layout::planes>(
-            data.a_planes.data(), data.b_planes.data(), cols, data.out.data());
+        VECDET_PLAIN(plain_elementwise_iou<Kind, plain_layout::planes>)
+        (data.a_planes.data(), data.b_planes.data(), cols, data.out.data());
       },
       &neighbours::out);
 }

@@ -63,8 +63,8 @@ void register_call(const std::string& function, double numbers_written, const Ca
         return call(data, boxes_view<const float>(data.predicted), policy);
       },
       [=](predictions& data) {
-        return plain_iou_loss<L, O>(data.predicted.data(), data.targets.data(),
-                                    (data.*result).data(), box_count);
+        return VECDET_PLAIN(plain_iou_loss<L, O>)(data.predicted.data(), data.targets.data(),
+                                                  (data.*result).data(), box_count);
       },
       result);
 }

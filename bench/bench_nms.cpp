@@ -199,11 +199,11 @@ void register_nms(const std::string& variant, index_t count) {
         });
   }
   if (count <= 20000) {
-    register_implementation(problem, "plain", 1, amount_of(count), [=](benchmark::State& state) {
+    register_plain(problem, amount_of(count), [=](benchmark::State& state) {
       const auto data = prepare();
       const auto run_plain = [&] {
-        return plain_nms(data->input.boxes.data(), data->input.scores.data(), count, 0.5f,
-                         data->plain);
+        return VECDET_PLAIN(plain_nms)(data->input.boxes.data(), data->input.scores.data(), count,
+                                       0.5f, data->plain);
       };
       check_plain(
           problem, *data,
@@ -215,7 +215,7 @@ void register_nms(const std::string& variant, index_t count) {
             d.keep({d.plain.kept.data(), kept});
           },
           &problem_data::is_kept);
-      timed_loop(state, "plain", [&] { benchmark::DoNotOptimize(run_plain()); });
+      timed_loop(state, plain_name(), [&] { benchmark::DoNotOptimize(run_plain()); });
     });
   }
 #if defined(VECDET_BENCH_OPENCV)

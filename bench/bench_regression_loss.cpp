@@ -97,9 +97,9 @@ void register_output(box_loss loss, const std::string& name) {
   register_call<O>(
       loss, name, 8 * boxes, [](head& data) { return of(data.targets, data.labels); },
       [](head& data) {
-        return plain_regression_loss<L, O>(data.deltas.data(), data.anchors.data(),
-                                           data.targets.data(), data.labels.data(),
-                                           data.grad.data(), box_count, beta);
+        return VECDET_PLAIN(plain_regression_loss<L, O>)(data.deltas.data(), data.anchors.data(),
+                                                         data.targets.data(), data.labels.data(),
+                                                         data.grad.data(), box_count, beta);
       });
   register_call<O>(
       loss, name + "_matches", 8 * boxes,
@@ -107,7 +107,7 @@ void register_output(box_loss loss, const std::string& name) {
         return of(regression_targets<float>(data.truth, data.matches), data.labels);
       },
       [](head& data) {
-        return plain_regression_loss_matches<L, O>(
+        return VECDET_PLAIN(plain_regression_loss_matches<L, O>)(
             data.deltas.data(), data.anchors.data(), data.truth.data(), data.matches.data(),
             data.labels.data(), data.grad.data(), box_count, beta);
       });
@@ -115,7 +115,7 @@ void register_output(box_loss loss, const std::string& name) {
       loss, name + "_list", 100 * 56,
       [](head& data) { return of(data.targets, box_selection::list(data.foreground)); },
       [](head& data) {
-        return plain_regression_loss_list<L, O>(
+        return VECDET_PLAIN(plain_regression_loss_list<L, O>)(
             data.deltas.data(), data.anchors.data(), data.targets.data(), data.foreground.data(),
             static_cast<index_t>(data.foreground.size()), data.grad.data(), box_count, beta);
       });
@@ -123,9 +123,9 @@ void register_output(box_loss loss, const std::string& name) {
       loss, name + "_all", 48 * boxes,
       [](head& data) { return of(data.all_targets, box_selection::all()); },
       [](head& data) {
-        return plain_regression_loss_all<L, O>(data.deltas.data(), data.anchors.data(),
-                                               data.all_targets.data(), data.grad.data(), box_count,
-                                               beta);
+        return VECDET_PLAIN(plain_regression_loss_all<L, O>)(
+            data.deltas.data(), data.anchors.data(), data.all_targets.data(), data.grad.data(),
+            box_count, beta);
       });
 }
 

@@ -94,21 +94,21 @@ void register_selections() {
   register_output<O>(
       "all", 8 * size, [](const deltas<float>&) { return box_selection::all(); },
       [](deltas<float>& data) {
-        return plain_smooth_l1<O>(data.predictions.data(), data.targets.data(), data.grad.data(),
-                                  4 * data.boxes(), 1.0f / 9);
+        return VECDET_PLAIN(plain_smooth_l1<O>)(data.predictions.data(), data.targets.data(),
+                                                data.grad.data(), 4 * data.boxes(), 1.0f / 9);
       });
   register_output<O>(
       "labels", 2 * size, [](const deltas<float>& data) { return box_selection(data.labels); },
       [](deltas<float>& data) {
-        return plain_smooth_l1_labels<O>(data.predictions.data(), data.targets.data(),
-                                         data.labels.data(), data.grad.data(), data.boxes(),
-                                         1.0f / 9);
+        return VECDET_PLAIN(plain_smooth_l1_labels<O>)(data.predictions.data(), data.targets.data(),
+                                                       data.labels.data(), data.grad.data(),
+                                                       data.boxes(), 1.0f / 9);
       });
   register_output<O>(
       "list", 100 * 40,
       [](const deltas<float>& data) { return box_selection::list(data.foreground); },
       [](deltas<float>& data) {
-        return plain_smooth_l1_list<O>(
+        return VECDET_PLAIN(plain_smooth_l1_list<O>)(
             data.predictions.data(), data.targets.data(), data.foreground.data(),
             static_cast<index_t>(data.foreground.size()), data.grad.data(), data.boxes(), 1.0f / 9);
       });

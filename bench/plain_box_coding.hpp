@@ -1,14 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Box coding as plain loops, compiled with -O3 -march=native -ffast-math: what a good programmer
 // gets without vecdet. `count` boxes, weights 1 but where SSD's variances 0.1 and 0.2 are named.
-#pragma once
-
 #include "plain_variants.hpp"
 
 #include <cstdint>
 
+#if !defined(VECDET_PLAIN_SET)
+#if !defined(VECDET_BENCH_PLAIN_BOX_CODING_HPP)
+#define VECDET_BENCH_PLAIN_BOX_CODING_HPP
+
+// Declared for both instruction sets; see plain_variants.hpp.
+#define VECDET_PLAIN_SET native
+#include "plain_box_coding.hpp"
+#undef VECDET_PLAIN_SET
+#define VECDET_PLAIN_SET avx2
+#include "plain_box_coding.hpp"
+#undef VECDET_PLAIN_SET
+
+#endif
+#else
+
 namespace vecdet {
 namespace bench {
+namespace VECDET_PLAIN_SET {
 
 template <plain_layout L = plain_layout::rows>
 void plain_decode(const float* deltas, const float* anchors, float* boxes, std::int64_t count);
@@ -46,5 +60,8 @@ void plain_large_box_mask(const float* boxes, float min_size, std::uint8_t* mask
 std::int64_t plain_large_boxes(const float* boxes, float min_size, std::int64_t* indices,
                                std::int64_t count);
 
+}  // namespace VECDET_PLAIN_SET
 }  // namespace bench
 }  // namespace vecdet
+
+#endif

@@ -5,6 +5,7 @@
 
 namespace vecdet {
 namespace bench {
+namespace VECDET_PLAIN_SET {
 
 namespace {
 
@@ -57,5 +58,6 @@ double plain_focal_loss_dense(const float* logits, const float* targets, float* 
   return sum;
 }
 
+}  // namespace VECDET_PLAIN_SET
 }  // namespace bench
 }  // namespace vecdet

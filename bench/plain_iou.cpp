@@ -5,6 +5,7 @@
 
 namespace vecdet {
 namespace bench {
+namespace VECDET_PLAIN_SET {
 
 namespace {
 
@@ -59,5 +60,6 @@ VECDET_PLAIN_IOU(plain_iou::diou)
 VECDET_PLAIN_IOU(plain_iou::ciou)
 #undef VECDET_PLAIN_IOU
 
+}  // namespace VECDET_PLAIN_SET
 }  // namespace bench
 }  // namespace vecdet

@@ -5,6 +5,7 @@
 
 namespace vecdet {
 namespace bench {
+namespace VECDET_PLAIN_SET {
 
 template <plain_loss L, plain_output O>
 double plain_iou_loss(const float* predicted, const float* targets, float* __restrict out,
@@ -34,5 +35,6 @@ VECDET_PLAIN_IOU_LOSS(plain_loss::diou)
 VECDET_PLAIN_IOU_LOSS(plain_loss::ciou)
 #undef VECDET_PLAIN_IOU_LOSS
 
+}  // namespace VECDET_PLAIN_SET
 }  // namespace bench
 }  // namespace vecdet

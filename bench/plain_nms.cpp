@@ -6,6 +6,7 @@
 
 namespace vecdet {
 namespace bench {
+namespace VECDET_PLAIN_SET {
 
 std::int64_t plain_nms(const float* boxes, const float* scores, std::int64_t count,
                        float iou_threshold, plain_nms_memory& memory) {
@@ -53,5 +54,6 @@ std::int64_t plain_nms(const float* boxes, const float* scores, std::int64_t cou
   return kept;
 }
 
+}  // namespace VECDET_PLAIN_SET
 }  // namespace bench
 }  // namespace vecdet

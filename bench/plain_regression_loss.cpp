@@ -7,6 +7,7 @@
 
 namespace vecdet {
 namespace bench {
+namespace VECDET_PLAIN_SET {
 
 namespace {
 
@@ -106,5 +107,6 @@ VECDET_PLAIN_REGRESSION_LOSS(plain_loss::ciou)
 #undef VECDET_PLAIN_REGRESSION_LOSS
 #undef VECDET_PLAIN_REGRESSION
 
+}  // namespace VECDET_PLAIN_SET
 }  // namespace bench
 }  // namespace vecdet

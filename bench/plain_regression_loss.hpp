@@ -4,14 +4,28 @@
 // return the sum of the loss, and write its gradient to `grad` if that is asked for. Of all boxes,
 // those whose label is 0 or more, or those whose index is one of `selected`; the targets are a box
 // an anchor, or each anchor's match of `truth`.
-#pragma once
-
 #include "plain_variants.hpp"
 
 #include <cstdint>
 
+#if !defined(VECDET_PLAIN_SET)
+#if !defined(VECDET_BENCH_PLAIN_REGRESSION_LOSS_HPP)
+#define VECDET_BENCH_PLAIN_REGRESSION_LOSS_HPP
+
+// Declared for both instruction sets; see plain_variants.hpp.
+#define VECDET_PLAIN_SET native
+#include "plain_regression_loss.hpp"
+#undef VECDET_PLAIN_SET
+#define VECDET_PLAIN_SET avx2
+#include "plain_regression_loss.hpp"
+#undef VECDET_PLAIN_SET
+
+#endif
+#else
+
 namespace vecdet {
 namespace bench {
+namespace VECDET_PLAIN_SET {
 
 template <plain_loss L, plain_output O>
 double plain_regression_loss_all(const float* deltas, const float* anchors, const float* targets,
@@ -29,5 +43,8 @@ double plain_regression_loss_list(const float* deltas, const float* anchors, con
                                   const std::int64_t* indices, std::int64_t selected, float* grad,
                                   std::int64_t count, float beta);
 
+}  // namespace VECDET_PLAIN_SET
 }  // namespace bench
 }  // namespace vecdet
+
+#endif

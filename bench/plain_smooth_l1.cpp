@@ -7,6 +7,7 @@
 
 namespace vecdet {
 namespace bench {
+namespace VECDET_PLAIN_SET {
 
 namespace {
 
@@ -69,5 +70,6 @@ VECDET_PLAIN_SMOOTH_L1(plain_output::loss)
 VECDET_PLAIN_SMOOTH_L1(plain_output::grad)
 #undef VECDET_PLAIN_SMOOTH_L1
 
+}  // namespace VECDET_PLAIN_SET
 }  // namespace bench
 }  // namespace vecdet

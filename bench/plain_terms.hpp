@@ -10,6 +10,7 @@
 
 namespace vecdet {
 namespace bench {
+namespace VECDET_PLAIN_SET {
 
 /// Corners, or whatever else four numbers mean.
 struct plain_box {
@@ -114,5 +115,6 @@ inline float iou_loss(plain_box p, plain_box t, plain_box& grad) {
   return loss;
 }
 
+}  // namespace VECDET_PLAIN_SET
 }  // namespace bench
 }  // namespace vecdet

@@ -1,12 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which variant of a plain loop of box regression is meant.
+// What plain loops are compiled for, and which variant of one is meant.
+//
+// Each plain_*.cpp is compiled for this processor's instruction set, with VECDET_PLAIN_SET as the
+// namespace of its functions: native. Where that set is AVX-512, it is compiled once more for AVX2,
+// so that vecdet on AVX2 is compared with a plain loop on AVX2. VECDET_PLAIN(function)(arguments)
+// calls one of them.
 #pragma once
+
+#include <cstdint>
+#include <vector>
 
 namespace vecdet {
 namespace bench {
 
+/// Whether VECDET_PLAIN calls the loops for AVX2.
+inline bool plain_for_avx2 = false;
+
+#if defined(VECDET_PLAIN_AVX2_TOO)
+#define VECDET_PLAIN(...) (plain_for_avx2 ? avx2::__VA_ARGS__ : native::__VA_ARGS__)
+#else
+#define VECDET_PLAIN(...) native::__VA_ARGS__
+#endif
+
 /// Boxes as N x 4, or an array a coordinate, one after the other.
 enum class plain_layout { rows, planes };
+
+/// What plain_nms keeps between calls.
+struct plain_nms_memory {
+  std::vector<std::int64_t> order, kept;
+  std::vector<float> x1, y1, x2, y2, area;
+  std::vector<std::uint8_t> gone;
+};
 
 enum class plain_iou { torchvision, detectron2, giou, diou, ciou };
 

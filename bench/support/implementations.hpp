@@ -3,6 +3,7 @@
 // <function>/<variant>/<type>/<shape>/<implementation>/threads:<n>.
 #pragma once
 
+#include "../plain_variants.hpp"
 #include "table_reporter.hpp"
 #include <vecdet/dispatch.hpp>
 #include <vecdet/parallel.hpp>
@@ -114,11 +115,33 @@ void check_plain(const std::string& problem, Data& data, const Call& call, const
       std::to_string(size) + " numbers otherwise");
 }
 
+/// "plain_avx512", after the instruction set of the loops that VECDET_PLAIN calls now.
+inline std::string plain_name() {
+  return std::string("plain_") + (plain_for_avx2 ? "avx2" : VECDET_PLAIN_NATIVE);
+}
+
+/// A plain loop, on one thread, for each instruction set that it is compiled for. `run(state)`
+/// holds the timed loop.
+template <class Run>
+void register_plain(const std::string& problem, work amount, const Run& run) {
+  std::vector<bool> sets{false};
+#if defined(VECDET_PLAIN_AVX2_TOO)
+  sets.push_back(true);
+#endif
+  for (const bool for_avx2 : sets) {
+    plain_for_avx2 = for_avx2;
+    register_implementation(problem, plain_name(), 1, amount, [=](benchmark::State& state) {
+      plain_for_avx2 = for_avx2;
+      run(state);
+    });
+  }
+}
+
 /// The same and a plain loop, `plain(data)`, which is checked before it is timed.
 template <class Prepare, class Call, class Plain, class Result>
 void register_with_plain(const std::string& problem, work amount, const Prepare& prepare,
                          const Call& call, const Plain& plain, const Result& result) {
-  register_implementation(problem, "plain", 1, amount, [=](benchmark::State& state) {
+  register_plain(problem, amount, [=](benchmark::State& state) {
     const auto data = prepare();
     check_plain(problem, *data, call, plain, result);
     for (auto _ : state) benchmark::DoNotOptimize(returned(plain, *data));

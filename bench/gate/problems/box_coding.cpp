@@ -30,14 +30,15 @@ constexpr execution sequential = execution::sequential;
 const problems added{
     {"decode_boxes/clip/f32/4096", make<coding<float>>(4096),
      VECDET_GATE_CALL(decode_boxes(d.in(), d.anchors, image_size{800, 800}, d.out, {}, sequential)),
-     VECDET_GATE_CALL(bench::plain_decode_and_clip(d.deltas.data(), d.anchors.data(), d.out.data(),
-                                                   4096, 800, 800))},
+     VECDET_GATE_CALL(bench::native::plain_decode_and_clip(d.deltas.data(), d.anchors.data(),
+                                                           d.out.data(), 4096, 800, 800))},
     {"decode_boxes/clip/bf16/4096", make<coding<bfloat16>>(4096),
      VECDET_GATE_CALL(
          decode_boxes(d.in(), d.anchors, image_size{800, 800}, d.out, {}, sequential))},
     {"encode_boxes/weights1/f32/4096", make<coding<float>>(4096),
      VECDET_GATE_CALL(encode_boxes(d.t(), d.anchors, d.out, {}, sequential)),
-     VECDET_GATE_CALL(bench::plain_encode(d.targets.data(), d.anchors.data(), d.out.data(), 4096))},
+     VECDET_GATE_CALL(
+         bench::native::plain_encode(d.targets.data(), d.anchors.data(), d.out.data(), 4096))},
     {"encode_boxes/weights1/bf16/4096", make<coding<bfloat16>>(4096),
      VECDET_GATE_CALL(encode_boxes(d.t(), d.anchors, d.out, {}, sequential))},
 };

@@ -33,8 +33,9 @@ constexpr execution sequential = execution::sequential;
 const problems added{
     {"giou_loss_and_grad/boxes/f32/2048", make<predictions<float>>(2048),
      VECDET_GATE_CALL(giou_loss_and_grad(d.p(), d.targets, d.grad, {}, sequential)),
-     VECDET_GATE_CALL(bench::plain_iou_loss<bench::plain_loss::giou, bench::plain_output::grad>(
-         d.predicted.data(), d.targets.data(), d.grad.data(), 2048))},
+     VECDET_GATE_CALL(
+         bench::native::plain_iou_loss<bench::plain_loss::giou, bench::plain_output::grad>(
+             d.predicted.data(), d.targets.data(), d.grad.data(), 2048))},
     {"diou_loss_and_grad/boxes/f32/2048", make<predictions<float>>(2048),
      VECDET_GATE_CALL(diou_loss_and_grad(d.p(), d.targets, d.grad, {}, sequential))},
     {"ciou_loss_and_grad/boxes/f32/2048", make<predictions<float>>(2048),

@@ -35,8 +35,8 @@ constexpr execution sequential = execution::sequential;
 const problems added{
     {"nms/clustered/f32/1000", make<detections>(1000),
      VECDET_GATE_CALL(nms(d.b(), d.s(), nms_params{}, own<nms_workspace>(), sequential)),
-     VECDET_GATE_CALL(bench::plain_nms(d.boxes.data(), d.scores.data(), 1000, 0.5f,
-                                       own<bench::plain_nms_memory>()))},
+     VECDET_GATE_CALL(bench::native::plain_nms(d.boxes.data(), d.scores.data(), 1000, 0.5f,
+                                               own<bench::plain_nms_memory>()))},
     {"nms/clustered/f32/10000", make<detections>(10000),
      VECDET_GATE_CALL(nms(d.b(), d.s(), nms_params{}, own<nms_workspace>(), sequential))},
     {"batched_nms/clustered91/f32/5000", make<detections>(5000),

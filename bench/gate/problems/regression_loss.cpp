@@ -41,10 +41,10 @@ const problems added{
     {"regression_loss_and_grad/smooth_l1/f32/4096", make<regression>(4096),
      VECDET_GATE_CALL(regression_loss_and_grad(d.d(), d.anchors, d.targets, d.labels, d.grad,
                                                with(box_loss::smooth_l1), sequential)),
-     VECDET_GATE_CALL(
-         bench::plain_regression_loss<bench::plain_loss::smooth_l1, bench::plain_output::grad>(
-             d.deltas.data(), d.anchors.data(), d.targets.data(), d.labels.data(), d.grad.data(),
-             4096, 1.0f / 9))},
+     VECDET_GATE_CALL(bench::native::plain_regression_loss<bench::plain_loss::smooth_l1,
+                                                           bench::plain_output::grad>(
+         d.deltas.data(), d.anchors.data(), d.targets.data(), d.labels.data(), d.grad.data(), 4096,
+         1.0f / 9))},
     {"regression_loss_and_grad/ciou/f32/4096", make<regression>(4096),
      VECDET_GATE_CALL(regression_loss_and_grad(d.d(), d.anchors, d.targets, d.labels, d.grad,
                                                with(box_loss::ciou), sequential))},

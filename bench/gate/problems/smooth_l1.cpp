@@ -35,7 +35,7 @@ const problems added{
     {"smooth_l1_loss_and_grad/all/f32/4096x4", make<head<float>>(4096),
      VECDET_GATE_CALL(
          smooth_l1_loss_and_grad(d.p(), d.targets, box_selection::all(), d.grad, {}, sequential)),
-     VECDET_GATE_CALL(bench::plain_smooth_l1<bench::plain_output::grad>(
+     VECDET_GATE_CALL(bench::native::plain_smooth_l1<bench::plain_output::grad>(
          d.predictions.data(), d.targets.data(), d.grad.data(), 4 * 4096, 1.0f / 9))},
     {"smooth_l1_loss_and_grad/all/bf16/4096x4", make<head<bfloat16>>(4096),
      VECDET_GATE_CALL(
