@@ -718,8 +718,11 @@ TEST_CASE("box coding: nothing is allocated") {
   const auto a = random_boxes<float>(20000, 15);
   const auto d = random_deltas<float>(20000, 16, 0.2);
   std::vector<float> out(d.size());
+  const std::vector<image_size> images(20, image_size{9, 9});
+  const boxes_view<const float> anchors(a.data(), 1000);
   for (const execution policy : {execution::sequential, execution::parallel}) {
     const auto call = [&] {
+      decode_boxes(boxes_view<const float>(d), anchors, images, out, {}, policy);
       encode_boxes(boxes_view<const float>(a), a, out, {}, policy);
       decode_boxes(boxes_view<const float>(d), a, image_size{9, 9}, out, {}, policy);
     };

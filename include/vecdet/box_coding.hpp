@@ -17,7 +17,7 @@
 //
 // All are N x 4 of float, bfloat16 or double. An output may be the memory of the first input, if of
 // its type. encode_boxes and decode_boxes also take the coordinates in four arrays, boxes_soa_view.
-// Deltas of bfloat16 on anchors of float: decode_boxes<float>(), decode_distances<float>().
+// decode_boxes and decode_distances also take deltas of bfloat16 on anchors of float.
 //
 // Accuracy, in float: deltas and distances are within 4 ulp of the exact value, also where
 // coordinates cancel. Corners are within 4 ulp of the largest number that they are computed from:
@@ -29,8 +29,10 @@
 // infinities and NaN of the formulas; NaN stays NaN, through clamp and clip as well; without a
 // clamp exp may overflow to infinity.
 //
-// Every function throws std::invalid_argument, and writes nothing, when sizes differ, a weight is
-// not from 1e-35 to 1e35, or an image's size is negative or not finite.
+// Every function throws std::invalid_argument, and writes nothing, when sizes differ, an output
+// shares memory with an input otherwise than said, a weight is not from 1e-35 to 1e35, the size
+// limit is negative or not finite, anchors are said to be xywh, or an image's size is negative or
+// not finite.
 #pragma once
 
 #include <vecdet/box_format.hpp>

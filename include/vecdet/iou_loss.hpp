@@ -21,9 +21,9 @@
 // give NaN. In float, areas overflow from sides of 1e19 on. Of weights and what they weigh, 0 wins
 // over infinity, as in smooth_l1.hpp.
 //
-// Every function throws std::invalid_argument, and writes nothing, when sizes differ, `loss` shares
-// memory with an input, eps is negative, or a number among the parameters is not a finite float
-// (box weights are data).
+// Every function throws std::invalid_argument, and writes nothing, when sizes differ, an output
+// shares memory with an input otherwise than said, eps is negative, or a number among the
+// parameters is not a finite float (box weights are data).
 #pragma once
 
 #include <vecdet/parallel.hpp>

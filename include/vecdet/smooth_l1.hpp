@@ -19,8 +19,9 @@
 // infinity: a box of weight 0 adds nothing whose loss is infinite, nor one of infinite weight whose
 // loss is 0. Scale times weight beyond the type's range is infinite.
 //
-// Every function throws std::invalid_argument, and writes nothing, when sizes differ, beta is
-// negative, or a number among the parameters is not a finite float (box weights are data).
+// Every function throws std::invalid_argument, and writes nothing, when sizes differ, an output
+// shares memory with an input otherwise than said, beta is negative, or a number among the
+// parameters is not a finite float (box weights are data).
 #pragma once
 
 #include <vecdet/box_selection.hpp>
