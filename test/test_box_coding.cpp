@@ -773,7 +773,16 @@ TEST_CASE("box coding: bad arguments are named and nothing is written") {
   fails("deltas.size() is 4", [&] {
     decode_boxes(b, three, vector_view<const image_size>(images.data(), 1), out.boxes());
   });
+  // So many that their number times that of the images is 0 in 64 bits.
+  const std::vector<image_size> many(64, image_size{1, 1});
+  fails("decode_boxes: deltas.size() is 0, expected anchors.size() times images.size()", [&] {
+    decode_boxes(boxes_view<const float>(), boxes_view<const float>(out.data(), index_t{1} << 58),
+                 many, boxes_view<float>());
+  });
   fails("clip_boxes: image.width is inf", [&] { clip_boxes(b, {infinity, 5}, out.boxes()); });
+  fails("clip_boxes: image.height is 1.5e+39, expected a finite float, 0 or more", [&] {
+    clip_boxes(b, {5, 1.5e39}, out.boxes());
+  });
   fails("convert_boxes: out.size() is 4", [&] {
     convert_boxes(boxes_view<const float>(three), box_format::xyxy, box_format::xywh, out.boxes());
   });

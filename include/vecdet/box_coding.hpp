@@ -32,7 +32,7 @@
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, an output
 // shares memory with an input otherwise than said, a weight is not from 1e-35 to 1e35, the size
 // limit is negative or not finite, anchors are said to be xywh, or an image's size is negative or
-// not finite.
+// no finite float.
 #pragma once
 
 #include <vecdet/box_format.hpp>

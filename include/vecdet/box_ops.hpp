@@ -7,7 +7,7 @@
 // memory, other outputs lie apart from it and from each other. Every number is rounded once an
 // operation; NaN stays NaN. Every function throws std::invalid_argument, and writes nothing, when
 // sizes differ, an output shares memory otherwise than that, a class is no integer within 2^53, an
-// image's size is negative or not finite, or min_size is not from 0 to 1e35.
+// image's size is negative or no finite float, or min_size is not from 0 to 1e35.
 #pragma once
 
 #include <vecdet/box_format.hpp>

@@ -43,10 +43,10 @@ inline void check_coder(const char* function, const coder_params& params) {
 /// `index` is the image's among several; names are made for messages alone.
 inline void check_image(const char* function, const image_size& image, index_t index = -1) {
   for (const double* side : {&image.width, &image.height}) {
-    if (*side >= 0 && is_finite(*side)) continue;
+    if (*side >= 0 && fits_float(*side)) continue;
     const std::string name = index < 0 ? std::string("image") : element("images", index);
     throw_invalid_argument(function, (name + (side == &image.width ? ".width" : ".height")).c_str(),
-                           *side, "a finite number, 0 or more");
+                           *side, "a finite float, 0 or more");
   }
 }
 
