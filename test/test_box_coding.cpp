@@ -228,6 +228,32 @@ TEST_CASE_TEMPLATE("box coding: sizes of any ratio", T, float, double) {
   });
 }
 
+TEST_CASE("box coding: sizes up to the clamp, with and without fused multiply-add") {
+  constexpr index_t count = 100000;
+  random_generator generator(17);
+  std::vector<float> anchors, deltas;
+  for (index_t i = 0; i < count; ++i) {
+    for (int k = 0; k < 2; ++k) anchors.push_back(static_cast<float>(9 * generator.normal()));
+    for (int k = 0; k < 2; ++k)
+      anchors.push_back(anchors[anchors.size() - 2] + static_cast<float>(1 + generator.uniform()));
+    for (int k = 0; k < 2; ++k) deltas.push_back(static_cast<float>(generator.normal()));
+    for (int k = 0; k < 2; ++k)
+      deltas.push_back(static_cast<float>(8 * generator.uniform() - 4) * 3.3f);
+  }
+  coder_params params;
+  params.weight_w = params.weight_h = 3.2999999523162842;  // 3.3f
+  params.clamp = size_clamp::both;
+  const marked<float> a(anchors, 1), d(deltas, 2);
+  for_each_isa([&](isa set) {
+    marked<float> out(4 * count, 3);
+    decode_boxes(d.boxes(), a.boxes(), out.boxes(), params);
+    check_boxes<float>(out, d.boxes(), a.boxes(), set == isa::baseline ? 6 : 4, "corner",
+                       [&](const box& of_delta, const box& anchor) {
+                         return exact_decode(params, of_delta, anchor);
+                       });
+  });
+}
+
 TEST_CASE("box coding: exp over every 4999th float is within 1 ulp") {
   std::vector<float> deltas, anchors;
   for (std::uint64_t bits = 0; bits < 0xffffffffu; bits += 4999) {

@@ -19,10 +19,11 @@
 // its type. encode_boxes and decode_boxes also take the coordinates in four arrays, boxes_soa_view.
 // decode_boxes and decode_distances also take deltas of bfloat16 on anchors of float.
 //
-// Accuracy, in float: deltas and distances are within 4 ulp of the exact value, also where
-// coordinates cancel. Corners are within 4 ulp of the largest number that they are computed from:
-// the centre, the size, the anchor's corners. (Without fused multiply-add, on the x86-64 baseline,
-// within 64 where dw or dh is large and no clamp bounds it.) bfloat16 results are such floats
+// Accuracy, in float, with weights that are floats: deltas and distances are within 4 ulp of the
+// exact value, also where coordinates cancel. Corners are within 4 ulp of the largest number that
+// they are computed from: the centre, the size, the anchor's corners. (Without fused multiply-add,
+// on the x86-64 baseline, corners are within 6, and 64 where dw or dh is large and no clamp bounds
+// it.) Other weights are rounded to float, which adds an ulp. bfloat16 results are such floats
 // rounded once.
 //
 // Degenerate boxes are data: an anchor or target of size 0 or with corners swapped gives the
