@@ -228,6 +228,32 @@ TEST_CASE_TEMPLATE("box coding: sizes of any ratio", T, float, double) {
   });
 }
 
+TEST_CASE("box coding: sizes up to the clamp, with and without fused multiply-add") {
+  constexpr index_t count = 100000;
+  random_generator generator(17);
+  std::vector<float> anchors, deltas;
+  for (index_t i = 0; i < count; ++i) {
+    for (int k = 0; k < 2; ++k) anchors.push_back(static_cast<float>(9 * generator.normal()));
+    for (int k = 0; k < 2; ++k)
+      anchors.push_back(anchors[anchors.size() - 2] + static_cast<float>(1 + generator.uniform()));
+    for (int k = 0; k < 2; ++k) deltas.push_back(static_cast<float>(generator.normal()));
+    for (int k = 0; k < 2; ++k)
+      deltas.push_back(static_cast<float>(8 * generator.uniform() - 4) * 3.3f);
+  }
+  coder_params params;
+  params.weight_w = params.weight_h = 3.2999999523162842;  // 3.3f
+  params.clamp = size_clamp::both;
+  const marked<float> a(anchors, 1), d(deltas, 2);
+  for_each_isa([&](isa set) {
+    marked<float> out(4 * count, 3);
+    decode_boxes(d.boxes(), a.boxes(), out.boxes(), params);
+    check_boxes<float>(out, d.boxes(), a.boxes(), set == isa::baseline ? 6 : 4, "corner",
+                       [&](const box& of_delta, const box& anchor) {
+                         return exact_decode(params, of_delta, anchor);
+                       });
+  });
+}
+
 TEST_CASE("box coding: exp over every 4999th float is within 1 ulp") {
   std::vector<float> deltas, anchors;
   for (std::uint64_t bits = 0; bits < 0xffffffffu; bits += 4999) {
@@ -718,8 +744,11 @@ TEST_CASE("box coding: nothing is allocated") {
   const auto a = random_boxes<float>(20000, 15);
   const auto d = random_deltas<float>(20000, 16, 0.2);
   std::vector<float> out(d.size());
+  const std::vector<image_size> images(20, image_size{9, 9});
+  const boxes_view<const float> anchors(a.data(), 1000);
   for (const execution policy : {execution::sequential, execution::parallel}) {
     const auto call = [&] {
+      decode_boxes(boxes_view<const float>(d), anchors, images, out, {}, policy);
       encode_boxes(boxes_view<const float>(a), a, out, {}, policy);
       decode_boxes(boxes_view<const float>(d), a, image_size{9, 9}, out, {}, policy);
     };
@@ -770,7 +799,16 @@ TEST_CASE("box coding: bad arguments are named and nothing is written") {
   fails("deltas.size() is 4", [&] {
     decode_boxes(b, three, vector_view<const image_size>(images.data(), 1), out.boxes());
   });
+  // So many that their number times that of the images is 0 in 64 bits.
+  const std::vector<image_size> many(64, image_size{1, 1});
+  fails("decode_boxes: deltas.size() is 0, expected anchors.size() times images.size()", [&] {
+    decode_boxes(boxes_view<const float>(), boxes_view<const float>(out.data(), index_t{1} << 58),
+                 many, boxes_view<float>());
+  });
   fails("clip_boxes: image.width is inf", [&] { clip_boxes(b, {infinity, 5}, out.boxes()); });
+  fails("clip_boxes: image.height is 1.5e+39, expected a finite float, 0 or more", [&] {
+    clip_boxes(b, {5, 1.5e39}, out.boxes());
+  });
   fails("convert_boxes: out.size() is 4", [&] {
     convert_boxes(boxes_view<const float>(three), box_format::xyxy, box_format::xywh, out.boxes());
   });

@@ -6,6 +6,8 @@
 #include <vecdet/vecdet.hpp>
 
 #include <cstdint>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -145,4 +147,124 @@ TEST_CASE("in place: other outputs are refused where they share memory with an i
   std::vector<float> b(400), s(100);
   split_fails("split_detections: boxes is detections", {rows.data(), 100}, s);
   split_fails("split_detections: scores is detections", b, {rows.data() + 500, 100});
+  split_fails("split_detections: scores is boxes", b, {b.data() + 399, 100});
+  // What follows the last row is no part of the rows.
+  std::vector<float> after(700, 1);
+  const matrix_view<const float> columns(after.data() + 1, 100, 5, 6);
+  CHECK_NOTHROW(split_detections(columns, b, vector_view<float>(after.data() + 600, 100)));
+}
+
+TEST_CASE("in place: outputs are refused where they are part of an input, or shifted in it") {
+  constexpr index_t n = 100;
+  const auto boxes = random_boxes<float>(n, 6);
+  std::vector<float> memory = boxes, others = boxes;
+  memory.resize(boxes.size() + 4, 1);
+  const std::vector<float> before = memory;
+  const boxes_view<const float> in(memory.data(), n), other(others);
+  const boxes_view<float> same(memory.data(), n), shifted(memory.data() + 4, n);
+  const boxes_view<float> anchors(others);
+  std::vector<float> elsewhere(boxes.size());
+  const boxes_view<float> out(elsewhere);
+  const auto fails = [&](const char* message, const auto& call) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
+    CHECK(same_bits(memory, before));
+    CHECK(same_bits(others, boxes));
+  };
+  const char* const apart_or_same =
+      ", expected memory apart from it, or its own from the first to the last element";
+  const image_size image{9, 9};
+  const std::vector<image_size> two(2, image);
+  const boxes_view<const float> half(others.data(), n / 2);
+
+  fails((std::string("encode_boxes: deltas is targets") + apart_or_same).c_str(),
+        [&] { encode_boxes(in, other, shifted); });
+  fails("encode_boxes: deltas is anchors, expected memory apart from it",
+        [&] { encode_boxes(in, other, anchors); });
+  fails("decode_boxes: boxes is deltas", [&] { decode_boxes(in, other, shifted); });
+  fails("decode_boxes: boxes is deltas", [&] { decode_boxes(in, other, image, shifted); });
+  fails("decode_boxes: boxes is anchors", [&] { decode_boxes(in, half, two, anchors); });
+  fails("encode_distances: distances is targets", [&] { encode_distances(in, other, shifted); });
+  fails("decode_distances: boxes is anchors", [&] { decode_distances(in, other, anchors); });
+  fails("clip_boxes: out is boxes", [&] { clip_boxes(in, image, shifted); });
+  fails("convert_boxes: out is boxes",
+        [&] { convert_boxes(in, box_format::xyxy, box_format::xywh, shifted); });
+  // Deltas of bfloat16 are of another size than the boxes.
+  const boxes_view<const bfloat16> narrow(reinterpret_cast<const bfloat16*>(memory.data()), n);
+  fails("decode_boxes: boxes is deltas, expected memory apart from it",
+        [&] { decode_boxes(narrow, other, same); });
+
+  const auto planes = [](auto* data) {
+    using number = std::remove_pointer_t<decltype(data)>;
+    return boxes_soa_view<number>(data, data + n, data + 2 * n, data + 3 * n, n);
+  };
+  fails("decode_boxes: boxes is deltas",
+        [&] { decode_boxes(planes(in.data()), planes(other.data()), planes(memory.data() + 1)); });
+  fails("encode_boxes: deltas is anchors", [&] {
+    encode_boxes(planes(in.data()), planes(other.data()),
+                 boxes_soa_view<float>(others.data() + 399, elsewhere.data(), elsewhere.data() + n,
+                                       elsewhere.data() + 2 * n, n));
+  });
+
+  const matrix_view<float> in_a(memory.data() + 9, 5, 10), in_b(others.data() + 9, 5, 10);
+  const boxes_view<const float> five(memory.data(), 5), ten(others.data(), 10);
+  fails("pairwise_iou: out is a, expected memory apart from it",
+        [&] { pairwise_iou(five, ten, in_a); });
+  fails("pairwise_iou: out is b", [&] { pairwise_iou(five, ten, in_b); });
+
+  std::vector<index_t> labels(n, 0);
+  labels[3] = -1;
+  const auto all = box_selection::all();
+  const box_selection labelled(labels), listed = box_selection::list({labels.data(), 2});
+  fails("smooth_l1_loss_and_grad: grad is predictions, expected memory apart from it, or its own",
+        [&] { smooth_l1_loss_and_grad(in, other, all, shifted); });
+  // Where only some boxes count, the gradient of the others is 0 before they are read.
+  for (const box_selection& some : {labelled, listed})
+    fails("smooth_l1_loss_and_grad: grad is predictions",
+          [&] { smooth_l1_loss_and_grad(in, other, some, same); });
+  fails("smooth_l1_loss_and_grad: grad is targets",
+        [&] { smooth_l1_loss_and_grad(in, other, all, anchors); });
+  fails("smooth_l1_loss_unreduced: loss is predictions",
+        [&] { smooth_l1_loss_unreduced(in, other, all, shifted); });
+  fails("giou_loss_and_grad: grad is predicted", [&] { giou_loss_and_grad(in, other, shifted); });
+  fails("ciou_loss_and_grad: grad is targets", [&] { ciou_loss_and_grad(in, other, anchors); });
+  fails("regression_loss_and_grad: grad is deltas",
+        [&] { regression_loss_and_grad(in, other, other, all, same); });
+  fails("regression_loss_and_grad: grad is anchors",
+        [&] { regression_loss_and_grad(in, other, in, all, anchors); });
+
+  // What a gradient would overwrite, and then be led astray by.
+  std::vector<index_t> numbers(2 * n, 0);
+  const auto in_numbers = [&] {
+    return boxes_view<float>(reinterpret_cast<float*>(numbers.data()), n);
+  };
+  const auto stays_zero = [&](const char* message, const auto& call) {
+    fails(message, call);
+    CHECK(numbers == std::vector<index_t>(2 * n, 0));
+  };
+  const box_selection by_list = box_selection::list({numbers.data(), 1});
+  stays_zero("smooth_l1_loss_and_grad: grad is labels", [&] {
+    smooth_l1_loss_and_grad(in, other, labels_view(numbers.data(), n), in_numbers());
+  });
+  stays_zero("smooth_l1_loss_and_grad: grad is indices",
+             [&] { smooth_l1_loss_and_grad(in, other, by_list, in_numbers()); });
+  const regression_targets<float> matched(other, {numbers.data(), n});
+  stays_zero("regression_loss_and_grad: grad is matches",
+             [&] { regression_loss_and_grad(in, other, matched, all, in_numbers()); });
+  stays_zero("regression_loss_and_grad: grad is indices",
+             [&] { regression_loss_and_grad(in, other, other, by_list, in_numbers()); });
+  const vector_view<const float> weights(elsewhere.data() + 1, n);
+  smooth_l1_params smooth;
+  smooth.box_weights = weights;
+  fails("grad is params.box_weights",
+        [&] { smooth_l1_loss_and_grad(in, other, all, out, smooth); });
+  iou_loss_params iou;
+  iou.box_weights = weights;
+  fails("grad is params.box_weights", [&] { diou_loss_and_grad(in, other, out, iou); });
+  fails("loss is params.box_weights", [&] {
+    diou_loss_unreduced(in, other, {elsewhere.data(), n}, iou);
+  });
+  regression_loss_params regression;
+  regression.box_weights = weights;
+  fails("grad is params.box_weights",
+        [&] { regression_loss_and_grad(in, other, other, all, out, regression); });
 }

@@ -146,6 +146,23 @@ TEST_CASE("IoU losses: float") { sweep<float>(); }
 TEST_CASE("IoU losses: bfloat16") { sweep<bfloat16>(); }
 TEST_CASE("IoU losses: double") { sweep<double>(); }
 
+TEST_CASE("IoU losses: boxes far apart of nearly one aspect") {
+  // What is left of the difference of their angles is as large as all else.
+  random_generator generator(91);
+  std::vector<float> predicted, targets;
+  for (int i = 0; i < 20000; ++i) {
+    const double w = std::exp(4 * generator.uniform()), h = w * std::exp(generator.uniform());
+    const double size = std::exp(generator.uniform());
+    const double wider = 1 + 0.4 * generator.uniform() * std::pow(0.1, 3 * generator.uniform());
+    const double x = w * std::exp(8 * generator.uniform()), y = generator.uniform();
+    for (const double coordinate : {0.0, 0.0, w, h})
+      predicted.push_back(static_cast<float>(coordinate));
+    for (const double coordinate : {x, y, x + w * size * wider, y + h * size})
+      targets.push_back(static_cast<float>(coordinate));
+  }
+  for_each_isa([&](isa) { check_losses<float>(predicted, targets, iou_kind::ciou, {}, {}); });
+}
+
 TEST_CASE("IoU losses: golden vectors of torchvision") {
   if (!has_data("golden/pair_pred.npy", "IoU losses against torchvision")) return;
   const auto p = golden<float>("pair_pred").values, t = golden<float>("pair_target").values;

@@ -91,6 +91,8 @@ TEST_CASE_TEMPLATE("soft-NMS: methods, sizes, groups", T, float, double, bfloat1
           other.iou_threshold = 0;
           other.plus_one = true;
           check_soft(scene, other);
+          other.iou_threshold = 1e-50;  // 0 as a float
+          check_soft(scene, other);
         }
       }
     }

@@ -283,9 +283,17 @@ TEST_CASE("threads: a caller's loop that leaves pieces out, or runs them twice, 
   const auto repeats = [](index_t count, const task& work) {
     for (index_t i = 0; i <= count; ++i) work(i % count);
   };
+  const auto repeats_and_leaves_out = [](index_t count, const task& work) {
+    for (index_t i = 0; i < count; ++i) work(i / 2);
+  };
+  const auto goes_beyond = [](index_t count, const task& work) {
+    for (index_t i = -1; i <= count; ++i) work(i);
+  };
   CHECK_THROWS_WITH_AS(kernel_calls[0].run(execution::on(leaves_out, 2)),
                        doctest::Contains("has not run every piece exactly once"), std::logic_error);
   CHECK_THROWS_AS(kernel_calls[0].run(execution::on(repeats, 2)), std::logic_error);
+  CHECK_THROWS_AS(kernel_calls[0].run(execution::on(repeats_and_leaves_out, 2)), std::logic_error);
+  CHECK_THROWS_AS(kernel_calls[0].run(execution::on(goes_beyond, 2)), std::logic_error);
   CHECK_THROWS_WITH_AS(execution::on(repeats, 0),
                        doctest::Contains("vecdet::execution::on: threads is 0, expected 1 or more"),
                        std::invalid_argument);

@@ -17,20 +17,23 @@
 //
 // All are N x 4 of float, bfloat16 or double. An output may be the memory of the first input, if of
 // its type. encode_boxes and decode_boxes also take the coordinates in four arrays, boxes_soa_view.
-// Deltas of bfloat16 on anchors of float: decode_boxes<float>(), decode_distances<float>().
+// decode_boxes and decode_distances also take deltas of bfloat16 on anchors of float.
 //
-// Accuracy, in float: deltas and distances are within 4 ulp of the exact value, also where
-// coordinates cancel. Corners are within 4 ulp of the largest number that they are computed from:
-// the centre, the size, the anchor's corners. (Without fused multiply-add, on the x86-64 baseline,
-// within 64 where dw or dh is large and no clamp bounds it.) bfloat16 results are such floats
+// Accuracy, in float, with weights that are floats: deltas and distances are within 4 ulp of the
+// exact value, also where coordinates cancel. Corners are within 4 ulp of the largest number that
+// they are computed from: the centre, the size, the anchor's corners. (Without fused multiply-add,
+// on the x86-64 baseline, corners are within 6, and 64 where dw or dh is large and no clamp bounds
+// it.) Other weights are rounded to float, which adds an ulp. bfloat16 results are such floats
 // rounded once.
 //
 // Degenerate boxes are data: an anchor or target of size 0 or with corners swapped gives the
 // infinities and NaN of the formulas; NaN stays NaN, through clamp and clip as well; without a
 // clamp exp may overflow to infinity.
 //
-// Every function throws std::invalid_argument, and writes nothing, when sizes differ, a weight is
-// not from 1e-35 to 1e35, or an image's size is negative or not finite.
+// Every function throws std::invalid_argument, and writes nothing, when sizes differ, an output
+// shares memory with an input otherwise than said, a weight is not from 1e-35 to 1e35, the size
+// limit is negative or not finite, anchors are said to be xywh, or an image's size is negative or
+// no finite float.
 #pragma once
 
 #include <vecdet/box_format.hpp>

@@ -4,10 +4,10 @@
 // as boxes, scores and classes.
 //
 // Boxes are N x 4 of float, bfloat16 or double; boxes that are written may be the input's own
-// memory, other outputs lie apart from it. Every number is rounded once an operation; NaN stays
-// NaN. Every function throws std::invalid_argument, and writes nothing, when sizes differ, an
-// output other than boxes shares memory with the input, an image's size is negative or not finite,
-// or min_size is not from 0 to 1e35.
+// memory, other outputs lie apart from it and from each other. Every number is rounded once an
+// operation; NaN stays NaN. Every function throws std::invalid_argument, and writes nothing, when
+// sizes differ, an output shares memory otherwise than that, a class is no integer within 2^53, an
+// image's size is negative or no finite float, or min_size is not from 0 to 1e35.
 #pragma once
 
 #include <vecdet/box_format.hpp>

@@ -117,7 +117,8 @@ void sigmoid_focal_loss_grad(matrix_view<T> logits,
                              execution policy = execution::parallel);
 
 /// The gradient of the unreduced losses, each times its element of `upstream`, which has the
-/// logits' shape; params.reduction does not apply.
+/// logits' shape; params.reduction does not apply. A product like any other: infinity times 0 is
+/// NaN, as in autograd. Ignored rows have gradient 0 all the same.
 template <class T>
 void sigmoid_focal_loss_grad(matrix_view<T> logits,
                              const focal_targets<std::remove_const_t<T>>& targets,

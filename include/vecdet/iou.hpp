@@ -18,7 +18,7 @@
 // below 1e-19.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, or the output
-// of elementwise_iou shares memory with its inputs.
+// shares memory with an input.
 #pragma once
 
 #include <vecdet/iou_kind.hpp>

@@ -15,15 +15,15 @@
 // Boxes are N x 4 corners of float, bfloat16 or double.
 //
 // Accuracy: in float, losses within 1e-6; a gradient within 16 ulp of the largest of the terms that
-// it is the sum of: where they cancel, no better. Sums are accumulated in double. bfloat16 results
-// are such floats rounded once. Degenerate boxes are data: without area, eps keeps the losses
-// finite; but CIoU's v, 0/0 of a box whose width and height are both 0, is NaN. NaN coordinates
-// give NaN. In float, areas overflow from sides of 1e19 on. Of weights and what they weigh, 0 wins
-// over infinity, as in smooth_l1.hpp.
+// it is the sum of, the two angles of CIoU's v among them: where they cancel, no better. Sums are
+// accumulated in double. bfloat16 results are such floats rounded once. Degenerate boxes are data:
+// without area, eps keeps the losses finite; but CIoU's v, 0/0 of a box whose width and height are
+// both 0, is NaN. NaN coordinates give NaN. In float, areas overflow from sides of 1e19 on. Of
+// weights and what they weigh, 0 wins over infinity, as in smooth_l1.hpp.
 //
-// Every function throws std::invalid_argument, and writes nothing, when sizes differ, `loss` shares
-// memory with an input, eps is negative, or a number among the parameters is not a finite float
-// (box weights are data).
+// Every function throws std::invalid_argument, and writes nothing, when sizes differ, an output
+// shares memory with an input otherwise than said, eps is negative, or a number among the
+// parameters is not a finite float (box weights are data).
 #pragma once
 
 #include <vecdet/parallel.hpp>

@@ -62,8 +62,8 @@ class execution {
   ///     const auto on_openmp = vecdet::execution::on(openmp, omp_get_max_threads());
   ///
   /// @throws std::invalid_argument when `threads` is below 1. The call itself throws
-  /// std::logic_error when parallel_for returns before every piece has run; its outputs are
-  /// unfinished then.
+  /// std::logic_error when parallel_for returns before every piece has run, or has named one twice
+  /// or one that is none, which it does not run; its outputs may be unfinished then.
   template <class ParallelFor>
   static execution on(const ParallelFor& parallel_for, int threads) {
     static_assert(std::is_object<ParallelFor>::value, "wrap the function in a lambda");
@@ -143,15 +143,33 @@ struct chunking {
   index_t end(index_t chunk) const noexcept { return std::min(total, (chunk + 1) * size); }
 };
 
+/// The pieces that have begun: a loop of the caller's might name one twice, or one that is none.
+class piece_set {
+ public:
+  /// Whether it is new.
+  bool add(index_t piece) noexcept {
+    const std::uint64_t bit = std::uint64_t{1} << (piece % 64);
+    return (words_[piece / 64].fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
+  }
+
+ private:
+  std::atomic<std::uint64_t> words_[chunking::max_count / 64] = {};
+};
+
 /// work(chunk, begin, end) for every chunk. Throws what the first of them to fail has thrown.
 template <class Work>
 void for_each_chunk(execution policy, const chunking& chunks, const Work& work) {
   // Exceptions are held back: they must not leave a loop of the caller's, as OpenMP's, which would
   // end the program.
   std::exception_ptr failure;
-  std::atomic<bool> has_failed{false};
+  std::atomic<bool> has_failed{false}, is_amiss{false};
+  piece_set has_begun;
   std::atomic<index_t> run{0};
   const auto run_chunk = [&](index_t c) noexcept {
+    if (c < 0 || c >= chunks.count || !has_begun.add(c)) {
+      is_amiss.store(true, std::memory_order_relaxed);
+      return;
+    }
     try {
       work(c, chunks.begin(c), chunks.end(c));
     } catch (...) {
@@ -161,7 +179,7 @@ void for_each_chunk(execution policy, const chunking& chunks, const Work& work) 
   };
   policy.run(chunks.count, task(run_chunk));
   if (failure) std::rethrow_exception(failure);
-  if (run.load() != chunks.count)
+  if (is_amiss.load() || run.load() != chunks.count)
     throw std::logic_error("vecdet::execution: parallel_for has not run every piece exactly once");
 }
 

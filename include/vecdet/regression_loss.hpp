@@ -17,9 +17,10 @@
 // cancels. Degenerate boxes that are selected are data: they give what the formulas give; NaN gives
 // NaN in the sum. Of weights and what they weigh, 0 wins over infinity, as in smooth_l1.hpp.
 //
-// Every function throws std::invalid_argument, and writes nothing, when sizes differ, a selected
-// anchor's match is no ground truth, beta or epsilon is negative, a coder weight is not from 1e-35
-// to 1e35, or another number among the parameters is not a finite float (box weights are data).
+// Every function throws std::invalid_argument, and writes nothing, when sizes differ, `grad` shares
+// memory with an input, a selected anchor's match is no ground truth, beta or epsilon is negative,
+// a coder weight is not from 1e-35 to 1e35, or another number among the parameters is not a finite
+// float (box weights are data).
 #pragma once
 
 #include <vecdet/box_coding.hpp>

@@ -7,7 +7,8 @@
 //   L(d) = d^2 / (2 beta)      dL/dd = d / beta     where |d| < beta
 //          |d| - beta / 2              sign(d)      elsewhere
 //
-// beta = 0 is |d|, with gradient 0 at d = 0. huber() gives Huber's loss, beta times this one.
+// beta = 0, and in float below 3e-39, is |d|, with gradient 0 at d = 0. huber() gives Huber's loss,
+// beta times this one.
 //
 // Predictions and targets are N x 4 of float, bfloat16 or double. The boxes that a box_selection
 // selects count, box_selection::all() being all: the others get loss and gradient 0 without being
@@ -17,10 +18,12 @@
 // double. bfloat16 results are such floats rounded once. d = +-inf gives loss inf and gradient +-1;
 // NaN gives NaN, in its own element and in the sum. Of weights and what they weigh, 0 wins over
 // infinity: a box of weight 0 adds nothing whose loss is infinite, nor one of infinite weight whose
-// loss is 0. Scale times weight beyond the type's range is infinite.
+// loss is 0. Gradients multiply scale and weight first, losses weight and loss: where that is
+// beyond the type's range, it is infinite or 0, whatever the rest.
 //
-// Every function throws std::invalid_argument, and writes nothing, when sizes differ, beta is
-// negative, or a number among the parameters is not a finite float (box weights are data).
+// Every function throws std::invalid_argument, and writes nothing, when sizes differ, an output
+// shares memory with an input otherwise than said, beta is negative, or a number among the
+// parameters is not a finite float (box weights are data).
 #pragma once
 
 #include <vecdet/box_selection.hpp>

@@ -3,8 +3,11 @@
 #pragma once
 
 #include "fuzz_input.hpp"
+#include <vecdet/reference/sum.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -117,6 +120,56 @@ inline coder_params any_coder(input& in) {
   params.size_limit = in.one_of({4.135166556742356, 0.5, 0.0});
   return params;
 }
+
+/// Factors of boxes, or none: mild ones, or any.
+inline tensor<float> any_weights(input& in, index_t boxes) {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  if (in.byte() >= 96) return some_weights(in, boxes);
+  std::vector<float> weights;
+  for (index_t i = 0; i < boxes; ++i)
+    weights.push_back(in.one_of({1.0f, 0.5f, -3.0f, 0.0f, -0.0f, 1e-42f, 1e-30f, 1e-9f, 1e9f, 1e30f,
+                                 3e38f, inf, -inf, nan, 1.0f, 2.0f}));
+  return tensor<float>(weights);
+}
+/// Factors on everything.
+inline double any_scale(input& in) {
+  return in.one_of({1.0, 1.0, 1.0 / 37, -2.0, 0.0, 1e-30, 1e30, 3e38});
+}
+
+/// Whether float holds a product with room to spare: it is neither near its end nor subnormal. What
+/// is 0, infinite or NaN is, too.
+inline bool is_in_range(double x) {
+  return x == 0 || !std::isfinite(x) || (std::abs(x) > 1e-30 && std::abs(x) < 1e37);
+}
+
+/// A box's weight and the scale, as they go into its loss and its gradient.
+struct box_factor {
+  double weight, scale;
+
+  /// What multiplies the gradient.
+  double both() const { return reference::vanishing_product(scale, weight); }
+  /// Of a loss in [0, 2] or a gradient that float has as `value`, where it is `exact` within
+  /// `within` before it is multiplied: what an infinite, zero or NaN factor leaves of it.
+  template <class What>
+  void expect_limit(const What& what, double value, double exact, double within) const {
+    const double factor = both();
+    if (factor == 0 || std::isnan(factor)) {
+      if (is_in_range(weight)) expect_near(what, value, exact * factor, 0, 0);
+    } else if (std::isinf(factor) && std::abs(exact) > within) {
+      expect_near(what, value, exact * factor, 0, 0);
+    }
+  }
+  double of_loss(double loss) const {
+    return reference::vanishing_product(reference::vanishing_product(loss, weight), scale);
+  }
+  double of_grad(double grad) const { return reference::vanishing_product(grad, both()); }
+  /// Whether nothing on the way to either leaves what float holds.
+  bool holds_loss(double loss) const { return is_in_range(loss * weight) && is_in_range(both()); }
+  bool is_plain() const {
+    return std::isfinite(weight) && is_in_range(weight) && is_in_range(both());
+  }
+};
 
 }  // namespace fuzz
 }  // namespace vecdet

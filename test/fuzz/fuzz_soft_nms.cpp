@@ -16,7 +16,7 @@ void soft_nms_of(fuzz::input& in) {
   soft_nms_params params;
   params.method =
       in.one_of({soft_nms_method::linear, soft_nms_method::gaussian, soft_nms_method::hard});
-  params.iou_threshold = in.one_of({0.3, 0.0, 1.0, in.tame(0, 1), -0.5});
+  params.iou_threshold = in.one_of({0.3, 0.0, 1.0, in.tame(0, 1), -0.5, 1e-50});
   params.sigma = in.one_of({0.5, 0.01, in.tame(0.01, 5), 0.0});
   params.score_floor = in.one_of({1e-3, 0.2, 0.0, -1.0});
   params.plus_one = in.flag();

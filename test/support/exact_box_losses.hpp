@@ -35,7 +35,11 @@ reference::box largest_terms(reference::iou_kind kind, const reference::box& p,
   const double v = reference::aspect_difference(p, t);
   constexpr bool in_double = std::is_same<Real, double>::value;
   const double coordinate = in_double ? std::max(largest_of(p), largest_of(t)) : 0;
-  const double by_angle = v > 0 ? v / (1 - iou + v + epsilon) * 4 / pi * std::sqrt(v) : 0;
+  // v is the square of a difference of angles, and either is a term.
+  const double angle =
+      std::max(std::atan2(p.width(), p.height()), std::atan2(t.width(), t.height()));
+  const double by_angle =
+      v > 0 ? v / (1 - iou + v + epsilon) * 4 / pi * std::max(std::sqrt(v), 2 / pi * angle) : 0;
   // Of one coordinate: `beyond` by how much it lies outside of the target's, `side` is the box's
   // along its axis, the others are those across, `apart` half the greater distance of its ends from
   // the target's, whose sum is the distance of the centres.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs that may not be the memory of an input: as their elements are of another size, they would
-// be written where other threads still read.
+// Outputs that share memory with an input would be written where other threads still read. An
+// output may be the whole of an input only where each box is read before its place is written.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
+#include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
 
 #include <cstdint>
@@ -24,24 +25,60 @@ struct address_range {
   address_range(const vector_view<T>& view) : address_range(view.data(), view.size()) {}
   template <class T>
   address_range(const boxes_view<T>& view) : address_range(view.data(), 4 * view.size()) {}
+  /// From the first element to the last: what follows the last row is no part of it.
   template <class T>
   address_range(const matrix_view<T>& view)
-      : address_range(view.data(), view.rows() * view.stride()) {}
+      : address_range(view.data(),
+                      view.empty() ? 0 : (view.rows() - 1) * view.stride() + view.cols()) {}
+  address_range(const labels_view& labels)
+      : begin(reinterpret_cast<std::uintptr_t>(labels.bits<std::int64_t>().at(0))),
+        end(begin + static_cast<std::uintptr_t>(labels.size()) * (labels.is_wide() ? 8 : 4)) {}
 
   bool empty() const { return begin == end; }
+  bool operator==(const address_range& other) const {
+    return begin == other.begin && end == other.end;
+  }
 };
+
+inline bool are_apart(const address_range& a, const address_range& b) {
+  return a.empty() || b.empty() || a.end <= b.begin || b.end <= a.begin;
+}
 
 /// Throws where an output shares memory with an input.
 inline void check_apart(const char* function, const char* output, const address_range& out,
                         const char* input, const address_range& in) {
-  check(out.empty() || in.empty() || out.end <= in.begin || in.end <= out.begin, function, output,
-        input, "memory apart from it");
+  check(are_apart(out, in), function, output, input, "memory apart from it");
+}
+/// The same, but that the output may be the input.
+inline void check_apart_or_same(const char* function, const char* output, const address_range& out,
+                                const char* input, const address_range& in) {
+  check(out == in || are_apart(out, in), function, output, input,
+        "memory apart from it, or its own from the first to the last element");
+}
+
+// Of boxes in four arrays, each by itself.
+
+template <class T>
+address_range coordinate_range(const boxes_soa_view<T>& boxes, int k) {
+  return {boxes.data().at(k), boxes.size()};
 }
 template <class T>
 void check_apart(const char* function, const char* output, const address_range& out,
                  const char* input, const boxes_soa_view<T>& in) {
-  for (int k = 0; k < 4; ++k)
-    check_apart(function, output, out, input, address_range(in.data().at(k), in.size()));
+  for (int k = 0; k < 4; ++k) check_apart(function, output, out, input, coordinate_range(in, k));
+}
+template <class T, class U>
+void check_apart(const char* function, const char* output, const boxes_soa_view<T>& out,
+                 const char* input, const boxes_soa_view<U>& in) {
+  for (int k = 0; k < 4; ++k) check_apart(function, output, coordinate_range(out, k), input, in);
+}
+template <class T, class U>
+void check_apart_or_same(const char* function, const char* output, const boxes_soa_view<T>& out,
+                         const char* input, const boxes_soa_view<U>& in) {
+  for (int i = 0; i < 4; ++i)
+    for (int k = 0; k < 4; ++k)
+      check_apart_or_same(function, output, coordinate_range(out, i), input,
+                          coordinate_range(in, k));
 }
 
 }  // namespace detail

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/box_coding.hpp>
+#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/impl/box_coding_call.hpp>
 #include <vecdet/parallel.hpp>
@@ -39,12 +40,14 @@ inline void check_coder(const char* function, const coder_params& params) {
   check_anchor_format(function, params.anchors);
 }
 
-inline void check_image(const char* function, const std::string& argument,
-                        const image_size& image) {
-  check(image.width >= 0 && is_finite(image.width), function, (argument + ".width").c_str(),
-        image.width, "a finite number, 0 or more");
-  check(image.height >= 0 && is_finite(image.height), function, (argument + ".height").c_str(),
-        image.height, "a finite number, 0 or more");
+/// `index` is the image's among several; names are made for messages alone.
+inline void check_image(const char* function, const image_size& image, index_t index = -1) {
+  for (const double* side : {&image.width, &image.height}) {
+    if (*side >= 0 && fits_float(*side)) continue;
+    const std::string name = index < 0 ? std::string("image") : element("images", index);
+    throw_invalid_argument(function, (name + (side == &image.width ? ".width" : ".height")).c_str(),
+                           *side, "a finite float, 0 or more");
+  }
 }
 
 inline void check_size(const char* function, const char* argument, index_t size, index_t expected,
@@ -86,11 +89,24 @@ box_coding_args<S> coding_args(const distance_params& params) {
   return args;
 }
 
+/// The output may be the first input, if of its type.
 template <class In, class Anchors, class Out>
-void check_sizes(const char* function, const In& in, const Anchors& anchors, const char* result,
-                 const Out& out) {
+void check_memory(const char* function, const char* input, const In& in, const Anchors& anchors,
+                  const char* output, const Out& out) {
+  if constexpr (std::is_convertible<Out, In>::value) {
+    check_apart_or_same(function, output, out, input, in);
+  } else {
+    check_apart(function, output, out, input, in);
+  }
+  check_apart(function, output, out, "anchors", anchors);
+}
+
+template <class In, class Anchors, class Out>
+void check_boxes(const char* function, const char* input, const In& in, const Anchors& anchors,
+                 const char* output, const char* output_size, const Out& out) {
   check_size(function, "anchors.size()", anchors.size(), in.size(), "the number of inputs");
-  check_size(function, result, out.size(), in.size(), "the number of inputs");
+  check_size(function, output_size, out.size(), in.size(), "the number of inputs");
+  check_memory(function, input, in, anchors, output, out);
 }
 
 /// Of boxes that are stored as S says.
@@ -99,7 +115,7 @@ void run_encode_boxes(const Boxes& targets, const Boxes& anchors, const Deltas& 
                       const coder_params& params, execution policy) {
   using kernels = coding_kernels<S>;
   check_coder("encode_boxes", params);
-  check_sizes("encode_boxes", targets, anchors, "deltas.size()", deltas);
+  check_boxes("encode_boxes", "targets", targets, anchors, "deltas", "deltas.size()", deltas);
   const isa target = active_isa();
   run_on_anchors<S>(
       {"encode_boxes",
@@ -121,8 +137,8 @@ void run_decode_boxes(const Deltas& deltas, const Anchors& anchors,
                       const coder_params& params, execution policy) {
   using kernels = coding_kernels<S>;
   check_coder("decode_boxes", params);
-  for (const image_size& size : image) check_image("decode_boxes", "image", size);
-  check_sizes("decode_boxes", deltas, anchors, "boxes.size()", boxes);
+  for (const image_size& size : image) check_image("decode_boxes", size);
+  check_boxes("decode_boxes", "deltas", deltas, anchors, "boxes", "boxes.size()", boxes);
   const isa target = active_isa();
   run_on_anchors<S>(
       {"decode_boxes", image.empty() ? kernels::variants.boxes : kernels::variants.clip, target,
@@ -139,12 +155,14 @@ void run_decode_batch(const Deltas& deltas, const Anchors& anchors,
   using kernels = coding_kernels<S>;
   const char* const function = "decode_boxes";
   check_coder(function, params);
-  for (index_t i = 0; i < images.size(); ++i) {
-    check_image(function, element("images", i), images[i]);
-  }
-  const index_t total = anchors.size() * images.size();
+  for (index_t i = 0; i < images.size(); ++i) check_image(function, images[i], i);
+  constexpr index_t most = std::numeric_limits<index_t>::max(), no_size = -1;
+  const index_t total = images.empty() || anchors.size() <= most / images.size()
+                            ? anchors.size() * images.size()
+                            : no_size;
   check_size(function, "deltas.size()", deltas.size(), total, "anchors.size() times images.size()");
   check_size(function, "boxes.size()", boxes.size(), total, "anchors.size() times images.size()");
+  check_memory(function, "deltas", deltas, anchors, "boxes", boxes);
   if (total == 0) return;
   const isa target = active_isa();
   run_on_anchors<S>(
@@ -159,8 +177,8 @@ void run_decode_distances(const Distances& distances, const Anchors& anchors,
                           vector_view<const image_size> image, const Boxes& boxes,
                           const distance_params& params, execution policy) {
   check_anchor_format("decode_distances", params.anchors);
-  for (const image_size& size : image) check_image("decode_distances", "image", size);
-  check_sizes("decode_distances", distances, anchors, "boxes.size()", boxes);
+  for (const image_size& size : image) check_image("decode_distances", size);
+  check_boxes("decode_distances", "distances", distances, anchors, "boxes", "boxes.size()", boxes);
   constexpr coding_variants variants = coding_kernels<S>::variants;
   const char* const variant = params.by_size  ? image.empty() ? variants.by_size : variants.clip
                               : image.empty() ? variants.pixels
@@ -271,7 +289,8 @@ void encode_distances(boxes_view<T> targets, boxes_view<const std::remove_const_
                       execution policy) {
   using type = std::remove_const_t<T>;
   detail::check_anchor_format("encode_distances", params.anchors);
-  detail::check_sizes("encode_distances", targets, anchors, "distances.size()", distances);
+  detail::check_boxes("encode_distances", "targets", targets, anchors, "distances",
+                      "distances.size()", distances);
   const isa target = active_isa();
   detail::run_on_anchors<type>(
       {"encode_distances",

@@ -7,7 +7,7 @@
 #include <vecdet/impl/box_coding.hpp>
 
 #include <algorithm>
-#include <cmath>
+#include <atomic>
 #include <type_traits>
 
 namespace vecdet {
@@ -48,11 +48,34 @@ void run_box_op(const char* function, index_t boxes, index_t bytes_a_box, index_
                  [&](index_t, index_t first, index_t last) { run(kernels, first, last); });
 }
 
+/// Throws unless each row's class is an integer within 2^53.
+template <class T>
+void check_classes(const char* function, const matrix_view<T>& detections, execution policy) {
+  const auto is_class = [&](index_t i) {
+    const auto id = static_cast<double>(detections(i, 5));
+    return bits_of_size(id) <= bits_of_size(0x1p53) &&
+           id == static_cast<double>(static_cast<index_t>(id));
+  };
+  std::atomic<index_t> first_bad{detections.rows()};
+  for_each_chunk(policy, chunking(detections.rows(), smallest_coding_chunk),
+                 [&](index_t, index_t first, index_t last) {
+                   index_t i = first;
+                   while (i < last && is_class(i)) ++i;
+                   index_t least = first_bad.load();
+                   while (i < last && i < least && !first_bad.compare_exchange_weak(least, i)) {
+                   }
+                 });
+  const index_t bad = first_bad;
+  if (bad == detections.rows()) return;
+  throw_invalid_argument(function, element("classes", bad).c_str(),
+                         static_cast<double>(detections(bad, 5)), "an integer within 2^53");
+}
+
 /// split_detections(), with classes unless they are null.
 template <class T>
 void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_const_t<T>>& boxes,
-               const vector_view<std::remove_const_t<T>>& scores, index_t* classes,
-               execution policy) {
+               const vector_view<std::remove_const_t<T>>& scores,
+               const vector_view<index_t>* classes, execution policy) {
   constexpr const char* function = "split_detections";
   const index_t rows = detections.rows();
   check(detections.cols() >= 5 || rows == 0, function, "detections.cols()", detections.cols(),
@@ -61,6 +84,15 @@ void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_co
   check_size(function, "scores.size()", scores.size(), rows, "the rows of detections");
   check_apart(function, "boxes", boxes, "detections", detections);
   check_apart(function, "scores", scores, "detections", detections);
+  check_apart(function, "scores", scores, "boxes", boxes);
+  if (classes != nullptr) {
+    check_size(function, "classes.size()", classes->size(), rows, "the rows of detections");
+    check(detections.cols() >= 6 || rows == 0, function, "detections.cols()", detections.cols(),
+          "6 or more: x1 y1 x2 y2 score class");
+    check_apart(function, "classes", *classes, "detections", detections);
+    check_apart(function, "classes", *classes, "boxes", boxes);
+    check_apart(function, "classes", *classes, "scores", scores);
+  }
   if (rows == 0) return;
   const profile::scope timing([&]() -> profile::problem {
     const index_t read = (5 + (classes != nullptr)) * index_t{sizeof(T)};
@@ -74,13 +106,14 @@ void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_co
             rows * (read + written),
             0};
   });
+  if (classes != nullptr) check_classes(function, detections, policy);
   for_each_chunk(policy, chunking(rows, smallest_coding_chunk),
                  [&](index_t, index_t first, index_t last) {
                    for (index_t i = first; i < last; ++i) {
                      const T* const row = detections.row(i);
                      std::copy_n(row, 4, boxes[i]);
                      scores[i] = row[4];
-                     if (classes != nullptr) classes[i] = static_cast<index_t>(row[5]);
+                     if (classes != nullptr) (*classes)[i] = static_cast<index_t>(row[5]);
                    }
                  });
 }
@@ -93,6 +126,7 @@ void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
   using type = std::remove_const_t<T>;
   detail::check_size("convert_boxes", "out.size()", out.size(), boxes.size(),
                      "the number of boxes");
+  detail::check_apart_or_same("convert_boxes", "out", out, "boxes", boxes);
   detail::run_box_op<type>("convert_boxes", boxes.size(), 2 * detail::bytes_a_box<const type*>,
                            detail::box_flops::convert(from, to), policy,
                            [&](const auto& kernels, index_t first, index_t last) {
@@ -104,8 +138,9 @@ template <class T>
 void clip_boxes(boxes_view<T> boxes, const image_size& image,
                 boxes_view<std::remove_const_t<T>> out, execution policy) {
   using type = std::remove_const_t<T>;
-  detail::check_image("clip_boxes", "image", image);
+  detail::check_image("clip_boxes", image);
   detail::check_size("clip_boxes", "out.size()", out.size(), boxes.size(), "the number of boxes");
+  detail::check_apart_or_same("clip_boxes", "out", out, "boxes", boxes);
   detail::run_box_op<type>(
       "clip_boxes", boxes.size(), 2 * detail::bytes_a_box<const type*>, detail::box_flops::clip,
       policy, [&](const auto& kernels, index_t first, index_t last) {
@@ -194,18 +229,7 @@ template <class T>
 void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
                       vector_view<std::remove_const_t<T>> scores, vector_view<index_t> classes,
                       execution policy) {
-  constexpr const char* function = "split_detections";
-  detail::check_size(function, "classes.size()", classes.size(), detections.rows(),
-                     "the rows of detections");
-  detail::check(detections.cols() >= 6 || detections.rows() == 0, function, "detections.cols()",
-                detections.cols(), "6 or more: x1 y1 x2 y2 score class");
-  detail::check_apart(function, "classes", classes, "detections", detections);
-  for (index_t i = 0; i < detections.rows(); ++i) {
-    const auto id = static_cast<double>(detections(i, 5));
-    detail::check_element(detail::is_within(id, -0x1p53, 0x1p53) && id == std::trunc(id), function,
-                          "classes", i, id, "an integer within 2^53");
-  }
-  detail::run_split(detections, boxes, scores, classes.data(), policy);
+  detail::run_split(detections, boxes, scores, &classes, policy);
 }
 
 }  // namespace VECDET_ABI

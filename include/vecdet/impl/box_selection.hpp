@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/box_selection.hpp>
+#include <vecdet/detail/apart.hpp>
 #include <vecdet/parallel.hpp>
 
 namespace vecdet {
@@ -15,6 +16,13 @@ constexpr index_t smallest_box_chunk = 4096;
 /// scale * sum, where a scale of 0 wins over an infinite sum.
 inline double scaled(double scale, double sum) {
   return scale == 0 && !is_nan(sum) ? 0 : scale * sum;
+}
+
+/// Throws where an output shares memory with what selects.
+inline void check_apart(const char* function, const char* output, const address_range& out,
+                        const box_selection& selection) {
+  check_apart(function, output, out, "labels", selection.kernel_args().labels);
+  check_apart(function, output, out, "indices", selection.indices());
 }
 
 /// Runs kernels with the members run and clear over `boxes` boxes.

@@ -46,6 +46,8 @@ void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
                 "the number of boxes a");
   detail::check(out.cols() == b.size(), "pairwise_iou", "out.cols()", out.cols(),
                 "the number of boxes b");
+  detail::check_apart("pairwise_iou", "out", out, "a", a);
+  detail::check_apart("pairwise_iou", "out", out, "b", b);
   if (out.empty()) return;
   const isa target = active_isa();
   const profile::scope timing([&]() -> profile::problem {

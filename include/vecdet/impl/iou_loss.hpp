@@ -50,6 +50,10 @@ struct iou_loss_call {
           loss.size(), "the number of predicted boxes");
     check_apart(function, "loss", loss, "predicted", predicted);
     check_apart(function, "loss", loss, "targets", targets);
+    check_apart(function, "loss", loss, "params.box_weights", params.box_weights);
+    check_apart_or_same(function, "grad", grad, "predicted", predicted);
+    check_apart(function, "grad", grad, "targets", targets);
+    check_apart(function, "grad", grad, "params.box_weights", params.box_weights);
   }
 };
 

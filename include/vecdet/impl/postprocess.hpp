@@ -227,8 +227,8 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
   for (index_t i = 0; i < images; ++i) {
     for (const double side : {image_sizes[i].height, image_sizes[i].width})
-      detail::check_element(side > 0 && detail::is_finite(side), "postprocess", "image_sizes", i,
-                            side, "a finite number above 0");
+      detail::check_element(side > 0 && detail::fits_float(side), "postprocess", "image_sizes", i,
+                            side, "a finite float above 0");
   }
   const isa target = active_isa();
   const profile::scope timing([&] {

@@ -4,6 +4,7 @@
 
 #include <vecdet/args/regression_loss.hpp>
 #include <vecdet/box_coding.hpp>
+#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
@@ -73,6 +74,12 @@ struct regression_call {
       check(grad.size() == boxes, function, "grad.size()", grad.size(), "the number of deltas");
     }
     selection.check(function, boxes);
+    check_apart(function, "grad", grad, "deltas", deltas);
+    check_apart(function, "grad", grad, "anchors", anchors);
+    check_apart(function, "grad", grad, "targets", targets.boxes());
+    check_apart(function, "grad", grad, "matches", targets.matches());
+    check_apart(function, "grad", grad, "params.box_weights", params.box_weights);
+    check_apart(function, "grad", grad, selection);
   }
 
   /// Of a box: encode and smooth L1; or decode, the IoU loss and the chain rule.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/smooth_l1.hpp>
+#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
@@ -47,6 +48,15 @@ struct smooth_l1_call {
             "the number of predictions");
     }
     selection.check(function, boxes);
+    const char* const result = output == box_loss_output::grad ? "grad" : "loss";
+    if (output == box_loss_output::grad && selection.is_all()) {
+      check_apart_or_same(function, result, out, "predictions", predictions);
+    } else {
+      check_apart(function, result, out, "predictions", predictions);
+    }
+    check_apart(function, result, out, "targets", targets);
+    check_apart(function, result, out, "params.box_weights", params.box_weights);
+    check_apart(function, result, out, selection);
   }
 
   profile::problem problem(isa target, int threads) const {

@@ -47,7 +47,8 @@ class soft_nms_pass {
         floor_(static_cast<Real>(args.score_floor)),
         sigma_(args.sigma),
         area_((x2_ - x1_ + one_) * (y2_ - y1_ + one_)),
-        zero_counts_(args.method == soft_nms_method::hard && !(args.iou_threshold > 0)) {}
+        zero_counts_(args.method == soft_nms_method::hard &&
+                     !(static_cast<Real>(args.iou_threshold) > 0)) {}
 
   /// The scores left; NaN where a box leaves.
   VECDET_INLINE real operator()(const nms_block<Real>& block) const {
