@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What anchor_index and match_workspace hold: buffers that only grow.
+#pragma once
+
+#include <vecdet/args/matching.hpp>
+#include <vecdet/impl/workspace.hpp>
+#include <vecdet/views.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+struct anchor_buffers {
+  std::vector<box_rows> blocks, block_rectangles, group_rectangles;
+  std::vector<area_row> areas;
+  std::vector<std::uint32_t> anchor_at, place_of, odd;
+  index_t anchors = 0, odd_count = 0;
+  bool is_ordered = false;  ///< anchor_at and place_of are in use
+
+  index_t tiles() const { return (anchors + tile_anchors - 1) / tile_anchors; }
+
+  /// For the kernels; what const buffers are read through is never written.
+  anchor_blocks view() const {
+    return {const_cast<box_rows*>(blocks.data()),
+            const_cast<area_row*>(areas.data()),
+            const_cast<box_rows*>(block_rectangles.data()),
+            const_cast<box_rows*>(group_rectangles.data()),
+            anchors,
+            tiles(),
+            is_ordered ? anchor_at.data() : nullptr,
+            is_ordered ? place_of.data() : nullptr,
+            odd.data(),
+            odd_count};
+  }
+};
+
+/// Of one image at a time.
+struct match_image_buffers {
+  std::vector<match_lanes> lanes;
+  std::vector<match_truth> truth, odd_truth, regions;
+  std::vector<match_row> rows;
+  std::vector<float> tops;
+  std::vector<std::uint32_t> first_nan, best_anchor;
+  std::vector<index_t> classes;
+  std::vector<std::uint16_t> ignored;
+  std::vector<area_row> areas;
+};
+
+struct match_buffers {
+  anchor_buffers anchors;
+  std::vector<match_image_buffers> images;
+  std::vector<index_t> foreground;
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

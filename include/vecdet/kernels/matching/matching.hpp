@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matching of anchors: 16 anchors at a time against one box of the ground truth, tile by tile, so
+// that what a tile's anchors know of their best box stays in the cache.
+//
+// IoU is computed operation by operation, without contraction, as torchvision does. It is divided
+// only where it may be an anchor's or a box's new best: the others are told by a product.
+#pragma once
+
+#include <vecdet/args/matching.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
+#include <vecdet/simd/bits.hpp>
+#include <vecdet/simd/boxes.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::anchor_blocks;
+using detail::area_row;
+using detail::block_anchors;
+using detail::box_rows;
+using detail::match_args;
+using detail::match_lanes;
+using detail::match_row;
+using detail::match_truth;
+
+constexpr int match_batches = row_pack<float>::batches;
+using match_pack = row_pack<float>;
+
+/// A ground truth box in every lane.
+struct broadcast_truth {
+  match_pack x1, y1, x2, y2, area;
+
+  explicit VECDET_INLINE broadcast_truth(const match_truth& t)
+      : x1(t.x1), y1(t.y1), x2(t.x2), y2(t.y2), area(t.area) {}
+
+  /// The rectangles that it overlaps, a bit each.
+  VECDET_INLINE std::uint32_t touched(const box_rows& r) const {
+    const auto load = [](const float* row)
+                          VECDET_INLINE_LAMBDA { return load_pack<match_batches>(row); };
+    return to_bits((load(r.x1) < x2) & (load(r.x2) > x1) & (load(r.y1) < y2) & (load(r.y2) > y1));
+  }
+
+  /// The areas that it shares with 16 boxes.
+  VECDET_INLINE match_pack shared(const box_rows& b) const {
+    const match_pack zero = 0.0f;
+    const match_pack left = max(x1, load_pack<match_batches>(b.x1));
+    const match_pack top = max(y1, load_pack<match_batches>(b.y1));
+    const match_pack right = min(x2, load_pack<match_batches>(b.x2));
+    const match_pack bottom = min(y2, load_pack<match_batches>(b.y2));
+    return rounded(max(zero, right - left) * max(zero, bottom - top));
+  }
+};
+
+/// The blocks of the tiles [first, last) that a ground truth box may touch: use(block).
+template <class Use>
+VECDET_INLINE void for_each_touched(const anchor_blocks& anchors, const broadcast_truth& truth,
+                                    index_t tile, const Use& use) {
+  for (std::uint32_t groups = truth.touched(anchors.group_rectangles[tile]); groups != 0;
+       groups &= groups - 1) {
+    const index_t group = tile * detail::groups_in_tile + lowest_bit(groups);
+    for (std::uint32_t blocks = truth.touched(anchors.block_rectangles[group]); blocks != 0;
+         blocks &= blocks - 1)
+      use(group * detail::blocks_in_group + lowest_bit(blocks));
+  }
+}
+
+/// One ground truth box against a tile. IoUs that are neither above an anchor's best nor as high as
+/// the row's top, up to a slack that covers all roundings, are not computed.
+VECDET_INLINE void compare_tile(const match_args& a, index_t tile, const match_truth& truth,
+                                match_row& row) {
+  constexpr float slack = 0x1p-20f;
+  const broadcast_truth t(truth);
+  const auto index = bit_cast<float>(row_pack<std::int32_t>(truth.index));
+  match_pack top = row.top;
+  for_each_touched(a.anchors, t, tile, [&](index_t block) VECDET_INLINE_LAMBDA {
+    match_lanes& lanes = a.lanes[block];
+    const match_pack shared = t.shared(a.anchors.blocks[block]);
+    const match_pack joined = (t.area + load_pack<match_batches>(a.areas[block].of)) - shared;
+    const match_pack best = load_pack<match_batches>(lanes.iou);
+    const match_pack counts = min(best, top) - match_pack(slack);
+    if (to_bits(shared >= counts * joined) == 0) return;
+    const match_pack iou = shared / joined;
+    const auto better = iou > best;
+    store_pack<match_batches>(lanes.iou, select(better, iou, best));
+    const auto before = bit_cast<float>(load_pack<match_batches>(lanes.best));
+    store_pack<match_batches>(lanes.best, bit_cast<std::int32_t>(select(better, index, before)));
+    if (to_bits(iou >= top) == 0) return;
+    alignas(64) float each[block_anchors];
+    store_pack<match_batches>(each, iou);
+    const float most = greatest16(each);
+    if (!(most > 0)) return;
+    if (most > row.top) {
+      row.top = most;
+      row.count = 0;
+      top = most;
+    }
+    if (row.count < match_row::known_blocks)
+      row.block[row.count] = static_cast<std::uint32_t>(block);
+    ++row.count;
+  });
+}
+
+VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, index_t last,
+                                          match_row* rows) {
+  for (index_t j = 0; j < a.truths; ++j) {
+    rows[j].top = 0;
+    rows[j].count = 0;
+    rows[j].first = detail::no_anchor;
+  }
+  for (index_t tile = first; tile < last; ++tile) {
+    match_lanes* const lanes = a.lanes + tile * detail::blocks_in_tile;
+    __builtin_memset(lanes, 0, detail::blocks_in_tile * sizeof(match_lanes));
+    for (index_t j = 0; j < a.truths; ++j) compare_tile(a, tile, a.truth[j], rows[j]);
+  }
+}
+
+inline void mark_tiles(const match_args& a, index_t first, index_t last, match_row* rows,
+                       const float* tops, bool keep) {
+  for (index_t j = 0; j < a.truths; ++j) {
+    match_row& row = rows[j];
+    if (!(row.top > 0) || row.top != tops[j]) continue;
+    const broadcast_truth t(a.truth[j]);
+    const match_pack top = row.top;
+    const auto mark_block = [&](index_t block) VECDET_INLINE_LAMBDA {
+      match_lanes& lanes = a.lanes[block];
+      const match_pack shared = t.shared(a.anchors.blocks[block]);
+      const match_pack joined = (t.area + load_pack<match_batches>(a.areas[block].of)) - shared;
+      for (std::uint32_t bits = to_bits(shared / joined == top); bits != 0; bits &= bits - 1) {
+        const int lane = lowest_bit(bits);
+        const index_t anchor = a.anchors.anchor_of(block * block_anchors + lane);
+        if (anchor < index_t{row.first}) row.first = static_cast<std::uint32_t>(anchor);
+        if (keep) lanes.best[lane] |= detail::keeps_best;
+      }
+    };
+    if (row.count <= match_row::known_blocks) {
+      for (std::uint32_t k = 0; k < row.count; ++k) mark_block(index_t{row.block[k]});
+    } else {
+      for (index_t tile = first; tile < last; ++tile)
+        for_each_touched(a.anchors, t, tile, mark_block);
+    }
+  }
+}
+
+/// Whether the IoU of a box with one of 16 is NaN.
+inline bool iou_is_nan(const match_truth& t, const box_rows& boxes, int lane) {
+  const float x1 = boxes.x1[lane], y1 = boxes.y1[lane], x2 = boxes.x2[lane], y2 = boxes.y2[lane];
+  const float w = (t.x2 < x2 ? t.x2 : x2) - (t.x1 > x1 ? t.x1 : x1);
+  const float h = (t.y2 < y2 ? t.y2 : y2) - (t.y1 > y1 ? t.y1 : y1);
+  const float shared = rounded((w > 0 ? w : 0) * (h > 0 ? h : 0));
+  const float joined = (t.area + rounded((x2 - x1) * (y2 - y1))) - shared;
+  const float iou = shared / joined;  // NaN coordinates are in the areas
+  return iou != iou;
+}
+
+inline std::uint32_t find_nan_ious(const match_args& a, const match_truth& truth,
+                                   bool odd_anchors_alone) {
+  std::uint32_t first = detail::no_anchor;
+  const index_t count = odd_anchors_alone ? a.anchors.odd_count : a.anchors.anchors;
+  for (index_t k = 0; k < count; ++k) {
+    const index_t place = odd_anchors_alone ? index_t{a.anchors.odd[k]} : k;
+    const index_t block = place / block_anchors;
+    const int lane = static_cast<int>(place % block_anchors);
+    const bool takes_part =
+        a.ignored == nullptr || !a.ignore_matched || ((a.ignored[block] >> lane) & 1) == 0;
+    if (!takes_part || !iou_is_nan(truth, a.anchors.blocks[block], lane)) continue;
+    match_lanes& lanes = a.lanes[block];
+    const bool has_nan = lanes.iou[lane] != lanes.iou[lane];
+    if (!has_nan || truth.index < lanes.best[lane]) lanes.best[lane] = truth.index;
+    lanes.iou[lane] = __builtin_nanf("");
+    const index_t anchor = a.anchors.anchor_of(place);
+    if (anchor < index_t{first}) first = static_cast<std::uint32_t>(anchor);
+  }
+  return first;
+}
+
+inline void find_ignored_anchors(const match_args& a, index_t first, index_t last) {
+  const match_pack threshold = a.region_threshold;
+  for (index_t tile = first; tile < last; ++tile) {
+    const index_t begin = tile * detail::blocks_in_tile, end = begin + detail::blocks_in_tile;
+    for (index_t block = begin; block < end; ++block) a.ignored_out[block] = 0;
+    for (index_t k = 0; k < a.region_count; ++k) {
+      const broadcast_truth region(a.regions[k]);
+      for_each_touched(a.anchors, region, tile, [&](index_t block) VECDET_INLINE_LAMBDA {
+        const match_pack covered = region.shared(a.anchors.blocks[block]) /
+                                   load_pack<match_batches>(a.anchors.areas[block].of);
+        a.ignored_out[block] |= static_cast<std::uint16_t>(to_bits(covered > threshold));
+      });
+    }
+    if (a.areas_out == nullptr) continue;
+    for (index_t block = begin; block < end; ++block) {
+      a.areas_out[block] = a.anchors.areas[block];
+      for (std::uint32_t bits = a.ignored_out[block]; bits != 0; bits &= bits - 1)
+        a.areas_out[block].of[lowest_bit(bits)] = infinity<float>;
+    }
+  }
+}
+
+// ---- results
+
+/// The match of one anchor.
+VECDET_INLINE index_t match_of(const match_args& a, float iou, std::int32_t best, bool ignored) {
+  const index_t own = a.first_truth + (best & ~detail::keeps_best);
+  index_t match = best < 0 || a.all_keep_best ? own : iou < a.low ? -1 : iou < a.high ? -2 : own;
+  if (ignored && (a.ignore_matched || match < 0)) match = -2;
+  return match;
+}
+
+VECDET_INLINE void write_result(const match_args& a, index_t anchor, float iou, index_t match) {
+  if (a.matches != nullptr) a.matches[anchor] = match;
+  if (a.labels != nullptr)
+    a.labels[anchor] = match >= 0    ? a.classes[match - a.first_truth]
+                       : match == -1 ? a.background
+                                     : a.ignore;
+  if (a.best_ious != nullptr) a.best_ious[anchor] = iou;
+}
+
+/// The same number 16 times.
+VECDET_INLINE void fill16(index_t* to, index_t value) {
+  const row_pack<index_t> same = value;
+  store_pack<row_pack<index_t>::batches>(to, same);
+}
+
+inline index_t finish_anchors(const match_args& a, index_t first, index_t last) {
+  index_t foreground = 0;
+  const auto one = [&](index_t anchor, index_t place) VECDET_INLINE_LAMBDA {
+    const index_t block = place / block_anchors;
+    const int lane = static_cast<int>(place % block_anchors);
+    const match_lanes& lanes = a.lanes[block];
+    const bool ignored = a.ignored != nullptr && ((a.ignored[block] >> lane) & 1) != 0;
+    const index_t match = match_of(a, lanes.iou[lane], lanes.best[lane], ignored);
+    write_result(a, anchor, lanes.iou[lane], match);
+    foreground += match >= 0;
+  };
+  if (a.anchors.place_of != nullptr) {
+    for (index_t i = first; i < last; ++i) one(i, index_t{a.anchors.place_of[i]});
+    return foreground;
+  }
+  index_t i = first;
+  for (; i < last && i % block_anchors != 0; ++i) one(i, i);
+  const match_pack low = a.low;
+  for (; i + block_anchors <= last; i += block_anchors) {
+    const match_lanes& lanes = a.lanes[i / block_anchors];
+    const match_pack iou = load_pack<match_batches>(lanes.iou);
+    // Nearly all blocks are background.
+    const auto best = load_pack<match_batches>(lanes.best);
+    const bool any_keeps = to_bits(best < row_pack<std::int32_t>(0)) != 0;
+    const bool any_ignored = a.ignored != nullptr && a.ignored[i / block_anchors] != 0;
+    if (to_bits(iou < low) == 0xffff && !any_keeps && !any_ignored && !a.all_keep_best) {
+      if (a.matches != nullptr) fill16(a.matches + i, -1);
+      if (a.labels != nullptr) fill16(a.labels + i, a.background);
+      if (a.best_ious != nullptr) store_pack<match_batches>(a.best_ious + i, iou);
+    } else {
+      for (index_t k = i; k < i + block_anchors; ++k) one(k, k);
+    }
+  }
+  for (; i < last; ++i) one(i, i);
+  return foreground;
+}
+
+// ---- anchors in blocks
+
+/// The rectangles around 16 boxes, but those whose bit is not set; none has the ends the wrong way.
+VECDET_INLINE void set_rectangle(const box_rows& boxes, std::uint32_t bits, box_rows& out, int at) {
+  float x1 = infinity<float>, y1 = x1, x2 = -x1, y2 = -x1;
+  for (; bits != 0; bits &= bits - 1) {
+    const int k = lowest_bit(bits);
+    x1 = boxes.x1[k] < x1 ? boxes.x1[k] : x1;
+    y1 = boxes.y1[k] < y1 ? boxes.y1[k] : y1;
+    x2 = boxes.x2[k] > x2 ? boxes.x2[k] : x2;
+    y2 = boxes.y2[k] > y2 ? boxes.y2[k] : y2;
+  }
+  out.x1[at] = x1;
+  out.y1[at] = y1;
+  out.x2[at] = x2;
+  out.y2[at] = y2;
+}
+
+/// The same of 16 plain boxes.
+VECDET_INLINE void set_whole_rectangle(const box_rows& boxes, box_rows& out, int at) {
+  out.x1[at] = least16(boxes.x1);
+  out.y1[at] = least16(boxes.y1);
+  out.x2[at] = greatest16(boxes.x2);
+  out.y2[at] = greatest16(boxes.y2);
+}
+
+inline index_t build_tiles(const float* anchors, const anchor_blocks& to, index_t first,
+                           index_t last, std::uint32_t* odd_places) {
+  index_t odd = 0;
+  for (index_t group = first * detail::groups_in_tile; group < last * detail::groups_in_tile;
+       ++group) {
+    box_rows& rectangles = to.block_rectangles[group];
+    for (int k = 0; k < detail::blocks_in_group; ++k) {
+      const index_t block = group * detail::blocks_in_group + k, begin = block * block_anchors;
+      box_rows& rows = to.blocks[block];
+      const index_t left = to.anchors - begin;
+      if (to.anchor_at == nullptr && left >= block_anchors) {
+        const auto boxes = load_boxes<match_batches>(anchors + 4 * begin);
+        store_pack<match_batches>(rows.x1, to_box_order(boxes.x1));
+        store_pack<match_batches>(rows.y1, to_box_order(boxes.y1));
+        store_pack<match_batches>(rows.x2, to_box_order(boxes.x2));
+        store_pack<match_batches>(rows.y2, to_box_order(boxes.y2));
+      } else {
+        for (int lane = 0; lane < block_anchors; ++lane) {
+          const bool exists = lane < left;
+          const float* const box =
+              exists ? anchors + 4 * to.anchor_of(begin + lane) : nullptr;
+          rows.x1[lane] = exists ? box[0] : 0;
+          rows.y1[lane] = exists ? box[1] : 0;
+          rows.x2[lane] = exists ? box[2] : 0;
+          rows.y2[lane] = exists ? box[3] : 0;
+        }
+      }
+      const match_pack zero = 0.0f;
+      const match_pack w = load_pack<match_batches>(rows.x2) - load_pack<match_batches>(rows.x1);
+      const match_pack h = load_pack<match_batches>(rows.y2) - load_pack<match_batches>(rows.y1);
+      const match_pack area = w * h;
+      const auto plain = (w > zero) & (area > zero) & (area < match_pack(infinity<float>));
+      const std::uint32_t bits = to_bits(plain);
+      store_pack<match_batches>(to.areas[block].of,
+                                select(plain, area, match_pack(infinity<float>)));
+      if (bits == 0xffff) {
+        set_whole_rectangle(rows, rectangles, k);
+      } else {
+        set_rectangle(rows, bits, rectangles, k);
+        for (std::uint32_t rest = ~bits & 0xffff; rest != 0; rest &= rest - 1)
+          if (lowest_bit(rest) < left)
+            odd_places[odd++] = static_cast<std::uint32_t>(begin + lowest_bit(rest));
+      }
+    }
+    set_whole_rectangle(rectangles, to.group_rectangles[group / detail::groups_in_tile],
+                        static_cast<int>(group % detail::groups_in_tile));
+  }
+  return odd;
+}
+
+template <>
+struct kernels_of<detail::matching_kernels> {
+  static constexpr detail::matching_kernels get() {
+    detail::matching_kernels kernels{};
+    kernels.build = build_tiles;
+    kernels.find_ignored = find_ignored_anchors;
+    kernels.compare = compare_tiles;
+    kernels.find_nan = find_nan_ious;
+    kernels.mark = mark_tiles;
+    kernels.finish = finish_anchors;
+    return kernels;
+  }
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet
