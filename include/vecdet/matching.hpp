@@ -111,8 +111,7 @@ class anchor_index {
  public:
   anchor_index() = default;
   /// @throws std::invalid_argument when there are more than 2^32 - 8192 anchors.
-  explicit anchor_index(boxes_view<const float> anchors,
-                        execution policy = execution::parallel);
+  explicit anchor_index(boxes_view<const float> anchors, execution policy = execution::parallel);
 
   /// The number of anchors.
   index_t size() const noexcept { return buffers_.anchors; }

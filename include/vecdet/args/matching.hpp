@@ -30,17 +30,24 @@ constexpr int tile_anchors = block_anchors * blocks_in_tile;
 struct alignas(64) box_rows {
   float x1[16], y1[16], x2[16], y2[16];
 };
-struct alignas(64) area_row {
-  float of[block_anchors];
+/// A number for each of 16 anchors or blocks.
+struct alignas(64) number_row {
+  float of[16];
+};
+/// The least and the greatest area in each block of a group.
+struct area_ranges {
+  number_row least, greatest;
 };
 
 /// Anchors in blocks. Where the number of anchors ends, boxes of infinite area stand for them up to
 /// the end of the tile.
 struct anchor_blocks {
   box_rows* blocks;
-  area_row* areas;
+  number_row* areas;
   box_rows* block_rectangles;  ///< one a group
+  area_ranges* block_areas;    ///< likewise
   box_rows* group_rectangles;  ///< one a tile
+  float* typical_areas;        ///< likewise
   index_t anchors, tiles;
   /// Of place k in the blocks the anchor, and of an anchor the place; null: the same.
   const std::uint32_t *anchor_at, *place_of;
@@ -60,7 +67,7 @@ struct match_truth {
 
 /// What some anchors are to a ground truth box.
 struct match_row {
-  static constexpr int known_blocks = 5;
+  static constexpr int known_blocks = 13;
 
   float top;            ///< the greatest IoU; 0 where it touches none
   std::uint32_t count;  ///< of the blocks that reach it, of which the first are known
@@ -80,24 +87,25 @@ constexpr std::int32_t keeps_best = INT32_MIN;
 /// One image.
 struct match_args {
   anchor_blocks anchors;
-  const area_row* areas;     ///< those of the blocks; infinite where an anchor takes no part
-  const match_truth* truth;  ///< that can touch plain anchors
+  const number_row* areas;   ///< those of the blocks; infinite where an anchor takes no part
+  const match_truth* truth;  ///< that can touch plain anchors, by ascending area
   index_t truths;
   match_lanes* lanes;            ///< one a block
+  number_row* least_ious;        ///< of the lanes of each block, one a group
   const std::uint16_t* ignored;  ///< a bit an anchor, one number a block; null: none
   bool ignore_matched;
   float low, high;
   bool all_keep_best;
-  index_t first_truth;          ///< added to matches
-  const index_t* classes;       ///< one a box
-  index_t background, ignore;   ///< labels
-  index_t *matches, *labels;    ///< one an anchor; null: not asked for
-  float* best_ious;             ///< likewise
-  const match_truth* regions;   ///< to be ignored
+  index_t first_truth;         ///< added to matches
+  const index_t* classes;      ///< one a box
+  index_t background, ignore;  ///< labels
+  index_t *matches, *labels;   ///< one an anchor; null: not asked for
+  float* best_ious;            ///< likewise
+  const match_truth* regions;  ///< to be ignored
   index_t region_count;
   float region_threshold;
   std::uint16_t* ignored_out;
-  area_row* areas_out;
+  number_row* areas_out;
 };
 
 struct matching_kernels {

@@ -41,13 +41,15 @@ inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, is
   grown(to.blocks, tiles * blocks_in_tile);
   grown(to.areas, tiles * blocks_in_tile);
   grown(to.block_rectangles, tiles * groups_in_tile);
+  grown(to.block_areas, tiles * groups_in_tile);
   grown(to.group_rectangles, tiles);
+  grown(to.typical_areas, tiles);
   std::uint32_t* const odd = grown(to.odd, anchors.size());
   index_t odd_of_chunk[chunking::max_count];
   const chunking chunks(tiles, 4);
   for_each_chunk(policy, chunks, [&](index_t chunk, index_t first, index_t last) {
-    odd_of_chunk[chunk] = kernels<matching_kernels>(target).build(
-        anchors.data(), to.view(), first, last, odd + first * tile_anchors);
+    odd_of_chunk[chunk] = kernels<matching_kernels>(target).build(anchors.data(), to.view(), first,
+                                                                  last, odd + first * tile_anchors);
   });
   to.odd_count = 0;
   for (index_t c = 0; c < chunks.count; ++c) {
@@ -66,8 +68,7 @@ inline void check_offsets(const char* function, const char* name,
     check_element(offsets[k] >= offsets[k - 1], function, name, k, offsets[k],
                   "the element before it or more");
   const index_t last = offsets.size() - 1;
-  check_element(offsets[last] == boxes, function, name, last, offsets[last],
-                "the number of boxes");
+  check_element(offsets[last] == boxes, function, name, last, offsets[last], "the number of boxes");
 }
 
 /// What a region or box of the ground truth is to kernels.
@@ -79,7 +80,6 @@ inline match_truth truth_of(const float* box, index_t index) {
 
 struct match_call {
   const anchor_buffers& anchors;
-  boxes_view<const float> anchor_boxes;  ///< as the caller has them; none: those of the blocks
   const ground_truth& truth;
   const match_results& results;
   const matcher_params& params;
@@ -109,9 +109,9 @@ struct match_call {
       check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size());
     if (!truth.region_offsets.empty())
       check_offsets(function, "truth.region_offsets", truth.region_offsets, truth.regions.size());
-    check(truth.region_offsets.size() ==
-              (truth.regions.empty() && truth.region_offsets.empty() ? 0
-                                                                     : truth.image_offsets.size()),
+    check(truth.region_offsets.size() == (truth.regions.empty() && truth.region_offsets.empty()
+                                              ? 0
+                                              : truth.image_offsets.size()),
           function, "truth.region_offsets.size()", truth.region_offsets.size(),
           "the size of image_offsets");
     for (index_t k = 0; k < images(); ++k) {
@@ -195,6 +195,7 @@ class image_matching {
     args_.anchors = call_.anchors.view();
     args_.areas = args_.anchors.areas;
     args_.lanes = grown(ws_.lanes, args_.anchors.tiles * blocks_in_tile);
+    args_.least_ious = grown(ws_.least_ious, args_.anchors.tiles * groups_in_tile);
     args_.low = static_cast<float>(params.low_threshold);
     args_.high = static_cast<float>(params.high_threshold);
     args_.first_truth = first_truth_;
@@ -202,6 +203,8 @@ class image_matching {
     args_.ignore = params.ignore;
     args_.ignore_matched = params.ignore_matched;
     if (!results.matches.empty()) args_.matches = results.matches.data() + first_result_;
+    if (!results.deltas.empty() && results.matches.empty())
+      args_.matches = grown(ws_.matches, anchors_);
     if (!results.labels.empty()) args_.labels = results.labels.data() + first_result_;
     if (!results.best_ious.empty()) args_.best_ious = results.best_ious.data() + first_result_;
     if (truths_ == 0) args_.low = std::numeric_limits<float>::infinity();
@@ -218,6 +221,9 @@ class image_matching {
         truth[args_.truths++] = t;
       }
     }
+    std::sort(truth, truth + args_.truths, [](const match_truth& a, const match_truth& b) {
+      return a.area != b.area ? a.area < b.area : a.index < b.index;
+    });
     args_.classes = classes;
     args_.truth = truth;
   }
@@ -225,8 +231,7 @@ class image_matching {
   /// Tiles, as threads share them.
   chunking tile_chunks() const {
     const index_t tiles = args_.anchors.tiles, threads = policy_.threads();
-    const index_t parts =
-        threads == 1 ? 1 : std::min(4 * threads, index_t{chunking::max_count});
+    const index_t parts = threads == 1 ? 1 : std::min(4 * threads, index_t{chunking::max_count});
     return chunking(tiles, std::max<index_t>(1, (tiles + parts - 1) / parts));
   }
 
@@ -290,7 +295,11 @@ class image_matching {
                     params.allow_low_quality);
     });
     std::uint32_t* const best = grown(ws_.best_anchor, truths_);
-    std::copy(ws_.first_nan.data(), ws_.first_nan.data() + truths_, best);
+    if (params.skip_untouched) {  // a NaN is no touch
+      std::fill(best, best + truths_, no_anchor);
+    } else {
+      std::copy(ws_.first_nan.data(), ws_.first_nan.data() + truths_, best);
+    }
     for (index_t k = 0; k < args_.truths; ++k) {
       for (index_t c = 0; c < chunks.count; ++c) {
         std::uint32_t& first = best[args_.truth[k].index];
@@ -338,10 +347,42 @@ class image_matching {
     index_t foreground[chunking::max_count];
     for_each_chunk(policy_, chunks, [&](index_t chunk, index_t first, index_t last) {
       foreground[chunk] = kernels_.finish(args_, first, last);
+      if (!call_.results.deltas.empty() && foreground[chunk] > 0) encode(first, last);
     });
     index_t total = 0;
     for (index_t c = 0; c < chunks.count; ++c) total += foreground[c];
     return total;
+  }
+
+  /// The deltas of the matched anchors among [first, last).
+  void encode(index_t first, index_t last) const {
+    constexpr index_t capacity = 64;
+    float targets[4 * capacity], anchors[4 * capacity], deltas[4 * capacity];
+    index_t encoded[capacity], count = 0;
+    box_coding_args<float> args = coding_args<float>(call_.params.coder);
+    args.in = targets;
+    args.anchors = anchors;
+    args.out = deltas;
+    const auto flush = [&] {
+      coding_kernels<float>::encode(call_.target)(args, 0, count);
+      for (index_t k = 0; k < count; ++k)
+        std::copy(deltas + 4 * k, deltas + 4 * k + 4,
+                  call_.results.deltas[first_result_ + encoded[k]]);
+      count = 0;
+    };
+    for (index_t i = first; i < last; ++i) {
+      const index_t match = args_.matches[i];
+      if (match < 0) continue;
+      const float* const box = call_.truth.boxes[match];
+      std::copy(box, box + 4, targets + 4 * count);
+      const index_t place = place_of(i);
+      const box_rows& rows = args_.anchors.blocks[place / block_anchors];
+      const float* const from[4] = {rows.x1, rows.y1, rows.x2, rows.y2};
+      for (int k = 0; k < 4; ++k) anchors[4 * count + k] = from[k][place % block_anchors];
+      encoded[count++] = i;
+      if (count == capacity) flush();
+    }
+    if (count > 0) flush();
   }
 
   const match_call& call_;
@@ -393,8 +434,8 @@ inline index_t match_anchors(const anchor_index& anchors, const ground_truth& tr
                              const match_results& results, const matcher_params& params,
                              match_workspace& workspace, execution policy) {
   return detail::run_match(
-      {detail::workspace_access::buffers(anchors), {}, truth, results, params, active_isa()},
-      "indexed", detail::workspace_access::buffers(workspace), policy);
+      {detail::workspace_access::buffers(anchors), truth, results, params, active_isa()}, "indexed",
+      detail::workspace_access::buffers(workspace), policy);
 }
 
 inline index_t match_anchors(boxes_view<const float> anchors, const ground_truth& truth,
@@ -404,8 +445,8 @@ inline index_t match_anchors(boxes_view<const float> anchors, const ground_truth
   const isa target = active_isa();
   detail::match_buffers& buffers = detail::workspace_access::buffers(workspace);
   detail::build_blocks(anchors, buffers.anchors, target, policy);
-  return detail::run_match({buffers.anchors, anchors, truth, results, params, target}, "boxes",
-                           buffers, policy);
+  return detail::run_match({buffers.anchors, truth, results, params, target}, "boxes", buffers,
+                           policy);
 }
 
 }  // namespace VECDET_ABI

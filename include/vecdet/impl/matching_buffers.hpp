@@ -15,7 +15,9 @@ namespace detail {
 
 struct anchor_buffers {
   std::vector<box_rows> blocks, block_rectangles, group_rectangles;
-  std::vector<area_row> areas;
+  std::vector<number_row> areas;
+  std::vector<area_ranges> block_areas;
+  std::vector<float> typical_areas;
   std::vector<std::uint32_t> anchor_at, place_of, odd;
   index_t anchors = 0, odd_count = 0;
   bool is_ordered = false;  ///< anchor_at and place_of are in use
@@ -25,9 +27,11 @@ struct anchor_buffers {
   /// For the kernels; what const buffers are read through is never written.
   anchor_blocks view() const {
     return {const_cast<box_rows*>(blocks.data()),
-            const_cast<area_row*>(areas.data()),
+            const_cast<number_row*>(areas.data()),
             const_cast<box_rows*>(block_rectangles.data()),
+            const_cast<area_ranges*>(block_areas.data()),
             const_cast<box_rows*>(group_rectangles.data()),
+            const_cast<float*>(typical_areas.data()),
             anchors,
             tiles(),
             is_ordered ? anchor_at.data() : nullptr,
@@ -44,9 +48,9 @@ struct match_image_buffers {
   std::vector<match_row> rows;
   std::vector<float> tops;
   std::vector<std::uint32_t> first_nan, best_anchor;
-  std::vector<index_t> classes;
+  std::vector<index_t> classes, matches;
   std::vector<std::uint16_t> ignored;
-  std::vector<area_row> areas;
+  std::vector<number_row> areas, least_ious;
 };
 
 struct match_buffers {

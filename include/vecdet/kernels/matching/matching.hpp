@@ -15,13 +15,13 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 using detail::anchor_blocks;
-using detail::area_row;
 using detail::block_anchors;
 using detail::box_rows;
 using detail::match_args;
 using detail::match_lanes;
 using detail::match_row;
 using detail::match_truth;
+using detail::number_row;
 
 constexpr int match_batches = row_pack<float>::batches;
 using match_pack = row_pack<float>;
@@ -40,14 +40,14 @@ struct broadcast_truth {
     return to_bits((load(r.x1) < x2) & (load(r.x2) > x1) & (load(r.y1) < y2) & (load(r.y2) > y1));
   }
 
-  /// The areas that it shares with 16 boxes.
+  /// The areas that it shares with 16 boxes; 0 with a box that has a NaN.
   VECDET_INLINE match_pack shared(const box_rows& b) const {
     const match_pack zero = 0.0f;
     const match_pack left = max(x1, load_pack<match_batches>(b.x1));
     const match_pack top = max(y1, load_pack<match_batches>(b.y1));
     const match_pack right = min(x2, load_pack<match_batches>(b.x2));
     const match_pack bottom = min(y2, load_pack<match_batches>(b.y2));
-    return rounded(max(zero, right - left) * max(zero, bottom - top));
+    return rounded(max(right - left, zero) * max(bottom - top, zero));
   }
 };
 
@@ -64,40 +64,81 @@ VECDET_INLINE void for_each_touched(const anchor_blocks& anchors, const broadcas
   }
 }
 
-/// One ground truth box against a tile. IoUs that are neither above an anchor's best nor as high as
-/// the row's top, up to a slack that covers all roundings, are not computed.
+/// What an IoU may be above its exact value, relative to 1, through roundings of all that is in it,
+/// and far more.
+constexpr float iou_slack = 0x1p-20f;
+
+/// The least above 0.
+constexpr float least_iou = 0x1p-149f;
+
+/// Whether intersections and unions may be IoUs of `least` or more, with no division.
+VECDET_INLINE std::uint32_t may_reach(const match_pack& shared, const match_pack& joined,
+                                      const match_pack& least) {
+  return to_bits(shared >= (least - match_pack(iou_slack)) * joined);
+}
+
+/// The blocks of a group that a box touches and where its IoU may be above that of some lane, or
+/// as high as the row's top.
+VECDET_INLINE std::uint32_t blocks_of_interest(const match_args& a, index_t group,
+                                               const broadcast_truth& t, const match_pack& top) {
+  const box_rows& rectangles = a.anchors.block_rectangles[group];
+  const std::uint32_t touched = t.touched(rectangles);
+  if (touched == 0) return 0;
+  const detail::area_ranges& areas = a.anchors.block_areas[group];
+  // Rounding is monotonic: no IoU in the block is above the one of these two, as it is rounded.
+  const match_pack shared = min(t.shared(rectangles), load_pack<match_batches>(areas.greatest.of));
+  const match_pack joined = (t.area + load_pack<match_batches>(areas.least.of)) - shared;
+  const match_pack least = load_pack<match_batches>(a.least_ious[group].of);
+  return touched & may_reach(shared, joined, min(least, top));
+}
+
+/// One ground truth box against a tile.
 VECDET_INLINE void compare_tile(const match_args& a, index_t tile, const match_truth& truth,
                                 match_row& row) {
-  constexpr float slack = 0x1p-20f;
   const broadcast_truth t(truth);
   const auto index = bit_cast<float>(row_pack<std::int32_t>(truth.index));
   match_pack top = row.top;
-  for_each_touched(a.anchors, t, tile, [&](index_t block) VECDET_INLINE_LAMBDA {
-    match_lanes& lanes = a.lanes[block];
-    const match_pack shared = t.shared(a.anchors.blocks[block]);
-    const match_pack joined = (t.area + load_pack<match_batches>(a.areas[block].of)) - shared;
-    const match_pack best = load_pack<match_batches>(lanes.iou);
-    const match_pack counts = min(best, top) - match_pack(slack);
-    if (to_bits(shared >= counts * joined) == 0) return;
-    const match_pack iou = shared / joined;
-    const auto better = iou > best;
-    store_pack<match_batches>(lanes.iou, select(better, iou, best));
-    const auto before = bit_cast<float>(load_pack<match_batches>(lanes.best));
-    store_pack<match_batches>(lanes.best, bit_cast<std::int32_t>(select(better, index, before)));
-    if (to_bits(iou >= top) == 0) return;
-    alignas(64) float each[block_anchors];
-    store_pack<match_batches>(each, iou);
-    const float most = greatest16(each);
-    if (!(most > 0)) return;
-    if (most > row.top) {
-      row.top = most;
-      row.count = 0;
-      top = most;
+  for (std::uint32_t groups = t.touched(a.anchors.group_rectangles[tile]); groups != 0;
+       groups &= groups - 1) {
+    const index_t group = tile * detail::groups_in_tile + lowest_bit(groups);
+    for (std::uint32_t blocks = blocks_of_interest(a, group, t, top); blocks != 0;
+         blocks &= blocks - 1) {
+      const int in_group = lowest_bit(blocks);
+      const index_t block = group * detail::blocks_in_group + in_group;
+      match_lanes& lanes = a.lanes[block];
+      const match_pack shared = t.shared(a.anchors.blocks[block]);
+      const match_pack joined = (t.area + load_pack<match_batches>(a.areas[block].of)) - shared;
+      const match_pack best = load_pack<match_batches>(lanes.iou);
+      if (may_reach(shared, joined, min(best, top)) == 0) continue;
+      const match_pack iou = shared / joined;
+      if (to_bits(iou >= max(best, match_pack(least_iou))) != 0) {
+        const auto better = iou > best;
+        store_pack<match_batches>(lanes.iou, select(better, iou, best));
+        const auto before = bit_cast<float>(load_pack<match_batches>(lanes.best));
+        store_pack<match_batches>(lanes.best,
+                                  bit_cast<std::int32_t>(select(better, index, before)));
+        for (std::uint32_t equal = to_bits((iou == best) & (iou > match_pack(0.0f))); equal != 0;
+             equal &= equal - 1) {
+          std::int32_t& lowest = lanes.best[lowest_bit(equal)];
+          lowest = truth.index < lowest ? truth.index : lowest;
+        }
+        a.least_ious[group].of[in_group] = least16(lanes.iou);
+      }
+      if (to_bits(iou >= top) == 0) continue;
+      alignas(64) float each[block_anchors];
+      store_pack<match_batches>(each, iou);
+      const float most = greatest16(each);
+      if (!(most > 0)) continue;
+      if (most > row.top) {
+        row.top = most;
+        row.count = 0;
+        top = most;
+      }
+      if (row.count < match_row::known_blocks)
+        row.block[row.count] = static_cast<std::uint32_t>(block);
+      ++row.count;
     }
-    if (row.count < match_row::known_blocks)
-      row.block[row.count] = static_cast<std::uint32_t>(block);
-    ++row.count;
-  });
+  }
 }
 
 VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, index_t last,
@@ -107,10 +148,25 @@ VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, in
     rows[j].count = 0;
     rows[j].first = detail::no_anchor;
   }
-  for (index_t tile = first; tile < last; ++tile) {
-    match_lanes* const lanes = a.lanes + tile * detail::blocks_in_tile;
-    __builtin_memset(lanes, 0, detail::blocks_in_tile * sizeof(match_lanes));
-    for (index_t j = 0; j < a.truths; ++j) compare_tile(a, tile, a.truth[j], rows[j]);
+  // From the end, where detectors have their coarse levels: the large boxes of those find their
+  // best anchors first, and then need not look at the many small ones.
+  for (index_t tile = last - 1; tile >= first; --tile) {
+    __builtin_memset(a.lanes + tile * detail::blocks_in_tile, 0,
+                     detail::blocks_in_tile * sizeof(match_lanes));
+    __builtin_memset(a.least_ious + tile * detail::groups_in_tile, 0,
+                     detail::groups_in_tile * sizeof(number_row));
+    // Boxes of the anchors' sizes go first, then larger and smaller ones by turns: once anchors
+    // know a good box, the others hardly need a look.
+    const float typical = a.anchors.typical_areas[tile];
+    index_t larger = 0;
+    while (larger < a.truths && a.truth[larger].area < typical) ++larger;
+    for (index_t smaller = larger - 1; smaller >= 0 || larger < a.truths;) {
+      const bool turns_up =
+          smaller < 0 ||
+          (larger < a.truths && a.truth[larger].area / typical < typical / a.truth[smaller].area);
+      const index_t j = turns_up ? larger++ : smaller--;
+      compare_tile(a, tile, a.truth[j], rows[j]);
+    }
   }
 }
 
@@ -286,9 +342,11 @@ VECDET_INLINE void set_whole_rectangle(const box_rows& boxes, box_rows& out, int
 inline index_t build_tiles(const float* anchors, const anchor_blocks& to, index_t first,
                            index_t last, std::uint32_t* odd_places) {
   index_t odd = 0;
+  for (index_t tile = first; tile < last; ++tile) to.typical_areas[tile] = 0;
   for (index_t group = first * detail::groups_in_tile; group < last * detail::groups_in_tile;
        ++group) {
     box_rows& rectangles = to.block_rectangles[group];
+    detail::area_ranges& ranges = to.block_areas[group];
     for (int k = 0; k < detail::blocks_in_group; ++k) {
       const index_t block = group * detail::blocks_in_group + k, begin = block * block_anchors;
       box_rows& rows = to.blocks[block];
@@ -302,8 +360,7 @@ inline index_t build_tiles(const float* anchors, const anchor_blocks& to, index_
       } else {
         for (int lane = 0; lane < block_anchors; ++lane) {
           const bool exists = lane < left;
-          const float* const box =
-              exists ? anchors + 4 * to.anchor_of(begin + lane) : nullptr;
+          const float* const box = exists ? anchors + 4 * to.anchor_of(begin + lane) : nullptr;
           rows.x1[lane] = exists ? box[0] : 0;
           rows.y1[lane] = exists ? box[1] : 0;
           rows.x2[lane] = exists ? box[2] : 0;
@@ -316,8 +373,13 @@ inline index_t build_tiles(const float* anchors, const anchor_blocks& to, index_
       const match_pack area = w * h;
       const auto plain = (w > zero) & (area > zero) & (area < match_pack(infinity<float>));
       const std::uint32_t bits = to_bits(plain);
-      store_pack<match_batches>(to.areas[block].of,
-                                select(plain, area, match_pack(infinity<float>)));
+      const match_pack none = infinity<float>;
+      const match_pack areas = select(plain, area, none);
+      store_pack<match_batches>(to.areas[block].of, areas);
+      ranges.least.of[k] = least16(to.areas[block].of);
+      alignas(64) float finite[block_anchors];
+      store_pack<match_batches>(finite, select(plain, area, zero));
+      ranges.greatest.of[k] = greatest16(finite);
       if (bits == 0xffff) {
         set_whole_rectangle(rows, rectangles, k);
       } else {
@@ -327,8 +389,11 @@ inline index_t build_tiles(const float* anchors, const anchor_blocks& to, index_
             odd_places[odd++] = static_cast<std::uint32_t>(begin + lowest_bit(rest));
       }
     }
-    set_whole_rectangle(rectangles, to.group_rectangles[group / detail::groups_in_tile],
+    const index_t tile = group / detail::groups_in_tile;
+    set_whole_rectangle(rectangles, to.group_rectangles[tile],
                         static_cast<int>(group % detail::groups_in_tile));
+    // The tile's is the mean of its groups' largest anchors; of any number, matching is right.
+    to.typical_areas[tile] += greatest16(ranges.greatest.of) / detail::groups_in_tile;
   }
   return odd;
 }
