@@ -17,7 +17,6 @@
 #include <atomic>
 #include <cstddef>
 #include <limits>
-#include <vector>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/matching/matching.hpp>
 #endif
@@ -63,7 +62,7 @@ inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, is
 
 inline void check_offsets(const char* function, const char* name,
                           const vector_view<const index_t>& offsets, index_t boxes) {
-  check(offsets[0] == 0, function, element(name, 0).c_str(), offsets[0], "0");
+  check_element(offsets[0] == 0, function, name, 0, offsets[0], "0");
   for (index_t k = 1; k < offsets.size(); ++k)
     check_element(offsets[k] >= offsets[k - 1], function, name, k, offsets[k],
                   "the element before it or more");
@@ -78,6 +77,12 @@ inline match_truth truth_of(const float* box, index_t index) {
   return {box[0], box[1], box[2], box[3], area, static_cast<std::int32_t>(index)};
 }
 
+inline boxes_view<const float> of_image(const boxes_view<const float>& boxes,
+                                        const vector_view<const index_t>& offsets, index_t image) {
+  if (offsets.empty()) return boxes;
+  return {boxes[offsets[image]], offsets[image + 1] - offsets[image]};
+}
+
 struct match_call {
   const anchor_buffers& anchors;
   const ground_truth& truth;
@@ -88,11 +93,11 @@ struct match_call {
   index_t images() const {
     return truth.image_offsets.empty() ? 1 : truth.image_offsets.size() - 1;
   }
-  /// The boxes [first, last) of image k, or its regions.
-  static std::pair<index_t, index_t> of_image(const vector_view<const index_t>& offsets,
-                                              index_t boxes, index_t image) {
-    if (offsets.empty()) return {0, boxes};
-    return {offsets[image], offsets[image + 1]};
+  boxes_view<const float> truth_of_image(index_t k) const {
+    return of_image(truth.boxes, truth.image_offsets, k);
+  }
+  boxes_view<const float> regions_of_image(index_t k) const {
+    return of_image(truth.regions, truth.region_offsets, k);
   }
 
   void check_arguments() const {
@@ -115,8 +120,8 @@ struct match_call {
           function, "truth.region_offsets.size()", truth.region_offsets.size(),
           "the size of image_offsets");
     for (index_t k = 0; k < images(); ++k) {
-      const auto [first, last] = of_image(truth.image_offsets, truth.boxes.size(), k);
-      check(last - first <= index_t{0x7fffffff}, function, "truth.boxes", last - first,
+      const index_t boxes = truth_of_image(k).size();
+      check(boxes <= index_t{0x7fffffff}, function, "truth.boxes.size()", boxes,
             "at most 2^31 - 1 of an image");
     }
     const index_t total = images() * anchors.anchors;
@@ -154,6 +159,37 @@ struct match_call {
   }
 };
 
+/// Tiles, as threads share them in the matching of one image.
+inline chunking tile_chunks(index_t tiles, index_t threads) {
+  const index_t parts = threads == 1 ? 1 : std::min(4 * threads, index_t{chunking::max_count});
+  return chunking(tiles, std::max<index_t>(1, (tiles + parts - 1) / parts));
+}
+
+/// Makes room for the matching of any image of a call on so many threads.
+inline void make_room(match_image_buffers& ws, const match_call& call, index_t threads) {
+  index_t truths = 0, regions = 0;
+  for (index_t k = 0; k < call.images(); ++k) {
+    truths = std::max(truths, call.truth_of_image(k).size());
+    regions = std::max(regions, call.regions_of_image(k).size());
+  }
+  const index_t tiles = call.anchors.tiles(), blocks = tiles * blocks_in_tile;
+  grown(ws.lanes, blocks);
+  grown(ws.least_ious, tiles * groups_in_tile);
+  if (!call.results.deltas.empty() && call.results.matches.empty())
+    grown(ws.matches, call.anchors.anchors);
+  grown(ws.classes, truths);
+  grown(ws.truth, truths);
+  ws.odd_truth.reserve(static_cast<std::size_t>(truths));
+  grown(ws.rows, tile_chunks(tiles, threads).count * truths);
+  grown(ws.tops, truths);
+  grown(ws.first_nan, truths);
+  grown(ws.best_anchor, truths);
+  if (regions == 0) return;
+  grown(ws.regions, regions);
+  grown(ws.ignored, blocks);
+  if (call.params.ignore_matched) grown(ws.areas, blocks);
+}
+
 /// The matching of one image.
 class image_matching {
  public:
@@ -164,16 +200,11 @@ class image_matching {
         kernels_(kernels<matching_kernels>(call.target)),
         policy_(policy),
         anchors_(call.anchors.anchors),
-        first_result_(image * anchors_) {
-    const auto [first, last] =
-        match_call::of_image(call.truth.image_offsets, call.truth.boxes.size(), image);
-    first_truth_ = first;
-    truths_ = last - first;
-    const auto [first_region, last_region] =
-        match_call::of_image(call.truth.region_offsets, call.truth.regions.size(), image);
-    first_region_ = first_region;
-    regions_ = last_region - first_region;
-  }
+        first_result_(image * anchors_),
+        first_truth_(call.truth.image_offsets.empty() ? 0 : call.truth.image_offsets[image]),
+        truth_(call.truth_of_image(image)),
+        regions_(call.regions_of_image(image)),
+        truths_(truth_.size()) {}
 
   /// Returns how many anchors are matched.
   index_t run() {
@@ -187,15 +218,13 @@ class image_matching {
   }
 
  private:
-  const float* truth_box(index_t j) const { return call_.truth.boxes[first_truth_ + j]; }
-
   void prepare() {
     const matcher_params& params = call_.params;
     const match_results& results = call_.results;
     args_.anchors = call_.anchors.view();
     args_.areas = args_.anchors.areas;
-    args_.lanes = grown(ws_.lanes, args_.anchors.tiles * blocks_in_tile);
-    args_.least_ious = grown(ws_.least_ious, args_.anchors.tiles * groups_in_tile);
+    args_.lanes = ws_.lanes.data();
+    args_.least_ious = ws_.least_ious.data();
     args_.low = static_cast<float>(params.low_threshold);
     args_.high = static_cast<float>(params.high_threshold);
     args_.first_truth = first_truth_;
@@ -203,18 +232,17 @@ class image_matching {
     args_.ignore = params.ignore;
     args_.ignore_matched = params.ignore_matched;
     if (!results.matches.empty()) args_.matches = results.matches.data() + first_result_;
-    if (!results.deltas.empty() && results.matches.empty())
-      args_.matches = grown(ws_.matches, anchors_);
+    if (!results.deltas.empty() && results.matches.empty()) args_.matches = ws_.matches.data();
     if (!results.labels.empty()) args_.labels = results.labels.data() + first_result_;
     if (!results.best_ious.empty()) args_.best_ious = results.best_ious.data() + first_result_;
     if (truths_ == 0) args_.low = std::numeric_limits<float>::infinity();
 
-    index_t* const classes = grown(ws_.classes, truths_);
-    match_truth* const truth = grown(ws_.truth, truths_);
+    index_t* const classes = ws_.classes.data();
+    match_truth* const truth = ws_.truth.data();
     ws_.odd_truth.clear();
     for (index_t j = 0; j < truths_; ++j) {
       classes[j] = call_.truth.classes.size() > 0 ? call_.truth.classes[first_truth_ + j] : 0;
-      const match_truth t = truth_of(truth_box(j), j);
+      const match_truth t = truth_of(truth_[j], j);
       if (!(t.area >= 0 && t.area < std::numeric_limits<float>::infinity())) {
         ws_.odd_truth.push_back(t);
       } else if (t.x1 < t.x2 && t.y1 < t.y2) {
@@ -228,26 +256,22 @@ class image_matching {
     args_.truth = truth;
   }
 
-  /// Tiles, as threads share them.
-  chunking tile_chunks() const {
-    const index_t tiles = args_.anchors.tiles, threads = policy_.threads();
-    const index_t parts = threads == 1 ? 1 : std::min(4 * threads, index_t{chunking::max_count});
-    return chunking(tiles, std::max<index_t>(1, (tiles + parts - 1) / parts));
+  chunking chunks_of_tiles() const {
+    return tile_chunks(args_.anchors.tiles, index_t{policy_.threads()});
   }
 
   void find_ignored() {
-    if (regions_ == 0) return;
-    match_truth* const regions = grown(ws_.regions, regions_);
-    for (index_t k = 0; k < regions_; ++k) {
-      const match_truth region = truth_of(call_.truth.regions[first_region_ + k], k);
+    if (regions_.empty()) return;
+    match_truth* const regions = ws_.regions.data();
+    for (index_t k = 0; k < regions_.size(); ++k) {
+      const match_truth region = truth_of(regions_[k], k);
       if (region.x1 < region.x2 && region.y1 < region.y2) regions[args_.region_count++] = region;
     }
     args_.regions = regions;
     args_.region_threshold = static_cast<float>(call_.params.region_threshold);
-    const index_t blocks = args_.anchors.tiles * blocks_in_tile;
-    args_.ignored_out = grown(ws_.ignored, blocks);
-    if (call_.params.ignore_matched) args_.areas_out = grown(ws_.areas, blocks);
-    for_each_chunk(policy_, tile_chunks(), [&](index_t, index_t first, index_t last) {
+    args_.ignored_out = ws_.ignored.data();
+    if (call_.params.ignore_matched) args_.areas_out = ws_.areas.data();
+    for_each_chunk(policy_, chunks_of_tiles(), [&](index_t, index_t first, index_t last) {
       kernels_.find_ignored(args_, first, last);
     });
     args_.ignored = args_.ignored_out;
@@ -256,12 +280,12 @@ class image_matching {
 
   /// Every anchor's best box, and what tops each box has in each chunk.
   void compare() {
-    const chunking chunks = tile_chunks();
-    match_row* const rows = grown(ws_.rows, chunks.count * args_.truths);
+    const chunking chunks = chunks_of_tiles();
+    match_row* const rows = ws_.rows.data();
     for_each_chunk(policy_, chunks, [&](index_t chunk, index_t first, index_t last) {
       kernels_.compare(args_, first, last, rows + chunk * args_.truths);
     });
-    float* const tops = grown(ws_.tops, args_.truths);
+    float* const tops = ws_.tops.data();
     for (index_t j = 0; j < args_.truths; ++j) {
       tops[j] = 0;
       for (index_t c = 0; c < chunks.count; ++c)
@@ -270,14 +294,14 @@ class image_matching {
   }
 
   void find_nan() {
-    std::uint32_t* const first_nan = grown(ws_.first_nan, truths_);
+    std::uint32_t* const first_nan = ws_.first_nan.data();
     std::fill(first_nan, first_nan + truths_, no_anchor);
     if (call_.params.empty == empty_iou::zero) return;
     for (const match_truth& odd : ws_.odd_truth)
       first_nan[odd.index] = kernels_.find_nan(args_, odd, false);
     if (args_.anchors.odd_count == 0) return;
     for (index_t j = 0; j < truths_; ++j) {
-      const match_truth t = truth_of(truth_box(j), j);
+      const match_truth t = truth_of(truth_[j], j);
       if (first_nan[j] == no_anchor) first_nan[j] = kernels_.find_nan(args_, t, true);
     }
     for (index_t k = 0; k < args_.truths; ++k)
@@ -288,13 +312,13 @@ class image_matching {
   void keep_best() {
     const matcher_params& params = call_.params;
     if (!params.allow_low_quality && !params.force_best) return;
-    const chunking chunks = tile_chunks();
+    const chunking chunks = chunks_of_tiles();
     match_row* const rows = ws_.rows.data();
     for_each_chunk(policy_, chunks, [&](index_t chunk, index_t first, index_t last) {
       kernels_.mark(args_, first, last, rows + chunk * args_.truths, ws_.tops.data(),
                     params.allow_low_quality);
     });
-    std::uint32_t* const best = grown(ws_.best_anchor, truths_);
+    std::uint32_t* const best = ws_.best_anchor.data();
     if (params.skip_untouched) {  // a NaN is no touch
       std::fill(best, best + truths_, no_anchor);
     } else {
@@ -390,7 +414,9 @@ class image_matching {
   const matching_kernels& kernels_;
   execution policy_;
   index_t anchors_, first_result_;
-  index_t first_truth_, truths_, first_region_, regions_;
+  index_t first_truth_;
+  boxes_view<const float> truth_, regions_;
+  index_t truths_;
   match_args args_{};
 };
 
@@ -403,11 +429,14 @@ inline index_t run_match(const match_call& call, const char* variant, match_buff
   const index_t threads = std::min(index_t{policy.threads()}, index_t{chunking::max_count});
   if (images < threads || threads == 1) {
     if (ws.images.empty()) ws.images.resize(1);
+    make_room(ws.images[0], call, threads);
     for (index_t k = 0; k < images; ++k)
       foreground[k] = image_matching(call, ws.images[0], k, policy).run();
   } else {
     if (static_cast<index_t>(ws.images.size()) < threads)
       ws.images.resize(static_cast<std::size_t>(threads));
+    for (index_t k = 0; k < threads; ++k)
+      make_room(ws.images[static_cast<std::size_t>(k)], call, 1);
     std::atomic<index_t> next{0};
     for_each_chunk(policy, chunking(threads, 1), [&](index_t strand, index_t, index_t) {
       match_image_buffers& buffers = ws.images[static_cast<std::size_t>(strand)];
