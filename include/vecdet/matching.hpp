@@ -105,8 +105,9 @@ struct match_results {
   lasting<vector_view<index_t>> foreground;
 };
 
-/// Anchors, copied into an order in which a box finds those that it can touch. Make it once for
-/// anchors that many calls share. Const functions may run on several threads.
+/// Anchors, copied into blocks by which a box finds those that it can touch: fast where anchors
+/// that follow each other lie near each other, as a detector's do, and right in any order. Make it
+/// once for anchors that many calls share. Const functions may run on several threads.
 class anchor_index {
  public:
   anchor_index() = default;

@@ -34,9 +34,10 @@ struct alignas(64) box_rows {
 struct alignas(64) number_row {
   float of[16];
 };
-/// The least and the greatest area in each block of a group.
-struct area_ranges {
-  number_row least, greatest;
+/// What is known of 16 blocks, or of 16 groups, without a look at their anchors.
+struct anchor_node {
+  box_rows rectangles;
+  number_row least_areas, greatest_areas;
 };
 
 /// Anchors in blocks. Where the number of anchors ends, boxes of infinite area stand for them up to
@@ -44,19 +45,11 @@ struct area_ranges {
 struct anchor_blocks {
   box_rows* blocks;
   number_row* areas;
-  box_rows* block_rectangles;  ///< one a group
-  area_ranges* block_areas;    ///< likewise
-  box_rows* group_rectangles;  ///< one a tile
-  float* typical_areas;        ///< likewise
-  index_t anchors, tiles;
-  /// Of place k in the blocks the anchor, and of an anchor the place; null: the same.
-  const std::uint32_t *anchor_at, *place_of;
-  const std::uint32_t* odd;  ///< the places of odd anchors
+  anchor_node *groups, *tiles;
+  float* typical_areas;  ///< one a tile
+  index_t anchors, tile_count;
+  const std::uint32_t* odd;  ///< odd anchors, ascending
   index_t odd_count;
-
-  VECDET_INLINE index_t anchor_of(index_t place) const {
-    return anchor_at != nullptr ? index_t{anchor_at[place]} : place;
-  }
 };
 
 /// A ground truth box.
@@ -90,8 +83,9 @@ struct match_args {
   const number_row* areas;   ///< those of the blocks; infinite where an anchor takes no part
   const match_truth* truth;  ///< that can touch plain anchors, by ascending area
   index_t truths;
-  match_lanes* lanes;            ///< one a block
-  number_row* least_ious;        ///< of the lanes of each block, one a group
+  match_lanes* lanes;  ///< one a block
+  /// The least IoU among the lanes of each block, one row a group; and of each group, one a tile.
+  number_row *block_ious, *group_ious;
   const std::uint16_t* ignored;  ///< a bit an anchor, one number a block; null: none
   bool ignore_matched;
   float low, high;
@@ -110,9 +104,9 @@ struct match_args {
 
 struct matching_kernels {
   /// Fills the tiles [first, last) from N x 4 anchors, all but `odd`; returns how many anchors are
-  /// odd, and writes their places, ascending, to odd_places.
+  /// odd, and writes which.
   index_t (*build)(const float* anchors, const anchor_blocks&, index_t first, index_t last,
-                   std::uint32_t* odd_places);
+                   std::uint32_t* odd_anchors);
   /// Sets bits where a region covers more of an anchor than the threshold; and, where those take
   /// no part, the areas.
   void (*find_ignored)(const match_args&, index_t first, index_t last);

@@ -32,16 +32,15 @@ inline void check_anchor_count(const char* function, index_t anchors) {
         "at most 2^32 - 8192");
 }
 
-/// Sets the buffers for anchors in the order of anchor_at, or in their own.
+/// Sets the buffers for these anchors.
 inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, isa target,
                          execution policy) {
   to.anchors = anchors.size();
-  const index_t tiles = to.tiles();
+  const index_t tiles = to.tile_count();
   grown(to.blocks, tiles * blocks_in_tile);
   grown(to.areas, tiles * blocks_in_tile);
-  grown(to.block_rectangles, tiles * groups_in_tile);
-  grown(to.block_areas, tiles * groups_in_tile);
-  grown(to.group_rectangles, tiles);
+  grown(to.groups, tiles * groups_in_tile);
+  grown(to.tiles, tiles);
   grown(to.typical_areas, tiles);
   std::uint32_t* const odd = grown(to.odd, anchors.size());
   index_t odd_of_chunk[chunking::max_count];
@@ -172,9 +171,10 @@ inline void make_room(match_image_buffers& ws, const match_call& call, index_t t
     truths = std::max(truths, call.truth_of_image(k).size());
     regions = std::max(regions, call.regions_of_image(k).size());
   }
-  const index_t tiles = call.anchors.tiles(), blocks = tiles * blocks_in_tile;
+  const index_t tiles = call.anchors.tile_count(), blocks = tiles * blocks_in_tile;
   grown(ws.lanes, blocks);
-  grown(ws.least_ious, tiles * groups_in_tile);
+  grown(ws.block_ious, tiles * groups_in_tile);
+  grown(ws.group_ious, tiles);
   if (!call.results.deltas.empty() && call.results.matches.empty())
     grown(ws.matches, call.anchors.anchors);
   grown(ws.classes, truths);
@@ -224,7 +224,8 @@ class image_matching {
     args_.anchors = call_.anchors.view();
     args_.areas = args_.anchors.areas;
     args_.lanes = ws_.lanes.data();
-    args_.least_ious = ws_.least_ious.data();
+    args_.block_ious = ws_.block_ious.data();
+    args_.group_ious = ws_.group_ious.data();
     args_.low = static_cast<float>(params.low_threshold);
     args_.high = static_cast<float>(params.high_threshold);
     args_.first_truth = first_truth_;
@@ -257,7 +258,7 @@ class image_matching {
   }
 
   chunking chunks_of_tiles() const {
-    return tile_chunks(args_.anchors.tiles, index_t{policy_.threads()});
+    return tile_chunks(args_.anchors.tile_count, index_t{policy_.threads()});
   }
 
   void find_ignored() {
@@ -342,16 +343,11 @@ class image_matching {
 
   std::uint32_t first_that_takes_part() const {
     if (args_.ignored == nullptr || !args_.ignore_matched) return 0;
-    std::uint32_t first = no_anchor;
-    for (index_t place = 0; place < anchors_; ++place) {
-      if (((args_.ignored[place / block_anchors] >> (place % block_anchors)) & 1) == 0)
-        first = std::min(first, static_cast<std::uint32_t>(args_.anchors.anchor_of(place)));
+    for (index_t i = 0; i < anchors_; ++i) {
+      if (((args_.ignored[i / block_anchors] >> (i % block_anchors)) & 1) == 0)
+        return static_cast<std::uint32_t>(i);
     }
-    return first;
-  }
-
-  index_t place_of(index_t anchor) const {
-    return args_.anchors.place_of != nullptr ? index_t{args_.anchors.place_of[anchor]} : anchor;
+    return no_anchor;
   }
 
   void force_best() {
@@ -359,8 +355,7 @@ class image_matching {
     for (index_t j = 0; j < truths_; ++j) {
       const std::uint32_t anchor = ws_.best_anchor[static_cast<std::size_t>(j)];
       if (anchor == no_anchor) continue;
-      const index_t place = place_of(index_t{anchor});
-      args_.lanes[place / block_anchors].best[place % block_anchors] =
+      args_.lanes[anchor / block_anchors].best[anchor % block_anchors] =
           static_cast<std::int32_t>(j) | keeps_best;
     }
   }
@@ -399,10 +394,9 @@ class image_matching {
       if (match < 0) continue;
       const float* const box = call_.truth.boxes[match];
       std::copy(box, box + 4, targets + 4 * count);
-      const index_t place = place_of(i);
-      const box_rows& rows = args_.anchors.blocks[place / block_anchors];
+      const box_rows& rows = args_.anchors.blocks[i / block_anchors];
       const float* const from[4] = {rows.x1, rows.y1, rows.x2, rows.y2};
-      for (int k = 0; k < 4; ++k) anchors[4 * count + k] = from[k][place % block_anchors];
+      for (int k = 0; k < 4; ++k) anchors[4 * count + k] = from[k][i % block_anchors];
       encoded[count++] = i;
       if (count == capacity) flush();
     }

@@ -14,28 +14,24 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 struct anchor_buffers {
-  std::vector<box_rows> blocks, block_rectangles, group_rectangles;
+  std::vector<box_rows> blocks;
   std::vector<number_row> areas;
-  std::vector<area_ranges> block_areas;
+  std::vector<anchor_node> groups, tiles;
   std::vector<float> typical_areas;
-  std::vector<std::uint32_t> anchor_at, place_of, odd;
+  std::vector<std::uint32_t> odd;
   index_t anchors = 0, odd_count = 0;
-  bool is_ordered = false;  ///< anchor_at and place_of are in use
 
-  index_t tiles() const { return (anchors + tile_anchors - 1) / tile_anchors; }
+  index_t tile_count() const { return (anchors + tile_anchors - 1) / tile_anchors; }
 
   /// For the kernels; what const buffers are read through is never written.
   anchor_blocks view() const {
     return {const_cast<box_rows*>(blocks.data()),
             const_cast<number_row*>(areas.data()),
-            const_cast<box_rows*>(block_rectangles.data()),
-            const_cast<area_ranges*>(block_areas.data()),
-            const_cast<box_rows*>(group_rectangles.data()),
+            const_cast<anchor_node*>(groups.data()),
+            const_cast<anchor_node*>(tiles.data()),
             const_cast<float*>(typical_areas.data()),
             anchors,
-            tiles(),
-            is_ordered ? anchor_at.data() : nullptr,
-            is_ordered ? place_of.data() : nullptr,
+            tile_count(),
             odd.data(),
             odd_count};
   }
@@ -50,7 +46,7 @@ struct match_image_buffers {
   std::vector<std::uint32_t> first_nan, best_anchor;
   std::vector<index_t> classes, matches;
   std::vector<std::uint16_t> ignored;
-  std::vector<number_row> areas, least_ious;
+  std::vector<number_row> areas, block_ious, group_ious;
 };
 
 struct match_buffers {

@@ -15,6 +15,7 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 using detail::anchor_blocks;
+using detail::anchor_node;
 using detail::block_anchors;
 using detail::box_rows;
 using detail::match_args;
@@ -55,10 +56,10 @@ struct broadcast_truth {
 template <class Use>
 VECDET_INLINE void for_each_touched(const anchor_blocks& anchors, const broadcast_truth& truth,
                                     index_t tile, const Use& use) {
-  for (std::uint32_t groups = truth.touched(anchors.group_rectangles[tile]); groups != 0;
+  for (std::uint32_t groups = truth.touched(anchors.tiles[tile].rectangles); groups != 0;
        groups &= groups - 1) {
     const index_t group = tile * detail::groups_in_tile + lowest_bit(groups);
-    for (std::uint32_t blocks = truth.touched(anchors.block_rectangles[group]); blocks != 0;
+    for (std::uint32_t blocks = truth.touched(anchors.groups[group].rectangles); blocks != 0;
          blocks &= blocks - 1)
       use(group * detail::blocks_in_group + lowest_bit(blocks));
   }
@@ -77,19 +78,32 @@ VECDET_INLINE std::uint32_t may_reach(const match_pack& shared, const match_pack
   return to_bits(shared >= (least - match_pack(iou_slack)) * joined);
 }
 
-/// The blocks of a group that a box touches and where its IoU may be above that of some lane, or
-/// as high as the row's top.
-VECDET_INLINE std::uint32_t blocks_of_interest(const match_args& a, index_t group,
-                                               const broadcast_truth& t, const match_pack& top) {
-  const box_rows& rectangles = a.anchors.block_rectangles[group];
-  const std::uint32_t touched = t.touched(rectangles);
+/// The children of a node that a box touches and where its IoU may be above the least of some
+/// anchor, or as high as the row's top.
+VECDET_INLINE std::uint32_t of_interest(const anchor_node& node, const number_row& ious,
+                                        const broadcast_truth& t, const match_pack& top) {
+  const std::uint32_t touched = t.touched(node.rectangles);
   if (touched == 0) return 0;
-  const detail::area_ranges& areas = a.anchors.block_areas[group];
-  // Rounding is monotonic: no IoU in the block is above the one of these two, as it is rounded.
-  const match_pack shared = min(t.shared(rectangles), load_pack<match_batches>(areas.greatest.of));
-  const match_pack joined = (t.area + load_pack<match_batches>(areas.least.of)) - shared;
-  const match_pack least = load_pack<match_batches>(a.least_ious[group].of);
-  return touched & may_reach(shared, joined, min(least, top));
+  // Rounding is monotonic: no IoU of a child is above the one of these two, as it is rounded.
+  const match_pack shared =
+      min(t.shared(node.rectangles), load_pack<match_batches>(node.greatest_areas.of));
+  const match_pack joined = (t.area + load_pack<match_batches>(node.least_areas.of)) - shared;
+  return touched & may_reach(shared, joined, min(load_pack<match_batches>(ious.of), top));
+}
+
+/// Notes the blocks where a row reaches its top.
+VECDET_INLINE void note_top(match_row& row, index_t block, const match_pack& iou, match_pack& top) {
+  alignas(64) float each[block_anchors];
+  store_pack<match_batches>(each, iou);
+  const float most = greatest16(each);
+  if (!(most > 0)) return;
+  if (most > row.top) {
+    row.top = most;
+    row.count = 0;
+    top = most;
+  }
+  if (row.count < match_row::known_blocks) row.block[row.count] = static_cast<std::uint32_t>(block);
+  ++row.count;
 }
 
 /// One ground truth box against a tile.
@@ -98,11 +112,14 @@ VECDET_INLINE void compare_tile(const match_args& a, index_t tile, const match_t
   const broadcast_truth t(truth);
   const auto index = bit_cast<float>(row_pack<std::int32_t>(truth.index));
   match_pack top = row.top;
-  for (std::uint32_t groups = t.touched(a.anchors.group_rectangles[tile]); groups != 0;
-       groups &= groups - 1) {
-    const index_t group = tile * detail::groups_in_tile + lowest_bit(groups);
-    for (std::uint32_t blocks = blocks_of_interest(a, group, t, top); blocks != 0;
-         blocks &= blocks - 1) {
+  for (std::uint32_t groups = of_interest(a.anchors.tiles[tile], a.group_ious[tile], t, top);
+       groups != 0; groups &= groups - 1) {
+    const int in_tile = lowest_bit(groups);
+    const index_t group = tile * detail::groups_in_tile + in_tile;
+    number_row& block_ious = a.block_ious[group];
+    bool has_changed = false;
+    for (std::uint32_t blocks = of_interest(a.anchors.groups[group], block_ious, t, top);
+         blocks != 0; blocks &= blocks - 1) {
       const int in_group = lowest_bit(blocks);
       const index_t block = group * detail::blocks_in_group + in_group;
       match_lanes& lanes = a.lanes[block];
@@ -122,22 +139,12 @@ VECDET_INLINE void compare_tile(const match_args& a, index_t tile, const match_t
           std::int32_t& lowest = lanes.best[lowest_bit(equal)];
           lowest = truth.index < lowest ? truth.index : lowest;
         }
-        a.least_ious[group].of[in_group] = least16(lanes.iou);
+        block_ious.of[in_group] = least16(lanes.iou);
+        has_changed = true;
       }
-      if (to_bits(iou >= top) == 0) continue;
-      alignas(64) float each[block_anchors];
-      store_pack<match_batches>(each, iou);
-      const float most = greatest16(each);
-      if (!(most > 0)) continue;
-      if (most > row.top) {
-        row.top = most;
-        row.count = 0;
-        top = most;
-      }
-      if (row.count < match_row::known_blocks)
-        row.block[row.count] = static_cast<std::uint32_t>(block);
-      ++row.count;
+      if (to_bits(iou >= top) != 0) note_top(row, block, iou, top);
     }
+    if (has_changed) a.group_ious[tile].of[in_tile] = least16(block_ious.of);
   }
 }
 
@@ -153,8 +160,9 @@ VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, in
   for (index_t tile = last - 1; tile >= first; --tile) {
     __builtin_memset(a.lanes + tile * detail::blocks_in_tile, 0,
                      detail::blocks_in_tile * sizeof(match_lanes));
-    __builtin_memset(a.least_ious + tile * detail::groups_in_tile, 0,
+    __builtin_memset(a.block_ious + tile * detail::groups_in_tile, 0,
                      detail::groups_in_tile * sizeof(number_row));
+    a.group_ious[tile] = number_row{};
     // Boxes of the anchors' sizes go first, then larger and smaller ones by turns: once anchors
     // know a good box, the others hardly need a look.
     const float typical = a.anchors.typical_areas[tile];
@@ -183,8 +191,8 @@ inline void mark_tiles(const match_args& a, index_t first, index_t last, match_r
       const match_pack joined = (t.area + load_pack<match_batches>(a.areas[block].of)) - shared;
       for (std::uint32_t bits = to_bits(shared / joined == top); bits != 0; bits &= bits - 1) {
         const int lane = lowest_bit(bits);
-        const index_t anchor = a.anchors.anchor_of(block * block_anchors + lane);
-        if (anchor < index_t{row.first}) row.first = static_cast<std::uint32_t>(anchor);
+        const auto anchor = static_cast<std::uint32_t>(block * block_anchors + lane);
+        if (anchor < row.first) row.first = anchor;
         if (keep) lanes.best[lane] |= detail::keeps_best;
       }
     };
@@ -213,9 +221,9 @@ inline std::uint32_t find_nan_ious(const match_args& a, const match_truth& truth
   std::uint32_t first = detail::no_anchor;
   const index_t count = odd_anchors_alone ? a.anchors.odd_count : a.anchors.anchors;
   for (index_t k = 0; k < count; ++k) {
-    const index_t place = odd_anchors_alone ? index_t{a.anchors.odd[k]} : k;
-    const index_t block = place / block_anchors;
-    const int lane = static_cast<int>(place % block_anchors);
+    const index_t anchor = odd_anchors_alone ? index_t{a.anchors.odd[k]} : k;
+    const index_t block = anchor / block_anchors;
+    const int lane = static_cast<int>(anchor % block_anchors);
     const bool takes_part =
         a.ignored == nullptr || !a.ignore_matched || ((a.ignored[block] >> lane) & 1) == 0;
     if (!takes_part || !iou_is_nan(truth, a.anchors.blocks[block], lane)) continue;
@@ -223,8 +231,7 @@ inline std::uint32_t find_nan_ious(const match_args& a, const match_truth& truth
     const bool has_nan = lanes.iou[lane] != lanes.iou[lane];
     if (!has_nan || truth.index < lanes.best[lane]) lanes.best[lane] = truth.index;
     lanes.iou[lane] = __builtin_nanf("");
-    const index_t anchor = a.anchors.anchor_of(place);
-    if (anchor < index_t{first}) first = static_cast<std::uint32_t>(anchor);
+    if (first == detail::no_anchor) first = static_cast<std::uint32_t>(anchor);  // they ascend
   }
   return first;
 }
@@ -278,21 +285,17 @@ VECDET_INLINE void fill16(index_t* to, index_t value) {
 
 inline index_t finish_anchors(const match_args& a, index_t first, index_t last) {
   index_t foreground = 0;
-  const auto one = [&](index_t anchor, index_t place) VECDET_INLINE_LAMBDA {
-    const index_t block = place / block_anchors;
-    const int lane = static_cast<int>(place % block_anchors);
+  const auto one = [&](index_t anchor) VECDET_INLINE_LAMBDA {
+    const index_t block = anchor / block_anchors;
+    const int lane = static_cast<int>(anchor % block_anchors);
     const match_lanes& lanes = a.lanes[block];
     const bool ignored = a.ignored != nullptr && ((a.ignored[block] >> lane) & 1) != 0;
     const index_t match = match_of(a, lanes.iou[lane], lanes.best[lane], ignored);
     write_result(a, anchor, lanes.iou[lane], match);
     foreground += match >= 0;
   };
-  if (a.anchors.place_of != nullptr) {
-    for (index_t i = first; i < last; ++i) one(i, index_t{a.anchors.place_of[i]});
-    return foreground;
-  }
   index_t i = first;
-  for (; i < last && i % block_anchors != 0; ++i) one(i, i);
+  for (; i < last && i % block_anchors != 0; ++i) one(i);
   const match_pack low = a.low;
   for (; i + block_anchors <= last; i += block_anchors) {
     const match_lanes& lanes = a.lanes[i / block_anchors];
@@ -306,10 +309,10 @@ inline index_t finish_anchors(const match_args& a, index_t first, index_t last) 
       if (a.labels != nullptr) fill16(a.labels + i, a.background);
       if (a.best_ious != nullptr) store_pack<match_batches>(a.best_ious + i, iou);
     } else {
-      for (index_t k = i; k < i + block_anchors; ++k) one(k, k);
+      for (index_t k = i; k < i + block_anchors; ++k) one(k);
     }
   }
-  for (; i < last; ++i) one(i, i);
+  for (; i < last; ++i) one(i);
   return foreground;
 }
 
@@ -339,63 +342,68 @@ VECDET_INLINE void set_whole_rectangle(const box_rows& boxes, box_rows& out, int
   out.y2[at] = greatest16(boxes.y2);
 }
 
-inline index_t build_tiles(const float* anchors, const anchor_blocks& to, index_t first,
-                           index_t last, std::uint32_t* odd_places) {
-  index_t odd = 0;
-  for (index_t tile = first; tile < last; ++tile) to.typical_areas[tile] = 0;
-  for (index_t group = first * detail::groups_in_tile; group < last * detail::groups_in_tile;
-       ++group) {
-    box_rows& rectangles = to.block_rectangles[group];
-    detail::area_ranges& ranges = to.block_areas[group];
-    for (int k = 0; k < detail::blocks_in_group; ++k) {
-      const index_t block = group * detail::blocks_in_group + k, begin = block * block_anchors;
-      box_rows& rows = to.blocks[block];
-      const index_t left = to.anchors - begin;
-      if (to.anchor_at == nullptr && left >= block_anchors) {
-        const auto boxes = load_boxes<match_batches>(anchors + 4 * begin);
-        store_pack<match_batches>(rows.x1, to_box_order(boxes.x1));
-        store_pack<match_batches>(rows.y1, to_box_order(boxes.y1));
-        store_pack<match_batches>(rows.x2, to_box_order(boxes.x2));
-        store_pack<match_batches>(rows.y2, to_box_order(boxes.y2));
-      } else {
-        for (int lane = 0; lane < block_anchors; ++lane) {
-          const bool exists = lane < left;
-          const float* const box = exists ? anchors + 4 * to.anchor_of(begin + lane) : nullptr;
-          rows.x1[lane] = exists ? box[0] : 0;
-          rows.y1[lane] = exists ? box[1] : 0;
-          rows.x2[lane] = exists ? box[2] : 0;
-          rows.y2[lane] = exists ? box[3] : 0;
-        }
-      }
-      const match_pack zero = 0.0f;
-      const match_pack w = load_pack<match_batches>(rows.x2) - load_pack<match_batches>(rows.x1);
-      const match_pack h = load_pack<match_batches>(rows.y2) - load_pack<match_batches>(rows.y1);
-      const match_pack area = w * h;
-      const auto plain = (w > zero) & (area > zero) & (area < match_pack(infinity<float>));
-      const std::uint32_t bits = to_bits(plain);
-      const match_pack none = infinity<float>;
-      const match_pack areas = select(plain, area, none);
-      store_pack<match_batches>(to.areas[block].of, areas);
-      ranges.least.of[k] = least16(to.areas[block].of);
-      alignas(64) float finite[block_anchors];
-      store_pack<match_batches>(finite, select(plain, area, zero));
-      ranges.greatest.of[k] = greatest16(finite);
-      if (bits == 0xffff) {
-        set_whole_rectangle(rows, rectangles, k);
-      } else {
-        set_rectangle(rows, bits, rectangles, k);
-        for (std::uint32_t rest = ~bits & 0xffff; rest != 0; rest &= rest - 1)
-          if (lowest_bit(rest) < left)
-            odd_places[odd++] = static_cast<std::uint32_t>(begin + lowest_bit(rest));
-      }
-    }
-    const index_t tile = group / detail::groups_in_tile;
-    set_whole_rectangle(rectangles, to.group_rectangles[tile],
-                        static_cast<int>(group % detail::groups_in_tile));
-    // The tile's is the mean of its groups' largest anchors; of any number, matching is right.
-    to.typical_areas[tile] += greatest16(ranges.greatest.of) / detail::groups_in_tile;
+/// Fills block `block`; returns a bit for each plain anchor.
+VECDET_INLINE std::uint32_t build_block(const float* anchors, const anchor_blocks& to,
+                                        index_t block, anchor_node& group, int in_group) {
+  const index_t begin = block * block_anchors, left = to.anchors - begin;
+  box_rows& rows = to.blocks[block];
+  alignas(64) float last[4 * block_anchors] = {};
+  const float* from = anchors + 4 * begin;
+  if (left < block_anchors) {
+    if (left > 0) __builtin_memcpy(last, from, static_cast<std::size_t>(left) * 4 * sizeof(float));
+    from = last;
   }
-  return odd;
+  const auto boxes = load_boxes<match_batches>(from);
+  store_pack<match_batches>(rows.x1, to_box_order(boxes.x1));
+  store_pack<match_batches>(rows.y1, to_box_order(boxes.y1));
+  store_pack<match_batches>(rows.x2, to_box_order(boxes.x2));
+  store_pack<match_batches>(rows.y2, to_box_order(boxes.y2));
+
+  const match_pack zero = 0.0f, none = infinity<float>;
+  const match_pack w = to_box_order(boxes.x2 - boxes.x1), h = to_box_order(boxes.y2 - boxes.y1);
+  const match_pack area = w * h;
+  const auto plain = (w > zero) & (area > zero) & (area < none);
+  store_pack<match_batches>(to.areas[block].of, select(plain, area, none));
+  group.least_areas.of[in_group] = least16(to.areas[block].of);
+  alignas(64) float finite[block_anchors];
+  store_pack<match_batches>(finite, select(plain, area, zero));
+  group.greatest_areas.of[in_group] = greatest16(finite);
+  const std::uint32_t bits = to_bits(plain);
+  if (bits == 0xffff) {
+    set_whole_rectangle(rows, group.rectangles, in_group);
+  } else {
+    set_rectangle(rows, bits, group.rectangles, in_group);
+  }
+  return bits;
+}
+
+inline index_t build_tiles(const float* anchors, const anchor_blocks& to, index_t first,
+                           index_t last, std::uint32_t* odd_anchors) {
+  index_t odd_count = 0;
+  for (index_t t = first; t < last; ++t) {
+    anchor_node& tile = to.tiles[t];
+    float typical = 0;
+    for (int g = 0; g < detail::groups_in_tile; ++g) {
+      const index_t group_index = t * detail::groups_in_tile + g;
+      anchor_node& group = to.groups[group_index];
+      for (int k = 0; k < detail::blocks_in_group; ++k) {
+        const index_t block = group_index * detail::blocks_in_group + k;
+        const index_t left = to.anchors - block * block_anchors;
+        for (std::uint32_t odd = ~build_block(anchors, to, block, group, k) & 0xffff; odd != 0;
+             odd &= odd - 1)
+          if (lowest_bit(odd) < left)
+            odd_anchors[odd_count++] =
+                static_cast<std::uint32_t>(block * block_anchors + lowest_bit(odd));
+      }
+      set_whole_rectangle(group.rectangles, tile.rectangles, g);
+      tile.least_areas.of[g] = least16(group.least_areas.of);
+      tile.greatest_areas.of[g] = greatest16(group.greatest_areas.of);
+      typical += tile.greatest_areas.of[g] / detail::groups_in_tile;
+    }
+    // The mean of the groups' largest anchors; with any number, matching is right.
+    to.typical_areas[t] = typical;
+  }
+  return odd_count;
 }
 
 template <>
