@@ -25,6 +25,12 @@ inline bool plain_for_avx2 = false;
 /// Boxes as N x 4, or an array a coordinate, one after the other.
 enum class plain_layout { rows, planes };
 
+/// What plain_match_anchors keeps between calls: the best IoU that each anchor and each box has.
+struct plain_match_memory {
+  std::vector<float> iou, x1, y1, x2, y2, area;
+  std::vector<std::int32_t> best;
+};
+
 /// What plain_nms keeps between calls.
 struct plain_nms_memory {
   std::vector<std::int64_t> order, kept;

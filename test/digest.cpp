@@ -279,6 +279,50 @@ void detections(isa set) {
   hash.print(set, std::string("detections/") + dtype_name<T>());
 }
 
+/// Anchors, and their matches with ground truth on a grid, full of ties.
+void matching(isa set, bool with_special) {
+  digest hash;
+  std::vector<grid_size> features;
+  for (index_t stride = 8; stride <= 128; stride *= 2)
+    features.push_back({(200 + stride - 1) / stride, (160 + stride - 1) / stride});
+  const auto shapes = retinanet_shapes();
+  std::vector<float> anchors(static_cast<std::size_t>(4 * count_anchors(shapes, features)));
+  make_anchors(shapes, {200, 160}, features, anchors);
+  auto boxes = random_boxes<float>(60, 11, 160, 4);
+  if (with_special) {
+    const auto special = special_boxes_as<float>();
+    boxes.insert(boxes.end(), special.begin(), special.end());
+    anchors.insert(anchors.end(), special.begin(), special.end());
+  }
+  hash.add(anchors);
+  const auto regions = random_boxes<float>(2, 12, 160);
+  const std::vector<index_t> offsets{0, 10, static_cast<index_t>(boxes.size() / 4)};
+  const std::vector<index_t> region_offsets{0, 2, 2};
+  ground_truth truth;
+  truth.boxes = boxes;
+  truth.image_offsets = offsets;
+  truth.regions = regions;
+  truth.region_offsets = region_offsets;
+  std::vector<index_t> matches(anchors.size() / 2), labels(matches.size());
+  std::vector<float> ious(matches.size()), deltas(4 * matches.size());
+  match_results results;
+  results.matches = matches;
+  results.labels = labels;
+  results.best_ious = ious;
+  results.deltas = deltas;
+  match_workspace workspace;
+  for (matcher_params params : {matcher_params::retinanet(), matcher_params::rpn(),
+                                matcher_params::roi(), matcher_params::ssd()}) {
+    params.ignore_matched = params.force_best;
+    match_anchors(anchor_index(anchors, sequential), truth, results, params, workspace, sequential);
+    hash.add(matches);
+    hash.add(labels);
+    hash.add(ious);
+    hash.add(deltas);
+  }
+  hash.print(set, with_special ? "matching/special" : "matching/regular");
+}
+
 /// bfloat16 deltas of boxes in float.
 void mixed_types(isa set) {
   digest hash;
@@ -325,5 +369,6 @@ int main() {
     all_functions<bfloat16>(set);
     all_functions<double>(set);
     mixed_types(set);
+    for (const bool with_special : {false, true}) matching(set, with_special);
   }
 }

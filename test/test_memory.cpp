@@ -316,6 +316,33 @@ void iou_call(placed_memory& memory, result_bytes& results, index_t boxes, index
   }
 }
 
+void matching_call(placed_memory& memory, result_bytes& results, index_t boxes) {
+  const auto anchors = placed_boxes<float>(memory, boxes, 1);
+  ground_truth truth;
+  truth.boxes = placed_boxes<float>(memory, 7, 2);
+  truth.classes = labels_view(memory.copy(std::vector<std::int32_t>(7, 5)), 7);
+  truth.image_offsets = {memory.copy(std::vector<index_t>{0, 3, 7}), 3};
+  truth.regions = placed_boxes<float>(memory, 2, 3);
+  truth.region_offsets = {memory.copy(std::vector<index_t>{0, 1, 2}), 3};
+  match_results out;
+  out.matches = vector_view<index_t>(memory.make<index_t>(2 * boxes), 2 * boxes);
+  out.labels = vector_view<index_t>(memory.make<index_t>(2 * boxes), 2 * boxes);
+  out.best_ious = vector_view<float>(memory.make<float>(2 * boxes), 2 * boxes);
+  out.deltas = boxes_view<float>(memory.make<float>(8 * boxes), 2 * boxes);
+  out.foreground = vector_view<index_t>(memory.make<index_t>(2), 2);
+  match_workspace workspace;
+  const auto add = [&] {
+    results.add(out.matches.data(), 2 * boxes);
+    results.add(out.labels.data(), 2 * boxes);
+    results.add(out.best_ious.data(), 2 * boxes);
+    results.add(out.deltas.data(), 8 * boxes);
+    results.add(out.foreground.data(), 2);
+  };
+  match_anchors(anchors, truth, out, matcher_params::ssd(), workspace, sequential), add();
+  const anchor_index index(anchors, sequential);
+  match_anchors(index, truth, out, matcher_params::rpn(), workspace, sequential), add();
+}
+
 template <class T>
 void nms_call(placed_memory& memory, result_bytes& results, index_t boxes) {
   const auto b = placed_boxes<T>(memory, boxes, 1);
@@ -440,6 +467,7 @@ TEST_CASE_TEMPLATE("memory: IoU", T, float, bfloat16, double) {
     iou_call<T>(memory, results, 1 + length % 7, length);
   });
 }
+TEST_CASE("memory: matching") { sweep_memory<float>(matching_call); }
 TEST_CASE_TEMPLATE("memory: NMS, soft-NMS and top-k filter", T, float, bfloat16, double) {
   sweep_memory<T>(nms_call<T>);
 }

@@ -124,6 +124,25 @@ const struct {
                                          grad, params, policy);
        });
      }},
+    {"matching",
+     [](execution policy) {
+       // The same boxes as three images' ground truth.
+       const std::vector<index_t> offsets{0, 20, 20, 50};
+       ground_truth truth;
+       truth.boxes = boxes_view<const float>(in.b.data(), 50);
+       truth.image_offsets = offsets;
+       std::vector<index_t> matches(static_cast<std::size_t>(3 * in.boxes));
+       std::vector<float> ious(matches.size());
+       match_results results;
+       results.matches = matches;
+       results.best_ious = ious;
+       match_workspace workspace;
+       match_anchors(boxes_view<const float>(in.a), truth, results, {}, workspace, policy);
+       bytes result;
+       add(result, matches.data(), 3 * in.boxes);
+       add(result, ious.data(), 3 * in.boxes);
+       return result;
+     }},
     {"nms",
      [](execution policy) {
        const std::vector<index_t> kept = nms(in.of_nms(), in.s(), {}, policy);

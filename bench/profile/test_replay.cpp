@@ -198,6 +198,24 @@ void nms_calls(execution policy) {
   }
 }
 
+void matching_calls(execution policy) {
+  const std::vector<float> anchors = profile::anchors(boxes);
+  const std::vector<float> truth_boxes = bench::built_in_picture(20).boxes;
+  const std::vector<index_t> offsets{0, 5, 20};
+  std::vector<index_t> matches(2 * boxes), labels(2 * boxes);
+  std::vector<float> ious(2 * boxes);
+  ground_truth truth;
+  truth.boxes = truth_boxes;
+  truth.image_offsets = offsets;
+  match_results results;
+  results.matches = matches;
+  results.labels = labels;
+  results.best_ious = ious;
+  match_workspace workspace;
+  match_anchors(boxes_view<const float>(anchors), truth, results, {}, workspace, policy);
+  match_anchors(anchor_index(anchors), truth, results, {}, workspace, policy);
+}
+
 void filter_topk_calls(execution policy) {
   const std::vector<float> x =
       bench::head_logits<float>(profile::labels_like_training(boxes, classes), classes);
@@ -233,6 +251,7 @@ void call_everything(execution policy) {
   iou_loss_calls(policy);
   regression_loss_calls(policy, true);
   nms_calls(policy);
+  matching_calls(policy);
   filter_topk_calls(policy);
   postprocess_calls(1, policy);
   postprocess_calls(2, policy);

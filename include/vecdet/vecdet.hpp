@@ -2,6 +2,8 @@
 // All of vecdet but what reads and writes profiles: vecdet/profile.hpp.
 #pragma once
 
+#include <vecdet/anchor_cache.hpp>
+#include <vecdet/anchors.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_ops.hpp>
 #include <vecdet/box_selection.hpp>
@@ -12,6 +14,7 @@
 #include <vecdet/iou.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/labels.hpp>
+#include <vecdet/matching.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/postprocess.hpp>

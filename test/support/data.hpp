@@ -38,5 +38,11 @@ npy_array<T> golden(const std::string& name) {
   return load_npy<T>(data_path("golden/" + name + ".npy"));
 }
 
+/// The same of the vectors for the rest of a training step.
+template <class T>
+npy_array<T> golden_step(const std::string& name) {
+  return load_npy<T>(data_path("golden_step/" + name + ".npy"));
+}
+
 }  // namespace test
 }  // namespace vecdet

@@ -36,6 +36,12 @@ struct matcher_params {
   /// Lets every ground truth take its best anchor (the first of equals) for itself; of two that
   /// want the same, the later one wins: SSD.
   bool force_best = false;
+  empty_union empty = empty_union::nan;  ///< With zero, every IoU that is NaN is 0.
+  /// Ignored is an anchor of whose area a region to be ignored covers more than this part.
+  double region_threshold = 0.5;
+  /// Anchors in such regions take no part, as in mmdetection; otherwise those that stay unmatched
+  /// are ignored.
+  bool ignore_matched = false;
 };
 
 /// The best of a row or column of IoUs: the first of equals, and a NaN before all numbers, as in
@@ -53,22 +59,42 @@ struct best_iou {
 };
 
 /// For every anchor the index of its ground truth, match_background or match_ignore. `best_ious`,
-/// where given, receives every anchor's best IoU, 0 where there is no ground truth.
+/// where given, receives every anchor's best IoU, 0 where there is no ground truth. Anchors in
+/// `regions` are ignored.
 template <class T, class U>
 void match_anchors(boxes_view<T> anchors, boxes_view<U> ground_truth, vector_view<index_t> matches,
-                   const matcher_params& params = {}, vector_view<double> best_ious = {}) {
+                   const matcher_params& params = {}, vector_view<double> best_ious = {},
+                   boxes_view<const std::remove_const_t<U>> regions = {}) {
   using real = compute_type<std::remove_const_t<T>>;
   const real high = static_cast<real>(params.high_threshold);
   const real low = static_cast<real>(params.low_threshold);
   const auto iou_at = [&](index_t anchor, index_t truth) {
-    return iou(load_box<real>(ground_truth, truth), load_box<real>(anchors, anchor));
+    const real value =
+        iou(load_box<real>(ground_truth, truth), load_box<real>(anchors, anchor), params.empty);
+    return params.empty == empty_union::zero && std::isnan(value) ? real(0) : value;
+  };
+  const auto is_in_region = [&](index_t anchor) {
+    const box_of<real> box = load_box<real>(anchors, anchor);
+    const real area = rounded_product(box.width(), box.height());
+    for (index_t k = 0; k < regions.size(); ++k) {
+      const real covered = intersection_area(load_box<real>(regions, k), box) / area;
+      if (covered > static_cast<real>(params.region_threshold)) return true;
+    }
+    return false;
+  };
+
+  std::vector<bool> in_region(static_cast<std::size_t>(anchors.size()));
+  for (index_t i = 0; i < anchors.size(); ++i)
+    in_region[static_cast<std::size_t>(i)] = is_in_region(i);
+  const auto takes_part = [&](index_t anchor) {
+    return !params.ignore_matched || !in_region[static_cast<std::size_t>(anchor)];
   };
 
   std::vector<index_t> own_best(static_cast<std::size_t>(anchors.size()), match_background);
   std::vector<best_iou<real>> best_of_truth(static_cast<std::size_t>(ground_truth.size()));
   for (index_t i = 0; i < anchors.size(); ++i) {
     best_iou<real> best;
-    for (index_t j = 0; j < ground_truth.size(); ++j) {
+    for (index_t j = 0; takes_part(i) && j < ground_truth.size(); ++j) {
       const real quality = iou_at(i, j);
       best.offer(quality, j);
       best_of_truth[static_cast<std::size_t>(j)].offer(quality, i);
@@ -85,13 +111,17 @@ void match_anchors(boxes_view<T> anchors, boxes_view<U> ground_truth, vector_vie
     if (best.index < 0 || (params.skip_untouched && !(best.value > 0))) continue;
     if (params.allow_low_quality)
       for (index_t i = 0; i < anchors.size(); ++i)
-        if (iou_at(i, j) == best.value) matches[i] = own_best[static_cast<std::size_t>(i)];
+        if (takes_part(i) && iou_at(i, j) == best.value)
+          matches[i] = own_best[static_cast<std::size_t>(i)];
   }
   for (index_t j = 0; params.force_best && j < ground_truth.size(); ++j) {
     const best_iou<real>& best = best_of_truth[static_cast<std::size_t>(j)];
     if (best.index < 0 || (params.skip_untouched && !(best.value > 0))) continue;
     matches[best.index] = j;
   }
+
+  for (index_t i = 0; i < anchors.size(); ++i)
+    if (in_region[static_cast<std::size_t>(i)] && matches[i] < 0) matches[i] = match_ignore;
 }
 
 }  // namespace reference

@@ -115,11 +115,27 @@ VECDET_INLINE void compress16(const T* from, std::uint32_t bits, T* to) {
 #endif
 }
 
+#if defined(VECDET_TARGET_AVX2)
+/// What folding both halves of a batch leaves, until one number is left.
+template <class Fold>
+VECDET_INLINE float folded(const float* x, const Fold& fold) {
+  const f32_batch eight = fold(load(x), load(x + 8));
+  const __m256 upper = _mm256_permute2f128_ps(eight, eight, 1);
+  const f32_batch four = fold(eight, f32_batch(upper));
+  const f32_batch two = fold(four, f32_batch(_mm256_permute_ps(four, 0x4e)));
+  return _mm256_cvtss_f32(fold(two, f32_batch(_mm256_permute_ps(two, 0xb1))));
+}
+#endif
+
 /// The least and the greatest of 16 numbers other than NaN.
 template <class T>
 VECDET_INLINE T least16(const T* x) {
 #if defined(VECDET_TARGET_AVX512)
   if constexpr (std::is_same<T, float>::value) return _mm512_reduce_min_ps(_mm512_loadu_ps(x));
+#elif defined(VECDET_TARGET_AVX2)
+  if constexpr (std::is_same<T, float>::value)
+    return folded(
+        x, [](f32_batch a, f32_batch b) VECDET_INLINE_LAMBDA { return VECDET_TARGET::min(a, b); });
 #endif
   T least = x[0];
   for (int i = 1; i < 16; ++i) least = x[i] < least ? x[i] : least;
@@ -129,6 +145,10 @@ template <class T>
 VECDET_INLINE T greatest16(const T* x) {
 #if defined(VECDET_TARGET_AVX512)
   if constexpr (std::is_same<T, float>::value) return _mm512_reduce_max_ps(_mm512_loadu_ps(x));
+#elif defined(VECDET_TARGET_AVX2)
+  if constexpr (std::is_same<T, float>::value)
+    return folded(
+        x, [](f32_batch a, f32_batch b) VECDET_INLINE_LAMBDA { return VECDET_TARGET::max(a, b); });
 #endif
   T greatest = x[0];
   for (int i = 1; i < 16; ++i) greatest = x[i] > greatest ? x[i] : greatest;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matching of a level's anchors with an image's boxes.
+#include "../module/problem.hpp"
+#include "random.hpp"
+#include <vecdet/matching.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace vecdet {
+namespace gate {
+namespace {
+
+struct image {
+  std::vector<float> anchors, boxes, ious;
+  std::vector<std::int64_t> matches, labels;
+
+  image(std::int64_t anchor_count, std::int64_t box_count)
+      : anchors(clustered_boxes(anchor_count, 1)),
+        boxes(clustered_boxes(box_count, 2)),
+        ious(static_cast<std::size_t>(anchor_count)),
+        matches(ious.size()),
+        labels(ious.size()) {}
+
+  boxes_view<const float> a() const { return anchors; }
+};
+
+/// Of one image, with all results but deltas. A template: the base may lack matching.
+template <class Image>
+auto match(Image& d)
+    -> decltype(match_anchors(d.a(), {}, {}, {}, own<match_workspace>(), execution::sequential)) {
+  ground_truth truth;
+  truth.boxes = d.boxes;
+  match_results results;
+  results.matches = d.matches;
+  results.labels = d.labels;
+  results.best_ious = d.ious;
+  return match_anchors(d.a(), truth, results, {}, own<match_workspace>(), execution::sequential);
+}
+
+const problems added{
+    {"match_anchors/boxes/f32/32x4096", make<image>(4096, 32), VECDET_GATE_CALL(match(d))},
+};
+
+}  // namespace
+}  // namespace gate
+}  // namespace vecdet

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Anchors of dense detectors, as torchvision lays them, to the bit: RetinaNet's and the RPN's
+// (AnchorGenerator), FCOS's, SSD's default boxes, and the points of YOLO's heads.
+//
+// RetinaNet, arXiv 1708.02002, section 4; Faster R-CNN, arXiv 1506.01497, section 3.1.1; FCOS,
+// arXiv 1904.01355; SSD, arXiv 1512.02325, section 2.2.
+//
+// A level's anchors go row by row over its locations, and at a location over its shapes: ratios
+// outside, sizes inside. An anchor of size s and ratio r (height to width) is s sqrt(r) high and
+// s / sqrt(r) wide, its corners rounded half to even to whole pixels around the location, which is
+// a multiple of the stride; strides are whole, image / features rounded down, as in torchvision.
+// Everything is computed in float, operation by operation as there.
+//
+// Results lie in the caller's memory: N x 4 corners of float, or N x 2 points. Every function
+// throws std::invalid_argument, and writes nothing, when its output has another size than
+// count_anchors() says, a size is negative or features are larger than the image, or a size, ratio
+// or scale is not a positive finite float.
+#pragma once
+
+#include <vecdet/views.hpp>
+
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+/// The size of an image in pixels, or of a feature map in locations.
+struct grid_size {
+  index_t height = 0, width = 0;
+};
+
+/// The shapes of a level's anchors: every size with every ratio.
+struct anchor_shapes {
+  std::vector<double> sizes;   ///< sides in pixels of the square anchor
+  std::vector<double> ratios;  ///< height / width
+
+  /// Of one location.
+  index_t count() const noexcept {
+    return static_cast<index_t>(sizes.size()) * static_cast<index_t>(ratios.size());
+  }
+};
+
+/// RetinaNet's five levels: sizes 32 to 512, each with its thirds of an octave, and three ratios.
+std::vector<anchor_shapes> retinanet_shapes();
+/// The RPN's on a feature pyramid of five levels: a size a level, 32 to 512, and three ratios.
+std::vector<anchor_shapes> rpn_shapes();
+/// FCOS's: on each of five levels one square of the stride's side, 8 to 128.
+std::vector<anchor_shapes> fcos_shapes();
+
+/// The anchors of levels that have these features.
+index_t count_anchors(const std::vector<anchor_shapes>& shapes,
+                      vector_view<const grid_size> features);
+
+/// The anchors of one level.
+void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size features,
+                  boxes_view<float> anchors);
+
+/// The anchors of all levels, one after the other.
+void make_anchors(const std::vector<anchor_shapes>& shapes, grid_size image,
+                  vector_view<const grid_size> features, boxes_view<float> anchors);
+
+/// The default boxes of SSD: on level k a box of scale s_k, one of sqrt(s_k s_(k+1)), and for each
+/// ratio r one of s_k sqrt(r) to s_k / sqrt(r) and its turn, as parts of the image.
+struct ssd_shapes {
+  std::vector<std::vector<double>> ratios = {{2}, {2, 3}, {2, 3}, {2, 3}, {2}, {2}};
+  std::vector<double> scales = {0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05};  ///< one more
+  std::vector<double> steps = {8, 16, 32, 64, 100, 300};  ///< pixels between locations
+  bool clip = true;  ///< widths and heights to the image's; boxes may reach beyond it
+};
+
+index_t count_anchors(const ssd_shapes& shapes, vector_view<const grid_size> features);
+
+/// The default boxes of all levels, corners in pixels.
+void make_anchors(const ssd_shapes& shapes, grid_size image, vector_view<const grid_size> features,
+                  boxes_view<float> anchors);
+
+/// The points ((x + 0.5) stride, (y + 0.5) stride) of a level's locations, N x 2, row by row.
+void make_points(grid_size features, double stride, vector_view<float> points);
+
+/// The same of all levels, one after the other.
+void make_points(vector_view<const grid_size> features, vector_view<const double> strides,
+                 vector_view<float> points);
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet
+
+#include <vecdet/impl/anchors.hpp>

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matching of anchors: what the functions and their kernels agree on.
+//
+// Anchors lie in blocks of 16, blocks in groups of 16, groups in tiles of 16; a group knows the
+// bounding rectangles of its blocks, and a tile those of its groups. A ground truth meets only the
+// blocks whose rectangles it overlaps: with all other anchors its IoU is 0.
+//
+// That holds for plain anchors, of a finite area above 0, and for ground truth of a finite area of
+// 0 or more. Others are odd: their IoU is 0 or NaN, whatever they overlap. Of odd anchors the
+// rectangles know nothing; their area is infinite in the blocks, so that they have IoU 0 there.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+#include <vecdet/iou_kind.hpp>
+#include <vecdet/views.hpp>
+
+#include <cstdint>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+constexpr int block_anchors = 16;
+constexpr int blocks_in_group = 16;
+constexpr int groups_in_tile = 16;
+constexpr int blocks_in_tile = blocks_in_group * groups_in_tile;
+constexpr int tile_anchors = block_anchors * blocks_in_tile;
+
+/// 16 boxes with a row a coordinate: the anchors of a block, or rectangles.
+struct alignas(64) box_rows {
+  float x1[16], y1[16], x2[16], y2[16];
+};
+/// A number for each of 16 anchors or blocks.
+struct alignas(64) number_row {
+  float of[16];
+};
+/// What is known of 16 blocks, or of 16 groups, without a look at their anchors.
+struct anchor_node {
+  box_rows rectangles;
+  number_row least_areas, greatest_areas;
+};
+
+/// Anchors in blocks. Where the number of anchors ends, boxes of infinite area stand for them up to
+/// the end of the tile.
+struct anchor_blocks {
+  box_rows* blocks;
+  number_row* areas;
+  anchor_node *groups, *tiles;
+  float* typical_areas;  ///< one a tile
+  index_t anchors, tile_count;
+  const std::uint32_t* odd;  ///< odd anchors, ascending
+  index_t odd_count;
+};
+
+/// A ground truth box.
+struct match_truth {
+  float x1, y1, x2, y2, area;
+  std::int32_t index;
+};
+
+/// What some anchors are to a ground truth box.
+struct match_row {
+  static constexpr int known_blocks = 13;
+
+  float top;            ///< the greatest IoU; 0 where it touches none
+  std::uint32_t count;  ///< of the blocks that reach it, of which the first are known
+  std::uint32_t block[known_blocks];
+  std::uint32_t first;  ///< the lowest anchor that reaches it; found by `mark`
+};
+constexpr std::uint32_t no_anchor = 0xffffffff;
+
+/// What all boxes of the ground truth are to 16 anchors: the best IoU, and the lowest box that has
+/// it. The sign bit of `best` is set where the anchor keeps that box however low the IoU.
+struct alignas(64) match_lanes {
+  float iou[block_anchors];
+  std::int32_t best[block_anchors];
+};
+constexpr std::int32_t keeps_best = INT32_MIN;
+
+/// One image.
+struct match_args {
+  anchor_blocks anchors;
+  const number_row* areas;   ///< those of the blocks; infinite where an anchor takes no part
+  const match_truth* truth;  ///< that can touch plain anchors, by ascending area
+  index_t truths;
+  match_lanes* lanes;  ///< one a block
+  /// The least IoU among the lanes of each block, one row a group; and of each group, one a tile.
+  number_row *block_ious, *group_ious;
+  const std::uint16_t* ignored;  ///< a bit an anchor, one number a block; null: none
+  bool ignore_matched;
+  float low, high;
+  bool all_keep_best;
+  index_t first_truth;         ///< added to matches
+  const index_t* classes;      ///< one a box
+  index_t background, ignore;  ///< labels
+  index_t *matches, *labels;   ///< one an anchor; null: not asked for
+  float* best_ious;            ///< likewise
+  const match_truth* regions;  ///< to be ignored
+  index_t region_count;
+  float region_threshold;
+  std::uint16_t* ignored_out;
+  number_row* areas_out;
+};
+
+struct matching_kernels {
+  /// Fills the tiles [first, last) from N x 4 anchors, all but `odd`; returns how many anchors are
+  /// odd, and writes which.
+  index_t (*build)(const float* anchors, const anchor_blocks&, index_t first, index_t last,
+                   std::uint32_t* odd_anchors);
+  /// Sets bits where a region covers more of an anchor than the threshold; and, where those take
+  /// no part, the areas.
+  void (*find_ignored)(const match_args&, index_t first, index_t last);
+  /// Sets the lanes of the tiles [first, last), and rows, one a truth.
+  void (*compare)(const match_args&, index_t first, index_t last, match_row* rows);
+  /// Notes the NaN IoUs of a box with all anchors that take part, or with odd anchors alone: they
+  /// are those anchors' best unless a lower box's is. Returns the lowest such anchor.
+  std::uint32_t (*find_nan)(const match_args&, const match_truth&, bool odd_anchors_alone);
+  /// Finds the anchors of these tiles that reach a row's `tops`, where that is above 0; they keep
+  /// their best, if `keep`.
+  void (*mark)(const match_args&, index_t first, index_t last, match_row* rows, const float* tops,
+               bool keep);
+  /// Writes the results of the anchors [first, last), and returns how many are matched.
+  index_t (*finish)(const match_args&, index_t first, index_t last);
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

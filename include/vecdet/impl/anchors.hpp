@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of anchors.hpp.
+#pragma once
+
+#include <vecdet/anchors.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+namespace detail {
+
+inline bool is_positive_float(double x) { return x > 0 && fits_float(x); }
+
+inline void check_positive(const char* function, const char* list, const std::vector<double>& of) {
+  for (std::size_t i = 0; i < of.size(); ++i)
+    check_element(is_positive_float(of[i]), function, list, static_cast<std::int64_t>(i), of[i],
+                  "a positive finite float");
+}
+
+inline void check_grid(const char* function, const std::string& name, const grid_size& size) {
+  constexpr index_t most = index_t{1} << 30;
+  check(size.height >= 0 && size.height <= most, function, (name + ".height").c_str(), size.height,
+        "0 to 2^30");
+  check(size.width >= 0 && size.width <= most, function, (name + ".width").c_str(), size.width,
+        "0 to 2^30");
+}
+
+/// Throws unless the image's strides are 1 or more.
+inline void check_level(const char* function, const std::string& name, const grid_size& features,
+                        const grid_size& image) {
+  check_grid(function, name, features);
+  check(features.height <= image.height, function, (name + ".height").c_str(), features.height,
+        "at most the image's");
+  check(features.width <= image.width, function, (name + ".width").c_str(), features.width,
+        "at most the image's");
+}
+
+inline index_t locations(const grid_size& features) { return features.height * features.width; }
+
+/// a * b, rounded: compilers may not contract it with a sum.
+inline float rounded_product(float a, float b) {
+  const volatile float product = a * b;
+  return product;
+}
+
+/// A box around 0.
+struct cell_anchor {
+  float x1, y1, x2, y2;
+};
+
+inline std::vector<cell_anchor> cell_anchors(const anchor_shapes& shapes) {
+  std::vector<cell_anchor> cells;
+  for (const double ratio : shapes.ratios) {
+    const float h_ratio = std::sqrt(static_cast<float>(ratio)), w_ratio = 1 / h_ratio;
+    for (const double size : shapes.sizes) {
+      const float half_w = rounded_product(w_ratio, static_cast<float>(size)) / 2;
+      const float half_h = rounded_product(h_ratio, static_cast<float>(size)) / 2;
+      cells.push_back({std::nearbyint(-half_w), std::nearbyint(-half_h), std::nearbyint(half_w),
+                       std::nearbyint(half_h)});
+    }
+  }
+  return cells;
+}
+
+inline void check_shapes(const char* function, const anchor_shapes& shapes) {
+  check_positive(function, "shapes.sizes", shapes.sizes);
+  check_positive(function, "shapes.ratios", shapes.ratios);
+}
+
+/// Writes a level's anchors, and returns where they end.
+inline float* write_level(const anchor_shapes& shapes, const grid_size& image,
+                          const grid_size& features, float* out) {
+  if (locations(features) == 0) return out;
+  const std::vector<cell_anchor> cells = cell_anchors(shapes);
+  const index_t stride_y = image.height / features.height, stride_x = image.width / features.width;
+  for (index_t y = 0; y < features.height; ++y) {
+    const float at_y = static_cast<float>(y * stride_y);
+    for (index_t x = 0; x < features.width; ++x) {
+      const float at_x = static_cast<float>(x * stride_x);
+      for (const cell_anchor& cell : cells) {
+        out[0] = at_x + cell.x1;
+        out[1] = at_y + cell.y1;
+        out[2] = at_x + cell.x2;
+        out[3] = at_y + cell.y2;
+        out += 4;
+      }
+    }
+  }
+  return out;
+}
+
+inline void check_levels(const char* function, std::size_t shapes,
+                         const vector_view<const grid_size>& features) {
+  check(features.size() == static_cast<index_t>(shapes), function, "features.size()",
+        features.size(), "the number of levels of the shapes");
+  for (index_t k = 0; k < features.size(); ++k)
+    check_grid(function, element("features", k), features[k]);
+}
+
+/// A size, and one and two thirds of an octave above it, rounded down.
+inline std::vector<double> thirds_of_octave(double size) {
+  return {size, std::floor(size * 1.2599210498948732), std::floor(size * 1.5874010519681994)};
+}
+
+inline void check_ssd(const char* function, const ssd_shapes& shapes,
+                      const vector_view<const grid_size>& features) {
+  const std::size_t levels = shapes.ratios.size();
+  check_levels(function, levels, features);
+  check(shapes.scales.size() == levels + 1, function, "shapes.scales.size()", shapes.scales.size(),
+        "one more than there are levels");
+  check(shapes.steps.size() == levels, function, "shapes.steps.size()", shapes.steps.size(),
+        "the number of levels");
+  check_positive(function, "shapes.scales", shapes.scales);
+  check_positive(function, "shapes.steps", shapes.steps);
+  for (const std::vector<double>& ratios : shapes.ratios)
+    check_positive(function, "shapes.ratios", ratios);
+}
+
+/// The widths and heights of a level of SSD's, as parts of the image.
+inline std::vector<std::pair<float, float>> ssd_sizes(const ssd_shapes& shapes, std::size_t level) {
+  const double scale = shapes.scales[level];
+  const double between = std::sqrt(scale * shapes.scales[level + 1]);
+  std::vector<std::pair<float, float>> sizes;
+  const auto add = [&](double width, double height) {
+    const float most = shapes.clip ? 1.0f : std::numeric_limits<float>::infinity();
+    sizes.push_back(
+        {std::min(static_cast<float>(width), most), std::min(static_cast<float>(height), most)});
+  };
+  add(scale, scale);
+  add(between, between);
+  for (const double ratio : shapes.ratios[level]) {
+    const double root = std::sqrt(ratio), width = scale * root, height = scale / root;
+    add(width, height);
+    add(height, width);
+  }
+  return sizes;
+}
+
+/// The centre of a location on one axis, as part of the image's side.
+inline float ssd_centre(index_t at, index_t side, double step) {
+  const float locations = static_cast<float>(static_cast<double>(side) / step);
+  return (static_cast<float>(at) + 0.5f) / locations;
+}
+
+inline void write_points(const grid_size& features, double stride, float* out) {
+  const float step = static_cast<float>(stride);
+  for (index_t y = 0; y < features.height; ++y) {
+    const float at_y = (static_cast<float>(y) + 0.5f) * step;
+    for (index_t x = 0; x < features.width; ++x) {
+      *out++ = (static_cast<float>(x) + 0.5f) * step;
+      *out++ = at_y;
+    }
+  }
+}
+
+}  // namespace detail
+
+inline std::vector<anchor_shapes> retinanet_shapes() {
+  std::vector<anchor_shapes> levels;
+  for (const double size : {32.0, 64.0, 128.0, 256.0, 512.0})
+    levels.push_back({detail::thirds_of_octave(size), {0.5, 1, 2}});
+  return levels;
+}
+
+inline std::vector<anchor_shapes> rpn_shapes() {
+  std::vector<anchor_shapes> levels;
+  for (const double size : {32.0, 64.0, 128.0, 256.0, 512.0})
+    levels.push_back({{size}, {0.5, 1, 2}});
+  return levels;
+}
+
+inline std::vector<anchor_shapes> fcos_shapes() {
+  std::vector<anchor_shapes> levels;
+  for (const double size : {8.0, 16.0, 32.0, 64.0, 128.0}) levels.push_back({{size}, {1}});
+  return levels;
+}
+
+inline index_t count_anchors(const std::vector<anchor_shapes>& shapes,
+                             vector_view<const grid_size> features) {
+  detail::check_levels("count_anchors", shapes.size(), features);
+  index_t count = 0;
+  for (index_t k = 0; k < features.size(); ++k)
+    count += detail::locations(features[k]) * shapes[static_cast<std::size_t>(k)].count();
+  return count;
+}
+
+inline void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size features,
+                         boxes_view<float> anchors) {
+  detail::check_shapes("make_anchors", shapes);
+  detail::check_grid("make_anchors", "image", image);
+  detail::check_level("make_anchors", "features", features, image);
+  detail::check(anchors.size() == detail::locations(features) * shapes.count(), "make_anchors",
+                "anchors.size()", anchors.size(), "the number of locations times that of shapes");
+  detail::write_level(shapes, image, features, anchors.data());
+}
+
+inline void make_anchors(const std::vector<anchor_shapes>& shapes, grid_size image,
+                         vector_view<const grid_size> features, boxes_view<float> anchors) {
+  for (const anchor_shapes& level : shapes) detail::check_shapes("make_anchors", level);
+  detail::check_grid("make_anchors", "image", image);
+  detail::check_levels("make_anchors", shapes.size(), features);
+  for (index_t k = 0; k < features.size(); ++k)
+    detail::check_level("make_anchors", detail::element("features", k), features[k], image);
+  detail::check(anchors.size() == count_anchors(shapes, features), "make_anchors", "anchors.size()",
+                anchors.size(), "count_anchors(shapes, features)");
+  float* out = anchors.data();
+  for (index_t k = 0; k < features.size(); ++k)
+    out = detail::write_level(shapes[static_cast<std::size_t>(k)], image, features[k], out);
+}
+
+inline index_t count_anchors(const ssd_shapes& shapes, vector_view<const grid_size> features) {
+  detail::check_ssd("count_anchors", shapes, features);
+  index_t count = 0;
+  for (index_t k = 0; k < features.size(); ++k)
+    count += detail::locations(features[k]) *
+             (2 + 2 * static_cast<index_t>(shapes.ratios[static_cast<std::size_t>(k)].size()));
+  return count;
+}
+
+inline void make_anchors(const ssd_shapes& shapes, grid_size image,
+                         vector_view<const grid_size> features, boxes_view<float> anchors) {
+  detail::check_ssd("make_anchors", shapes, features);
+  detail::check_grid("make_anchors", "image", image);
+  detail::check(anchors.size() == count_anchors(shapes, features), "make_anchors", "anchors.size()",
+                anchors.size(), "count_anchors(shapes, features)");
+  float* out = anchors.data();
+  const float width = static_cast<float>(image.width), height = static_cast<float>(image.height);
+  for (index_t k = 0; k < features.size(); ++k) {
+    const auto level = static_cast<std::size_t>(k);
+    const auto sizes = detail::ssd_sizes(shapes, level);
+    for (index_t y = 0; y < features[k].height; ++y) {
+      const float centre_y = detail::ssd_centre(y, image.height, shapes.steps[level]);
+      for (index_t x = 0; x < features[k].width; ++x) {
+        const float centre_x = detail::ssd_centre(x, image.width, shapes.steps[level]);
+        for (const auto& size : sizes) {
+          const float half_w = detail::rounded_product(0.5f, size.first);
+          const float half_h = detail::rounded_product(0.5f, size.second);
+          out[0] = (centre_x - half_w) * width;
+          out[1] = (centre_y - half_h) * height;
+          out[2] = (centre_x + half_w) * width;
+          out[3] = (centre_y + half_h) * height;
+          out += 4;
+        }
+      }
+    }
+  }
+}
+
+inline void make_points(grid_size features, double stride, vector_view<float> points) {
+  make_points({&features, 1}, {&stride, 1}, points);
+}
+
+inline void make_points(vector_view<const grid_size> features, vector_view<const double> strides,
+                        vector_view<float> points) {
+  detail::check(strides.size() == features.size(), "make_points", "strides.size()", strides.size(),
+                "the number of levels");
+  index_t count = 0;
+  for (index_t k = 0; k < features.size(); ++k) {
+    detail::check_grid("make_points", detail::element("features", k), features[k]);
+    detail::check_element(detail::is_positive_float(strides[k]), "make_points", "strides", k,
+                          strides[k], "a positive finite float");
+    count += detail::locations(features[k]);
+  }
+  detail::check(points.size() == 2 * count, "make_points", "points.size()", points.size(),
+                "twice the number of locations");
+  float* out = points.data();
+  for (index_t k = 0; k < features.size(); ++k) {
+    detail::write_points(features[k], strides[k], out);
+    out += 2 * detail::locations(features[k]);
+  }
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What anchor_index and match_workspace hold: buffers that only grow.
+#pragma once
+
+#include <vecdet/args/matching.hpp>
+#include <vecdet/impl/workspace.hpp>
+#include <vecdet/views.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+struct anchor_buffers {
+  std::vector<box_rows> blocks;
+  std::vector<number_row> areas;
+  std::vector<anchor_node> groups, tiles;
+  std::vector<float> typical_areas;
+  std::vector<std::uint32_t> odd;
+  index_t anchors = 0, odd_count = 0;
+
+  index_t tile_count() const { return (anchors + tile_anchors - 1) / tile_anchors; }
+
+  /// For the kernels; what const buffers are read through is never written.
+  anchor_blocks view() const {
+    return {const_cast<box_rows*>(blocks.data()),
+            const_cast<number_row*>(areas.data()),
+            const_cast<anchor_node*>(groups.data()),
+            const_cast<anchor_node*>(tiles.data()),
+            const_cast<float*>(typical_areas.data()),
+            anchors,
+            tile_count(),
+            odd.data(),
+            odd_count};
+  }
+};
+
+/// Of one image at a time.
+struct match_image_buffers {
+  std::vector<match_lanes> lanes;
+  std::vector<match_truth> truth, odd_truth, regions;
+  std::vector<match_row> rows;
+  std::vector<float> tops;
+  std::vector<std::uint32_t> first_nan, best_anchor;
+  std::vector<index_t> classes, matches;
+  std::vector<std::uint16_t> ignored;
+  std::vector<number_row> areas, block_ious, group_ious;
+};
+
+struct match_buffers {
+  anchor_buffers anchors;
+  std::vector<match_image_buffers> images;
+  std::vector<index_t> foreground;
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

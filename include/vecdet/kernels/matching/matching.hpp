@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matching of anchors: 16 anchors at a time against one box of the ground truth, tile by tile, so
+// that what a tile's anchors know of their best box stays in the cache.
+//
+// IoU is computed operation by operation, without contraction, as torchvision does. It is divided
+// only where it may be an anchor's or a box's new best: the others are told by a product.
+#pragma once
+
+#include <vecdet/args/matching.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
+#include <vecdet/simd/bits.hpp>
+#include <vecdet/simd/boxes.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::anchor_blocks;
+using detail::anchor_node;
+using detail::block_anchors;
+using detail::box_rows;
+using detail::match_args;
+using detail::match_lanes;
+using detail::match_row;
+using detail::match_truth;
+using detail::number_row;
+
+constexpr int match_batches = row_pack<float>::batches;
+using match_pack = row_pack<float>;
+
+/// A ground truth box in every lane.
+struct broadcast_truth {
+  match_pack x1, y1, x2, y2, area;
+
+  explicit VECDET_INLINE broadcast_truth(const match_truth& t)
+      : x1(t.x1), y1(t.y1), x2(t.x2), y2(t.y2), area(t.area) {}
+
+  /// The rectangles that it overlaps, a bit each.
+  VECDET_INLINE std::uint32_t touched(const box_rows& r) const {
+    const auto load = [](const float* row)
+                          VECDET_INLINE_LAMBDA { return load_pack<match_batches>(row); };
+    return to_bits((load(r.x1) < x2) & (load(r.x2) > x1) & (load(r.y1) < y2) & (load(r.y2) > y1));
+  }
+
+  /// The areas that it shares with 16 boxes; 0 with a box that has a NaN.
+  VECDET_INLINE match_pack shared(const box_rows& b) const {
+    const match_pack zero = 0.0f;
+    const match_pack left = max(x1, load_pack<match_batches>(b.x1));
+    const match_pack top = max(y1, load_pack<match_batches>(b.y1));
+    const match_pack right = min(x2, load_pack<match_batches>(b.x2));
+    const match_pack bottom = min(y2, load_pack<match_batches>(b.y2));
+    return rounded(max(right - left, zero) * max(bottom - top, zero));
+  }
+};
+
+/// The blocks of the tiles [first, last) that a ground truth box may touch: use(block).
+template <class Use>
+VECDET_INLINE void for_each_touched(const anchor_blocks& anchors, const broadcast_truth& truth,
+                                    index_t tile, const Use& use) {
+  for (std::uint32_t groups = truth.touched(anchors.tiles[tile].rectangles); groups != 0;
+       groups &= groups - 1) {
+    const index_t group = tile * detail::groups_in_tile + lowest_bit(groups);
+    for (std::uint32_t blocks = truth.touched(anchors.groups[group].rectangles); blocks != 0;
+         blocks &= blocks - 1)
+      use(group * detail::blocks_in_group + lowest_bit(blocks));
+  }
+}
+
+/// What an IoU may be above its exact value, relative to 1, through roundings of all that is in it,
+/// and far more.
+constexpr float iou_slack = 0x1p-20f;
+
+/// The least above 0.
+constexpr float least_iou = 0x1p-149f;
+
+/// Whether intersections and unions may be IoUs of `least` or more, with no division.
+VECDET_INLINE std::uint32_t may_reach(const match_pack& shared, const match_pack& joined,
+                                      const match_pack& least) {
+  return to_bits(shared >= (least - match_pack(iou_slack)) * joined);
+}
+
+/// The children of a node that a box touches and where its IoU may be above the least of some
+/// anchor, or as high as the row's top.
+VECDET_INLINE std::uint32_t of_interest(const anchor_node& node, const number_row& ious,
+                                        const broadcast_truth& t, const match_pack& top) {
+  const std::uint32_t touched = t.touched(node.rectangles);
+  if (touched == 0) return 0;
+  // Rounding is monotonic: no IoU of a child is above the one of these two, as it is rounded.
+  const match_pack shared =
+      min(t.shared(node.rectangles), load_pack<match_batches>(node.greatest_areas.of));
+  const match_pack joined = (t.area + load_pack<match_batches>(node.least_areas.of)) - shared;
+  return touched & may_reach(shared, joined, min(load_pack<match_batches>(ious.of), top));
+}
+
+/// Notes the blocks where a row reaches its top.
+VECDET_INLINE void note_top(match_row& row, index_t block, const match_pack& iou, match_pack& top) {
+  alignas(64) float each[block_anchors];
+  store_pack<match_batches>(each, iou);
+  const float most = greatest16(each);
+  if (!(most > 0)) return;
+  if (most > row.top) {
+    row.top = most;
+    row.count = 0;
+    top = most;
+  }
+  if (row.count < match_row::known_blocks) row.block[row.count] = static_cast<std::uint32_t>(block);
+  ++row.count;
+}
+
+/// One ground truth box against a tile.
+VECDET_INLINE void compare_tile(const match_args& a, index_t tile, const match_truth& truth,
+                                match_row& row) {
+  const broadcast_truth t(truth);
+  const auto index = bit_cast<float>(row_pack<std::int32_t>(truth.index));
+  match_pack top = row.top;
+  for (std::uint32_t groups = of_interest(a.anchors.tiles[tile], a.group_ious[tile], t, top);
+       groups != 0; groups &= groups - 1) {
+    const int in_tile = lowest_bit(groups);
+    const index_t group = tile * detail::groups_in_tile + in_tile;
+    number_row& block_ious = a.block_ious[group];
+    bool has_changed = false;
+    for (std::uint32_t blocks = of_interest(a.anchors.groups[group], block_ious, t, top);
+         blocks != 0; blocks &= blocks - 1) {
+      const int in_group = lowest_bit(blocks);
+      const index_t block = group * detail::blocks_in_group + in_group;
+      match_lanes& lanes = a.lanes[block];
+      const match_pack shared = t.shared(a.anchors.blocks[block]);
+      const match_pack joined = (t.area + load_pack<match_batches>(a.areas[block].of)) - shared;
+      const match_pack best = load_pack<match_batches>(lanes.iou);
+      if (may_reach(shared, joined, min(best, top)) == 0) continue;
+      const match_pack iou = shared / joined;
+      if (to_bits(iou >= max(best, match_pack(least_iou))) != 0) {
+        const auto better = iou > best;
+        store_pack<match_batches>(lanes.iou, select(better, iou, best));
+        const auto before = bit_cast<float>(load_pack<match_batches>(lanes.best));
+        store_pack<match_batches>(lanes.best,
+                                  bit_cast<std::int32_t>(select(better, index, before)));
+        for (std::uint32_t equal = to_bits((iou == best) & (iou > match_pack(0.0f))); equal != 0;
+             equal &= equal - 1) {
+          std::int32_t& lowest = lanes.best[lowest_bit(equal)];
+          lowest = truth.index < lowest ? truth.index : lowest;
+        }
+        block_ious.of[in_group] = least16(lanes.iou);
+        has_changed = true;
+      }
+      if (to_bits(iou >= top) != 0) note_top(row, block, iou, top);
+    }
+    if (has_changed) a.group_ious[tile].of[in_tile] = least16(block_ious.of);
+  }
+}
+
+VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, index_t last,
+                                          match_row* rows) {
+  for (index_t j = 0; j < a.truths; ++j) {
+    rows[j].top = 0;
+    rows[j].count = 0;
+    rows[j].first = detail::no_anchor;
+  }
+  // From the end, where detectors have their coarse levels: the large boxes of those find their
+  // best anchors first, and then need not look at the many small ones.
+  for (index_t tile = last - 1; tile >= first; --tile) {
+    __builtin_memset(a.lanes + tile * detail::blocks_in_tile, 0,
+                     detail::blocks_in_tile * sizeof(match_lanes));
+    __builtin_memset(a.block_ious + tile * detail::groups_in_tile, 0,
+                     detail::groups_in_tile * sizeof(number_row));
+    a.group_ious[tile] = number_row{};
+    // Boxes of the anchors' sizes go first, then larger and smaller ones by turns: once anchors
+    // know a good box, the others hardly need a look.
+    const float typical = a.anchors.typical_areas[tile];
+    index_t larger = 0;
+    while (larger < a.truths && a.truth[larger].area < typical) ++larger;
+    for (index_t smaller = larger - 1; smaller >= 0 || larger < a.truths;) {
+      const bool turns_up =
+          smaller < 0 ||
+          (larger < a.truths && a.truth[larger].area / typical < typical / a.truth[smaller].area);
+      const index_t j = turns_up ? larger++ : smaller--;
+      compare_tile(a, tile, a.truth[j], rows[j]);
+    }
+  }
+}
+
+inline void mark_tiles(const match_args& a, index_t first, index_t last, match_row* rows,
+                       const float* tops, bool keep) {
+  for (index_t j = 0; j < a.truths; ++j) {
+    match_row& row = rows[j];
+    if (!(row.top > 0) || row.top != tops[j]) continue;
+    const broadcast_truth t(a.truth[j]);
+    const match_pack top = row.top;
+    const auto mark_block = [&](index_t block) VECDET_INLINE_LAMBDA {
+      match_lanes& lanes = a.lanes[block];
+      const match_pack shared = t.shared(a.anchors.blocks[block]);
+      const match_pack joined = (t.area + load_pack<match_batches>(a.areas[block].of)) - shared;
+      for (std::uint32_t bits = to_bits(shared / joined == top); bits != 0; bits &= bits - 1) {
+        const int lane = lowest_bit(bits);
+        const auto anchor = static_cast<std::uint32_t>(block * block_anchors + lane);
+        if (anchor < row.first) row.first = anchor;
+        if (keep) lanes.best[lane] |= detail::keeps_best;
+      }
+    };
+    if (row.count <= match_row::known_blocks) {
+      for (std::uint32_t k = 0; k < row.count; ++k) mark_block(index_t{row.block[k]});
+    } else {
+      for (index_t tile = first; tile < last; ++tile)
+        for_each_touched(a.anchors, t, tile, mark_block);
+    }
+  }
+}
+
+/// Whether the IoU of a box with one of 16 is NaN.
+inline bool iou_is_nan(const match_truth& t, const box_rows& boxes, int lane) {
+  const float x1 = boxes.x1[lane], y1 = boxes.y1[lane], x2 = boxes.x2[lane], y2 = boxes.y2[lane];
+  const float w = (t.x2 < x2 ? t.x2 : x2) - (t.x1 > x1 ? t.x1 : x1);
+  const float h = (t.y2 < y2 ? t.y2 : y2) - (t.y1 > y1 ? t.y1 : y1);
+  const float shared = rounded((w > 0 ? w : 0) * (h > 0 ? h : 0));
+  const float joined = (t.area + rounded((x2 - x1) * (y2 - y1))) - shared;
+  const float iou = shared / joined;  // NaN coordinates are in the areas
+  return iou != iou;
+}
+
+inline std::uint32_t find_nan_ious(const match_args& a, const match_truth& truth,
+                                   bool odd_anchors_alone) {
+  std::uint32_t first = detail::no_anchor;
+  const index_t count = odd_anchors_alone ? a.anchors.odd_count : a.anchors.anchors;
+  for (index_t k = 0; k < count; ++k) {
+    const index_t anchor = odd_anchors_alone ? index_t{a.anchors.odd[k]} : k;
+    const index_t block = anchor / block_anchors;
+    const int lane = static_cast<int>(anchor % block_anchors);
+    const bool takes_part =
+        a.ignored == nullptr || !a.ignore_matched || ((a.ignored[block] >> lane) & 1) == 0;
+    if (!takes_part || !iou_is_nan(truth, a.anchors.blocks[block], lane)) continue;
+    match_lanes& lanes = a.lanes[block];
+    const bool has_nan = lanes.iou[lane] != lanes.iou[lane];
+    if (!has_nan || truth.index < lanes.best[lane]) lanes.best[lane] = truth.index;
+    lanes.iou[lane] = __builtin_nanf("");
+    if (first == detail::no_anchor) first = static_cast<std::uint32_t>(anchor);  // they ascend
+  }
+  return first;
+}
+
+inline void find_ignored_anchors(const match_args& a, index_t first, index_t last) {
+  const match_pack threshold = a.region_threshold;
+  for (index_t tile = first; tile < last; ++tile) {
+    const index_t begin = tile * detail::blocks_in_tile, end = begin + detail::blocks_in_tile;
+    for (index_t block = begin; block < end; ++block) a.ignored_out[block] = 0;
+    for (index_t k = 0; k < a.region_count; ++k) {
+      const broadcast_truth region(a.regions[k]);
+      for_each_touched(a.anchors, region, tile, [&](index_t block) VECDET_INLINE_LAMBDA {
+        const match_pack covered = region.shared(a.anchors.blocks[block]) /
+                                   load_pack<match_batches>(a.anchors.areas[block].of);
+        a.ignored_out[block] |= static_cast<std::uint16_t>(to_bits(covered > threshold));
+      });
+    }
+    if (a.areas_out == nullptr) continue;
+    for (index_t block = begin; block < end; ++block) {
+      a.areas_out[block] = a.anchors.areas[block];
+      for (std::uint32_t bits = a.ignored_out[block]; bits != 0; bits &= bits - 1)
+        a.areas_out[block].of[lowest_bit(bits)] = infinity<float>;
+    }
+  }
+}
+
+// ---- results
+
+/// The match of one anchor.
+VECDET_INLINE index_t match_of(const match_args& a, float iou, std::int32_t best, bool ignored) {
+  const index_t own = a.first_truth + (best & ~detail::keeps_best);
+  index_t match = best < 0 || a.all_keep_best ? own : iou < a.low ? -1 : iou < a.high ? -2 : own;
+  if (ignored && (a.ignore_matched || match < 0)) match = -2;
+  return match;
+}
+
+VECDET_INLINE void write_result(const match_args& a, index_t anchor, float iou, index_t match) {
+  if (a.matches != nullptr) a.matches[anchor] = match;
+  if (a.labels != nullptr)
+    a.labels[anchor] = match >= 0    ? a.classes[match - a.first_truth]
+                       : match == -1 ? a.background
+                                     : a.ignore;
+  if (a.best_ious != nullptr) a.best_ious[anchor] = iou;
+}
+
+/// The same number 16 times.
+VECDET_INLINE void fill16(index_t* to, index_t value) {
+  const row_pack<index_t> same = value;
+  store_pack<row_pack<index_t>::batches>(to, same);
+}
+
+inline index_t finish_anchors(const match_args& a, index_t first, index_t last) {
+  index_t foreground = 0;
+  const auto one = [&](index_t anchor) VECDET_INLINE_LAMBDA {
+    const index_t block = anchor / block_anchors;
+    const int lane = static_cast<int>(anchor % block_anchors);
+    const match_lanes& lanes = a.lanes[block];
+    const bool ignored = a.ignored != nullptr && ((a.ignored[block] >> lane) & 1) != 0;
+    const index_t match = match_of(a, lanes.iou[lane], lanes.best[lane], ignored);
+    write_result(a, anchor, lanes.iou[lane], match);
+    foreground += match >= 0;
+  };
+  index_t i = first;
+  for (; i < last && i % block_anchors != 0; ++i) one(i);
+  const match_pack low = a.low;
+  for (; i + block_anchors <= last; i += block_anchors) {
+    const match_lanes& lanes = a.lanes[i / block_anchors];
+    const match_pack iou = load_pack<match_batches>(lanes.iou);
+    // Nearly all blocks are background.
+    const auto best = load_pack<match_batches>(lanes.best);
+    const bool any_keeps = to_bits(best < row_pack<std::int32_t>(0)) != 0;
+    const bool any_ignored = a.ignored != nullptr && a.ignored[i / block_anchors] != 0;
+    if (to_bits(iou < low) == 0xffff && !any_keeps && !any_ignored && !a.all_keep_best) {
+      if (a.matches != nullptr) fill16(a.matches + i, -1);
+      if (a.labels != nullptr) fill16(a.labels + i, a.background);
+      if (a.best_ious != nullptr) store_pack<match_batches>(a.best_ious + i, iou);
+    } else {
+      for (index_t k = i; k < i + block_anchors; ++k) one(k);
+    }
+  }
+  for (; i < last; ++i) one(i);
+  return foreground;
+}
+
+// ---- anchors in blocks
+
+/// The rectangles around 16 boxes, but those whose bit is not set; none has the ends the wrong way.
+VECDET_INLINE void set_rectangle(const box_rows& boxes, std::uint32_t bits, box_rows& out, int at) {
+  float x1 = infinity<float>, y1 = x1, x2 = -x1, y2 = -x1;
+  for (; bits != 0; bits &= bits - 1) {
+    const int k = lowest_bit(bits);
+    x1 = boxes.x1[k] < x1 ? boxes.x1[k] : x1;
+    y1 = boxes.y1[k] < y1 ? boxes.y1[k] : y1;
+    x2 = boxes.x2[k] > x2 ? boxes.x2[k] : x2;
+    y2 = boxes.y2[k] > y2 ? boxes.y2[k] : y2;
+  }
+  out.x1[at] = x1;
+  out.y1[at] = y1;
+  out.x2[at] = x2;
+  out.y2[at] = y2;
+}
+
+/// The same of 16 plain boxes.
+VECDET_INLINE void set_whole_rectangle(const box_rows& boxes, box_rows& out, int at) {
+  out.x1[at] = least16(boxes.x1);
+  out.y1[at] = least16(boxes.y1);
+  out.x2[at] = greatest16(boxes.x2);
+  out.y2[at] = greatest16(boxes.y2);
+}
+
+/// Fills block `block`; returns a bit for each plain anchor.
+VECDET_INLINE std::uint32_t build_block(const float* anchors, const anchor_blocks& to,
+                                        index_t block, anchor_node& group, int in_group) {
+  const index_t begin = block * block_anchors, left = to.anchors - begin;
+  box_rows& rows = to.blocks[block];
+  alignas(64) float last[4 * block_anchors] = {};
+  const float* from = anchors + 4 * begin;
+  if (left < block_anchors) {
+    if (left > 0) __builtin_memcpy(last, from, static_cast<std::size_t>(left) * 4 * sizeof(float));
+    from = last;
+  }
+  const auto boxes = load_boxes<match_batches>(from);
+  store_pack<match_batches>(rows.x1, to_box_order(boxes.x1));
+  store_pack<match_batches>(rows.y1, to_box_order(boxes.y1));
+  store_pack<match_batches>(rows.x2, to_box_order(boxes.x2));
+  store_pack<match_batches>(rows.y2, to_box_order(boxes.y2));
+
+  const match_pack zero = 0.0f, none = infinity<float>;
+  const match_pack w = to_box_order(boxes.x2 - boxes.x1), h = to_box_order(boxes.y2 - boxes.y1);
+  const match_pack area = w * h;
+  const auto plain = (w > zero) & (area > zero) & (area < none);
+  store_pack<match_batches>(to.areas[block].of, select(plain, area, none));
+  group.least_areas.of[in_group] = least16(to.areas[block].of);
+  alignas(64) float finite[block_anchors];
+  store_pack<match_batches>(finite, select(plain, area, zero));
+  group.greatest_areas.of[in_group] = greatest16(finite);
+  const std::uint32_t bits = to_bits(plain);
+  if (bits == 0xffff) {
+    set_whole_rectangle(rows, group.rectangles, in_group);
+  } else {
+    set_rectangle(rows, bits, group.rectangles, in_group);
+  }
+  return bits;
+}
+
+inline index_t build_tiles(const float* anchors, const anchor_blocks& to, index_t first,
+                           index_t last, std::uint32_t* odd_anchors) {
+  index_t odd_count = 0;
+  for (index_t t = first; t < last; ++t) {
+    anchor_node& tile = to.tiles[t];
+    float typical = 0;
+    for (int g = 0; g < detail::groups_in_tile; ++g) {
+      const index_t group_index = t * detail::groups_in_tile + g;
+      anchor_node& group = to.groups[group_index];
+      for (int k = 0; k < detail::blocks_in_group; ++k) {
+        const index_t block = group_index * detail::blocks_in_group + k;
+        const index_t left = to.anchors - block * block_anchors;
+        for (std::uint32_t odd = ~build_block(anchors, to, block, group, k) & 0xffff; odd != 0;
+             odd &= odd - 1)
+          if (lowest_bit(odd) < left)
+            odd_anchors[odd_count++] =
+                static_cast<std::uint32_t>(block * block_anchors + lowest_bit(odd));
+      }
+      set_whole_rectangle(group.rectangles, tile.rectangles, g);
+      tile.least_areas.of[g] = least16(group.least_areas.of);
+      tile.greatest_areas.of[g] = greatest16(group.greatest_areas.of);
+      typical += tile.greatest_areas.of[g] / detail::groups_in_tile;
+    }
+    // The mean of the groups' largest anchors; with any number, matching is right.
+    to.typical_areas[t] = typical;
+  }
+  return odd_count;
+}
+
+template <>
+struct kernels_of<detail::matching_kernels> {
+  static constexpr detail::matching_kernels get() {
+    detail::matching_kernels kernels{};
+    kernels.build = build_tiles;
+    kernels.find_ignored = find_ignored_anchors;
+    kernels.compare = compare_tiles;
+    kernels.find_nan = find_nan_ious;
+    kernels.mark = mark_tiles;
+    kernels.finish = finish_anchors;
+    return kernels;
+  }
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matching against torchvision's golden vectors and, on every instruction set, against the
+// reference: random boxes full of ties and special ones, batches, regions, options; the same bits
+// for any number of threads; nothing allocated; every documented error.
+#include "support/allocations.hpp"
+#include "support/box_tensor.hpp"
+#include "support/data.hpp"
+#include "support/isa.hpp"
+#include "support/sanitizer.hpp"
+#include "support/values.hpp"
+#include <vecdet/anchors.hpp>
+#include <vecdet/box_coding.hpp>
+#include <vecdet/matching.hpp>
+#include <vecdet/reference/matching.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <tbb/task_arena.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+using indices = std::vector<index_t>;
+
+/// The results of a call for `images` images.
+struct outcome {
+  indices matches, labels, foreground;
+  std::vector<float> ious, deltas;
+
+  outcome(index_t anchors, index_t images)
+      : matches(static_cast<std::size_t>(anchors * images), 99),
+        labels(matches),
+        foreground(static_cast<std::size_t>(images), 99),
+        ious(matches.size(), 99),
+        deltas(4 * matches.size(), 99) {}
+
+  match_results results() {
+    match_results all;
+    all.matches = matches;
+    all.labels = labels;
+    all.best_ious = ious;
+    all.deltas = deltas;
+    all.foreground = foreground;
+    return all;
+  }
+  bool operator==(const outcome& other) const {
+    return matches == other.matches && labels == other.labels && foreground == other.foreground &&
+           same_bits(ious, other.ious) && same_bits(deltas, other.deltas);
+  }
+};
+
+/// Ground truth of a batch and what it is matched with.
+struct batch_problem {
+  std::vector<float> anchors, boxes, regions;
+  indices classes, offsets{0}, region_offsets{0};
+
+  index_t images() const { return static_cast<index_t>(offsets.size()) - 1; }
+  index_t size() const { return static_cast<index_t>(anchors.size() / 4); }
+  void add_image(const std::vector<float>& truth, const std::vector<float>& ignored = {}) {
+    boxes.insert(boxes.end(), truth.begin(), truth.end());
+    regions.insert(regions.end(), ignored.begin(), ignored.end());
+    offsets.push_back(static_cast<index_t>(boxes.size() / 4));
+    region_offsets.push_back(static_cast<index_t>(regions.size() / 4));
+    while (classes.size() < boxes.size() / 4)
+      classes.push_back(static_cast<index_t>(7 * classes.size() % 80));
+  }
+  ground_truth truth() const {
+    ground_truth all;
+    all.boxes = boxes;
+    all.classes = classes;
+    all.image_offsets = offsets;
+    all.regions = regions;
+    all.region_offsets = region_offsets;
+    return all;
+  }
+  static boxes_view<const float> part(const std::vector<float>& of, const indices& at, index_t k) {
+    const auto image = static_cast<std::size_t>(k);
+    return {of.data() + 4 * at[image], at[image + 1] - at[image]};
+  }
+};
+
+reference::matcher_params as_reference(const matcher_params& p) {
+  reference::matcher_params params;
+  params.high_threshold = p.high_threshold;
+  params.low_threshold = p.low_threshold;
+  params.allow_low_quality = p.allow_low_quality;
+  params.skip_untouched = p.skip_untouched;
+  params.force_best = p.force_best;
+  params.empty =
+      p.empty == empty_iou::zero ? reference::empty_union::zero : reference::empty_union::nan;
+  params.region_threshold = p.region_threshold;
+  params.ignore_matched = p.ignore_matched;
+  return params;
+}
+
+outcome expected(const batch_problem& problem, const matcher_params& params) {
+  const index_t anchors = problem.size();
+  outcome out(anchors, problem.images());
+  std::vector<double> ious(static_cast<std::size_t>(anchors));
+  for (index_t k = 0; k < problem.images(); ++k) {
+    index_t* const matches = out.matches.data() + k * anchors;
+    reference::match_anchors(boxes_view<const float>(problem.anchors),
+                             batch_problem::part(problem.boxes, problem.offsets, k),
+                             vector_view<index_t>(matches, anchors), as_reference(params), ious,
+                             batch_problem::part(problem.regions, problem.region_offsets, k));
+    index_t& foreground = out.foreground[static_cast<std::size_t>(k)] = 0;
+    for (index_t i = 0; i < anchors; ++i) {
+      const auto at = static_cast<std::size_t>(k * anchors + i);
+      const double iou = ious[static_cast<std::size_t>(i)];
+      // One NaN for all, and one 0.
+      out.ious[at] = std::isnan(iou) ? std::numeric_limits<float>::quiet_NaN()
+                                     : static_cast<float>(iou) + 0.0f;
+      if (matches[i] < 0) {
+        out.labels[at] = matches[i] == -1 ? params.background : params.ignore;
+        continue;
+      }
+      ++foreground;
+      matches[i] += problem.offsets[static_cast<std::size_t>(k)];
+      out.labels[at] = problem.classes[static_cast<std::size_t>(matches[i])];
+      encode_boxes(boxes_view<const float>(problem.boxes.data() + 4 * matches[i], 1),
+                   boxes_view<const float>(problem.anchors.data() + 4 * i, 1),
+                   boxes_view<float>(out.deltas.data() + 4 * at, 1), params.coder);
+    }
+  }
+  return out;
+}
+
+/// Against the reference, with an index and without.
+void check_problem(const batch_problem& problem, const matcher_params& params,
+                   match_workspace& workspace) {
+  outcome right = expected(problem, params);
+  outcome indexed(problem.size(), problem.images()), direct = indexed;
+  const anchor_index index(problem.anchors);
+  const index_t count = match_anchors(index, problem.truth(), indexed.results(), params, workspace);
+  match_anchors(boxes_view<const float>(problem.anchors), problem.truth(), direct.results(), params,
+                workspace, execution::sequential);
+  index_t sum = 0;
+  for (const index_t foreground : right.foreground) sum += foreground;
+  CHECK(count == sum);
+  CHECK(indexed.matches == right.matches);
+  CHECK(indexed == right);
+  CHECK(direct == indexed);
+}
+
+std::vector<float> any_boxes(random_generator& generator, index_t count) {
+  const double extent = generator.chance(0.3) ? 20 : generator.chance(0.5) ? 100 : 800;
+  const double grid = generator.chance(0.4) ? 0 : generator.chance(0.5) ? 1 : 4;
+  auto boxes = random_boxes<float>(count, generator.bits(), extent, grid);
+  const auto special = special_boxes_as<float>();
+  const bool has_special = generator.chance(0.3), has_equal = generator.chance(0.3);
+  for (index_t i = 0; i < count; ++i) {
+    const float* from = nullptr;
+    if (has_equal && i > 0 && generator.chance(0.3)) {
+      from = boxes.data() + 4 * generator.below(i);
+    } else if (has_special && generator.chance(0.1)) {
+      from = special.data() + 4 * generator.below(static_cast<index_t>(special.size() / 4));
+    }
+    if (from != nullptr) std::copy(from, from + 4, boxes.data() + 4 * i);
+  }
+  return boxes;
+}
+
+matcher_params any_params(random_generator& generator) {
+  const double thresholds[] = {0, 0.25, 0.3, 0.4, 0.5, 0.7, 1, -1};
+  matcher_params params;
+  params.low_threshold = thresholds[generator.below(8)];
+  params.high_threshold = thresholds[generator.below(8)];
+  if (params.low_threshold > params.high_threshold && generator.chance(0.9))
+    std::swap(params.low_threshold, params.high_threshold);
+  params.allow_low_quality = generator.chance(0.6);
+  params.skip_untouched = generator.chance(0.5);
+  params.force_best = generator.chance(0.4);
+  params.empty = generator.chance(0.3) ? empty_iou::zero : empty_iou::nan;
+  params.region_threshold = generator.chance(0.3) ? 0 : generator.uniform();
+  params.ignore_matched = generator.chance(0.5);
+  params.background = generator.chance(0.5) ? -1 : 80;
+  params.coder.weight_x = generator.chance(0.5) ? 1 : 10;
+  return params;
+}
+
+void check_random(index_t rounds, index_t most_anchors, std::uint64_t seed) {
+  match_workspace workspace;
+  for (index_t round = 0; round < rounds; ++round) {
+    CAPTURE(round);
+    random_generator generator = random_generator(seed).split(static_cast<std::uint64_t>(round));
+    batch_problem problem;
+    problem.anchors =
+        any_boxes(generator, generator.chance(0.05) ? 0 : generator.below(most_anchors));
+    for (index_t images = 1 + generator.below(3); images > 0; --images) {
+      const auto truth = any_boxes(generator, generator.chance(0.15) ? 0 : generator.below(40));
+      problem.add_image(truth,
+                        any_boxes(generator, generator.chance(0.5) ? 0 : generator.below(4)));
+    }
+    check_problem(problem, any_params(generator), workspace);
+  }
+}
+
+/// Of one image.
+indices matched(const std::vector<float>& anchors, const std::vector<float>& boxes,
+                const matcher_params& params) {
+  match_workspace workspace;
+  indices matches(anchors.size() / 4, 99);
+  ground_truth truth;
+  truth.boxes = boxes;
+  match_results results;
+  results.matches = matches;
+  match_anchors(boxes_view<const float>(anchors), truth, results, params, workspace);
+  return matches;
+}
+
+std::vector<float> retinanet(grid_size image) {
+  std::vector<grid_size> features;
+  for (index_t stride = 8; stride <= 128; stride *= 2)
+    features.push_back({(image.height + stride - 1) / stride, (image.width + stride - 1) / stride});
+  std::vector<float> anchors(
+      static_cast<std::size_t>(4 * count_anchors(retinanet_shapes(), features)));
+  make_anchors(retinanet_shapes(), image, features, anchors);
+  return anchors;
+}
+
+}  // namespace
+
+TEST_CASE("matching: torchvision's, index for index") {
+  if (!has_data("golden_step/match_rpn_1.npy", "matching against torchvision")) return;
+  const auto anchors = golden_step<float>("retinanet_anchors").values;
+  const std::pair<const char*, matcher_params> matchers[] = {
+      {"retinanet", matcher_params::retinanet()},
+      {"rpn", matcher_params::rpn()},
+      {"roi", matcher_params::roi()},
+      {"ssd", matcher_params::ssd()}};
+  for_each_isa([&](isa) {
+    for (const auto& [name, params] : matchers) {
+      CAPTURE(std::string(name));
+      CHECK(matched(anchors, golden_step<float>("gt_0").values, params) ==
+            indices(anchors.size() / 4, -1));
+      for (const char* k : {"1", "2", "3"}) {
+        const auto truth = golden_step<float>(std::string("gt_") + k).values;
+        const auto right = golden_step<std::int64_t>(std::string("match_") + name + "_" + k).values;
+        CHECK(matched(anchors, truth, params) == right);
+      }
+    }
+  });
+}
+
+TEST_CASE("matching: random boxes, few anchors") {
+  for_each_isa([](isa) { check_random(under_sanitizer ? 40 : 300, 70, 1); });
+}
+TEST_CASE("matching: random boxes, some blocks of anchors") {
+  for_each_isa([](isa) { check_random(under_sanitizer ? 10 : 60, 700, 2); });
+}
+TEST_CASE("matching: random boxes, several tiles of anchors") {
+  for_each_isa([](isa) { check_random(under_sanitizer ? 2 : 8, 13000, 3); });
+}
+
+TEST_CASE("matching: numbers of anchors around a block, a group and a tile") {
+  match_workspace workspace;
+  for_each_isa([&](isa) {
+    for (const index_t count : {1, 15, 16, 17, 255, 256, 257, 4095, 4096, 4097}) {
+      CAPTURE(count);
+      batch_problem problem;
+      problem.anchors = random_boxes<float>(count, 3, 200, 4);
+      problem.add_image(random_boxes<float>(9, 4, 200, 4));
+      check_problem(problem, {}, workspace);
+    }
+  });
+}
+
+TEST_CASE("matching: anchors in any order have the same matches") {
+  const auto anchors = retinanet({200, 160});
+  const auto truth = random_boxes<float>(20, 5, 160);
+  const auto in_order = matched(anchors, truth, {});
+  const auto count = static_cast<index_t>(anchors.size() / 4);
+  std::vector<float> shuffled(anchors.size());
+  const index_t step = 4001;  // shares no factor with their number
+  for (index_t i = 0; i < count; ++i)
+    std::copy_n(anchors.data() + 4 * (i * step % count), 4, shuffled.data() + 4 * i);
+  const auto any_order = matched(shuffled, truth, {});
+  index_t different = 0;
+  for (index_t i = 0; i < count; ++i)
+    different += any_order[static_cast<std::size_t>(i)] !=
+                 in_order[static_cast<std::size_t>(i * step % count)];
+  CHECK(different == 0);
+}
+
+TEST_CASE("matching: a box that touches no anchor") {
+  const std::vector<float> anchors = {0, 0, 10, 10, 50, 50, 60, 60, 70, 70, 80, 80};
+  const std::vector<float> truth = {0, 0, 10, 10, 500, 500, 510, 510};
+  matcher_params params;
+  CHECK(matched(anchors, truth, params) == indices{0, 0, 0});
+  params.skip_untouched = true;
+  CHECK(matched(anchors, truth, params) == indices{0, -1, -1});
+}
+
+TEST_CASE("matching: regions to be ignored") {
+  // The first anchor lies in the region and is matched, the second lies in it, the third by half.
+  const std::vector<float> anchors = {0, 0, 10, 10, 20, 0, 30, 10, 36, 0, 46, 10, 80, 0, 90, 10};
+  batch_problem problem;
+  problem.anchors = anchors;
+  problem.add_image({0, 0, 10, 9}, {0, 0, 41, 50});
+  problem.add_image({}, {75, 0, 100, 10});
+  match_workspace workspace;
+  outcome out(4, 2);
+  matcher_params params;
+  match_anchors(boxes_view<const float>(anchors), problem.truth(), out.results(), params,
+                workspace);
+  CHECK(out.matches == indices{0, -2, -1, -1, -1, -1, -1, -2});
+  params.ignore_matched = true;
+  params.skip_untouched = true;
+  match_anchors(boxes_view<const float>(anchors), problem.truth(), out.results(), params,
+                workspace);
+  CHECK(out.matches == indices{-2, -2, -1, -1, -1, -1, -1, -2});
+  CHECK(out.ious[0] == 0);
+}
+
+TEST_CASE("matching: the same bits for any number of threads and policy") {
+  batch_problem problem;
+  problem.anchors = retinanet({320, 320});
+  for (std::uint64_t image = 0; image < 5; ++image)
+    problem.add_image(random_boxes<float>(static_cast<index_t>(7 * image), image, 320, 4),
+                      random_boxes<float>(1, image + 9, 320));
+  matcher_params params;
+  params.force_best = true;
+  const anchor_index index(problem.anchors);
+  const auto run = [&](execution policy) {
+    match_workspace workspace;
+    outcome out(problem.size(), problem.images());
+    match_anchors(index, problem.truth(), out.results(), params, workspace, policy);
+    return out;
+  };
+  for_each_isa([&](isa) {
+    const outcome right = run(execution::sequential);
+    for (const int threads : {1, 2, 3, 5, 16}) {
+      tbb::task_arena arena(threads);
+      arena.execute([&] { CHECK(run(execution::parallel) == right); });
+      const auto backwards = [](index_t count, const task& work) {
+        for (index_t i = count; i-- > 0;) work(i);
+      };
+      CHECK(run(execution::on(backwards, threads)) == right);
+    }
+  });
+}
+
+TEST_CASE("matching: what is not asked for is not needed") {
+  const auto anchors = random_boxes<float>(300, 1, 100, 2);
+  const auto truth_boxes = random_boxes<float>(12, 2, 100, 2);
+  batch_problem problem;
+  problem.anchors = anchors;
+  problem.add_image(truth_boxes);
+  const outcome right = expected(problem, {});
+  match_workspace workspace;
+  ground_truth truth;
+  truth.boxes = truth_boxes;
+  outcome out(300, 1);
+  match_results results;
+  const boxes_view<const float> view(anchors);
+  CHECK(match_anchors(view, truth, results, {}, workspace) == right.foreground[0]);
+  results.deltas = out.deltas;
+  match_anchors(view, truth, results, {}, workspace);
+  CHECK(same_bits(out.deltas, right.deltas));
+  results = {};
+  results.best_ious = out.ious;
+  match_anchors(view, truth, results, {}, workspace);
+  CHECK(same_bits(out.ious, right.ious));
+  // Labels without classes are 0.
+  results = {};
+  results.labels = out.labels;
+  match_anchors(view, truth, results, {}, workspace);
+  for (std::size_t i = 0; i < out.labels.size(); ++i)
+    CHECK(out.labels[i] == std::min<index_t>(right.matches[i], 0));
+  // 32-bit classes.
+  const std::vector<std::int32_t> classes(12, 3);
+  truth.classes = classes;
+  match_anchors(view, truth, results, {}, workspace);
+  CHECK(std::count(out.labels.begin(), out.labels.end(), 3) == right.foreground[0]);
+}
+
+TEST_CASE("matching: nothing is allocated once the workspace has grown") {
+  batch_problem problem;
+  problem.anchors = random_boxes<float>(5000, 1, 300, 2);
+  for (std::uint64_t image = 0; image < 4; ++image)
+    problem.add_image(random_boxes<float>(30, image, 300, 2),
+                      random_boxes<float>(2, image + 9, 300));
+  const anchor_index index(problem.anchors);
+  match_workspace workspace;
+  outcome out(problem.size(), problem.images());
+  const match_results results = out.results();
+  const ground_truth truth = problem.truth();
+  matcher_params params;
+  params.force_best = true;
+  params.ignore_matched = true;
+  for (const execution policy : {execution::sequential, execution::parallel}) {
+    const auto run = [&] {
+      match_anchors(index, truth, results, params, workspace, policy);
+      match_anchors(boxes_view<const float>(problem.anchors), truth, results, params, workspace,
+                    policy);
+    };
+    for (int k = 0; k < 3; ++k) run();
+    const allocation_count allocations;
+    run();
+    CHECK(allocations.since() == 0);
+  }
+}
+
+TEST_CASE("matching: bad arguments are named and nothing is written") {
+  const std::vector<float> anchors(4 * 5, 1), boxes(4 * 3, 1);
+  outcome out(5, 1);
+  const outcome before = out;
+  match_workspace workspace;
+  const auto fails = [&](const char* message, const auto& change) {
+    INFO(std::string(message));
+    ground_truth truth;
+    truth.boxes = boxes;
+    match_results results = out.results();
+    matcher_params params;
+    change(truth, results, params);
+    CHECK_THROWS_WITH_AS(
+        match_anchors(boxes_view<const float>(anchors), truth, results, params, workspace),
+        doctest::Contains(message), std::invalid_argument);
+    CHECK_THROWS_WITH_AS(match_anchors(anchor_index(anchors), truth, results, params, workspace),
+                         doctest::Contains(message), std::invalid_argument);
+    CHECK(out == before);
+  };
+  using truth_t = ground_truth;
+  using results_t = match_results;
+  using params_t = matcher_params;
+  const indices two(2, 0), four(4, 0), wrong = {0, 2, 1, 3}, short_of = {0, 2}, late = {1, 3};
+  const indices one_image = {0, 3};
+  indices few(4, 0);
+  std::vector<float> few_floats(4, 0);
+  fails("match_anchors: params.high_threshold is nan",
+        [](truth_t&, results_t&, params_t& p) { p.high_threshold = NAN; });
+  fails("params.low_threshold is nan",
+        [](truth_t&, results_t&, params_t& p) { p.low_threshold = NAN; });
+  fails("params.region_threshold is 1.5",
+        [](truth_t&, results_t&, params_t& p) { p.region_threshold = 1.5; });
+  fails("params.coder.weight_w is 0",
+        [](truth_t&, results_t&, params_t& p) { p.coder.weight_w = 0; });
+  fails("params.coder.anchors is cxcywh, expected xyxy",
+        [](truth_t&, results_t&, params_t& p) { p.coder = coder_params::ssd(); });
+  fails("truth.classes.size() is 2", [&](truth_t& t, results_t&, params_t&) { t.classes = two; });
+  fails("truth.image_offsets[0] is 1",
+        [&](truth_t& t, results_t&, params_t&) { t.image_offsets = late; });
+  fails("truth.image_offsets[2] is 1, expected the element before it or more",
+        [&](truth_t& t, results_t&, params_t&) { t.image_offsets = wrong; });
+  fails("truth.image_offsets[1] is 2, expected the number of boxes",
+        [&](truth_t& t, results_t&, params_t&) { t.image_offsets = short_of; });
+  fails("truth.region_offsets.size() is 0, expected the size of image_offsets",
+        [&](truth_t& t, results_t&, params_t&) {
+          t.image_offsets = one_image;
+          t.regions = boxes;
+        });
+  fails("results.matches.size() is 4", [&](truth_t&, results_t& r, params_t&) { r.matches = few; });
+  fails("results.labels.size() is 4", [&](truth_t&, results_t& r, params_t&) { r.labels = few; });
+  fails("results.best_ious.size() is 4",
+        [&](truth_t&, results_t& r, params_t&) { r.best_ious = few_floats; });
+  fails("results.deltas.size() is 1",
+        [&](truth_t&, results_t& r, params_t&) { r.deltas = few_floats; });
+  fails("results.foreground.size() is 4",
+        [&](truth_t&, results_t& r, params_t&) { r.foreground = few; });
+}
