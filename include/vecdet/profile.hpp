@@ -5,7 +5,7 @@
 //     VECDET_PROFILE_SCOPE("backbone");
 //     VECDET_PROFILE_WORK("conv1", bytes, flops, 64, 112, 112);
 //
-// Off, a scope costs one relaxed load; on, about 30 ns, which are taken off what it reports.
+// Off, a scope costs one relaxed load; on, 30 to 60 ns by processor, which are taken off what it reports.
 // VECDET_PROFILE=report.html in the environment turns it on, see profile/environment.hpp; so do
 // enable() and print(). It stands alone on the standard library. Its parts:
 //

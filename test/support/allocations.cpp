@@ -10,11 +10,21 @@
 namespace vecdet {
 namespace test {
 
-void allocation_count::note(const void* caller) noexcept {
-  if (observers == 0) return;
+namespace {
+
+bool is_in_onetbb(const void* caller) noexcept {
   Dl_info object;
-  if (dladdr(caller, &object) != 0 && std::strstr(object.dli_fname, "libtbb") != nullptr) return;
-  ++so_far;
+  return dladdr(caller, &object) != 0 && std::strstr(object.dli_fname, "libtbb") != nullptr;
+}
+
+}  // namespace
+
+void allocation_count::note(const void* caller) noexcept {
+  if (observers != 0 && !is_in_onetbb(caller)) ++so_far;
+}
+
+bool failing_allocation::is_next(const void* caller) noexcept {
+  return left != none && !is_in_onetbb(caller) && left.fetch_sub(1) == 0;
 }
 
 }  // namespace test
@@ -25,6 +35,7 @@ namespace {
 // Alignment 0 asks for malloc's own.
 void* allocated(std::size_t size, std::size_t alignment, const void* caller) noexcept {
   vecdet::test::allocation_count::note(caller);
+  if (vecdet::test::failing_allocation::is_next(caller)) return nullptr;
   if (size == 0) size = 1;
   if (alignment == 0) return std::malloc(size);
   return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the program's calls of operator new; allocations.cpp replaces it.
+// Counts the program's calls of operator new, or lets one of them fail; allocations.cpp replaces
+// it.
 #pragma once
 
 #include <atomic>
@@ -26,6 +27,23 @@ class allocation_count {
   inline static std::atomic<std::int64_t> so_far{0};
   inline static std::atomic<int> observers{0};
   std::int64_t start_;
+};
+
+/// While it lives, the allocation with this number (0 is the next one) throws std::bad_alloc, on
+/// whatever thread. oneTBB's own never fail.
+class failing_allocation {
+ public:
+  explicit failing_allocation(std::int64_t number) { left = number; }
+  ~failing_allocation() { left = none; }
+  failing_allocation(const failing_allocation&) = delete;
+  failing_allocation& operator=(const failing_allocation&) = delete;
+
+  /// Whether the call of operator new that returns to `caller` is to fail.
+  static bool is_next(const void* caller) noexcept;
+
+ private:
+  static constexpr std::int64_t none = -1;
+  inline static std::atomic<std::int64_t> left{none};
 };
 
 }  // namespace test

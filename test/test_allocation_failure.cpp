@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where memory runs out: every allocation of a call fails once. The call throws std::bad_alloc, or
+// does without; its workspace serves later calls as if nothing had been.
+#include "support/allocations.hpp"
+#include <vecdet/vecdet.hpp>
+
+#include <cstdint>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+/// run(workspace) returns what the call gives.
+template <class Workspace, class Run>
+void check_every_allocation(const std::string& name, const Run& run) {
+  CAPTURE(name);
+  Workspace untroubled;
+  const auto expected = run(untroubled);
+  std::int64_t failed = 0;
+  for (bool has_failed = true; has_failed; ++failed) {
+    CAPTURE(failed);
+    Workspace workspace;
+    auto given = expected;
+    try {
+      const failing_allocation next(failed);
+      given = run(workspace);
+      has_failed = false;
+    } catch (const std::bad_alloc&) {
+    }
+    CHECK(given == expected);
+    CHECK(run(workspace) == expected);
+    CHECK(run(workspace) == expected);
+    REQUIRE(failed < 1000);
+  }
+  CHECK(failed > 1);
+}
+
+std::vector<index_t> copied(const vector_view<const index_t>& view) {
+  return {view.begin(), view.end()};
+}
+
+}  // namespace
+
+TEST_CASE("allocation failure: workspaces serve on") {
+  const index_t count = 3000, classes = 8;
+  std::vector<float> corners, scores, logits;
+  std::vector<int> ids;
+  std::uint32_t state = 1;
+  const auto below = [&](std::uint32_t end) {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<float>((state >> 8) % end);
+  };
+  for (index_t i = 0; i < count; ++i) {
+    const float x = below(1000), y = below(1000);
+    for (const float number : {x, y, x + 20 + below(50), y + 20 + below(50)})
+      corners.push_back(number);
+    scores.push_back(below(1000) / 1000);
+    ids.push_back(static_cast<int>(below(20)));
+  }
+  for (index_t i = 0; i < count * classes; ++i) logits.push_back(below(1000) / 100 - 8);
+  const boxes_view<const float> boxes(corners);
+  const vector_view<const float> all_scores(scores);
+
+  for (const execution policy : {execution::sequential, execution::parallel}) {
+    check_every_allocation<nms_workspace>("nms", [&](nms_workspace& workspace) {
+      return copied(nms(boxes, all_scores, nms_params{}, workspace, policy));
+    });
+    check_every_allocation<nms_workspace>("batched_nms", [&](nms_workspace& workspace) {
+      nms_groups groups;
+      groups.classes = ids;
+      return copied(batched_nms(boxes, all_scores, groups, nms_params{}, workspace, policy));
+    });
+    check_every_allocation<filter_topk_workspace>(
+        "filter_topk", [&](filter_topk_workspace& workspace) {
+          const matrix_view<const float> matrix(logits.data(), count, classes);
+          return copied(filter_topk(matrix, 0.6, 700, workspace, policy).elements);
+        });
+    check_every_allocation<postprocess_workspace>(
+        "postprocess", [&](postprocess_workspace& workspace) {
+          head_outputs<float> head;
+          head.logits = matrix_view<const float>(logits.data(), count, classes);
+          const std::vector<index_t> levels{count / 2};
+          const std::vector<image_size> images{{800, 800}, {700, 900}};
+          const std::vector<float> zeros(static_cast<std::size_t>(4 * count), 0.0f);
+          head.deltas = zeros;
+          const auto found =
+              postprocess(head, boxes_view<const float>(corners.data(), count / 2), levels, images,
+                          retinanet_postprocess(), workspace, policy);
+          return std::vector<float>(found.scores.begin(), found.scores.end());
+        });
+    check_every_allocation<match_workspace>("match_anchors", [&](match_workspace& workspace) {
+      std::vector<index_t> matches(static_cast<std::size_t>(count));
+      ground_truth truth;
+      truth.boxes = boxes_view<const float>(corners.data(), 40);
+      match_results results;
+      results.matches = matches;
+      match_anchors(boxes, truth, results, matcher_params{}, workspace, policy);
+      return matches;
+    });
+  }
+}
