@@ -58,6 +58,11 @@ struct filter_topk_buffers {
   std::vector<float> logits;
 };
 
+struct hard_negative_buffers {
+  std::vector<std::uint32_t> keys;
+  std::vector<index_t> rows, counts;
+};
+
 struct postprocess_buffers {
   /// Of one image: boxes that are still deltas and anchors, and then decoded.
   struct candidates {

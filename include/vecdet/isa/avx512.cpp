@@ -4,6 +4,7 @@
 // flags of the rest.
 #define VECDET_ISA_UNIT avx512
 #include <vecdet/isa/units/box_coding.cpp>
+#include <vecdet/isa/units/distribution_focal_loss.cpp>
 #include <vecdet/isa/units/filter_topk.cpp>
 #include <vecdet/isa/units/focal_loss.cpp>
 #include <vecdet/isa/units/iou.cpp>
@@ -11,3 +12,4 @@
 #include <vecdet/isa/units/nms.cpp>
 #include <vecdet/isa/units/regression_loss.cpp>
 #include <vecdet/isa/units/smooth_l1.cpp>
+#include <vecdet/isa/units/softmax_cross_entropy.cpp>
