@@ -2,6 +2,7 @@
 // All of vecdet.
 #pragma once
 
+#include <vecdet/assigners.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_ops.hpp>
 #include <vecdet/box_selection.hpp>

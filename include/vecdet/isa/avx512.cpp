@@ -3,6 +3,7 @@
 // -mprefer-vector-width=512 -O3 -ffp-contract=off -fno-fast-math -fno-math-errno, whatever the
 // flags of the rest.
 #define VECDET_ISA_UNIT avx512
+#include <vecdet/isa/units/assigners.cpp>
 #include <vecdet/isa/units/box_coding.cpp>
 #include <vecdet/isa/units/distribution_focal_loss.cpp>
 #include <vecdet/isa/units/filter_topk.cpp>
