@@ -91,8 +91,11 @@ class assigner_call {
     index_t first = 0;
     for (index_t l = 0; l < levels_.size(); ++l) {
       const index_t height = levels_[l].height, width = levels_[l].width;
+      if (height == 0 || width == 0) {
+        levels[l] = {first, 0, 0, nullptr, nullptr};
+        continue;
+      }
       levels[l] = {first, height, width, axis, axis + width};
-      if (height == 0 || width == 0) continue;
       for (index_t c = 0; c < width; ++c) *axis++ = points[2 * (first + c)];
       for (index_t r = 0; r < height; ++r) *axis++ = points[2 * (first + r * width) + 1];
       const index_t off = kernels.find_off_grid(points, levels[l]);

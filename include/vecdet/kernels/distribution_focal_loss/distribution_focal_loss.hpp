@@ -56,7 +56,6 @@ VECDET_INLINE float_row shared(const float_row& x, const float_row& share) {
 /// `count` rows from `first` on; returns their unscaled losses.
 VECDET_INLINE float_row distribution_focal_rows(const distribution_focal_loss_args& args,
                                                 index_t first, int count) {
-  constexpr int N = float_row::batches;
   const float_row zero = 0.0f, one = 1.0f;
   row_group rows;
   set_rows(rows, args.logits, args.stride, args.grad, args.grad_stride, count,
