@@ -345,6 +345,76 @@ void mixed_types(isa set) {
   hash.print(set, "mixed_types");
 }
 
+void softmax_losses(isa set) {
+  for (const index_t cols : {3, 17, 21, 150}) {
+    const index_t rows = 84;
+    const auto logits = finite_logits<float>(rows * cols, 5);
+    const matrix_view<const float> x(logits.data(), rows, cols);
+    std::vector<float> out(logits.size()), each(static_cast<std::size_t>(rows)), targets, points;
+    std::vector<index_t> labels;
+    for (index_t i = 0; i < rows; ++i) {
+      targets.push_back(0.3125f * static_cast<float>(i % (3 * cols)));
+      points.push_back(static_cast<float>(i));
+      labels.push_back(i % 9 == 4 ? -2 : i % 5 == 1 ? i % cols : 0);
+    }
+    const matrix_view<float> grad(out.data(), rows, cols);
+    digest hash;
+    hash.add(distribution_focal_loss_and_grad(x, targets, grad, {}, sequential));
+    hash.add(out);
+    distribution_focal_loss_unreduced(x, targets, each, {}, sequential);
+    hash.add(each);
+    decode_distributions(x, each, sequential);
+    hash.add(each);
+    decode_distribution_boxes(x, {points.data(), rows / 4, 2}, {targets.data(), rows / 4}, each,
+                              sequential);
+    hash.add(each);
+    hash.add(softmax_cross_entropy_loss_and_grad(x, labels, grad, {}, sequential));
+    hash.add(out);
+    softmax_cross_entropy_loss_unreduced(x, labels, each, {}, sequential);
+    hash.add(each);
+    hard_negative_mining mining;
+    mining.images = 2;
+    softmax_cross_entropy_workspace workspace;
+    hash.add(
+        softmax_cross_entropy_loss_and_grad(x, labels, mining, grad, {}, workspace, sequential));
+    hash.add(out);
+    hash.print(set, "softmax_losses/" + std::to_string(cols));
+  }
+}
+
+void assigners(isa set) {
+  std::vector<float> points, anchors;
+  for (index_t y = 0; y < 20; ++y)
+    for (index_t x = 0; x < 30; ++x) {
+      const float px = 32 * static_cast<float>(x) + 16, py = 32 * static_cast<float>(y) + 16;
+      points.insert(points.end(), {px, py});
+      anchors.insert(anchors.end(), {px - 96, py - 96, px + 96, py + 96});
+    }
+  const std::vector<grid_size> levels{{20, 30}};
+  const index_t count = 600;
+  const auto boxes = random_boxes<float>(100, 1), predicted = random_boxes<float>(2 * count, 2);
+  const auto scores = finite_logits<float>(2 * count * 5, 3);
+  const std::vector<index_t> classes(100, 3), offsets{0, 40, 100};
+  assigner_truth truth;
+  truth.boxes = boxes_view<const float>(boxes);
+  truth.classes = classes;
+  truth.image_offsets = offsets;
+  std::vector<index_t> matches(static_cast<std::size_t>(2 * count));
+  std::vector<float> targets(matches.size());
+  assigner_workspace workspace;
+  digest hash;
+  assign_atss(boxes_view<const float>(anchors), levels, truth, matches, {}, workspace, sequential);
+  hash.add(matches);
+  task_aligned_predictions said;
+  said.scores = {scores.data(), 2 * count, 5};
+  said.boxes = boxes_view<const float>(predicted);
+  assign_task_aligned(said, {points.data(), count, 2}, levels, truth, matches, targets, {},
+                      workspace, sequential);
+  hash.add(matches);
+  hash.add(targets);
+  hash.print(set, "assigners");
+}
+
 template <class T>
 void all_functions(isa set) {
   focal_loss<T>(set);
@@ -370,5 +440,7 @@ int main() {
     all_functions<double>(set);
     mixed_types(set);
     for (const bool with_special : {false, true}) matching(set, with_special);
+    softmax_losses(set);
+    assigners(set);
   }
 }

@@ -410,6 +410,88 @@ void postprocess_call(placed_memory& memory, result_bytes& results, index_t leng
   }
 }
 
+// ---- rows of a softmax, and assigners
+
+void softmax_call(placed_memory& memory, result_bytes& results, index_t rows, index_t cols,
+                  index_t padding) {
+  const index_t stride = cols + padding, extent = (rows - 1) * stride + cols;
+  const matrix_view<const float> x(memory.copy(random_logits<float>(extent, 1)), rows, cols,
+                                   stride);
+  const matrix_view<float> out(memory.make<float>(extent), rows, cols, stride);
+  const vector_view<float> each(memory.make<float>(rows), rows);
+  const auto add_each = [&] { results.add(each.data(), rows); };
+  const auto add_all = [&] { results.add(out.data(), extent); };
+  if (cols >= 2) {
+    std::vector<float> positions, shares;
+    for (index_t i = 0; i < rows; ++i) {
+      positions.push_back(0.375f * static_cast<float>(i % (2 * cols)));
+      shares.push_back(static_cast<float>(i % 3));
+    }
+    distribution_focal_loss_params params;
+    params.row_weights = {memory.copy(shares), rows};
+    const vector_view<const float> targets(memory.copy(positions), rows);
+    results.add(distribution_focal_loss(x, targets, params, sequential));
+    results.add(distribution_focal_loss_and_grad(x, targets, out, params, sequential));
+    add_all();
+    distribution_focal_loss_unreduced(x, targets, each, params, sequential);
+    add_each();
+    decode_distributions(x, each, sequential);
+    add_each();
+    const index_t boxes = rows / 4;
+    const matrix_view<const float> sides(x.data(), 4 * boxes, cols, stride);
+    const matrix_view<const float> points(
+        memory.copy(std::vector<float>(static_cast<std::size_t>(2 * boxes), 9.0f)), boxes, 2);
+    const vector_view<const float> strides(
+        memory.copy(std::vector<float>(static_cast<std::size_t>(boxes), 8.0f)), boxes);
+    decode_distribution_boxes(sides, points, strides, {each.data(), boxes}, sequential);
+    add_each();
+  }
+  std::vector<std::int32_t> classes;
+  for (index_t i = 0; i < rows; ++i)
+    classes.push_back(i % 7 == 2 ? -2 : i % 5 == 3 ? static_cast<std::int32_t>(i % cols) : 0);
+  const labels_view labels(memory.copy(classes), rows);
+  results.add(softmax_cross_entropy_loss(x, labels, {}, sequential));
+  results.add(softmax_cross_entropy_loss_and_grad(x, labels, out, {}, sequential));
+  add_all();
+  softmax_cross_entropy_loss_unreduced(x, labels, each, {}, sequential);
+  add_each();
+  softmax_cross_entropy_workspace workspace;
+  results.add(softmax_cross_entropy_loss_and_grad(x, labels, {}, out, {}, workspace, sequential));
+  add_all();
+}
+
+void assigner_call(placed_memory& memory, result_bytes& results, index_t length) {
+  const std::vector<grid_size> sizes{{3, length}, {length, 1}};
+  const index_t points = 4 * length, boxes = 1 + length % 37;
+  std::vector<float> where, about;
+  const auto add = [&](index_t column, index_t row, float stride) {
+    const float x = static_cast<float>(column) * stride, y = static_cast<float>(row) * stride;
+    where.insert(where.end(), {x, y});
+    about.insert(about.end(), {x - 20, y - 20, x + 20, y + 20});
+  };
+  for (index_t i = 0; i < 3 * length; ++i) add(i % length, i / length, 8);
+  for (index_t i = 0; i < length; ++i) add(0, i, 16);
+  const vector_view<const grid_size> levels(memory.copy(sizes), 2);
+  assigner_truth truth;
+  truth.boxes = boxes_view<const float>(memory.copy(random_boxes<float>(boxes, 1, 200)), boxes);
+  truth.classes =
+      labels_view(memory.copy(std::vector<index_t>(static_cast<std::size_t>(boxes), 2)), boxes);
+  const vector_view<index_t> matches(memory.make<index_t>(points), points);
+  const vector_view<float> targets(memory.make<float>(points), points);
+  assigner_workspace workspace;
+  assign_atss(boxes_view<const float>(memory.copy(about), points), levels, truth, matches, {},
+              workspace, sequential);
+  results.add(matches.data(), points);
+  std::vector<float> scores(static_cast<std::size_t>(3 * points), 0.25f);
+  task_aligned_predictions said;
+  said.scores = {memory.copy(scores), points, 3};
+  said.boxes = boxes_view<const float>(memory.copy(random_boxes<float>(points, 3, 200)), points);
+  assign_task_aligned(said, {memory.copy(where), points, 2}, levels, truth, matches, targets, {},
+                      workspace, sequential);
+  results.add(matches.data(), points);
+  results.add(targets.data(), points);
+}
+
 /// call(memory, results, length) at all lengths and placements, and 91 long at all alignments.
 template <class T, class Call>
 void sweep_memory(const Call& call) {
@@ -471,6 +553,13 @@ TEST_CASE("memory: matching") { sweep_memory<float>(matching_call); }
 TEST_CASE_TEMPLATE("memory: NMS, soft-NMS and top-k filter", T, float, bfloat16, double) {
   sweep_memory<T>(nms_call<T>);
 }
+TEST_CASE("memory: softmax losses and distributions") {
+  sweep_memory<float>([](placed_memory& memory, result_bytes& results, index_t length) {
+    softmax_call(memory, results, 1 + length % 21, length, length % 3);
+    softmax_call(memory, results, length, 1 + length % 19, length % 2);
+  });
+}
+TEST_CASE("memory: assigners") { sweep_memory<float>(assigner_call); }
 TEST_CASE("memory: weights that are empty are not read, wherever they point") {
   placed_memory memory;
   memory.place = {placement::ends_at_guard};

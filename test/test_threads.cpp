@@ -143,6 +143,58 @@ const struct {
        add(result, ious.data(), 3 * in.boxes);
        return result;
      }},
+    {"distribution focal loss",
+     [](execution policy) {
+       return written(in.x().size(), [&](std::vector<float>& grad) {
+         return distribution_focal_loss_and_grad(in.x(), {in.deltas.data(), in.boxes},
+                                                 {grad.data(), in.boxes, in.classes}, {}, policy);
+       });
+     }},
+    {"softmax cross entropy",
+     [](execution policy) {
+       return written(in.x().size(), [&](std::vector<float>& grad) {
+         hard_negative_mining mining;
+         mining.images = 4;
+         softmax_cross_entropy_params params;
+         params.ignore = -1;
+         std::vector<index_t> labels = in.labels;
+         for (index_t& label : labels) label = label < 0 ? -1 - label : label;
+         softmax_cross_entropy_workspace workspace;
+         return softmax_cross_entropy_loss_and_grad(in.x(), labels, mining,
+                                                    {grad.data(), in.boxes, in.classes}, params,
+                                                    workspace, policy);
+       });
+     }},
+    {"assigners",
+     [](execution policy) {
+       constexpr index_t side = 60, points = side * side, boxes = 400;
+       const std::vector<grid_size> levels{{side, side}};
+       std::vector<float> where, about;
+       for (index_t i = 0; i < points; ++i) {
+         const float x = 12 * static_cast<float>(i % side), y = 12 * static_cast<float>(i / side);
+         where.insert(where.end(), {x, y});
+         about.insert(about.end(), {x - 40, y - 40, x + 40, y + 40});
+       }
+       const std::vector<index_t> classes(boxes, 1), offsets{0, 150, 150, boxes};
+       assigner_truth truth;
+       truth.boxes = boxes_view<const float>(in.b.data(), boxes);
+       truth.classes = classes;
+       truth.image_offsets = offsets;
+       std::vector<index_t> matches(3 * points);
+       task_aligned_predictions said;
+       said.scores = {in.logits.data(), 3 * points, in.classes};
+       said.boxes = boxes_view<const float>(in.a.data(), 3 * points);
+       assigner_workspace workspace;
+       bytes result = written(3 * points, [&](std::vector<float>& targets) {
+         assign_task_aligned(said, {where.data(), points, 2}, levels, truth, matches, targets, {},
+                             workspace, policy);
+         return 0.0;
+       });
+       add(result, matches.data(), 3 * points);
+       assign_atss(boxes_view<const float>(about), levels, truth, matches, {}, workspace, policy);
+       add(result, matches.data(), 3 * points);
+       return result;
+     }},
     {"nms",
      [](execution policy) {
        const std::vector<index_t> kept = nms(in.of_nms(), in.s(), {}, policy);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever records itself can be replayed: every public function is called once, the profile is
 // written and read back, and each replay must record the very problem that it stands for.
+#include "../support/pyramid.hpp"
 #include "projection.hpp"
 #include "read.hpp"
 #include "replay_inputs.hpp"
 #include <vecdet/vecdet.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -242,6 +244,37 @@ void postprocess_calls(index_t images, execution policy) {
   }
 }
 
+void softmax_calls(execution policy) {
+  const index_t rows = 4 * boxes;
+  std::vector<index_t> labels = profile::labels_like_training(rows, classes);
+  std::replace(labels.begin(), labels.end(), index_t{-1}, index_t{0});
+  const std::vector<float> x(static_cast<std::size_t>(rows * classes), 0.5f);
+  const std::vector<float> targets(static_cast<std::size_t>(rows), 1.5f);
+  std::vector<float> out(x.size()), each(static_cast<std::size_t>(rows));
+  const matrix_view<const float> logits(x.data(), rows, classes);
+  const matrix_view<float> grad(out.data(), rows, classes);
+  distribution_focal_loss(logits, targets, {}, policy);
+  distribution_focal_loss_unreduced(logits, targets, each, {}, policy);
+  distribution_focal_loss_and_grad(logits, targets, grad, {}, policy);
+  decode_distributions(logits, each, policy);
+  decode_distribution_boxes(logits, {targets.data(), boxes, 2}, {targets.data(), boxes}, each,
+                            policy);
+  softmax_cross_entropy_loss(logits, labels, {}, policy);
+  softmax_cross_entropy_loss_unreduced(logits, labels, each, {}, policy);
+  softmax_cross_entropy_loss_and_grad(logits, labels, grad, {}, policy);
+  softmax_cross_entropy_workspace workspace;
+  softmax_cross_entropy_loss_and_grad(logits, labels, {}, grad, {}, workspace, policy);
+}
+
+void assigner_calls(execution policy) {
+  bench::assigner_scene scene(bench::pyramid_of(160, 3), 20, 160, true);
+  assigner_workspace workspace;
+  assign_atss(boxes_view<const float>(scene.points.anchors), scene.points.levels, scene.known(),
+              scene.matches, {}, workspace, policy);
+  assign_task_aligned(scene.said(), scene.where(), scene.points.levels, scene.known(),
+                      scene.matches, scene.targets, {}, workspace, policy);
+}
+
 void call_everything(execution policy) {
   focal_loss_calls(policy);
   smooth_l1_calls(policy);
@@ -253,8 +286,16 @@ void call_everything(execution policy) {
   nms_calls(policy);
   matching_calls(policy);
   filter_topk_calls(policy);
+  softmax_calls(policy);
+  assigner_calls(policy);
   postprocess_calls(1, policy);
   postprocess_calls(2, policy);
+}
+
+bool takes_floats_alone(const std::string& function) {
+  for (const char* family : {"distribution", "softmax_cross_entropy", "assign_"})
+    if (function.find(family) != std::string::npos) return true;
+  return false;
 }
 
 /// Runs the replay once; it must record its problem, with its bytes.
@@ -333,7 +374,8 @@ TEST_CASE("replay: names tell what benchmarks tell, and which distances") {
 }
 
 TEST_CASE("replay: operations are known but where the data decide them") {
-  const std::set<std::string> decided_by_data{"nms", "batched_nms", "soft_nms", "postprocess"};
+  const std::set<std::string> decided_by_data{"nms",         "batched_nms", "soft_nms",
+                                              "postprocess", "assign_atss", "assign_task_aligned"};
   const std::string copies = "split_detections";
   const profile::report r = record([] {
     call_everything(execution::sequential);
@@ -373,6 +415,7 @@ TEST_CASE("replay: every element type") {
     const bool on_logits = e.function == "filter_topk" || e.function == "postprocess";
     const double f32_bytes = e.bytes;
     for (const char* type : {"bf16", "f64"}) {
+      if (takes_floats_alone(e.function)) continue;
       if (on_logits && type == std::string("f64")) continue;
       e.type = type;
       e = profile::moved_to(e, "", 0);

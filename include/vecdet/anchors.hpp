@@ -17,17 +17,13 @@
 // or scale is not a positive finite float.
 #pragma once
 
+#include <vecdet/grid_size.hpp>
 #include <vecdet/views.hpp>
 
 #include <vector>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-
-/// The size of an image in pixels, or of a feature map in locations.
-struct grid_size {
-  index_t height = 0, width = 0;
-};
 
 /// The shapes of a level's anchors: every size with every ratio.
 struct anchor_shapes {

@@ -5,9 +5,9 @@
 //     VECDET_PROFILE_SCOPE("backbone");
 //     VECDET_PROFILE_WORK("conv1", bytes, flops, 64, 112, 112);
 //
-// Off, a scope costs one relaxed load; on, 30 to 60 ns by processor, which are taken off what it reports.
-// VECDET_PROFILE=report.html in the environment turns it on, see profile/environment.hpp; so do
-// enable() and print(). It stands alone on the standard library. Its parts:
+// Off, a scope costs one relaxed load; on, 30 to 60 ns by processor, which are taken off what it
+// reports. VECDET_PROFILE=report.html in the environment turns it on, see profile/environment.hpp;
+// so do enable() and print(). It stands alone on the standard library. Its parts:
 //
 //     scope.hpp        the timed scope, for users and for library functions: all that a file which
 //                      only records need include

@@ -4,10 +4,12 @@
 
 #include <vecdet/anchor_cache.hpp>
 #include <vecdet/anchors.hpp>
+#include <vecdet/assigners.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_ops.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/dispatch.hpp>
+#include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/focal_loss.hpp>
@@ -22,5 +24,6 @@
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_nms.hpp>
+#include <vecdet/softmax_cross_entropy.hpp>
 #include <vecdet/version.hpp>
 #include <vecdet/views.hpp>

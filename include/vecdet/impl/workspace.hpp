@@ -2,6 +2,7 @@
 // What workspaces hold: buffers that only grow.
 #pragma once
 
+#include <vecdet/args/assigners.hpp>
 #include <vecdet/args/nms.hpp>
 #include <vecdet/views.hpp>
 
@@ -56,6 +57,17 @@ struct filter_topk_buffers {
   std::vector<std::uint64_t> records, spare;
   std::vector<index_t> found, elements;
   std::vector<float> logits;
+};
+
+struct assigner_buffers {
+  std::vector<float> points, axes, values, planes, metrics, greatest;
+  std::vector<index_t> chosen, counts, positives;
+  std::vector<point_level> levels;
+};
+
+struct hard_negative_buffers {
+  std::vector<std::uint32_t> keys;
+  std::vector<index_t> rows, counts;
 };
 
 struct postprocess_buffers {

@@ -2,7 +2,9 @@
 // All kernels for baseline, for builds by hand. Compile with -march=x86-64 (any 64-bit Arm as it
 // is) -O3 -ffp-contract=off -fno-fast-math -fno-math-errno, whatever the flags of the rest.
 #define VECDET_ISA_UNIT baseline
+#include <vecdet/isa/units/assigners.cpp>
 #include <vecdet/isa/units/box_coding.cpp>
+#include <vecdet/isa/units/distribution_focal_loss.cpp>
 #include <vecdet/isa/units/filter_topk.cpp>
 #include <vecdet/isa/units/focal_loss.cpp>
 #include <vecdet/isa/units/iou.cpp>
@@ -11,3 +13,4 @@
 #include <vecdet/isa/units/nms.cpp>
 #include <vecdet/isa/units/regression_loss.cpp>
 #include <vecdet/isa/units/smooth_l1.cpp>
+#include <vecdet/isa/units/softmax_cross_entropy.cpp>

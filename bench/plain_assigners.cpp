@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plain_assigners.hpp"
+
+#include "plain_terms.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace vecdet {
+namespace bench {
+namespace VECDET_PLAIN_SET {
+
+namespace {
+
+inline float iou_of_boxes(plain_box a, plain_box b) {
+  const float w = std::max(0.0f, std::min(a.x2, b.x2) - std::max(a.x1, b.x1));
+  const float h = std::max(0.0f, std::min(a.y2, b.y2) - std::max(a.y1, b.y1));
+  const float both = w * h;
+  return both / (a.width() * a.height() + b.width() * b.height() - both);
+}
+
+inline float ciou_of_boxes(plain_box a, plain_box b) {
+  const float iou = iou_of_boxes(a, b);
+  const float cw = std::max(a.x2, b.x2) - std::min(a.x1, b.x1);
+  const float ch = std::max(a.y2, b.y2) - std::min(a.y1, b.y1);
+  const float dx = 0.5f * (a.x1 + a.x2 - b.x1 - b.x2), dy = 0.5f * (a.y1 + a.y2 - b.y1 - b.y2);
+  const float angle = std::atan(a.width() / a.height()) - std::atan(b.width() / b.height());
+  const float v = 0.40528473f * angle * angle;
+  return iou - (dx * dx + dy * dy) / (cw * cw + ch * ch + 1e-7f) - v * v / (1 - iou + v + 1e-7f);
+}
+
+inline bool is_inside(plain_box box, float x, float y, float margin) {
+  return x - box.x1 > margin && y - box.y1 > margin && box.x2 - x > margin && box.y2 - y > margin;
+}
+
+using candidate = std::pair<float, std::int64_t>;  ///< what it is chosen by, and its index
+
+}  // namespace
+
+void plain_atss(const float* anchors, const std::int64_t* level_sizes, std::int64_t levels,
+                const float* truth, std::int64_t boxes, std::int64_t* matches) {
+  static std::vector<candidate> level, chosen;
+  static std::vector<float> best;
+  std::int64_t points = 0;
+  for (std::int64_t l = 0; l < levels; ++l) points += level_sizes[l];
+  best.assign(static_cast<std::size_t>(points), -1.0f);
+  std::fill(matches, matches + points, std::int64_t{-1});
+  for (std::int64_t g = 0; g < boxes; ++g) {
+    const plain_box box = load(truth, g);
+    const float x = 0.5f * (box.x1 + box.x2), y = 0.5f * (box.y1 + box.y2);
+    chosen.clear();
+    std::int64_t first = 0;
+    for (std::int64_t l = 0; l < levels; ++l) {
+      level.resize(static_cast<std::size_t>(level_sizes[l]));
+      for (std::int64_t i = 0; i < level_sizes[l]; ++i) {
+        const plain_box anchor = load(anchors, first + i);
+        const float dx = 0.5f * (anchor.x1 + anchor.x2) - x;
+        const float dy = 0.5f * (anchor.y1 + anchor.y2) - y;
+        level[static_cast<std::size_t>(i)] = {std::sqrt(dx * dx + dy * dy), first + i};
+      }
+      const auto nine = level.begin() + std::min(std::int64_t{9}, level_sizes[l]);
+      if (nine != level.end()) std::nth_element(level.begin(), nine, level.end());
+      chosen.insert(chosen.end(), level.begin(), nine);
+      first += level_sizes[l];
+    }
+    double sum = 0, squares = 0;
+    for (candidate& c : chosen) {
+      c.first = iou_of_boxes(box, load(anchors, c.second));
+      sum += c.first;
+    }
+    const double n = static_cast<double>(chosen.size()), mean = sum / n;
+    for (const candidate& c : chosen) squares += (c.first - mean) * (c.first - mean);
+    const auto threshold = static_cast<float>(mean + std::sqrt(squares / (n - 1)));
+    for (const candidate& c : chosen) {
+      const plain_box a = load(anchors, c.second);
+      const auto at = static_cast<std::size_t>(c.second);
+      if (c.first < threshold || c.first <= best[at] ||
+          !is_inside(box, 0.5f * (a.x1 + a.x2), 0.5f * (a.y1 + a.y2), 0.01f))
+        continue;
+      best[at] = c.first;
+      matches[at] = g;
+    }
+  }
+}
+
+void plain_task_aligned(const float* scores, std::int64_t class_count, const float* predictions,
+                        const float* points, std::int64_t count, const float* truth,
+                        const std::int64_t* classes, std::int64_t boxes, std::int64_t* matches,
+                        float* targets) {
+  static std::vector<candidate> inside;
+  static std::vector<char> times;
+  static std::vector<float> metrics, most_aligned, most_overlap;
+  const auto overlap = [&](std::int64_t i, std::int64_t g) {
+    return std::max(0.0f, ciou_of_boxes(load(truth, g), load(predictions, i)));
+  };
+  const auto metric = [&](std::int64_t i, std::int64_t g, float o) {
+    return std::sqrt(scores[i * class_count + classes[g]]) * o * o * o * o * o * o;
+  };
+  times.assign(static_cast<std::size_t>(count), 0);
+  metrics.resize(static_cast<std::size_t>(count));
+  most_aligned.assign(static_cast<std::size_t>(boxes), 0.0f);
+  most_overlap.assign(static_cast<std::size_t>(boxes), 0.0f);
+  std::fill(matches, matches + count, std::int64_t{-1});
+  std::fill(targets, targets + count, 0.0f);
+  for (std::int64_t g = 0; g < boxes; ++g) {
+    const plain_box box = load(truth, g);
+    inside.clear();
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (!is_inside(box, points[2 * i], points[2 * i + 1], 1e-9f)) continue;
+      const float m = metric(i, g, overlap(i, g));
+      if (m > 0) inside.push_back({-m, i});
+    }
+    const auto top =
+        inside.begin() + std::min<std::ptrdiff_t>(10, static_cast<std::ptrdiff_t>(inside.size()));
+    if (top != inside.end()) std::nth_element(inside.begin(), top, inside.end());
+    for (auto c = inside.begin(); c != top; ++c) {
+      matches[c->second] = g;
+      ++times[static_cast<std::size_t>(c->second)];
+    }
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (matches[i] < 0) continue;
+    const auto at = static_cast<std::size_t>(i);
+    if (times[at] > 1) {
+      float greatest = -1;
+      for (std::int64_t g = 0; g < boxes; ++g) {
+        if (!is_inside(load(truth, g), points[2 * i], points[2 * i + 1], 1e-9f)) continue;
+        const float o = overlap(i, g);
+        if (o <= greatest) continue;
+        greatest = o;
+        matches[i] = g;
+      }
+    }
+    const auto g = static_cast<std::size_t>(matches[i]);
+    const float o = overlap(i, matches[i]);
+    metrics[at] = metric(i, matches[i], o);
+    most_aligned[g] = std::max(most_aligned[g], metrics[at]);
+    most_overlap[g] = std::max(most_overlap[g], o);
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (matches[i] < 0) continue;
+    const auto g = static_cast<std::size_t>(matches[i]);
+    targets[i] = metrics[static_cast<std::size_t>(i)] * most_overlap[g] / (most_aligned[g] + 1e-9f);
+  }
+}
+
+}  // namespace VECDET_PLAIN_SET
+}  // namespace bench
+}  // namespace vecdet

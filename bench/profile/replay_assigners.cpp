@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replays the assigners with as many boxes of one image on a pyramid of as many points; a name
+// tells no levels.
+#include "../support/pyramid.hpp"
+#include "replay_inputs.hpp"
+#include <vecdet/assigners.hpp>
+
+#include <cmath>
+#include <locale>
+#include <memory>
+#include <sstream>
+#include <string>
+
+namespace {
+
+using namespace vecdet;
+
+/// The number after the prefix of a variant; 0 for other variants.
+index_t number_after(const std::string& prefix, const std::string& variant) {
+  if (variant.compare(0, prefix.size(), prefix) != 0) return 0;
+  std::istringstream text(variant.substr(prefix.size()));
+  text.imbue(std::locale::classic());
+  index_t number = 0;
+  return text >> number && text.eof() && number >= 1 ? number : 0;
+}
+
+struct operands : bench::assigner_scene {
+  assigner_workspace workspace;
+
+  operands(index_t boxes, index_t points, bool with_predictions)
+      : assigner_scene(bench::pyramid_of_points(points), boxes,
+                       8 * std::sqrt(static_cast<double>(points)), with_predictions) {}
+};
+
+profile::replay_call make(const profile::entry& e, execution policy) {
+  const bool is_atss = e.function == "assign_atss";
+  const index_t number = number_after(is_atss ? "k" : "top", e.variant);
+  if (number == 0 || e.type != "f32" || e.shape.size() != 2) return {};
+  const auto data = std::make_shared<operands>(e.shape[0], e.shape[1], !is_atss);
+  if (is_atss) {
+    return [=] {
+      atss_params params;
+      params.candidates = number;
+      assign_atss(boxes_view<const float>(data->points.anchors), data->points.levels, data->known(),
+                  data->matches, params, data->workspace, policy);
+    };
+  }
+  return [=] {
+    task_aligned_params params;
+    params.top = number;
+    assign_task_aligned(data->said(), data->where(), data->points.levels, data->known(),
+                        data->matches, data->targets, params, data->workspace, policy);
+  };
+}
+
+const profile::replay_registration registered[] = {
+    {"assign_atss", make},
+    {"assign_task_aligned", make},
+};
+
+}  // namespace

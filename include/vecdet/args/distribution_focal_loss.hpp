@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Distribution focal loss: what the functions and their kernels agree on.
+#pragma once
+
+#include <vecdet/views.hpp>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// One call over rows x bins logits.
+struct distribution_focal_loss_args {
+  const float* logits;
+  index_t stride;  ///< in elements
+  index_t bins;
+  const float* targets;  ///< one a row, in bins
+  const float* weights;  ///< one a row, or null: all 1
+  double scale;
+  float* loss;  ///< one a row, or null
+  float* grad;  ///< rows x bins, or null; may be the logits themselves
+  index_t grad_stride;
+};
+
+/// One call that decodes rows x bins logits.
+struct distribution_decoding_args {
+  const float* logits;
+  index_t stride;
+  index_t bins;
+  const float* points;   ///< x and y of each box
+  const float* strides;  ///< one a box
+  float* out;            ///< the expectation of each row, or the corners of each box
+};
+
+template <class T>
+struct distribution_focal_loss_kernels {
+  /// Rows [first, last); returns their unscaled sum.
+  double (*loss)(const distribution_focal_loss_args&, index_t first, index_t last);
+  /// The expectations of rows [first, last).
+  void (*expectations)(const distribution_decoding_args&, index_t first, index_t last);
+  /// Boxes [first, last), of four rows each.
+  void (*boxes)(const distribution_decoding_args&, index_t first, index_t last);
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Assigners: which box of the ground truth each point of a detector without anchor matching is to
+// find. ATSS, Zhang et al., arXiv 1912.02424, algorithm 1; and the task-aligned assigner, Feng et
+// al., arXiv 2108.07755, section 3.3, in YOLOv8's form.
+//
+// ATSS. A box's candidates are, of each level, the k anchors whose centres are nearest to its own.
+// Positive are those whose IoU is at least the mean plus the standard deviation (of n - 1) of all
+// candidates' IoUs and whose centre lies inside of the box by more than 0.01. An anchor that is
+// positive for several boxes goes to the one of the greatest IoU.
+//
+// Task-aligned. Of the points inside of a box by more than 1e-9 its candidates are the `top` of the
+// greatest metric above 0:
+//
+//   metric = score(class of the box)^alpha overlap^beta, overlap = max(0, CIoU(box, prediction))
+//
+// A point that is candidate of several boxes goes to the one, of all that it lies in, of the
+// greatest overlap, be it none of them. Its target is its metric times the greatest overlap of its
+// box, divided by the greatest metric of its box + 1e-9, both over the box's points.
+//
+// Equal ones go by lower index everywhere: distances, metrics, IoUs, overlaps. (torch's topk says
+// nothing of equals.)
+//
+// There is no matrix of points by boxes, and a box sees but points near to it or inside of it: the
+// points of a level form a grid. Points, and anchors, are level after level, row by row; the x of
+// the points of a column are equal, as are the y of a row, and both ascend. The same points serve
+// all images of a batch.
+//
+// All is computed in float, one rounding an operation; the mean and the deviation in double, their
+// sum rounded to float. Targets are within 2e-5 of their size, and 1e-9: CIoU of boxes that hardly
+// touch is a difference of larger numbers. A box of ATSS whose centre is not finite, or of which
+// there is a single candidate, and a metric of a NaN or infinite overlap, match nothing.
+//
+// Every function throws std::invalid_argument, and writes nothing, when sizes differ, points form
+// no grid, offsets do not ascend from 0 to the number of boxes, a class is out of range, or a
+// parameter is. Results may not share memory with other arguments.
+#pragma once
+
+#include <vecdet/grid_size.hpp>
+#include <vecdet/impl/workspace.hpp>
+#include <vecdet/labels.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/views.hpp>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+/// The ground truth of one image or of a batch.
+struct assigner_truth {
+  lasting<boxes_view<const float>> boxes;  ///< Corners.
+  /// The class of each box; ATSS needs none.
+  lasting<labels_view> classes;
+  /// The boxes of image k are [image_offsets[k], image_offsets[k + 1]). One more than there are
+  /// images; empty: one image.
+  lasting<vector_view<const index_t>> image_offsets;
+};
+
+struct atss_params {
+  index_t candidates = 9;  ///< Of each level; 1 or more.
+};
+
+struct task_aligned_params {
+  index_t top = 10;    ///< Candidates of a box; 1 or more.
+  double alpha = 0.5;  ///< Of the score; 0 or more. 1 in the paper.
+  double beta = 6;     ///< Of the overlap; 0 or more.
+};
+
+/// What a detector says of each point, image after image.
+struct task_aligned_predictions {
+  /// Images x points rows, a column a class: probabilities.
+  matrix_view<const float> scores;
+  lasting<boxes_view<const float>> boxes;  ///< Corners.
+};
+
+/// Memory that assigners work in, some 12 bytes a point and 20 for each candidate of a box. It
+/// grows to what the largest call needs and is reused. One call at a time.
+class assigner_workspace {
+  friend detail::workspace_access;
+  detail::assigner_buffers buffers_;
+};
+
+/// ATSS of `anchors`, corners, one a point. Writes the index among all boxes of the ground truth,
+/// or -1, into `matches`, images x anchors.
+void assign_atss(boxes_view<const float> anchors, vector_view<const grid_size> levels,
+                 const assigner_truth& truth, vector_view<index_t> matches,
+                 const atss_params& params, assigner_workspace& workspace,
+                 execution policy = execution::parallel);
+
+/// The task-aligned assigner. `points` is N x 2, x and y in the boxes' pixels. Writes the index
+/// among all boxes of the ground truth, or -1, into `matches`, images x points, and the targets, 0
+/// where there is no match, into `targets`, likewise.
+void assign_task_aligned(const task_aligned_predictions& predictions,
+                         matrix_view<const float> points, vector_view<const grid_size> levels,
+                         const assigner_truth& truth, vector_view<index_t> matches,
+                         vector_view<float> targets, const task_aligned_params& params,
+                         assigner_workspace& workspace, execution policy = execution::parallel);
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet
+
+#include <vecdet/impl/assigners.hpp>

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of assigners.hpp: checks, the profiler's scope, chunks.
+#pragma once
+
+#include <vecdet/args/assigners.hpp>
+#include <vecdet/assigners.hpp>
+#include <vecdet/detail/apart.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/impl/workspace.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <string>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/assigners/assigners.hpp>
+#endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+namespace detail {
+
+/// What both assigners check and prepare.
+class assigner_call {
+ public:
+  assigner_call(const char* function, index_t points, const char* points_name,
+                const vector_view<const grid_size>& levels, const assigner_truth& truth,
+                const vector_view<index_t>& matches)
+      : function_(function),
+        points_(points),
+        points_name_(points_name),
+        levels_(levels),
+        truth_(truth),
+        boxes_(truth.boxes.size()),
+        images_(truth.image_offsets.empty() ? 1 : truth.image_offsets.size() - 1) {
+    index_t left = points;
+    for (index_t l = 0; l < levels.size(); ++l) {
+      check_element(levels[l].height >= 0, function, "levels", l, levels[l].height,
+                    "a height of 0 or more");
+      check_element(levels[l].width >= 0, function, "levels", l, levels[l].width,
+                    "a width of 0 or more");
+      check_element(levels[l].height == 0 || levels[l].width <= left / levels[l].height, function,
+                    "levels", l, levels[l].width, "a width so that there are as many points");
+      left -= levels[l].height * levels[l].width;
+    }
+    check(left == 0, function, (std::string(points_name) + ".size()").c_str(), points,
+          "as many as the levels have");
+    const vector_view<const index_t>& offsets = truth.image_offsets;
+    if (!offsets.empty()) {
+      check_element(offsets[0] == 0, function, "truth.image_offsets", 0, offsets[0], "0");
+      for (index_t k = 1; k < offsets.size(); ++k)
+        check_element(offsets[k] >= offsets[k - 1], function, "truth.image_offsets", k, offsets[k],
+                      "not less than the offset before");
+      check_element(offsets[images_] == boxes_, function, "truth.image_offsets", images_,
+                    offsets[images_], "the number of boxes");
+    }
+    check(images_ == 0 || points <= max_elements<index_t> / images_, function,
+          "truth.image_offsets.size()", offsets.size(),
+          "so many that images x points elements have addresses");
+    check(matches.size() == images_ * points, function, "matches.size()", matches.size(),
+          "images x points");
+    check_result_apart("matches", matches);
+  }
+
+  index_t images() const { return images_; }
+  index_t boxes() const { return boxes_; }
+  index_t first_box(index_t image) const {
+    return truth_.image_offsets.empty() ? image * boxes_ : truth_.image_offsets[image];
+  }
+
+  void check_result_apart(const char* result, const address_range& memory) const {
+    check_apart(function_, result, memory, "truth.boxes", truth_.boxes);
+    check_apart(function_, result, memory, "truth.image_offsets", truth_.image_offsets);
+    check_apart(function_, result, memory, "levels", levels_);
+  }
+
+  /// The levels with their axes, once they are known for grids, and memory for `most` choices a
+  /// box.
+  template <class Kernels>
+  assigner_args prepare(const Kernels& kernels, const float* points, index_t most,
+                        assigner_buffers& workspace) const {
+    index_t numbers = 0;
+    for (const grid_size& level : levels_)
+      if (level.height > 0 && level.width > 0) numbers += level.height + level.width;
+    float* axis = grown(workspace.axes, numbers);
+    point_level* const levels = grown(workspace.levels, levels_.size());
+    index_t first = 0;
+    for (index_t l = 0; l < levels_.size(); ++l) {
+      const index_t height = levels_[l].height, width = levels_[l].width;
+      if (height == 0 || width == 0) {
+        levels[l] = {first, 0, 0, nullptr, nullptr};
+        continue;
+      }
+      levels[l] = {first, height, width, axis, axis + width};
+      for (index_t c = 0; c < width; ++c) *axis++ = points[2 * (first + c)];
+      for (index_t r = 0; r < height; ++r) *axis++ = points[2 * (first + r * width) + 1];
+      const index_t off = kernels.find_off_grid(points, levels[l]);
+      if (off < height * width) {
+        const float* const point = points + 2 * (first + off);
+        throw_invalid_argument(function_, element(points_name_, first + off).c_str(),
+                               "at " + std::to_string(point[0]) + ", " + std::to_string(point[1]),
+                               "in the row and column of its level's grid, which ascend");
+      }
+      first += height * width;
+    }
+    check(boxes_ == 0 || most <= max_elements<index_t> / boxes_, function_, "truth.boxes.size()",
+          boxes_, "so many that their candidates have addresses");
+    return {points,
+            points_,
+            levels,
+            levels_.size(),
+            truth_.boxes.data(),
+            most,
+            grown(workspace.chosen, most * boxes_),
+            grown(workspace.values, most * boxes_),
+            grown(workspace.counts, boxes_)};
+  }
+
+  /// choose(image, box) for all boxes, then match(image and its boxes) for all images.
+  template <class Choose, class Match>
+  void run(const vector_view<index_t>& matches, float* targets, execution policy,
+           const Choose& choose, const Match& match) const {
+    constexpr index_t smallest = 8;
+    for_each_chunk(policy, chunking(boxes_, smallest), [&](index_t, index_t first, index_t last) {
+      index_t image = 0;
+      if (!truth_.image_offsets.empty()) {
+        const index_t* const offsets = truth_.image_offsets.data();
+        image = std::upper_bound(offsets, offsets + images_ + 1, first) - offsets - 1;
+      }
+      for (index_t box = first; box < last; ++box) {
+        while (box >= first_box(image + 1)) ++image;
+        choose(image, box);
+      }
+    });
+    for_each_chunk(policy, chunking(images_, 1), [&](index_t, index_t first, index_t last) {
+      for (index_t image = first; image < last; ++image)
+        match(assigned_image{image, first_box(image), first_box(image + 1),
+                             matches.data() + image * points_,
+                             targets != nullptr ? targets + image * points_ : nullptr});
+    });
+  }
+
+  profile::problem problem(const char* variant, index_t bytes, isa target, execution policy) const {
+    return {function_,
+            variant,
+            dtype_name<float>(),
+            {profile::rounded_count(std::max(index_t{1}, boxes_)), points_},
+            isa_name(target),
+            policy.threads(),
+            bytes + images_ * points_ * index_t{sizeof(index_t)}};
+  }
+
+ private:
+  const char* function_;
+  index_t points_;
+  const char* points_name_;
+  const vector_view<const grid_size>& levels_;
+  const assigner_truth& truth_;
+  index_t boxes_, images_;
+};
+
+}  // namespace detail
+
+inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_size> levels,
+                        const assigner_truth& truth, vector_view<index_t> matches,
+                        const atss_params& params, assigner_workspace& workspace,
+                        execution policy) {
+  const char* const function = "assign_atss";
+  const index_t points = anchors.size();
+  const detail::assigner_call call(function, points, "anchors", levels, truth, matches);
+  detail::check(params.candidates >= 1, function, "params.candidates", params.candidates,
+                "1 or more");
+  detail::check_apart(function, "matches", matches, "anchors", anchors);
+  const isa target = active_isa();
+  const auto& family = detail::kernels<detail::assigner_kernels<float>>(target);
+  detail::assigner_buffers& buffers = detail::workspace_access::buffers(workspace);
+  const profile::scope timing([&] {
+    return call.problem(profile::numbered_name("k", static_cast<double>(params.candidates)),
+                        4 * points * index_t{sizeof(float)}, target, policy);
+  });
+
+  float* const centres = detail::grown(buffers.points, 2 * points);
+  constexpr index_t smallest = 16384;
+  detail::for_each_chunk(policy, detail::chunking(points, smallest),
+                         [&](index_t, index_t first, index_t last) {
+                           family.centres(anchors.data(), first, last, centres);
+                         });
+  const index_t candidates = std::min(params.candidates, std::max(index_t{1}, points));
+  index_t most = 0;
+  for (const grid_size& level : levels) most += std::min(candidates, level.height * level.width);
+  const detail::atss_args args{call.prepare(family, centres, most, buffers), anchors.data(),
+                               candidates};
+  call.run(
+      matches, nullptr, policy, [&](index_t, index_t box) { family.atss_candidates(args, box); },
+      [&](const detail::assigned_image& image) { family.atss_matches(args, image); });
+}
+
+inline void assign_task_aligned(const task_aligned_predictions& predictions,
+                                matrix_view<const float> points,
+                                vector_view<const grid_size> levels, const assigner_truth& truth,
+                                vector_view<index_t> matches, vector_view<float> targets,
+                                const task_aligned_params& params, assigner_workspace& workspace,
+                                execution policy) {
+  const char* const function = "assign_task_aligned";
+  const detail::assigner_call call(function, points.rows(), "points", levels, truth, matches);
+  const index_t rows = matches.size(), boxes = call.boxes();
+  const matrix_view<const float>& scores = predictions.scores;
+  detail::check(points.cols() == 2 && points.stride() == 2, function, "points.stride()",
+                points.stride(), "2 columns, x and y, without gaps");
+  detail::check(predictions.boxes.size() == rows, function, "predictions.boxes.size()",
+                predictions.boxes.size(), "images x points");
+  detail::check(scores.rows() == rows, function, "predictions.scores.rows()", scores.rows(),
+                "images x points");
+  detail::check(targets.size() == rows, function, "targets.size()", targets.size(),
+                "images x points");
+  detail::check(truth.classes.size() == boxes, function, "truth.classes.size()",
+                truth.classes.size(), "the number of boxes");
+  for (index_t i = 0; i < boxes; ++i)
+    detail::check_element(truth.classes[i] >= 0 && truth.classes[i] < scores.cols(), function,
+                          "truth.classes", i, detail::label_text(truth.classes, i),
+                          "0 to classes - 1");
+  detail::check(params.top >= 1, function, "params.top", params.top, "1 or more");
+  detail::check(params.alpha >= 0 && detail::fits_float(params.alpha), function, "params.alpha",
+                params.alpha, "a finite float, 0 or more");
+  detail::check(params.beta >= 0 && detail::fits_float(params.beta), function, "params.beta",
+                params.beta, "a finite float, 0 or more");
+  detail::check_apart(function, "targets", targets, "matches", matches);
+  call.check_result_apart("targets", targets);
+  const auto check_apart_from_inputs = [&](const char* result,
+                                           const detail::address_range& memory) {
+    detail::check_apart(function, result, memory, "predictions.scores", scores);
+    detail::check_apart(function, result, memory, "predictions.boxes", predictions.boxes);
+    detail::check_apart(function, result, memory, "points", points);
+  };
+  check_apart_from_inputs("matches", matches);
+  check_apart_from_inputs("targets", targets);
+  const isa target = active_isa();
+  const auto& family = detail::kernels<detail::assigner_kernels<float>>(target);
+  detail::assigner_buffers& buffers = detail::workspace_access::buffers(workspace);
+  const profile::scope timing([&] {
+    return call.problem(profile::numbered_name("top", static_cast<double>(params.top)),
+                        rows * 2 * index_t{sizeof(float)}, target, policy);
+  });
+
+  const index_t most = std::min(params.top, std::max(index_t{1}, points.rows()));
+  detail::task_aligned_args args{};
+  args.common = call.prepare(family, points.data(), most, buffers);
+  args.scores = scores.data();
+  args.stride = scores.stride();
+  args.predictions = predictions.boxes.data();
+  args.classes = truth.classes;
+  args.alpha = static_cast<float>(params.alpha);
+  args.beta = static_cast<float>(params.beta);
+  args.positives = detail::grown(buffers.positives, most * boxes);
+  args.metrics = detail::grown(buffers.metrics, most * boxes);
+  args.greatest = detail::grown(buffers.greatest, 2 * boxes);
+  constexpr index_t more = 16;
+  float* const planes = detail::grown(buffers.planes, 4 * (boxes + more));
+  for (int k = 0; k < 4; ++k) {
+    float* const plane = planes + k * (boxes + more);
+    for (index_t i = 0; i < boxes; ++i) plane[i] = truth.boxes(i, k);
+    std::fill(plane + boxes, plane + boxes + more, 0.0f);
+    args.planes[k] = plane;
+  }
+  call.run(
+      matches, targets.data(), policy,
+      [&](index_t image, index_t box) { family.task_aligned_candidates(args, image, box); },
+      [&](const detail::assigned_image& image) { family.task_aligned_matches(args, image); });
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

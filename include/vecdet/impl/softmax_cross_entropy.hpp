@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of softmax_cross_entropy.hpp: checks, the profiler's scope, chunks, mining.
+#pragma once
+
+#include <vecdet/args/softmax_cross_entropy.hpp>
+#include <vecdet/detail/apart.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/impl/box_selection.hpp>
+#include <vecdet/impl/softmax_chunks.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+#include <vecdet/softmax_cross_entropy.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/softmax_cross_entropy/softmax_cross_entropy.hpp>
+#endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+namespace detail {
+
+struct softmax_cross_entropy_call {
+  const char* function;
+  matrix_view<const float> logits;
+  labels_view labels;
+  const softmax_cross_entropy_params& params;
+  const hard_negative_mining* mining;  ///< null: all rows count
+  vector_view<float> loss;             ///< of each row, for the function that gives it
+  matrix_view<float> grad;             ///< likewise
+  bool gives_loss, gives_grad;
+
+  void check_arguments() const {
+    const index_t rows = logits.rows();
+    check(logits.cols() >= 1, function, "logits.cols()", logits.cols(), "1 class or more");
+    check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
+    check(labels.size() == rows, function, "labels.size()", labels.size(), "the number of rows");
+    const address_range labels_memory = memory_of_labels();
+    if (gives_loss) {
+      check(loss.size() == rows, function, "loss.size()", loss.size(), "the number of rows");
+      check_apart(function, "loss", loss, "logits", logits);
+      check_apart(function, "loss", loss, "labels", labels_memory);
+    }
+    if (gives_grad) {
+      check(grad.rows() == rows, function, "grad.rows()", grad.rows(), "the number of rows");
+      check(grad.cols() == logits.cols(), function, "grad.cols()", grad.cols(),
+            "the number of classes");
+      if (mining != nullptr || grad.data() != logits.data() || grad.stride() != logits.stride())
+        check_apart(function, "grad", grad, "logits", logits);
+      check_apart(function, "grad", grad, "labels", labels_memory);
+    }
+    if (mining != nullptr) {
+      check(mining->images >= 1 && rows % mining->images == 0, function, "mining.images",
+            mining->images, "a divisor of the number of rows");
+      check(mining->negatives_per_foreground >= 0, function, "mining.negatives_per_foreground",
+            mining->negatives_per_foreground, "0 or more");
+      check(mining->background >= 0 && mining->background < logits.cols(), function,
+            "mining.background", mining->background, "a class");
+    }
+  }
+
+  softmax_cross_entropy_args args() const {
+    return {logits.data(),
+            logits.stride(),
+            logits.cols(),
+            labels,
+            mining != nullptr ? mining->background : 0,
+            params.ignore,
+            params.scale,
+            nullptr,
+            gives_loss ? loss.data() : nullptr,
+            gives_grad ? grad.data() : nullptr,
+            grad.stride()};
+  }
+
+  void check_labels(const softmax_cross_entropy_kernels<float>& kernels) const {
+    const index_t invalid = kernels.find_invalid(args());
+    if (invalid == labels.size()) return;
+    throw_invalid_argument(function, element("labels", invalid).c_str(),
+                           label_text(labels, invalid), "0 to classes - 1, or params.ignore");
+  }
+
+  profile::problem problem(isa target, int threads) const {
+    const index_t rows = logits.rows();
+    return {function,
+            mining == nullptr ? "rows"
+                              : profile::numbered_name(
+                                    "mined", static_cast<double>(mining->negatives_per_foreground)),
+            dtype_name<float>(),
+            {rows, logits.cols()},
+            isa_name(target),
+            threads,
+            rows * (index_t{sizeof(float)} * (logits.cols() * (gives_grad ? 2 : 1) + gives_loss) +
+                    index_t{sizeof(index_t)}),
+            22 * logits.size()};
+  }
+
+  double run(execution policy) const {
+    check_arguments();
+    const isa target = active_isa();
+    const auto& family = kernels<softmax_cross_entropy_kernels<float>>(target);
+    check_labels(family);
+    const index_t rows = logits.rows();
+    if (rows == 0) return 0;
+    const profile::scope timing([&] { return problem(target, policy.threads()); });
+    const softmax_cross_entropy_args all = args();
+    return scaled(params.scale, sum_over_chunks(policy, softmax_chunks(rows, logits.cols()),
+                                                [&](index_t first, index_t last) {
+                                                  return family.loss(all, first, last);
+                                                }));
+  }
+
+  double run_mined(hard_negative_buffers& workspace, execution policy) const {
+    check_arguments();
+    const isa target = active_isa();
+    const auto& family = kernels<softmax_cross_entropy_kernels<float>>(target);
+    check_labels(family);
+    const index_t rows = logits.rows();
+    if (rows == 0) return 0;
+    const profile::scope timing([&] { return problem(target, policy.threads()); });
+    const index_t images = mining->images, of_image = rows / images;
+    std::uint32_t* const keys = grown(workspace.keys, rows);
+    index_t* const mined = grown(workspace.rows, rows);
+    index_t* const counts = grown(workspace.counts, images);
+
+    softmax_cross_entropy_args some = args();
+    for_each_chunk(
+        policy, softmax_chunks(rows, logits.cols()),
+        [&](index_t, index_t first, index_t last) { family.keys(some, first, last, keys); });
+    for_each_chunk(policy, chunking(images, 1), [&](index_t, index_t first, index_t last) {
+      for (index_t i = first; i < last; ++i)
+        counts[i] = family.mine(keys, i * of_image, (i + 1) * of_image,
+                                mining->negatives_per_foreground, mined + i * of_image);
+    });
+    index_t count = 0;
+    for (index_t i = 0; i < images; ++i) {
+      std::copy(mined + i * of_image, mined + i * of_image + counts[i], mined + count);
+      count += counts[i];
+    }
+    some.rows = mined;
+    return scaled(params.scale, sum_over_chunks(policy, softmax_chunks(count, logits.cols()),
+                                                [&](index_t first, index_t last) {
+                                                  return family.loss(some, first, last);
+                                                }));
+  }
+
+ private:
+  address_range memory_of_labels() const {
+    return labels.is_wide()
+               ? address_range(static_cast<const std::int64_t*>(labels.bits<std::int64_t>().at(0)),
+                               labels.size())
+               : address_range(static_cast<const std::int32_t*>(labels.bits<std::int32_t>().at(0)),
+                               labels.size());
+  }
+};
+
+}  // namespace detail
+
+inline double softmax_cross_entropy_loss(matrix_view<const float> logits, labels_view labels,
+                                         const softmax_cross_entropy_params& params,
+                                         execution policy) {
+  return detail::softmax_cross_entropy_call{
+      "softmax_cross_entropy_loss", logits, labels, params, nullptr, {}, {}, false, false}
+      .run(policy);
+}
+
+inline void softmax_cross_entropy_loss_unreduced(matrix_view<const float> logits,
+                                                 labels_view labels, vector_view<float> loss,
+                                                 const softmax_cross_entropy_params& params,
+                                                 execution policy) {
+  detail::softmax_cross_entropy_call{"softmax_cross_entropy_loss_unreduced",
+                                     logits,
+                                     labels,
+                                     params,
+                                     nullptr,
+                                     loss,
+                                     {},
+                                     true,
+                                     false}
+      .run(policy);
+}
+
+inline double softmax_cross_entropy_loss_and_grad(matrix_view<const float> logits,
+                                                  labels_view labels, matrix_view<float> grad,
+                                                  const softmax_cross_entropy_params& params,
+                                                  execution policy) {
+  return detail::softmax_cross_entropy_call{
+      "softmax_cross_entropy_loss_and_grad", logits, labels, params, nullptr, {}, grad, false, true}
+      .run(policy);
+}
+
+inline double softmax_cross_entropy_loss_and_grad(
+    matrix_view<const float> logits, labels_view labels, const hard_negative_mining& mining,
+    matrix_view<float> grad, const softmax_cross_entropy_params& params,
+    softmax_cross_entropy_workspace& workspace, execution policy) {
+  return detail::softmax_cross_entropy_call{
+      "softmax_cross_entropy_loss_and_grad", logits, labels, params, &mining, {}, grad, false, true}
+      .run_mined(detail::workspace_access::buffers(workspace), policy);
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// ATSS and the task-aligned assigner: each box of the ground truth chooses points, and then each
+// point that several have chosen is given to one.
+#pragma once
+
+#include <vecdet/args/assigners.hpp>
+#include <vecdet/kernels/assigners/grid.hpp>
+#include <vecdet/kernels/assigners/pairs.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::assigned_image;
+using detail::atss_args;
+using detail::task_aligned_args;
+
+inline void anchor_centres(const float* anchors, index_t first, index_t last, float* points) {
+  for (index_t i = first; i < last; ++i)
+    for (int k = 0; k < 2; ++k)
+      points[2 * i + k] = (anchors[4 * i + k] + anchors[4 * i + 2 + k]) * 0.5f;
+}
+
+// ---- ATSS
+
+/// Of the candidates of all levels, those whose IoU with the box is the mean and the standard
+/// deviation of all, at least, and whose centres lie in the box.
+inline void atss_candidates(const atss_args& args, index_t box) {
+  const assigner_args& common = args.common;
+  const float* const truth = common.truth + 4 * box;
+  index_t* const chosen = common.chosen + box * common.most;
+  float* const ious = common.values + box * common.most;
+  common.counts[box] = 0;
+  const float x = (truth[0] + truth[2]) * 0.5f, y = (truth[1] + truth[3]) * 0.5f;
+  if (!(x - x == 0 && y - y == 0)) return;  // nothing is near to it
+
+  index_t count = 0;
+  for (index_t l = 0; l < common.level_count; ++l)
+    count += nearest_points(common.levels[l], x, y, args.candidates, chosen + count, ious + count);
+  if (count == 0) return;
+
+  box_pairs pairs;
+  pairs.set_all_truth(truth);
+  for (index_t i = 0; i < count; i += row_lanes) {
+    const int size = static_cast<int>(count - i < row_lanes ? count - i : row_lanes);
+    for (int k = 0; k < size; ++k) pairs.set_other(k, args.anchors + 4 * chosen[i + k]);
+    pairs.repeat_last(size);
+    pairs.compute<iou_kind::iou>();
+    for (int k = 0; k < size; ++k) ious[i + k] = pairs.overlap[k];
+  }
+  double sum = 0, squares = 0;
+  for (index_t i = 0; i < count; ++i) sum += static_cast<double>(ious[i]);
+  const double mean = sum / static_cast<double>(count);
+  for (index_t i = 0; i < count; ++i) {
+    const double difference = static_cast<double>(ious[i]) - mean;
+    squares += rounded(difference * difference);
+  }
+  const double deviation = __builtin_sqrt(squares / static_cast<double>(count - 1));
+  const float threshold = static_cast<float>(mean + deviation);
+
+  constexpr float margin = 0.01f;
+  index_t positives = 0;
+  for (index_t i = 0; i < count; ++i) {
+    const float* const point = common.points + 2 * chosen[i];
+    const bool is_positive = ious[i] >= threshold && point[0] - truth[0] > margin &&
+                             point[1] - truth[1] > margin && truth[2] - point[0] > margin &&
+                             truth[3] - point[1] > margin;
+    chosen[positives] = chosen[i];
+    ious[positives] = ious[i];
+    positives += static_cast<index_t>(is_positive);
+  }
+  common.counts[box] = positives;
+}
+
+/// Of several boxes the one of the greatest IoU.
+inline void atss_matches(const atss_args& args, const assigned_image& image) {
+  const assigner_args& common = args.common;
+  for (index_t i = 0; i < common.point_count; ++i) image.matches[i] = -1;
+  // Until all boxes are through, a match is the number of a choice: its box, and its IoU.
+  for (index_t box = image.first; box < image.last; ++box) {
+    for (index_t i = 0; i < common.counts[box]; ++i) {
+      const index_t choice = box * common.most + i;
+      index_t& match = image.matches[common.chosen[choice]];
+      if (match < 0 || common.values[choice] > common.values[match]) match = choice;
+    }
+  }
+  for (index_t box = image.first; box < image.last; ++box) {
+    for (index_t i = 0; i < common.counts[box]; ++i) {
+      const index_t choice = box * common.most + i;
+      index_t& match = image.matches[common.chosen[choice]];
+      // What is already final is below -1.
+      if (match == choice) match = -2 - box;
+    }
+  }
+  for (index_t i = 0; i < common.point_count; ++i)
+    if (image.matches[i] < -1) image.matches[i] = -2 - image.matches[i];
+}
+
+// ---- task-aligned
+
+constexpr float task_aligned_margin = 1e-9f;
+
+/// The points in the box of the greatest metrics.
+inline void task_aligned_candidates(const task_aligned_args& args, index_t image, index_t box) {
+  const assigner_args& common = args.common;
+  const float* const truth = common.truth + 4 * box;
+  const float* const predictions = args.predictions + 4 * image * common.point_count;
+  const float* const scores =
+      args.scores + image * common.point_count * args.stride + args.classes[box];
+  index_t* const chosen = common.chosen + box * common.most;
+  float* const best = common.values + box * common.most;
+  index_t count = 0, waiting[row_lanes];
+  int size = 0;
+  alignas(64) float score[row_lanes], metric[row_lanes];
+  box_pairs pairs;
+  pairs.set_all_truth(truth);
+
+  const auto compute = [&]() VECDET_INLINE_LAMBDA {
+    if (size == 0) return;
+    for (int k = size; k < row_lanes; ++k) score[k] = 0;
+    pairs.repeat_last(size);
+    pairs.compute<iou_kind::ciou>();
+    alignment_metrics(score, pairs.overlap, args.alpha, args.beta, metric);
+    for (int k = 0; k < size; ++k) {
+      // Points come by ascending index: an equal one stays behind.
+      const float value = metric[k];
+      if (!(value > 0) || (count == common.most && !(value > best[count - 1]))) continue;
+      index_t at = count < common.most ? count++ : count - 1;
+      for (; at > 0 && best[at - 1] < value; --at) {
+        best[at] = best[at - 1];
+        chosen[at] = chosen[at - 1];
+      }
+      best[at] = value;
+      chosen[at] = waiting[k];
+    }
+    size = 0;
+  };
+  for_points_within(common, truth, task_aligned_margin, [&](index_t first, index_t last) {
+    for (index_t i = first; i < last; ++i) {
+      pairs.set_other(size, predictions + 4 * i);
+      score[size] = scores[i * args.stride];
+      waiting[size++] = i;
+      if (size == row_lanes) compute();
+    }
+  });
+  compute();
+  common.counts[box] = count;
+}
+
+/// Of the boxes [first, last) that a point lies in, the one of the greatest overlap with its
+/// prediction.
+VECDET_NOINLINE inline index_t best_box_about(const task_aligned_args& args, index_t first,
+                                              index_t last, const float* point,
+                                              const float* prediction, box_pairs& pairs) {
+  using real = row_pack<float>;
+  constexpr int N = real::batches;
+  const real x = point[0], y = point[1], margin = task_aligned_margin;
+  index_t best = first, waiting[row_lanes];
+  float greatest = -1;
+  int size = 0;
+  for (int k = 0; k < row_lanes; ++k) pairs.set_other(k, prediction);
+  const auto compute = [&] {
+    if (size == 0) return;
+    pairs.repeat_last(size);
+    pairs.compute<iou_kind::ciou>();
+    for (int k = 0; k < size; ++k) {
+      const float overlap = pairs.overlap[k] > 0 ? pairs.overlap[k] : 0;
+      if (!(overlap > greatest)) continue;
+      greatest = overlap;
+      best = waiting[k];
+    }
+    size = 0;
+  };
+  for (index_t i = first; i < last; i += row_lanes) {
+    const auto coordinate = [&](int k) { return load_pack<N>(args.planes[k] + i); };
+    std::uint32_t inside = to_bits((x - coordinate(0) > margin) & (y - coordinate(1) > margin) &
+                                   (coordinate(2) - x > margin) & (coordinate(3) - y > margin));
+    if (last - i < row_lanes) inside &= (1u << (last - i)) - 1;
+    for (; inside != 0; inside &= inside - 1) {
+      waiting[size] = i + lowest_bit(inside);
+      pairs.set_truth(size, args.common.truth + 4 * waiting[size]);
+      if (++size == row_lanes) compute();
+    }
+  }
+  compute();
+  return best;
+}
+
+inline void task_aligned_matches(const task_aligned_args& args, const assigned_image& image) {
+  const assigner_args& common = args.common;
+  index_t* const matches = image.matches;
+  for (index_t i = 0; i < common.point_count; ++i) {
+    matches[i] = -1;
+    image.targets[i] = 0;
+  }
+  constexpr index_t of_several = -2;
+  index_t* const positives = args.positives + image.first * common.most;
+  index_t count = 0;
+  for (index_t box = image.first; box < image.last; ++box) {
+    for (index_t i = 0; i < common.counts[box]; ++i) {
+      const index_t point = common.chosen[box * common.most + i];
+      if (matches[point] == -1) {
+        positives[count++] = point;
+        matches[point] = box;
+      } else {
+        matches[point] = of_several;
+      }
+    }
+  }
+
+  // Overlaps and metrics with the boxes that points are given to, and the greatest of each box.
+  const float* const predictions = args.predictions + 4 * image.image * common.point_count;
+  const float* const scores = args.scores + image.image * common.point_count * args.stride;
+  float* const metrics = args.metrics + image.first * common.most;
+  float* const greatest = args.greatest;  // of the metric and of the overlap
+  for (index_t i = 2 * image.first; i < 2 * image.last; ++i) greatest[i] = 0;
+  box_pairs pairs, about;
+  alignas(64) float score[row_lanes], metric[row_lanes];
+  for (index_t first = 0; first < count; first += row_lanes) {
+    const int size = static_cast<int>(count - first < row_lanes ? count - first : row_lanes);
+    for (int k = 0; k < row_lanes; ++k) {
+      const index_t point = positives[first + (k < size ? k : size - 1)];
+      const float* const prediction = predictions + 4 * point;
+      if (matches[point] == of_several)
+        matches[point] = best_box_about(args, image.first, image.last, common.points + 2 * point,
+                                        prediction, about);
+      pairs.set_truth(k, common.truth + 4 * matches[point]);
+      pairs.set_other(k, prediction);
+      score[k] = scores[point * args.stride + args.classes[matches[point]]];
+    }
+    pairs.compute<iou_kind::ciou>();
+    alignment_metrics(score, pairs.overlap, args.alpha, args.beta, metric);
+    for (int k = 0; k < size; ++k) {
+      metrics[first + k] = metric[k];
+      float* const of_box = greatest + 2 * matches[positives[first + k]];
+      if (metric[k] > of_box[0]) of_box[0] = metric[k];
+      if (pairs.overlap[k] > of_box[1]) of_box[1] = pairs.overlap[k];
+    }
+  }
+  for (index_t i = 0; i < count; ++i) {
+    const float* const of_box = greatest + 2 * matches[positives[i]];
+    image.targets[positives[i]] = metrics[i] * of_box[1] / (of_box[0] + 1e-9f);
+  }
+}
+
+template <class T>
+struct kernels_of<detail::assigner_kernels<T>> {
+  static constexpr detail::assigner_kernels<T> get() {
+    detail::assigner_kernels<T> k{};
+    k.centres = anchor_centres;
+    k.find_off_grid = find_off_grid_point;
+    k.atss_candidates = atss_candidates;
+    k.atss_matches = atss_matches;
+    k.task_aligned_candidates = task_aligned_candidates;
+    k.task_aligned_matches = task_aligned_matches;
+    return k;
+  }
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which rows of an image count: its foreground and the negatives of the largest loss. The key of
+// the last negative that counts is found digit by digit, by histograms, without an order among the
+// others.
+#pragma once
+
+#include <vecdet/args/softmax_cross_entropy.hpp>
+
+#include <cstdint>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using std::uint32_t;
+
+/// What keys up to the n-th smallest have in common: those below `last` are fewer than n, and
+/// `equal` of those that are it complete them.
+struct nth_key {
+  uint32_t last;
+  index_t equal;
+};
+
+/// Of keys below ignored_key; n is 1 to their number.
+inline nth_key find_nth_key(const uint32_t* keys, index_t size, index_t n) {
+  constexpr int bits[] = {11, 11, 10};
+  uint32_t found = 0;
+  int below = 32;  // the bits that are not known yet
+  for (const int width : bits) {
+    below -= width;
+    const uint32_t digits = 1u << width;
+    // Two in turn: neighbours often have equal digits, and each would wait for the other's count.
+    index_t counts[2][1 << 11];
+    for (uint32_t digit = 0; digit < digits; ++digit) counts[0][digit] = counts[1][digit] = 0;
+    const int known = below + width;
+    for (index_t i = 0; i < size; ++i) {
+      const uint32_t key = keys[i];
+      if (key >= detail::ignored_key) continue;
+      if (known < 32 && key >> known != found >> known) continue;
+      ++counts[i & 1][key >> below & (digits - 1)];
+    }
+    uint32_t digit = 0;
+    for (;; ++digit) {
+      const index_t here = counts[0][digit] + counts[1][digit];
+      if (n <= here) break;
+      n -= here;
+    }
+    found |= digit << below;
+  }
+  return {found, n};
+}
+
+inline index_t mined_rows(const uint32_t* keys, index_t first, index_t last, index_t ratio,
+                          index_t* rows) {
+  index_t foreground = 0, negatives = 0;
+  for (index_t i = first; i < last; ++i) {
+    foreground += static_cast<index_t>(keys[i] == detail::foreground_key);
+    negatives += static_cast<index_t>(keys[i] < detail::ignored_key);
+  }
+  if (foreground == 0) return 0;
+  const index_t wanted = ratio > negatives / foreground ? negatives : ratio * foreground;
+  nth_key limit{0, 0};
+  if (wanted > 0) limit = find_nth_key(keys + first, last - first, wanted);
+  index_t count = 0;
+  for (index_t i = first; i < last; ++i) {
+    const uint32_t key = keys[i];
+    const bool completes = key == limit.last && limit.equal > 0;
+    limit.equal -= static_cast<index_t>(completes);
+    rows[count] = i;
+    count += static_cast<index_t>(key < limit.last || completes || key == detail::foreground_key);
+  }
+  return count;
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

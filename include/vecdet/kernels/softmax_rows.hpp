@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// The softmax of rows of a few columns each, as box distributions and the classes of two-stage
+// detectors have them. 16 rows are computed together, a lane each: no reduction crosses lanes, no
+// row has a remainder, and every sum goes column by column on every instruction set.
+//
+// Rows become lanes four columns at a time. Columns that are no multiple of four end with four that
+// overlap those before, read and written twice.
+#pragma once
+
+#include <vecdet/simd/boxes.hpp>
+#include <vecdet/simd/math.hpp>
+#include <vecdet/simd/math_boxes.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using float_row = row_pack<float>;
+
+/// 16 rows of a matrix; where there are fewer, the last one again, so that it is computed and
+/// written several times over.
+struct row_group {
+  const float* in[row_lanes];
+  float* out[row_lanes];
+};
+
+/// The rows row_of(0) to row_of(count - 1), and where their results go, if anywhere.
+template <class RowOf>
+VECDET_INLINE void set_rows(row_group& rows, const float* in, index_t in_stride, float* out,
+                            index_t out_stride, int count, const RowOf& row_of) {
+  for (int r = 0; r < row_lanes; ++r) {
+    const index_t row = row_of(r < count ? r : count - 1);
+    rows.in[r] = in + row * in_stride;
+    rows.out[r] = out != nullptr ? out + row * out_stride : nullptr;
+  }
+}
+
+/// use(first, count) for [first, last) in groups of 16, of which the last may be smaller.
+template <class Use>
+VECDET_INLINE void for_row_groups(index_t first, index_t last, const Use& use) {
+  for (; first < last; first += row_lanes)
+    use(first, static_cast<int>(last - first < row_lanes ? last - first : row_lanes));
+}
+
+/// The first `count` lanes.
+VECDET_INLINE void store_lanes(float* to, const float_row& x, int count) {
+  if (count == row_lanes) return store_pack<float_row::batches>(to, x);
+  alignas(64) float lane[row_lanes];
+  store_pack<float_row::batches>(lane, x);
+  for (int r = 0; r < count; ++r) to[r] = lane[r];
+}
+
+/// Columns that are kept at once; longer rows are read twice.
+constexpr index_t softmax_panel = 128;
+
+/// Columns whose exponentials are computed together: four batches.
+constexpr int columns_in_flight = float_row::batches >= 4 ? 1 : 4 / float_row::batches;
+
+// gather_quads: four numbers each at from[0] + column, from[4] + column, from[8] + column..., for
+// as many as a batch holds. scatter_quads writes them back.
+#if defined(VECDET_TARGET_AVX512)
+VECDET_INLINE f32_batch gather_quads(const float* const* from, index_t column) {
+  __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(from[0] + column));
+  x = _mm512_insertf32x4(x, _mm_loadu_ps(from[4] + column), 1);
+  x = _mm512_insertf32x4(x, _mm_loadu_ps(from[8] + column), 2);
+  return _mm512_insertf32x4(x, _mm_loadu_ps(from[12] + column), 3);
+}
+VECDET_INLINE void scatter_quads(float* const* to, index_t column, f32_batch x) {
+  _mm_storeu_ps(to[0] + column, _mm512_castps512_ps128(x));
+  _mm_storeu_ps(to[4] + column, _mm512_extractf32x4_ps(x, 1));
+  _mm_storeu_ps(to[8] + column, _mm512_extractf32x4_ps(x, 2));
+  _mm_storeu_ps(to[12] + column, _mm512_extractf32x4_ps(x, 3));
+}
+#elif defined(VECDET_TARGET_AVX2)
+VECDET_INLINE f32_batch gather_quads(const float* const* from, index_t column) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from[0] + column)),
+                              _mm_loadu_ps(from[4] + column), 1);
+}
+VECDET_INLINE void scatter_quads(float* const* to, index_t column, f32_batch x) {
+  _mm_storeu_ps(to[0] + column, _mm256_castps256_ps128(x));
+  _mm_storeu_ps(to[4] + column, _mm256_extractf128_ps(x, 1));
+}
+#else
+VECDET_INLINE f32_batch gather_quads(const float* const* from, index_t column) {
+  return load(from[0] + column);
+}
+VECDET_INLINE void scatter_quads(float* const* to, index_t column, f32_batch x) {
+  store(to[0] + column, x);
+}
+#endif
+
+/// Where the next four columns of `count` begin after those before `column`.
+VECDET_INLINE index_t quad_at(index_t column, index_t count) {
+  return column + 4 <= count ? column : count - 4;
+}
+
+/// Columns [first, first + count) of the rows into `panel`, a row of lanes each. Returns the
+/// greatest of each row, and of `greatest`.
+VECDET_INLINE float_row load_panel(const row_group& rows, index_t first, index_t count,
+                                   float (*panel)[row_lanes], float_row greatest) {
+  constexpr int N = float_row::batches, lanes = batch_lanes<float>;
+  if (count < 4) {
+    for (index_t c = 0; c < count; ++c) {
+      for (int r = 0; r < row_lanes; ++r) panel[c][r] = rows.in[r][first + c];
+      greatest = max(load_pack<N>(panel[c]), greatest);
+    }
+    return greatest;
+  }
+  for (index_t column = 0; column < count; column += 4) {
+    const index_t c = quad_at(column, count);
+    VECDET_UNROLL
+    for (int b = 0; b < N; ++b) {
+      f32_batch quad[4];
+      VECDET_UNROLL
+      for (int k = 0; k < 4; ++k) quad[k] = gather_quads(rows.in + b * lanes + k, first + c);
+      transpose4(quad);
+      VECDET_UNROLL
+      for (int k = 0; k < 4; ++k) store(panel[c + k] + b * lanes, quad[k]);
+      const f32_batch pairs = VECDET_TARGET::max(VECDET_TARGET::max(quad[0], quad[1]),
+                                                 VECDET_TARGET::max(quad[2], quad[3]));
+      greatest.v[b] = VECDET_TARGET::max(pairs, f32_batch(greatest.v[b]));
+    }
+  }
+  return greatest;
+}
+
+/// Writes number(c, what the panel has of it) to column first + c of the rows.
+template <class Number>
+VECDET_INLINE void store_panel(const row_group& rows, index_t first, index_t count,
+                               const float (*panel)[row_lanes], const Number& number) {
+  constexpr int N = float_row::batches, lanes = batch_lanes<float>;
+  if (count < 4) {
+    for (index_t c = 0; c < count; ++c) {
+      alignas(64) float lane[row_lanes];
+      store_pack<N>(lane, number(c, load_pack<N>(panel[c])));
+      for (int r = 0; r < row_lanes; ++r) rows.out[r][first + c] = lane[r];
+    }
+    return;
+  }
+  for (index_t column = 0; column < count; column += 4) {
+    const index_t c = quad_at(column, count);
+    float_row x[4];
+    VECDET_UNROLL
+    for (int k = 0; k < 4; ++k) x[k] = number(c + k, load_pack<N>(panel[c + k]));
+    VECDET_UNROLL
+    for (int b = 0; b < N; ++b) {
+      f32_batch quad[4] = {x[0].v[b], x[1].v[b], x[2].v[b], x[3].v[b]};
+      transpose4(quad);
+      VECDET_UNROLL
+      for (int k = 0; k < 4; ++k) scatter_quads(rows.out + b * lanes + k, first + c, quad[k]);
+    }
+  }
+}
+
+/// The softmax of 16 rows: exp(x - max) column by column, and what it is to be divided by.
+class softmax_group {
+ public:
+  float_row greatest, sum;
+
+  /// Of `cols` columns, 1 at least. Where a logit is NaN or +infinity, or all are -infinity, the
+  /// sum is NaN.
+  VECDET_INLINE softmax_group(const row_group& rows, index_t cols)
+      : greatest(-largest<float>), sum(0.0f), rows_(rows), cols_(cols) {
+    // None of x - max is above 0, and so their sum is NaN where one of them is: exp_minus_abs would
+    // lose it.
+    float_row differences(0.0f);
+    for (index_t first = 0; first < cols; first += softmax_panel) {
+      const index_t count = panel_columns(first);
+      const float_row before = greatest;
+      greatest = load_panel(rows_, first, count, panel_, greatest);
+      if (first > 0) sum = sum * exp_minus_abs(before - greatest);
+      // Of even and odd columns apart: one sum would wait for each addition.
+      float_row sums[2] = {sum, 0.0f};
+      take_exponentials(count,
+                        [&](int k, const float_row& d, const float_row& e) VECDET_INLINE_LAMBDA {
+                          differences = differences + d;
+                          sums[k & 1] = sums[k & 1] + e;
+                        });
+      sum = sums[0] + sums[1];
+    }
+    sum = select(differences == differences, sum, float_row(__builtin_nanf("")));
+    sum = select(greatest > float_row(-largest<float>), sum, float_row(__builtin_nanf("")));
+  }
+
+  /// log(sum of exp(x)) - max.
+  VECDET_INLINE float_row log_sum() const {
+    const float_row log = log_ratio(sum, float_row(0.0f), float_row(1.0f), float_row(0.0f));
+    return select(sum == sum, log, sum);
+  }
+
+  /// use(first, count, panel) for all columns, where `panel` has exp(x - max) of [first, first +
+  /// count).
+  template <class Use>
+  VECDET_INLINE void for_each_panel(const Use& use) {
+    for (index_t first = 0; first < cols_; first += softmax_panel) {
+      const index_t count = panel_columns(first);
+      if (cols_ > softmax_panel) {
+        load_panel(rows_, first, count, panel_, greatest);
+        take_exponentials(count,
+                          [](int, const float_row&, const float_row&) VECDET_INLINE_LAMBDA {});
+      }
+      use(first, count, panel_);
+    }
+  }
+
+ private:
+  static constexpr int N = float_row::batches;
+
+  VECDET_INLINE index_t panel_columns(index_t first) const {
+    return cols_ - first < softmax_panel ? cols_ - first : softmax_panel;
+  }
+  VECDET_INLINE float_row at(index_t c) const { return load_pack<N>(panel_[c]); }
+
+  /// x in the panel becomes exp(x - max); take(c, x - max, exp(x - max)) for each column, c being
+  /// as odd as it is.
+  template <class Take>
+  VECDET_INLINE void take_exponentials(index_t count, const Take& take) {
+    constexpr int together = columns_in_flight;
+    index_t c = 0;
+    for (; c + together <= count; c += together)
+      take_some<together>(panel_[c], static_cast<int>(c & 1), take);
+    for (; c < count; ++c) take_some<1>(panel_[c], static_cast<int>(c & 1), take);
+  }
+  template <int Columns, class Take>
+  VECDET_INLINE void take_some(float* x, int column, const Take& take) const {
+    pack<float, Columns* N> d = load_pack<Columns * N>(x);
+    VECDET_UNROLL
+    for (int b = 0; b < Columns * N; ++b) d.v[b] = d.v[b] - greatest.v[b % N];
+    const auto e = exp_minus_abs(d);
+    store_pack<Columns * N>(x, e);
+    VECDET_UNROLL
+    for (int k = 0; k < Columns; ++k) take(column + k, slice<N>(d, k * N), slice<N>(e, k * N));
+  }
+
+  const row_group& rows_;
+  index_t cols_;
+  alignas(64) float panel_[softmax_panel][row_lanes];
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// ATSS, arXiv 1912.02424, algorithm 1, and the task-aligned assigner, arXiv 2108.07755, section
+// 3.3, as YOLOv8 has it, over whole matrices of boxes by points. One image.
+//
+// ATSS compares distances and IoUs in float, as torch does; the task-aligned assigner is all in
+// double.
+#pragma once
+
+#include <vecdet/reference/box.hpp>
+#include <vecdet/reference/iou.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace reference {
+
+/// Where each point's box is among the ground truth, or -1; and its target, for the task-aligned
+/// assigner.
+struct assignment {
+  std::vector<index_t> matches;
+  std::vector<double> targets;
+};
+
+/// The first `wanted` of `candidates` in the order that comes_first says, equal ones by their own.
+template <class ComesFirst>
+std::vector<index_t> first_of(std::vector<index_t> candidates, index_t wanted,
+                              const ComesFirst& comes_first) {
+  std::stable_sort(candidates.begin(), candidates.end(), comes_first);
+  if (static_cast<index_t>(candidates.size()) > wanted)
+    candidates.resize(static_cast<std::size_t>(wanted));
+  return candidates;
+}
+
+/// `level_sizes` are the numbers of anchors of each level.
+inline assignment atss(boxes_view<const float> anchors, const std::vector<index_t>& level_sizes,
+                       boxes_view<const float> truth, index_t k) {
+  const index_t points = anchors.size();
+  assignment result{std::vector<index_t>(static_cast<std::size_t>(points), -1), {}};
+  std::vector<float> best(static_cast<std::size_t>(points));
+  for (index_t g = 0; g < truth.size(); ++g) {
+    const box_of<float> own = load_box<float>(truth, g);
+    const auto x_of = [&](const box_of<float>& b) { return (b.x1 + b.x2) / 2; };
+    const auto y_of = [&](const box_of<float>& b) { return (b.y1 + b.y2) / 2; };
+    if (!std::isfinite(x_of(own)) || !std::isfinite(y_of(own))) continue;
+    const auto distance = [&](index_t i) {
+      const box_of<float> anchor = load_box<float>(anchors, i);
+      const float dx = x_of(anchor) - x_of(own), dy = y_of(anchor) - y_of(own);
+      return std::sqrt(rounded_product(dx, dx) + rounded_product(dy, dy));
+    };
+    std::vector<index_t> candidates;
+    index_t first = 0;
+    for (const index_t size : level_sizes) {
+      std::vector<index_t> level(static_cast<std::size_t>(size));
+      for (index_t i = 0; i < size; ++i) level[static_cast<std::size_t>(i)] = first + i;
+      first += size;
+      const auto nearest =
+          first_of(level, k, [&](index_t a, index_t b) { return distance(a) < distance(b); });
+      candidates.insert(candidates.end(), nearest.begin(), nearest.end());
+    }
+    const auto n = static_cast<double>(candidates.size());
+    const auto iou_of = [&](index_t i) { return iou(own, load_box<float>(anchors, i)); };
+    double sum = 0, squares = 0;
+    for (const index_t i : candidates) sum += static_cast<double>(iou_of(i));
+    for (const index_t i : candidates)
+      squares += rounded_product(static_cast<double>(iou_of(i)) - sum / n,
+                                 static_cast<double>(iou_of(i)) - sum / n);
+    const auto threshold = static_cast<float>(sum / n + std::sqrt(squares / (n - 1)));
+    for (const index_t i : candidates) {
+      const box_of<float> anchor = load_box<float>(anchors, i);
+      const float x = x_of(anchor), y = y_of(anchor);
+      const float inside = std::min({x - own.x1, y - own.y1, own.x2 - x, own.y2 - y});
+      if (!(iou_of(i) >= threshold) || !(inside > 0.01f)) continue;
+      const auto at = static_cast<std::size_t>(i);
+      if (result.matches[at] >= 0 && !(iou_of(i) > best[at])) continue;
+      result.matches[at] = g;
+      best[at] = iou_of(i);
+    }
+  }
+  return result;
+}
+
+inline assignment task_aligned(matrix_view<const float> scores, boxes_view<const float> predictions,
+                               matrix_view<const float> points, boxes_view<const float> truth,
+                               vector_view<const index_t> classes, index_t top, double alpha,
+                               double beta) {
+  const index_t count = points.rows();
+  assignment result{std::vector<index_t>(static_cast<std::size_t>(count), -1),
+                    std::vector<double>(static_cast<std::size_t>(count), 0.0)};
+  const auto is_inside = [&](index_t i, index_t g) {
+    const box_of<float> own = load_box<float>(truth, g);
+    const float x = points(i, 0), y = points(i, 1), margin = 1e-9f;
+    return x - own.x1 > margin && y - own.y1 > margin && own.x2 - x > margin && own.y2 - y > margin;
+  };
+  const auto overlap = [&](index_t i, index_t g) {
+    const double value = ciou(load_box(truth, g), load_box(predictions, i));
+    return value > 0 ? value : 0;
+  };
+  const auto metric = [&](index_t i, index_t g) {
+    const auto score = static_cast<double>(scores(i, classes[g]));
+    return score > 0 && overlap(i, g) > 0 ? std::pow(score, alpha) * std::pow(overlap(i, g), beta)
+                                          : 0;
+  };
+  std::vector<index_t> times(static_cast<std::size_t>(count));
+  for (index_t g = 0; g < truth.size(); ++g) {
+    std::vector<index_t> inside;
+    std::vector<double> metrics(static_cast<std::size_t>(count));
+    for (index_t i = 0; i < count; ++i) {
+      if (!is_inside(i, g)) continue;
+      metrics[static_cast<std::size_t>(i)] = metric(i, g);
+      if (metrics[static_cast<std::size_t>(i)] > 0) inside.push_back(i);
+    }
+    for (const index_t i : first_of(inside, top, [&](index_t a, index_t b) {
+           return metrics[static_cast<std::size_t>(a)] > metrics[static_cast<std::size_t>(b)];
+         })) {
+      result.matches[static_cast<std::size_t>(i)] = g;
+      ++times[static_cast<std::size_t>(i)];
+    }
+  }
+  std::vector<double> most_aligned(static_cast<std::size_t>(truth.size()));
+  std::vector<double> most_overlap(most_aligned.size());
+  for (index_t i = 0; i < count; ++i) {
+    index_t& match = result.matches[static_cast<std::size_t>(i)];
+    if (match < 0) continue;
+    if (times[static_cast<std::size_t>(i)] > 1) {
+      double greatest = -1;
+      for (index_t g = 0; g < truth.size(); ++g) {
+        if (!is_inside(i, g) || !(overlap(i, g) > greatest)) continue;
+        greatest = overlap(i, g);
+        match = g;
+      }
+    }
+    const auto g = static_cast<std::size_t>(match);
+    most_aligned[g] = std::max(most_aligned[g], metric(i, match));
+    most_overlap[g] = std::max(most_overlap[g], overlap(i, match));
+  }
+  for (index_t i = 0; i < count; ++i) {
+    const index_t match = result.matches[static_cast<std::size_t>(i)];
+    if (match < 0) continue;
+    const auto g = static_cast<std::size_t>(match);
+    result.targets[static_cast<std::size_t>(i)] =
+        metric(i, match) * most_overlap[g] / (most_aligned[g] + 1e-9);
+  }
+  return result;
+}
+
+}  // namespace reference
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Assigners on grids of any shape with any boxes: ATSS index for index as the reference, which
+// compares in float too; the task-aligned assigner by what holds whatever rounding does.
+#include "box_input.hpp"
+#include <vecdet/reference/assigners.hpp>
+
+using namespace vecdet;
+
+void fuzz::target(input& in) {
+  std::vector<grid_size> levels;
+  std::vector<index_t> sizes;
+  std::vector<float> points, anchors;
+  for (index_t l = in.integer(0, 3); l > 0; --l) {
+    const grid_size size{in.integer(0, 9), in.integer(0, 9)};
+    const float step = in.one_of({8.0f, 1.0f, 50.0f}), half = step * in.one_of({4.0f, 0.5f, 0.0f});
+    const float x0 = in.one_of({0.0f, 4.0f, -100.0f});
+    for (index_t i = 0; i < size.height * size.width; ++i) {
+      const float x = x0 + step * static_cast<float>(i % size.width);
+      const float y = step * static_cast<float>(i / size.width);
+      points.insert(points.end(), {x, y});
+      anchors.insert(anchors.end(), {x - half, y - half, x + half, y + half});
+    }
+    levels.push_back(size);
+    sizes.push_back(size.height * size.width);
+  }
+  const index_t count = static_cast<index_t>(points.size() / 2), classes = 3;
+  const index_t images = in.integer(1, 3), boxes = in.integer(0, 20);
+  std::vector<index_t> offsets{0}, categories;
+  for (index_t k = 1; k < images; ++k) offsets.push_back(in.integer(offsets.back(), boxes));
+  offsets.push_back(boxes);
+  for (index_t i = 0; i < boxes; ++i) categories.push_back(in.integer(0, classes - 1));
+  const auto truth_boxes = some_boxes<float>(in, boxes, any_box_kind(in));
+  const auto predicted = some_boxes<float>(in, images * count, any_box_kind(in));
+  const auto scores = in.numbers<float>(images * count * classes);
+  atss_params of_atss;
+  of_atss.candidates = in.one_of<index_t>({9, 1, 2, 100, 0});
+  task_aligned_params params;
+  params.top = in.one_of<index_t>({10, 1, 3, 1000, 0});
+  params.alpha = in.one_of({0.5, 1.0, 0.0});
+  params.beta = in.one_of({6.0, 1.0, 0.0});
+  assigner_truth truth;
+  truth.boxes = boxes_view<const float>(truth_boxes);
+  truth.classes = categories;
+  truth.image_offsets = offsets;
+  task_aligned_predictions said;
+  said.scores = {scores.data(), images * count, classes};
+  said.boxes = boxes_view<const float>(predicted);
+  const tensor<float> where(points), about(anchors), targets(images * count);
+  const tensor<index_t> matches(images * count);
+  assigner_workspace workspace;
+  on_every_isa("assigners", [&](results& results) {
+    assign_atss(boxes_view<const float>(about), levels, truth, matches, of_atss, workspace,
+                execution::parallel);
+    results.add(matches);
+    for (index_t image = 0; image < images; ++image) {
+      const index_t first = offsets[static_cast<std::size_t>(image)];
+      const index_t last = offsets[static_cast<std::size_t>(image + 1)];
+      const auto expected =
+          reference::atss(boxes_view<const float>(about), sizes,
+                          {truth_boxes.data() + 4 * first, last - first}, of_atss.candidates)
+              .matches;
+      for (index_t i = 0; i < count; ++i) {
+        const index_t match = expected[static_cast<std::size_t>(i)];
+        if (matches[static_cast<std::size_t>(image * count + i)] !=
+            (match < 0 ? -1 : first + match))
+          fail("ATSS gives another match than the reference");
+      }
+    }
+    assign_task_aligned(said, {where.data(), count, 2}, levels, truth, matches, targets, params,
+                        workspace, execution::parallel);
+    results.add(matches);
+    results.add(targets);
+    for (index_t i = 0; i < images * count; ++i) {
+      const index_t match = matches[static_cast<std::size_t>(i)], image = i / count;
+      const double target = static_cast<double>(targets[static_cast<std::size_t>(i)]);
+      if (match == -1) {
+        if (target != 0) fail("a point without a match has a target");
+        continue;
+      }
+      if (match < offsets[static_cast<std::size_t>(image)] ||
+          match >= offsets[static_cast<std::size_t>(image + 1)])
+        fail("a point is matched with a box of another image");
+      const float* const box = truth_boxes.data() + 4 * match;
+      const float* const point = points.data() + 2 * (i % count);
+      if (!(point[0] > box[0] && point[0] < box[2] && point[1] > box[1] && point[1] < box[3]))
+        fail("a point is matched with a box that it does not lie in");
+      if (!(target >= 0 && target <= 1.0001)) fail("a target is not in [0, 1]");
+    }
+  });
+}

@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: Apache-2.0
+// ATSS and the task-aligned assigner: the reference and the kernels against golden vectors; the
+// kernels against the reference on every instruction set, over grids of every kind, boxes on and
+// off them, ties, batches and special values; determinism, allocations and every documented error.
+#include "support/allocations.hpp"
+#include "support/box_tensor.hpp"
+#include "support/data.hpp"
+#include "support/isa.hpp"
+#include "support/values.hpp"
+#include <vecdet/assigners.hpp>
+#include <vecdet/reference/assigners.hpp>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
+
+template <class T>
+std::vector<T> golden_step(const std::string& name) {
+  return bench::load_npy<T>(data_path("golden_step/" + name + ".npy")).values;
+}
+
+/// Points of a pyramid, and anchors of 8 strides' side about them.
+struct pyramid {
+  std::vector<grid_size> levels;
+  std::vector<index_t> sizes;
+  std::vector<float> points, anchors;
+
+  void add(index_t height, index_t width, float stride, float side = 8) {
+    levels.push_back({height, width});
+    sizes.push_back(height * width);
+    for (index_t y = 0; y < height; ++y)
+      for (index_t x = 0; x < width; ++x) {
+        const float px = (static_cast<float>(x) + 0.5f) * stride;
+        const float py = (static_cast<float>(y) + 0.5f) * stride;
+        points.insert(points.end(), {px, py});
+        const float half = side / 2 * stride;
+        anchors.insert(anchors.end(), {px - half, py - half, px + half, py + half});
+      }
+  }
+  index_t size() const { return static_cast<index_t>(points.size() / 2); }
+  matrix_view<const float> where() const { return {points.data(), size(), 2}; }
+  boxes_view<const float> boxes() const { return anchors; }
+};
+
+pyramid usual() {
+  pyramid p;
+  p.add(25, 20, 8);
+  p.add(13, 10, 16);
+  p.add(7, 5, 32);
+  return p;
+}
+
+/// Boxes of all sizes, some beyond the image; of whole numbers where distances and IoUs are to tie.
+std::vector<float> boxes_near(index_t count, std::uint64_t seed, bool whole) {
+  random_generator generator(seed);
+  std::vector<float> boxes;
+  for (index_t i = 0; i < count; ++i) {
+    const double w = generator.uniform(1, generator.chance(0.3) ? 150 : 40);
+    const double h = generator.uniform(1, generator.chance(0.3) ? 180 : 40);
+    const double x = generator.uniform(-20, 160), y = generator.uniform(-20, 200);
+    for (const double number : {x, y, x + w, y + h})
+      boxes.push_back(to<float>(whole ? 8 * std::floor(number / 8) : number));
+  }
+  return boxes;
+}
+
+std::vector<index_t> offsets_of(index_t images, index_t boxes) {
+  std::vector<index_t> offsets{0};
+  for (index_t k = 1; k < images; ++k) offsets.push_back(boxes * k * k / (images * images));
+  offsets.push_back(boxes);
+  return offsets;
+}
+
+void check_atss(const pyramid& p, const std::vector<float>& truth, index_t images = 1,
+                index_t k = 9) {
+  const boxes_view<const float> boxes(truth);
+  const std::vector<index_t> offsets = offsets_of(images, boxes.size());
+  std::vector<index_t> matches(static_cast<std::size_t>(images * p.size()), 77);
+  assigner_truth known;
+  known.boxes = boxes;
+  if (images > 1) known.image_offsets = offsets;
+  atss_params params;
+  params.candidates = k;
+  assigner_workspace workspace;
+  assign_atss(p.boxes(), p.levels, known, matches, params, workspace);
+  for (index_t image = 0; image < images; ++image) {
+    const index_t first = offsets[static_cast<std::size_t>(image)];
+    const index_t last = offsets[static_cast<std::size_t>(image + 1)];
+    const auto expected =
+        reference::atss(p.boxes(), p.sizes, {boxes[first], last - first}, k).matches;
+    for (index_t i = 0; i < p.size(); ++i) {
+      const index_t match = expected[static_cast<std::size_t>(i)];
+      const index_t actual = matches[static_cast<std::size_t>(image * p.size() + i)];
+      if (actual != (match < 0 ? -1 : first + match))
+        FAIL_CHECK("anchor " << i << " of image " << image << " is matched with " << actual
+                             << ", expected " << match << " from " << first);
+    }
+  }
+}
+
+struct task_problem {
+  pyramid points;
+  std::vector<float> scores, predictions, truth;
+  std::vector<index_t> classes, offsets;
+  index_t class_count = 5, images, stride;
+  task_aligned_params params;
+  std::vector<index_t> matches;
+  std::vector<float> targets;
+
+  task_problem(const pyramid& p, index_t boxes, std::uint64_t seed, index_t of_images = 1,
+               index_t padding = 0)
+      : points(p),
+        truth(boxes_near(boxes, seed, false)),
+        offsets(offsets_of(of_images, boxes)),
+        images(of_images),
+        stride(class_count + padding),
+        matches(static_cast<std::size_t>(of_images * p.size()), 77),
+        targets(matches.size(), 77) {
+    random_generator generator(seed + 1);
+    for (index_t i = 0; i < images * p.size(); ++i) {
+      for (index_t c = 0; c < stride; ++c)
+        scores.push_back(to<float>(generator.uniform(0.001, 0.9)));
+      // Near a box of the ground truth, or about the point.
+      const index_t point = i % p.size();
+      for (int k = 0; k < 4; ++k) {
+        const float at = p.points[static_cast<std::size_t>(2 * point + (k & 1))];
+        predictions.push_back(at + to<float>(generator.uniform(2, 40)) * (k < 2 ? -1.0f : 1.0f));
+      }
+      if (boxes > 0 && generator.chance(0.4)) {
+        const auto near = static_cast<std::size_t>(4 * generator.below(boxes));
+        for (std::size_t k = 0; k < 4; ++k)
+          predictions[static_cast<std::size_t>(4 * i) + k] =
+              truth[near + k] + to<float>(generator.uniform(-4, 4));
+      }
+    }
+    for (index_t g = 0; g < boxes; ++g) classes.push_back(generator.below(class_count));
+  }
+  task_aligned_predictions said() const {
+    task_aligned_predictions predicted;
+    predicted.scores = {scores.data(), images * points.size(), class_count, stride};
+    predicted.boxes = boxes_view<const float>(predictions);
+    return predicted;
+  }
+  assigner_truth known() const {
+    assigner_truth result;
+    result.boxes = boxes_view<const float>(truth);
+    result.classes = classes;
+    if (images > 1) result.image_offsets = offsets;
+    return result;
+  }
+  void run(assigner_workspace& workspace, execution policy = execution::parallel) {
+    assign_task_aligned(said(), points.where(), points.levels, known(), matches, targets, params,
+                        workspace, policy);
+  }
+  void check() {
+    assigner_workspace workspace;
+    run(workspace);
+    const index_t n = points.size();
+    for (index_t image = 0; image < images; ++image) {
+      const index_t first = offsets[static_cast<std::size_t>(image)];
+      const index_t count = offsets[static_cast<std::size_t>(image + 1)] - first;
+      const auto expected = reference::task_aligned(
+          {scores.data() + image * n * stride, n, class_count, stride},
+          {predictions.data() + 4 * image * n, n}, points.where(),
+          {truth.data() + 4 * first, count}, {classes.data() + first, count}, params.top,
+          params.alpha, params.beta);
+      for (index_t i = 0; i < n; ++i) {
+        const auto at = static_cast<std::size_t>(image * n + i), of = static_cast<std::size_t>(i);
+        const index_t match = expected.matches[of];
+        if (matches[at] != (match < 0 ? -1 : first + match))
+          FAIL_CHECK("point " << i << " of image " << image << " is matched with " << matches[at]
+                              << ", expected " << match << " from " << first);
+        const double exact = expected.targets[of];
+        if (!(std::abs(static_cast<double>(targets[at]) - exact) <= 2e-5 * exact + 1e-9))
+          FAIL_CHECK("the target of point " << i << " is " << targets[at] << ", exact " << exact);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("ATSS: golden vectors") {
+  if (!has_data("golden_step/atss_0.npy", "ATSS against torch")) return;
+  const std::vector<grid_size> levels{{25, 20}, {13, 10}, {7, 5}, {4, 3}, {2, 2}};
+  assigner_workspace workspace;
+  for (int k = 0; k < 3; ++k) {
+    const std::string number = std::to_string(k);
+    const auto anchors = golden_step<float>("atss_anchors_" + number);
+    const auto truth = golden_step<float>("atss_gt_" + number);
+    const auto expected = golden_step<std::int64_t>("atss_" + number);
+    CHECK(reference::atss(boxes_view<const float>(anchors), {500, 130, 35, 12, 4},
+                          boxes_view<const float>(truth), 9)
+              .matches == std::vector<index_t>(expected.begin(), expected.end()));
+    assigner_truth known;
+    known.boxes = boxes_view<const float>(truth);
+    for_each_isa([&](isa) {
+      std::vector<index_t> matches(expected.size());
+      assign_atss(boxes_view<const float>(anchors), levels, known, matches, {}, workspace);
+      CHECK(matches == std::vector<index_t>(expected.begin(), expected.end()));
+    });
+  }
+}
+
+TEST_CASE("task-aligned assigner: golden vectors") {
+  if (!has_data("golden_step/tal_index_0.npy", "task-aligned assigner against torch")) return;
+  const pyramid p = usual();
+  assigner_workspace workspace;
+  for (int k = 0; k < 3; ++k) {
+    const std::string number = std::to_string(k);
+    const auto scores = golden_step<float>("tal_scores_" + number);
+    const auto boxes = golden_step<float>("tal_boxes_" + number);
+    const auto truth = golden_step<float>("tal_gt_" + number);
+    const auto classes = golden_step<std::int64_t>("tal_gt_labels_" + number);
+    const auto index = golden_step<std::int64_t>("tal_index_" + number);
+    const auto soft = golden_step<double>("tal_soft_" + number);
+    REQUIRE(golden_step<float>("tal_points_" + number) == p.points);
+    const matrix_view<const float> s(scores.data(), p.size(), 20);
+    const std::vector<index_t> expected(index.begin(), index.end());
+    const auto exact = reference::task_aligned(
+        s, boxes_view<const float>(boxes), p.where(), boxes_view<const float>(truth),
+        std::vector<index_t>(classes.begin(), classes.end()), 10, 0.5, 6);
+    CHECK(exact.matches == expected);
+    for (std::size_t i = 0; i < soft.size(); ++i)
+      CHECK(exact.targets[i] == doctest::Approx(soft[i]).epsilon(1e-5));
+    assigner_truth known;
+    known.boxes = boxes_view<const float>(truth);
+    known.classes = classes;
+    task_aligned_predictions said;
+    said.scores = s;
+    said.boxes = boxes_view<const float>(boxes);
+    for_each_isa([&](isa) {
+      std::vector<index_t> matches(index.size());
+      std::vector<float> targets(index.size());
+      assign_task_aligned(said, p.where(), p.levels, known, matches, targets, {}, workspace);
+      CHECK(matches == expected);
+      for (std::size_t i = 0; i < soft.size(); ++i)
+        CHECK(static_cast<double>(targets[i]) == doctest::Approx(soft[i]).epsilon(1e-5));
+    });
+  }
+}
+
+TEST_CASE("ATSS: grids, candidates, ties and batches") {
+  for_each_isa([](isa) {
+    std::uint64_t seed = 0;
+    for (const bool whole : {false, true}) {
+      for (const index_t boxes : {0, 1, 2, 7, 60})
+        check_atss(usual(), boxes_near(boxes, ++seed, whole));
+      for (const index_t k : {1, 2, 3, 16, 40, 600, 100000})
+        check_atss(usual(), boxes_near(20, ++seed, whole), 1, k);
+      check_atss(usual(), boxes_near(90, ++seed, whole), 5);
+      pyramid odd;  // one row, one column, one point, none; far apart
+      odd.add(1, 30, 8);
+      odd.add(30, 1, 8);
+      odd.add(1, 1, 64);
+      odd.add(0, 5, 8);
+      odd.add(5, 0, 8);
+      odd.add(3, 3, 0.01f, 4000);
+      check_atss(odd, boxes_near(40, ++seed, whole), 2);
+      check_atss(odd, boxes_near(40, ++seed, whole), 1, 1);
+    }
+    check_atss(pyramid(), boxes_near(3, 1, false));
+    // Boxes that are the same: the first one has all.
+    std::vector<float> same = boxes_near(1, 3, true);
+    same.insert(same.end(), same.begin(), same.end());
+    check_atss(usual(), same);
+  });
+}
+
+TEST_CASE("ATSS: rows and columns of any distance") {
+  pyramid p;
+  for (const float y : {1.0f, 2.0f, 3.0f, 80.0f, 81.0f, 200.0f})
+    for (const float x : {-3e4f, 0.0f, 1.0f, 2.0f, 50.0f, 51.0f, 52.5f, 1e6f}) {
+      p.points.insert(p.points.end(), {x, y});
+      p.anchors.insert(p.anchors.end(), {x - 16, y - 16, x + 16, y + 16});
+    }
+  p.levels = {{6, 8}};
+  p.sizes = {48};
+  for_each_isa([&](isa) {
+    for (const index_t k : {1, 9, 30}) check_atss(p, boxes_near(60, 3, false), 1, k);
+  });
+}
+
+TEST_CASE("ATSS: boxes that are not finite, empty, far off or inverted") {
+  for_each_isa([](isa) {
+    std::vector<float> truth = special_boxes_as<float>();
+    const std::vector<float> more = boxes_near(10, 5, false);
+    truth.insert(truth.end(), more.begin(), more.end());
+    check_atss(usual(), truth);
+  });
+}
+
+TEST_CASE("task-aligned assigner: grids, candidates, exponents and batches") {
+  for_each_isa([](isa) {
+    std::uint64_t seed = 0;
+    for (const index_t boxes : {0, 1, 2, 7, 33, 60}) task_problem(usual(), boxes, ++seed).check();
+    for (const index_t top : {1, 3, 13, 1000}) {
+      task_problem p(usual(), 20, ++seed, 1, 3);
+      p.params.top = top;
+      p.check();
+    }
+    for (const double alpha : {0.0, 1.0, 2.0})
+      for (const double beta : {0.0, 1.0, 3.5}) {
+        task_problem p(usual(), 20, ++seed);
+        p.params.alpha = alpha;
+        p.params.beta = beta;
+        // Where neither counts all metrics are equal.
+        p.check();
+      }
+    task_problem(usual(), 70, ++seed, 4).check();
+    pyramid odd;
+    odd.add(1, 30, 8);
+    odd.add(30, 1, 8);
+    odd.add(0, 3, 8);
+    odd.add(1, 1, 64);
+    task_problem(odd, 30, ++seed, 2).check();
+    task_problem(pyramid(), 3, ++seed).check();
+  });
+}
+
+TEST_CASE("task-aligned assigner: equal metrics and overlaps go by lower index") {
+  for_each_isa([](isa) {
+    task_problem p(usual(), 2, 1);
+    for (float& score : p.scores) score = 0.25f;
+    for (std::size_t i = 0; i < p.predictions.size(); i += 4) {
+      const float box[] = {10, 10, 90, 120};
+      std::copy(box, box + 4, p.predictions.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    p.truth = {16, 16, 100, 100, 16, 16, 100, 100};
+    p.classes = {1, 2};
+    p.check();
+    CHECK(std::count(p.matches.begin(), p.matches.end(), 0) == 10);
+    CHECK(std::count(p.matches.begin(), p.matches.end(), 1) == 0);
+  });
+}
+
+TEST_CASE(
+    "task-aligned assigner: points on a side are outside; what is not finite matches nothing") {
+  for_each_isa([](isa) {
+    task_problem p(usual(), 12, 1);
+    for (std::size_t k = 0; k < 4; ++k) {
+      p.truth[k] = std::vector<float>{4, 4, 20, 28}[k];
+      p.truth[4 + k] = std::vector<float>{8, 8, 8, 80}[k];
+      p.truth[8 + k] = std::vector<float>{90, 90, 20, 20}[k];
+      p.truth[12 + k] = std::vector<float>{quiet_nan, 0, 50, 50}[k];
+      p.truth[16 + k] = std::vector<float>{-infinity, -infinity, infinity, infinity}[k];
+    }
+    for (std::size_t i = 0; i < p.predictions.size(); i += 44) {
+      p.predictions[i] = i % 3 == 0 ? quiet_nan : infinity;
+      p.scores[i] = quiet_nan;
+      p.scores[i + 1] = -1;
+      p.scores[i + 2] = 0;
+    }
+    p.check();
+    for (const index_t match : p.matches) CHECK((match < 1 || match > 4));
+  });
+}
+
+TEST_CASE("assigners: the same bits for any threads, on AVX2 and AVX-512") {
+  task_problem p(usual(), 200, 9, 4);
+  assigner_workspace workspace;
+  check_same_bits_everywhere([&](execution policy) {
+    p.run(workspace, policy);
+    std::vector<float> out = p.targets;
+    out.insert(out.end(), p.matches.begin(), p.matches.end());
+    std::vector<index_t> matches(p.matches.size());
+    assigner_truth known = p.known();
+    assign_atss(p.points.boxes(), p.points.levels, known, matches, {}, workspace, policy);
+    out.insert(out.end(), matches.begin(), matches.end());
+    return out;
+  });
+}
+
+TEST_CASE("assigners: nothing is allocated once the workspace has grown") {
+  task_problem p(usual(), 50, 9, 2);
+  assigner_workspace workspace;
+  const assigner_truth known = p.known();
+  const auto both = [&] {
+    p.run(workspace, execution::sequential);
+    assign_atss(p.points.boxes(), p.points.levels, known, p.matches, {}, workspace,
+                execution::sequential);
+  };
+  both();
+  const allocation_count count;
+  both();
+  CHECK(count.since() == 0);
+}
+
+TEST_CASE("assigners: errors name function, argument, value and expectation") {
+  task_problem p(usual(), 10, 9, 2);
+  assigner_workspace workspace;
+  assigner_truth known = p.known();
+  task_aligned_predictions said = p.said();
+  std::vector<grid_size> levels = p.points.levels;
+  pyramid points = p.points;
+  task_aligned_params params;
+  atss_params of_atss;
+  const auto check_untouched = [&] {
+    for (const index_t match : p.matches) REQUIRE(match == 77);
+    for (const float target : p.targets) REQUIRE(target == 77);
+  };
+  const auto fails = [&](const char* message) {
+    INFO(std::string(message));
+    CHECK_THROWS_WITH_AS(assign_task_aligned(said, points.where(), levels, known, p.matches,
+                                             p.targets, params, workspace),
+                         doctest::Contains(message), std::invalid_argument);
+    check_untouched();
+  };
+  const auto atss_fails = [&](const char* message) {
+    INFO(std::string(message));
+    CHECK_THROWS_WITH_AS(assign_atss(points.boxes(), levels, known, p.matches, of_atss, workspace),
+                         doctest::Contains(message), std::invalid_argument);
+    check_untouched();
+  };
+  const auto restore = [&] {
+    known = p.known();
+    said = p.said();
+    levels = p.points.levels;
+    points = p.points;
+    params = {};
+    of_atss = {};
+  };
+  levels[1].height = -1;
+  fails("assign_task_aligned: levels[1] is -1, expected a height of 0 or more");
+  atss_fails("assign_atss: levels[1] is -1");
+  restore();
+  levels[2].width = -1;
+  fails("levels[2] is -1, expected a width of 0 or more");
+  levels[2].width = 6;
+  fails("levels[2] is 6, expected a width so that there are as many points");
+  levels[2].width = std::numeric_limits<index_t>::max();
+  fails("levels[2] is 9223372036854775807");
+  levels[2].width = 4;
+  fails("points.size() is 665, expected as many as the levels have");
+  atss_fails("anchors.size() is 665");
+  restore();
+  points.points[2 * 30] += 1;
+  fails(
+      "points[30] is at 85.000000, 12.000000, expected in the row and column of its level's grid");
+  restore();
+  points.points[2 * 501] = points.points[2 * 500];
+  fails("points[501] is at 8.000000");
+  restore();
+  points.points[2 * 664 + 1] = quiet_nan;
+  fails("points[664]");
+  restore();
+  points.anchors[4 * 31 + 1] += 4;
+  atss_fails("anchors[31] is at 92.000000, 14.000000");
+  restore();
+  const std::vector<index_t> from_one{1, 5, 10}, descending{0, 11, 10}, short_of{0, 5, 9};
+  known.image_offsets = from_one;
+  fails("truth.image_offsets[0] is 1, expected 0");
+  known.image_offsets = descending;
+  atss_fails("truth.image_offsets[2] is 10, expected not less than the offset before");
+  known.image_offsets = short_of;
+  fails("truth.image_offsets[2] is 9, expected the number of boxes");
+  known.image_offsets = {};
+  fails("matches.size() is 1330, expected images x points");
+  restore();
+  said.scores = {p.scores.data(), 665, 5};
+  fails("predictions.scores.rows() is 665");
+  restore();
+  said.boxes = boxes_view<const float>(p.predictions.data(), 3);
+  fails("predictions.boxes.size() is 3");
+  restore();
+  const std::vector<index_t> few(9), large{0, 1, 2, 3, 5, 0, 0, 0, 0, 0};
+  known.classes = few;
+  fails("truth.classes.size() is 9");
+  known.classes = large;
+  fails("truth.classes[4] is 5, expected 0 to classes - 1");
+  restore();
+  params.top = 0;
+  fails("params.top is 0, expected 1 or more");
+  restore();
+  params.alpha = -1;
+  fails("params.alpha is -1");
+  restore();
+  params.beta = static_cast<double>(infinity);
+  fails("params.beta is inf");
+  of_atss.candidates = 0;
+  atss_fails("params.candidates is 0, expected 1 or more");
+  restore();
+  std::vector<float> fewer(3);
+  CHECK_THROWS_WITH_AS(
+      assign_task_aligned(said, points.where(), levels, known, p.matches, fewer, params, workspace),
+      doctest::Contains("targets.size() is 3"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      assign_task_aligned(said, points.where(), levels, known, p.matches,
+                          {p.predictions.data(), 2 * p.points.size()}, params, workspace),
+      doctest::Contains("targets is predictions.boxes, expected memory apart from it"),
+      std::invalid_argument);
+}
