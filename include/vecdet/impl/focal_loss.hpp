@@ -35,6 +35,9 @@ struct focal_call {
   matrix_view<T> out;  ///< the loss or the gradient, by `output`
   matrix_view<const T> upstream;
   double scale;  ///< on top of params.scale
+  labelled_loss labelled = labelled_loss::focal;
+  double negative_weight = 1;  ///< of negatives, on top of what alpha says
+  double focusing = 1;         ///< 0: the gradient takes the modulating factor for a constant
 
   void check_matrix(const char* argument, index_t rows, index_t cols) const {
     check(rows == logits.rows(), function, (std::string(argument) + ".rows()").c_str(), rows,
@@ -63,6 +66,8 @@ struct focal_call {
             "a value other than params.background");
       check(targets.labels().size() == logits.rows(), function, "labels.size()",
             targets.labels().size(), "the rows of logits");
+      check(!targets.are_scored() || targets.scores().size() == logits.rows(), function,
+            "scores.size()", targets.scores().size(), "the rows of logits");
     } else {
       check_matrix("targets", targets.dense().rows(), targets.dense().cols());
     }
@@ -93,9 +98,13 @@ struct focal_call {
     args.background = params.background;
     args.ignore = params.ignore;
     args.row_weights = data_or_null(params.row_weights);
+    args.scores = targets.are_scored() ? targets.scores().data() : nullptr;
+    args.labelled = labelled;
     args.positive_weight = params.alpha < 0 ? weight : weight * params.alpha;
     args.negative_weight = params.alpha < 0 ? weight : weight * (1 - params.alpha);
+    args.negative_weight *= negative_weight;
     args.gamma = params.gamma;
+    args.focusing = focusing;
     args.output = output;
     args.out = out.data();
     args.out_stride = out.stride();
@@ -108,10 +117,15 @@ struct focal_call {
     const bool dense = !targets.are_labels();
     const index_t tensors =
         1 + dense + (output != focal_output::sum) + (output == focal_output::upstream_times_grad);
-    const index_t label_bytes = dense ? 0 : logits.rows() * index_t{sizeof(index_t)};
+    const index_t label_bytes =
+        dense ? 0
+              : logits.rows() * (index_t{sizeof(index_t)} +
+                                 (targets.are_scored() ? index_t{sizeof(float)} : 0));
     constexpr index_t flops_a_logit = 44;  // multiplications and additions of the fast equation
     return {function,
-            dense ? "dense" : "labels",
+            dense                  ? "dense"
+            : targets.are_scored() ? "scored"
+                                   : "labels",
             dtype_name<T>(),
             {logits.rows(), logits.cols()},
             isa_name(target),
@@ -132,13 +146,13 @@ double run_focal_loss(const focal_call<T>& call, execution policy) {
     return call.params.reduction == reduction::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
   }
   const profile::scope timing([&] { return call.problem(target, policy.threads()); });
-  const auto rows = call.targets.are_labels() ? kernels.from_labels : kernels.from_targets;
   const focal_loss_args<T> args = call.kernel_args();
   constexpr index_t smallest_chunk = 16384;  // elements: some microseconds
   // Rows that fill whole blocks: their last one need not be padded.
   const index_t whole = focal_block / std::gcd(logits.cols(), index_t{focal_block});
-  return sum_over_chunks(policy, chunking(logits.rows(), 1 + smallest_chunk / logits.cols(), whole),
-                         [&](index_t first, index_t last) { return rows(args, first, last); });
+  return sum_over_chunks(
+      policy, chunking(logits.rows(), 1 + smallest_chunk / logits.cols(), whole),
+      [&](index_t first, index_t last) { return kernels.compute_rows(args, first, last); });
 }
 
 }  // namespace detail
