@@ -19,5 +19,6 @@
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_nms.hpp>
+#include <vecdet/soft_target_loss.hpp>
 #include <vecdet/version.hpp>
 #include <vecdet/views.hpp>
