@@ -36,8 +36,9 @@ struct focal_call {
   matrix_view<const T> upstream;
   double scale;  ///< on top of params.scale
   labelled_loss labelled = labelled_loss::focal;
-  double negative_weight = 1;  ///< of negatives, on top of what alpha says
-  double focusing = 1;         ///< 0: the gradient takes the modulating factor for a constant
+  const char* scored_variant = "scored";  ///< what the profiler calls scored labels
+  double negative_weight = 1;             ///< of negatives, on top of what alpha says
+  double focusing = 1;  ///< 0: the gradient takes the modulating factor for a constant
 
   void check_matrix(const char* argument, index_t rows, index_t cols) const {
     check(rows == logits.rows(), function, (std::string(argument) + ".rows()").c_str(), rows,
@@ -124,7 +125,7 @@ struct focal_call {
     constexpr index_t flops_a_logit = 44;  // multiplications and additions of the fast equation
     return {function,
             dense                  ? "dense"
-            : targets.are_scored() ? "scored"
+            : targets.are_scored() ? scored_variant
                                    : "labels",
             dtype_name<T>(),
             {logits.rows(), logits.cols()},

@@ -34,6 +34,7 @@ double run_quality_focal(const char* function, matrix_view<const T> logits,
   focal_loss_params focal = unfocused(params);
   focal.gamma = params.beta;
   focal_call<T> call{function, logits, targets, focal, output, out, {}, 1};
+  call.scored_variant = "labels";
   call.labelled = labelled_loss::quality;
   return run_focal_loss<T>(call, policy);
 }
@@ -47,6 +48,7 @@ double run_varifocal(const char* function, matrix_view<const T> logits,
   focal_loss_params focal = unfocused(params);
   focal.gamma = params.gamma;
   focal_call<T> call{function, logits, targets, focal, output, out, {}, 1};
+  call.scored_variant = "labels";
   call.labelled = labelled_loss::varifocal;
   call.negative_weight = params.alpha;
   call.focusing = params.grad_through_factor ? 1 : 0;
@@ -58,8 +60,9 @@ double run_bce(const char* function, matrix_view<const T> logits, const focal_ta
                focal_output output, matrix_view<T> out, const bce_params& params,
                execution policy) {
   const focal_loss_params focal = unfocused(params);
-  return run_focal_loss<T>(focal_call<T>{function, logits, targets, focal, output, out, {}, 1},
-                           policy);
+  focal_call<T> call{function, logits, targets, focal, output, out, {}, 1};
+  call.scored_variant = "labels";
+  return run_focal_loss<T>(call, policy);
 }
 
 }  // namespace detail
