@@ -198,7 +198,7 @@ void focal_loss(fuzz::input& in) {
           // The terms of soft targets' gradients may cancel.
           double absolute = 1e-30 + (dense ? 1e-13 * (1 + std::abs(logit)) : 0);
           if (dense && is_grad) {
-            const double weight = weights.empty() ? 1 : weights.data()[i];
+            const double weight = weights.size() == 0 ? 1 : weights.data()[i];
             absolute += relative * std::abs(params.scale * weight) / mean *
                         terms_of_gradient(logit, static_cast<double>(t(i, j)), params);
           }

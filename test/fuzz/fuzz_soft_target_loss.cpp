@@ -105,7 +105,7 @@ void soft_target_loss(fuzz::input& in) {
           const index_t i = index / cols, j = index % cols;
           const auto row = static_cast<std::size_t>(i);
           const double logit = static_cast<double>(x(i, j));
-          const double weight = weights.empty() ? 1 : weights.data()[i];
+          const double weight = weights.size() == 0 ? 1 : weights.data()[i];
           element e{0, 0};
           if (label_values[row] != -2)
             e = exact(of, params, logit, label_values[row] == j, score_values[row]);

@@ -28,6 +28,7 @@ struct focal_loss_args {
   labels_view labels;  ///< classes, or
   const T* targets;    ///< dense targets in [0, 1]
   index_t targets_stride;
+  index_t first_label;  ///< of row 0, or of location 0
   const float* scores;  ///< the targets of the labelled classes, or null: all 1
   labelled_loss labelled;
   index_t background, ignore;
@@ -43,6 +44,15 @@ struct focal_loss_args {
   index_t upstream_stride;
 };
 
+/// Locations of one anchor whose classes lie in planes, one behind the other: element p of class c
+/// lies at logits[c * plane + p], and the anchor's label is labels[first_label + p * label_step].
+struct focal_planes {
+  index_t classes, plane;
+  index_t size;  ///< locations: at most max_focal_locations
+  index_t label_step;
+};
+constexpr index_t max_focal_locations = 2048;
+
 template <class T>
 struct focal_loss_kernels {
   /// The first label that is no class, background or ignore value; labels.size() if there is none.
@@ -50,6 +60,8 @@ struct focal_loss_kernels {
                                 index_t ignore);
   /// Computes rows [first, last) and returns their sum of the weighted loss.
   double (*compute_rows)(const focal_loss_args<T>&, index_t first, index_t last);
+  /// Computes the planes and returns their sum.
+  double (*compute_planes)(const focal_loss_args<T>&, const focal_planes&);
 };
 
 }  // namespace detail

@@ -108,6 +108,14 @@ struct focal_marks {
   index_t positives[focal_block];  ///< those of them that are labelled
   index_t labels[focal_block];     ///< the labels that they come from
   int hole_count = 0, positive_count = 0;
+
+  bool full() const { return hole_count == focal_block; }
+  void add_ignored(index_t begin, index_t end) { holes[hole_count++] = {begin, end}; }
+  void add_positive(index_t at, index_t label) {
+    holes[hole_count++] = {at, at + 1};
+    labels[positive_count] = label;
+    positives[positive_count++] = at;
+  }
 };
 
 /// Positives with targets of 1: the negatives of their logits with the sign turned.
@@ -219,7 +227,7 @@ double focal_rows_from_labels(const focal_loss_args<T>& a, index_t first, index_
   const bool flat = rows_are_flat(a);
   double sum = 0;
   for (index_t row = first; row < last;) {
-    if (a.labels[row] == a.ignore) {
+    if (a.labels[a.first_label + row] == a.ignore) {
       if (a.out != nullptr) fill_elements(T(0.0f), a.cols, a.out + row * a.out_stride);
       ++row;
       continue;
@@ -228,16 +236,15 @@ double focal_rows_from_labels(const focal_loss_args<T>& a, index_t first, index_
     focal_marks marks;
     const index_t limit = flat ? last : row + 1;
     index_t end = row;
-    while (marks.hole_count < focal_block) {
-      end = find_labelled(a.labels, end, limit, a.background);
+    while (!marks.full()) {
+      end = find_labelled(a.labels, a.first_label + end, a.first_label + limit, a.background) -
+            a.first_label;
       if (end == limit) break;
-      const index_t label = a.labels[end], begin = (end - row) * a.cols;
+      const index_t at = a.first_label + end, label = a.labels[at], begin = (end - row) * a.cols;
       if (label == a.ignore) {
-        marks.holes[marks.hole_count++] = {begin, begin + a.cols};
+        marks.add_ignored(begin, begin + a.cols);
       } else {
-        marks.holes[marks.hole_count++] = {begin + label, begin + label + 1};
-        marks.labels[marks.positive_count] = end;
-        marks.positives[marks.positive_count++] = begin + label;
+        marks.add_positive(begin + label, at);
       }
       ++end;
     }
@@ -365,12 +372,56 @@ double focal_rows_by_weight(const focal_loss_args<T>& a, index_t first, index_t 
   return sum;
 }
 
+/// The locations of one anchor, class by class. Where the planes are whole, they are one run.
+template <class T>
+double focal_planes_of_labels(const focal_loss_args<T>& a, const detail::focal_planes& planes) {
+  struct hit {
+    index_t at, label;
+  };
+  hit hits[detail::max_focal_locations];  // what is not background
+  int hit_count = 0;
+  for (index_t p = 0; p < planes.size; ++p) {
+    const index_t label = a.labels[a.first_label + p * planes.label_step];
+    if (label != a.background) hits[hit_count++] = {p, label};
+  }
+  const weight_range range = range_of(a, 1);
+  const focal_span<T> span{a.logits, nullptr, nullptr, a.out};
+  const bool flat = planes.size == planes.plane;
+  double sum = 0;
+  focal_marks marks;
+  index_t begin = 0;  // of the run
+  const auto compute_to = [&](index_t end) {
+    if (end > begin) focal_labelled_run(a, range, 1.0, span.at(begin), end - begin, marks, sum);
+    marks.hole_count = marks.positive_count = 0;
+    begin = end;
+  };
+  for (index_t c = 0; c < planes.classes; ++c) {
+    const index_t first = c * planes.plane;
+    if (!flat) begin = first;
+    for (int k = 0; k < hit_count; ++k) {
+      const bool is_ignored = hits[k].label == a.ignore;
+      if (!is_ignored && hits[k].label != c) continue;
+      const index_t at = first + hits[k].at;
+      if (is_ignored) {
+        marks.add_ignored(at - begin, at + 1 - begin);
+      } else {
+        marks.add_positive(at - begin, a.first_label + hits[k].at * planes.label_step);
+      }
+      if (marks.full()) compute_to(at + 1);
+    }
+    if (!flat) compute_to(first + planes.size);
+  }
+  if (flat) compute_to(planes.classes * planes.plane);
+  return sum;
+}
+
 template <class T>
 struct kernels_of<detail::focal_loss_kernels<T>> {
   static constexpr detail::focal_loss_kernels<T> get() {
     detail::focal_loss_kernels<T> kernels{};
     kernels.find_invalid_label = find_invalid_label;
     kernels.compute_rows = focal_rows_by_weight<T>;
+    kernels.compute_planes = focal_planes_of_labels<T>;
     return kernels;
   }
 };
