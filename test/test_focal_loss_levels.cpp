@@ -127,7 +127,7 @@ TEST_CASE_TEMPLATE("focal loss of levels: the bits of a matrix", T, float, bfloa
         }
         focal_loss_params params;
         params.reduction = reduction::mean;
-        head<T>(layout, 1, 1, 3, {{70, 60}, {0, 5}, {16, 8}}, ++seed).check(params, scored);
+        head<T>(layout, 1, 1, 3, {{150, 120}, {0, 5}, {16, 8}}, ++seed).check(params, scored);
         head<T>(layout, 3, 9, 1, {{17, 16}}, ++seed, 0.5).check(params, scored);
         head<T>(layout, 1, 2, 80, {{13, 9}}, ++seed).check(params, scored);
       }

@@ -45,6 +45,7 @@ struct operands {
 template <class T>
 profile::replay_call make_call(const profile::entry& e, execution policy) {
   const bool dense = e.variant == "dense";
+  const bool nchw = e.variant == "nchw";
   const auto data = std::make_shared<operands<T>>(e.shape[0], e.shape[1], e.variant);
   matrix_view<T> out{data->output.data(), data->rows, data->classes};
   focal_loss_params params;
@@ -54,6 +55,17 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
   if (e.function == "sigmoid_focal_loss_unreduced") {
     return [=] {
       sigmoid_focal_loss_unreduced(data->view(data->logits), data->wanted(), out, params, policy);
+    };
+  }
+  if (nchw || e.variant == "levels") {
+    // One level of one anchor, whose locations are all rows.
+    return [=] {
+      const auto layout = nchw ? head_layout::nchw : head_layout::nhwc;
+      const head_level<const T> logits{data->logits.data(), data->rows, 1};
+      const head_level<T> grad{data->output.data(), data->rows, 1};
+      sigmoid_focal_loss_and_grad(
+          head_view<const T>({&logits, 1}, 1, 1, data->classes, layout), data->wanted(),
+          head_view<T>({&grad, 1}, 1, 1, data->classes, layout), {}, params, policy);
     };
   }
   if (e.function == "sigmoid_focal_loss_and_grad") {
@@ -77,7 +89,9 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
 
 profile::replay_call make(const profile::entry& e, execution policy) {
   if (e.shape.size() != 2) return {};
-  if (e.variant != "labels" && e.variant != "scored" && e.variant != "dense") return {};
+  const bool is_known = e.variant == "labels" || e.variant == "scored" || e.variant == "dense" ||
+                        e.variant == "levels" || e.variant == "nchw";
+  if (!is_known) return {};
   return profile::for_type(e.type,
                            [&](auto number) { return make_call<decltype(number)>(e, policy); });
 }

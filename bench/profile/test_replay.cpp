@@ -59,6 +59,13 @@ void focal_loss_calls(execution policy) {
     sigmoid_focal_loss_and_grad(logits, targets, out, {}, policy);
     sigmoid_focal_loss_grad(logits, targets, 2.0, out, {}, policy);
   }
+  const head_level<const float> level{x.data(), boxes, 1};
+  const head_level<float> grad_level{memory.data(), boxes, 1};
+  for (const head_layout layout : {head_layout::nhwc, head_layout::nchw}) {
+    sigmoid_focal_loss_and_grad(head_view<const float>({&level, 1}, 1, 1, classes, layout), labels,
+                                head_view<float>({&grad_level, 1}, 1, 1, classes, layout), {}, {},
+                                policy);
+  }
   quality_focal_loss(logits, scored, {}, policy);
   quality_focal_loss_unreduced(logits, scored, out, {}, policy);
   quality_focal_loss_and_grad(logits, scored, out, {}, policy);

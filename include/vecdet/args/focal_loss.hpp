@@ -48,10 +48,9 @@ struct focal_loss_args {
 /// lies at logits[c * plane + p], and the anchor's label is labels[first_label + p * label_step].
 struct focal_planes {
   index_t classes, plane;
-  index_t size;  ///< locations: at most max_focal_locations
+  index_t size;  ///< locations
   index_t label_step;
 };
-constexpr index_t max_focal_locations = 2048;
 
 template <class T>
 struct focal_loss_kernels {

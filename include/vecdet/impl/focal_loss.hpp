@@ -169,10 +169,18 @@ struct focal_level {
     const index_t whole = focal_block / std::gcd(classes, index_t{focal_block});
     return (1 + elements / classes + whole - 1) / whole * whole;
   }
+  /// Some pages of each plane: shorter runs cost the processor's prefetching.
+  index_t locations_a_piece() const {
+    constexpr index_t most = 8192, together = 4 * focal_block;
+    const index_t pieces = (locations + most - 1) / most;
+    return pieces <= 1 ? locations : (locations / pieces + together) / together * together;
+  }
+  index_t pieces_of_anchor() const {
+    return locations == 0 ? 0 : (locations + locations_a_piece() - 1) / locations_a_piece();
+  }
   index_t pieces_of_image() const {
-    return layout == head_layout::nhwc
-               ? (locations * anchors + rows_a_piece() - 1) / rows_a_piece()
-               : anchors * ((locations + max_focal_locations - 1) / max_focal_locations);
+    return layout == head_layout::nhwc ? (locations * anchors + rows_a_piece() - 1) / rows_a_piece()
+                                       : anchors * pieces_of_anchor();
   }
 };
 
@@ -184,16 +192,15 @@ double focal_piece(const focal_loss_kernels<T>& kernels, focal_loss_args<T> args
     const index_t rows = level.locations * level.anchors, first = piece * level.rows_a_piece();
     return kernels.compute_rows(args, first, std::min(rows, first + level.rows_a_piece()));
   }
-  const index_t pieces_of_anchor = level.pieces_of_image() / level.anchors;
-  const index_t anchor = piece / pieces_of_anchor;
-  const index_t first = piece % pieces_of_anchor * max_focal_locations;
+  const index_t anchor = piece / level.pieces_of_anchor();
+  const index_t first = piece % level.pieces_of_anchor() * level.locations_a_piece();
   const index_t offset = anchor * level.classes * level.locations + first;
   args.logits += offset;
   args.out += offset;
   args.first_label += first * level.anchors + anchor;
   return kernels.compute_planes(
-      args, {level.classes, level.locations, std::min(max_focal_locations, level.locations - first),
-             level.anchors});
+      args, {level.classes, level.locations,
+             std::min(level.locations_a_piece(), level.locations - first), level.anchors});
 }
 
 template <class T, class Logit>

@@ -372,21 +372,19 @@ double focal_rows_by_weight(const focal_loss_args<T>& a, index_t first, index_t 
   return sum;
 }
 
-/// The locations of one anchor, class by class. Where the planes are whole, they are one run.
+/// A location whose label is not background.
+struct focal_hit {
+  index_t location, label;
+};
+
+/// Locations [first, last) of one anchor, class by class; `hits` are those among them. Whole planes
+/// are one run.
 template <class T>
-double focal_planes_of_labels(const focal_loss_args<T>& a, const detail::focal_planes& planes) {
-  struct hit {
-    index_t at, label;
-  };
-  hit hits[detail::max_focal_locations];  // what is not background
-  int hit_count = 0;
-  for (index_t p = 0; p < planes.size; ++p) {
-    const index_t label = a.labels[a.first_label + p * planes.label_step];
-    if (label != a.background) hits[hit_count++] = {p, label};
-  }
+double focal_planes_with_hits(const focal_loss_args<T>& a, const detail::focal_planes& planes,
+                              index_t first, index_t last, const focal_hit* hits, int hit_count) {
   const weight_range range = range_of(a, 1);
   const focal_span<T> span{a.logits, nullptr, nullptr, a.out};
-  const bool flat = planes.size == planes.plane;
+  const bool flat = last - first == planes.plane;
   double sum = 0;
   focal_marks marks;
   index_t begin = 0;  // of the run
@@ -396,22 +394,41 @@ double focal_planes_of_labels(const focal_loss_args<T>& a, const detail::focal_p
     begin = end;
   };
   for (index_t c = 0; c < planes.classes; ++c) {
-    const index_t first = c * planes.plane;
-    if (!flat) begin = first;
+    const index_t plane = c * planes.plane;
+    if (!flat) begin = plane + first;
     for (int k = 0; k < hit_count; ++k) {
       const bool is_ignored = hits[k].label == a.ignore;
       if (!is_ignored && hits[k].label != c) continue;
-      const index_t at = first + hits[k].at;
+      const index_t at = plane + hits[k].location;
       if (is_ignored) {
         marks.add_ignored(at - begin, at + 1 - begin);
       } else {
-        marks.add_positive(at - begin, a.first_label + hits[k].at * planes.label_step);
+        marks.add_positive(at - begin, a.first_label + hits[k].location * planes.label_step);
       }
       if (marks.full()) compute_to(at + 1);
     }
-    if (!flat) compute_to(first + planes.size);
+    if (!flat) compute_to(plane + last);
   }
   if (flat) compute_to(planes.classes * planes.plane);
+  return sum;
+}
+
+/// All locations of one anchor: at once, unless more than a list of hits holds stand out.
+template <class T>
+double focal_planes_of_labels(const focal_loss_args<T>& a, const detail::focal_planes& planes) {
+  constexpr int most = 1024;
+  focal_hit hits[most];
+  double sum = 0;
+  for (index_t first = 0; first < planes.size;) {
+    int count = 0;
+    index_t last = first;
+    for (; last < planes.size && count < most; ++last) {
+      const index_t label = a.labels[a.first_label + last * planes.label_step];
+      if (label != a.background) hits[count++] = {last, label};
+    }
+    sum += focal_planes_with_hits(a, planes, first, last, hits, count);
+    first = last;
+  }
   return sum;
 }
 

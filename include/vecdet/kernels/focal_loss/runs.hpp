@@ -76,10 +76,16 @@ class focal_padded_block {
                                      focal_holes holes)
       : from_(run.at(begin)), count_(count), size_(size) {
     for (int k = 0; k < size; k += row_lanes) {
+      holes.skip_to(begin + k);
+      const index_t hole = holes.next_begin(begin + size) - begin;
+      const int clear = hole < size ? static_cast<int>(hole) : size;
+      for (; k + row_lanes <= clear; k += row_lanes) {
+        store_pack<row, rounded_nans::of_bfloat16>(x_ + k, row_of(from_.x, k));
+      }
+      if (k == size) break;
       // Holes are cut in registers: the processor must not load a vector that it has stored in
       // parts, as it waits until all earlier stores are in memory.
       auto x = row_of(from_.x, k);
-      holes.skip_to(begin + k);
       holes.within(begin + k, begin + k + row_lanes, [&](index_t b, index_t e) {
         const auto lane = load_pack<row>(lane_numbers<real>);
         const auto is_left_out = (lane >= row_pack<real>(static_cast<real>(b))) &
