@@ -137,6 +137,66 @@ void register_loss_and_grad(index_t rows, index_t cols, truth kind) {
   }
 }
 
+/// RetinaNet's levels of one image, from the same logits and labels as the matrix; the plain loop
+/// is the matrix's.
+struct levels {
+  std::shared_ptr<head<float>> matrix;
+  std::vector<float> logits, grad;
+  std::vector<head_level<const float>> logit_levels;
+  std::vector<head_level<float>> grad_levels;
+  head_layout layout;
+
+  head_view<const float> x() const { return {logit_levels, 1, 9, matrix->cols, layout}; }
+  head_view<float> g() const { return {grad_levels, 1, 9, matrix->cols, layout}; }
+};
+
+std::shared_ptr<levels> make_levels(head_layout layout, index_t rows, index_t cols) {
+  const auto made = std::make_shared<levels>();
+  made->matrix = make_head<float>(rows, cols, truth::labels);
+  made->layout = layout;
+  made->logits = made->matrix->logits;
+  made->grad.resize(made->logits.size());
+  index_t begin = 0;
+  // 13343 locations of nine anchors, as retinanet_anchors() has them.
+  for (const index_t side : {100, 50, 25, 13, 7}) {
+    const index_t plane = side * side;
+    if (layout == head_layout::nchw) {
+      for (index_t p = 0; p < plane; ++p)
+        for (index_t a = 0; a < 9; ++a)
+          for (index_t c = 0; c < cols; ++c)
+            made->logits[static_cast<std::size_t>(begin + (a * cols + c) * plane + p)] =
+                made->matrix->logits[static_cast<std::size_t>(begin + (p * 9 + a) * cols + c)];
+    }
+    made->logit_levels.push_back({made->logits.data() + begin, side, side});
+    made->grad_levels.push_back({made->grad.data() + begin, side, side});
+    begin += plane * 9 * cols;
+  }
+  return made;
+}
+
+void register_levels(head_layout layout) {
+  const index_t rows = 120087, cols = 91;
+  const std::string problem = std::string("sigmoid_focal_loss_and_grad/") +
+                              (layout == head_layout::nchw ? "nchw" : "levels") + "/f32/120087x91";
+  const double elements = static_cast<double>(rows * cols);
+  const work amount{elements, 8 * elements + 8.0 * static_cast<double>(rows)};
+  const auto prepare = [=] {
+    static std::shared_ptr<levels> current;
+    if (current == nullptr || current->layout != layout) current = make_levels(layout, rows, cols);
+    return current;
+  };
+  register_implementation(problem, "plain", 1, amount, [=](benchmark::State& state) {
+    const auto data = make_head<float>(rows, cols, truth::labels);
+    for (auto _ : state) {
+      benchmark::DoNotOptimize(plain_focal_loss_labels(data->logits.data(), data->labels.data(),
+                                                       data->grad.data(), rows, cols));
+    }
+  });
+  register_vecdet(problem, amount, prepare, [](levels& data, execution policy) {
+    return sigmoid_focal_loss_and_grad(data.x(), data.matrix->labels, data.g(), {}, {}, policy);
+  });
+}
+
 void register_loss(index_t rows, index_t cols) {
   const std::string problem =
       "sigmoid_focal_loss/labels/f32/" + std::to_string(rows) + "x" + std::to_string(cols);
@@ -160,6 +220,8 @@ const bool registered = [] {
   register_loss_and_grad<bfloat16>(120087, 91, truth::labels);
   register_loss_and_grad<float>(120087, 91, truth::dense);
   register_loss(120087, 91);
+  register_levels(head_layout::nchw);
+  register_levels(head_layout::nhwc);
   register_loss_and_grad<float>(120087, 264, truth::labels);
   return true;
 }();

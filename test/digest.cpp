@@ -19,6 +19,8 @@ using namespace vecdet::test;
 
 namespace {
 
+constexpr execution sequential = execution::sequential;
+
 /// FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/
 class digest {
  public:
@@ -51,6 +53,49 @@ std::vector<T> finite_logits(index_t count, std::uint64_t seed) {
   std::vector<T> logits(static_cast<std::size_t>(count));
   for (T& x : logits) x = to<T>(generator.uniform(-30, 30));
   return logits;
+}
+
+template <class T>
+void soft_target_loss(isa set) {
+  const index_t rows = 41, cols = 80;
+  const auto logits = finite_logits<T>(rows * cols, 4);
+  const matrix_view<const T> x(logits.data(), rows, cols);
+  const auto labels = random_labels(rows, cols, 5);
+  random_generator generator(6);
+  std::vector<float> scores(labels.size());
+  for (float& score : scores) score = static_cast<float>(generator.uniform());
+  const scored_labels targets{labels, scores};
+  std::vector<T> out(logits.size());
+  const matrix_view<T> out_view(out.data(), rows, cols);
+  digest hash;
+  hash.add(sigmoid_focal_loss_and_grad(x, targets, out_view, {}, sequential));
+  hash.add(out);
+  for (const double exponent : {2.0, 1.5}) {
+    quality_focal_params quality;
+    quality.beta = exponent;
+    hash.add(quality_focal_loss_and_grad(x, targets, out_view, quality, sequential));
+    hash.add(out);
+    quality_focal_loss_unreduced(x, targets, out_view, quality, sequential);
+    hash.add(out);
+    varifocal_params varifocal;
+    varifocal.gamma = exponent;
+    for (const bool through : {true, false}) {
+      varifocal.grad_through_factor = through;
+      hash.add(varifocal_loss_and_grad(x, targets, out_view, varifocal, sequential));
+      hash.add(out);
+    }
+    varifocal_loss_unreduced(x, targets, out_view, varifocal, sequential);
+    hash.add(out);
+  }
+  hash.add(bce_loss_and_grad(x, targets, out_view, {}, sequential));
+  hash.add(out);
+  bce_loss_unreduced(x, targets, out_view, {}, sequential);
+  hash.add(out);
+  for (const double sum :
+       {quality_focal_loss(x, targets, {}, sequential), varifocal_loss(x, targets, {}, sequential),
+        bce_loss(x, targets, {}, sequential)})
+    hash.add(sum);
+  hash.print(set, std::string("soft_target_loss/") + dtype_name<T>());
 }
 
 template <class T>
@@ -88,8 +133,6 @@ void focal_loss(isa set) {
                std::string("focal_loss/") + dtype_name<T>() + "/gamma " + std::to_string(gamma));
   }
 }
-
-constexpr execution sequential = execution::sequential;
 
 /// Boxes of every kind: ordinary ones and, between them, special ones.
 template <class T>
@@ -418,6 +461,7 @@ void assigners(isa set) {
 template <class T>
 void all_functions(isa set) {
   focal_loss<T>(set);
+  soft_target_loss<T>(set);
   for (const bool with_special : {false, true}) {
     const scene<T> s(with_special);
     box_coding(set, s);

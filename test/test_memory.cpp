@@ -121,6 +121,19 @@ void focal_loss_call(placed_memory& memory, result_bytes& results, index_t rows,
   results.add(
       sigmoid_focal_loss_and_grad(x, focal_targets<T>(narrow_labels), out, params, sequential));
   results.add(out.data(), extent);
+  const scored_labels scored{narrow_labels, {memory.copy(weights), rows}};
+  for (const double sum : {sigmoid_focal_loss_and_grad(x, scored, out, params, sequential),
+                           quality_focal_loss_and_grad(x, scored, out, {}, sequential),
+                           varifocal_loss_and_grad(x, scored, out, {}, sequential),
+                           bce_loss_and_grad(x, scored, out, {}, sequential)})
+    results.add(sum);
+  results.add(out.data(), extent);
+  quality_focal_loss_unreduced(x, scored, out, {}, sequential);
+  results.add(out.data(), extent);
+  varifocal_loss_unreduced(x, scored, out, {}, sequential);
+  results.add(out.data(), extent);
+  bce_loss_unreduced(x, scored, out, {}, sequential);
+  results.add(out.data(), extent);
 }
 
 template <class T>

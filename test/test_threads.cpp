@@ -85,6 +85,14 @@ const struct {
                                             {}, policy);
        });
      }},
+    {"soft targets",
+     [](execution policy) {
+       return written(in.x().size(), [&](std::vector<float>& grad) {
+         const std::vector<float> scores(static_cast<std::size_t>(in.boxes), 0.7f);
+         return varifocal_loss_and_grad(in.x(), {in.labels, scores},
+                                        {grad.data(), in.boxes, in.classes}, {}, policy);
+       });
+     }},
     {"smooth L1",
      [](execution policy) {
        return written(4 * in.boxes, [&](std::vector<float>& grad) {

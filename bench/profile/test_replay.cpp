@@ -51,14 +51,32 @@ void focal_loss_calls(execution policy) {
   std::vector<float> memory(x.size());
   const matrix_view<const float> logits(x.data(), boxes, classes);
   const matrix_view<float> out(memory.data(), boxes, classes);
+  const std::vector<float> scores(labels.size(), 0.25f);
+  const scored_labels scored{labels, scores};
   for (const focal_targets<float>& targets :
-       {focal_targets<float>(labels),
+       {focal_targets<float>(labels), focal_targets<float>(scored),
         focal_targets<float>(matrix_view<const float>(dense.data(), boxes, classes))}) {
     sigmoid_focal_loss(logits, targets, {}, policy);
     sigmoid_focal_loss_unreduced(logits, targets, out, {}, policy);
     sigmoid_focal_loss_and_grad(logits, targets, out, {}, policy);
     sigmoid_focal_loss_grad(logits, targets, 2.0, out, {}, policy);
   }
+  const head_level<const float> level{x.data(), boxes, 1};
+  const head_level<float> grad_level{memory.data(), boxes, 1};
+  for (const head_layout layout : {head_layout::nhwc, head_layout::nchw}) {
+    sigmoid_focal_loss_and_grad(head_view<const float>({&level, 1}, 1, 1, classes, layout), labels,
+                                head_view<float>({&grad_level, 1}, 1, 1, classes, layout), {}, {},
+                                policy);
+  }
+  quality_focal_loss(logits, scored, {}, policy);
+  quality_focal_loss_unreduced(logits, scored, out, {}, policy);
+  quality_focal_loss_and_grad(logits, scored, out, {}, policy);
+  varifocal_loss(logits, scored, {}, policy);
+  varifocal_loss_unreduced(logits, scored, out, {}, policy);
+  varifocal_loss_and_grad(logits, scored, out, {}, policy);
+  bce_loss(logits, scored, {}, policy);
+  bce_loss_unreduced(logits, scored, out, {}, policy);
+  bce_loss_and_grad(logits, scored, out, {}, policy);
 }
 
 void smooth_l1_calls(execution policy) {

@@ -15,16 +15,22 @@
 //
 // Logits are rows x classes, of float, bfloat16 or double, with any row stride. Targets are one of
 //   labels    a class, background or ignore value for each row: no one-hot tensor is made or read
+//   scored    a label and a score for each row: the labelled class has the score as its target, as
+//             assigners give them; all other targets are 0
 //   targets   a matrix of the logits' shape and type with numbers in [0, 1]
 //
+// alpha -1 and gamma 0 are the plain binary cross entropy; soft_target_loss.hpp has it by its name,
+// and other losses of scored labels.
+//
 // Accuracy: in float, losses and gradients within 8 ulp of the exact value wherever that is above
-// 1e-30. bfloat16 results are such floats rounded once. gamma 0, 1 and 2 are fast; other gammas,
-// and targets other than 0 and 1, are computed in double. Sums are accumulated in double from sums
-// of 16 floats: of logits beyond 2e37, which no network gives, a sum may be inf. At infinite logits
-// the functions take their limits (a negative at +inf: loss inf, gradient 1-alpha; at -inf: 0 and
-// 0); NaN gives NaN, in its own element and in the sum. Finite weights multiply without overflow,
-// however large alone. Of an infinite row weight, losses and gradients are infinite but where they
-// are 0 without it; a weight of 0 wins over an infinite loss.
+// 1e-30; for targets other than 0 and 1 within 12 ulp, those of the larger one of the gradient's
+// two terms, which may cancel. bfloat16 results are such floats rounded once. gamma 0, 1 and 2 are
+// fast; other gammas, and scored classes, are computed in double. Sums are accumulated in double
+// from sums of 16 floats: of logits beyond 2e37, which no network gives, a sum may be inf. At
+// infinite logits the functions take their limits (a negative at +inf: loss inf, gradient 1-alpha;
+// at -inf: 0 and 0); NaN gives NaN, in its own element and in the sum. Finite weights multiply
+// without overflow, however large alone. Of an infinite row weight, losses and gradients are
+// infinite but where they are 0 without it; a weight of 0 wins over an infinite loss.
 //
 // A loss or a gradient depends on its own element alone: not on the others, the strides or the
 // place. Sums are added in an order that depends on shape and strides.
@@ -35,6 +41,7 @@
 #pragma once
 
 #include <vecdet/dtype.hpp>
+#include <vecdet/head_levels.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
@@ -59,11 +66,22 @@ struct focal_loss_params {
   lasting<vector_view<const float>> row_weights;
 };
 
-/// What the logits are compared with: one label a row, or dense targets in [0, 1] of the logits'
-/// shape. Converts from whatever labels_view or matrix_view<const T> converts from.
+/// A label for each row, and the target of its class: a number in [0, 1], as the IoU of prediction
+/// and ground truth. The score of a row without a class is not used.
+struct scored_labels {
+  labels_view labels;
+  vector_view<const float> scores;  ///< one for each label
+};
+
+/// What the logits are compared with: one label a row, with or without a score, or dense targets in
+/// [0, 1] of the logits' shape. Converts from whatever labels_view or matrix_view<const T> converts
+/// from, and from scored_labels.
 template <class T>
 class focal_targets {
  public:
+  focal_targets(const scored_labels& scored) noexcept
+      : labels_(scored.labels), scores_(scored.scores), are_labels_(true), are_scored_(true) {}
+
   template <class Labels,
             std::enable_if_t<std::is_convertible<Labels&&, labels_view>::value, int> = 0>
   focal_targets(Labels&& labels) : labels_(labels), are_labels_(true) {}
@@ -76,12 +94,15 @@ class focal_targets {
 
   bool are_labels() const noexcept { return are_labels_; }
   const labels_view& labels() const noexcept { return labels_; }
+  bool are_scored() const noexcept { return are_scored_; }
+  const vector_view<const float>& scores() const noexcept { return scores_; }
   const matrix_view<const T>& dense() const noexcept { return dense_; }
 
  private:
   labels_view labels_;
+  vector_view<const float> scores_;
   matrix_view<const T> dense_;
-  bool are_labels_ = false;
+  bool are_labels_ = false, are_scored_ = false;
 };
 
 /// The reduced loss of `logits`, rows x classes.
@@ -105,6 +126,19 @@ template <class T>
 double sigmoid_focal_loss_and_grad(matrix_view<T> logits,
                                    const focal_targets<std::remove_const_t<T>>& targets,
                                    matrix_view<std::remove_const_t<T>> grad,
+                                   const focal_loss_params& params = {},
+                                   execution policy = execution::parallel);
+
+/// The same of a head's levels as they lie in memory, for all images at once: the gradient goes to
+/// `grad`, levels of the same sizes and layout, which may be the logits themselves. Targets are
+/// labels, with or without scores, one for each anchor. `image_scales` are a further factor for
+/// each image, as 1 / max(1, foreground of the image); empty: all 1. params.row_weights must be
+/// empty.
+template <class T>
+double sigmoid_focal_loss_and_grad(const head_view<T>& logits,
+                                   const focal_targets<std::remove_const_t<T>>& targets,
+                                   const head_view<std::remove_const_t<T>>& grad,
+                                   vector_view<const float> image_scales = {},
                                    const focal_loss_params& params = {},
                                    execution policy = execution::parallel);
 

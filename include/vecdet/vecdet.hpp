@@ -24,6 +24,7 @@
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_nms.hpp>
+#include <vecdet/soft_target_loss.hpp>
 #include <vecdet/softmax_cross_entropy.hpp>
 #include <vecdet/version.hpp>
 #include <vecdet/views.hpp>

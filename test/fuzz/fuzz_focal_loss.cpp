@@ -92,6 +92,15 @@ void strided(fuzz::input& in, matrix_view<const T> x, matrix_view<const T> t,
                      });
 }
 
+/// What the terms of an element's gradient may be at most.
+double terms_of_gradient(double x, double t, const focal_loss_params& params) {
+  if (std::isnan(x)) return 0;
+  const reference::soft_focal_terms terms(x, t, params.alpha);
+  const double slope = reference::sigmoid(x) * reference::sigmoid(-x) / terms.miss;
+  return std::abs(terms.weight) * std::pow(terms.miss, params.gamma) *
+         (1 + params.gamma * reference::vanishing_product(slope, terms.cross_entropy));
+}
+
 template <class T>
 void focal_loss(fuzz::input& in) {
   const index_t rows = in.integer(0, 9), cols = in.integer(0, 300);
@@ -186,8 +195,13 @@ void focal_loss(fuzz::input& in) {
           const auto i = static_cast<index_t>(element) / cols,
                      j = static_cast<index_t>(element) % cols;
           const double logit = static_cast<double>(x(i, j));
-          // Gradients of soft targets cancel.
-          const double absolute = 1e-30 + (dense ? 1e-13 * (1 + std::abs(logit)) : 0);
+          // The terms of soft targets' gradients may cancel.
+          double absolute = 1e-30 + (dense ? 1e-13 * (1 + std::abs(logit)) : 0);
+          if (dense && is_grad) {
+            const double weight = weights.size() == 0 ? 1 : weights.data()[i];
+            absolute += relative * std::abs(params.scale * weight) / mean *
+                        terms_of_gradient(logit, static_cast<double>(t(i, j)), params);
+          }
           fuzz::expect_near(
               [&] {
                 return std::string(set) + (is_grad ? " gradient" : " loss") + " of logit " +

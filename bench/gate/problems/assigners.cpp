@@ -62,8 +62,8 @@ void run_task_aligned(scene& d) {
 
 const problems added{
     {"assign_atss/k9/f32/40x1600", make<scene>(), VECDET_GATE_CALL(run_atss(d)),
-     VECDET_GATE_CALL(bench::native::plain_atss(d.about.data(), d.level_sizes.data(), 1, d.truth.data(),
-                                        boxes, d.matches.data()))},
+     VECDET_GATE_CALL(bench::native::plain_atss(d.about.data(), d.level_sizes.data(), 1,
+                                                d.truth.data(), boxes, d.matches.data()))},
     {"assign_task_aligned/top10/f32/40x1600", make<scene>(), VECDET_GATE_CALL(run_task_aligned(d)),
      VECDET_GATE_CALL(bench::native::plain_task_aligned(
          d.scores.data(), classes, d.predictions.data(), d.where.data(), points, d.truth.data(),

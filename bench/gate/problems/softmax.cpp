@@ -45,15 +45,16 @@ double mined(rows& d) {
 const problems added{
     {"distribution_focal_loss_and_grad/sides/f32/2000x17", make<rows>(2000, 17),
      VECDET_GATE_CALL(distribution_focal_loss_and_grad(d.x(), d.targets, d.grad(), {}, sequential)),
-     VECDET_GATE_CALL(bench::native::plain_distribution_focal_loss(d.logits.data(), d.targets.data(),
-                                                           d.out.data(), 2000, 17))},
+     VECDET_GATE_CALL(bench::native::plain_distribution_focal_loss(
+         d.logits.data(), d.targets.data(), d.out.data(), 2000, 17))},
     {"decode_distributions/distances/f32/2000x16", make<rows>(2000, 16),
      VECDET_GATE_CALL(decode_distributions(d.x(), d.each(), sequential)),
-     VECDET_GATE_CALL(bench::native::plain_decode_distributions(d.logits.data(), d.out.data(), 2000, 16))},
+     VECDET_GATE_CALL(
+         bench::native::plain_decode_distributions(d.logits.data(), d.out.data(), 2000, 16))},
     {"softmax_cross_entropy_loss_and_grad/mined3/f32/2000x21", make<rows>(2000, 21),
      VECDET_GATE_CALL(mined(d)),
-     VECDET_GATE_CALL(bench::native::plain_mined_softmax_cross_entropy(d.logits.data(), d.labels.data(),
-                                                               d.out.data(), 2, 1000, 21))},
+     VECDET_GATE_CALL(bench::native::plain_mined_softmax_cross_entropy(
+         d.logits.data(), d.labels.data(), d.out.data(), 2, 1000, 21))},
 };
 
 }  // namespace

@@ -13,8 +13,10 @@
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/views.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
+#include <string>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/focal_loss/focal_loss.hpp>
 #endif
@@ -35,6 +37,10 @@ struct focal_call {
   matrix_view<T> out;  ///< the loss or the gradient, by `output`
   matrix_view<const T> upstream;
   double scale;  ///< on top of params.scale
+  labelled_loss labelled = labelled_loss::focal;
+  const char* scored_variant = "scored";  ///< what the profiler calls scored labels
+  double negative_weight = 1;             ///< of negatives, on top of what alpha says
+  double focusing = 1;  ///< 0: the gradient takes the modulating factor for a constant
 
   void check_matrix(const char* argument, index_t rows, index_t cols) const {
     check(rows == logits.rows(), function, (std::string(argument) + ".rows()").c_str(), rows,
@@ -63,6 +69,8 @@ struct focal_call {
             "a value other than params.background");
       check(targets.labels().size() == logits.rows(), function, "labels.size()",
             targets.labels().size(), "the rows of logits");
+      check(!targets.are_scored() || targets.scores().size() == logits.rows(), function,
+            "scores.size()", targets.scores().size(), "the rows of logits");
     } else {
       check_matrix("targets", targets.dense().rows(), targets.dense().cols());
     }
@@ -93,9 +101,13 @@ struct focal_call {
     args.background = params.background;
     args.ignore = params.ignore;
     args.row_weights = data_or_null(params.row_weights);
+    args.scores = targets.are_scored() ? targets.scores().data() : nullptr;
+    args.labelled = labelled;
     args.positive_weight = params.alpha < 0 ? weight : weight * params.alpha;
     args.negative_weight = params.alpha < 0 ? weight : weight * (1 - params.alpha);
+    args.negative_weight *= negative_weight;
     args.gamma = params.gamma;
+    args.focusing = focusing;
     args.output = output;
     args.out = out.data();
     args.out_stride = out.stride();
@@ -108,10 +120,15 @@ struct focal_call {
     const bool dense = !targets.are_labels();
     const index_t tensors =
         1 + dense + (output != focal_output::sum) + (output == focal_output::upstream_times_grad);
-    const index_t label_bytes = dense ? 0 : logits.rows() * index_t{sizeof(index_t)};
+    const index_t label_bytes =
+        dense ? 0
+              : logits.rows() * (index_t{sizeof(index_t)} +
+                                 (targets.are_scored() ? index_t{sizeof(float)} : 0));
     constexpr index_t flops_a_logit = 44;  // multiplications and additions of the fast equation
     return {function,
-            dense ? "dense" : "labels",
+            dense                  ? "dense"
+            : targets.are_scored() ? scored_variant
+                                   : "labels",
             dtype_name<T>(),
             {logits.rows(), logits.cols()},
             isa_name(target),
@@ -132,16 +149,152 @@ double run_focal_loss(const focal_call<T>& call, execution policy) {
     return call.params.reduction == reduction::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
   }
   const profile::scope timing([&] { return call.problem(target, policy.threads()); });
-  const auto rows = call.targets.are_labels() ? kernels.from_labels : kernels.from_targets;
   const focal_loss_args<T> args = call.kernel_args();
   constexpr index_t smallest_chunk = 16384;  // elements: some microseconds
   // Rows that fill whole blocks: their last one need not be padded.
   const index_t whole = focal_block / std::gcd(logits.cols(), index_t{focal_block});
-  return sum_over_chunks(policy, chunking(logits.rows(), 1 + smallest_chunk / logits.cols(), whole),
-                         [&](index_t first, index_t last) { return rows(args, first, last); });
+  return sum_over_chunks(
+      policy, chunking(logits.rows(), 1 + smallest_chunk / logits.cols(), whole),
+      [&](index_t first, index_t last) { return kernels.compute_rows(args, first, last); });
+}
+
+/// A level's part of a call, cut into pieces of some thousand elements: rows in NHWC, locations of
+/// one anchor in NCHW.
+struct focal_level {
+  index_t locations, anchors, classes;
+  head_layout layout;
+
+  index_t rows_a_piece() const {
+    constexpr index_t elements = 65536;
+    const index_t whole = focal_block / std::gcd(classes, index_t{focal_block});
+    return (1 + elements / classes + whole - 1) / whole * whole;
+  }
+  /// Some pages of each plane: shorter runs cost the processor's prefetching.
+  index_t locations_a_piece() const {
+    constexpr index_t most = 8192, together = 4 * focal_block;
+    const index_t pieces = (locations + most - 1) / most;
+    return pieces <= 1 ? locations : (locations / pieces + together) / together * together;
+  }
+  index_t pieces_of_anchor() const {
+    return locations == 0 ? 0 : (locations + locations_a_piece() - 1) / locations_a_piece();
+  }
+  index_t pieces_of_image() const {
+    return layout == head_layout::nhwc ? (locations * anchors + rows_a_piece() - 1) / rows_a_piece()
+                                       : anchors * pieces_of_anchor();
+  }
+};
+
+/// Piece `piece` of one image's level, which `args` points to.
+template <class T>
+double focal_piece(const focal_loss_kernels<T>& kernels, focal_loss_args<T> args,
+                   const focal_level& level, index_t piece) {
+  if (level.layout == head_layout::nhwc) {
+    const index_t rows = level.locations * level.anchors, first = piece * level.rows_a_piece();
+    return kernels.compute_rows(args, first, std::min(rows, first + level.rows_a_piece()));
+  }
+  const index_t anchor = piece / level.pieces_of_anchor();
+  const index_t first = piece % level.pieces_of_anchor() * level.locations_a_piece();
+  const index_t offset = anchor * level.classes * level.locations + first;
+  args.logits += offset;
+  args.out += offset;
+  args.first_label += first * level.anchors + anchor;
+  return kernels.compute_planes(
+      args, {level.classes, level.locations,
+             std::min(level.locations_a_piece(), level.locations - first), level.anchors});
+}
+
+template <class T, class Logit>
+double run_focal_loss_of_levels(const head_view<Logit>& logits, const focal_targets<T>& targets,
+                                const head_view<T>& grad, vector_view<const float> image_scales,
+                                const focal_loss_params& params, execution policy) {
+  const char* const function = "sigmoid_focal_loss_and_grad";
+  const isa target = active_isa();
+  const auto& kernels = detail::kernels<focal_loss_kernels<T>>(target);
+  const index_t labels_of_image = logits.anchors_of_image();
+  check(targets.are_labels(), function, "targets", "a matrix", "labels, one for each anchor");
+  check(params.row_weights.empty(), function, "params.row_weights.size()",
+        params.row_weights.size(), "0, as images have scales of their own");
+  check(image_scales.empty() || image_scales.size() == logits.images(), function,
+        "image_scales.size()", image_scales.size(), "0 or the images of logits");
+  check(grad.layout() == logits.layout(), function, "grad.layout()",
+        static_cast<int>(grad.layout()), "the layout of logits");
+  check(grad.images() == logits.images(), function, "grad.images()", grad.images(),
+        "the images of logits");
+  check(grad.anchors() == logits.anchors(), function, "grad.anchors()", grad.anchors(),
+        "the anchors of logits");
+  check(grad.classes() == logits.classes(), function, "grad.classes()", grad.classes(),
+        "the classes of logits");
+  check(grad.levels().size() == logits.levels().size(), function, "grad.levels().size()",
+        grad.levels().size(), "the levels of logits");
+  for (index_t l = 0; l < logits.levels().size(); ++l) {
+    check_element(
+        grad.levels()[l].height == logits.levels()[l].height &&
+            grad.levels()[l].width == logits.levels()[l].width,
+        function, "grad.levels()", l,
+        std::to_string(grad.levels()[l].height) + " x " + std::to_string(grad.levels()[l].width),
+        "the height and width of logits' level");
+  }
+  for (index_t n = 0; n < image_scales.size(); ++n)
+    check_element(fits_float(image_scales[n]), function, "image_scales", n, image_scales[n],
+                  "a finite float");
+  // As a matrix of all anchors, for what it has in common with one.
+  const index_t rows = logits.images() * labels_of_image;
+  T none{};  // is not read
+  const matrix_view<T> shape(&none, rows, logits.classes());
+  const focal_call<T> call{function, shape, targets, params, focal_output::grad, shape, {}, 1};
+  call.check_arguments();
+  call.check_labels(kernels);
+  if (shape.empty()) {
+    return params.reduction == reduction::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
+  }
+  const profile::scope timing([&] {
+    profile::problem problem = call.problem(target, policy.threads());
+    problem.variant = logits.layout() == head_layout::nhwc ? "levels" : "nchw";
+    return problem;
+  });
+  const focal_loss_args<T> of_all = call.kernel_args();
+  const auto level_of = [&](index_t l) {
+    return focal_level{logits.locations(l), logits.anchors(), logits.classes(), logits.layout()};
+  };
+  index_t pieces = 0;
+  for (index_t l = 0; l < logits.levels().size(); ++l)
+    pieces += logits.images() * level_of(l).pieces_of_image();
+  return sum_over_chunks(policy, chunking(pieces, 1), [&](index_t first, index_t last) {
+    double sum = 0;
+    index_t begin = 0, first_label = 0;  // of a level: its pieces, and its labels in an image
+    for (index_t l = 0; l < logits.levels().size(); ++l) {
+      const focal_level level = level_of(l);
+      const index_t of_image = level.pieces_of_image();
+      const index_t end = begin + logits.images() * of_image;
+      for (index_t i = std::max(first, begin); i < std::min(last, end); ++i) {
+        const index_t image = (i - begin) / of_image;
+        const index_t offset = image * level.locations * level.anchors * level.classes;
+        focal_loss_args<T> args = of_all;
+        args.logits = logits.levels()[l].data + offset;
+        args.out = grad.levels()[l].data + offset;
+        args.first_label = image * labels_of_image + first_label;
+        const double scale = image_scales.empty() ? 1 : image_scales[image];
+        args.positive_weight *= scale;
+        args.negative_weight *= scale;
+        sum += focal_piece(kernels, args, level, (i - begin) % of_image);
+      }
+      begin = end;
+      first_label += level.locations * level.anchors;
+    }
+    return sum;
+  });
 }
 
 }  // namespace detail
+
+template <class T>
+double sigmoid_focal_loss_and_grad(const head_view<T>& logits,
+                                   const focal_targets<std::remove_const_t<T>>& targets,
+                                   const head_view<std::remove_const_t<T>>& grad,
+                                   vector_view<const float> image_scales,
+                                   const focal_loss_params& params, execution policy) {
+  return detail::run_focal_loss_of_levels(logits, targets, grad, image_scales, params, policy);
+}
 
 template <class T>
 double sigmoid_focal_loss(matrix_view<T> logits,

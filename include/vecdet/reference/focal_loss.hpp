@@ -102,6 +102,39 @@ inline double soft_focal_loss_grad(double x, double t, double alpha, double gamm
   return terms.weight * std::pow(terms.miss, gamma) * (error + focusing);
 }
 
+/// Quality focal loss of one logit with a target in [0, 1] (Li et al., arXiv 2006.04388):
+/// |p - t|^beta ce.
+inline double quality_focal_loss(double x, double t, double beta) {
+  if (std::isnan(x)) return x;
+  const soft_focal_terms terms(x, t, -1);
+  const double error = sigmoid(x) * (1 - t) - sigmoid(-x) * t;  // p - t
+  return vanishing_product(std::pow(std::abs(error), beta), terms.cross_entropy);
+}
+
+/// Its derivative by the logit: |p - t|^beta (p - t + beta p (1-p) ce / (p - t)), 0 at p = t.
+inline double quality_focal_loss_grad(double x, double t, double beta) {
+  if (std::isnan(x)) return x;
+  const soft_focal_terms terms(x, t, -1);
+  const double p = sigmoid(x), q = sigmoid(-x);
+  const double error = p * (1 - t) - q * t;
+  if (error == 0) return 0;
+  return std::pow(std::abs(error), beta) *
+         (error + beta * vanishing_product(p * q, terms.cross_entropy) / error);
+}
+
+/// Varifocal loss of the labelled class (Zhang et al., arXiv 2008.13367), t ce, and its derivative.
+inline double varifocal_loss(double x, double t) {
+  if (std::isnan(x)) return x;
+  return vanishing_product(t, soft_focal_terms(x, t, -1).cross_entropy);
+}
+inline double varifocal_loss_grad(double x, double t) {
+  return t * (sigmoid(x) * (1 - t) - sigmoid(-x) * t);
+}
+/// Of the other classes: p^gamma softplus(x); with the factor as a constant of the gradient.
+inline double constant_factor_grad(double x, double gamma) {
+  return std::pow(sigmoid(x), gamma) * sigmoid(x);
+}
+
 namespace detail {
 
 /// Where the losses and gradients of a whole tensor go; both may be empty views.

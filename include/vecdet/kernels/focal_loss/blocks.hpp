@@ -1,18 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // The focal loss over consecutive elements, in blocks of a fixed size that are added up in a fixed
-// order, whatever the instruction set.
+// order, whatever the instruction set: the code of every equation.
 #pragma once
 
-#include <vecdet/args/focal_loss.hpp>
 #include <vecdet/kernels/focal_loss/equations.hpp>
-#include <vecdet/simd/bits.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
 
-using detail::focal_block;
-using detail::focal_output;
-static_assert(focal_block % row_lanes == 0, "blocks are added up row after row");
+/// Rows of 16 lanes that are worked on together: by exp, by the equations in float without targets,
+/// and by those with targets. Blocks go through exp first and through the rest afterwards, so that
+/// each chain of dependent instructions is short enough for the processor to overlap many, and few
+/// registers are live; that is faster than more batches at once. Rounding to bfloat16 takes
+/// registers of its own.
+constexpr int focal_exp_rows = batch_lanes<float> == 16 ? 4 : 1;
+template <class T>
+constexpr int focal_label_rows = batch_lanes<float> != 16           ? 1
+                                 : std::is_same<T, bfloat16>::value ? 2
+                                                                    : 4;
+constexpr int focal_target_rows = batch_lanes<float> == 16 ? 2 : 1;
+
+/// The same for the equations in double, whose polynomials are longer.
+constexpr int focal_double_rows = batch_lanes<double> == 8 ? 2 : 1;
+
+/// Blocks that are worked on together: in float several, as the processor has more to overlap
+/// between exp and the rest. With targets fewer, as one positive costs all of them the shorter way.
+constexpr int focal_negatives_group = 4 * focal_block;
+constexpr int focal_targets_group = 2 * focal_block;
 
 /// Elements as numbers of type Real, which may be wider than the stored T computes in.
 template <class Real, int N, class T>
@@ -33,20 +47,6 @@ VECDET_INLINE void store_as(T* to, const pack<Real, N>& x) {
   }
 }
 
-/// Memory of consecutive elements. What a call does not use is null.
-template <class T>
-struct focal_span {
-  const T* x;
-  const T* t;
-  const T* upstream;
-  T* out;
-
-  VECDET_INLINE focal_span at(index_t i) const {
-    return {x + i, t != nullptr ? t + i : t, upstream != nullptr ? upstream + i : upstream,
-            out != nullptr ? out + i : out};
-  }
-};
-
 /// exp(-|x|) of `size` elements, and whether all of them have a minus sign, are `least` or more,
 /// which has one too, and none is NaN. A function of its own, so that its constants and those of
 /// the rest of the equation do not compete for registers.
@@ -65,326 +65,250 @@ VECDET_NOINLINE bool exp_of_block(const T* x, float* e, int size, float least) {
   // those of all numbers without one.
   return all(greatest == least_bits);
 }
+constexpr int focal_exp_batches = row_pack<float>::batches * focal_exp_rows;
 
-/// Writes the loss or gradient of Size elements, and adds up their losses row after row. Where all
-/// are negatives and no logit is above 0, as nearly everywhere in training, less is to be done.
-template <int Size, class Output, class Equation, class T>
-VECDET_INLINE void focal_one_block(Output output, const Equation& equation, const focal_span<T>& at,
-                                   bool all_negatives, lane_sums& sums) {
-  using real = typename Equation::real;
-  constexpr int row = row_pack<real>::batches;
-  constexpr int N = row * Equation::template rows_in_flight<T>;
-  // Elements that are added up in `real`: with more, losses near its limit overflow.
-  constexpr int summed = Size < 2 * focal_block ? Size : 2 * focal_block;
-  // terms_at(i) returns the terms of the elements from i on, and the cross entropy is `share` of
-  // what they tell.
-  const auto write = [&](real share, auto terms_at) VECDET_INLINE_LAMBDA {
-    for (int begin = 0; begin < Size; begin += summed) {
-      row_pack<real> total = 0;
-      for (int i = begin; i < begin + summed; i += pack<real, N>::lanes) {
-        const focal_terms<real, N> terms = terms_at(i);
-        if (output == focal_output::loss) {
-          store_as<real, N>(
-              at.out + i,
-              equation.weighted_loss(terms.modulation, terms.cross_entropy * pack<real, N>(share)));
-        } else if (output == focal_output::grad) {
-          store_as<real, N>(at.out + i, terms.grad);
-        } else if (output == focal_output::upstream_times_grad) {
-          store_as<real, N>(at.out + i, terms.grad * load_as<real, N>(at.upstream + i));
-        }
-        for (int k = 0; k < N; k += row) {
-          total = fma(slice<row>(terms.modulation, k), slice<row>(terms.cross_entropy, k), total);
-        }
+/// Calls terms_at(i) for the elements from i on, pack by pack, and adds up row after row its
+/// `share` of modulation times cross entropy.
+template <int N, class Real, class Terms>
+VECDET_INLINE void add_losses(int size, Real share, lane_sums& sums, const Terms& terms_at) {
+  constexpr int row = row_pack<Real>::batches;
+  // Elements that are added up in Real: with more, losses near its limit overflow.
+  constexpr int summed = 2 * focal_block;
+  for (int begin = 0; begin < size; begin += summed) {
+    const int end = size - begin < summed ? size : begin + summed;
+    row_pack<Real> total = 0;
+    for (int i = begin; i < end; i += pack<Real, N>::lanes) {
+      const focal_terms<Real, N> terms = terms_at(i);
+      for (int k = 0; k < N; k += row) {
+        total = fma(slice<row>(terms.modulation, k), slice<row>(terms.cross_entropy, k), total);
       }
-      sums.add(total * row_pack<real>(share));
     }
-  };
-  const auto x = [&](int i) VECDET_INLINE_LAMBDA { return load_as<real, N>(at.x + i); };
-  const auto t = [&](int i) VECDET_INLINE_LAMBDA { return load_as<real, N>(at.t + i); };
-  if constexpr (std::is_same<real, float>::value) {
-    alignas(64) float e[Size];
-    const bool below_zero =
-        exp_of_block<row * focal_exp_rows>(at.x, e, Size, Equation::least_below_zero);
-    const auto exp = [&](int i) VECDET_INLINE_LAMBDA { return load_pack<N>(e + i); };
-    if (below_zero && all_negatives) {
-      write(0.5f, [&](int i) VECDET_INLINE_LAMBDA { return equation.below_zero(exp(i)); });
-    } else if constexpr (Equation::has_targets) {
-      write(1, [&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), exp(i), t(i)); });
-    } else {
-      write(1, [&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), exp(i)); });
-    }
-  } else if constexpr (Equation::has_targets) {
-    write(1, [&](int i) VECDET_INLINE_LAMBDA { return equation(x(i), t(i)); });
-  } else {
-    write(1, [&](int i) VECDET_INLINE_LAMBDA { return equation(x(i)); });
+    sums.add(total * row_pack<Real>(share));
   }
 }
 
-/// Whether Size targets are all 0.
-template <int Size, class T>
-VECDET_INLINE bool all_zero(const T* t) {
-  constexpr int N = row_pack<float>::batches;
-  row_pack<float> any = 0.0f;
-  for (int i = 0; i < Size; i += row_lanes) any = any | load_pack<N>(t + i);
-  return all(any == row_pack<float>(0.0f));
+// ---- gradients in float, as training asks for them
+
+/// Negatives and their gradients. Where no logit is above 0, as nearly everywhere in training, less
+/// is to be done.
+template <int Gamma, class T>
+VECDET_NOINLINE void focal_negatives(const focal_equation<T>& equation, const focal_span<T>& span,
+                                     index_t size, lane_sums& sums) {
+  constexpr int N = row_pack<float>::batches * focal_label_rows<T>;
+  const split_weight weight(equation.mirrored ? -equation.negative.exact : equation.negative.exact);
+  alignas(64) float e[focal_negatives_group];
+  alignas(64) T nowhere[focal_negatives_group];  // the sum alone computes gradients for nobody
+  for (index_t i = 0; i < size;) {
+    const int step = size - i >= focal_negatives_group ? focal_negatives_group : focal_block;
+    const T* const x = span.x + i;
+    T* const grad = span.out != nullptr ? span.out + i : nowhere;
+    const auto write = [&](int k, const focal_factors<N>& f) VECDET_INLINE_LAMBDA {
+      store_as<float, N>(grad + k, weight.times(f.modulation) * f.slope);
+      return focal_terms<float, N>{f.modulation, f.cross_entropy};
+    };
+    if (exp_of_block<focal_exp_batches>(x, e, step, least_focal_logit<Gamma>)) {
+      add_losses<N>(step, 0.5f, sums, [&](int k) VECDET_INLINE_LAMBDA {
+        return write(k, negative_focal_factors_below_zero<Gamma>(load_pack<N>(e + k)));
+      });
+    } else {
+      add_losses<N>(step, 1.0f, sums, [&](int k) VECDET_INLINE_LAMBDA {
+        return write(k,
+                     negative_focal_factors<Gamma>(load_as<float, N>(x + k), load_pack<N>(e + k)));
+      });
+    }
+    i += step;
+  }
 }
 
-/// 0 where the target is 0 or 1: those are the numbers with t * t - t = 0, exactly.
-template <int N>
-VECDET_INLINE pack<float, N> softness(const pack<float, N>& t) {
-  return t * t - t;
-}
-
-/// Whether Size targets are all 0 or 1.
-template <int Size, class T>
-VECDET_INLINE bool all_hard(const T* t) {
-  constexpr int N = row_pack<float>::batches;
-  row_pack<float> any = 0.0f;
-  for (int i = 0; i < Size; i += row_lanes) any = any | softness(load_pack<N>(t + i));
-  return all(any == row_pack<float>(0.0f));
-}
-
-/// A block with targets other than 0 and 1.
-template <class Equation, class T>
-VECDET_NOINLINE void focal_soft_block(focal_output output, const Equation& equation,
-                                      const focal_span<T>& at, lane_sums& sums) {
-  focal_one_block<focal_block>(output, equation, at, false, sums);
-}
-
-template <class Output, class Equation, class T>
-VECDET_NOINLINE void focal_blocks(Output output, const Equation& equation,
-                                  const focal_span<T>& span, index_t count, lane_sums& sums);
-
-/// A block with targets of both kinds. Elements whose targets are 0 or 1 get the bits that they get
-/// among their like; the sum, in double, is that of all.
-template <class Output, class Equation, class T>
-VECDET_NOINLINE void focal_mixed_block(Output output, const Equation& equation,
-                                       const focal_span<T>& at, lane_sums& sums) {
+/// What `size` targets are.
+struct target_kinds {
+  bool all_zero, all_hard;
+};
+template <class T>
+VECDET_INLINE target_kinds kinds_of_targets(const T* t, int size) {
   constexpr int N = row_pack<float>::batches;
   const row_pack<float> zero = 0.0f;
-  if (output == focal_output::sum) return focal_soft_block(output, equation.general, at, sums);
-  alignas(64) T hard_targets[focal_block], soft_results[focal_block];
-  bool any_hard = false;
-  for (int i = 0; i < focal_block; i += row_lanes) {
-    const auto t = load_pack<N>(at.t + i);
-    const auto is_hard = softness(t) == zero;
-    any_hard = any_hard || to_bits(is_hard) != 0;
-    store_pack<N>(hard_targets + i, select(is_hard, t, zero));
+  row_pack<float> any = 0.0f;
+  for (int i = 0; i < size; i += row_lanes) any = any | load_pack<N>(t + i);
+  if (all(any == zero)) return {true, true};
+  // 0 and 1 are the numbers with t * t - t = 0, exactly.
+  any = zero;
+  for (int i = 0; i < size; i += row_lanes) {
+    const auto target = load_pack<N>(t + i);
+    any = any | (target * target - target);
   }
-  if (!any_hard) return focal_soft_block(output, equation.general, at, sums);
-
-  focal_span<T> soft = at, hard = at;
-  soft.out = soft_results;
-  focal_soft_block(output, equation.general, soft, sums);
-  hard.t = hard_targets;
-  lane_sums of_hard;  // are among the others
-  focal_blocks(output, equation, hard, 1, of_hard);
-  for (int i = 0; i < focal_block; i += row_lanes) {
-    const auto is_hard = softness(load_pack<N>(at.t + i)) == zero;
-    store_pack<N, rounded_nans::of_bfloat16>(
-        at.out + i, select(is_hard, load_pack<N>(at.out + i), load_pack<N>(soft_results + i)));
-  }
+  return {false, all(any == zero)};
 }
 
-/// Size elements by the equation that their targets allow.
-template <int Size, class Output, class Equation, class T>
-VECDET_INLINE void focal_elements(Output output, const Equation& equation, const focal_span<T>& at,
-                                  lane_sums& sums) {
-  bool all_negatives = !Equation::has_targets;
-  if constexpr (Equation::only_hard) {
-    all_negatives = all_zero<Size>(at.t);
-    if (!all_negatives && !all_hard<Size>(at.t)) {
-      for (int i = 0; i < Size; i += focal_block) {
-        focal_mixed_block(output, equation, at.at(i), sums);
-      }
-      return;
-    }
-  }
-  focal_one_block<Size>(output, equation, at, all_negatives, sums);
+/// Targets that are all 0 or 1, gamma 0, 1 or 2.
+template <int Gamma, int N>
+VECDET_INLINE weighted_focal_terms<float, N> hard_focal_terms(const pack<float, N>& x,
+                                                              const pack<float, N>& e,
+                                                              const pack<float, N>& t,
+                                                              const split_weight& positive,
+                                                              const split_weight& negative) {
+  using real = pack<float, N>;
+  // 1.0f is 0x3f800000: shifted by 2, its sign bit is set, that of 0 and -0 is not.
+  const real is_positive = bit_cast<float>(bit_cast<std::int32_t>(t) << 2);
+  const real sign = is_positive & real(-0.0f);
+  const real high = select_by_sign(is_positive, real(positive.high), real(negative.high));
+  const real low = select_by_sign(is_positive, real(positive.low), real(negative.low));
+  const focal_factors<N> f = negative_focal_factors<Gamma>(x ^ sign, e);
+  const real modulation = weighted(high, low, f.modulation);
+  return {f.modulation, modulation, f.cross_entropy, (modulation * f.slope) ^ sign};
 }
 
-/// Blocks that are worked on together: in float several, as the processor has more to overlap
-/// between exp and the rest. With targets fewer, as one positive costs all of them the shorter way.
-template <class Equation>
-constexpr int focal_blocks_together = std::is_same<typename Equation::real, double>::value ? 1
-                                      : Equation::has_targets                              ? 2
-                                                                                           : 4;
-
-/// `count` blocks, one after the other.
-template <class Output, class Equation, class T>
-VECDET_NOINLINE void focal_blocks(Output output, const Equation& equation,
-                                  const focal_span<T>& span, index_t count, lane_sums& sums) {
-  constexpr int together = focal_blocks_together<Equation>;
-  index_t b = 0;
-  for (; b + together <= count; b += together) {
-    focal_elements<together * focal_block>(output, equation, span.at(b * focal_block), sums);
-  }
-  if constexpr (together > 1) {
-    for (; b < count; ++b) {
-      focal_elements<focal_block>(output, equation, span.at(b * focal_block), sums);
-    }
-  }
-}
-
-/// By 16, as a memcpy of constant size becomes moves.
+/// Dense targets, gamma 2, and their gradients. Weights are not 0.
 template <class T>
-VECDET_INLINE void copy_elements(const T* from, int count, T* to) {
-  int k = 0;
-  for (; k + row_lanes <= count; k += row_lanes) {
-    __builtin_memcpy(to + k, from + k, row_lanes * sizeof(T));
-  }
-  for (; k < count; ++k) to[k] = from[k];
-}
-template <class T>
-VECDET_INLINE void fill_elements(T value, index_t count, T* to) {
-  for (index_t k = 0; k < count; ++k) to[k] = value;
-}
-
-/// Elements [begin, end) of a run that are left out: they count nothing, and 0 is written for them.
-struct focal_hole {
-  index_t begin, end;
-};
-
-/// Holes that lie one behind the other, none of them empty.
-class focal_holes {
- public:
-  focal_holes() = default;
-  focal_holes(const focal_hole* holes, int count) : next_(holes), last_(holes + count) {}
-
-  /// Forgets those that end before `begin`.
-  VECDET_INLINE void skip_to(index_t begin) {
-    while (next_ != last_ && next_->end <= begin) ++next_;
-  }
-  /// The next hole's begin and end; `otherwise` where there is none.
-  VECDET_INLINE index_t next_begin(index_t otherwise) const {
-    return next_ != last_ ? next_->begin : otherwise;
-  }
-  VECDET_INLINE index_t next_end(index_t otherwise) const {
-    return next_ != last_ ? next_->end : otherwise;
-  }
-  /// Calls each(begin, end) for what lies within [begin, end), counted from `begin` on.
-  template <class Each>
-  VECDET_INLINE void within(index_t begin, index_t end, const Each& each) const {
-    for (const focal_hole* hole = next_; hole != last_ && hole->begin < end; ++hole) {
-      each((hole->begin > begin ? hole->begin : begin) - begin,
-           (hole->end < end ? hole->end : end) - begin);
-    }
-  }
-
- private:
-  const focal_hole *next_ = nullptr, *last_ = nullptr;
-};
-
-/// A copy of at most Size elements, a multiple of a block, for those that are fewer or of which
-/// some are left out: logits of -inf add nothing. One copy of the code serves all equations.
-template <class T, int Size = focal_block>
-class focal_padded_block {
-  using real = compute_type<T>;
-  static constexpr int row = row_pack<real>::batches;
-
- public:
-  /// Elements [begin, begin + count) of a run.
-  VECDET_NOINLINE focal_padded_block(const focal_span<T>& run, index_t begin, int count,
-                                     focal_holes holes)
-      : has_targets_(run.t != nullptr), has_upstream_(run.upstream != nullptr), count_(count) {
-    const focal_span<T> from = run.at(begin);
-    for (int k = 0; k < Size; k += row_lanes) {
-      // Holes are cut in registers: the processor must not load a vector that it has stored in
-      // parts, as it waits until all earlier stores are in memory.
-      auto x = row_of(from.x, k);
-      holes.skip_to(begin + k);
-      holes.within(begin + k, begin + k + row_lanes, [&](index_t b, index_t e) {
-        const auto lane = load_pack<row>(lane_numbers<real>);
-        const auto is_left_out = (lane >= row_pack<real>(static_cast<real>(b))) &
-                                 (lane < row_pack<real>(static_cast<real>(e)));
-        x = select(is_left_out, row_pack<real>(-infinity<real>), x);
-      });
-      store_pack<row, rounded_nans::of_bfloat16>(x_ + k, x);
-    }
-    if (has_targets_) copy(from.t, t_);
-    if (has_upstream_) copy(from.upstream, upstream_);
-  }
-  /// Elements `positions`, with -x for x.
-  VECDET_NOINLINE focal_padded_block(const focal_span<T>& from, const index_t* positions, int count)
-      : has_targets_(false), has_upstream_(from.upstream != nullptr), count_(count) {
-    fill_elements(minus_infinity<T>(), Size, x_);
-    for (int k = 0; k < count; ++k) x_[k] = T(-real(from.x[positions[k]]));
-    if (!has_upstream_) return;
-    fill_elements(T(0.0f), Size, upstream_);
-    for (int k = 0; k < count; ++k) upstream_[k] = from.upstream[positions[k]];
-  }
-
-  focal_span<T> span() {
-    return {x_, has_targets_ ? t_ : nullptr, has_upstream_ ? upstream_ : nullptr, out_};
-  }
-
-  /// Writes what has been computed to where the elements are.
-  VECDET_NOINLINE void write(T* to) const { copy_elements(out_, count_, to); }
-  void write(T* to, const index_t* positions) const {
-    for (int k = 0; k < count_; ++k) to[positions[k]] = out_[k];
-  }
-
- private:
-  /// Elements k and on; -inf where there are none.
-  VECDET_INLINE row_pack<real> row_of(const T* x, int k) const {
-    if (k + row_lanes <= count_) return load_pack<row>(x + k);
-    if (k >= count_) return -infinity<real>;
-    alignas(64) T rest[row_lanes];
-    fill_elements(minus_infinity<T>(), row_lanes, rest);
-    copy_elements(x + k, count_ - k, rest);
-    return load_pack<row>(rest);
-  }
-  VECDET_INLINE void copy(const T* from, T* to) const {
-    if (count_ < Size) fill_elements(T(0.0f), Size, to);
-    copy_elements(from, count_, to);
-  }
-
-  bool has_targets_, has_upstream_;
-  int count_;
-  alignas(64) T x_[Size], t_[Size], upstream_[Size], out_[Size];
-};
-
-/// Elements [begin, begin + count) of a run, at most Size and with holes, from a copy.
-template <int Size, class Output, class Equation, class T>
-VECDET_NOINLINE void focal_padded(Output output, const Equation& equation, const focal_span<T>& run,
-                                  index_t begin, int count, const focal_holes& holes,
-                                  lane_sums& sums) {
-  focal_padded_block<T, Size> block(run, begin, count, holes);
-  focal_blocks(output, equation, block.span(), Size / focal_block, sums);
-  if (output == focal_output::sum) return;
-  T* const out = run.out + begin;
-  block.write(out);
-  // Whatever the weight or the upstream gradient, which may be NaN.
-  holes.within(begin, begin + count,
-               [&](index_t b, index_t e) { fill_elements(T(0.0f), e - b, out + b); });
-}
-
-/// `size` elements but for the holes: whole blocks where they lie, the rest from copies.
-template <class Output, class Equation, class T>
-VECDET_NOINLINE double focal_run(Output output, const Equation& equation, const focal_span<T>& run,
-                                 index_t size, focal_holes holes) {
-  constexpr int group = focal_blocks_together<Equation> * focal_block;
-  lane_sums sums;
+VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
+                                         const focal_span<T>& span, index_t size, lane_sums& sums) {
+  constexpr int N = row_pack<float>::batches * focal_target_rows;
+  constexpr int gamma = 2;
+  const split_weight positive = equation.positive.split, negative = equation.negative.split;
+  alignas(64) float e[focal_targets_group];
+  alignas(64) T nowhere[focal_targets_group];
   for (index_t i = 0; i < size;) {
-    holes.skip_to(i);
-    const int step = size - i >= group ? group : focal_block;
-    if (const index_t clear = holes.next_begin(size) - i; clear >= step) {
-      const index_t whole = clear / step * step;
-      focal_blocks(output, equation, run.at(i), whole / focal_block, sums);
-      i += whole;
-    } else if (const index_t hole = holes.next_end(i) - i; clear <= 0 && hole >= step) {
-      if (output != focal_output::sum) fill_elements(T(0.0f), hole, run.out + i);
-      i += hole;
-    } else if (size - i >= group) {
-      focal_padded<group>(output, equation, run, i, group, holes, sums);
-      i += group;
+    const int step = size - i >= focal_targets_group ? focal_targets_group : focal_block;
+    const focal_span<T> at = span.at(i);
+    T* const grad = at.out != nullptr ? at.out : nowhere;
+    const auto write = [&](int k,
+                           const weighted_focal_terms<float, N>& terms) VECDET_INLINE_LAMBDA {
+      store_as<float, N>(grad + k, terms.grad);
+      return focal_terms<float, N>{terms.weighted_modulation, terms.cross_entropy};
+    };
+    const target_kinds kinds = kinds_of_targets(at.t, step);
+    if (exp_of_block<focal_exp_batches>(at.x, e, step, least_focal_logit<gamma>) &&
+        kinds.all_zero) {
+      add_losses<N>(step, 0.5f, sums, [&](int k) VECDET_INLINE_LAMBDA {
+        const auto f = negative_focal_factors_below_zero<gamma>(load_pack<N>(e + k));
+        const auto modulation = negative.times(f.modulation);
+        return write(k, {f.modulation, modulation, f.cross_entropy, modulation * f.slope});
+      });
+    } else if (kinds.all_hard) {
+      add_losses<N>(step, 1.0f, sums, [&](int k) VECDET_INLINE_LAMBDA {
+        return write(k, hard_focal_terms<gamma>(load_as<float, N>(at.x + k), load_pack<N>(e + k),
+                                                load_as<float, N>(at.t + k), positive, negative));
+      });
     } else {
-      const int count = static_cast<int>(size - i < focal_block ? size - i : focal_block);
-      focal_padded<focal_block>(output, equation, run, i, count, holes, sums);
-      i += count;
+      add_losses<N>(step, 1.0f, sums, [&](int k) VECDET_INLINE_LAMBDA {
+        return write(
+            k, float_focal_terms<gamma>(load_as<float, N>(at.x + k), load_pack<N>(e + k),
+                                        load_as<float, N>(at.t + k), positive, negative, 1.0f));
+      });
     }
+    i += step;
   }
-  return sums.total();
+}
+
+// ---- everything else
+
+/// Targets of negatives.
+template <class Real>
+alignas(64) constexpr Real all_negative[max_focal_group] = {};
+
+/// Writes what `formula` asks for of the elements from i on, and returns what is added up. Without
+/// branches around packs, which compilers would keep in memory.
+template <class Real, int N>
+VECDET_INLINE focal_terms<Real, N> write_output(const focal_formula& formula,
+                                                const focal_span<Real>& at, int i,
+                                                const weighted_focal_terms<Real, N>& terms) {
+  using real = pack<Real, N>;
+  const real zero = Real(0);
+  // A weight of 0, or a product so small, wins over an infinite cross entropy.
+  const real cross_entropy =
+      select(terms.weighted_modulation == zero, min(real(largest<Real>), terms.cross_entropy),
+             terms.cross_entropy);
+  const real grad = terms.grad ^ real(Real(formula.mirrored ? -0.0 : 0.0));
+  if (formula.output == focal_output::loss) {
+    store_pack<N>(at.out + i, terms.weighted_modulation * cross_entropy);
+  } else if (formula.output == focal_output::grad) {
+    store_pack<N>(at.out + i, grad);
+  } else if (formula.output == focal_output::upstream_times_grad) {
+    store_pack<N>(at.out + i, grad * load_pack<N>(at.upstream + i));
+  }
+  const auto is_weighted = real(Real(formula.has_targets)) > zero;
+  return {select(is_weighted, terms.weighted_modulation, terms.modulation), cross_entropy};
+}
+
+/// At most max_focal_group elements in float, gamma 0, 1 or 2.
+template <int Gamma>
+VECDET_NOINLINE void focal_in_float(const focal_formula& formula, const focal_span<float>& at,
+                                    int size, lane_sums& sums) {
+  constexpr int N = row_pack<float>::batches;
+  const split_weight positive = formula.positive.split, negative = formula.negative.split;
+  const auto focusing = static_cast<float>(formula.focusing);
+  alignas(64) float e[max_focal_group];
+  exp_of_block<focal_exp_batches>(at.x, e, size, 0.0f);
+  add_losses<N>(size, 1.0f, sums, [&](int i) VECDET_INLINE_LAMBDA {
+    return write_output(
+        formula, at, i,
+        float_focal_terms<Gamma>(load_pack<N>(at.x + i), load_pack<N>(e + i),
+                                 load_pack<N>(at.t + i), positive, negative, focusing));
+  });
+}
+
+/// What is computed in double: the focal loss by its gamma, and the losses of the labelled classes
+/// in the quality focal and the varifocal loss.
+enum class double_terms { gamma_2, any_gamma, quality, varifocal };
+
+/// A block in double.
+template <double_terms Terms>
+VECDET_NOINLINE void focal_in_double(const focal_formula& formula, const focal_span<double>& at,
+                                     int size, lane_sums& sums) {
+  constexpr int N = row_pack<double>::batches * focal_double_rows;
+  using real = pack<double, N>;
+  add_losses<N>(size, 1.0, sums, [&](int i) VECDET_INLINE_LAMBDA {
+    const real x = load_pack<N>(at.x + i);
+    const real t = load_pack<N>(at.t + i);
+    const real positive = formula.positive.exact;
+    if constexpr (Terms == double_terms::quality) {
+      return write_output(formula, at, i, quality_focal_terms(x, t, positive, formula.gamma));
+    } else if constexpr (Terms == double_terms::varifocal) {
+      return write_output(formula, at, i, varifocal_terms(x, t, positive));
+    } else {
+      const real weight = fma(positive, t, real(formula.negative.exact) * (real(1.0) - t));
+      constexpr int gamma = Terms == double_terms::gamma_2 ? 2 : any_gamma;
+      return write_output(formula, at, i,
+                          double_focal_terms<gamma>(x, t, weight, formula.gamma, formula.focusing));
+    }
+  });
+}
+
+template <class T, class Real>
+VECDET_NOINLINE void widen_elements(const T* from, int size, Real* to) {
+  constexpr int N = 2 * row_pack<float>::batches;
+  for (int i = 0; i < size; i += pack<Real, N>::lanes)
+    store_pack<N>(to + i, load_as<Real, N>(from + i));
+}
+template <class Real, class T>
+VECDET_NOINLINE void narrow_elements(const Real* from, int size, T* to) {
+  constexpr int N = 2 * row_pack<float>::batches;
+  for (int i = 0; i < size; i += pack<Real, N>::lanes)
+    store_as<Real, N>(to + i, load_pack<N>(from + i));
+}
+
+/// Blocks in Real by way of copies, unless T is Real.
+template <class Real, void (*Block)(const focal_formula&, const focal_span<Real>&, int, lane_sums&),
+          class T>
+void focal_generally(const focal_equation<T>& equation, const focal_span<T>& span, index_t size,
+                     lane_sums& sums) {
+  for (index_t i = 0; i < size;) {
+    const int step = size - i >= equation.group ? equation.group : focal_block;
+    const focal_span<T> at = span.at(i);
+    if constexpr (std::is_same<T, Real>::value) {
+      Block(equation, {at.x, at.t != nullptr ? at.t : all_negative<Real>, at.upstream, at.out},
+            step, sums);
+    } else {
+      alignas(64) Real x[max_focal_group], t[max_focal_group], upstream[max_focal_group],
+          out[max_focal_group];
+      widen_elements(at.x, step, x);
+      if (at.t != nullptr) widen_elements(at.t, step, t);
+      if (at.upstream != nullptr) widen_elements(at.upstream, step, upstream);
+      Block(equation, {x, at.t != nullptr ? t : all_negative<Real>, upstream, out}, step, sums);
+      if (at.out != nullptr) narrow_elements(out, step, at.out);
+    }
+    i += step;
+  }
 }
 
 }  // namespace VECDET_TARGET

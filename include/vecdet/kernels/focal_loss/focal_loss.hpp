@@ -13,6 +13,7 @@
 #include <vecdet/args/focal_loss.hpp>
 #include <vecdet/kernels/focal_loss/blocks.hpp>
 #include <vecdet/kernels/focal_loss/label_search.hpp>
+#include <vecdet/kernels/focal_loss/runs.hpp>
 #include <vecdet/kernels/kernels_of.hpp>
 
 namespace vecdet {
@@ -52,125 +53,226 @@ focal_span<T> span_of_row(const focal_loss_args<T>& a, index_t row) {
           a.out != nullptr ? a.out + row * a.out_stride : nullptr};
 }
 
-template <class Output, class Equation, class T>
-double focal_rows_from_labels(Output output, const focal_loss_args<T>& a, index_t first,
-                              index_t last) {
+/// Rows of one range of weights: what a run of theirs is computed with.
+enum class weight_range {
+  of_float,   ///< all equations
+  of_double,  ///< those in double
+  infinite,   ///< none
+};
+
+/// The equation of elements with these weights, of which the positives' does not matter without
+/// dense targets. Double storage and weights that float cannot take are computed in double.
+template <class T>
+focal_equation<T> focal_equation_of(const focal_loss_args<T>& a, weight_range range,
+                                    double positive_weight, double negative_weight) {
+  const bool dense = a.targets != nullptr;
+  focal_equation<T> equation{{focal_weight(positive_weight), focal_weight(negative_weight), a.gamma,
+                              a.focusing, dense, false, a.output},
+                             focal_block,
+                             nullptr};
+  if constexpr (!std::is_same<T, double>::value) {
+    // Not where a target's weight of 0 may meet an infinite loss.
+    const bool is_weighable =
+        !dense || (equation.positive.split.high != 0 && equation.negative.split.high != 0);
+    const bool wants_grad =
+        (a.output == focal_output::grad || a.output == focal_output::sum) && a.focusing == 1;
+    if (range == weight_range::of_float && is_weighable) {
+      equation.group = dense ? focal_targets_group : focal_negatives_group;
+      if (a.gamma == 2) {
+        equation.compute = !wants_grad ? focal_generally<float, focal_in_float<2>, T>
+                           : dense     ? focal_dense_targets<T>
+                                       : focal_negatives<2, T>;
+        return equation;
+      }
+      if (a.gamma == 1) {
+        equation.compute = focal_generally<float, focal_in_float<1>, T>;
+        return equation;
+      }
+      if (a.gamma == 0) {
+        equation.compute = wants_grad && !dense ? focal_negatives<0, T>
+                                                : focal_generally<float, focal_in_float<0>, T>;
+        return equation;
+      }
+      equation.group = focal_block;
+    }
+  }
+  equation.compute = a.gamma == 2
+                         ? focal_generally<double, focal_in_double<double_terms::gamma_2>, T>
+                         : focal_generally<double, focal_in_double<double_terms::any_gamma>, T>;
+  return equation;
+}
+
+/// What stands out in a run with labels.
+struct focal_marks {
+  focal_hole holes[focal_block];   ///< elements that are no negatives
+  index_t positives[focal_block];  ///< those of them that are labelled
+  index_t labels[focal_block];     ///< the labels that they come from
+  int hole_count = 0, positive_count = 0;
+
+  bool full() const { return hole_count == focal_block; }
+  void add_ignored(index_t begin, index_t end) { holes[hole_count++] = {begin, end}; }
+  void add_positive(index_t at, index_t label) {
+    holes[hole_count++] = {at, at + 1};
+    labels[positive_count] = label;
+    positives[positive_count++] = at;
+  }
+};
+
+/// Positives with targets of 1: the negatives of their logits with the sign turned.
+template <class T>
+class hard_positives {
+ public:
+  hard_positives(const focal_span<T>& run, const focal_marks& marks) : marks_(marks) {
+    fill_elements(minus_infinity<T>(), focal_block, x_);
+    if (run.upstream != nullptr) fill_elements(T(0.0f), focal_block, upstream_);
+    for (int k = 0; k < marks.positive_count; ++k) {
+      const index_t i = marks.positives[k];
+      x_[k] = T(-compute_type<T>(run.x[i]));
+      if (run.upstream != nullptr) upstream_[k] = run.upstream[i];
+    }
+  }
+  VECDET_NOINLINE double compute(const focal_loss_args<T>& a, weight_range range, double weight,
+                                 const focal_span<T>& run) {
+    focal_equation<T> equation = focal_equation_of(a, range, weight, weight);
+    equation.mirrored = true;
+    lane_sums sums;
+    equation.compute(equation,
+                     {x_, nullptr, run.upstream != nullptr ? upstream_ : nullptr,
+                      run.out != nullptr ? out_ : nullptr},
+                     focal_block, sums);
+    if (run.out != nullptr)
+      for (int k = 0; k < marks_.positive_count; ++k) run.out[marks_.positives[k]] = out_[k];
+    return weigh(weight, sums.total());
+  }
+
+ private:
+  const focal_marks& marks_;
+  alignas(64) T x_[focal_block], upstream_[focal_block], out_[focal_block];
+};
+
+/// Positives with targets of their own, in double.
+template <class T>
+class scored_positives {
+ public:
+  scored_positives(const focal_loss_args<T>& a, const focal_span<T>& run, const focal_marks& marks)
+      : marks_(marks) {
+    for (int k = 0; k < focal_block; ++k) {
+      const bool is_one = k < marks.positive_count;
+      const index_t i = is_one ? marks.positives[k] : 0;
+      x_[k] = is_one ? double{compute_type<T>(run.x[i])} : -infinity<double>;
+      t_[k] = is_one ? double{a.scores[marks.labels[k]]} : 0;
+      upstream_[k] =
+          is_one && run.upstream != nullptr ? double{compute_type<T>(run.upstream[i])} : 0;
+    }
+  }
+  VECDET_NOINLINE double compute(const focal_loss_args<T>& a, double positive_weight,
+                                 double negative_weight, const focal_span<T>& run) {
+    const focal_formula formula{focal_weight(positive_weight),
+                                focal_weight(negative_weight),
+                                a.gamma,
+                                1,
+                                true,
+                                false,
+                                a.output};
+    const auto block =
+        a.labelled == detail::labelled_loss::quality     ? focal_in_double<double_terms::quality>
+        : a.labelled == detail::labelled_loss::varifocal ? focal_in_double<double_terms::varifocal>
+        : a.gamma == 2                                   ? focal_in_double<double_terms::gamma_2>
+                                                         : focal_in_double<double_terms::any_gamma>;
+    constexpr int together = pack<double, row_pack<double>::batches * focal_double_rows>::lanes;
+    const int size = (marks_.positive_count + together - 1) / together * together;
+    lane_sums sums;
+    block(formula, {x_, t_, run.upstream != nullptr ? upstream_ : nullptr, out_}, size, sums);
+    if (run.out != nullptr) {
+      for (int k = 0; k < marks_.positive_count; ++k)
+        run.out[marks_.positives[k]] = T(static_cast<compute_type<T>>(out_[k]));
+    }
+    return sums.total();
+  }
+
+ private:
+  const focal_marks& marks_;
+  alignas(64) double x_[focal_block], t_[focal_block], upstream_[focal_block], out_[focal_block];
+};
+
+/// A run with labels, all of one weight: adds its losses to `sum`.
+template <class T>
+void focal_labelled_run(const focal_loss_args<T>& a, weight_range range, double weight,
+                        const focal_span<T>& run, index_t size, const focal_marks& marks,
+                        double& sum) {
+  const double positive_weight = weight * a.positive_weight;
+  const double negative_weight = weight * a.negative_weight;
+  const auto add_negatives = [&] {
+    sum += weigh(negative_weight,
+                 focal_run(focal_equation_of(a, range, negative_weight, negative_weight), run, size,
+                           focal_holes(marks.holes, marks.hole_count)));
+  };
+  // Positives are gathered before the run may overwrite them.
+  if (marks.positive_count == 0) {
+    add_negatives();
+  } else if (a.scores == nullptr) {
+    hard_positives<T> positives(run, marks);
+    add_negatives();
+    sum += positives.compute(a, range, positive_weight, run);
+  } else {
+    scored_positives<T> positives(a, run, marks);
+    add_negatives();
+    sum += positives.compute(a, positive_weight, negative_weight, run);
+  }
+}
+
+template <class T>
+double focal_rows_from_labels(const focal_loss_args<T>& a, index_t first, index_t last,
+                              weight_range range) {
   const bool flat = rows_are_flat(a);
   double sum = 0;
   for (index_t row = first; row < last;) {
-    if (a.labels[row] == a.ignore) {
-      if (output != focal_output::sum) fill_elements(T(0.0f), a.cols, a.out + row * a.out_stride);
+    if (a.labels[a.first_label + row] == a.ignore) {
+      if (a.out != nullptr) fill_elements(T(0.0f), a.cols, a.out + row * a.out_stride);
       ++row;
       continue;
     }
     // The run: all rows or this one, up to as many holes as there is room for.
-    index_t positives[focal_block];
-    focal_hole holes[focal_block];
-    int positive_count = 0, hole_count = 0;
+    focal_marks marks;
     const index_t limit = flat ? last : row + 1;
     index_t end = row;
-    while (hole_count < focal_block) {
-      end = find_labelled(a.labels, end, limit, a.background);
+    while (!marks.full()) {
+      end = find_labelled(a.labels, a.first_label + end, a.first_label + limit, a.background) -
+            a.first_label;
       if (end == limit) break;
-      const index_t label = a.labels[end], begin = (end - row) * a.cols;
+      const index_t at = a.first_label + end, label = a.labels[at], begin = (end - row) * a.cols;
       if (label == a.ignore) {
-        holes[hole_count++] = {begin, begin + a.cols};
+        marks.add_ignored(begin, begin + a.cols);
       } else {
-        holes[hole_count++] = {begin + label, begin + label + 1};
-        positives[positive_count++] = begin + label;
+        marks.add_positive(begin + label, at);
       }
       ++end;
     }
-
-    const double row_weight = weight_of_row(a, row);
-    const double negative_weight = row_weight * a.negative_weight;
-    const double positive_weight = row_weight * a.positive_weight;
-    const focal_span<T> run = span_of_row(a, row);
-    const index_t size = (end - row) * a.cols;
-    const auto add_negatives = [&] {
-      sum += weigh(negative_weight, focal_run(output, Equation(negative_weight, 1, a.gamma), run,
-                                              size, focal_holes(holes, hole_count)));
-    };
-    if (positive_count == 0) {
-      add_negatives();
-    } else {
-      // Gathered before the run may overwrite them.
-      focal_padded_block<T> gathered(run, positives, positive_count);
-      add_negatives();
-      lane_sums sums;
-      focal_blocks(output, Equation(positive_weight, -1, a.gamma), gathered.span(), 1, sums);
-      if (output != focal_output::sum) gathered.write(run.out, positives);
-      sum += weigh(positive_weight, sums.total());
-    }
+    focal_labelled_run(a, range, weight_of_row(a, row), span_of_row(a, row), (end - row) * a.cols,
+                       marks, sum);
     row = end;
   }
   return sum;
 }
 
-template <class Output, class Equation, class T>
-double focal_rows_from_targets(Output output, const focal_loss_args<T>& a, index_t first,
-                               index_t last) {
+template <class T>
+double focal_rows_from_targets(const focal_loss_args<T>& a, index_t first, index_t last,
+                               weight_range range) {
   const index_t rows_a_run = rows_are_flat(a) ? last - first : 1;
   double sum = 0;
   for (index_t row = first; row < last; row += rows_a_run) {
-    const double row_weight = weight_of_row(a, row);
-    const typename Equation::soft general{row_weight * a.positive_weight,
-                                          row_weight * a.negative_weight, a.gamma};
-    const focal_span<T> run = span_of_row(a, row);
-    const index_t size = rows_a_run * a.cols;
-    if constexpr (Equation::only_hard) {
-      if (const Equation hard(general); hard.holds()) {
-        sum += focal_run(output, hard, run, size, {});
-        continue;
-      }
-    }
-    sum += focal_run(output, general, run, size, {});
+    const double weight = weight_of_row(a, row);
+    sum += focal_run(
+        focal_equation_of(a, range, weight * a.positive_weight, weight * a.negative_weight),
+        span_of_row(a, row), rows_a_run * a.cols, {});
   }
   return sum;
 }
 
-/// An output known when compiling: only what it needs is computed.
-template <focal_output Output>
-using known_output = std::integral_constant<focal_output, Output>;
-
-template <class Equation, class Output, class T>
-double focal_rows(Output output, const focal_loss_args<T>& a, index_t first, index_t last) {
-  if constexpr (Equation::has_targets) {
-    return focal_rows_from_targets<Output, Equation>(output, a, first, last);
-  } else {
-    return focal_rows_from_labels<Output, Equation>(output, a, first, last);
-  }
-}
-
-/// What equations can take a row's weights.
-enum class weight_range {
-  of_float,   ///< all
-  of_double,  ///< the general one
-  infinite,   ///< none
-};
-
-/// By gamma and output. The fast equations are in float, so double storage and weights that float
-/// cannot take use the general one; the outputs that training rarely asks for share one copy of the
-/// code.
-template <template <int> class Fast, template <int> class General, class T>
-double focal_rows_by_gamma(const focal_loss_args<T>& a, index_t first, index_t last,
-                           weight_range range) {
-  if constexpr (!std::is_same<T, double>::value) {
-    if (range == weight_range::of_float) {
-      if (a.gamma == 2 && a.output == focal_output::grad) {
-        return focal_rows<Fast<2>>(known_output<focal_output::grad>{}, a, first, last);
-      }
-      if (a.gamma == 2 && a.output == focal_output::sum) {
-        return focal_rows<Fast<2>>(known_output<focal_output::sum>{}, a, first, last);
-      }
-      if (a.gamma == 2) return focal_rows<Fast<2>>(a.output, a, first, last);
-      if (a.gamma == 1) return focal_rows<Fast<1>>(a.output, a, first, last);
-      if (a.gamma == 0) return focal_rows<Fast<0>>(a.output, a, first, last);
-    }
-  } else {
-    if (a.gamma == 2) return focal_rows<General<2>>(a.output, a, first, last);
-  }
-  return focal_rows<General<any_gamma>>(a.output, a, first, last);
+template <class T>
+double focal_rows(const focal_loss_args<T>& a, index_t first, index_t last, weight_range range) {
+  return a.targets != nullptr ? focal_rows_from_targets(a, first, last, range)
+                              : focal_rows_from_labels(a, first, last, range);
 }
 
 /// Whether the fast equations keep their accuracy with this weight. A greater one lifts results
@@ -211,15 +313,15 @@ T infinite_unless_zero(T x) {
 }
 
 /// A row of infinite weight: computed with 1 for it, what is not 0 becomes infinite.
-template <class Rows, class T>
-double focal_row_of_infinite_weight(const Rows& rows, const focal_loss_args<T>& a, index_t row) {
+template <class T>
+double focal_row_of_infinite_weight(const focal_loss_args<T>& a, index_t row) {
   focal_loss_args<T> one = a;
   one.row_weights = nullptr;
   if (a.row_weights[row] < 0) {
     one.positive_weight = -a.positive_weight;
     one.negative_weight = -a.negative_weight;
   }
-  const double sum = rows(one, row);
+  const double sum = focal_rows(one, row, row + 1, range_of(a, 1));
   if (a.output != focal_output::sum) {
     T* const out = a.out + row * a.out_stride;
     for (index_t k = 0; k < a.cols; ++k) out[k] = infinite_unless_zero(out[k]);
@@ -227,28 +329,105 @@ double focal_row_of_infinite_weight(const Rows& rows, const focal_loss_args<T>& 
   return infinite_unless_zero(sum);
 }
 
+/// Whether float can take the weights of all rows: seen at once where they are numbers of ordinary
+/// size, as nearly everywhere.
+template <class T>
+bool are_of_float(const focal_loss_args<T>& a, index_t first, index_t last) {
+  constexpr std::uint32_t infinite = 0x7f800000u;
+  std::uint32_t least = infinite, greatest = 0;  // of all magnitudes but 0, by their bits
+  for (index_t row = first; row < last; ++row) {
+    std::uint32_t bits;
+    __builtin_memcpy(&bits, a.row_weights + row, sizeof bits);
+    bits &= 0x7fffffffu;
+    least = bits != 0 && bits < least ? bits : least;
+    greatest = bits > greatest ? bits : greatest;
+  }
+  if (greatest == 0) return true;
+  if (greatest >= infinite) return false;
+  float lightest, heaviest;
+  __builtin_memcpy(&lightest, &least, sizeof least);
+  __builtin_memcpy(&heaviest, &greatest, sizeof greatest);
+  return range_of(a, lightest) == weight_range::of_float &&
+         range_of(a, heaviest) == weight_range::of_float;
+}
+
 /// By the ranges of the rows' weights: with finite weights, results are what the formula gives,
 /// rounded; with an infinite one, the limit of growing ones.
-template <template <int> class Fast, template <int> class General, class T>
+template <class T>
 double focal_rows_by_weight(const focal_loss_args<T>& a, index_t first, index_t last) {
-  const weight_range unweighted = range_of(a, 1);
-  if (a.row_weights == nullptr)
-    return focal_rows_by_gamma<Fast, General>(a, first, last, unweighted);
+  if (a.row_weights == nullptr) return focal_rows(a, first, last, range_of(a, 1));
+  if (are_of_float(a, first, last)) return focal_rows(a, first, last, weight_range::of_float);
   double sum = 0;
   while (first < last) {
     const weight_range range = range_of(a, a.row_weights[first]);
     index_t end = first + 1;
     if (range == weight_range::infinite) {
-      sum += focal_row_of_infinite_weight(
-          [&](const focal_loss_args<T>& one, index_t row) {
-            return focal_rows_by_gamma<Fast, General>(one, row, row + 1, unweighted);
-          },
-          a, first);
+      sum += focal_row_of_infinite_weight(a, first);
     } else {
       while (end < last && range_of(a, a.row_weights[end]) == range) ++end;
-      sum += focal_rows_by_gamma<Fast, General>(a, first, end, range);
+      sum += focal_rows(a, first, end, range);
     }
     first = end;
+  }
+  return sum;
+}
+
+/// A location whose label is not background.
+struct focal_hit {
+  index_t location, label;
+};
+
+/// Locations [first, last) of one anchor, class by class; `hits` are those among them. Whole planes
+/// are one run.
+template <class T>
+double focal_planes_with_hits(const focal_loss_args<T>& a, const detail::focal_planes& planes,
+                              index_t first, index_t last, const focal_hit* hits, int hit_count) {
+  const weight_range range = range_of(a, 1);
+  const focal_span<T> span{a.logits, nullptr, nullptr, a.out};
+  const bool flat = last - first == planes.plane;
+  double sum = 0;
+  focal_marks marks;
+  index_t begin = 0;  // of the run
+  const auto compute_to = [&](index_t end) {
+    if (end > begin) focal_labelled_run(a, range, 1.0, span.at(begin), end - begin, marks, sum);
+    marks.hole_count = marks.positive_count = 0;
+    begin = end;
+  };
+  for (index_t c = 0; c < planes.classes; ++c) {
+    const index_t plane = c * planes.plane;
+    if (!flat) begin = plane + first;
+    for (int k = 0; k < hit_count; ++k) {
+      const bool is_ignored = hits[k].label == a.ignore;
+      if (!is_ignored && hits[k].label != c) continue;
+      const index_t at = plane + hits[k].location;
+      if (is_ignored) {
+        marks.add_ignored(at - begin, at + 1 - begin);
+      } else {
+        marks.add_positive(at - begin, a.first_label + hits[k].location * planes.label_step);
+      }
+      if (marks.full()) compute_to(at + 1);
+    }
+    if (!flat) compute_to(plane + last);
+  }
+  if (flat) compute_to(planes.classes * planes.plane);
+  return sum;
+}
+
+/// All locations of one anchor: at once, unless more than a list of hits holds stand out.
+template <class T>
+double focal_planes_of_labels(const focal_loss_args<T>& a, const detail::focal_planes& planes) {
+  constexpr int most = 1024;
+  focal_hit hits[most];
+  double sum = 0;
+  for (index_t first = 0; first < planes.size;) {
+    int count = 0;
+    index_t last = first;
+    for (; last < planes.size && count < most; ++last) {
+      const index_t label = a.labels[a.first_label + last * planes.label_step];
+      if (label != a.background) hits[count++] = {last, label};
+    }
+    sum += focal_planes_with_hits(a, planes, first, last, hits, count);
+    first = last;
   }
   return sum;
 }
@@ -258,8 +437,8 @@ struct kernels_of<detail::focal_loss_kernels<T>> {
   static constexpr detail::focal_loss_kernels<T> get() {
     detail::focal_loss_kernels<T> kernels{};
     kernels.find_invalid_label = find_invalid_label;
-    kernels.from_labels = focal_rows_by_weight<fast_negatives, general_negatives, T>;
-    kernels.from_targets = focal_rows_by_weight<hard_targets, soft_targets, T>;
+    kernels.compute_rows = focal_rows_by_weight<T>;
+    kernels.compute_planes = focal_planes_of_labels<T>;
     return kernels;
   }
 };

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The output of a dense detector's head as its convolutions left it: one tensor for each level of
+// the feature pyramid, for all images of a batch. Nothing is copied, transposed or concatenated.
+//
+// Anchors are numbered image by image, in an image level by level, in a level location by location,
+// row after row, and at a location anchor by anchor: so labels lie, one for each anchor.
+#pragma once
+
+#include <vecdet/detail/check.hpp>
+#include <vecdet/views.hpp>
+
+#include <string>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+/// Where class c of anchor a at (y, x) lies. In NCHW, channel a * classes + c.
+enum class head_layout {
+  nhwc,  ///< channels last: images x height x width x (anchors x classes)
+  nchw,  ///< images x (anchors x classes) x height x width
+};
+
+/// One level: images x anchors x classes x height x width elements without gaps.
+template <class T>
+struct head_level {
+  T* data = nullptr;
+  index_t height = 0, width = 0;
+};
+
+/// All levels. Errors, as of other views: sizes that are negative or have no addresses, and null
+/// where there are elements.
+template <class T>
+class head_view {
+ public:
+  head_view(vector_view<const head_level<T>> levels, index_t images, index_t anchors,
+            index_t classes, head_layout layout)
+      : levels_(levels), images_(images), anchors_(anchors), classes_(classes), layout_(layout) {
+    detail::check(images >= 0, "head_view", "images", images, "0 or more");
+    detail::check(anchors >= 0, "head_view", "anchors", anchors, "0 or more");
+    detail::check(classes >= 0, "head_view", "classes", classes, "0 or more");
+    for (index_t l = 0; l < levels.size(); ++l) {
+      const head_level<T>& level = levels[l];
+      index_t room = detail::max_elements<T> / 8 / (levels.size() + 1);  // so that sums fit, too
+      bool fits = level.height >= 0 && level.width >= 0;
+      for (const index_t size : {level.height, level.width, images, anchors, classes}) {
+        fits = fits && size <= room;
+        if (size > 0) room /= size;
+      }
+      detail::check_element(fits, "head_view", "levels", l,
+                            std::to_string(level.height) + " x " + std::to_string(level.width),
+                            "sizes of 0 or more, and so many elements that they have addresses");
+      detail::check_element(level.data != nullptr || size_of(l) == 0, "head_view", "levels", l,
+                            "null", "memory of all elements");
+    }
+  }
+
+  const vector_view<const head_level<T>>& levels() const noexcept { return levels_; }
+  index_t images() const noexcept { return images_; }
+  /// At each location.
+  index_t anchors() const noexcept { return anchors_; }
+  index_t classes() const noexcept { return classes_; }
+  head_layout layout() const noexcept { return layout_; }
+
+  index_t locations(index_t level) const noexcept {
+    return levels_[level].height * levels_[level].width;
+  }
+  /// All anchors of one image: its labels.
+  index_t anchors_of_image() const noexcept {
+    index_t count = 0;
+    for (index_t l = 0; l < levels_.size(); ++l) count += locations(l) * anchors_;
+    return count;
+  }
+  /// All elements.
+  index_t size() const noexcept { return images_ * anchors_of_image() * classes_; }
+
+ private:
+  index_t size_of(index_t level) const noexcept {
+    return images_ * anchors_ * classes_ * locations(level);
+  }
+
+  vector_view<const head_level<T>> levels_;
+  index_t images_, anchors_, classes_;
+  head_layout layout_;
+};
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet
