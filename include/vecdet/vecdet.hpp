@@ -22,6 +22,7 @@
 #include <vecdet/postprocess.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/regression_loss.hpp>
+#include <vecdet/retinanet_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_nms.hpp>
 #include <vecdet/soft_target_loss.hpp>
