@@ -122,9 +122,9 @@ class anchor_index {
   detail::anchor_buffers buffers_;
 };
 
-/// Memory that matching works in, some 8 bytes an anchor and 100 a box for each image that is
-/// matched at the same time. It grows to what the largest call needs and is reused. One call at a
-/// time.
+/// Memory that matching works in: some 8 bytes an anchor and 150 a box for each image that is
+/// matched at the same time, and 256 a box and thread where threads share an image. It grows to
+/// what the largest call needs and is reused. One call at a time.
 class match_workspace {
   friend detail::workspace_access;
   detail::match_buffers buffers_;
