@@ -288,7 +288,8 @@ TEST_CASE("replay: every public function records a problem that its replay recor
   }
 
   // A public function names itself in errors: where its body is, its name stands as a text and
-  // before a parenthesis.
+  // before a parenthesis. Anchors are made once for each shape of image, and not recorded.
+  const std::set<std::string> not_recorded{"count_anchors", "make_anchors", "make_points"};
   int found = 0;
   for (const auto& file : std::filesystem::directory_iterator(VECDET_INCLUDE "/impl")) {
     const std::filesystem::path path = file.path();
@@ -299,6 +300,7 @@ TEST_CASE("replay: every public function records a problem that its replay recor
     for (std::sregex_iterator i(text.begin(), text.end(), quoted), end; i != end; ++i) {
       const std::string name = (*i)[1];
       if (!std::regex_search(text, std::regex("[a-z0-9_>] " + name + "\\("))) continue;
+      if (not_recorded.count(name) == 1) continue;
       CHECK_MESSAGE(functions.count(name) == 1, name << " is not called above");
       ++found;
     }
@@ -333,7 +335,8 @@ TEST_CASE("replay: names tell what benchmarks tell, and which distances") {
 }
 
 TEST_CASE("replay: operations are known but where the data decide them") {
-  const std::set<std::string> decided_by_data{"nms", "batched_nms", "soft_nms", "postprocess"};
+  const std::set<std::string> decided_by_data{"nms", "batched_nms", "soft_nms", "postprocess",
+                                              "match_anchors"};
   const std::string copies = "split_detections";
   const profile::report r = record([] {
     call_everything(execution::sequential);
@@ -371,8 +374,10 @@ TEST_CASE("replay: every element type") {
     if (e.implementation.empty()) continue;
     if (e.type != "f32") continue;  // has but one
     const bool on_logits = e.function == "filter_topk" || e.function == "postprocess";
+    const bool is_float_alone = e.function == "match_anchors";
     const double f32_bytes = e.bytes;
     for (const char* type : {"bf16", "f64"}) {
+      if (is_float_alone) continue;
       if (on_logits && type == std::string("f64")) continue;
       e.type = type;
       e = profile::moved_to(e, "", 0);
