@@ -291,6 +291,17 @@ TEST_CASE("matching: anchors in any order have the same matches") {
   CHECK(different == 0);
 }
 
+TEST_CASE("matching: deltas have the weights of the detector's coder") {
+  batch_problem problem;
+  problem.anchors = random_boxes<float>(200, 1, 100, 2);
+  problem.add_image(random_boxes<float>(6, 2, 100, 2));
+  match_workspace workspace;
+  for (const matcher_params& params :
+       {matcher_params::rpn(), matcher_params::roi(), matcher_params::ssd()})
+    check_problem(problem, params, workspace);
+  CHECK(matcher_params::ssd().coder.weight_h == 5);
+}
+
 TEST_CASE("matching: a box that touches no anchor") {
   const std::vector<float> anchors = {0, 0, 10, 10, 50, 50, 60, 60, 70, 70, 80, 80};
   const std::vector<float> truth = {0, 0, 10, 10, 500, 500, 510, 510};

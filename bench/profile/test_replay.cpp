@@ -311,7 +311,8 @@ void call_everything(execution policy) {
 }
 
 bool takes_floats_alone(const std::string& function) {
-  for (const char* family : {"distribution", "softmax_cross_entropy", "assign_"})
+  for (const char* family :
+       {"distribution", "softmax_cross_entropy", "assign_", "match_anchors", "retinanet_loss"})
     if (function.find(family) != std::string::npos) return true;
   return false;
 }
@@ -347,7 +348,8 @@ TEST_CASE("replay: every public function records a problem that its replay recor
   }
 
   // A public function names itself in errors: where its body is, its name stands as a text and
-  // before a parenthesis.
+  // before a parenthesis. Anchors are made once for each shape of image, and not recorded.
+  const std::set<std::string> not_recorded{"count_anchors", "make_anchors", "make_points"};
   int found = 0;
   for (const auto& file : std::filesystem::directory_iterator(VECDET_INCLUDE "/impl")) {
     const std::filesystem::path path = file.path();
@@ -358,6 +360,7 @@ TEST_CASE("replay: every public function records a problem that its replay recor
     for (std::sregex_iterator i(text.begin(), text.end(), quoted), end; i != end; ++i) {
       const std::string name = (*i)[1];
       if (!std::regex_search(text, std::regex("[a-z0-9_>] " + name + "\\("))) continue;
+      if (not_recorded.count(name) == 1) continue;
       CHECK_MESSAGE(functions.count(name) == 1, name << " is not called above");
       ++found;
     }
@@ -392,8 +395,9 @@ TEST_CASE("replay: names tell what benchmarks tell, and which distances") {
 }
 
 TEST_CASE("replay: operations are known but where the data decide them") {
-  const std::set<std::string> decided_by_data{"nms",         "batched_nms", "soft_nms",
-                                              "postprocess", "assign_atss", "assign_task_aligned"};
+  const std::set<std::string> decided_by_data{
+      "nms",         "batched_nms",         "soft_nms",      "postprocess",
+      "assign_atss", "assign_task_aligned", "match_anchors", "retinanet_loss_and_grad"};
   const std::string copies = "split_detections";
   const profile::report r = record([] {
     call_everything(execution::sequential);

@@ -56,6 +56,7 @@ struct matcher_params {
   index_t background = -1, ignore = -2;  ///< Labels, as the focal loss has them.
   coder_params coder;                    ///< Of the deltas; anchors are corners.
 
+  // torchvision's detectors, with the weights of their coders.
   static matcher_params retinanet() { return {}; }
   static matcher_params rpn() {
     matcher_params params;
@@ -68,6 +69,8 @@ struct matcher_params {
     matcher_params params;
     params.low_threshold = 0.5;
     params.allow_low_quality = false;
+    params.coder.weight_x = params.coder.weight_y = 10;
+    params.coder.weight_w = params.coder.weight_h = 5;
     return params;
   }
   static matcher_params ssd() {
@@ -122,9 +125,9 @@ class anchor_index {
   detail::anchor_buffers buffers_;
 };
 
-/// Memory that matching works in, some 8 bytes an anchor and 100 a box for each image that is
-/// matched at the same time. It grows to what the largest call needs and is reused. One call at a
-/// time.
+/// Memory that matching works in: some 8 bytes an anchor and 150 a box for each image that is
+/// matched at the same time, and 256 a box and thread where threads share an image. It grows to
+/// what the largest call needs and is reused. One call at a time.
 class match_workspace {
   friend detail::workspace_access;
   detail::match_buffers buffers_;

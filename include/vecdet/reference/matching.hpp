@@ -74,10 +74,10 @@ void match_anchors(boxes_view<T> anchors, boxes_view<U> ground_truth, vector_vie
     return params.empty == empty_union::zero && std::isnan(value) ? real(0) : value;
   };
   const auto is_in_region = [&](index_t anchor) {
-    const box_of<real> box = load_box<real>(anchors, anchor);
-    const real area = rounded_product(box.width(), box.height());
+    const box_of<real> own = load_box<real>(anchors, anchor);
+    const real area = rounded_product(own.width(), own.height());
     for (index_t k = 0; k < regions.size(); ++k) {
-      const real covered = intersection_area(load_box<real>(regions, k), box) / area;
+      const real covered = intersection_area(load_box<real>(regions, k), own) / area;
       if (covered > static_cast<real>(params.region_threshold)) return true;
     }
     return false;

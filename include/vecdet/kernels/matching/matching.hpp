@@ -52,7 +52,7 @@ struct broadcast_truth {
   }
 };
 
-/// The blocks of the tiles [first, last) that a ground truth box may touch: use(block).
+/// The blocks of a tile that a ground truth box may touch: use(block).
 template <class Use>
 VECDET_INLINE void for_each_touched(const anchor_blocks& anchors, const broadcast_truth& truth,
                                     index_t tile, const Use& use) {
@@ -318,7 +318,7 @@ inline index_t finish_anchors(const match_args& a, index_t first, index_t last) 
 
 // ---- anchors in blocks
 
-/// The rectangles around 16 boxes, but those whose bit is not set; none has the ends the wrong way.
+/// The rectangle around those of 16 boxes whose bit is set; around none, one that nothing touches.
 VECDET_INLINE void set_rectangle(const box_rows& boxes, std::uint32_t bits, box_rows& out, int at) {
   float x1 = infinity<float>, y1 = x1, x2 = -x1, y2 = -x1;
   for (; bits != 0; bits &= bits - 1) {
