@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The softmax of rows of a few columns each, as box distributions and the classes of two-stage
-// detectors have them. 16 rows are computed together, a lane each: no reduction crosses lanes, no
-// row has a remainder, and every sum goes column by column on every instruction set.
+// The softmax of rows of a few columns each: distributions of boxes' sides, and the classes of SSD
+// and of two-stage detectors. 16 rows are computed together, a lane each: no reduction crosses
+// lanes, no row has a remainder, and every sum goes column by column on every instruction set.
 //
 // Rows become lanes four columns at a time. Columns that are no multiple of four end with four that
 // overlap those before, read and written twice.
@@ -208,7 +208,6 @@ class softmax_group {
   VECDET_INLINE index_t panel_columns(index_t first) const {
     return cols_ - first < softmax_panel ? cols_ - first : softmax_panel;
   }
-  VECDET_INLINE float_row at(index_t c) const { return load_pack<N>(panel_[c]); }
 
   /// x in the panel becomes exp(x - max); take(c, x - max, exp(x - max)) for each column, c being
   /// as odd as it is.

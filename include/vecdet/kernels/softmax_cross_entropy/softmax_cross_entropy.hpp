@@ -10,6 +10,9 @@
 #include <vecdet/kernels/softmax_cross_entropy/mining.hpp>
 #include <vecdet/kernels/softmax_rows.hpp>
 
+#include <cstdint>
+#include <type_traits>
+
 namespace vecdet {
 namespace VECDET_TARGET {
 
