@@ -25,11 +25,6 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
 
-template <class T>
-std::vector<T> golden_step(const std::string& name) {
-  return bench::load_npy<T>(data_path("golden_step/" + name + ".npy")).values;
-}
-
 /// Points of a pyramid, and anchors of 8 strides' side about them.
 struct pyramid {
   std::vector<grid_size> levels;
@@ -197,9 +192,9 @@ TEST_CASE("ATSS: golden vectors") {
   assigner_workspace workspace;
   for (int k = 0; k < 3; ++k) {
     const std::string number = std::to_string(k);
-    const auto anchors = golden_step<float>("atss_anchors_" + number);
-    const auto truth = golden_step<float>("atss_gt_" + number);
-    const auto expected = golden_step<std::int64_t>("atss_" + number);
+    const auto anchors = golden_step<float>("atss_anchors_" + number).values;
+    const auto truth = golden_step<float>("atss_gt_" + number).values;
+    const auto expected = golden_step<std::int64_t>("atss_" + number).values;
     CHECK(reference::atss(boxes_view<const float>(anchors), {500, 130, 35, 12, 4},
                           boxes_view<const float>(truth), 9)
               .matches == std::vector<index_t>(expected.begin(), expected.end()));
@@ -219,13 +214,13 @@ TEST_CASE("task-aligned assigner: golden vectors") {
   assigner_workspace workspace;
   for (int k = 0; k < 3; ++k) {
     const std::string number = std::to_string(k);
-    const auto scores = golden_step<float>("tal_scores_" + number);
-    const auto boxes = golden_step<float>("tal_boxes_" + number);
-    const auto truth = golden_step<float>("tal_gt_" + number);
-    const auto classes = golden_step<std::int64_t>("tal_gt_labels_" + number);
-    const auto index = golden_step<std::int64_t>("tal_index_" + number);
-    const auto soft = golden_step<double>("tal_soft_" + number);
-    REQUIRE(golden_step<float>("tal_points_" + number) == p.points);
+    const auto scores = golden_step<float>("tal_scores_" + number).values;
+    const auto boxes = golden_step<float>("tal_boxes_" + number).values;
+    const auto truth = golden_step<float>("tal_gt_" + number).values;
+    const auto classes = golden_step<std::int64_t>("tal_gt_labels_" + number).values;
+    const auto index = golden_step<std::int64_t>("tal_index_" + number).values;
+    const auto soft = golden_step<double>("tal_soft_" + number).values;
+    REQUIRE(golden_step<float>("tal_points_" + number) == p.points).values;
     const matrix_view<const float> s(scores.data(), p.size(), 20);
     const std::vector<index_t> expected(index.begin(), index.end());
     const auto exact = reference::task_aligned(

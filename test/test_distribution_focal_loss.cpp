@@ -26,11 +26,6 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
 
-template <class T>
-bench::npy_array<T> golden_step(const std::string& name) {
-  return bench::load_npy<T>(data_path("golden_step/" + name + ".npy"));
-}
-
 std::vector<float> targets_of(index_t rows, index_t bins, std::uint64_t seed) {
   random_generator generator(seed);
   const auto last = static_cast<double>(bins - 1);

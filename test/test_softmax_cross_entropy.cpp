@@ -27,11 +27,6 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
 
-template <class T>
-bench::npy_array<T> golden_step(const std::string& name) {
-  return bench::load_npy<T>(data_path("golden_step/" + name + ".npy"));
-}
-
 void check_number(float actual, double exact, double scale) {
   // The difference of two logits may overflow.
   if (std::isinf(actual) && std::abs(exact) > 3.4e38) return;

@@ -40,11 +40,11 @@ class head_view {
     detail::check(classes >= 0, "head_view", "classes", classes, "0 or more");
     for (index_t l = 0; l < levels.size(); ++l) {
       const head_level<T>& level = levels[l];
-      index_t room = detail::max_elements<T> / 8 / (levels.size() + 1);  // so that sums fit, too
+      index_t left = detail::max_elements<T> / 8 / (levels.size() + 1);  // so that sums fit, too
       bool fits = level.height >= 0 && level.width >= 0;
       for (const index_t size : {level.height, level.width, images, anchors, classes}) {
-        fits = fits && size <= room;
-        if (size > 0) room /= size;
+        fits = fits && size <= left;
+        if (size > 0) left /= size;
       }
       detail::check_element(fits, "head_view", "levels", l,
                             std::to_string(level.height) + " x " + std::to_string(level.width),

@@ -13,6 +13,7 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/focal_loss.hpp>
+#include <vecdet/head_levels.hpp>
 #include <vecdet/iou.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/labels.hpp>
