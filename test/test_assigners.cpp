@@ -220,7 +220,7 @@ TEST_CASE("task-aligned assigner: golden vectors") {
     const auto classes = golden_step<std::int64_t>("tal_gt_labels_" + number).values;
     const auto index = golden_step<std::int64_t>("tal_index_" + number).values;
     const auto soft = golden_step<double>("tal_soft_" + number).values;
-    REQUIRE(golden_step<float>("tal_points_" + number) == p.points).values;
+    REQUIRE(golden_step<float>("tal_points_" + number).values == p.points);
     const matrix_view<const float> s(scores.data(), p.size(), 20);
     const std::vector<index_t> expected(index.begin(), index.end());
     const auto exact = reference::task_aligned(

@@ -262,6 +262,34 @@ void postprocess_calls(index_t images, execution policy) {
   }
 }
 
+void retinanet_loss_calls(execution policy) {
+  const std::vector<float> anchors = profile::anchors(boxes);
+  std::vector<float> x =
+      bench::head_logits<float>(profile::labels_like_training(boxes, classes), classes);
+  std::vector<float> deltas = bench::head_deltas<float>(boxes);
+  const std::vector<head_level<const float>> logits{{x.data(), boxes, 1}},
+      at{{deltas.data(), boxes, 1}};
+  const std::vector<head_level<float>> grad{{x.data(), boxes, 1}},
+      deltas_grad{{deltas.data(), boxes, 1}};
+  const head_layout nhwc = head_layout::nhwc;
+  const retinanet_head<float> head{{logits, 1, 1, classes, nhwc},
+                                   {at, 1, 1, 4, nhwc},
+                                   {grad, 1, 1, classes, nhwc},
+                                   {deltas_grad, 1, 1, 4, nhwc}};
+  const bench::picture picture = bench::built_in_picture();
+  const std::vector<index_t> ids(picture.classes.size(), 1);
+  ground_truth truth;
+  truth.boxes = picture.boxes;
+  truth.classes = ids;
+  retinanet_loss_workspace workspace;
+  for (const box_loss loss :
+       {box_loss::smooth_l1, box_loss::giou, box_loss::diou, box_loss::ciou}) {
+    retinanet_loss_params params;
+    params.loss = loss;
+    retinanet_loss_and_grad(head, anchor_index(anchors), truth, params, workspace, policy);
+  }
+}
+
 void softmax_calls(execution policy) {
   const index_t rows = 4 * boxes;
   std::vector<index_t> labels = profile::labels_like_training(rows, classes);
@@ -303,6 +331,7 @@ void call_everything(execution policy) {
   regression_loss_calls(policy, true);
   nms_calls(policy);
   matching_calls(policy);
+  retinanet_loss_calls(policy);
   filter_topk_calls(policy);
   softmax_calls(policy);
   assigner_calls(policy);

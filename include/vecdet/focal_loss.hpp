@@ -36,7 +36,8 @@
 // place. Sums are added in an order that depends on shape and strides.
 //
 // Every function throws std::invalid_argument, and writes nothing, when shapes differ, a row stride
-// overlaps, a label is not 0 .. classes-1, background or ignore, gamma is negative, alpha above 1,
+// overlaps, an output shares memory with an argument otherwise than as said, a label is not
+// 0 .. classes-1, background or ignore, gamma is negative, alpha above 1,
 // or a number among the parameters is not a finite float (row weights are data).
 #pragma once
 

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <vecdet/args/focal_loss.hpp>
+#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/focal_loss.hpp>
+#include <vecdet/impl/head_levels.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -74,6 +76,21 @@ struct focal_call {
     } else {
       check_matrix("targets", targets.dense().rows(), targets.dense().cols());
     }
+  }
+
+  /// The gradient may be the logits themselves, as each block of them is read before it is written.
+  void check_memory() const {
+    if (output == focal_output::sum) return;
+    const bool is_grad = output != focal_output::loss;
+    const char* const name = is_grad ? "grad" : "loss";
+    const bool is_in_place =
+        out.data() == logits.data() && (out.stride() == logits.stride() || logits.rows() <= 1);
+    if (!is_grad || !is_in_place) check_apart(function, name, out, "logits", logits);
+    check_apart(function, name, out, "labels", targets.labels());
+    check_apart(function, name, out, "scores", targets.scores());
+    check_apart(function, name, out, "targets", targets.dense());
+    check_apart(function, name, out, "params.row_weights", params.row_weights);
+    check_apart(function, name, out, "upstream", upstream);
   }
 
   void check_labels(const focal_loss_kernels<T>& kernels) const {
@@ -143,6 +160,7 @@ double run_focal_loss(const focal_call<T>& call, execution policy) {
   const isa target = active_isa();
   const auto& kernels = detail::kernels<focal_loss_kernels<T>>(target);
   call.check_arguments();
+  call.check_memory();
   if (call.targets.are_labels()) call.check_labels(kernels);
   const matrix_view<const T>& logits = call.logits;
   if (logits.empty()) {
@@ -216,23 +234,20 @@ double run_focal_loss_of_levels(const head_view<Logit>& logits, const focal_targ
         params.row_weights.size(), "0, as images have scales of their own");
   check(image_scales.empty() || image_scales.size() == logits.images(), function,
         "image_scales.size()", image_scales.size(), "0 or the images of logits");
-  check(grad.layout() == logits.layout(), function, "grad.layout()",
-        static_cast<int>(grad.layout()), "the layout of logits");
-  check(grad.images() == logits.images(), function, "grad.images()", grad.images(),
-        "the images of logits");
-  check(grad.anchors() == logits.anchors(), function, "grad.anchors()", grad.anchors(),
-        "the anchors of logits");
-  check(grad.classes() == logits.classes(), function, "grad.classes()", grad.classes(),
-        "the classes of logits");
-  check(grad.levels().size() == logits.levels().size(), function, "grad.levels().size()",
-        grad.levels().size(), "the levels of logits");
+  check_head(function, "grad", grad, "logits", logits, logits.classes());
   for (index_t l = 0; l < logits.levels().size(); ++l) {
-    check_element(
-        grad.levels()[l].height == logits.levels()[l].height &&
-            grad.levels()[l].width == logits.levels()[l].width,
-        function, "grad.levels()", l,
-        std::to_string(grad.levels()[l].height) + " x " + std::to_string(grad.levels()[l].width),
-        "the height and width of logits' level");
+    const auto range = [&](const auto& head, index_t level) {
+      return address_range(
+          head.levels()[level].data,
+          logits.images() * logits.anchors() * logits.classes() * logits.locations(level));
+    };
+    for (index_t m = 0; m < logits.levels().size(); ++m) {
+      if (l != m || grad.levels()[l].data != logits.levels()[l].data)
+        check_apart(function, "grad", range(grad, l), "logits", range(logits, m));
+    }
+    check_apart(function, "grad", range(grad, l), "labels", targets.labels());
+    check_apart(function, "grad", range(grad, l), "scores", targets.scores());
+    check_apart(function, "grad", range(grad, l), "image_scales", image_scales);
   }
   for (index_t n = 0; n < image_scales.size(); ++n)
     check_element(fits_float(image_scales[n]), function, "image_scales", n, image_scales[n],

@@ -249,7 +249,7 @@ VECDET_NOINLINE void focal_in_float(const focal_formula& formula, const focal_sp
 
 /// What is computed in double: the focal loss by its gamma, and the losses of the labelled classes
 /// in the quality focal and the varifocal loss.
-enum class double_terms { gamma_2, any_gamma, quality, varifocal };
+enum class double_terms { gamma_2, other_gamma, quality, varifocal };
 
 /// A block in double.
 template <double_terms Terms>
