@@ -137,8 +137,7 @@ void register_loss_and_grad(index_t rows, index_t cols, truth kind) {
   }
 }
 
-/// RetinaNet's levels of one image, from the same logits and labels as the matrix; the plain loop
-/// is the matrix's.
+/// RetinaNet's levels of one image, from the same logits and labels as the matrix.
 struct levels {
   std::shared_ptr<head<float>> matrix;
   std::vector<float> logits, grad;
@@ -185,16 +184,27 @@ void register_levels(head_layout layout) {
     if (current == nullptr || current->layout != layout) current = make_levels(layout, rows, cols);
     return current;
   };
-  register_implementation(problem, "plain", 1, amount, [=](benchmark::State& state) {
-    const auto data = make_head<float>(rows, cols, truth::labels);
-    for (auto _ : state) {
-      benchmark::DoNotOptimize(plain_focal_loss_labels(data->logits.data(), data->labels.data(),
-                                                       data->grad.data(), rows, cols));
+  const auto plain = [=](levels& data) {
+    if (layout == head_layout::nhwc) {  // one image's levels are parts of one matrix
+      return VECDET_PLAIN(plain_focal_loss_labels)(data.logits.data(), data.matrix->labels.data(),
+                                                   data.grad.data(), rows, cols);
     }
-  });
-  register_vecdet(problem, amount, prepare, [](levels& data, execution policy) {
-    return sigmoid_focal_loss_and_grad(data.x(), data.matrix->labels, data.g(), {}, {}, policy);
-  });
+    double sum = 0;
+    const index_t* labels = data.matrix->labels.data();
+    for (std::size_t l = 0; l < data.grad_levels.size(); ++l) {
+      const index_t plane = data.grad_levels[l].height * data.grad_levels[l].width;
+      sum += VECDET_PLAIN(plain_focal_loss_planes)(data.logit_levels[l].data, labels,
+                                                   data.grad_levels[l].data, 9, cols, plane);
+      labels += 9 * plane;
+    }
+    return sum;
+  };
+  register_with_plain(
+      problem, amount, prepare,
+      [](levels& data, execution policy) {
+        return sigmoid_focal_loss_and_grad(data.x(), data.matrix->labels, data.g(), {}, {}, policy);
+      },
+      plain, &levels::grad);
 }
 
 void register_loss(index_t rows, index_t cols) {

@@ -34,7 +34,11 @@ constexpr const char* headline[] = {
     "(sigmoid_focal|smooth_l1|giou|diou|ciou|regression)[a-z0-9_]*_loss_and_grad/"
     "(labels|dense|all|boxes|smooth_l1)|"
     "decode_boxes/clip|encode_boxes/weights1|pairwise_iou/torchvision|filter_topk/threshold0.05|"
-    "postprocess/retinanet|match_anchors/retinanet|(varifocal|quality_focal|bce|distribution_focal|softmax_cross_entropy)_loss_and_grad/(labels|sides|mined3)|assign_atss/k9|assign_task_aligned/top10|retinanet_loss_and_grad/smooth_l1|nms/clustered|batched_nms/clustered91)/"
+    "postprocess/retinanet|match_anchors/retinanet|"
+    "(varifocal|quality_focal|bce|distribution_focal|softmax_cross_entropy)_loss_and_grad/"
+    "(labels|sides|mined3)|"
+    "assign_atss/k9|assign_task_aligned/top10|retinanet_loss_and_grad/smooth_l1|"
+    "nms/clustered|batched_nms/clustered91)/"
     "(f32/[0-9x]+|bf16/4096x80)/(plain|baseline|avx2|avx512)",
     "--benchmark_min_time=0.05", "--benchmark_repetitions=3"};
 

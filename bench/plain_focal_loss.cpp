@@ -44,6 +44,25 @@ double plain_focal_loss_labels(const float* logits, const std::int64_t* labels, 
   return sum;
 }
 
+double plain_focal_loss_planes(const float* logits, const std::int64_t* labels, float* grad,
+                               std::int64_t anchors, std::int64_t classes, std::int64_t locations) {
+  double sum = 0;
+  for (std::int64_t channel = 0; channel < anchors * classes; ++channel) {
+    const std::int64_t* label = labels + channel / classes;
+    const float* x = logits + channel * locations;
+    float* g = grad + channel * locations;
+    float plane_sum = 0;
+    for (std::int64_t i = 0; i < locations; ++i) {
+      const std::int64_t own = label[i * anchors];
+      const float loss = focal_loss(x[i], own == channel % classes ? 1.0f : 0.0f, g[i]);
+      g[i] = own == -2 ? 0 : g[i];
+      plane_sum += own == -2 ? 0 : loss;
+    }
+    sum += plane_sum;
+  }
+  return sum;
+}
+
 double plain_focal_loss_dense(const float* logits, const float* targets, float* grad,
                               std::int64_t size) {
   double sum = 0;

@@ -25,6 +25,9 @@ namespace VECDET_PLAIN_SET {
 
 double plain_focal_loss_labels(const float* logits, const std::int64_t* labels, float* grad,
                                std::int64_t rows, std::int64_t cols);
+/// A level in NCHW: of each location and anchor a label.
+double plain_focal_loss_planes(const float* logits, const std::int64_t* labels, float* grad,
+                               std::int64_t anchors, std::int64_t classes, std::int64_t locations);
 double plain_focal_loss_dense(const float* logits, const float* targets, float* grad,
                               std::int64_t size);
 

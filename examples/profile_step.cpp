@@ -5,7 +5,10 @@
 // profile_step.json for vecdet-profile and profile_step.trace.json for Perfetto.
 // examples/profile_step.md reads them.
 //
-//   profile_step [steps] [COCO annotation file]
+//   profile_step [--reference-matching] [--boxes=1000] [steps] [COCO annotation file]
+//
+// With --reference-matching, anchors are matched by a plain scalar loop, as a trainer without
+// match_anchors might; --boxes makes a scene of as many boxes instead of a picture.
 #include "../bench/support/coco_scene.hpp"
 #include "../bench/support/scene.hpp"
 #include <vecdet/profile.hpp>
@@ -56,11 +59,37 @@ double box_quality(const std::vector<float>& anchors, const bench::picture& trut
   return sum / static_cast<double>(std::max<index_t>(1, labels.foreground));
 }
 
-int run(int steps, const char* coco_file) {
+struct options {
+  bool reference_matching = false;
+  index_t boxes = 0;  ///< 0: those of a picture
+  int steps = 20;
+  const char* coco_file = nullptr;
+};
+
+/// The same as bench::assign, which calls the scalar reference.
+void match(const anchor_index& anchors, const bench::picture& truth,
+           const std::vector<index_t>& box_classes, bench::assignment& labels,
+           match_workspace& workspace) {
+  ground_truth boxes;
+  boxes.boxes = truth.boxes;
+  boxes.classes = box_classes;
+  match_results results;
+  labels.matches.resize(static_cast<std::size_t>(anchors.size()));
+  labels.labels.resize(labels.matches.size());
+  results.matches = labels.matches;
+  results.labels = labels.labels;
+  labels.foreground = match_anchors(anchors, boxes, results, {}, workspace);
+}
+
+int run(const options& asked) {
+  const int steps = asked.steps;
   profile::enable();
   profile::keep_events(1 << 16);
-  if (coco_file != nullptr) bench::scene() = bench::typical_picture(coco_file);
+  if (asked.coco_file != nullptr) bench::scene() = bench::typical_picture(asked.coco_file);
+  if (asked.boxes > 0) bench::scene() = bench::built_in_picture(asked.boxes);
   const bench::picture& truth = bench::scene();
+  std::vector<index_t> box_classes;
+  for (const index_t id : truth.classes) box_classes.push_back(id % classes);
   const std::vector<float> anchors = bench::retinanet_anchors();
   const auto count = static_cast<index_t>(anchors.size() / 4);
 
@@ -76,16 +105,20 @@ int run(int steps, const char* coco_file) {
   const std::vector<image_size> image_sizes{{800, 800}};
   const matrix_view<const float> logits(h.logits.data(), count, classes);
   const head_outputs<float> outputs{logits, boxes_view<const float>(h.deltas), {}};
+  const anchor_index index(anchors);
+  match_workspace matching;
+  bench::assignment labels;
   postprocess_workspace workspace;
   std::vector<float> boxes, overlaps;
 
   for (int i = 0; i < steps; ++i) {
     VECDET_PROFILE_SCOPE("step");
     backbone(h);
-    bench::assignment labels;
-    {
-      VECDET_PROFILE_WORK("match_anchors", 0, 0, count, truth.classes.size());
+    if (asked.reference_matching) {
+      VECDET_PROFILE_WORK("reference matching", 0, 0, count, truth.classes.size());
       labels = bench::assign(anchors, truth, classes);
+    } else {
+      match(index, truth, box_classes, labels, matching);
     }
     focal_loss_params of_classes;
     regression_loss_params of_boxes;
@@ -119,13 +152,29 @@ int run(int steps, const char* coco_file) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int steps = argc > 1 ? std::atoi(argv[1]) : 20;
-  if (steps < 1 || argc > 3) {
-    std::cerr << "usage: profile_step [steps, 20 by default] [COCO annotation file]\n";
+  options asked;
+  std::vector<std::string> plain;
+  bool is_usage = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--reference-matching") {
+      asked.reference_matching = true;
+    } else if (argument.compare(0, 8, "--boxes=") == 0) {
+      asked.boxes = std::atoi(argument.c_str() + 8);
+      is_usage = is_usage || asked.boxes < 1;
+    } else {
+      plain.push_back(argument);
+    }
+  }
+  if (!plain.empty()) asked.steps = std::atoi(plain[0].c_str());
+  if (plain.size() > 1) asked.coco_file = plain[1].c_str();
+  if (is_usage || asked.steps < 1 || plain.size() > 2) {
+    std::cerr << "usage: profile_step [--reference-matching] [--boxes=1000] [steps, 20 by default] "
+                 "[COCO annotation file]\n";
     return 2;
   }
   try {
-    return run(steps, argc > 2 ? argv[2] : nullptr);
+    return run(asked);
   } catch (const std::exception& error) {
     std::cerr << "profile_step: " << error.what() << '\n';
     return 1;

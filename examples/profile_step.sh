@@ -9,7 +9,7 @@ coco=${2:+$(realpath "$2")}
 here=$(realpath "$(dirname "$0")")
 mkdir -p "$build/profile_step"
 cd "$build/profile_step"
-step() { "$build/examples/profile_step" 40 ${coco:+"$coco"}; }
+step() { "$build/examples/profile_step" "$@" 40 ${coco:+"$coco"}; }
 tool="$build/bench/profile/vecdet-profile"
 
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
@@ -20,13 +20,22 @@ compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
   echo "examples/profile_step.sh build${2:+ $(basename "$2")}"
 } >machine.txt
 
-VECDET_ISA=avx2 step >/dev/null
-mv profile_step.json avx2.json
-step | sed -n '/^vecdet profile/,$p' | grep -v '^wrote' >table.txt
-"$tool" replay profile_step.json --step step --isa avx2,baseline --threads 1,2 >replay.txt
-"$tool" compare avx2.json profile_step.json --step step --across -n 8 -o change.html >compare.txt
+table() { sed -n '/^vecdet profile/,$p' | grep -v '^wrote'; }
 
-for block in machine table replay compare; do
+step --reference-matching | table >table.txt
+mv profile_step.json before.json
+"$tool" replay before.json --step step --isa avx2,baseline --threads 1,2 >replay.txt
+step | table >after.txt
+mv profile_step.json after.json
+"$tool" compare before.json after.json --step step -n 8 -o change.html >compare.txt
+step --reference-matching --boxes=1000 >/dev/null
+mv profile_step.json before.json
+step --boxes=1000 >/dev/null
+"$tool" compare before.json profile_step.json --step step -n 4 >boxes.txt
+# The page's picture is of the step as it is now, with a picture's boxes.
+step >/dev/null
+
+for block in machine table replay after compare boxes; do
   awk -v block="$block" '
     $0 == "<!-- " block " -->" { print; print "```"; while ((getline line < (block ".txt")) > 0) print line
                                  print "```"; skip = 1; next }

@@ -29,8 +29,8 @@ void equal(const char* type, const char* what, index_t actual, index_t expected)
 index_t count_selected(const labels_view& labels, index_t background, index_t ignore) {
   index_t count = 0;
   VECDET_TARGET::for_each_selected(
-      {labels, background, ignore, nullptr}, 0, labels.size(), [](index_t, index_t) {},
-      [&](index_t) { ++count; });
+      {detail::box_choice::labelled, labels, background, ignore, nullptr}, 0, labels.size(),
+      [](index_t, index_t) {}, [&](index_t) { ++count; });
   return count;
 }
 

@@ -108,10 +108,10 @@ TEST_CASE("dispatch: each instruction set has kernels of its own") {
     for (const isa other : {isa::baseline, isa::avx2, isa::avx512}) {
       if (other == set || !detail::is_compiled_in(set) || !detail::is_compiled_in(other)) continue;
       using detail::focal_loss_kernels;
-      CHECK((detail::kernels<focal_loss_kernels<float>>(set).from_labels !=
-             detail::kernels<focal_loss_kernels<float>>(other).from_labels));
-      CHECK((detail::kernels<focal_loss_kernels<bfloat16>>(set).from_targets !=
-             detail::kernels<focal_loss_kernels<bfloat16>>(other).from_targets));
+      CHECK((detail::kernels<focal_loss_kernels<float>>(set).compute_rows !=
+             detail::kernels<focal_loss_kernels<float>>(other).compute_rows));
+      CHECK((detail::kernels<focal_loss_kernels<bfloat16>>(set).compute_rows !=
+             detail::kernels<focal_loss_kernels<bfloat16>>(other).compute_rows));
     }
   }
 }
