@@ -276,8 +276,8 @@ void register_distances() {
       });
 }
 
-void register_conversion(const char* variant, box_format from, box_format to,
-                         void (*plain)(const float*, float*, std::int64_t)) {
+template <class Plain>
+void register_conversion(const char* variant, box_format from, box_format to, const Plain& plain) {
   register_with_plain(
       std::string("convert_boxes/") + variant + "/f32/120087", {boxes, 32 * boxes},
       make_coding<float>,
@@ -289,16 +289,24 @@ void register_conversion(const char* variant, box_format from, box_format to,
 }
 
 void register_box_ops() {
-  register_conversion("xyxy_to_xywh", box_format::xyxy, box_format::xywh, plain_xywh_from_xyxy);
-  register_conversion("xywh_to_xyxy", box_format::xywh, box_format::xyxy, plain_xyxy_from_xywh);
-  register_conversion("xyxy_to_cxcywh", box_format::xyxy, box_format::cxcywh,
-                      plain_cxcywh_from_xyxy);
-  register_conversion("cxcywh_to_xyxy", box_format::cxcywh, box_format::xyxy,
-                      plain_xyxy_from_cxcywh);
-  register_conversion("xywh_to_cxcywh", box_format::xywh, box_format::cxcywh,
-                      plain_cxcywh_from_xywh);
-  register_conversion("cxcywh_to_xywh", box_format::cxcywh, box_format::xywh,
-                      plain_xywh_from_cxcywh);
+  register_conversion("xyxy_to_xywh", box_format::xyxy, box_format::xywh, [](auto... a) {
+    VECDET_PLAIN(plain_xywh_from_xyxy)(a...);
+  });
+  register_conversion("xywh_to_xyxy", box_format::xywh, box_format::xyxy, [](auto... a) {
+    VECDET_PLAIN(plain_xyxy_from_xywh)(a...);
+  });
+  register_conversion("xyxy_to_cxcywh", box_format::xyxy, box_format::cxcywh, [](auto... a) {
+    VECDET_PLAIN(plain_cxcywh_from_xyxy)(a...);
+  });
+  register_conversion("cxcywh_to_xyxy", box_format::cxcywh, box_format::xyxy, [](auto... a) {
+    VECDET_PLAIN(plain_xyxy_from_cxcywh)(a...);
+  });
+  register_conversion("xywh_to_cxcywh", box_format::xywh, box_format::cxcywh, [](auto... a) {
+    VECDET_PLAIN(plain_cxcywh_from_xywh)(a...);
+  });
+  register_conversion("cxcywh_to_xywh", box_format::cxcywh, box_format::xywh, [](auto... a) {
+    VECDET_PLAIN(plain_xywh_from_cxcywh)(a...);
+  });
   register_coding<float>(
       "clip_boxes/boxes/f32/120087", {boxes, 32 * boxes},
       [](coding<float>& data, execution policy) {

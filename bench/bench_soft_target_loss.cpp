@@ -63,19 +63,19 @@ const bool registered = [] {
       [](head& data, execution policy) {
         return quality_focal_loss_and_grad(data.x(), data.targets(), data.g(), {}, policy);
       },
-      plain_quality_focal_loss);
+      [](auto... a) { return VECDET_PLAIN(plain_quality_focal_loss)(a...); });
   register_loss(
       "varifocal_loss_and_grad",
       [](head& data, execution policy) {
         return varifocal_loss_and_grad(data.x(), data.targets(), data.g(), {}, policy);
       },
-      plain_varifocal_loss);
+      [](auto... a) { return VECDET_PLAIN(plain_varifocal_loss)(a...); });
   register_loss(
       "bce_loss_and_grad",
       [](head& data, execution policy) {
         return bce_loss_and_grad(data.x(), data.targets(), data.g(), {}, policy);
       },
-      plain_bce_loss);
+      [](auto... a) { return VECDET_PLAIN(plain_bce_loss)(a...); });
   return true;
 }();
 
