@@ -201,7 +201,7 @@ TEST_CASE("in place: outputs are refused where they are part of an input, or shi
         [&] { decode_boxes(planes(in.data()), planes(other.data()), planes(memory.data() + 1)); });
   fails("encode_boxes: deltas is anchors", [&] {
     encode_boxes(planes(in.data()), planes(other.data()),
-                 boxes_soa_view<float>(others.data() + 399, elsewhere.data(), elsewhere.data() + n,
+                 boxes_soa_view<float>(others.data() + 300, elsewhere.data(), elsewhere.data() + n,
                                        elsewhere.data() + 2 * n, n));
   });
 
