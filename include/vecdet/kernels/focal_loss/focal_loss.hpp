@@ -179,7 +179,7 @@ class scored_positives {
         a.labelled == detail::labelled_loss::quality     ? focal_in_double<double_terms::quality>
         : a.labelled == detail::labelled_loss::varifocal ? focal_in_double<double_terms::varifocal>
         : a.gamma == 2                                   ? focal_in_double<double_terms::gamma_2>
-                                                         : focal_in_double<double_terms::other_gamma>;
+                       : focal_in_double<double_terms::other_gamma>;
     constexpr int together = pack<double, row_pack<double>::batches * focal_double_rows>::lanes;
     const int size = (marks_.positive_count + together - 1) / together * together;
     lane_sums sums;
