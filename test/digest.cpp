@@ -438,7 +438,7 @@ void assigners(isa set) {
   const auto boxes = random_boxes<float>(100, 1), predicted = random_boxes<float>(2 * count, 2);
   const auto scores = finite_logits<float>(2 * count * 5, 3);
   const std::vector<index_t> classes(100, 3), offsets{0, 40, 100};
-  assigner_truth truth;
+  ground_truth truth;
   truth.boxes = boxes_view<const float>(boxes);
   truth.classes = classes;
   truth.image_offsets = offsets;

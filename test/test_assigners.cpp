@@ -82,7 +82,7 @@ void check_atss(const pyramid& p, const std::vector<float>& truth, index_t image
   const boxes_view<const float> boxes(truth);
   const std::vector<index_t> offsets = offsets_of(images, boxes.size());
   std::vector<index_t> matches(static_cast<std::size_t>(images * p.size()), 77);
-  assigner_truth known;
+  ground_truth known;
   known.boxes = boxes;
   if (images > 1) known.image_offsets = offsets;
   atss_params params;
@@ -147,8 +147,8 @@ struct task_problem {
     predicted.boxes = boxes_view<const float>(predictions);
     return predicted;
   }
-  assigner_truth known() const {
-    assigner_truth result;
+  ground_truth known() const {
+    ground_truth result;
     result.boxes = boxes_view<const float>(truth);
     result.classes = classes;
     if (images > 1) result.image_offsets = offsets;
@@ -198,7 +198,7 @@ TEST_CASE("ATSS: golden vectors") {
     CHECK(reference::atss(boxes_view<const float>(anchors), {500, 130, 35, 12, 4},
                           boxes_view<const float>(truth), 9)
               .matches == std::vector<index_t>(expected.begin(), expected.end()));
-    assigner_truth known;
+    ground_truth known;
     known.boxes = boxes_view<const float>(truth);
     for_each_isa([&](isa) {
       std::vector<index_t> matches(expected.size());
@@ -229,7 +229,7 @@ TEST_CASE("task-aligned assigner: golden vectors") {
     CHECK(exact.matches == expected);
     for (std::size_t i = 0; i < soft.size(); ++i)
       CHECK(exact.targets[i] == doctest::Approx(soft[i]).epsilon(1e-5));
-    assigner_truth known;
+    ground_truth known;
     known.boxes = boxes_view<const float>(truth);
     known.classes = classes;
     task_aligned_predictions said;
@@ -370,7 +370,7 @@ TEST_CASE("assigners: the same bits for any threads, on AVX2 and AVX-512") {
     std::vector<float> out = p.targets;
     out.insert(out.end(), p.matches.begin(), p.matches.end());
     std::vector<index_t> matches(p.matches.size());
-    assigner_truth known = p.known();
+    ground_truth known = p.known();
     assign_atss(p.points.boxes(), p.points.levels, known, matches, {}, workspace, policy);
     out.insert(out.end(), matches.begin(), matches.end());
     return out;
@@ -380,7 +380,7 @@ TEST_CASE("assigners: the same bits for any threads, on AVX2 and AVX-512") {
 TEST_CASE("assigners: nothing is allocated once the workspace has grown") {
   task_problem p(usual(), 50, 9, 2);
   assigner_workspace workspace;
-  const assigner_truth known = p.known();
+  const ground_truth known = p.known();
   const auto both = [&] {
     p.run(workspace, execution::sequential);
     assign_atss(p.points.boxes(), p.points.levels, known, p.matches, {}, workspace,
@@ -395,7 +395,7 @@ TEST_CASE("assigners: nothing is allocated once the workspace has grown") {
 TEST_CASE("assigners: errors name function, argument, value and expectation") {
   task_problem p(usual(), 10, 9, 2);
   assigner_workspace workspace;
-  assigner_truth known = p.known();
+  ground_truth known = p.known();
   task_aligned_predictions said = p.said();
   std::vector<grid_size> levels = p.points.levels;
   pyramid points = p.points;
@@ -418,6 +418,11 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
                          doctest::Contains(message), std::invalid_argument);
     check_untouched();
   };
+
+  known.regions = p.known().boxes;
+  fails("assign_task_aligned: truth.regions.size() is 20");
+  atss_fails("assign_atss: truth.regions.size() is 20");
+  known = p.known();
   const auto restore = [&] {
     known = p.known();
     said = p.said();

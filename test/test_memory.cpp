@@ -485,7 +485,7 @@ void assigner_call(placed_memory& memory, result_bytes& results, index_t length)
   for (index_t i = 0; i < 3 * length; ++i) add(i % length, i / length, 8);
   for (index_t i = 0; i < length; ++i) add(0, i, 16);
   const vector_view<const grid_size> levels(memory.copy(sizes), 2);
-  assigner_truth truth;
+  ground_truth truth;
   truth.boxes = boxes_view<const float>(memory.copy(random_boxes<float>(boxes, 1, 200)), boxes);
   truth.classes =
       labels_view(memory.copy(std::vector<index_t>(static_cast<std::size_t>(boxes), 2)), boxes);

@@ -184,7 +184,7 @@ const struct {
          about.insert(about.end(), {x - 40, y - 40, x + 40, y + 40});
        }
        const std::vector<index_t> classes(boxes, 1), offsets{0, 150, 150, boxes};
-       assigner_truth truth;
+       ground_truth truth;
        truth.boxes = boxes_view<const float>(in.b.data(), boxes);
        truth.classes = classes;
        truth.image_offsets = offsets;

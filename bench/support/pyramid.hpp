@@ -86,8 +86,8 @@ struct assigner_scene {
       }
     }
   }
-  assigner_truth known() const {
-    assigner_truth result;
+  ground_truth known() const {
+    ground_truth result;
     result.boxes = boxes_view<const float>(truth);
     result.classes = classes;
     return result;

@@ -31,11 +31,12 @@
 // there is a single candidate, and a metric of a NaN or infinite overlap, match nothing.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, points form
-// no grid, offsets do not ascend from 0 to the number of boxes, a class is out of range, or a
-// parameter is. Results may not share memory with other arguments.
+// no grid, there are regions, offsets do not ascend from 0 to the number of boxes, a class is out
+// of range, or a parameter is. Results may not share memory with other arguments.
 #pragma once
 
 #include <vecdet/grid_size.hpp>
+#include <vecdet/ground_truth.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
@@ -43,16 +44,6 @@
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-
-/// The ground truth of one image or of a batch.
-struct assigner_truth {
-  lasting<boxes_view<const float>> boxes;  ///< Corners.
-  /// The class of each box; ATSS needs none.
-  lasting<labels_view> classes;
-  /// The boxes of image k are [image_offsets[k], image_offsets[k + 1]). One more than there are
-  /// images; empty: one image.
-  lasting<vector_view<const index_t>> image_offsets;
-};
 
 struct atss_params {
   index_t candidates = 9;  ///< Of each level; 1 or more.
@@ -81,16 +72,15 @@ class assigner_workspace {
 /// ATSS of `anchors`, corners, one a point. Writes the index among all boxes of the ground truth,
 /// or -1, into `matches`, images x anchors.
 void assign_atss(boxes_view<const float> anchors, vector_view<const grid_size> levels,
-                 const assigner_truth& truth, vector_view<index_t> matches,
-                 const atss_params& params, assigner_workspace& workspace,
-                 execution policy = execution::parallel);
+                 const ground_truth& truth, vector_view<index_t> matches, const atss_params& params,
+                 assigner_workspace& workspace, execution policy = execution::parallel);
 
-/// The task-aligned assigner. `points` is N x 2, x and y in the boxes' pixels. Writes the index
-/// among all boxes of the ground truth, or -1, into `matches`, images x points, and the targets, 0
-/// where there is no match, into `targets`, likewise.
+/// The task-aligned assigner, which needs the classes of the boxes. `points` is N x 2, x and y in
+/// the boxes' pixels. Writes the index among all boxes of the ground truth, or -1, into `matches`,
+/// images x points, and the targets, 0 where there is no match, into `targets`, likewise.
 void assign_task_aligned(const task_aligned_predictions& predictions,
                          matrix_view<const float> points, vector_view<const grid_size> levels,
-                         const assigner_truth& truth, vector_view<index_t> matches,
+                         const ground_truth& truth, vector_view<index_t> matches,
                          vector_view<float> targets, const task_aligned_params& params,
                          assigner_workspace& workspace, execution policy = execution::parallel);
 

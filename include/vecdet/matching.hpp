@@ -26,6 +26,7 @@
 #pragma once
 
 #include <vecdet/box_coding.hpp>
+#include <vecdet/ground_truth.hpp>
 #include <vecdet/impl/matching_buffers.hpp>
 #include <vecdet/iou_kind.hpp>
 #include <vecdet/labels.hpp>
@@ -78,19 +79,6 @@ struct matcher_params {
     params.force_best = true;
     return params;
   }
-};
-
-/// The boxes of one image, or of a batch: those of image k are [image_offsets[k],
-/// image_offsets[k + 1]).
-struct ground_truth {
-  lasting<boxes_view<const float>> boxes;
-  /// The classes of the boxes, which become labels; empty: all 0.
-  lasting<labels_view> classes;
-  /// One more than there are images; empty: one image.
-  lasting<vector_view<const index_t>> image_offsets;
-  /// Regions to be ignored, as crowds are, and their offsets, if there are image_offsets.
-  lasting<boxes_view<const float>> regions;
-  lasting<vector_view<const index_t>> region_offsets;
 };
 
 /// What is asked for: empty views are not. Image after image, an element an anchor.

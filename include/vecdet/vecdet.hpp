@@ -13,6 +13,8 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/focal_loss.hpp>
+#include <vecdet/grid_size.hpp>
+#include <vecdet/ground_truth.hpp>
 #include <vecdet/head_levels.hpp>
 #include <vecdet/iou.hpp>
 #include <vecdet/iou_loss.hpp>

@@ -38,7 +38,7 @@ void fuzz::target(input& in) {
   params.top = in.one_of<index_t>({10, 1, 3, 1000, 0});
   params.alpha = in.one_of({0.5, 1.0, 0.0});
   params.beta = in.one_of({6.0, 1.0, 0.0});
-  assigner_truth truth;
+  ground_truth truth;
   truth.boxes = boxes_view<const float>(truth_boxes);
   truth.classes = categories;
   truth.image_offsets = offsets;

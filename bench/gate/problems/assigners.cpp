@@ -42,7 +42,7 @@ constexpr execution sequential = execution::sequential;
 
 void run_atss(scene& d) {
   const grid_size levels[] = {{side, side}};
-  assigner_truth truth;
+  ground_truth truth;
   truth.boxes = boxes_view<const float>(d.truth);
   assign_atss(boxes_view<const float>(d.about), {levels, 1}, truth, d.matches, {},
               own<assigner_workspace>(), sequential);
@@ -50,7 +50,7 @@ void run_atss(scene& d) {
 
 void run_task_aligned(scene& d) {
   const grid_size levels[] = {{side, side}};
-  assigner_truth truth;
+  ground_truth truth;
   truth.boxes = boxes_view<const float>(d.truth);
   truth.classes = d.categories;
   task_aligned_predictions said;

@@ -8,6 +8,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/ground_truth.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -28,7 +29,7 @@ namespace detail {
 class assigner_call {
  public:
   assigner_call(const char* function, index_t points, const char* points_name,
-                const vector_view<const grid_size>& levels, const assigner_truth& truth,
+                const vector_view<const grid_size>& levels, const ground_truth& truth,
                 const vector_view<index_t>& matches)
       : function_(function),
         points_(points),
@@ -50,14 +51,9 @@ class assigner_call {
     check(left == 0, function, (std::string(points_name) + ".size()").c_str(), points,
           "as many as the levels have");
     const vector_view<const index_t>& offsets = truth.image_offsets;
-    if (!offsets.empty()) {
-      check_element(offsets[0] == 0, function, "truth.image_offsets", 0, offsets[0], "0");
-      for (index_t k = 1; k < offsets.size(); ++k)
-        check_element(offsets[k] >= offsets[k - 1], function, "truth.image_offsets", k, offsets[k],
-                      "not less than the offset before");
-      check_element(offsets[images_] == boxes_, function, "truth.image_offsets", images_,
-                    offsets[images_], "the number of boxes");
-    }
+    if (!offsets.empty()) check_offsets(function, "truth.image_offsets", offsets, boxes_);
+    check(truth.regions.empty(), function, "truth.regions.size()", truth.regions.size(),
+          "0: assigners know no regions to be ignored");
     check(images_ == 0 || points <= max_elements<index_t> / images_, function,
           "truth.image_offsets.size()", offsets.size(),
           "so many that images x points elements have addresses");
@@ -159,14 +155,14 @@ class assigner_call {
   index_t points_;
   const char* points_name_;
   const vector_view<const grid_size>& levels_;
-  const assigner_truth& truth_;
+  const ground_truth& truth_;
   index_t boxes_, images_;
 };
 
 }  // namespace detail
 
 inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_size> levels,
-                        const assigner_truth& truth, vector_view<index_t> matches,
+                        const ground_truth& truth, vector_view<index_t> matches,
                         const atss_params& params, assigner_workspace& workspace,
                         execution policy) {
   const char* const function = "assign_atss";
@@ -201,7 +197,7 @@ inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_
 
 inline void assign_task_aligned(const task_aligned_predictions& predictions,
                                 matrix_view<const float> points,
-                                vector_view<const grid_size> levels, const assigner_truth& truth,
+                                vector_view<const grid_size> levels, const ground_truth& truth,
                                 vector_view<index_t> matches, vector_view<float> targets,
                                 const task_aligned_params& params, assigner_workspace& workspace,
                                 execution policy) {

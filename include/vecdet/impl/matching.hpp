@@ -7,6 +7,7 @@
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/impl/box_coding.hpp>
+#include <vecdet/impl/ground_truth.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/matching.hpp>
 #include <vecdet/parallel.hpp>
@@ -58,16 +59,6 @@ inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, is
 }
 
 // ---- a call
-
-inline void check_offsets(const char* function, const char* name,
-                          const vector_view<const index_t>& offsets, index_t boxes) {
-  check_element(offsets[0] == 0, function, name, 0, offsets[0], "0");
-  for (index_t k = 1; k < offsets.size(); ++k)
-    check_element(offsets[k] >= offsets[k - 1], function, name, k, offsets[k],
-                  "the element before it or more");
-  const index_t last = offsets.size() - 1;
-  check_element(offsets[last] == boxes, function, name, last, offsets[last], "the number of boxes");
-}
 
 /// What a region or box of the ground truth is to kernels.
 inline match_truth truth_of(const float* box, index_t index) {

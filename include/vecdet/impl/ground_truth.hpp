@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What functions check of the ground truth.
+#pragma once
+
+#include <vecdet/detail/check.hpp>
+#include <vecdet/ground_truth.hpp>
+#include <vecdet/views.hpp>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// Throws unless the offsets, of which there is at least one, ascend from 0 to the number of boxes.
+inline void check_offsets(const char* function, const char* name,
+                          const vector_view<const index_t>& offsets, index_t boxes) {
+  check_element(offsets[0] == 0, function, name, 0, offsets[0], "0");
+  for (index_t k = 1; k < offsets.size(); ++k)
+    check_element(offsets[k] >= offsets[k - 1], function, name, k, offsets[k],
+                  "the element before it or more");
+  const index_t last = offsets.size() - 1;
+  check_element(offsets[last] == boxes, function, name, last, offsets[last], "the number of boxes");
+}
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet
