@@ -238,13 +238,15 @@ TEST_CASE("matching: torchvision's, index for index") {
       {"roi", matcher_params::roi()},
       {"ssd", matcher_params::ssd()}};
   for_each_isa([&](isa) {
-    for (const auto& [name, params] : matchers) {
-      CAPTURE(std::string(name));
+    for (const auto& matcher : matchers) {
+      const std::string name = matcher.first;
+      const matcher_params& params = matcher.second;
+      CAPTURE(name);
       CHECK(matched(anchors, golden_step<float>("gt_0").values, params) ==
             indices(anchors.size() / 4, -1));
       for (const char* k : {"1", "2", "3"}) {
         const auto truth = golden_step<float>(std::string("gt_") + k).values;
-        const auto right = golden_step<std::int64_t>(std::string("match_") + name + "_" + k).values;
+        const auto right = golden_step<std::int64_t>("match_" + name + "_" + k).values;
         CHECK(matched(anchors, truth, params) == right);
       }
     }
