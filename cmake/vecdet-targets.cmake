@@ -89,6 +89,13 @@ function(vecdet_add_torch_target include_dir)
       "libtorch-dev, or add to CMAKE_PREFIX_PATH what "
       "python3 -c 'import torch; print(torch.utils.cmake_prefix_path)' prints")
   endif()
+  # Debian's has no TorchConfigVersion.cmake.
+  if(NOT Torch_VERSION)
+    find_file(version_header NAMES torch/headeronly/version.h torch/version.h
+      PATHS ${TORCH_INCLUDE_DIRS} NO_DEFAULT_PATH NO_CACHE REQUIRED)
+    file(STRINGS "${version_header}" version_line REGEX "define TORCH_VERSION \"")
+    string(REGEX REPLACE ".*\"([0-9.]+).*" "\\1" Torch_VERSION "${version_line}")
+  endif()
   # at::parallel_for is a loop of OpenMP's in the files that include it.
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   add_library(vecdet_torch SHARED "${include_dir}/vecdet/torch/operators.cpp")
@@ -96,7 +103,8 @@ function(vecdet_add_torch_target include_dir)
   if(Torch_VERSION VERSION_GREATER_EQUAL 2.10)
     target_compile_features(vecdet_torch PUBLIC cxx_std_20)
   endif()
-  set_target_properties(vecdet_torch PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
+  set_target_properties(vecdet_torch PROPERTIES
+    INTERPROCEDURAL_OPTIMIZATION OFF VECDET_TORCH_VERSION "${Torch_VERSION}")
   target_compile_options(vecdet_torch PRIVATE -ffp-contract=off)
   target_include_directories(vecdet_torch SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
   target_link_libraries(vecdet_torch PUBLIC vecdet_dispatch ${TORCH_LIBRARIES}

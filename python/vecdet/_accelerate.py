@@ -5,70 +5,92 @@ A module changes its class to a subclass here, and back: parameters, hooks, name
 what they are, and the model may be copied and pickled as before.
 """
 
-from typing import Dict, List, Tuple, TypeVar
+from typing import Dict, List, Optional, Tuple, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torchvision.models.detection import retinanet
+from torchvision.models.detection import fcos, retinanet, ssd
 
 from . import ops
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
 
-def _batch_weights(foreground: List[int]) -> Tuple[float, List[float]]:
-    """A factor for all images, and one for each: 1 / foreground, and their mean over the batch."""
+def _factors(foreground: List[int], rows: int) -> Tuple[float, Optional[Tensor]]:
+    """What makes a sum over the rows of all images torchvision's loss of a batch, the mean over the
+    images of sums divided by their foreground: a factor for all rows, and one for each."""
     weights = [1.0 / max(1, count) for count in foreground]
-    return 1.0 / len(foreground), weights
-
-
-def _weighted_rows(foreground: List[int], rows: int) -> Dict[str, object]:
-    """The arguments that make a sum over the rows of all images torchvision's loss of a batch."""
-    scale, weights = _batch_weights(foreground)
     if len(weights) == 1:
-        return {"scale": scale * weights[0]}
-    return {"scale": scale,
-            "weights": torch.tensor(weights, dtype=torch.float32).repeat_interleave(rows)}
+        return weights[0], None
+    return 1.0 / len(weights), torch.tensor(weights).repeat_interleave(rows)
+
+
+def _labels(targets, matched_idxs: List[Tensor]) -> Tensor:
+    """The class of each anchor [images, anchors]; what is matched to nothing keeps its -1 or -2, as
+    vecdet calls background and ignored rows, too."""
+    return torch.stack([
+        torch.where(matches >= 0, target["labels"][matches.clamp(min=0)], matches)
+        if len(target["labels"]) else matches
+        for target, matches in zip(targets, matched_idxs)
+    ])
+
+
+def _foreground(matched_idxs: List[Tensor]) -> List[int]:
+    return [int((matches >= 0).sum()) for matches in matched_idxs]
 
 
 class _RetinaNetClassificationHead(retinanet.RetinaNetClassificationHead):
     def compute_loss(self, targets, head_outputs, matched_idxs):
         logits = head_outputs["cls_logits"]
-        labels, foreground = [], []
-        for target, matches in zip(targets, matched_idxs):
-            is_foreground = matches >= 0
-            foreground.append(int(is_foreground.sum()))
-            # Matches below 0 are background and ignored rows: vecdet's values for both.
-            labels.append(
-                torch.where(is_foreground, target["labels"][matches.clamp(min=0)], matches)
-                if foreground[-1] else matches)
-        options = _weighted_rows(foreground, logits.shape[1])
-        weights = options.pop("weights", None)
-        return ops.sigmoid_focal_loss(logits, labels=torch.stack(labels), reduction="sum",
-                                      row_weights=weights, background=self._BACKGROUND,
-                                      ignore=self.BETWEEN_THRESHOLDS, **options)
-
-    _BACKGROUND = -1
+        scale, weights = _factors(_foreground(matched_idxs), logits.shape[1])
+        return ops.sigmoid_focal_loss(logits, labels=_labels(targets, matched_idxs),
+                                      reduction="sum", scale=scale, row_weights=weights)
 
 
 class _RetinaNetRegressionHead(retinanet.RetinaNetRegressionHead):
     _BETAS = {"l1": 0.0, "smooth_l1": 1.0}
 
     def compute_loss(self, targets, head_outputs, anchors, matched_idxs):
-        kind = self._loss_type
         deltas = head_outputs["bbox_regression"]
-        foreground = [int((matches >= 0).sum()) for matches in matched_idxs]
-        shifted, first = [], 0
-        for target, matches in zip(targets, matched_idxs):
-            shifted.append(torch.where(matches >= 0, matches + first, matches))
+        scale, weights = _factors(_foreground(matched_idxs), deltas.shape[1])
+        # Indices into the boxes of all images.
+        matches, first = [], 0
+        for target, matches_per_image in zip(targets, matched_idxs):
+            matches.append(torch.where(matches_per_image >= 0, matches_per_image + first,
+                                       matches_per_image))
             first += target["boxes"].shape[0]
-        options = _weighted_rows(foreground, deltas.shape[1])
-        weights = options.pop("weights", None)
+        kind = self._loss_type
         return ops.regression_loss(
             deltas.reshape(-1, 4), torch.cat(anchors), torch.cat([t["boxes"] for t in targets]),
-            torch.cat(shifted), loss="smooth_l1" if kind in self._BETAS else kind,
+            torch.cat(matches), loss="smooth_l1" if kind in self._BETAS else kind,
             beta=self._BETAS.get(kind, 0.0), weights=self.box_coder.weights,
-            size_limit=self.box_coder.bbox_xform_clip, box_weights=weights, **options)
+            size_limit=self.box_coder.bbox_xform_clip, scale=scale, box_weights=weights)
+
+
+class _FCOSHead(fcos.FCOSHead):
+    def compute_loss(self, targets, head_outputs, anchors, matched_idxs):
+        labels = _labels(targets, matched_idxs)
+        scale = 1.0 / max(1, sum(_foreground(matched_idxs)))
+        classification = ops.sigmoid_focal_loss(head_outputs["cls_logits"], labels=labels,
+                                                reduction="sum", scale=scale)
+        # The rest concerns foreground alone, about one anchor in a thousand.
+        is_foreground = labels >= 0
+        at_anchors = torch.stack(anchors)[is_foreground]
+        boxes = torch.cat([target["boxes"][matches[matches >= 0]]
+                           for target, matches in zip(targets, matched_idxs)])
+        predicted = self.box_coder.decode(head_outputs["bbox_regression"][is_foreground], at_anchors)
+        regression = ops.generalized_box_iou_loss(predicted, boxes.to(predicted.dtype), "sum")
+        left, top, right, bottom = self.box_coder.encode(at_anchors, boxes).unbind(-1)
+        centerness = torch.sqrt(
+            torch.minimum(left, right) / torch.maximum(left, right)
+            * (torch.minimum(top, bottom) / torch.maximum(top, bottom)))
+        logits = head_outputs["bbox_ctrness"].squeeze(dim=2)[is_foreground]
+        return {
+            "classification": classification,
+            "bbox_regression": regression * scale,
+            "bbox_ctrness": nn.functional.binary_cross_entropy_with_logits(
+                logits, centerness.to(logits.dtype), reduction="sum") * scale,
+        }
 
 
 def _joined(levels: List[Tensor]) -> Tensor:
@@ -84,28 +106,63 @@ def _joined(levels: List[Tensor]) -> Tensor:
     return first.as_strided(shape, first.stride())
 
 
+def _detections(found) -> List[Dict[str, Tensor]]:
+    return [{"boxes": boxes, "scores": scores, "labels": labels} for boxes, scores, labels in found]
+
+
+def _common(anchors: List[List[Tensor]]) -> Optional[Tensor]:
+    """The anchors of all images, where they are the same."""
+    joined = [torch.cat(levels) for levels in anchors]
+    are_same = all(torch.equal(of_image, joined[0]) for of_image in joined[1:])
+    return joined[0] if joined and are_same else None
+
+
 class _RetinaNet(retinanet.RetinaNet):
     def postprocess_detections(self, head_outputs, anchors, image_shapes):
-        same = [torch.cat(levels) for levels in anchors[:1]]
-        if not same or any(not torch.equal(torch.cat(levels), same[0]) for levels in anchors[1:]):
+        common = _common(anchors)
+        if common is None:
             return super().postprocess_detections(head_outputs, anchors, image_shapes)
-        found = ops.postprocess(
-            _joined(head_outputs["cls_logits"]), _joined(head_outputs["bbox_regression"]), same[0],
+        return _detections(ops.postprocess(
+            _joined(head_outputs["cls_logits"]), _joined(head_outputs["bbox_regression"]), common,
             image_shapes, [level.shape[0] for level in anchors[0]], "retinanet",
             score_threshold=self.score_thresh, max_candidates=self.topk_candidates,
             iou_threshold=self.nms_thresh, max_detections=self.detections_per_img,
-            weights=self.box_coder.weights, size_limit=self.box_coder.bbox_xform_clip)
-        return [{"boxes": boxes, "scores": scores, "labels": labels}
-                for boxes, scores, labels in found]
+            weights=self.box_coder.weights, size_limit=self.box_coder.bbox_xform_clip))
+
+
+class _FCOS(fcos.FCOS):
+    def postprocess_detections(self, head_outputs, anchors, image_shapes):
+        common = _common(anchors)
+        if common is None or not self.box_coder.normalize_by_size:
+            return super().postprocess_detections(head_outputs, anchors, image_shapes)
+        return _detections(ops.postprocess(
+            _joined(head_outputs["cls_logits"]), _joined(head_outputs["bbox_regression"]), common,
+            image_shapes, [level.shape[0] for level in anchors[0]], "fcos",
+            score_threshold=self.score_thresh, max_candidates=self.topk_candidates,
+            iou_threshold=self.nms_thresh, max_detections=self.detections_per_img,
+            centerness=_joined(head_outputs["bbox_ctrness"]).squeeze(2)))
+
+
+class _SSD(ssd.SSD):
+    def postprocess_detections(self, head_outputs, image_anchors, image_shapes):
+        common = _common([[anchors] for anchors in image_anchors])
+        if common is None:
+            return super().postprocess_detections(head_outputs, image_anchors, image_shapes)
+        return _detections(ops.postprocess(
+            head_outputs["cls_logits"], head_outputs["bbox_regression"], common, image_shapes, (),
+            "ssd", score_threshold=self.score_thresh, max_candidates=self.topk_candidates,
+            iou_threshold=self.nms_thresh, max_detections=self.detections_per_img,
+            weights=self.box_coder.weights, size_limit=self.box_coder.bbox_xform_clip))
 
 
 # torchvision's classes, and what takes their place.
-_MODELS = {retinanet.RetinaNet: _RetinaNet}
-_PARTS = {
+_MODELS = {retinanet.RetinaNet: _RetinaNet, fcos.FCOS: _FCOS, ssd.SSD: _SSD}
+_HEADS = {
     retinanet.RetinaNetClassificationHead: _RetinaNetClassificationHead,
     retinanet.RetinaNetRegressionHead: _RetinaNetRegressionHead,
+    fcos.FCOSHead: _FCOSHead,
 }
-_REPLACEMENTS = {**_MODELS, **_PARTS}
+_REPLACEMENTS = {**_MODELS, **_HEADS}
 _ORIGINALS = {ours: theirs for theirs, ours in _REPLACEMENTS.items()}
 
 
@@ -114,7 +171,8 @@ def accelerate(model: _Model) -> _Model:
     postprocessing, in place. Results are the same within rounding: losses within 1e-5, detections
     box for box but for the order of equal scores. Heads of other classes keep their own losses.
 
-    Known are torchvision.models.detection.RetinaNet models on the CPU.
+    Known are torchvision.models.detection's RetinaNet, FCOS and SSD, on the CPU; SSD keeps its own
+    losses.
 
     Returns:
         The model.

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads the operators torch.ops.vecdet.*."""
 
-import pathlib
+import os
 
 import torch
 
-_FILE = pathlib.Path(__file__).resolve().parent / "libvecdet_torch.so"
+# Not through links: in a build tree, the modules are links and the library lies beside these.
+_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libvecdet_torch.so")
 
 
 def _series(version: str) -> str:
@@ -23,7 +24,7 @@ def _load() -> None:
         raise ImportError(f"vecdet was built for PyTorch {built_for}, but this is PyTorch "
                           f"{torch.__version__}: build it again")
     try:
-        torch.ops.load_library(str(_FILE))
+        torch.ops.load_library(_FILE)
     except OSError as error:
         raise ImportError(f"vecdet was built for PyTorch {built_for}, and does not load into this "
                           f"PyTorch {torch.__version__}: {error}") from error
