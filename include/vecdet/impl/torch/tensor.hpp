@@ -18,9 +18,11 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/ivalue.h>
 
 #if AT_PARALLEL_OPENMP && !defined(_OPENMP)
 #error "this libtorch has OpenMP: compile with -fopenmp, or at::parallel_for runs on one thread"
@@ -31,7 +33,8 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-using optional_tensor = c10::optional<at::Tensor>;
+/// std::optional, or c10's own in a libtorch of C++14.
+using optional_tensor = decltype(std::declval<c10::IValue>().toOptional<at::Tensor>());
 
 /// Chunks on ATen's threads, each taking the next one when it is done.
 struct parallel_loop {
