@@ -5,13 +5,14 @@
     vecdet.accelerate(model)      gives a torchvision detector vecdet's losses and postprocessing
     vecdet.restore(model)         takes them back
     with vecdet.patched(): ...    torchvision.ops runs on vecdet inside
+    vecdet.profile                where the time goes
 
 Tensors are on the CPU; see vecdet.ops for their types.
 """
 
 from . import _library  # loads the operators
-from . import ops
+from . import ops, profile
 from ._accelerate import accelerate, restore
 from ._patch import patched
 
-__all__ = ["accelerate", "ops", "patched", "restore"]
+__all__ = ["accelerate", "ops", "patched", "profile", "restore"]

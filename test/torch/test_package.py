@@ -3,8 +3,10 @@
 
 import contextlib
 import copy
+import os
 import pickle
 import sys
+import tempfile
 import threading
 import unittest
 from collections import OrderedDict
@@ -372,6 +374,40 @@ class Patched(unittest.TestCase):
         with contextlib.suppress(KeyError), vecdet.patched():
             raise KeyError
         self.assertIs(torchvision.ops.nms, nms)
+
+
+class Profile(unittest.TestCase):
+    def test_scopes_functions_and_operators(self):
+        @vecdet.profile.scope("whole")
+        def step():
+            with vecdet.profile.scope("part"):
+                logits = torch.randn(11, 3, requires_grad=True)
+                labels = torch.zeros(11, dtype=torch.int64)
+                ours.sigmoid_focal_loss(logits, labels=labels, reduction="sum").backward()
+
+        step()  # not recorded
+        vecdet.profile.reset()
+        vecdet.profile.enable(torch_operators=True)
+        step()
+        step()
+        vecdet.profile.disable()
+        step()
+        rows = {row["name"]: row for row in vecdet.profile.rows()}
+        self.assertEqual(rows["whole"]["count"], 2)
+        self.assertEqual(rows["part"]["count"], 2)
+        self.assertEqual(rows["vecdet::sigmoid_focal_loss/f32/11x3,11"]["count"], 2)
+        self.assertTrue(any(name.startswith("sigmoid_focal_loss_and_grad/labels/f32/11x3/")
+                            for name in rows))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "profile.csv")
+            vecdet.profile.write(path)
+            with open(path) as file:
+                self.assertIn("whole", file.read())
+        with self.assertRaisesRegex(RuntimeError, "profile.xyz"):
+            vecdet.profile.write("profile.xyz")
+        vecdet.profile.enable()
+        vecdet.profile.disable()
+        self.assertEqual(vecdet.profile.page_faults(), "")
 
 
 if __name__ == "__main__":

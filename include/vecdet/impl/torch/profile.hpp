@@ -118,13 +118,19 @@ inline known_operator describe(const at::RecordFunction& function) {
   return known;
 }
 
+/// Whether it opens or closes a scope, which must not lie within its own.
+inline bool is_of_profiler(const at::RecordFunction& function) {
+  constexpr const char* prefix = "vecdet::_profile_";
+  return std::strncmp(function.name(), prefix, std::strlen(prefix)) == 0;
+}
+
 /// Each thread's operators; as many as problems are kept.
 inline const known_operator* find_operator(const at::RecordFunction& function) {
   static thread_local std::unordered_map<std::uint64_t, known_operator> known;
   const std::uint64_t key = key_of(function);
   const auto found = known.find(key);
   if (found != known.end()) return &found->second;
-  if (known.size() >= problems_kept) return nullptr;
+  if (known.size() >= problems_kept || is_of_profiler(function)) return nullptr;
   return &known.emplace(key, describe(function)).first->second;
 }
 

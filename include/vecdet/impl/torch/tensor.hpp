@@ -4,6 +4,7 @@
 
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/torch/translated.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -15,7 +16,6 @@
 #include <cmath>
 #include <cstdint>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -52,16 +52,6 @@ inline constexpr parallel_loop loop{};
 inline execution threads() {
   const int count = at::in_parallel_region() ? 1 : at::get_num_threads();
   return count == 1 ? execution::sequential : execution::on(loop, count);
-}
-
-/// body(), with the library's exceptions as those of torch.
-template <class Body>
-auto translated(const Body& body) {
-  try {
-    return body();
-  } catch (const std::invalid_argument& error) {
-    TORCH_CHECK(false, error.what());
-  }
 }
 
 inline std::string shape_of(const at::Tensor& tensor) {
