@@ -83,6 +83,8 @@ function(vecdet_add_torch_target include_dir)
   if(TARGET vecdet_torch)
     return()
   endif()
+  # Its targets name each other, and are to be known where this project is a subdirectory.
+  set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
   find_package(Torch QUIET)
   if(NOT TORCH_FOUND)
     message(FATAL_ERROR "vecdet::torch needs libtorch, whose TorchConfig.cmake was not found: install "

@@ -203,7 +203,6 @@ inline torch_operators::torch_operators() {
       at::RecordFunctionCallback(&detail::operator_begins)
           .needsInputs(true)
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
-  // The dearest parts of a record: two scopes' clocks and the counts of faults.
   constexpr int repetitions = 1000;
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < repetitions; ++i) {
