@@ -32,7 +32,9 @@ inline void refuse_gradient(const char* function, const char* argument, const at
 
 /// Whether it is memory on the CPU and nothing else: not traced, mapped over or symbolic.
 inline bool is_plain(const at::Tensor& tensor) {
-  switch (tensor.key_set().highestPriorityTypeId()) {
+  const c10::DispatchKeySet keys = tensor.key_set();
+  if (keys.has(c10::DispatchKey::Python) || keys.has(c10::DispatchKey::Functionalize)) return false;
+  switch (keys.highestPriorityTypeId()) {
     case c10::DispatchKey::CPU:
     case c10::DispatchKey::ADInplaceOrView:
     case c10::DispatchKey::AutogradCPU:
