@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# The two targets that users link, made alike in this tree, in a parent project's and by
+# The targets that users link, made alike in this tree, in a parent project's and by
 # find_package(vecdet):
 #   vecdet::vecdet     the headers, compiled for the including file's instruction set
 #   vecdet::dispatch   the headers and a small static library with the kernels for every instruction
 #                      set, and what writes the profiler's reports, built in the user's own tree
+#   vecdet::torch      a shared library with functions and operators on PyTorch's tensors, where the
+#                      option VECDET_TORCH, or the component torch of find_package(vecdet), asks for it
 include_guard(GLOBAL)
 
 find_package(TBB REQUIRED)
@@ -74,4 +76,40 @@ function(vecdet_add_targets include_dir)
     POSITION_INDEPENDENT_CODE ON)
   target_compile_definitions(vecdet_dispatch INTERFACE VECDET_DISPATCH)
   target_link_libraries(vecdet_dispatch PUBLIC vecdet)
+endfunction()
+
+# vecdet::torch, with the libtorch that find_package(Torch) finds.
+function(vecdet_add_torch_target include_dir)
+  if(TARGET vecdet_torch)
+    return()
+  endif()
+  # Its targets name each other, and are to be known where this project is a subdirectory.
+  set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
+  find_package(Torch QUIET)
+  if(NOT TORCH_FOUND)
+    message(FATAL_ERROR "vecdet::torch needs libtorch, whose TorchConfig.cmake was not found: install "
+      "libtorch-dev, or add to CMAKE_PREFIX_PATH what "
+      "python3 -c 'import torch; print(torch.utils.cmake_prefix_path)' prints")
+  endif()
+  # Debian's has no TorchConfigVersion.cmake.
+  if(NOT Torch_VERSION)
+    find_file(version_header NAMES torch/headeronly/version.h torch/version.h
+      PATHS ${TORCH_INCLUDE_DIRS} NO_DEFAULT_PATH NO_CACHE REQUIRED)
+    file(STRINGS "${version_header}" version_line REGEX "define TORCH_VERSION \"")
+    string(REGEX REPLACE ".*\"([0-9.]+).*" "\\1" Torch_VERSION "${version_line}")
+  endif()
+  # at::parallel_for is a loop of OpenMP's in the files that include it.
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  add_library(vecdet_torch SHARED
+    "${include_dir}/vecdet/torch/operators.cpp" "${include_dir}/vecdet/torch/profile_operators.cpp")
+  add_library(vecdet::torch ALIAS vecdet_torch)
+  if(Torch_VERSION VERSION_GREATER_EQUAL 2.10)
+    target_compile_features(vecdet_torch PUBLIC cxx_std_20)
+  endif()
+  set_target_properties(vecdet_torch PROPERTIES
+    INTERPROCEDURAL_OPTIMIZATION OFF VECDET_TORCH_VERSION "${Torch_VERSION}")
+  target_compile_options(vecdet_torch PRIVATE -ffp-contract=off)
+  target_include_directories(vecdet_torch SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
+  target_link_libraries(vecdet_torch PUBLIC vecdet_dispatch ${TORCH_LIBRARIES}
+    PRIVATE OpenMP::OpenMP_CXX)
 endfunction()

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Box coding and IoU: what has no gradient and a result of known shape.
+#pragma once
+
+#include <vecdet/box_coding.hpp>
+#include <vecdet/impl/torch/tensor.hpp>
+#include <vecdet/iou.hpp>
+
+#include <cmath>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+inline coder_params coder_of(const char* function, at::ArrayRef<double> given, double size_limit) {
+  const std::array<double, 4> weights = coder_weights(function, given);
+  coder_params coder;
+  coder.weight_x = weights[0];
+  coder.weight_y = weights[1];
+  coder.weight_w = weights[2];
+  coder.weight_h = weights[3];
+  if (size_limit == std::numeric_limits<double>::infinity())
+    coder.clamp = size_clamp::none;
+  else
+    coder.size_limit = size_limit;
+  return coder;
+}
+
+/// Height and width, as torchvision orders them.
+inline image_size image_of(const char* function, at::ArrayRef<double> size) {
+  check(size.size() == 2, function, "image_size.size()", size.size(),
+        "2, height and width, or 0 for no clipping");
+  return {size[1], size[0]};
+}
+
+/// use(T(), B()) with the types of deltas and of boxes: deltas of bfloat16 go with boxes of float.
+template <class Use>
+void with_coded_element(at::ScalarType type, at::ScalarType box_type, const Use& use) {
+  if (type == at::kBFloat16 && box_type == at::kFloat)
+    use(bfloat16(), float());
+  else
+    with_element(type, [&](auto element) { use(element, element); });
+}
+
+/// The type of the boxes that deltas of `deltas` mean on `anchors`.
+inline at::ScalarType decoded_type(at::ScalarType deltas, at::ScalarType anchors) {
+  return deltas == at::kBFloat16 && anchors != at::kBFloat16 ? at::kFloat : deltas;
+}
+
+inline void check_coded(const char* function, const char* argument, const at::Tensor& boxes,
+                        const at::Tensor& anchors) {
+  check_boxes(function, argument, boxes);
+  check_boxes(function, "anchors", anchors);
+  check_shape(anchors.sizes() == boxes.sizes(), function, "anchors", anchors,
+              "the shape of the first argument");
+}
+
+namespace cpu {
+
+inline at::Tensor encode_boxes(const at::Tensor& targets, const at::Tensor& anchors,
+                               at::ArrayRef<double> weights) {
+  constexpr const char* function = "encode_boxes";
+  return translated([&] {
+    check_coded(function, "targets", targets, anchors);
+    const at::ScalarType type = computed_type(function, "targets", targets, "anchors", anchors);
+    const coder_params coder = coder_of(function, weights, coder_params().size_limit);
+    const at::Tensor x = contiguous("targets", targets, type);
+    const at::Tensor a = contiguous("anchors", anchors, type);
+    const at::Tensor deltas = at::empty(targets.sizes(), x.options());
+    with_element(type, [&](auto element) {
+      using T = decltype(element);
+      vecdet::encode_boxes(boxes<const T>(x), boxes<const T>(a), boxes<T>(deltas), coder,
+                           threads());
+    });
+    return deltas.to(c10::promoteTypes(targets.scalar_type(), anchors.scalar_type()));
+  });
+}
+
+inline at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& anchors,
+                               at::ArrayRef<double> weights, at::ArrayRef<double> image_size,
+                               double size_limit) {
+  constexpr const char* function = "decode_boxes";
+  return translated([&] {
+    check_coded(function, "deltas", deltas, anchors);
+    computed_type(function, "anchors", anchors);
+    const at::ScalarType type = computed_type(function, "deltas", deltas);
+    const at::ScalarType box_type = decoded_type(type, anchors.scalar_type());
+    const coder_params coder = coder_of(function, weights, size_limit);
+    const at::Tensor x = contiguous("deltas", deltas, type);
+    const at::Tensor a = contiguous("anchors", anchors, box_type);
+    const at::Tensor decoded = at::empty(deltas.sizes(), a.options());
+    with_coded_element(type, box_type, [&](auto element, auto box) {
+      using T = decltype(element);
+      using B = decltype(box);
+      if (image_size.empty())
+        vecdet::decode_boxes(boxes<const T>(x), boxes<const B>(a), boxes<B>(decoded), coder,
+                             threads());
+      else
+        vecdet::decode_boxes(boxes<const T>(x), boxes<const B>(a), image_of(function, image_size),
+                             boxes<B>(decoded), coder, threads());
+    });
+    return deltas.scalar_type() == at::kHalf ? decoded.to(at::kHalf) : decoded;
+  });
+}
+
+inline at::Tensor encode_distances(const at::Tensor& targets, const at::Tensor& anchors,
+                                   bool by_size) {
+  constexpr const char* function = "encode_distances";
+  return translated([&] {
+    check_coded(function, "targets", targets, anchors);
+    const at::ScalarType type = computed_type(function, "targets", targets, "anchors", anchors);
+    distance_params params;
+    params.by_size = by_size;
+    const at::Tensor x = contiguous("targets", targets, type);
+    const at::Tensor a = contiguous("anchors", anchors, type);
+    const at::Tensor distances = at::empty(targets.sizes(), x.options());
+    with_element(type, [&](auto element) {
+      using T = decltype(element);
+      vecdet::encode_distances(boxes<const T>(x), boxes<const T>(a), boxes<T>(distances), params,
+                               threads());
+    });
+    return distances.to(c10::promoteTypes(targets.scalar_type(), anchors.scalar_type()));
+  });
+}
+
+inline at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor& anchors,
+                                   bool by_size, at::ArrayRef<double> image_size) {
+  constexpr const char* function = "decode_distances";
+  return translated([&] {
+    check_coded(function, "distances", distances, anchors);
+    computed_type(function, "anchors", anchors);
+    const at::ScalarType type = computed_type(function, "distances", distances);
+    const at::ScalarType box_type = decoded_type(type, anchors.scalar_type());
+    distance_params params;
+    params.by_size = by_size;
+    const at::Tensor x = contiguous("distances", distances, type);
+    const at::Tensor a = contiguous("anchors", anchors, box_type);
+    const at::Tensor decoded = at::empty(distances.sizes(), a.options());
+    with_coded_element(type, box_type, [&](auto element, auto box) {
+      using T = decltype(element);
+      using B = decltype(box);
+      if (image_size.empty())
+        vecdet::decode_distances(boxes<const T>(x), boxes<const B>(a), boxes<B>(decoded), params,
+                                 threads());
+      else
+        vecdet::decode_distances(boxes<const T>(x), boxes<const B>(a),
+                                 image_of(function, image_size), boxes<B>(decoded), params,
+                                 threads());
+    });
+    return distances.scalar_type() == at::kHalf ? decoded.to(at::kHalf) : decoded;
+  });
+}
+
+inline iou_params iou_of(const char* function, std::int64_t kind) {
+  check(kind >= 0 && kind <= 3, function, "kind", kind, "0 (IoU), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
+  iou_params params;
+  params.kind = static_cast<iou_kind>(kind);
+  return params;
+}
+
+inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, std::int64_t kind) {
+  constexpr const char* function = "pairwise_iou";
+  return translated([&] {
+    check_boxes(function, "a", a);
+    check_boxes(function, "b", b);
+    check_shape(a.dim() == 2, function, "a", a, "[N, 4]");
+    check_shape(b.dim() == 2, function, "b", b, "[M, 4]");
+    const at::ScalarType type = computed_type(function, "a", a, "b", b);
+    const at::Tensor x = contiguous("a", a, type), y = contiguous("b", b, type);
+    const at::Tensor overlaps = at::empty({a.size(0), b.size(0)}, x.options());
+    with_element(type, [&](auto element) {
+      using T = decltype(element);
+      vecdet::pairwise_iou(boxes<const T>(x), boxes<const T>(y),
+                           matrix<T>(overlaps, a.size(0), b.size(0)), iou_of(function, kind),
+                           threads());
+    });
+    return overlaps.to(c10::promoteTypes(a.scalar_type(), b.scalar_type()));
+  });
+}
+
+inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, std::int64_t kind) {
+  constexpr const char* function = "elementwise_iou";
+  return translated([&] {
+    check_boxes(function, "a", a);
+    check_boxes(function, "b", b);
+    check_shape(b.sizes() == a.sizes(), function, "b", b, "the shape of a");
+    const at::ScalarType type = computed_type(function, "a", a, "b", b);
+    const at::Tensor x = contiguous("a", a, type), y = contiguous("b", b, type);
+    const at::Tensor overlaps = at::empty(a.sizes().slice(0, a.dim() - 1), x.options());
+    with_element(type, [&](auto element) {
+      using T = decltype(element);
+      vecdet::elementwise_iou(boxes<const T>(x), boxes<const T>(y), vector<T>(overlaps),
+                              iou_of(function, kind), threads());
+    });
+    return overlaps.to(c10::promoteTypes(a.scalar_type(), b.scalar_type()));
+  });
+}
+
+}  // namespace cpu
+
+// The same of tensors without data.
+namespace meta {
+
+inline at::ScalarType promoted(const at::Tensor& a, const at::Tensor& b) {
+  return c10::promoteTypes(a.scalar_type(), b.scalar_type());
+}
+inline at::Tensor encode_boxes(const at::Tensor& targets, const at::Tensor& anchors,
+                               at::ArrayRef<double>) {
+  return new_like(targets).to(promoted(targets, anchors));
+}
+inline at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& anchors,
+                               at::ArrayRef<double>, at::ArrayRef<double>, double) {
+  return new_like(deltas).to(decoded_type(deltas.scalar_type(), anchors.scalar_type()));
+}
+inline at::Tensor encode_distances(const at::Tensor& targets, const at::Tensor& anchors, bool) {
+  return new_like(targets).to(promoted(targets, anchors));
+}
+inline at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor& anchors, bool,
+                                   at::ArrayRef<double>) {
+  return new_like(distances).to(decoded_type(distances.scalar_type(), anchors.scalar_type()));
+}
+inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, std::int64_t) {
+  const c10::SymInt sizes[] = {a.sym_size(0), b.sym_size(0)};
+  return a.new_empty_symint(sizes, a.options().dtype(promoted(a, b)));
+}
+inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, std::int64_t) {
+  return new_without_last(a).to(promoted(a, b));
+}
+
+}  // namespace meta
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

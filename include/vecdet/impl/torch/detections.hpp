@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// NMS and what stands around it: results whose size the data decide.
+#pragma once
+
+#include <vecdet/filter_topk.hpp>
+#include <vecdet/impl/torch/boxes.hpp>
+#include <vecdet/impl/torch/tensor.hpp>
+#include <vecdet/nms.hpp>
+#include <vecdet/postprocess.hpp>
+#include <vecdet/soft_nms.hpp>
+
+#include <tuple>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+/// Memory that a thread's calls work in.
+template <class Workspace>
+Workspace& workspace_of_thread() {
+  static thread_local Workspace workspace;
+  return workspace;
+}
+
+/// A tensor of what lies in a workspace until its next use.
+template <class T>
+at::Tensor copied(const T* data, at::IntArrayRef sizes, at::ScalarType type) {
+  const at::Tensor copy = at::empty(sizes, type);
+  if (copy.numel() > 0) std::copy_n(data, copy.numel(), static_cast<T*>(copy.data_ptr()));
+  return copy;
+}
+inline at::Tensor copied(const vector_view<const index_t>& numbers) {
+  return copied(numbers.data(), {numbers.size()}, at::kLong);
+}
+inline at::Tensor copied(const vector_view<const float>& numbers) {
+  return copied(numbers.data(), {numbers.size()}, at::kFloat);
+}
+inline at::Tensor copied(const vector_view<const double>& numbers) {
+  return copied(numbers.data(), {numbers.size()}, at::kDouble);
+}
+
+inline at::ScalarType check_scored(const char* function, const at::Tensor& boxes,
+                                   const at::Tensor& scores) {
+  check_boxes(function, "boxes", boxes);
+  check_shape(boxes.dim() == 2, function, "boxes", boxes, "[N, 4]");
+  check_dense(function, "scores", scores);
+  check_shape(scores.dim() == 1 && scores.size(0) == boxes.size(0), function, "scores", scores,
+              "[N], one a box");
+  return computed_type(function, "boxes", boxes, "scores", scores);
+}
+
+/// use(groups) with the classes of boxes, where there are any.
+template <class Use>
+auto with_classes(const char* function, const optional_tensor& classes, index_t boxes,
+                  const Use& use) {
+  nms_groups groups;
+  if (!classes.has_value() || !classes->defined()) return use(groups);
+  const labels chosen(function, "classes", *classes, boxes, "an integer a box");
+  const labels_view view = chosen.view();
+  groups.classes = view;
+  return use(groups);
+}
+
+namespace cpu {
+
+inline at::Tensor nms(const at::Tensor& boxes_, const at::Tensor& scores, double iou_threshold) {
+  constexpr const char* function = "nms";
+  return translated([&] {
+    const at::ScalarType type = check_scored(function, boxes_, scores);
+    const at::Tensor x = contiguous("boxes", boxes_, type);
+    const at::Tensor s = contiguous("scores", scores, type);
+    return with_element(type, [&](auto element) {
+      using T = decltype(element);
+      return copied(vecdet::nms(boxes<const T>(x), vector<const T>(s),
+                                torchvision_nms(iou_threshold),
+                                workspace_of_thread<nms_workspace>(), threads()));
+    });
+  });
+}
+
+inline at::Tensor batched_nms(const at::Tensor& boxes_, const at::Tensor& scores,
+                              const at::Tensor& classes, double iou_threshold) {
+  constexpr const char* function = "batched_nms";
+  return translated([&] {
+    const at::ScalarType type = check_scored(function, boxes_, scores);
+    const at::Tensor x = contiguous("boxes", boxes_, type);
+    const at::Tensor s = contiguous("scores", scores, type);
+    return with_classes(function, classes, s.numel(), [&](const nms_groups& groups) {
+      return with_element(type, [&](auto element) {
+        using T = decltype(element);
+        return copied(vecdet::batched_nms(boxes<const T>(x), vector<const T>(s), groups,
+                                          torchvision_nms(iou_threshold),
+                                          workspace_of_thread<nms_workspace>(), threads()));
+      });
+    });
+  });
+}
+
+inline std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes_,
+                                                   const at::Tensor& scores,
+                                                   const optional_tensor& classes,
+                                                   std::int64_t decay, double iou_threshold,
+                                                   double sigma, double score_floor) {
+  constexpr const char* function = "soft_nms";
+  return translated([&] {
+    const at::ScalarType type = check_scored(function, boxes_, scores);
+    check(decay >= 0 && decay <= 2, function, "decay", decay,
+          "0 (hard), 1 (linear) or 2 (gaussian)");
+    soft_nms_params params;
+    params.method = static_cast<soft_nms_method>(decay);
+    params.iou_threshold = iou_threshold;
+    params.sigma = sigma;
+    params.score_floor = score_floor;
+    const at::Tensor x = contiguous("boxes", boxes_, type);
+    const at::Tensor s = contiguous("scores", scores, type);
+    return with_classes(function, classes, s.numel(), [&](const nms_groups& groups) {
+      return with_element(type, [&](auto element) {
+        using T = decltype(element);
+        const auto picked =
+            vecdet::soft_nms(boxes<const T>(x), vector<const T>(s), groups, params,
+                             workspace_of_thread<soft_nms_workspace<compute_type<T>>>(), threads());
+        return std::make_tuple(
+            copied(picked.kept),
+            copied(picked.scores)
+                .to(c10::promoteTypes(scores.scalar_type(), boxes_.scalar_type())));
+      });
+    });
+  });
+}
+
+/// use(T()) with the type of logits that are searched.
+template <class Use>
+auto with_searched_element(const char* function, at::ScalarType type, const Use& use) {
+  check(type != at::kDouble, function, "logits.dtype", c10::toString(type),
+        "float32, bfloat16 or float16");
+  return type == at::kBFloat16 ? use(bfloat16()) : use(float());
+}
+
+inline std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits,
+                                                      double score_threshold, std::int64_t k) {
+  constexpr const char* function = "filter_topk";
+  return translated([&] {
+    check_dense(function, "logits", logits);
+    const at::ScalarType type = computed_type(function, "logits", logits);
+    const rows x("logits", logits, type);
+    return with_searched_element(function, type, [&](auto element) {
+      using T = decltype(element);
+      const filter_topk_result best = vecdet::filter_topk(
+          x.view<T>(), score_threshold, k, workspace_of_thread<filter_topk_workspace>(), threads());
+      return std::make_tuple(copied(best.logits).to(logits.scalar_type()), copied(best.elements));
+    });
+  });
+}
+
+inline std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(
+    const at::Tensor& logits, const at::Tensor& deltas, const at::Tensor& anchors,
+    at::ArrayRef<double> image_sizes, at::IntArrayRef level_sizes, std::int64_t kind,
+    double score_threshold, std::int64_t max_candidates, double iou_threshold,
+    std::int64_t max_detections, at::ArrayRef<double> weights, const optional_tensor& centerness,
+    double size_limit, double min_size) {
+  constexpr const char* function = "postprocess";
+  return translated([&] {
+    check_dense(function, "logits", logits);
+    check_shape(logits.dim() == 3, function, "logits", logits, "[images, anchors, classes]");
+    check_boxes(function, "deltas", deltas);
+    check_boxes(function, "anchors", anchors);
+    check(kind >= 0 && kind <= 2, function, "kind", kind, "0 (RetinaNet), 1 (FCOS) or 2 (SSD)");
+    check(image_sizes.size() == 2 * static_cast<std::size_t>(logits.size(0)), function,
+          "image_sizes.size()", image_sizes.size(), "height and width of each image");
+    const std::array<double, 4> coder = coder_weights(function, weights);
+    postprocess_params params;
+    params.detector = static_cast<dense_detector>(kind);
+    params.score_threshold = score_threshold;
+    params.max_candidates = max_candidates;
+    params.iou_threshold = iou_threshold;
+    params.max_detections = max_detections;
+    std::copy(coder.begin(), coder.end(), params.weights);
+    params.size_limit = size_limit;
+    params.min_size = min_size;
+    std::vector<vecdet::image_size> sizes;
+    for (std::size_t i = 0; i < image_sizes.size(); i += 2)
+      sizes.push_back({image_sizes[i + 1], image_sizes[i]});
+
+    const at::ScalarType type = computed_type(function, "logits", logits);
+    const rows x("logits", logits, type);
+    const at::Tensor d = contiguous("deltas", deltas, type);
+    const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
+    const bool has_centerness = centerness.has_value() && centerness->defined();
+    if (has_centerness) check_dense(function, "centerness", *centerness);
+    const at::Tensor c =
+        has_centerness ? contiguous("centerness", *centerness, type) : at::Tensor();
+    return with_searched_element(function, type, [&](auto element) {
+      using T = decltype(element);
+      head_outputs<T> outputs;
+      outputs.logits = x.view<T>();
+      outputs.deltas = boxes<const T>(d);
+      if (has_centerness) outputs.centerness = vector<const T>(c);
+      const detections_view found =
+          vecdet::postprocess(outputs, boxes<const float>(a),
+                              vector_view<const index_t>(level_sizes.data(), level_sizes.size()),
+                              vector_view<const vecdet::image_size>(sizes), params,
+                              workspace_of_thread<postprocess_workspace>(), threads());
+      return std::make_tuple(copied(found.boxes.data(), {found.boxes.size(), 4}, at::kFloat),
+                             copied(found.scores), copied(found.labels), copied(found.offsets));
+    });
+  });
+}
+
+}  // namespace cpu
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

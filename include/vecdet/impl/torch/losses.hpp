@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// The losses: each gives its value and, where asked for, the gradient by its first argument.
+#pragma once
+
+#include <vecdet/focal_loss.hpp>
+#include <vecdet/impl/torch/tensor.hpp>
+#include <vecdet/iou_loss.hpp>
+#include <vecdet/regression_loss.hpp>
+#include <vecdet/smooth_l1.hpp>
+
+#include <limits>
+#include <tuple>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+using loss_tensors = std::tuple<at::Tensor, at::Tensor>;
+
+inline void check_reduction(const char* function, std::int64_t reduction) {
+  check(reduction >= at::Reduction::None && reduction < at::Reduction::END, function, "reduction",
+        reduction, "0 (none), 1 (mean) or 2 (sum)");
+}
+
+/// Loss and gradient in the type of the input, which was computed in another one or not.
+inline loss_tensors as_type_of(const at::Tensor& input, const at::Tensor& loss,
+                               const at::Tensor& grad) {
+  return {loss.to(input.scalar_type()), grad.to(input.scalar_type())};
+}
+
+// What the losses return where shapes alone are known.
+
+inline loss_tensors shapes_of_elements(const at::Tensor& input, std::int64_t reduction,
+                                       bool needs_grad) {
+  return {reduction == at::Reduction::None ? new_like(input) : at::empty({}, input.options()),
+          new_gradient(input, needs_grad)};
+}
+inline loss_tensors shapes_of_boxes(const at::Tensor& boxes, std::int64_t reduction,
+                                    bool needs_grad) {
+  return {
+      reduction == at::Reduction::None ? new_without_last(boxes) : at::empty({}, boxes.options()),
+      new_gradient(boxes, needs_grad)};
+}
+
+namespace cpu {
+
+inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
+                                       double alpha, double gamma, std::int64_t reduction,
+                                       double scale, const optional_tensor& row_weights,
+                                       std::int64_t background, std::int64_t ignore,
+                                       bool needs_grad) {
+  constexpr const char* function = "sigmoid_focal_loss";
+  return translated([&] {
+    check_dense(function, "logits", logits);
+    check_dense(function, "targets", targets);
+    check_reduction(function, reduction);
+    const bool are_labels = at::isIntegralType(targets.scalar_type(), /*includeBool=*/false) &&
+                            logits.dim() >= 2 && targets.dim() == logits.dim() - 1;
+    check_shape(targets.sizes() == logits.sizes().slice(0, targets.dim()) &&
+                    (are_labels || targets.dim() == logits.dim()),
+                function, "targets", targets,
+                "the logits' shape, or integers of that shape without the last dimension");
+    const at::ScalarType type = computed_type(function, "logits", logits);
+    const weights weight_of(function, "row_weights", row_weights);
+    focal_loss_params params;
+    params.alpha = alpha;
+    params.gamma = gamma;
+    params.scale = scale;
+    params.background = background;
+    params.ignore = ignore;
+    params.row_weights = weight_of.view();
+    if (reduction == at::Reduction::Mean) params.reduction = vecdet::reduction::mean;
+
+    const rows x("logits", logits, type);
+    at::Tensor loss, grad = at::empty({0}, x.tensor.options());
+    if (needs_grad) grad = at::empty(logits.sizes(), x.tensor.options());
+    with_element(type, [&](auto element) {
+      using T = decltype(element);
+      const auto run = [&](const focal_targets<T>& compared) {
+        double sum = 0;
+        if (reduction == at::Reduction::None) {
+          loss = at::empty(logits.sizes(), x.tensor.options());
+          sigmoid_focal_loss_unreduced(x.view<T>(), compared, matrix<T>(loss, x.count, x.size),
+                                       params, threads());
+        }
+        if (needs_grad)
+          sum = sigmoid_focal_loss_and_grad(x.view<T>(), compared, matrix<T>(grad, x.count, x.size),
+                                            params, threads());
+        else if (reduction != at::Reduction::None)
+          sum = vecdet::sigmoid_focal_loss(x.view<T>(), compared, params, threads());
+        if (reduction != at::Reduction::None) loss = scalar(sum, logits.scalar_type());
+      };
+      if (are_labels) {
+        run(labels(function, "targets", targets, x.count, "a label a row").view());
+      } else {
+        const rows dense("targets", targets, type);
+        run(dense.view<T>());
+      }
+    });
+    return as_type_of(logits, loss, grad);
+  });
+}
+
+inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targets,
+                                   double beta, std::int64_t reduction,
+                                   const optional_tensor& label_of, double scale,
+                                   const optional_tensor& box_weights, std::int64_t background,
+                                   std::int64_t ignore, bool needs_grad) {
+  constexpr const char* function = "smooth_l1_loss";
+  return translated([&] {
+    check_boxes(function, "predictions", predictions);
+    check_boxes(function, "targets", targets);
+    check_reduction(function, reduction);
+    check_shape(targets.sizes() == predictions.sizes(), function, "targets", targets,
+                "the predictions' shape");
+    const at::ScalarType type =
+        computed_type(function, "predictions", predictions, "targets", targets);
+    const weights weight_of(function, "box_weights", box_weights);
+    smooth_l1_params params;
+    params.beta = beta;
+    params.scale = scale;
+    params.box_weights = weight_of.view();
+
+    const at::Tensor x = contiguous("predictions", predictions, type);
+    const at::Tensor t = contiguous("targets", targets, type);
+    at::Tensor loss, grad = at::empty({0}, x.options());
+    const index_t boxes_given = x.numel() / 4;
+    const auto run = [&](const box_selection& selection, index_t selected) {
+      if (reduction == at::Reduction::Mean) params.scale /= static_cast<double>(4 * selected);
+      if (reduction == at::Reduction::Mean && selected == 0) params.scale = 0;
+      with_element(type, [&](auto element) {
+        using T = decltype(element);
+        double sum = 0;
+        if (reduction == at::Reduction::None) {
+          loss = at::empty(predictions.sizes(), x.options());
+          smooth_l1_loss_unreduced(boxes<const T>(x), boxes<const T>(t), selection, boxes<T>(loss),
+                                   params, threads());
+        }
+        if (needs_grad) {
+          grad = at::empty(predictions.sizes(), x.options());
+          sum = smooth_l1_loss_and_grad(boxes<const T>(x), boxes<const T>(t), selection,
+                                        boxes<T>(grad), params, threads());
+        } else if (reduction != at::Reduction::None) {
+          sum = vecdet::smooth_l1_loss(boxes<const T>(x), boxes<const T>(t), selection, params,
+                                       threads());
+        }
+        // As torch has it, the mean of nothing is no number.
+        if (reduction == at::Reduction::Mean && selected == 0)
+          sum = std::numeric_limits<double>::quiet_NaN();
+        if (reduction != at::Reduction::None) loss = scalar(sum, predictions.scalar_type());
+      });
+    };
+    if (label_of.has_value() && label_of->defined()) {
+      const labels chosen(function, "labels", *label_of, boxes_given, "an integer a box");
+      run(box_selection(chosen.view(), background, ignore),
+          count_foreground(chosen.view(), background, ignore));
+    } else {
+      run(box_selection::all(), boxes_given);
+    }
+    return as_type_of(predictions, loss, grad);
+  });
+}
+
+/// The three functions of an IoU loss, for one element type.
+template <class T>
+struct iou_loss_functions {
+  decltype(&vecdet::giou_loss<const T>) sum;
+  decltype(&vecdet::giou_loss_unreduced<const T>) each;
+  decltype(&vecdet::giou_loss_and_grad<const T>) and_grad;
+
+  explicit iou_loss_functions(iou_kind kind) {
+    if (kind == iou_kind::giou) {
+      *this = {vecdet::giou_loss<const T>, vecdet::giou_loss_unreduced<const T>,
+               vecdet::giou_loss_and_grad<const T>};
+    } else if (kind == iou_kind::diou) {
+      *this = {vecdet::diou_loss<const T>, vecdet::diou_loss_unreduced<const T>,
+               vecdet::diou_loss_and_grad<const T>};
+    } else {
+      *this = {vecdet::ciou_loss<const T>, vecdet::ciou_loss_unreduced<const T>,
+               vecdet::ciou_loss_and_grad<const T>};
+    }
+  }
+
+ private:
+  iou_loss_functions(decltype(sum) s, decltype(each) e, decltype(and_grad) g)
+      : sum(s), each(e), and_grad(g) {}
+};
+
+inline loss_tensors iou_loss(const char* function, iou_kind kind, const at::Tensor& predicted,
+                             const at::Tensor& targets, std::int64_t reduction, double epsilon,
+                             double scale, const optional_tensor& box_weights, bool needs_grad) {
+  return translated([&] {
+    check_boxes(function, "predicted", predicted);
+    check_boxes(function, "targets", targets);
+    check_reduction(function, reduction);
+    check_shape(targets.sizes() == predicted.sizes(), function, "targets", targets,
+                "the shape of the predicted boxes");
+    const at::ScalarType type = computed_type(function, "predicted", predicted, "targets", targets);
+    const weights weight_of(function, "box_weights", box_weights);
+    const at::Tensor x = contiguous("predicted", predicted, type);
+    const at::Tensor t = contiguous("targets", targets, type);
+    iou_loss_params params;
+    params.epsilon = epsilon;
+    params.scale = scale;
+    params.box_weights = weight_of.view();
+    if (reduction == at::Reduction::Mean && x.numel() > 0)
+      params.scale /= static_cast<double>(x.numel() / 4);
+
+    at::Tensor loss, grad = at::empty({0}, x.options());
+    with_element(type, [&](auto element) {
+      using T = decltype(element);
+      const iou_loss_functions<T> losses(kind);
+      double sum = 0;
+      if (reduction == at::Reduction::None) {
+        loss = at::empty(predicted.sizes().slice(0, predicted.dim() - 1), x.options());
+        losses.each(boxes<const T>(x), boxes<const T>(t), vector<T>(loss), params, threads());
+      }
+      if (needs_grad) {
+        grad = at::empty(predicted.sizes(), x.options());
+        sum = losses.and_grad(boxes<const T>(x), boxes<const T>(t), boxes<T>(grad), params,
+                              threads());
+      } else if (reduction != at::Reduction::None) {
+        sum = losses.sum(boxes<const T>(x), boxes<const T>(t), params, threads());
+      }
+      if (reduction != at::Reduction::None) loss = scalar(sum, predicted.scalar_type());
+    });
+    return as_type_of(predicted, loss, grad);
+  });
+}
+
+inline loss_tensors giou_loss(const at::Tensor& predicted, const at::Tensor& targets,
+                              std::int64_t reduction, double epsilon, double scale,
+                              const optional_tensor& box_weights, bool needs_grad) {
+  return iou_loss("giou_loss", iou_kind::giou, predicted, targets, reduction, epsilon, scale,
+                  box_weights, needs_grad);
+}
+inline loss_tensors diou_loss(const at::Tensor& predicted, const at::Tensor& targets,
+                              std::int64_t reduction, double epsilon, double scale,
+                              const optional_tensor& box_weights, bool needs_grad) {
+  return iou_loss("diou_loss", iou_kind::diou, predicted, targets, reduction, epsilon, scale,
+                  box_weights, needs_grad);
+}
+inline loss_tensors ciou_loss(const at::Tensor& predicted, const at::Tensor& targets,
+                              std::int64_t reduction, double epsilon, double scale,
+                              const optional_tensor& box_weights, bool needs_grad) {
+  return iou_loss("ciou_loss", iou_kind::ciou, predicted, targets, reduction, epsilon, scale,
+                  box_weights, needs_grad);
+}
+
+inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
+                                    const at::Tensor& targets, const optional_tensor& matches,
+                                    const optional_tensor& label_of, std::int64_t loss_kind,
+                                    double beta, double epsilon,
+                                    at::ArrayRef<double> weights_of_deltas, double size_limit,
+                                    double scale, const optional_tensor& box_weights,
+                                    std::int64_t background, std::int64_t ignore, bool needs_grad) {
+  constexpr const char* function = "regression_loss";
+  return translated([&] {
+    check_boxes(function, "deltas", deltas);
+    check_boxes(function, "anchors", anchors);
+    check_boxes(function, "targets", targets);
+    check(loss_kind >= 0 && loss_kind <= 3, function, "loss", loss_kind,
+          "0 (smooth L1), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
+    const at::ScalarType type = computed_type(function, "deltas", deltas);
+    // Rounded to bfloat16, the corners of boxes would be off by pixels.
+    const bool is_mixed = type == at::kBFloat16 && (anchors.scalar_type() != at::kBFloat16 ||
+                                                    targets.scalar_type() != at::kBFloat16);
+    const at::ScalarType box_type = is_mixed ? at::kFloat : type;
+    const weights weight_of(function, "box_weights", box_weights);
+    const std::array<double, 4> coder = coder_weights(function, weights_of_deltas);
+    regression_loss_params params;
+    params.loss = static_cast<box_loss>(loss_kind);
+    params.beta = beta;
+    params.epsilon = epsilon;
+    params.scale = scale;
+    params.coder.weight_x = coder[0];
+    params.coder.weight_y = coder[1];
+    params.coder.weight_w = coder[2];
+    params.coder.weight_h = coder[3];
+    params.coder.size_limit = size_limit;
+    params.box_weights = weight_of.view();
+
+    const at::Tensor x = contiguous("deltas", deltas, type);
+    const at::Tensor a = contiguous("anchors", anchors, box_type);
+    const at::Tensor t = contiguous("targets", targets, box_type);
+    const index_t count = x.numel() / 4;
+    const bool are_matched = matches.has_value() && matches->defined();
+    const optional_tensor& selecting =
+        label_of.has_value() && label_of->defined() ? label_of : matches;
+
+    double sum = 0;
+    at::Tensor grad = at::empty({0}, x.options());
+    if (needs_grad) grad = at::empty(deltas.sizes(), x.options());
+    const auto run_selected = [&](const box_selection& selection, auto element, auto box) {
+      using T = decltype(element);
+      using B = decltype(box);
+      const auto run = [&](const regression_targets<B>& wanted) {
+        sum = needs_grad ? regression_loss_and_grad(boxes<const T>(x), boxes<const B>(a), wanted,
+                                                    selection, boxes<T>(grad), params, threads())
+                         : vecdet::regression_loss(boxes<const T>(x), boxes<const B>(a), wanted,
+                                                   selection, params, threads());
+      };
+      if (are_matched) {
+        labels indices(function, "matches", *matches, count, "an integer an anchor");
+        run({boxes<const B>(t), indices.indices()});
+      } else {
+        run(boxes<const B>(t));
+      }
+    };
+    const auto run = [&](auto element, auto box) {
+      if (selecting.has_value() && selecting->defined()) {
+        const labels chosen(function, "labels", *selecting, count, "an integer an anchor");
+        run_selected(box_selection(chosen.view(), background, ignore), element, box);
+      } else {
+        run_selected(box_selection::all(), element, box);
+      }
+    };
+    if (is_mixed)
+      run(bfloat16(), float());
+    else
+      with_element(type, [&](auto element) { run(element, element); });
+    return as_type_of(deltas, scalar(sum, type), grad);
+  });
+}
+
+}  // namespace cpu
+
+// The same of tensors without data.
+namespace meta {
+
+inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor&, double, double,
+                                       std::int64_t reduction, double, const optional_tensor&,
+                                       std::int64_t, std::int64_t, bool needs_grad) {
+  return shapes_of_elements(logits, reduction, needs_grad);
+}
+inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tensor&, double,
+                                   std::int64_t reduction, const optional_tensor&, double,
+                                   const optional_tensor&, std::int64_t, std::int64_t,
+                                   bool needs_grad) {
+  return shapes_of_elements(predictions, reduction, needs_grad);
+}
+inline loss_tensors iou_loss(const at::Tensor& predicted, const at::Tensor&, std::int64_t reduction,
+                             double, double, const optional_tensor&, bool needs_grad) {
+  return shapes_of_boxes(predicted, reduction, needs_grad);
+}
+inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor&, const at::Tensor&,
+                                    const optional_tensor&, const optional_tensor&, std::int64_t,
+                                    double, double, at::ArrayRef<double>, double, double,
+                                    const optional_tensor&, std::int64_t, std::int64_t,
+                                    bool needs_grad) {
+  return shapes_of_elements(deltas, at::Reduction::Sum, needs_grad);
+}
+
+}  // namespace meta
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bodies of vecdet/torch/profile.hpp.
+#pragma once
+
+#include <vecdet/torch/profile.hpp>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace profile {
+namespace detail {
+
+/// The counts of one operator's name, for all threads.
+struct fault_counts {
+  const char* name;
+  std::atomic<std::uint64_t> calls{0}, faults{0};
+};
+
+struct fault_table {
+  std::mutex mutex;
+  std::unordered_map<std::string, fault_counts> of_name;  // nodes stay where they are
+
+  static fault_table& get() {
+    static fault_table table;
+    return table;
+  }
+  fault_counts& of(const char* name) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    fault_counts& counts = of_name[name];
+    counts.name = intern(name);
+    return counts;
+  }
+};
+
+/// What a thread knows of an operator on inputs of some shapes.
+struct known_operator {
+  problem recorded;
+  fault_counts* counts;
+};
+
+inline std::uint64_t faults_of_thread() noexcept {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return static_cast<std::uint64_t>(usage.ru_minflt + usage.ru_majflt);
+}
+
+/// The type's name in problems: f32 for Float.
+inline const char* short_name(at::ScalarType type) noexcept {
+  switch (type) {
+    case at::kFloat:
+      return "f32";
+    case at::kDouble:
+      return "f64";
+    case at::kHalf:
+      return "f16";
+    case at::kBFloat16:
+      return "bf16";
+    case at::kLong:
+      return "i64";
+    case at::kInt:
+      return "i32";
+    case at::kByte:
+      return "u8";
+    case at::kBool:
+      return "bool";
+    default:
+      return c10::toString(type);
+  }
+}
+
+/// visit(tensor) for the tensors among an operator's inputs that have sizes.
+template <class Visit>
+void visit_tensors(const at::RecordFunction& function, const Visit& visit) {
+  const auto visit_plain = [&](const at::Tensor& tensor) {
+    if (tensor.defined() && tensor.layout() == at::kStrided && !tensor.is_nested()) visit(tensor);
+  };
+  for (const c10::IValue& value : function.inputs()) {
+    if (value.isTensor()) {
+      visit_plain(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) visit_plain(tensor);
+    }
+  }
+}
+
+/// A number that differs for other names, shapes and types.
+inline std::uint64_t key_of(const at::RecordFunction& function) {
+  std::uint64_t key = 0;
+  const auto add = [&](std::uint64_t number) {
+    key = (key ^ number) * 0x9e3779b97f4a7c15u;
+    key ^= key >> 29;
+  };
+  // By its letters: the names of backward's functions lie in memory that is used again.
+  for (const char* letter = function.name(); *letter != 0; ++letter)
+    add(static_cast<unsigned char>(*letter));
+  visit_tensors(function, [&](const at::Tensor& tensor) {
+    add(static_cast<std::uint64_t>(tensor.scalar_type()) + 1000);
+    for (const std::int64_t size : tensor.sizes()) add(static_cast<std::uint64_t>(size));
+  });
+  return key;
+}
+
+inline known_operator describe(const at::RecordFunction& function) {
+  std::string shapes;
+  const char* type = nullptr;
+  visit_tensors(function, [&](const at::Tensor& tensor) {
+    if (type == nullptr) type = short_name(tensor.scalar_type());
+    if (tensor.dim() == 0) return;
+    if (!shapes.empty()) shapes += ',';
+    for (std::int64_t d = 0; d < tensor.dim(); ++d)
+      shapes += (d == 0 ? "" : "x") + std::to_string(tensor.size(d));
+  });
+  known_operator known{};
+  known.counts = &fault_table::get().of(function.name());
+  known.recorded.function = known.counts->name;
+  known.recorded.type = type;
+  // Four dimensions hold no list of shapes: it stands where an instruction set would.
+  if (!shapes.empty()) known.recorded.implementation = intern(shapes);
+  return known;
+}
+
+/// Whether it opens or closes a scope, which must not lie within its own.
+inline bool is_of_profiler(const at::RecordFunction& function) {
+  constexpr const char* prefix = "vecdet::_profile_";
+  return std::strncmp(function.name(), prefix, std::strlen(prefix)) == 0;
+}
+
+/// Each thread's operators; as many as problems are kept.
+inline const known_operator* find_operator(const at::RecordFunction& function) {
+  static thread_local std::unordered_map<std::uint64_t, known_operator> known;
+  const std::uint64_t key = key_of(function);
+  const auto found = known.find(key);
+  if (found != known.end()) return &found->second;
+  if (known.size() >= problems_kept || is_of_profiler(function)) return nullptr;
+  return &known.emplace(key, describe(function)).first->second;
+}
+
+/// An operator that runs. Its page faults are what the thread met, without those of operators
+/// inside.
+class running_operator : public at::ObserverContext {
+ public:
+  explicit running_operator(const known_operator& known)
+      : counts_(known.counts),
+        outer_(innermost()),
+        faults_before_(faults_of_thread()),
+        timing_(known.recorded) {
+    innermost() = this;
+  }
+  ~running_operator() override {
+    if (innermost() != this) return;  // on another thread than it began on
+    innermost() = outer_;
+    const std::uint64_t all = faults_of_thread() - faults_before_;
+    if (outer_ != nullptr) outer_->faults_inside_ += all;
+    counts_->calls.fetch_add(1, std::memory_order_relaxed);
+    counts_->faults.fetch_add(all - std::min(all, faults_inside_), std::memory_order_relaxed);
+  }
+
+ private:
+  static running_operator*& innermost() {
+    static thread_local running_operator* running = nullptr;
+    return running;
+  }
+
+  fault_counts* counts_;
+  running_operator* outer_;
+  std::uint64_t faults_before_, faults_inside_ = 0;
+  scope timing_;  // last: it ends before anything else is done
+};
+
+inline std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& function) {
+  if (!is_on(state.load(std::memory_order_relaxed))) return nullptr;
+  try {
+    const known_operator* const known = find_operator(function);
+    return known == nullptr ? nullptr : std::make_unique<running_operator>(*known);
+  } catch (...) {
+    return nullptr;  // sizes that are symbols, or no memory: the operator runs all the same
+  }
+}
+
+/// Nanoseconds a page: what the kernel takes to give one, zeroed.
+inline double cost_of_fresh_page() {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  constexpr std::size_t pages = 4096;
+  void* const memory =
+      mmap(nullptr, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return 0;
+  madvise(memory, pages * page, MADV_NOHUGEPAGE);
+  volatile char* const bytes = static_cast<char*>(memory);
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < pages; ++i) bytes[i * page] = 1;
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+  munmap(memory, pages * page);
+  return took.count() / pages;
+}
+
+}  // namespace detail
+
+inline torch_operators::torch_operators() {
+  for (auto& counts : detail::fault_table::get().of_name) {
+    counts.second.calls = 0;
+    counts.second.faults = 0;
+  }
+  handle_ = at::addGlobalCallback(
+      at::RecordFunctionCallback(&detail::operator_begins)
+          .needsInputs(true)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  constexpr int repetitions = 1000;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repetitions; ++i) {
+    static_cast<void>(detail::faults_of_thread());
+    static_cast<void>(detail::faults_of_thread());
+  }
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+  cost_ns_ = took.count() / repetitions;
+}
+
+inline std::vector<page_faults> torch_operators::faults() const {
+  detail::fault_table& table = detail::fault_table::get();
+  std::vector<page_faults> all;
+  {
+    const std::lock_guard<std::mutex> lock(table.mutex);
+    for (const auto& counts : table.of_name) {
+      if (counts.second.faults != 0)
+        all.push_back({counts.first, counts.second.calls, counts.second.faults});
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const page_faults& a, const page_faults& b) {
+    return a.faults != b.faults ? a.faults > b.faults : a.name < b.name;
+  });
+  return all;
+}
+
+inline std::string torch_operators::page_fault_report() const {
+  const std::vector<page_faults> all = faults();
+  std::uint64_t total = 0;
+  for (const page_faults& each : all) total += each.faults;
+  if (total == 0) return {};
+  const double page_ns = detail::cost_of_fresh_page();
+  const auto milliseconds = [&](std::uint64_t faults) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(faults) * page_ns * 1e-6);
+    return std::string(text);
+  };
+  std::string text = "page faults in PyTorch's operators: " + std::to_string(total) +
+                     ", which cost about " + milliseconds(total) + " here\n";
+  for (std::size_t i = 0; i < std::min<std::size_t>(10, all.size()); ++i) {
+    text += "  " + milliseconds(all[i].faults) + "  " + all[i].name + ": " +
+            std::to_string(all[i].faults) + " in " + std::to_string(all[i].calls) + " calls\n";
+  }
+  return text +
+         "Memory that glibc gives back to the system and fetches again is fresh each time. Nearly "
+         "all "
+         "of it is saved by\n"
+         "  MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592\n"
+         "in the environment, which keeps it; GLIBC_TUNABLES=glibc.malloc.hugetlb=1 takes it in "
+         "pages "
+         "of 2 MB.\n";
+}
+
+}  // namespace profile
+}  // namespace VECDET_ABI
+}  // namespace vecdet

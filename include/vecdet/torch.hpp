@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// vecdet on the tensors of PyTorch's C++ library: vecdet::ops. Each function is an operator as
+// well, torch.ops.vecdet.<name> in Python and TorchScript, with the same arguments in the same
+// order.
+//
+// Link vecdet::torch (CMake option VECDET_TORCH), or compile vecdet/torch/operators.cpp with your
+// program: it holds the bodies, so that this header costs no more than a tensor's declaration.
+//
+// Tensors are dense ones on the CPU, of float32, float64, bfloat16 or float16, which is computed in
+// float32 and rounded. Of floating types that differ the wider one counts. What a function writes
+// is new memory. Strided input is copied only where a kernel cannot read it as it lies: logits may
+// have any row stride, boxes lie one after the other; a copy is the problem "copy_to_contiguous" in
+// the profile. Work is spread over ATen's threads, at::get_num_threads(), with the same result for
+// any number of them.
+//
+// Losses are differentiable in their first argument. Where it requires a gradient, that is computed
+// together with the loss, and backward() only multiplies it by what arrives: in place, unless the
+// graph is retained. It cannot be differentiated again; an argument other than the first that
+// requires a gradient is an error: detach it. What is no loss has no gradient: backward() through
+// it is an error.
+//
+// Under autocast, floating arguments become float32, as those of torchvision's operators.
+//
+// Bad arguments throw c10::Error, RuntimeError in Python, with the text of vecdet's functions; see
+// their headers for what each computes and takes.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+#include <vecdet/iou_kind.hpp>
+
+#include <cstdint>
+#include <tuple>
+
+#include <ATen/core/Reduction.h>
+#include <ATen/core/Tensor.h>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+/// vecdet's functions on at::Tensor. Where a tensor may be absent, it is undefined: {}.
+namespace ops {
+
+/// Sigmoid focal loss (focal_loss.hpp) of `logits` (... x classes) against `targets`: integers of
+/// the logits' shape without the classes are labels, one a row; otherwise numbers in [0, 1] of the
+/// logits' shape. The loss of each element, or a scalar, by `reduction`; the mean is over rows x
+/// classes.
+/// @param scale a factor on loss and gradient; trainers use 1 / max(1, foreground)
+/// @param row_weights a further factor for each row
+/// @param background label of rows in which every class is negative
+/// @param ignore label of rows that count nothing
+at::Tensor sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
+                              double alpha = 0.25, double gamma = 2,
+                              std::int64_t reduction = at::Reduction::None, double scale = 1,
+                              const at::Tensor& row_weights = {}, std::int64_t background = -1,
+                              std::int64_t ignore = -2);
+
+/// Smooth L1 loss (smooth_l1.hpp) of `predictions` against `targets`, both N x 4: N x 4 losses, or
+/// a scalar, by `reduction`.
+/// @param labels one integer a box: only boxes whose label is neither `background` nor `ignore`
+///     count, and the mean is over these. Undefined: all.
+/// @param beta where the parabola meets the line; 0 is |d|
+/// @param box_weights a further factor for each box
+at::Tensor smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targets,
+                          double beta = 1.0 / 9, std::int64_t reduction = at::Reduction::None,
+                          const at::Tensor& labels = {}, double scale = 1,
+                          const at::Tensor& box_weights = {}, std::int64_t background = -1,
+                          std::int64_t ignore = -2);
+
+/// GIoU, DIoU and CIoU losses (iou_loss.hpp) of `predicted` boxes against `targets`, both N x 4
+/// corners: N losses, or a scalar, by `reduction`; the mean of none is 0, as torchvision's.
+at::Tensor giou_loss(const at::Tensor& predicted, const at::Tensor& targets,
+                     std::int64_t reduction = at::Reduction::None, double epsilon = 1e-7,
+                     double scale = 1, const at::Tensor& box_weights = {});
+at::Tensor diou_loss(const at::Tensor& predicted, const at::Tensor& targets,
+                     std::int64_t reduction = at::Reduction::None, double epsilon = 1e-7,
+                     double scale = 1, const at::Tensor& box_weights = {});
+at::Tensor ciou_loss(const at::Tensor& predicted, const at::Tensor& targets,
+                     std::int64_t reduction = at::Reduction::None, double epsilon = 1e-7,
+                     double scale = 1, const at::Tensor& box_weights = {});
+
+/// What regression_loss() compares: box_loss of regression_loss.hpp, in its order.
+enum class regression { smooth_l1, giou, diou, ciou };
+
+/// The summed loss of `deltas` on `anchors`, both N x 4, in one pass (regression_loss.hpp).
+/// @param targets a box an anchor, N x 4, or ground truth, where `matches` are given
+/// @param matches int64, the index of each anchor's ground truth
+/// @param labels one integer an anchor: only those neither `background` nor `ignore` count. Where
+///     undefined, `matches` serve as labels, and all count where these are undefined too.
+/// @param weights of dx, dy, dw, dh; empty: all 1
+/// @param size_limit of dw and dh, for the IoU losses: log(1000 / 16)
+at::Tensor regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
+                           const at::Tensor& targets, const at::Tensor& matches = {},
+                           const at::Tensor& labels = {}, regression loss = regression::smooth_l1,
+                           double beta = 1.0 / 9, double epsilon = 1e-7,
+                           at::ArrayRef<double> weights = {}, double size_limit = 4.135166556742356,
+                           double scale = 1, const at::Tensor& box_weights = {},
+                           std::int64_t background = -1, std::int64_t ignore = -2);
+
+/// The deltas that decode to `targets` from `anchors`, both N x 4 corners (box_coding.hpp).
+/// @param weights of dx, dy, dw, dh; empty: all 1
+at::Tensor encode_boxes(const at::Tensor& targets, const at::Tensor& anchors,
+                        at::ArrayRef<double> weights = {});
+
+/// The boxes, N x 4 corners, that `deltas` mean on `anchors`. Deltas of bfloat16 on anchors of
+/// float32 give boxes of float32.
+/// @param image_size height and width to clip to, as torchvision orders them; empty: no clipping
+/// @param size_limit dw and dh are at most this; infinity: unbounded
+at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& anchors,
+                        at::ArrayRef<double> weights = {}, at::ArrayRef<double> image_size = {},
+                        double size_limit = 4.135166556742356);
+
+/// FCOS's distances from the anchors' centres to the sides of `targets`, and the boxes that
+/// `distances` mean.
+/// @param by_size divided by the anchor's width and height
+at::Tensor encode_distances(const at::Tensor& targets, const at::Tensor& anchors,
+                            bool by_size = true);
+at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor& anchors,
+                            bool by_size = true, at::ArrayRef<double> image_size = {});
+
+/// The overlap (iou.hpp) of each of `a` (N x 4 corners) with each of `b` (M x 4), N x M; and of
+/// box i of `a` with box i of `b`, N.
+at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind = iou_kind::iou);
+at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind = iou_kind::iou);
+
+/// The indices (int64) of the boxes that non-maximum suppression keeps, in descending score
+/// (nms.hpp): `boxes` N x 4 corners, `scores` N. batched_nms() compares only boxes of the same of
+/// `classes`, N integers of any value.
+at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double iou_threshold);
+at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const at::Tensor& classes,
+                       double iou_threshold);
+
+/// What soft_nms() leaves of an overlapped score: soft_nms_method of nms_params.hpp, in its order.
+enum class soft_nms_decay { hard, linear, gaussian };
+
+/// Soft-NMS (soft_nms.hpp): the indices of the boxes picked, and the scores that they had left.
+/// @param classes as those of batched_nms(); undefined: all boxes are of one
+std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes, const at::Tensor& scores,
+                                            const at::Tensor& classes = {},
+                                            soft_nms_decay decay = soft_nms_decay::linear,
+                                            double iou_threshold = 0.3, double sigma = 0.5,
+                                            double score_floor = 1e-3);
+
+/// The best `k` of `logits` (... x classes, float32, bfloat16 or float16) whose sigmoid is above
+/// `score_threshold`, descending, and their positions in the flattened tensor (filter_topk.hpp).
+std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits, double score_threshold,
+                                               std::int64_t k);
+
+/// Whose postprocessing: dense_detector of postprocess.hpp, in its order.
+enum class detector { retinanet, fcos, ssd };
+
+/// The detections of a batch (postprocess.hpp): boxes (float32), scores (float32), labels (int64),
+/// and the offsets of the images among them (int64), one more than there are images.
+/// @param logits images x anchors x classes
+/// @param deltas images x anchors x 4
+/// @param anchors anchors x 4 corners, the same for all images
+/// @param image_sizes height and width of each image, one after the other
+/// @param level_sizes the anchors of each level; empty: one level
+/// @param centerness images x anchors: FCOS only
+/// @param weights of dx, dy, dw, dh; empty: all 1
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(
+    const at::Tensor& logits, const at::Tensor& deltas, const at::Tensor& anchors,
+    at::ArrayRef<double> image_sizes, at::IntArrayRef level_sizes = {},
+    detector kind = detector::retinanet, double score_threshold = 0.05,
+    std::int64_t max_candidates = 1000, double iou_threshold = 0.5,
+    std::int64_t max_detections = 300, at::ArrayRef<double> weights = {},
+    const at::Tensor& centerness = {}, double size_limit = 4.135166556742356, double min_size = 0);
+
+}  // namespace ops
+}  // namespace VECDET_ABI
+}  // namespace vecdet

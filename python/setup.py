@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds vecdet's operators for the PyTorch of the Python that runs this:
+
+    pip install --no-build-isolation ./python
+
+needs cmake 3.25, ninja or make, a C++17 compiler, oneTBB and xsimd. Without build isolation, as the
+library goes with the PyTorch that is installed, not with one that pip would fetch.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import torch
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def version():
+    text = (ROOT / "include/vecdet/version.hpp").read_text()
+    numbers = re.findall(r"define VECDET_VERSION_\w+ (\d+)", text)
+    return ".".join(numbers[:3])
+
+
+class CMakeBuild(build_ext):
+    def build_extension(self, ext):
+        build = pathlib.Path(self.build_temp).resolve()
+        configure = [
+            "cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release",
+            "-DVECDET_TORCH=ON", "-DVECDET_BUILD_TESTS=OFF", "-DVECDET_BUILD_BENCHMARKS=OFF",
+            "-DVECDET_BUILD_EXAMPLES=OFF", "-DVECDET_INSTALL=OFF",
+            f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}",
+        ]
+        if shutil.which("ninja"):
+            configure += ["-G", "Ninja"]
+        subprocess.run(configure, check=True)
+        jobs = os.environ.get("MAX_JOBS", str(os.cpu_count() or 1))
+        subprocess.run(["cmake", "--build", str(build), "--target", "vecdet_torch", "-j", jobs],
+                       check=True)
+        package = pathlib.Path(self.build_lib).resolve() / "vecdet"
+        if self.inplace:
+            package = pathlib.Path(__file__).resolve().parent / "vecdet"
+        package.mkdir(parents=True, exist_ok=True)
+        for name in ("libvecdet_torch.so", "_built_for.py"):
+            shutil.copy(build / "python/vecdet" / name, package)
+
+    def get_outputs(self):
+        package = pathlib.Path(self.build_lib) / "vecdet"
+        return [str(package / "libvecdet_torch.so"), str(package / "_built_for.py")]
+
+
+setup(
+    name="vecdet",
+    version=version(),
+    description="SIMD kernels for training and running object detectors on CPUs",
+    license="Apache-2.0",
+    packages=["vecdet"],
+    package_data={"vecdet": ["py.typed"]},
+    python_requires=">=3.9",
+    ext_modules=[Extension("vecdet.libvecdet_torch", [])],
+    cmdclass={"build_ext": CMakeBuild},
+)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads the operators torch.ops.vecdet.*."""
+
+import os
+
+import torch
+
+# Not through links: in a build tree, the modules are links and the library lies beside these.
+_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libvecdet_torch.so")
+
+
+def _series(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _load() -> None:
+    try:
+        from ._built_for import TORCH_VERSION as built_for
+    except ImportError:
+        raise ImportError(
+            "vecdet's operators are not built: pip install --no-build-isolation ./python, or build "
+            "the CMake target vecdet_torch and put its folder python/ on PYTHONPATH") from None
+    if _series(built_for) != _series(torch.__version__):
+        raise ImportError(f"vecdet was built for PyTorch {built_for}, but this is PyTorch "
+                          f"{torch.__version__}: build it again")
+    try:
+        torch.ops.load_library(_FILE)
+    except OSError as error:
+        raise ImportError(f"vecdet was built for PyTorch {built_for}, and does not load into this "
+                          f"PyTorch {torch.__version__}: {error}") from error
+
+
+def _tell_shapes_to_compilers() -> None:
+    """How many boxes are kept, the data decide: to torch.compile it is a number without a value."""
+
+    def unknown() -> int:
+        return torch.library.get_ctx().new_dynamic_size()
+
+    @torch.library.register_fake("vecdet::nms")
+    def _(boxes, scores, iou_threshold):
+        return boxes.new_empty(unknown(), dtype=torch.int64)
+
+    @torch.library.register_fake("vecdet::batched_nms")
+    def _(boxes, scores, classes, iou_threshold):
+        return boxes.new_empty(unknown(), dtype=torch.int64)
+
+    @torch.library.register_fake("vecdet::soft_nms")
+    def _(boxes, scores, classes=None, decay=1, iou_threshold=0.3, sigma=0.5, score_floor=1e-3):
+        kept = unknown()
+        return (boxes.new_empty(kept, dtype=torch.int64),
+                boxes.new_empty(kept, dtype=torch.promote_types(boxes.dtype, scores.dtype)))
+
+    @torch.library.register_fake("vecdet::filter_topk")
+    def _(logits, score_threshold, k):
+        kept = unknown()
+        return logits.new_empty(kept), logits.new_empty(kept, dtype=torch.int64)
+
+    @torch.library.register_fake("vecdet::postprocess")
+    def _(logits, deltas, anchors, image_sizes, *options, **more_options):
+        kept = unknown()
+        return (logits.new_empty((kept, 4), dtype=torch.float32),
+                logits.new_empty(kept, dtype=torch.float32),
+                logits.new_empty(kept, dtype=torch.int64),
+                logits.new_empty(logits.shape[0] + 1, dtype=torch.int64))
+
+
+_load()
+if hasattr(torch.library, "register_fake"):  # PyTorch 2.4 and newer
+    _tell_shapes_to_compilers()

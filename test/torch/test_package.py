@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package against torchvision. Needs torch, torchvision and vecdet on PYTHONPATH."""
+
+import contextlib
+import copy
+import os
+import pickle
+import sys
+import tempfile
+import threading
+import unittest
+from collections import OrderedDict
+
+try:
+    import torch
+    import torchvision
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+import vecdet
+from torch.nn import functional as F
+from torchvision import ops as theirs
+from torchvision.models import detection
+from torchvision.models.detection.anchor_utils import AnchorGenerator, DefaultBoxGenerator
+from torchvision.models.detection.ssd import SSD
+from vecdet import ops as ours
+
+
+def some_boxes(n, dtype=torch.float32):
+    corner = torch.rand(n, 2, dtype=dtype) * 80
+    return torch.cat([corner, corner + torch.rand(n, 2, dtype=dtype) * 20 + 1], 1)
+
+
+def loss_and_grad(function, values, weight):
+    inputs = values.clone().requires_grad_()
+    loss = function(inputs)
+    (loss * weight).sum().backward()
+    return loss.detach(), inputs.grad
+
+
+class Functions(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+
+    def assert_same_loss(self, ours_of, theirs_of, values, rtol=1e-5):
+        weight = torch.rand_like(theirs_of(values))
+        for mine, other in zip(loss_and_grad(ours_of, values, weight),
+                               loss_and_grad(theirs_of, values, weight)):
+            self.assertEqual(mine.shape, other.shape)
+            torch.testing.assert_close(mine, other, rtol=rtol, atol=1e-6)
+
+    def test_sigmoid_focal_loss(self):
+        logits = torch.randn(40, 9) * 3
+        labels = torch.randint(-1, 9, (40,))
+        one_hot = (labels[:, None] == torch.arange(9)).float()
+        for reduction in ("none", "mean", "sum"):
+            for alpha, gamma in ((0.25, 2), (-1, 1.5)):
+                options = dict(alpha=alpha, gamma=gamma, reduction=reduction)
+                expected = lambda x: theirs.sigmoid_focal_loss(x, one_hot, **options)
+                self.assert_same_loss(lambda x: ours.sigmoid_focal_loss(x, one_hot, **options),
+                                      expected, logits)
+                self.assert_same_loss(
+                    lambda x: ours.sigmoid_focal_loss(x, labels=labels, **options), expected,
+                    logits)
+        # Targets of integers are numbers, as in torchvision.
+        torch.testing.assert_close(ours.sigmoid_focal_loss(logits, one_hot.long()),
+                                   theirs.sigmoid_focal_loss(logits, one_hot))
+
+    def test_box_losses(self):
+        boxes1, boxes2 = some_boxes(30), some_boxes(30)
+        boxes2[:15] = boxes1[:15] + 1
+        for name in ("generalized_box_iou_loss", "distance_box_iou_loss", "complete_box_iou_loss"):
+            for reduction in ("none", "mean", "sum"):
+                self.assert_same_loss(
+                    lambda b: getattr(ours, name)(b, boxes2, reduction),
+                    lambda b: getattr(theirs, name)(b, boxes2, reduction), boxes1)
+        for reduction in ("none", "mean", "sum"):
+            self.assert_same_loss(lambda b: ours.smooth_l1_loss(b, boxes2, reduction, 0.5),
+                                  lambda b: F.smooth_l1_loss(b, boxes2, reduction=reduction,
+                                                             beta=0.5), boxes1)
+
+    def test_regression_loss(self):
+        anchors, truth = some_boxes(50), some_boxes(6)
+        matches = torch.randint(-2, 6, (50,))
+        chosen = matches >= 0
+        coder = detection._utils.BoxCoder((10.0, 10.0, 5.0, 5.0))
+
+        def smooth_l1(deltas):
+            return F.smooth_l1_loss(deltas[chosen],
+                                    coder.encode_single(truth[matches[chosen]], anchors[chosen]),
+                                    reduction="sum", beta=0.1)
+
+        def giou(deltas):
+            return theirs.generalized_box_iou_loss(
+                coder.decode_single(deltas[chosen], anchors[chosen]), truth[matches[chosen]], "sum")
+
+        deltas = torch.randn(50, 4)
+        weights = (10, 10, 5, 5)
+        self.assert_same_loss(
+            lambda d: ours.regression_loss(d, anchors, truth, matches, beta=0.1, weights=weights),
+            smooth_l1, deltas, rtol=1e-4)
+        self.assert_same_loss(
+            lambda d: ours.regression_loss(d, anchors, truth, matches, loss="giou",
+                                           weights=weights), giou, deltas, rtol=1e-4)
+
+    def test_gradients_in_double(self):
+        labels = torch.randint(-2, 5, (12,))
+        logits = torch.randn(12, 5, dtype=torch.float64, requires_grad=True)
+        boxes = some_boxes(9, torch.float64).requires_grad_()
+        targets = (boxes + 1).detach()
+        soft = torch.rand(12, 5, dtype=torch.float64)
+        check = torch.autograd.gradcheck
+        for reduction in ("none", "mean", "sum"):
+            self.assertTrue(check(lambda x: ours.sigmoid_focal_loss(
+                x, labels=labels, reduction=reduction), logits))
+            self.assertTrue(check(lambda x: ours.sigmoid_focal_loss(
+                x, soft, gamma=1.3, reduction=reduction), logits))
+            for loss in (ours.generalized_box_iou_loss, ours.distance_box_iou_loss):
+                self.assertTrue(check(lambda b: loss(b, targets, reduction), boxes))
+            self.assertTrue(check(lambda b: ours.smooth_l1_loss(b, targets, reduction, 0.3), boxes))
+        matches = torch.randint(-2, 3, (9,))
+        for loss in ("smooth_l1", "giou", "diou"):
+            deltas = torch.randn(9, 4, dtype=torch.float64, requires_grad=True)
+            self.assertTrue(check(lambda d: ours.regression_loss(
+                d, targets, targets[:3] + 2,
+                matches, loss=loss), deltas))
+
+    def test_overlaps(self):
+        a, b = some_boxes(20), some_boxes(30)
+        for name in ("box_iou", "generalized_box_iou", "distance_box_iou", "complete_box_iou"):
+            mine, other = getattr(ours, name)(a, b), getattr(theirs, name)(a, b)
+            torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
+        self.assertTrue(torch.equal(ours.box_iou(a, b), theirs.box_iou(a, b)))
+        self.assertTrue(torch.equal(ours.box_iou(a.long(), b.long()),
+                                    theirs.box_iou(a.long(), b.long())))
+
+    def test_coding(self):
+        anchors, boxes = some_boxes(20), some_boxes(20)
+        coder = detection._utils.BoxCoder((10.0, 10.0, 5.0, 5.0))
+        deltas = ours.encode_boxes(boxes, anchors, coder.weights)
+        torch.testing.assert_close(deltas, coder.encode_single(boxes, anchors))
+        torch.testing.assert_close(ours.decode_boxes(deltas, anchors, coder.weights), boxes)
+        clipped = ours.decode_boxes(deltas, anchors, coder.weights, (30, 50))
+        torch.testing.assert_close(clipped, theirs.clip_boxes_to_image(boxes, (30, 50)))
+        linear = detection._utils.BoxLinearCoder()
+        distances = ours.encode_distances(boxes, anchors)
+        torch.testing.assert_close(distances, linear.encode(anchors, boxes))
+        torch.testing.assert_close(ours.decode_distances(distances, anchors), boxes)
+
+    def test_nms(self):
+        boxes, scores, classes = some_boxes(2000), torch.rand(2000), torch.randint(0, 3, (2000,))
+        for threshold in (0.1, 0.5, 0.9):
+            self.assertTrue(torch.equal(ours.nms(boxes, scores, threshold),
+                                        theirs.nms(boxes, scores, threshold)))
+            self.assertTrue(torch.equal(ours.batched_nms(boxes, scores, classes, threshold),
+                                        theirs.batched_nms(boxes, scores, classes, threshold)))
+        kept, left = ours.soft_nms(boxes[:100], scores[:100], method="gaussian")
+        self.assertTrue(bool((left[:-1] >= left[1:]).all()))
+        self.assertEqual(len(kept), len(left))
+
+    def test_strides(self):
+        logits = torch.randn(4, 9, 6).transpose(1, 2)
+        labels = torch.randint(-1, 9, (4, 6))
+        self.assertTrue(torch.equal(ours.sigmoid_focal_loss(logits, labels=labels),
+                                    ours.sigmoid_focal_loss(logits.contiguous(), labels=labels)))
+        rows = torch.rand(20, 7)
+        self.assertTrue(torch.equal(ours.box_iou(rows[:, 1:5], rows[::2, 2:6]),
+                                    ours.box_iou(rows[:, 1:5].clone(), rows[::2, 2:6].clone())))
+
+    def test_errors(self):
+        logits, boxes = torch.randn(5, 3), some_boxes(5)
+        with self.assertRaisesRegex(ValueError, "reduction.*'sums'"):
+            ours.sigmoid_focal_loss(logits, logits, reduction="sums")
+        with self.assertRaisesRegex(ValueError, "either targets or labels"):
+            ours.sigmoid_focal_loss(logits)
+        with self.assertRaisesRegex(RuntimeError, r"labels\[0\] is 3, expected 0 to classes-1"):
+            ours.sigmoid_focal_loss(logits, labels=torch.full((5,), 3))
+        with self.assertRaisesRegex(RuntimeError, "vecdet::nms: scores.shape is"):
+            ours.nms(boxes, torch.rand(4), 0.5)
+        with self.assertRaisesRegex(RuntimeError, "targets requires a gradient"):
+            ours.generalized_box_iou_loss(boxes, boxes.clone().requires_grad_())
+        overlaps = ours.box_iou(boxes.clone().requires_grad_(), boxes)
+        with self.assertRaisesRegex(RuntimeError, "pairwise_iou is not implemented"):
+            overlaps.sum().backward()
+
+    def test_without_gradients(self):
+        logits = torch.randn(5, 3, requires_grad=True)
+        labels = torch.zeros(5, dtype=torch.int64)
+        for mode in (torch.no_grad, torch.inference_mode):
+            with mode():
+                self.assertFalse(ours.sigmoid_focal_loss(logits, labels=labels).requires_grad)
+        with torch.inference_mode():
+            torch.testing.assert_close(ours.sigmoid_focal_loss(logits * 1, labels=labels),
+                                       ours.sigmoid_focal_loss(logits.detach(), labels=labels))
+
+    def test_several_threads(self):
+        boxes, scores = some_boxes(3000), torch.rand(3000)
+        expected = ours.nms(boxes, scores, 0.5)
+        wrong = []
+
+        def call():
+            for _ in range(5):
+                if not torch.equal(ours.nms(boxes, scores, 0.5), expected):
+                    wrong.append(1)
+
+        callers = [threading.Thread(target=call) for _ in range(4)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+        self.assertFalse(wrong)
+
+    def test_trace_and_script(self):
+        logits, labels = torch.randn(6, 3, requires_grad=True), torch.randint(-1, 3, (6,))
+        boxes, scores = some_boxes(50), torch.rand(50)
+
+        def step(x, y, b, s):
+            loss = torch.ops.vecdet.sigmoid_focal_loss(x, y, 0.25, 2.0, 2)
+            return loss, torch.ops.vecdet.nms(b, s, 0.5)
+
+        expected = step(logits, labels, boxes, scores)
+        for compiled in (torch.jit.trace(step, (logits, labels, boxes, scores)),
+                         torch.jit.script(step)):
+            loss, kept = compiled(logits, labels, boxes, scores)
+            self.assertTrue(torch.equal(loss, expected[0]))
+            self.assertTrue(torch.equal(kept, expected[1]))
+            loss.backward()
+
+
+class TwoLevels(torch.nn.Module):
+    """The smallest backbone with two levels."""
+
+    def __init__(self, out_channels=32):
+        super().__init__()
+        self.out_channels = out_channels
+        self.first = torch.nn.Conv2d(3, 32, 8, stride=8)
+        self.second = torch.nn.Conv2d(32, 32, 2, stride=2)
+
+    def forward(self, x):
+        first = self.first(x).relu()
+        return OrderedDict(first=first, second=self.second(first).relu())
+
+
+class Detectors(unittest.TestCase):
+    """Small models with weights that make detections of scores that differ."""
+
+    @classmethod
+    def models(cls):
+        torch.manual_seed(1)
+        options = dict(min_size=64, max_size=80)
+        one_an_anchor = AnchorGenerator(((16,), (32,)), ((1.0,),) * 2)
+        three_an_anchor = AnchorGenerator(((16,), (32,)), ((0.5, 1.0, 2.0),) * 2)
+        models = {
+            "RetinaNet": detection.RetinaNet(TwoLevels(), 7, anchor_generator=three_an_anchor,
+                                             **options),
+            "FCOS": detection.FCOS(TwoLevels(), 7, anchor_generator=one_an_anchor, **options),
+            "SSD": SSD(TwoLevels([32, 32]), DefaultBoxGenerator([[2], [2, 3]]), (64, 64), 7),
+        }
+        for model in models.values():
+            for name, weight in model.named_parameters():
+                if "head" in name and name.endswith("weight") and weight.dim() == 4:
+                    torch.nn.init.normal_(weight, std=0.1)
+                if name.endswith("cls_logits.bias"):
+                    torch.nn.init.constant_(weight, -1.0)
+        return models
+
+    def setUp(self):
+        torch.manual_seed(2)
+        self.images = [torch.rand(3, 60, 75), torch.rand(3, 64, 64)]
+        self.targets = [
+            {"boxes": torch.tensor([[5.0, 10, 30, 45], [35, 15, 70, 55]]),
+             "labels": torch.tensor([3, 5])},
+            {"boxes": torch.tensor([[5.0, 5, 60, 50]]), "labels": torch.tensor([1])},
+        ]
+
+    def step(self, model, images, targets):
+        model.train()
+        model.zero_grad()
+        losses = model(images, targets)
+        sum(losses.values()).backward()
+        grads = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+        return {name: loss.detach() for name, loss in losses.items()}, grads
+
+    def test_same_losses_and_detections(self):
+        nothing = [{"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}]
+        for name, model in self.models().items():
+            for images, targets in ((self.images, self.targets),
+                                    (self.images[:1], self.targets[:1]),
+                                    (self.images[:1], nothing)):
+                with self.subTest(model=name, images=len(images), boxes=len(targets[0]["boxes"])):
+                    losses, grads = self.step(model, images, targets)
+                    model.eval()
+                    with torch.no_grad():
+                        detections = model(images)
+                    self.assertIs(vecdet.accelerate(model), model)
+                    fast_losses, fast_grads = self.step(model, images, targets)
+                    model.eval()
+                    with torch.no_grad():
+                        fast_detections = model(images)
+                    vecdet.restore(model)
+                    self.assertEqual(losses.keys(), fast_losses.keys())
+                    for key, loss in losses.items():
+                        torch.testing.assert_close(fast_losses[key], loss, rtol=1e-5, atol=1e-7)
+                    largest = max(grad.abs().max().item() for grad in grads.values())
+                    for key, grad in grads.items():
+                        torch.testing.assert_close(fast_grads[key], grad, rtol=1e-4,
+                                                   atol=1e-6 * largest)
+                    for mine, other in zip(fast_detections, detections):
+                        self.assertGreater(len(other["boxes"]), 0)
+                        self.assertTrue(torch.equal(mine["labels"], other["labels"]))
+                        torch.testing.assert_close(mine["boxes"], other["boxes"], rtol=1e-4,
+                                                   atol=1e-3)
+                        torch.testing.assert_close(mine["scores"], other["scores"], rtol=1e-5,
+                                                   atol=1e-7)
+
+    def test_box_losses_of_retinanet(self):
+        model = self.models()["RetinaNet"]
+        for kind in ("l1", "smooth_l1", "giou", "diou", "ciou"):
+            model.head.regression_head._loss_type = kind
+            losses, _ = self.step(model, self.images, self.targets)
+            fast_losses, _ = self.step(vecdet.accelerate(model), self.images, self.targets)
+            vecdet.restore(model)
+            torch.testing.assert_close(fast_losses["bbox_regression"], losses["bbox_regression"],
+                                       rtol=1e-5, atol=1e-7)
+
+    def test_models_stay_what_they_are(self):
+        model = self.models()["RetinaNet"]
+        names = list(model.state_dict())
+        classes = [type(module) for module in model.modules()]
+        vecdet.accelerate(vecdet.accelerate(model))
+        self.assertIsInstance(model, detection.RetinaNet)
+        self.assertEqual(list(model.state_dict()), names)
+        copies = (copy.deepcopy(model), pickle.loads(pickle.dumps(model)))
+        for other in (model, *copies):
+            vecdet.restore(other)
+            self.assertEqual([type(module) for module in other.modules()], classes)
+
+    def test_part_of_a_larger_model(self):
+        model = self.models()["FCOS"]
+        vecdet.accelerate(torch.nn.Sequential(model))
+        self.assertIsNot(type(model), detection.FCOS)
+
+    def test_unknown_models(self):
+        with self.assertRaisesRegex(TypeError, "a Linear, expected one of .*FCOS, RetinaNet, SSD"):
+            vecdet.accelerate(torch.nn.Linear(2, 3))
+
+
+class Patched(unittest.TestCase):
+    def test_torchvision_runs_on_vecdet_inside(self):
+        original = detection.retinanet.sigmoid_focal_loss
+        nms = torchvision.ops.nms
+        logits, targets = torch.randn(5, 3), torch.rand(5, 3)
+        boxes, scores = some_boxes(50), torch.rand(50)
+        expected = theirs.sigmoid_focal_loss(logits, targets), theirs.nms(boxes, scores, 0.5)
+        with vecdet.patched():
+            self.assertIsNot(detection.retinanet.sigmoid_focal_loss, original)
+            self.assertIsNot(torchvision.ops.boxes.nms, nms)
+            with torch.profiler.profile() as trace:
+                torch.testing.assert_close(detection.retinanet.sigmoid_focal_loss(logits, targets),
+                                           expected[0])
+                self.assertTrue(torch.equal(torchvision.ops.nms(boxes, scores, 0.5), expected[1]))
+            # What only torchvision differentiates goes there.
+            tracked = boxes.clone().requires_grad_()
+            torchvision.ops.box_iou(tracked, boxes).sum().backward()
+            self.assertIsNotNone(tracked.grad)
+            calls = {event.name for event in trace.events()}
+        self.assertTrue({"vecdet::sigmoid_focal_loss", "vecdet::nms"} <= calls)
+        self.assertIs(detection.retinanet.sigmoid_focal_loss, original)
+        self.assertIs(torchvision.ops.boxes.nms, nms)
+
+    def test_is_taken_back_after_an_error(self):
+        nms = torchvision.ops.nms
+        with contextlib.suppress(KeyError), vecdet.patched():
+            raise KeyError
+        self.assertIs(torchvision.ops.nms, nms)
+
+
+class Profile(unittest.TestCase):
+    def test_scopes_functions_and_operators(self):
+        @vecdet.profile.scope("whole")
+        def step():
+            with vecdet.profile.scope("part"):
+                logits = torch.randn(11, 3, requires_grad=True)
+                labels = torch.zeros(11, dtype=torch.int64)
+                ours.sigmoid_focal_loss(logits, labels=labels, reduction="sum").backward()
+
+        step()  # not recorded
+        vecdet.profile.reset()
+        vecdet.profile.enable(torch_operators=True)
+        step()
+        step()
+        vecdet.profile.disable()
+        step()
+        rows = {row["name"]: row for row in vecdet.profile.rows()}
+        self.assertEqual(rows["whole"]["count"], 2)
+        self.assertEqual(rows["part"]["count"], 2)
+        self.assertEqual(rows["vecdet::sigmoid_focal_loss/f32/11x3,11"]["count"], 2)
+        self.assertTrue(any(name.startswith("sigmoid_focal_loss_and_grad/labels/f32/11x3/")
+                            for name in rows))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "profile.csv")
+            vecdet.profile.write(path)
+            with open(path) as file:
+                self.assertIn("whole", file.read())
+        with self.assertRaisesRegex(RuntimeError, "profile.xyz"):
+            vecdet.profile.write("profile.xyz")
+        vecdet.profile.enable()
+        vecdet.profile.disable()
+        self.assertEqual(vecdet.profile.page_faults(), "")
+
+
+if __name__ == "__main__":
+    unittest.main()

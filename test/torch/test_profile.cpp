@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's operators in the profile.
+#include <vecdet/profile/control.hpp>
+#include <vecdet/profile/snapshot.hpp>
+#include <vecdet/torch.hpp>
+#include <vecdet/torch/profile.hpp>
+
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <doctest/doctest.h>
+
+namespace {
+
+namespace profile = vecdet::profile;
+
+std::vector<std::string> names_of(const profile::report& report) {
+  std::vector<std::string> names;
+  for (const profile::entry& entry : report.entries) names.push_back(entry.name);
+  return names;
+}
+
+bool has(const std::vector<std::string>& names, const std::string& prefix) {
+  for (const std::string& name : names)
+    if (name.compare(0, prefix.size(), prefix) == 0) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("Operators of PyTorch stand in the profile by type and shapes, with vecdet's inside") {
+  profile::reset();
+  {
+    const profile::torch_operators recorded;
+    CHECK(recorded.cost_ns() > 0);
+    at::rand({7, 5}).mm(at::rand({5, 3}));  // the profiler is off
+    profile::enable();
+    const at::Tensor x = at::rand({7, 5}).requires_grad_();
+    x.mm(at::rand({5, 3})).sum().backward();
+    vecdet::ops::sigmoid_focal_loss(at::rand({9, 4}), at::zeros({9}, at::kLong));
+    profile::disable();
+  }
+  profile::enable();
+  at::rand({70, 50}).mm(at::rand({50, 30}));  // recording has ended
+  profile::disable();
+  const profile::report report = profile::snapshot();
+  const std::vector<std::string> names = names_of(report);
+  CHECK(has(names, "aten::mm/f32/7x5,5x3"));
+  CHECK(has(names, "MmBackward0/f32/7x3"));
+  CHECK(has(names, "vecdet::sigmoid_focal_loss/f32/9x4,9"));
+  CHECK(has(names, "sigmoid_focal_loss_unreduced/labels/f32/9x4/"));
+  CHECK(!has(names, "aten::mm/f32/70x50"));
+  for (const profile::entry& entry : report.entries)
+    if (entry.name == "aten::mm/f32/7x5,5x3") CHECK(entry.count == 1);
+}
+
+TEST_CASE("Page faults are counted where they happen") {
+  const profile::torch_operators recorded;
+  profile::enable();
+  const at::Tensor fresh = at::zeros({64, 1024, 1024});  // 256 MB, which glibc maps anew
+  profile::disable();
+  const std::vector<profile::page_faults> faults = recorded.faults();
+  REQUIRE(!faults.empty());
+  CHECK(faults[0].faults >= 100);  // far fewer where pages are huge
+  const std::string report = recorded.page_fault_report();
+  CHECK(report.find("MALLOC_TRIM_THRESHOLD_") != std::string::npos);
+  CHECK(report.find(faults[0].name) != std::string::npos);
+}
