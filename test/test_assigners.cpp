@@ -420,8 +420,8 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   };
 
   known.regions = p.known().boxes;
-  fails("assign_task_aligned: truth.regions.size() is 20");
-  atss_fails("assign_atss: truth.regions.size() is 20");
+  fails("assign_task_aligned: truth.regions.size() is 10");
+  atss_fails("assign_atss: truth.regions.size() is 10");
   known = p.known();
   const auto restore = [&] {
     known = p.known();
@@ -462,7 +462,7 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   known.image_offsets = from_one;
   fails("truth.image_offsets[0] is 1, expected 0");
   known.image_offsets = descending;
-  atss_fails("truth.image_offsets[2] is 10, expected not less than the offset before");
+  atss_fails("truth.image_offsets[2] is 10, expected the element before it or more");
   known.image_offsets = short_of;
   fails("truth.image_offsets[2] is 9, expected the number of boxes");
   known.image_offsets = {};

@@ -334,3 +334,33 @@ TEST_CASE("focal loss: outputs share memory with the logits alone, as a whole") 
   sigmoid_focal_loss_and_grad(logits, of_rows, at(grad, 0));
   CHECK(x != std::vector<float>(size + 8, 1.0f));
 }
+
+TEST_CASE("matching: results share memory neither with each other nor with the ground truth") {
+  const auto boxes = random_boxes<float>(40, 3);
+  std::vector<index_t> matches(40, 7), labels(40, 7), offsets{0, 20}, classes(20, 1);
+  std::vector<float> truth_boxes(boxes.begin(), boxes.begin() + 80);
+  match_workspace workspace;
+  ground_truth truth;
+  truth.boxes = boxes_view<const float>(truth_boxes);
+  truth.classes = classes;
+  truth.image_offsets = offsets;
+  const auto refused = [&](const char* message, const match_results& results) {
+    CHECK_THROWS_WITH_AS(
+        match_anchors(boxes_view<const float>(boxes), truth, results, {}, workspace),
+        doctest::Contains(message), std::invalid_argument);
+  };
+  match_results results;
+  results.matches = matches;
+  results.labels = matches;
+  refused("results.labels is results.matches", results);
+  results = {};
+  truth.classes = labels_view(labels.data() + 20, 20);
+  results.labels = labels;
+  refused("results.labels is truth.classes", results);
+  results = {};
+  offsets.resize(41);
+  truth.image_offsets = vector_view<const index_t>(offsets.data(), 2);
+  results.matches = vector_view<index_t>(offsets.data() + 1, 40);
+  refused("results.matches is truth.image_offsets", results);
+  CHECK(matches == std::vector<index_t>(40, 7));
+}

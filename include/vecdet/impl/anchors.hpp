@@ -20,7 +20,9 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-inline bool is_positive_float(double x) { return x > 0 && fits_float(x); }
+inline bool is_positive_float(double x) {
+  return x > 0 && fits_float(x) && static_cast<float>(x) > 0;
+}
 
 inline void check_positive(const char* function, const char* list, const std::vector<double>& of) {
   for (std::size_t i = 0; i < of.size(); ++i)
@@ -29,11 +31,11 @@ inline void check_positive(const char* function, const char* list, const std::ve
 }
 
 inline void check_grid(const char* function, const std::string& name, const grid_size& size) {
-  constexpr index_t most = index_t{1} << 30;
+  constexpr index_t most = index_t{1} << 27;  // so that products and sums of them do not wrap
   check(size.height >= 0 && size.height <= most, function, (name + ".height").c_str(), size.height,
-        "0 to 2^30");
+        "0 to 2^27");
   check(size.width >= 0 && size.width <= most, function, (name + ".width").c_str(), size.width,
-        "0 to 2^30");
+        "0 to 2^27");
 }
 
 /// Throws unless the image's strides are 1 or more.

@@ -70,6 +70,7 @@ class assigner_call {
 
   void check_result_apart(const char* result, const address_range& memory) const {
     check_apart(function_, result, memory, "truth.boxes", truth_.boxes);
+    check_apart(function_, result, memory, "truth.classes", truth_.classes);
     check_apart(function_, result, memory, "truth.image_offsets", truth_.image_offsets);
     check_apart(function_, result, memory, "levels", levels_);
   }

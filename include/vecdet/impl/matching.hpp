@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/matching.hpp>
+#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/matching/matching.hpp>
@@ -53,7 +55,8 @@ inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, is
   to.odd_count = 0;
   for (index_t c = 0; c < chunks.count; ++c) {
     const std::uint32_t* const from = odd + chunks.begin(c) * tile_anchors;
-    std::copy(from, from + odd_of_chunk[c], odd + to.odd_count);
+    std::memmove(odd + to.odd_count, from,
+                 static_cast<std::size_t>(odd_of_chunk[c]) * sizeof *from);
     to.odd_count += odd_of_chunk[c];
   }
 }
@@ -126,6 +129,7 @@ struct match_call {
           "results.deltas.size()", results.deltas.size(), expected);
     check(results.foreground.empty() || results.foreground.size() == images(), function,
           "results.foreground.size()", results.foreground.size(), "0 or the number of images");
+    check_memory();
     if (results.deltas.empty()) return;
     check_weight(function, "params.coder.weight_x", params.coder.weight_x);
     check_weight(function, "params.coder.weight_y", params.coder.weight_y);
@@ -133,6 +137,31 @@ struct match_call {
     check_weight(function, "params.coder.weight_h", params.coder.weight_h);
     check(params.coder.anchors == box_format::xyxy, function, "params.coder.anchors",
           params.coder.anchors == box_format::xywh ? "xywh" : "cxcywh", "xyxy");
+  }
+
+  /// Results are written while other images are still matched.
+  void check_memory() const {
+    const struct {
+      const char* name;
+      address_range memory;
+    } written[] = {{"results.matches", results.matches},
+                   {"results.labels", results.labels},
+                   {"results.best_ious", results.best_ious},
+                   {"results.deltas", results.deltas},
+                   {"results.foreground", results.foreground}},
+      read[] = {{"truth.boxes", truth.boxes},
+                {"truth.classes", truth.classes},
+                {"truth.image_offsets", truth.image_offsets},
+                {"truth.regions", truth.regions},
+                {"truth.region_offsets", truth.region_offsets}};
+    for (const auto& out : written) {
+      for (const auto& in : read)
+        check_apart("match_anchors", out.name, out.memory, in.name, in.memory);
+      for (const auto& other : written) {
+        if (&other < &out)
+          check_apart("match_anchors", out.name, out.memory, other.name, other.memory);
+      }
+    }
   }
 
   profile::problem problem(const char* variant, int threads) const {

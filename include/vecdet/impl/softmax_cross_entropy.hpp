@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/softmax_cross_entropy/softmax_cross_entropy.hpp>
 #endif
@@ -139,7 +140,8 @@ struct softmax_cross_entropy_call {
     });
     index_t count = 0;
     for (index_t i = 0; i < images; ++i) {
-      std::copy(mined + i * of_image, mined + i * of_image + counts[i], mined + count);
+      std::memmove(mined + count, mined + i * of_image,
+                   static_cast<std::size_t>(counts[i]) * sizeof *mined);
       count += counts[i];
     }
     some.rows = mined;

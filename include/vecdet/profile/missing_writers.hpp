@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -27,8 +28,10 @@ inline void say_that_writers_are_missing() {
 }
 
 inline bool watch_for_writers() noexcept {
-  return vecdet::detail::environment_variable("VECDET_PROFILE") != nullptr &&
-         std::atexit(say_that_writers_are_missing) == 0;
+  const char* const value = vecdet::detail::environment_variable("VECDET_PROFILE");
+  const bool asks = value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0 &&
+                    std::strcmp(value, "off") != 0;
+  return asks && std::atexit(say_that_writers_are_missing) == 0;
 }
 
 #if !defined(VECDET_PROFILE_DISABLE)

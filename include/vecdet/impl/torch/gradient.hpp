@@ -6,6 +6,8 @@
 
 #include <memory>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/core/ivalue.h>
@@ -42,6 +44,16 @@ inline bool is_plain(const at::Tensor& tensor) {
       return true;
     default:
       return false;
+  }
+}
+
+/// A node of the graph in the pointer that libtorch keeps nodes in, which changed in its 2.x.
+template <class Node, class... Arguments>
+auto make_node(Arguments&&... arguments) {
+  if constexpr (std::is_base_of<c10::intrusive_ptr_target, Node>::value) {
+    return c10::make_intrusive<Node>(std::forward<Arguments>(arguments)...);
+  } else {
+    return std::make_shared<Node>(std::forward<Arguments>(arguments)...);
   }
 }
 
@@ -86,7 +98,7 @@ struct precomputed : torch::autograd::Function<precomputed> {
     const auto input = ctx->saved_data["input"].toCapsule();
     at::Tensor result = grad.detach();
     torch::autograd::set_history(
-        result, std::make_shared<torch::autograd::Error>(
+        result, make_node<torch::autograd::Error>(
                     "vecdet: the gradient of a loss cannot be differentiated again",
                     torch::autograd::edge_list{static_cast<gradient_edge&>(*input).edge}));
     return result;
