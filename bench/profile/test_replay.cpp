@@ -381,6 +381,7 @@ TEST_CASE("replay: every public function records a problem that its replay recor
   const std::set<std::string> not_recorded{"count_anchors", "make_anchors", "make_points"};
   int found = 0;
   for (const auto& file : std::filesystem::directory_iterator(VECDET_INCLUDE "/impl")) {
+    if (!file.is_regular_file()) continue;  // PyTorch's operators call these functions
     const std::filesystem::path path = file.path();
     CAPTURE(path);
     std::ifstream in(path);
