@@ -67,9 +67,11 @@ void register_boxes(index_t box_count) {
                     [](matching& data, execution policy) { data.run(policy); });
     return;
   }
+  // Held against the IoUs: matches of equal IoUs go by the last bit, which -ffast-math does not
+  // keep.
   register_with_plain(
       problem, amount, prepare, [](matching& data, execution policy) { data.run(policy); },
-      [](matching& data) { data.run_plain(); }, &matching::matches);
+      [](matching& data) { data.run_plain(); }, &matching::ious);
 }
 
 const bool registered = [] {

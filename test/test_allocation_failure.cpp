@@ -103,5 +103,48 @@ TEST_CASE("allocation failure: workspaces serve on") {
       match_anchors(boxes, truth, results, matcher_params{}, workspace, policy);
       return matches;
     });
+    check_every_allocation<retinanet_loss_workspace>(
+        "retinanet_loss", [&](retinanet_loss_workspace& workspace) {
+          std::vector<float> x = logits, deltas(static_cast<std::size_t>(4 * count), 0.5f);
+          std::vector<float> x_grad(x.size()), deltas_grad(deltas.size());
+          const std::vector<head_level<const float>> at{{x.data(), count, 1}};
+          const std::vector<head_level<const float>> by{{deltas.data(), count, 1}};
+          const std::vector<head_level<float>> at_grad{{x_grad.data(), count, 1}};
+          const std::vector<head_level<float>> by_grad{{deltas_grad.data(), count, 1}};
+          const head_layout nhwc = head_layout::nhwc;
+          const retinanet_head<float> head{{at, 1, 1, classes, nhwc},
+                                           {by, 1, 1, 4, nhwc},
+                                           {at_grad, 1, 1, classes, nhwc},
+                                           {by_grad, 1, 1, 4, nhwc}};
+          ground_truth truth;
+          truth.boxes = boxes_view<const float>(corners.data(), 40);
+          retinanet_loss_and_grad(head, anchor_index(boxes), truth, {}, workspace, policy);
+          x_grad.insert(x_grad.end(), deltas_grad.begin(), deltas_grad.end());
+          return x_grad;
+        });
+    check_every_allocation<softmax_cross_entropy_workspace>(
+        "softmax_cross_entropy", [&](softmax_cross_entropy_workspace& workspace) {
+          std::vector<float> grad(logits.size());
+          std::vector<int> labels(static_cast<std::size_t>(count));
+          for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = i % 50 == 0 ? 3 : 0;
+          softmax_cross_entropy_loss_and_grad(
+              matrix_view<const float>(logits.data(), count, classes), labels,
+              hard_negative_mining{}, matrix_view<float>(grad.data(), count, classes), {},
+              workspace, policy);
+          return grad;
+        });
+    check_every_allocation<assigner_workspace>("assign_atss", [&](assigner_workspace& workspace) {
+      const std::vector<grid_size> levels{{50, 60}};
+      std::vector<float> anchors;
+      for (index_t i = 0; i < count; ++i) {
+        const auto x = static_cast<float>(20 * (i % 60)), y = static_cast<float>(20 * (i / 60));
+        anchors.insert(anchors.end(), {x, y, x + 80, y + 80});
+      }
+      ground_truth truth;
+      truth.boxes = boxes_view<const float>(corners.data(), 40);
+      std::vector<index_t> matches(static_cast<std::size_t>(count));
+      assign_atss(boxes_view<const float>(anchors), levels, truth, matches, {}, workspace, policy);
+      return matches;
+    });
   }
 }

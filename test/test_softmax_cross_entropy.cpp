@@ -210,6 +210,21 @@ TEST_CASE("softmax cross entropy: rows, classes, strides and special values") {
   });
 }
 
+TEST_CASE("softmax cross entropy: rows of the least finite number, torch's usual mask") {
+  for_each_isa([](isa) {
+    for (const index_t classes : {1, 2, 21, 200}) {
+      const std::vector<float> logits(static_cast<std::size_t>(20 * classes),
+                                      std::numeric_limits<float>::lowest());
+      const std::vector<int> labels(20, 0);
+      std::vector<float> loss(20);
+      softmax_cross_entropy_loss_unreduced(matrix_view<const float>(logits.data(), 20, classes),
+                                           labels, loss);
+      for (const float each : loss)
+        CHECK(each == doctest::Approx(std::log(static_cast<double>(classes))).epsilon(1e-6));
+    }
+  });
+}
+
 TEST_CASE("softmax cross entropy: labels of any width, unsigned, and torch's ignored value") {
   problem p(40, 5, 3);
   for (float* x = p.logits.data(); x != p.logits.data() + p.logits.size(); ++x)

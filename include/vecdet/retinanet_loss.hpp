@@ -23,13 +23,13 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct retinanet_loss_params {
+  /// Its coder is that of the deltas, also of the box loss.
   matcher_params matcher = matcher_params::retinanet();
   double alpha = 0.25;  ///< of the focal loss
   double gamma = 2;     ///< of the focal loss
   box_loss loss = box_loss::smooth_l1;
-  double beta = 0;     ///< of smooth L1; 0 is L1, as in torchvision
-  coder_params coder;  ///< of the deltas; anchors are corners
-  double scale = 1;    ///< factor on both losses and gradients, a loss scaler's
+  double beta = 0;   ///< of smooth L1; 0 is L1, as in torchvision
+  double scale = 1;  ///< factor on both losses and gradients, a loss scaler's
 };
 
 struct retinanet_losses {
@@ -52,8 +52,8 @@ class retinanet_loss_workspace {
   detail::retinanet_loss_buffers buffers_;
 };
 
-/// T is float or bfloat16. `anchors` are those of one image in the order of the head's, which
-/// head_levels.hpp gives. Classes of the ground truth are columns of the logits.
+/// T is float or bfloat16: nothing else compiles. `anchors` are those of one image in the order of
+/// the head's, which head_levels.hpp gives. Classes of the ground truth are columns of the logits.
 ///
 /// Throws std::invalid_argument, and writes nothing, when sizes differ or a parameter is none of
 /// the functions'. NaN and infinities give what the functions give.

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <type_traits>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -49,6 +50,9 @@ class head_deltas {
 
 template <class T>
 class retinanet_loss_call {
+  static_assert(std::is_same<T, float>::value || std::is_same<T, bfloat16>::value,
+                "this function takes float or vecdet::bfloat16");
+
  public:
   retinanet_loss_call(const retinanet_head<T>& head, const anchor_index& anchors,
                       const ground_truth& truth, const retinanet_loss_params& params,
@@ -173,7 +177,7 @@ class retinanet_loss_call {
     regression_loss_params params;
     params.loss = params_.loss;
     params.beta = params_.beta;
-    params.coder = params_.coder;
+    params.coder = params_.matcher.coder;
     params.box_weights = vector_view<const float>(ws_.weights.data(), foreground);
     float* const grad = grown(ws_.grad, 4 * foreground);
     return regression_loss_and_grad(boxes_view<const float>(ws_.deltas.data(), foreground),

@@ -178,7 +178,8 @@ class softmax_group {
       sum = sums[0] + sums[1];
     }
     sum = select(differences == differences, sum, float_row(__builtin_nanf("")));
-    sum = select(greatest > float_row(-largest<float>), sum, float_row(__builtin_nanf("")));
+    // A greatest logit adds exp(0) = 1; where all are -infinity, there is none.
+    sum = select(sum >= float_row(0.5f), sum, float_row(__builtin_nanf("")));
   }
 
   /// log(sum of exp(x)) - max.
