@@ -27,9 +27,9 @@ index_t number_after(const std::string& prefix, const std::string& variant) {
 struct operands : bench::assigner_scene {
   assigner_workspace workspace;
 
-  operands(index_t boxes, index_t points, bool with_predictions)
-      : assigner_scene(bench::pyramid_of_points(points), boxes,
-                       8 * std::sqrt(static_cast<double>(points)), with_predictions) {}
+  operands(index_t boxes, index_t point_count, bool with_predictions)
+      : assigner_scene(bench::pyramid_of_points(point_count), boxes,
+                       8 * std::sqrt(static_cast<double>(point_count)), with_predictions) {}
 };
 
 profile::replay_call make(const profile::entry& e, execution policy) {
