@@ -16,11 +16,10 @@
 // [0, bins - 1]; trainers that clamp them to bins - 1.01 do so themselves.
 //
 // Accuracy: losses within 4e-7 of the sum of the loss and the size of the logits' differences,
-// gradients within 4e-7, expectations within 4e-7 times bins of up to 40 bins, and within 1e-8
-// times the square of bins of more; sums are accumulated in double. Probabilities are not below
-// 2e-38. A row with a NaN or +infinity, one of nothing but -infinity, and one whose target is NaN
-// have loss, gradient and expectation NaN. A row of weight 0 has loss and gradient 0, whatever it
-// holds; an infinite weight gives infinities and NaN.
+// gradients within 4e-7, expectations within 4e-7 times bins; sums are accumulated in double.
+// Probabilities are not below 2e-38. A row with a NaN or +infinity, one of nothing but -infinity,
+// and one whose target is NaN have loss, gradient and expectation NaN. A row of weight 0 has loss
+// and gradient 0, whatever it holds; an infinite weight gives infinities and NaN.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, bins are out
 // of range, or the scale is not a finite float. Results may not share memory with other arguments,

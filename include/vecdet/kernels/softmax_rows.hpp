@@ -49,7 +49,7 @@ VECDET_INLINE void store_lanes(float* to, const float_row& x, int count) {
   for (int r = 0; r < count; ++r) to[r] = lane[r];
 }
 
-/// Columns that are kept at once; longer rows are read twice.
+/// Columns that are kept at once; longer rows are read once more for each use.
 constexpr index_t softmax_panel = 128;
 
 /// Columns whose exponentials are computed together: four batches.
@@ -151,6 +151,22 @@ VECDET_INLINE void store_panel(const row_group& rows, index_t first, index_t cou
   }
 }
 
+/// Columns whose numbers are added in float before the sum of all takes them.
+constexpr index_t summed_columns = 16;
+
+/// A sum of few or very many terms: what an addition rounds off is kept and added at the end.
+struct long_sum {
+  float_row sum{0.0f}, rounded_off{0.0f};
+
+  VECDET_INLINE void add(const float_row& x) {
+    const float_row before = sum;
+    sum = before + x;
+    const float_row added = sum - before;
+    rounded_off = rounded_off + ((before - (sum - added)) + (x - added));
+  }
+  VECDET_INLINE float_row total() const { return sum + rounded_off; }
+};
+
 /// The softmax of 16 rows: exp(x - max) column by column, and what it is to be divided by.
 class softmax_group {
  public:
@@ -163,20 +179,25 @@ class softmax_group {
     // None of x - max is above 0, and so their sum is NaN where one of them is: exp_minus_abs would
     // lose it.
     float_row differences(0.0f);
+    long_sum exponentials;
+    for (index_t first = 0; first < cols; first += softmax_panel)
+      greatest = load_panel(rows_, first, panel_columns(first), panel_, greatest);
     for (index_t first = 0; first < cols; first += softmax_panel) {
       const index_t count = panel_columns(first);
-      const float_row before = greatest;
-      greatest = load_panel(rows_, first, count, panel_, greatest);
-      if (first > 0) sum = sum * exp_minus_abs(before - greatest);
-      // Of even and odd columns apart: one sum would wait for each addition.
-      float_row sums[2] = {sum, 0.0f};
-      take_exponentials(count,
-                        [&](int k, const float_row& d, const float_row& e) VECDET_INLINE_LAMBDA {
-                          differences = differences + d;
-                          sums[k & 1] = sums[k & 1] + e;
-                        });
-      sum = sums[0] + sums[1];
+      if (cols > softmax_panel) load_panel(rows_, first, count, panel_, greatest);
+      for (index_t begin = 0; begin < count; begin += summed_columns) {
+        const index_t end = count - begin < summed_columns ? count : begin + summed_columns;
+        // Of even and odd columns apart: one sum would wait for each addition.
+        float_row sums[2] = {0.0f, 0.0f};
+        take_exponentials(begin, end,
+                          [&](int k, const float_row& d, const float_row& e) VECDET_INLINE_LAMBDA {
+                            differences = differences + d;
+                            sums[k & 1] = sums[k & 1] + e;
+                          });
+        exponentials.add(sums[0] + sums[1]);
+      }
     }
+    sum = exponentials.total();
     sum = select(differences == differences, sum, float_row(__builtin_nanf("")));
     // A greatest logit adds exp(0) = 1; where all are -infinity, there is none.
     sum = select(sum >= float_row(0.5f), sum, float_row(__builtin_nanf("")));
@@ -196,7 +217,7 @@ class softmax_group {
       const index_t count = panel_columns(first);
       if (cols_ > softmax_panel) {
         load_panel(rows_, first, count, panel_, greatest);
-        take_exponentials(count,
+        take_exponentials(0, count,
                           [](int, const float_row&, const float_row&) VECDET_INLINE_LAMBDA {});
       }
       use(first, count, panel_);
@@ -210,15 +231,14 @@ class softmax_group {
     return cols_ - first < softmax_panel ? cols_ - first : softmax_panel;
   }
 
-  /// x in the panel becomes exp(x - max); take(c, x - max, exp(x - max)) for each column, c being
-  /// as odd as it is.
+  /// x in columns [c, end) of the panel becomes exp(x - max); take(c, x - max, exp(x - max)) for
+  /// each, c being as odd as the column is.
   template <class Take>
-  VECDET_INLINE void take_exponentials(index_t count, const Take& take) {
+  VECDET_INLINE void take_exponentials(index_t c, index_t end, const Take& take) {
     constexpr int together = columns_in_flight;
-    index_t c = 0;
-    for (; c + together <= count; c += together)
+    for (; c + together <= end; c += together)
       take_some<together>(panel_[c], static_cast<int>(c & 1), take);
-    for (; c < count; ++c) take_some<1>(panel_[c], static_cast<int>(c & 1), take);
+    for (; c < end; ++c) take_some<1>(panel_[c], static_cast<int>(c & 1), take);
   }
   template <int Columns, class Take>
   VECDET_INLINE void take_some(float* x, int column, const Take& take) const {

@@ -112,14 +112,19 @@ VECDET_INLINE float_row expectations_of(const distribution_decoding_args& args, 
   row_group rows;
   set_rows(rows, args.logits, args.stride, nullptr, 0, count, [=](int r) { return first + r; });
   softmax_group group(rows, args.bins);
-  float_row weighted[2] = {0.0f, 0.0f};
+  long_sum weighted;
   group.for_each_panel(
-      [&](index_t begin, index_t size, const float(*panel)[row_lanes]) VECDET_INLINE_LAMBDA {
-        for (index_t c = 0; c < size; ++c)
-          weighted[c & 1] = fma(float_row(static_cast<float>(begin + c)),
-                                load_pack<float_row::batches>(panel[c]), weighted[c & 1]);
+      [&](index_t first_bin, index_t size, const float(*panel)[row_lanes]) VECDET_INLINE_LAMBDA {
+        for (index_t begin = 0; begin < size; begin += summed_columns) {
+          const index_t end = size - begin < summed_columns ? size : begin + summed_columns;
+          float_row sums[2] = {0.0f, 0.0f};
+          for (index_t c = begin; c < end; ++c)
+            sums[c & 1] = fma(float_row(static_cast<float>(first_bin + c)),
+                              load_pack<float_row::batches>(panel[c]), sums[c & 1]);
+          weighted.add(sums[0] + sums[1]);
+        }
       });
-  return (weighted[0] + weighted[1]) / group.sum;
+  return weighted.total() / group.sum;
 }
 
 inline void expectations_of_rows(const distribution_decoding_args& args, index_t first,
