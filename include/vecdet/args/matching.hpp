@@ -5,9 +5,10 @@
 // bounding rectangles of its blocks, and a tile those of its groups. A ground truth meets only the
 // blocks whose rectangles it overlaps: with all other anchors its IoU is 0.
 //
-// That holds for plain anchors, of a finite area above 0, and for ground truth of a finite area of
-// 0 or more. Others are odd: their IoU is 0 or NaN, whatever they overlap. Of odd anchors the
-// rectangles know nothing; their area is infinite in the blocks, so that they have IoU 0 there.
+// That holds for regular anchors, of a finite area above 0, and for ground truth of a finite area
+// of 0 or more. Others are exceptional: their IoU is 0 or NaN, whatever they overlap. Of
+// exceptional anchors the rectangles know nothing; their area is infinite in the blocks, so that
+// they have IoU 0 there.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -48,8 +49,8 @@ struct anchor_blocks {
   anchor_node *groups, *tiles;
   float* typical_areas;  ///< one a tile
   index_t anchors, tile_count;
-  const std::uint32_t* odd;  ///< odd anchors, ascending
-  index_t odd_count;
+  const std::uint32_t* exceptional;  ///< exceptional anchors, ascending
+  index_t exceptional_count;
 };
 
 /// A ground truth box.
@@ -81,7 +82,7 @@ constexpr std::int32_t keeps_best = INT32_MIN;
 struct match_args {
   anchor_blocks anchors;
   const number_row* areas;   ///< those of the blocks; infinite where an anchor takes no part
-  const match_truth* truth;  ///< that can touch plain anchors, by ascending area
+  const match_truth* truth;  ///< that can touch regular anchors, by ascending area
   index_t truths;
   match_lanes* lanes;  ///< one a block
   /// The least IoU among the lanes of each block, one row a group; and of each group, one a tile.
@@ -103,18 +104,18 @@ struct match_args {
 };
 
 struct matching_kernels {
-  /// Fills the tiles [first, last) from N x 4 anchors, all but `odd`; returns how many anchors are
-  /// odd, and writes which.
+  /// Fills the tiles [first, last) from N x 4 anchors, all but the list of exceptional ones; writes
+  /// which those are, and returns how many.
   index_t (*build)(const float* anchors, const anchor_blocks&, index_t first, index_t last,
-                   std::uint32_t* odd_anchors);
+                   std::uint32_t* exceptional_anchors);
   /// Sets bits where a region covers more of an anchor than the threshold; and, where those take
   /// no part, the areas.
   void (*find_ignored)(const match_args&, index_t first, index_t last);
   /// Sets the lanes of the tiles [first, last), and rows, one a truth.
   void (*compare)(const match_args&, index_t first, index_t last, match_row* rows);
-  /// Notes the NaN IoUs of a box with all anchors that take part, or with odd anchors alone: they
-  /// are those anchors' best unless a lower box's is. Returns the lowest such anchor.
-  std::uint32_t (*find_nan)(const match_args&, const match_truth&, bool odd_anchors_alone);
+  /// Notes the NaN IoUs of a box with all anchors that take part, or with exceptional anchors
+  /// alone: they are those anchors' best unless a lower box's is. Returns the lowest such anchor.
+  std::uint32_t (*find_nan)(const match_args&, const match_truth&, bool exceptional_alone);
   /// Finds the anchors of these tiles that reach a row's `tops`, where that is above 0; they keep
   /// their best, if `keep`.
   void (*mark)(const match_args&, index_t first, index_t last, match_row* rows, const float* tops,

@@ -18,8 +18,8 @@ struct anchor_buffers {
   std::vector<number_row> areas;
   std::vector<anchor_node> groups, tiles;
   std::vector<float> typical_areas;
-  std::vector<std::uint32_t> odd;
-  index_t anchors = 0, odd_count = 0;
+  std::vector<std::uint32_t> exceptional;
+  index_t anchors = 0, exceptional_count = 0;
 
   index_t tile_count() const { return (anchors + tile_anchors - 1) / tile_anchors; }
 
@@ -32,15 +32,15 @@ struct anchor_buffers {
             const_cast<float*>(typical_areas.data()),
             anchors,
             tile_count(),
-            odd.data(),
-            odd_count};
+            exceptional.data(),
+            exceptional_count};
   }
 };
 
 /// Of one image at a time.
 struct match_image_buffers {
   std::vector<match_lanes> lanes;
-  std::vector<match_truth> truth, odd_truth, regions;
+  std::vector<match_truth> truth, exceptional_truth, regions;
   std::vector<match_row> rows;
   std::vector<float> tops;
   std::vector<std::uint32_t> first_nan, best_anchor;
