@@ -6,6 +6,7 @@
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
+#include "support/matcher.hpp"
 #include "support/sanitizer.hpp"
 #include "support/values.hpp"
 #include <vecdet/anchors.hpp>
@@ -87,20 +88,6 @@ struct batch_problem {
     return {of.data() + 4 * at[image], at[image + 1] - at[image]};
   }
 };
-
-reference::matcher_params as_reference(const matcher_params& p) {
-  reference::matcher_params params;
-  params.high_threshold = p.high_threshold;
-  params.low_threshold = p.low_threshold;
-  params.allow_low_quality = p.allow_low_quality;
-  params.skip_untouched = p.skip_untouched;
-  params.force_best = p.force_best;
-  params.empty =
-      p.empty == empty_iou::zero ? reference::empty_union::zero : reference::empty_union::nan;
-  params.region_threshold = p.region_threshold;
-  params.ignore_matched = p.ignore_matched;
-  return params;
-}
 
 outcome expected(const batch_problem& problem, const matcher_params& params) {
   const index_t anchors = problem.size();

@@ -162,12 +162,12 @@ void for_each_chunk(execution policy, const chunking& chunks, const Work& work) 
   // Exceptions are held back: they must not leave a loop of the caller's, as OpenMP's, which would
   // end the program.
   std::exception_ptr failure;
-  std::atomic<bool> has_failed{false}, is_amiss{false};
+  std::atomic<bool> has_failed{false}, has_wrong_piece{false};
   piece_set has_begun;
   std::atomic<index_t> run{0};
   const auto run_chunk = [&](index_t c) noexcept {
     if (c < 0 || c >= chunks.count || !has_begun.add(c)) {
-      is_amiss.store(true, std::memory_order_relaxed);
+      has_wrong_piece.store(true, std::memory_order_relaxed);
       return;
     }
     try {
@@ -179,7 +179,7 @@ void for_each_chunk(execution policy, const chunking& chunks, const Work& work) 
   };
   policy.run(chunks.count, task(run_chunk));
   if (failure) std::rethrow_exception(failure);
-  if (is_amiss.load() || run.load() != chunks.count)
+  if (has_wrong_piece.load() || run.load() != chunks.count)
     throw std::logic_error("vecdet::execution: parallel_for has not run every piece exactly once");
 }
 

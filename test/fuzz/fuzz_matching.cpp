@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matching of any boxes with any options, against the reference index for index.
 #include "box_input.hpp"
+#include "support/matcher.hpp"
 #include <vecdet/reference/matching.hpp>
 
 #include <cmath>
@@ -20,20 +21,6 @@ matcher_params any_matcher(fuzz::input& in) {
   params.region_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1)});
   params.ignore_matched = in.flag();
   params.coder.weight_x = in.one_of({1.0, 10.0});
-  return params;
-}
-
-reference::matcher_params as_reference(const matcher_params& p) {
-  reference::matcher_params params;
-  params.high_threshold = p.high_threshold;
-  params.low_threshold = p.low_threshold;
-  params.allow_low_quality = p.allow_low_quality;
-  params.skip_untouched = p.skip_untouched;
-  params.force_best = p.force_best;
-  params.empty =
-      p.empty == empty_iou::zero ? reference::empty_union::zero : reference::empty_union::nan;
-  params.region_threshold = p.region_threshold;
-  params.ignore_matched = p.ignore_matched;
   return params;
 }
 
@@ -70,7 +57,7 @@ void fuzz::target(input& in) {
   for (index_t k = 0; k < images; ++k) {
     index_t* const of_image = matches.data() + k * count;
     reference::match_anchors(anchors_view, truths.of(k), vector_view<index_t>(of_image, count),
-                             as_reference(params),
+                             test::as_reference(params),
                              vector_view<double>(ious.data() + k * count, count), regions.of(k));
     for (index_t i = 0; i < count; ++i)
       if (of_image[i] >= 0) of_image[i] += truths.offsets[static_cast<std::size_t>(k)];

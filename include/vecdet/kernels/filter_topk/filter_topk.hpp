@@ -38,7 +38,7 @@ class topk_search {
   topk_search(const filter_topk_args<T>& args, uint64_t* records, uint64_t* spare)
       : threshold_(static_cast<real>(args.threshold)),
         limit_(args.limit),
-        room_(args.capacity - block),
+        most_before_block_(args.capacity - block),
         records_(records),
         spare_(spare) {}
 
@@ -95,7 +95,7 @@ class topk_search {
     const int rest = static_cast<int>(size - i);  // below 16
     for (int lane = 0; lane < rest; ++lane, ++i)
       if (static_cast<real>(logits[i]) > threshold_) record(logits[i], element + i);
-    if (count_ > room_) keep_best();
+    if (count_ > most_before_block_) keep_best();
   }
   VECDET_INLINE void record(T logit, index_t element) {
     records_[count_++] = static_cast<uint64_t>(descending_key(static_cast<real>(logit))) << 32 |
@@ -111,7 +111,7 @@ class topk_search {
   }
 
   real threshold_;
-  index_t limit_, room_, count_ = 0;
+  index_t limit_, most_before_block_, count_ = 0;
   uint64_t *records_, *spare_;
 };
 
