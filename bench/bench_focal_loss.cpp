@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sigmoid focal loss and its gradient on the heads of RetinaNet (COCO's 91 and OpenImages' 264
 // classes), SSD300, and a block that stays in the cache.
-#include "plain_focal_loss.hpp"
+#include "plain/functions.hpp"
 #if defined(VECDET_BENCH_LIBTORCH)
-#include "peer_libtorch.hpp"
+#include "peers/libtorch.hpp"
 #endif
 #include "support/implementations.hpp"
 #include "support/scene.hpp"

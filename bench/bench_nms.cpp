@@ -5,17 +5,17 @@
 // compare_ms break a call down.
 #include "bench_nms.hpp"
 
-#include "plain_nms.hpp"
+#include "plain/functions.hpp"
 #include "support/coco.hpp"
 #include "support/implementations.hpp"
 #include "support/npy.hpp"
 #include "support/plots.hpp"
 #include "support/scene.hpp"
 #if defined(VECDET_BENCH_LIBTORCH)
-#include "peer_libtorch.hpp"
+#include "peers/libtorch.hpp"
 #endif
 #if defined(VECDET_BENCH_OPENCV)
-#include "peer_opencv.hpp"
+#include "peers/opencv.hpp"
 #endif
 #include <vecdet/nms.hpp>
 #include <vecdet/reference/nms.hpp>

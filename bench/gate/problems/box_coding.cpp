@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Box coding of some 4000 boxes.
-#include "../../plain_box_coding.hpp"
+#include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/box_coding.hpp>

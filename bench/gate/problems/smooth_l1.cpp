@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Smooth L1 on the deltas of some 4000 boxes, all of them and the few foreground ones.
-#include "../../plain_smooth_l1.hpp"
+#include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/smooth_l1.hpp>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plain loops are compiled for, and which variant of one is meant.
+// What a good programmer gets without vecdet: plain loops, compiled with -O3 -march=native
+// -ffast-math. functions.inc lists them.
 //
-// Each plain_*.cpp is compiled for this processor's instruction set, with VECDET_PLAIN_SET as the
+// Each file of loops is compiled for this processor's instruction set, with VECDET_PLAIN_SET as the
 // namespace of its functions: native. Where that set is AVX-512, it is compiled once more for AVX2,
 // so that vecdet on AVX2 is compared with a plain loop on AVX2. VECDET_PLAIN(function)(arguments)
 // calls one of them.
@@ -44,6 +45,13 @@ enum class plain_loss { smooth_l1, giou, diou, ciou };
 
 /// The sum of the losses, each loss instead, or the sum and its gradient.
 enum class plain_output { sum, loss, grad };
+
+namespace native {
+#include "functions.inc"
+}
+namespace avx2 {
+#include "functions.inc"
+}
 
 }  // namespace bench
 }  // namespace vecdet

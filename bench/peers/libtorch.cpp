@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "peer_libtorch.hpp"
+#include "libtorch.hpp"
 
 #include <tuple>
 

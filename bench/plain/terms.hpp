@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the plain loops of box regression do with one box: equations in float, inlined into loops
-// that are compiled with -O3 -march=native -ffast-math. For plain_*.cpp alone.
+// that are compiled with -O3 -march=native -ffast-math. For the loops of this folder alone.
 #pragma once
 
-#include "plain_variants.hpp"
+#include "functions.hpp"
 
 #include <cmath>
 #include <cstdint>

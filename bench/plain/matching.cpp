@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plain_matching.hpp"
-
-#include "plain_terms.hpp"
+#include "functions.hpp"
+#include "terms.hpp"
 
 #include <algorithm>
 #include <cmath>

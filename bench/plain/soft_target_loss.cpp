@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plain_soft_target_loss.hpp"
+#include "functions.hpp"
 
 #include <cmath>
 
