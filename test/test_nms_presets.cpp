@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// The presets of NMS: against what OpenCV and ONNX Runtime document, on many boxes, and on boxes
+// for which the fast tests are not.
+#include "support/isa.hpp"
+#include "support/nms_scene.hpp"
+#include "support/values.hpp"
+#include <vecdet/nms.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+// What the frameworks of two presets document, in a few lines that know nothing of nms_params.
+
+/// Down the scores above the threshold, a box is kept unless suppresses(kept box, box).
+template <class Suppresses>
+indices kept_of(const indices& candidates, const std::vector<float>& scores, float score_threshold,
+                std::size_t limit, const Suppresses& suppresses) {
+  const auto score = [&](index_t i) { return scores[static_cast<std::size_t>(i)]; };
+  indices order, kept;
+  for (const index_t i : candidates)
+    if (score(i) > score_threshold) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](index_t a, index_t b) { return score(a) > score(b); });
+  for (const index_t i : order) {
+    if (kept.size() == limit) break;
+    if (std::none_of(kept.begin(), kept.end(), [&](index_t k) { return suppresses(k, i); }))
+      kept.push_back(i);
+  }
+  return kept;
+}
+
+template <class Number>
+using four = std::array<Number, 4>;
+
+/// Of cv::Rect (int) and cv::Rect2d (double), x y width height: 1 - jaccardDistance in float.
+template <class Number>
+float opencv_overlap(const four<Number>& a, const four<Number>& b) {
+  const Number areas = a[2] * a[3] + b[2] * b[3];
+  if (areas <= std::numeric_limits<Number>::epsilon()) return 1;
+  const Number w = std::min(a[0] + a[2], b[0] + b[2]) - std::max(a[0], b[0]);
+  const Number h = std::min(a[1] + a[3], b[1] + b[3]) - std::max(a[1], b[1]);
+  const double shared = w > 0 && h > 0 ? static_cast<double>(w * h) : 0;
+  const double distance = 1 - shared / (static_cast<double>(areas) - shared);
+  return 1 - static_cast<float>(distance);
+}
+
+/// Of two boxes of ONNX's NonMaxSuppression: any two opposite corners, or centre and size.
+float onnx_overlap(const float* a, const float* b, bool centre_format) {
+  float side[3][2];  // of a, of b, shared
+  for (int k = 0; k < 2; ++k) {
+    const auto ends = [&](const float* box) -> std::pair<float, float> {
+      if (centre_format) return {box[k] - box[k + 2] / 2, box[k] + box[k + 2] / 2};
+      return std::minmax({box[k], box[k + 2]});
+    };
+    const auto of_a = ends(a), of_b = ends(b);
+    side[0][k] = of_a.second - of_a.first;
+    side[1][k] = of_b.second - of_b.first;
+    side[2][k] = std::min(of_a.second, of_b.second) - std::max(of_a.first, of_b.first);
+    if (side[2][k] <= 0) return 0;
+  }
+  const volatile float of_a = side[0][0] * side[0][1], of_b = side[1][0] * side[1][1];
+  const volatile float shared = side[2][0] * side[2][1];
+  const float joined = of_a + of_b - shared;
+  return shared > 0 && of_a > 0 && of_b > 0 && joined > 0 ? shared / joined : 0;
+}
+
+/// Scores that meet the thresholds 0.1 and 0.2 as floats, and lie right beside them.
+std::vector<float> scores_at_thresholds(index_t count, random_generator& generator) {
+  std::vector<float> scores;
+  for (index_t i = 0; i < count; ++i) {
+    const float at = generator.chance(0.5) ? 0.1f : 0.2f;
+    scores.push_back(generator.chance(0.3)   ? at
+                     : generator.chance(0.2) ? std::nextafter(at, generator.chance(0.5) ? 0 : 1.0f)
+                                             : static_cast<float>(generator.uniform(0, 0.5)));
+  }
+  return scores;
+}
+
+/// Rectangles as opencv_nms takes them: corners of floats for ints, of doubles for doubles.
+template <class Number, class Corner>
+void check_opencv_preset() {
+  random_generator generator(41);
+  for (int c = 0; c < 600; ++c) {
+    const index_t count = generator.below(50);
+    std::vector<four<Number>> rectangles;
+    std::vector<Corner> boxes;
+    indices all;
+    const auto any = [&](index_t bound) {  // in quarters, where those are numbers
+      return static_cast<Number>(static_cast<double>(generator.below(4 * bound)) / 4);
+    };
+    for (index_t i = 0; i < count; ++i) {
+      rectangles.push_back({any(16) - 8, any(16) - 8, any(10), any(10)});
+      const four<Number>& r = rectangles.back();
+      for (const Number corner : {r[0], r[1], r[0] + r[2], r[1] + r[3]})
+        boxes.push_back(static_cast<Corner>(corner));
+      all.push_back(i);
+    }
+    const std::vector<float> scores = scores_at_thresholds(count, generator);
+    for (const double score_threshold : {0.1, 0.2}) {
+      for (const double iou_threshold : {0.0, 0.1, 0.2, 1.0 / 3, 0.4, 0.5, 0.6, 0.7}) {
+        const indices expected =
+            kept_of(all, scores, static_cast<float>(score_threshold), scores.size(),
+                    [&](index_t kept, index_t i) {
+                      return opencv_overlap(rectangles[static_cast<std::size_t>(i)],
+                                            rectangles[static_cast<std::size_t>(kept)]) >
+                             static_cast<float>(iou_threshold);
+                    });
+        INFO("case ", c, " score threshold ", score_threshold, " IoU threshold ", iou_threshold);
+        CHECK(nms(boxes_view<const Corner>(boxes), vector_view<const float>(scores),
+                  opencv_nms(iou_threshold, score_threshold)) == expected);
+      }
+    }
+  }
+}
+
+void check_onnx_preset(bool centre_format) {
+  random_generator generator(42);
+  for (int c = 0; c < 600; ++c) {
+    const index_t count = generator.below(50);
+    std::vector<float> boxes;
+    nms_groups groups;
+    indices classes, of_class[3];
+    for (index_t i = 0; i < count; ++i) {
+      for (int k = 0; k < 4; ++k)
+        boxes.push_back(generator.chance(0.8) ? static_cast<float>(generator.below(12))
+                                              : static_cast<float>(generator.uniform(0, 12)));
+      classes.push_back(generator.below(3));
+      of_class[classes.back()].push_back(i);
+    }
+    groups.classes = classes;
+    const std::vector<float> scores = scores_at_thresholds(count, generator);
+    for (const double score_threshold : {0.1, 0.2}) {
+      for (const double iou_threshold : {0.0, 0.1, 0.2, 1.0 / 3, 0.4, 0.5, 0.6, 0.7}) {
+        const index_t limit = generator.chance(0.5) ? 4 : 1000;
+        indices expected;  // by class, then score
+        for (const indices& candidates : of_class) {
+          const indices kept =
+              kept_of(candidates, scores, static_cast<float>(score_threshold),
+                      static_cast<std::size_t>(limit), [&](index_t k, index_t i) {
+                        return onnx_overlap(&boxes[static_cast<std::size_t>(4 * i)],
+                                            &boxes[static_cast<std::size_t>(4 * k)],
+                                            centre_format) > static_cast<float>(iou_threshold);
+                      });
+          expected.insert(expected.end(), kept.begin(), kept.end());
+        }
+        nms_params params = onnx_nms(iou_threshold, limit, centre_format);
+        params.score_threshold = score_threshold;
+        INFO("case ", c, " score threshold ", score_threshold, " IoU threshold ", iou_threshold);
+        CHECK(batched_nms(boxes_view<const float>(boxes), vector_view<const float>(scores), groups,
+                          params) == expected);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("NMS: every preset on many boxes") {
+  scene_of<float> scene = clustered_scene<float>(4000, 3, -400);
+  for (float& c : scene.boxes) c = std::floor(c);
+  for (const double threshold : {0.1, 0.3, 0.5, 0.75}) {
+    CAPTURE(threshold);
+    check_scene(scene, torchvision_nms(threshold));
+    check_scene(scene, mmcv_nms(threshold));
+    check_scene(scene, mmcv_nms(threshold, true));
+    check_scene(scene, ipex_nms(threshold));
+    check_scene(scene, onnx_nms(threshold, no_limit));
+    check_scene(scene, opencv_nms(threshold, 0.25));
+  }
+  // Centre and size.
+  scene_of<float> centres = scene;
+  for (std::size_t i = 0; i < centres.boxes.size(); i += 4)
+    for (std::size_t k = 0; k < 2; ++k) centres.boxes[i + 2 + k] -= centres.boxes[i + k];
+  check_scene(centres, onnx_nms(0.5, no_limit, true));
+}
+
+TEST_CASE("NMS: OpenCV's preset is NMSBoxes") {
+  for_each_isa([](isa) {
+    check_opencv_preset<int, float>();
+    check_opencv_preset<double, double>();
+  });
+}
+
+TEST_CASE("NMS: ONNX Runtime's preset is NonMaxSuppression") {
+  for_each_isa([](isa) {
+    check_onnx_preset(false);
+    check_onnx_preset(true);
+  });
+}
+
+TEST_CASE_TEMPLATE("NMS: exceptional boxes among many, by every rule", T, float, double, bfloat16) {
+  random_generator generator(31);
+  const nms_params presets[] = {
+      torchvision_nms(0.5),       mmcv_nms(0.3, true), ipex_nms(0.5),      onnx_nms(0.4, no_limit),
+      opencv_nms(0.5, -1),        ipex_nms(0),         torchvision_nms(0), mmcv_nms(1e-5, true),
+      mmcv_nms(2e-3, true),       onnx_nms(0.5, 40),   opencv_nms(0, -1),  opencv_nms(1e-3, -1),
+      torchvision_nms(0.5 - 1e-9)};
+  for (const double share : {0.0004, 0.02, 0.5, 1.0}) {
+    scene_of<T> scene = clustered_scene<T>(2500, 5, -100);
+    for (std::size_t i = 0; i < scene.boxes.size(); i += 4) {
+      if (!generator.chance(share)) continue;
+      T* const box = &scene.boxes[i];
+      const double x = static_cast<double>(box[0]), y = static_cast<double>(box[1]);
+      switch (generator.below(9)) {
+        case 0:  // no area
+          box[2] = box[0];
+          break;
+        case 1:  // inverted
+          std::swap(box[0], box[2]);
+          break;
+        case 2:  // inverted both ways: its area is above 0
+          std::swap(box[0], box[2]);
+          std::swap(box[1], box[3]);
+          break;
+        case 3:
+          box[generator.below(4)] = to<T>(quiet_nan);
+          break;
+        case 4:
+          box[generator.below(4)] = to<T>(std::numeric_limits<double>::infinity());
+          break;
+        case 5: {  // so small that products of its sides lose digits
+          const double side = std::ldexp(1.0, -static_cast<int>(generator.below(75)));
+          box[0] = box[1] = to<T>(0);
+          box[2] = box[3] = to<T>(side);
+          break;
+        }
+        case 6:  // of a side of nearly 0 where pixels are counted
+          box[2] = to<T>(x - 0.99);
+          break;
+        case 7:
+          box[2] = to<T>(x - 1);
+          box[3] = to<T>(y - 1);
+          break;
+        default:  // of an infinite area in float
+          box[0] = box[1] = to<T>(-1e20);
+          box[2] = box[3] = to<T>(1e20);
+      }
+    }
+    for (const nms_params& params : presets) {
+      CAPTURE(share);
+      CAPTURE(params.iou_threshold);
+      CAPTURE(params.plus_one);
+      check_scene(scene, params);
+    }
+  }
+}
+
+TEST_CASE("NMS: a few exceptional boxes keep no preset from the index") {
+  scene_of<float> scene = clustered_scene<float>(9000, 3);
+  for (std::size_t i = 0; i < scene.boxes.size(); i += 400) scene.boxes[i + 2] = scene.boxes[i];
+  scene.boxes[4] = scene.boxes[5] = 0;
+  scene.boxes[6] = scene.boxes[7] = 1e-16f;
+  for_each_isa([&](isa) {
+    const auto& kernels =
+        vecdet::detail::kernels<vecdet::detail::nms_kernels<float>>(vecdet::active_isa());
+    for (const nms_params& params : {torchvision_nms(0.5), mmcv_nms(0.5), mmcv_nms(0.5, true),
+                                     ipex_nms(0.5), onnx_nms(0.5, no_limit), opencv_nms(0.5, 0)}) {
+      std::vector<vecdet::detail::nms_record> order(scene.scores.size()), kept(order.size());
+      vecdet::detail::nms_args<float> args{};
+      args.boxes = scene.boxes.data();
+      args.format = params.format;
+      args.overlap = params.overlap;
+      args.plus_one = params.plus_one;
+      args.least_overlap = static_cast<double>(vecdet::detail::least_overlap<float>(params));
+      args.max_kept = no_limit;
+      vecdet::detail::nms_state state{};
+      state.order = order.data();
+      state.count = kernels.select(scene.scores.data(), 0, scene.size(), -1, false, order.data());
+      state.kept = kept.data();
+      std::vector<vecdet::detail::cache_line> scratch(
+          static_cast<std::size_t>(kernels.scratch_bytes(state.count) / 64 + 1));
+      state.scratch = scratch.data();
+      kernels.begin(args, state);
+      CHECK(!state.done);
+    }
+  });
+}

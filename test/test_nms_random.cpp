@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// NMS on a million random cases against the reference: ties, duplicates, overlaps exactly at the
+// threshold, degenerate and NaN boxes, with every option.
+#include "support/isa.hpp"
+#include "support/nms_scene.hpp"
+#include "support/values.hpp"
+#include <vecdet/nms.hpp>
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+/// Scores of few values, so that ties abound.
+template <class T>
+std::vector<T> tied_scores(index_t count, random_generator& generator) {
+  std::vector<T> scores;
+  for (index_t i = 0; i < count; ++i)
+    scores.push_back(to<T>(static_cast<double>(generator.below(8)) / 8));
+  return scores;
+}
+
+/// All parameters that a random number chooses.
+nms_params random_params(random_generator& generator) {
+  nms_params params;
+  const double thresholds[] = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 0.25, 0.75, 1e-9};
+  params.iou_threshold = thresholds[generator.below(14)];
+  params.suppress_equal = generator.chance(0.3);
+  params.float_threshold = generator.chance(0.3);
+  params.plus_one = generator.chance(0.2);
+  params.drop_nan_scores = generator.chance(0.3);
+  params.drop_degenerate = generator.chance(0.2);
+  if (generator.chance(0.2)) params.score_threshold = 0.25;
+  if (generator.chance(0.2))
+    params.format = generator.chance(0.5) ? nms_format::any_corners : nms_format::centre;
+  if (generator.chance(0.2))
+    params.overlap = generator.chance(0.5) ? nms_overlap::positive_area : nms_overlap::jaccard;
+  params.order = static_cast<nms_order>(generator.below(4));
+  if (generator.chance(0.2)) params.max_per_class = generator.below(4);
+  if (generator.chance(0.2)) params.max_per_image = generator.below(6);
+  if (generator.chance(0.2)) params.max_total = generator.below(10);
+  return params;
+}
+
+/// A few boxes on a coarse grid: equal, nested, touching, without area, inverted; at times special.
+template <class T>
+scene_of<T> small_scene(random_generator& generator) {
+  scene_of<T> scene;
+  const index_t count = generator.below(generator.chance(0.1) ? 70 : 12);
+  const bool special = generator.chance(0.1);
+  const double shift = generator.chance(0.3) ? -6 : 0;
+  for (index_t i = 0; i < count; ++i) {
+    if (special && generator.chance(0.3)) {
+      const auto& boxes = special_boxes();
+      const auto& box =
+          boxes[static_cast<std::size_t>(generator.below(static_cast<index_t>(boxes.size())))];
+      for (const double c : box) scene.boxes.push_back(to<T>(c));
+      continue;
+    }
+    const double x = static_cast<double>(generator.below(6)) + shift;
+    const double y = static_cast<double>(generator.below(6)) + shift;
+    for (const double c :
+         {x, y, x + static_cast<double>(generator.below(11)) - (generator.chance(0.05) ? 5 : 0),
+          y + static_cast<double>(generator.below(11))})
+      scene.boxes.push_back(to<T>(c));
+  }
+  scene.scores = tied_scores<T>(count, generator);
+  if (special)
+    for (T& score : scene.scores)
+      if (generator.chance(0.1)) score = to<T>(generator.chance(0.5) ? quiet_nan : -0.0);
+  const index_t wide = index_t{1} << 61;
+  if (generator.chance(0.3))
+    for (index_t i = 0; i < count; ++i) scene.classes.push_back(generator.below(3) - 1);
+  else if (generator.chance(0.1))
+    for (index_t i = 0; i < count; ++i) scene.classes.push_back((generator.below(3) - 1) * wide);
+  if (generator.chance(0.2))
+    for (index_t i = 0; i < count; ++i) scene.images.push_back(generator.below(2) - 1);
+  else if (generator.chance(0.1))
+    for (index_t i = 0; i < count; ++i) scene.images.push_back((generator.below(4) - 2) * wide);
+  return scene;
+}
+
+template <class T>
+void check_random_cases(index_t cases, std::uint64_t seed) {
+  std::vector<isa> sets;
+  for_each_isa([&](isa set) { sets.push_back(set); });
+  const isa before = active_isa();
+  nms_workspace workspace;
+  index_t wrong = 0;
+  for (index_t c = 0; c < cases && wrong < 5; ++c) {
+    random_generator generator(seed + static_cast<std::uint64_t>(c));
+    const scene_of<T> scene = small_scene<T>(generator);
+    const nms_params params = random_params(generator);
+    const indices expected = expected_of(scene, params);
+    // Every instruction set in turn: each has its share of the cases.
+    set_isa(sets[static_cast<std::size_t>(c) % sets.size()]);
+    if (actual_of(scene, params, workspace, execution::sequential) == expected) continue;
+    ++wrong;
+    FAIL_CHECK("case ", c, " on ", std::string(isa_name(active_isa())));
+  }
+  set_isa(before);
+}
+
+}  // namespace
+
+TEST_CASE("NMS: a million random cases") {
+  check_random_cases<float>(800000, 1);
+  check_random_cases<double>(150000, 1u << 30);
+  check_random_cases<bfloat16>(50000, 1u << 31);
+}
