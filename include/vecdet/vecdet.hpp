@@ -11,6 +11,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/feature_view.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/grid_size.hpp>
@@ -26,6 +27,7 @@
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/retinanet_loss.hpp>
+#include <vecdet/roi_align.hpp>
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_nms.hpp>
 #include <vecdet/soft_target_loss.hpp>
