@@ -90,6 +90,7 @@ class roi_align_call {
         kernels_(kernels<roi_align_kernels<T>>(target_)) {
     args_.levels = levels.data();
     args_.boxes = boxes.boxes.data();
+    args_.boxes_count = boxes.boxes.size();
     args_.images = images;
     args_.channels = bins.channels();
     args_.rows = bins.height();
@@ -256,14 +257,17 @@ class roi_align_call {
   tiling tiles_of(const roi_level<T>& level) const {
     constexpr index_t cached = index_t{1} << 17;
     tiling tiles{};
-    tiles.channels = is_nchw() ? 1 : std::min(args_.channels, index_t{64});
+    const index_t block =
+        is_nchw() ? roi_channel_block(level.height * roi_row_stride(level.width)) : index_t{64};
+    tiles.channels = std::min(args_.channels, block);
     const index_t row =
         is_nchw() ? roi_row_stride(level.width) : level.width * roi_padded(tiles.channels);
     tiles.rows = std::min(level.height, std::max(index_t{1}, cached / std::max(index_t{1}, row)));
     tiles.channel_blocks = (args_.channels + tiles.channels - 1) / tiles.channels;
     tiles.bands =
         level.width == 0 || level.height == 0 ? 0 : (level.height + tiles.rows - 1) / tiles.rows;
-    tiles.memory = roi_backward_memory(tiles.rows * row, args_.rows, args_.columns);
+    const index_t planes = is_nchw() ? tiles.channels : 1;
+    tiles.memory = roi_backward_memory(planes * tiles.rows * row, args_.rows, args_.columns);
     return tiles;
   }
 
