@@ -15,7 +15,7 @@
 #include <vecdet/views.hpp>
 
 #include <algorithm>
-#include <limits>
+#include <string>
 #include <vector>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/roi_align/roi_align.hpp>
@@ -61,13 +61,16 @@ inline void check_roi_params(const char* function, const roi_align_params& param
 template <class T>
 void check_bins(const char* function, const char* name, const feature_view<T>& bins, index_t boxes,
                 index_t channels, feature_layout layout) {
-  const std::string prefix(name);
-  check(bins.images() == boxes, function, (prefix + ".images()").c_str(), bins.images(),
-        "the number of boxes");
-  check(bins.channels() == channels, function, (prefix + ".channels()").c_str(), bins.channels(),
-        "the channels of the features");
-  check(bins.layout() == layout, function, (prefix + ".layout()").c_str(),
-        bins.layout() == feature_layout::nchw ? "nchw" : "nhwc", "the features' layout");
+  const auto check_size = [&](const char* of, index_t value, index_t expected, const char* what) {
+    if (value != expected)
+      throw_invalid_argument(function, (std::string(name) + of).c_str(), value, what);
+  };
+  check_size(".images()", bins.images(), boxes, "the number of boxes");
+  check_size(".channels()", bins.channels(), channels, "the channels of the features");
+  if (bins.layout() != layout)
+    throw_invalid_argument(function, (std::string(name) + ".layout()").c_str(),
+                           bins.layout() == feature_layout::nchw ? "nchw" : "nhwc",
+                           "the features' layout");
 }
 
 /// A call whose arguments have been checked. `T` is the stored type.

@@ -9,14 +9,11 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-// Masked forms on AVX-512, although of all lanes: GCC 12 warns of what the others leave undefined.
-
 /// Lane i is base[index[i]]; the index is aligned to 64 bytes.
 VECDET_INLINE row_pack<float> gather_row(const float* base, const std::int32_t* index) {
   row_pack<float> row;
 #if defined(VECDET_TARGET_AVX512)
-  row.v[0] = f32_batch(
-      _mm512_mask_i32gather_ps(_mm512_setzero_ps(), 0xffff, _mm512_load_si512(index), base, 4));
+  row.v[0] = f32_batch(_mm512_i32gather_ps(_mm512_load_si512(index), base, 4));
 #elif defined(VECDET_TARGET_AVX2)
   for (int i = 0; i < 2; ++i)
     row.v[i] = f32_batch(_mm256_i32gather_ps(
@@ -32,8 +29,7 @@ VECDET_INLINE row_pack<double> gather_row(const double* base, const std::int32_t
   row_pack<double> row;
 #if defined(VECDET_TARGET_AVX512)
   for (int i = 0; i < 2; ++i)
-    row.v[i] = f64_batch(_mm512_mask_i32gather_pd(
-        _mm512_setzero_pd(), 0xff,
+    row.v[i] = f64_batch(_mm512_i32gather_pd(
         _mm256_load_si256(reinterpret_cast<const __m256i*>(index + 8 * i)), base, 8));
 #elif defined(VECDET_TARGET_AVX2)
   for (int i = 0; i < 4; ++i)
@@ -51,8 +47,7 @@ VECDET_INLINE row_pack<double> gather_row(const double* base, const std::int32_t
 VECDET_INLINE row_pack<float> lookup_row(const float* table, const std::int32_t* index) {
 #if defined(VECDET_TARGET_AVX512)
   row_pack<float> row;
-  row.v[0] = f32_batch(
-      _mm512_maskz_permutexvar_ps(0xffff, _mm512_load_si512(index), _mm512_load_ps(table)));
+  row.v[0] = f32_batch(_mm512_permutexvar_ps(_mm512_load_si512(index), _mm512_load_ps(table)));
   return row;
 #elif defined(VECDET_TARGET_AVX2)
   row_pack<float> row;
@@ -73,8 +68,8 @@ VECDET_INLINE row_pack<double> lookup_row(const double* table, const std::int32_
   row_pack<double> row;
   const __m512d lower = _mm512_load_pd(table), upper = _mm512_load_pd(table + 8);
   for (int i = 0; i < 2; ++i) {
-    const __m512i at = _mm512_maskz_cvtepi32_epi64(
-        0xff, _mm256_load_si256(reinterpret_cast<const __m256i*>(index + 8 * i)));
+    const __m512i at =
+        _mm512_cvtepi32_epi64(_mm256_load_si256(reinterpret_cast<const __m256i*>(index + 8 * i)));
     row.v[i] = f64_batch(_mm512_permutex2var_pd(lower, at, upper));
   }
   return row;
