@@ -21,6 +21,7 @@
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/matching.hpp>
+#include <vecdet/multiscale_roi_align.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/postprocess.hpp>
