@@ -5,7 +5,9 @@
 #include <vecdet/anchor_cache.hpp>
 #include <vecdet/anchors.hpp>
 #include <vecdet/assigners.hpp>
+#include <vecdet/balanced_sample.hpp>
 #include <vecdet/box_coding.hpp>
+#include <vecdet/box_head.hpp>
 #include <vecdet/box_ops.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/dispatch.hpp>

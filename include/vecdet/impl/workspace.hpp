@@ -78,6 +78,10 @@ struct roi_align_buffers {
   std::vector<cache_line> tables, memory;
 };
 
+struct balanced_sample_buffers {
+  std::vector<index_t> indices, offsets, positives, counts;
+};
+
 struct postprocess_buffers {
   /// Of one image: boxes that are still deltas and anchors, and then decoded.
   struct candidates {
