@@ -45,33 +45,30 @@ VECDET_INLINE void for_each_channel_pack(index_t first, index_t last, const Use&
   if (c < last) use.template run<row, false>(c, last - c);
 }
 
-/// Some channels of all bins of a box.
+/// Some channels of a bin.
 template <class T>
-struct bins_of_channels {
+struct bin_of_channels {
   using real = compute_type<T>;
-  const detail::roi_align_args<T>& a;
-  const roi_tables<real>& t;
+  using entries = const detail::roi_entry<real>*;
   const T* map;  ///< of the image
-  index_t width;
-  T* out;  ///< of the box
+  index_t row_step, column_step;
+  entries row, end_row, column, end_column;
+  T* out;
 
   template <int N, bool IsWhole>
   VECDET_INLINE void run(index_t c, index_t size) const {
     using reals = pack<real, N>;
-    for (index_t p = 0; p < a.rows; ++p)
-      for (index_t q = 0; q < a.columns; ++q) {
-        reals sum(real(0));
-        for (std::int32_t e = t.column_begin[q]; e < t.column_begin[q + 1]; ++e) {
-          const T* const column = map + t.column[e].at * a.channels + c;
-          reals of_rows(real(0));
-          for (std::int32_t r = t.row_begin[p]; r < t.row_begin[p + 1]; ++r) {
-            const T* const at = column + t.row[r].at * width * a.channels;
-            of_rows = fma(reals(t.row[r].weight), load_channels<N, IsWhole>(at, size), of_rows);
-          }
-          sum = fma(reals(t.column[e].weight), of_rows, sum);
-        }
-        store_channels<N, IsWhole>(out + (p * a.columns + q) * a.channels + c, sum, size);
+    reals sum(real(0));
+    for (entries x = column; x != end_column; ++x) {
+      const T* const of_column = map + x->at * column_step + c;
+      reals of_rows(real(0));
+      for (entries y = row; y != end_row; ++y) {
+        const T* const at = of_column + y->at * row_step;
+        of_rows = fma(reals(y->weight), load_channels<N, IsWhole>(at, size), of_rows);
       }
+      sum = fma(reals(x->weight), of_rows, sum);
+    }
+    store_channels<N, IsWhole>(out + c, sum, size);
   }
 };
 
@@ -81,10 +78,24 @@ void roi_align_nhwc(const detail::roi_align_args<T>& a, const detail::roi_task& 
     const detail::roi_plan& plan = a.plans[k];
     const auto& level = a.levels[plan.level];
     const roi_tables<compute_type<T>> t = tables_of(a, plan);
-    const bins_of_channels<T> bins{
-        a, t, level.features + plan.image * level.height * level.width * a.channels, level.width,
-        a.out + plan.box * a.rows * a.columns * a.channels};
-    for_each_channel_pack<compute_type<T>>(task.first_channel, task.last_channel, bins);
+    bin_of_channels<T> bin{level.features + plan.image * level.height * level.width * a.channels,
+                           level.width * a.channels,
+                           a.channels,
+                           nullptr,
+                           nullptr,
+                           nullptr,
+                           nullptr,
+                           a.out + plan.box * a.rows * a.columns * a.channels};
+    for (index_t p = 0; p < a.rows; ++p) {
+      bin.row = t.row + t.row_begin[p];
+      bin.end_row = t.row + t.row_begin[p + 1];
+      for (index_t q = 0; q < a.columns; ++q) {
+        bin.column = t.column + t.column_begin[q];
+        bin.end_column = t.column + t.column_begin[q + 1];
+        for_each_channel_pack<compute_type<T>>(task.first_channel, task.last_channel, bin);
+        bin.out += a.channels;
+      }
+    }
   }
 }
 
