@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Postprocessing of RetinaNet, FCOS and SSD heads against a step by step transcription of
+// Postprocessing of RetinaNet, FCOS, SSD and RPN heads against a step by step transcription of
 // torchvision's, on batches of images and several levels; threads, allocations, special logits, and
 // every documented error.
 #include "support/allocations.hpp"
@@ -99,7 +99,7 @@ found expected_of(const heads& h, const postprocess_params& params) {
         all.resize(static_cast<std::size_t>(params.max_candidates));
       for (const candidate& c : all) add(c);
     };
-    index_t first = 0;
+    index_t first = 0, level_number = 0;
     std::vector<std::vector<candidate>> by_class(static_cast<std::size_t>(h.classes));
     for (const index_t level : h.levels) {
       std::vector<candidate> all;
@@ -116,11 +116,12 @@ found expected_of(const heads& h, const postprocess_params& params) {
                 score / (1 + std::exp(-static_cast<double>(
                                  h.centerness[static_cast<std::size_t>(image * h.anchors + a)]))));
           // RetinaNet's are compared as logits, the others as floats.
-          if (params.detector == dense_detector::retinanet
-                  ? score > params.score_threshold
-                  : static_cast<float>(score) > static_cast<float>(params.score_threshold)) {
-            const candidate one{static_cast<float>(score),
-                                params.detector == dense_detector::retinanet ? x : score, a, c};
+          const bool by_logit = params.detector == dense_detector::retinanet ||
+                                params.detector == dense_detector::rpn;
+          if (by_logit ? score > params.score_threshold
+                       : static_cast<float>(score) > static_cast<float>(params.score_threshold)) {
+            const candidate one{static_cast<float>(score), by_logit ? x : score, a,
+                                params.detector == dense_detector::rpn ? level_number : c};
             all.push_back(one);
             by_class[static_cast<std::size_t>(c)].push_back(one);
           }
@@ -128,6 +129,7 @@ found expected_of(const heads& h, const postprocess_params& params) {
       }
       if (params.detector != dense_detector::ssd) keep_best(all);
       first += level;
+      ++level_number;
     }
     if (params.detector == dense_detector::ssd)
       for (auto& all : by_class) keep_best(all);
@@ -207,6 +209,16 @@ TEST_CASE("postprocess: SSD") {
   // The best of a class are of all levels together.
   check_detector(params, 1, {9000, 100}, 37, 14);
   check_detector(params, 3, {400, 100, 0, 100}, 37, 8);
+}
+
+TEST_CASE("postprocess: RPN") {
+  postprocess_params params = rpn_postprocess();
+  check_detector(params, 1, {300}, 1, 16);
+  check_detector(params, 3, {4000, 900, 200, 0, 30}, 1, 17);
+  params.max_candidates = 150;
+  params.max_detections = 200;
+  params.min_size = 20;
+  check_detector(params, 4, {4000, 900, 200, 30, 3}, 1, 18);
 }
 
 TEST_CASE("postprocess: NaN and infinite outputs do not pass or stay in their place") {
@@ -372,6 +384,9 @@ TEST_CASE("postprocess: bad arguments are named") {
   outputs.centerness = {h.logits.data(), 80};
   fails("outputs.centerness.size() is 80");
   outputs = h.outputs();
+  params.detector = dense_detector::rpn;
+  fails("outputs.logits.cols() is 5, expected 1 for an RPN");
+  params = {};
   params.score_threshold = 2;
   fails("params.score_threshold is 2");
   params = {};

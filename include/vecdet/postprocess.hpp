@@ -11,13 +11,16 @@
 //   FCOS       score = sqrt(sigmoid(x) sigmoid(centerness)); distances decoded by the anchor's size
 //   SSD        score = softmax of the row, column 0 being background; best k of each class, of all
 //              levels together
+//   RPN        score = sigmoid(x), one column; best k of each level, NMS per level, which is the
+//              label: the proposals of a two-stage detector (filter_proposals)
 //
 // Nothing is computed over all logits but what finds those above the threshold. Scores of a level
 // are ranked by their logits, where rounded sigmoids may tie. NaN logits never pass.
 //
 // Throws std::invalid_argument where shapes do not agree, a threshold is outside [0, 1], a limit is
 // negative, an image's size is not a positive float, min_size is not from 0 to 1e35, or an image
-// has more than 2^32 logits in a level of FCOS's or in all of SSD's.
+// has more than 2^32 logits in a level of FCOS's or in all of SSD's, or where RPN's logits have not
+// one column.
 #pragma once
 
 #include <vecdet/box_format.hpp>
@@ -28,7 +31,7 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-enum class dense_detector { retinanet, fcos, ssd };
+enum class dense_detector { retinanet, fcos, ssd, rpn };
 
 struct postprocess_params {
   dense_detector detector = dense_detector::retinanet;
@@ -45,6 +48,8 @@ struct postprocess_params {
 postprocess_params retinanet_postprocess();
 postprocess_params fcos_postprocess();
 postprocess_params ssd_postprocess();
+/// While training: 2000 of a level, 2000 of an image. torchvision takes 1000 and 1000 afterwards.
+postprocess_params rpn_postprocess();
 
 /// What the heads give for a batch. Rows run over the images, and in an image over the anchors of
 /// its levels.
@@ -60,7 +65,7 @@ struct head_outputs {
 struct detections_view {
   boxes_view<const float> boxes;  ///< x1 y1 x2 y2 in pixels
   vector_view<const float> scores;
-  vector_view<const index_t> labels;  ///< columns of the logits
+  vector_view<const index_t> labels;  ///< columns of the logits; RPN: levels
   vector_view<const index_t> offsets;
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vecdet/detail/check.hpp>
+#include <vecdet/feature_view.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
 
@@ -25,6 +26,8 @@ struct address_range {
   address_range(const vector_view<T>& view) : address_range(view.data(), view.size()) {}
   template <class T>
   address_range(const boxes_view<T>& view) : address_range(view.data(), 4 * view.size()) {}
+  template <class T>
+  address_range(const feature_view<T>& map) : address_range(map.data(), map.size()) {}
   /// From the first element to the last: what follows the last row is no part of it.
   template <class T>
   address_range(const matrix_view<T>& view)

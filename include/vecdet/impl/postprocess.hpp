@@ -34,12 +34,42 @@ inline postprocess_params ssd_postprocess() {
   return params;
 }
 
+inline postprocess_params rpn_postprocess() {
+  postprocess_params params;
+  params.detector = dense_detector::rpn;
+  params.score_threshold = 0;
+  params.max_candidates = 2000;
+  params.iou_threshold = 0.7;
+  params.max_detections = 2000;
+  params.min_size = 1e-3;
+  return params;
+}
+
 namespace detail {
+
+/// Whether scores are of an element each, not of a whole row.
+inline bool searches_elements(dense_detector detector) {
+  return detector == dense_detector::retinanet || detector == dense_detector::rpn;
+}
 
 /// SSD's best are those of all levels.
 inline bool searched_as_one(vector_view<const index_t> level_sizes,
                             const postprocess_params& params) {
   return level_sizes.empty() || params.detector == dense_detector::ssd;
+}
+
+inline void check_postprocess_params(const char* function, const postprocess_params& params) {
+  check(is_within(params.score_threshold, 0, 1), function, "params.score_threshold",
+        params.score_threshold, "a number in [0, 1]");
+  check(is_within(params.iou_threshold, 0, 1), function, "params.iou_threshold",
+        params.iou_threshold, "a number in [0, 1]");
+  check(params.max_candidates >= 0, function, "params.max_candidates", params.max_candidates,
+        "0 or more");
+  check(params.max_detections >= 0, function, "params.max_detections", params.max_detections,
+        "0 or more");
+  check_min_size(function, "params.min_size", params.min_size);
+  for (const double weight : params.weights) check_weight(function, "params.weights", weight);
+  check_size_limit(function, params.size_limit);
 }
 
 template <class T>
@@ -67,33 +97,26 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
         "the number of anchors");
   // The search by whole rows keeps the numbers of a level's elements in 32 bits.
   const index_t cols = outputs.logits.cols();
-  check(params.detector == dense_detector::retinanet || cols == 0 ||
-            largest <= (index_t{1} << 32) / cols,
+  check(params.detector != dense_detector::rpn || cols == 1 || rows == 0, function,
+        "outputs.logits.cols()", cols, "1 for an RPN");
+  check(searches_elements(params.detector) || cols == 0 || largest <= (index_t{1} << 32) / cols,
         function, "the number of anchors that are searched at once", largest,
         "at most 2^32 logits of an image: of a level for FCOS, of all for SSD");
-  check(is_within(params.score_threshold, 0, 1), function, "params.score_threshold",
-        params.score_threshold, "a number in [0, 1]");
-  check(is_within(params.iou_threshold, 0, 1), function, "params.iou_threshold",
-        params.iou_threshold, "a number in [0, 1]");
-  check(params.max_candidates >= 0, function, "params.max_candidates", params.max_candidates,
-        "0 or more");
-  check(params.max_detections >= 0, function, "params.max_detections", params.max_detections,
-        "0 or more");
-  check_min_size(function, "params.min_size", params.min_size);
-  for (const double weight : params.weights) check_weight(function, "params.weights", weight);
-  check_size_limit(function, params.size_limit);
+  check_postprocess_params(function, params);
 }
 
 template <class T>
 class image_postprocess {
  public:
   image_postprocess(isa target, const head_outputs<T>& outputs, boxes_view<const float> anchors,
-                    vector_view<const index_t> level_sizes, const postprocess_params& params)
+                    vector_view<const index_t> level_sizes, const postprocess_params& params,
+                    bool deltas_per_class = false)
       : target_(target),
         outputs_(outputs),
         anchors_(anchors),
         level_sizes_(level_sizes),
-        params_(params) {}
+        params_(params),
+        deltas_per_class_(deltas_per_class) {}
 
   /// The candidates of one image, level by level.
   void collect(index_t image, const image_size& size, postprocess_buffers::candidates& out,
@@ -105,15 +128,17 @@ class image_postprocess {
                                                   ? vector_view<const index_t>(whole, 1)
                                                   : level_sizes_;
     index_t first_anchor = 0;
-    for (const index_t level_size : levels) {
+    for (index_t level = 0; level < levels.size(); ++level) {
+      const index_t level_size = levels[level];
       const index_t first_row = image * anchors_.size() + first_anchor;
-      if (params_.detector == dense_detector::retinanet) {
+      if (searches_elements(params_.detector)) {
         const matrix_view<const T> logits(outputs_.logits.row(first_row), level_size,
                                           outputs_.logits.cols(), outputs_.logits.stride());
         const filter_topk_result found = run_filter_topk(
             target_, logits, params_.score_threshold, params_.max_candidates, out.search, policy);
         for (index_t i = 0; i < found.elements.size(); ++i)
-          add(out, found.elements[i], first_row, first_anchor, sigmoid_score(found.logits[i]));
+          add(out, found.elements[i], first_row, first_anchor, sigmoid_score(found.logits[i]),
+              level);
       } else if (level_size > 0) {
         collect_by_row(out, first_row, first_anchor, level_size, policy);
       }
@@ -152,21 +177,24 @@ class image_postprocess {
         [&](index_t, index_t first, std::uint64_t record) {
           const index_t element = first * args.cols + static_cast<index_t>(record & 0xffffffffu);
           if (is_ssd && of_class[element % args.cols]++ >= params_.max_candidates) return;
-          add(out, element, first_row, first_anchor, score_of_record(record));
+          add(out, element, first_row, first_anchor, score_of_record(record), 0);
         });
   }
 
   /// A candidate whose box is still deltas and an anchor.
   void add(postprocess_buffers::candidates& out, index_t element, index_t first_row,
-           index_t first_anchor, float score) const {
-    const index_t row = element / outputs_.logits.cols(), at = out.count++;
-    const T* const deltas = outputs_.deltas[first_row + row];
+           index_t first_anchor, float score, index_t level) const {
+    const index_t cols = outputs_.logits.cols();
+    const index_t row = element / cols, at = out.count++;
+    const T* const deltas =
+        outputs_.deltas[deltas_per_class_ ? first_row * cols + element : first_row + row];
     float* const to = grown(out.boxes, grown_capacity(4 * out.count)) + 4 * at;
     for (int k = 0; k < 4; ++k) to[k] = static_cast<float>(deltas[k]);
     std::copy_n(anchors_[first_anchor + row], 4,
                 grown(out.anchors, grown_capacity(4 * out.count)) + 4 * at);
     grown(out.scores, grown_capacity(out.count))[at] = score;
-    grown(out.labels, grown_capacity(out.count))[at] = element % outputs_.logits.cols();
+    grown(out.labels, grown_capacity(out.count))[at] =
+        params_.detector == dense_detector::rpn ? level : element % cols;
   }
 
   /// All candidates' boxes, without those that are too small.
@@ -212,7 +240,64 @@ class image_postprocess {
   boxes_view<const float> anchors_;
   vector_view<const index_t> level_sizes_;
   const postprocess_params& params_;
+  bool deltas_per_class_;
 };
+
+/// NMS of the candidates of all images, and of each the best.
+inline detections_view best_of_images(postprocess_buffers& ws, index_t images,
+                                      const postprocess_params& params, isa target,
+                                      execution policy) {
+  index_t* const offsets = grown(ws.offsets, images + 1);
+  offsets[0] = 0;
+  for (index_t i = 0; i < images; ++i)
+    offsets[i + 1] = offsets[i] + ws.images[static_cast<std::size_t>(i)].count;
+  const index_t count = offsets[images];
+  float* const boxes = grown(ws.boxes, 4 * count);
+  float* const scores = grown(ws.scores, count);
+  index_t* const labels = grown(ws.labels, count);
+  for (index_t i = 0; i < images; ++i) {
+    const auto& found = ws.images[static_cast<std::size_t>(i)];
+    std::copy_n(found.boxes.data(), 4 * found.count, boxes + 4 * offsets[i]);
+    std::copy_n(found.scores.data(), found.count, scores + offsets[i]);
+    std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
+  }
+
+  nms_params suppression = torchvision_nms(params.iou_threshold);
+  suppression.order = nms_order::image_score;
+  suppression.max_per_image = params.max_detections;
+  nms_groups groups;
+  groups.classes = vector_view<const index_t>(labels, count);
+  groups.image_offsets = {offsets, images + 1};
+  const vector_view<const index_t> kept = run_nms<float, float>(
+      "batched_nms", target, {boxes, count}, {scores, count}, groups, suppression, ws.nms, policy);
+
+  float* const kept_boxes = grown(ws.kept_boxes, 4 * kept.size());
+  float* const kept_scores = grown(ws.kept_scores, kept.size());
+  index_t* const kept_labels = grown(ws.kept_labels, kept.size());
+  index_t* const kept_offsets = grown(ws.kept_offsets, images + 1);
+  index_t image = 0;
+  kept_offsets[0] = 0;
+  for (index_t i = 0; i < kept.size(); ++i) {
+    while (kept[i] >= offsets[image + 1]) kept_offsets[++image] = i;
+    std::copy_n(boxes + 4 * kept[i], 4, kept_boxes + 4 * i);
+    kept_scores[i] = scores[kept[i]];
+    kept_labels[i] = labels[kept[i]];
+  }
+  while (image < images) kept_offsets[++image] = kept.size();
+  return {{kept_boxes, kept.size()},
+          {kept_scores, kept.size()},
+          {kept_labels, kept.size()},
+          {kept_offsets, images + 1}};
+}
+
+/// Throws unless each image has a size that boxes can be clipped to.
+inline void check_image_sizes(const char* function, vector_view<const image_size> image_sizes) {
+  for (index_t i = 0; i < image_sizes.size(); ++i) {
+    for (const double side : {image_sizes[i].height, image_sizes[i].width})
+      check_element(side > 0 && fits_float(side), function, "image_sizes", i, side,
+                    "a finite float above 0");
+  }
+}
 
 }  // namespace detail
 
@@ -225,11 +310,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
   detail::postprocess_buffers& ws = detail::workspace_access::buffers(workspace);
   const index_t images = image_sizes.size();
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
-  for (index_t i = 0; i < images; ++i) {
-    for (const double side : {image_sizes[i].height, image_sizes[i].width})
-      detail::check_element(side > 0 && detail::fits_float(side), "postprocess", "image_sizes", i,
-                            side, "a finite float above 0");
-  }
+  detail::check_image_sizes("postprocess", image_sizes);
   const isa target = active_isa();
   const profile::scope timing([&] {
     using shape = decltype(profile::problem::shape);
@@ -238,7 +319,8 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
         "postprocess",
         params.detector == dense_detector::retinanet ? "retinanet"
         : params.detector == dense_detector::fcos    ? "fcos"
-                                                     : "ssd",
+        : params.detector == dense_detector::ssd     ? "ssd"
+                                                     : "rpn",
         dtype_name<T>(),
         images == 1 ? shape{anchors.size(), cols} : shape{images, anchors.size(), cols},
         isa_name(target),
@@ -259,47 +341,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
                                           inner);
                          });
 
-  index_t* const offsets = detail::grown(ws.offsets, images + 1);
-  offsets[0] = 0;
-  for (index_t i = 0; i < images; ++i)
-    offsets[i + 1] = offsets[i] + ws.images[static_cast<std::size_t>(i)].count;
-  const index_t count = offsets[images];
-  float* const boxes = detail::grown(ws.boxes, 4 * count);
-  float* const scores = detail::grown(ws.scores, count);
-  index_t* const labels = detail::grown(ws.labels, count);
-  for (index_t i = 0; i < images; ++i) {
-    const auto& found = ws.images[static_cast<std::size_t>(i)];
-    std::copy_n(found.boxes.data(), 4 * found.count, boxes + 4 * offsets[i]);
-    std::copy_n(found.scores.data(), found.count, scores + offsets[i]);
-    std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
-  }
-
-  nms_params suppression = torchvision_nms(params.iou_threshold);
-  suppression.order = nms_order::image_score;
-  suppression.max_per_image = params.max_detections;
-  nms_groups groups;
-  groups.classes = vector_view<const index_t>(labels, count);
-  groups.image_offsets = {offsets, images + 1};
-  const vector_view<const index_t> kept = detail::run_nms<float, float>(
-      "batched_nms", target, {boxes, count}, {scores, count}, groups, suppression, ws.nms, policy);
-
-  float* const kept_boxes = detail::grown(ws.kept_boxes, 4 * kept.size());
-  float* const kept_scores = detail::grown(ws.kept_scores, kept.size());
-  index_t* const kept_labels = detail::grown(ws.kept_labels, kept.size());
-  index_t* const kept_offsets = detail::grown(ws.kept_offsets, images + 1);
-  index_t image = 0;
-  kept_offsets[0] = 0;
-  for (index_t i = 0; i < kept.size(); ++i) {
-    while (kept[i] >= offsets[image + 1]) kept_offsets[++image] = i;
-    std::copy_n(boxes + 4 * kept[i], 4, kept_boxes + 4 * i);
-    kept_scores[i] = scores[kept[i]];
-    kept_labels[i] = labels[kept[i]];
-  }
-  while (image < images) kept_offsets[++image] = kept.size();
-  return {{kept_boxes, kept.size()},
-          {kept_scores, kept.size()},
-          {kept_labels, kept.size()},
-          {kept_offsets, images + 1}};
+  return detail::best_of_images(ws, images, params, target, policy);
 }
 
 }  // namespace VECDET_ABI

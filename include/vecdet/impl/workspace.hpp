@@ -4,6 +4,7 @@
 
 #include <vecdet/args/assigners.hpp>
 #include <vecdet/args/nms.hpp>
+#include <vecdet/args/roi_align.hpp>
 #include <vecdet/views.hpp>
 
 #include <cstdint>
@@ -68,6 +69,17 @@ struct assigner_buffers {
 struct hard_negative_buffers {
   std::vector<std::uint32_t> keys;
   std::vector<index_t> rows, counts;
+};
+
+struct roi_align_buffers {
+  std::vector<roi_plan> plans;
+  std::vector<index_t> group_of, group_begin;
+  std::vector<std::int32_t> counts;
+  std::vector<cache_line> tables, memory;
+};
+
+struct balanced_sample_buffers {
+  std::vector<index_t> indices, offsets, positives, counts;
 };
 
 struct postprocess_buffers {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoIAlign of 1000 boxes on 256 channels, forward and backward, in both layouts: 7 x 7 bins on a
+// map of 200 x 200, 14 x 14 on one of 100 x 100. Elements are boxes.
+//
+// Bound of 7 x 7 in float: every location of the map lies in some box, so that 41 MB of features
+// are read once, and 50 MB of bins written. Operations, of two samples a bin and axis on boxes of
+// more than two locations a bin: 4 rows and 4 columns a bin, so that NHWC multiplies and adds 20
+// times for each bin and channel, 250 million in all, or 16 million vectors of 16. NCHW multiplies
+// and adds the 28 rows of a box over its width, and then 4 columns for each bin.
+#include "plain_roi_align.hpp"
+#include "support/implementations.hpp"
+#include "support/roi_scene.hpp"
+
+#include <memory>
+#include <string>
+
+namespace vecdet {
+namespace bench {
+namespace {
+
+constexpr index_t boxes = 1000, channels = 256;
+using scene = roi_scene<float>;
+
+roi_align_params params() {
+  roi_align_params params;
+  params.sampling_ratio = 2;
+  return params;
+}
+
+template <class T>
+work work_of(index_t side, index_t bins) {
+  return {boxes,
+          static_cast<double>(channels * (side * side + boxes * bins * bins) * index_t{sizeof(T)})};
+}
+
+void add(index_t side, index_t bins, feature_layout layout) {
+  const bool last = layout == feature_layout::nhwc;
+  const std::string shape = "1000x256x" + std::to_string(bins) + "x" + std::to_string(bins);
+  const std::string variant = last ? "/nhwc_aligned0_sampling2/" : "/aligned0_sampling2/";
+  const auto prepare = [=] {
+    return std::make_shared<scene>(boxes, channels, side, bins, bins, layout);
+  };
+  register_with_plain(
+      "roi_align" + variant + "f32/" + shape, work_of<float>(side, bins), prepare,
+      [](scene& d, execution policy) { d.forward(params(), policy); },
+      [=](scene& d) {
+        VECDET_PLAIN(plain_roi_align)
+        (d.features.data(), channels, side, side, d.boxes.data(), boxes, bins, bins, last,
+         d.bins.data());
+      },
+      &scene::bins);
+  register_with_plain(
+      "roi_align_grad" + variant + "f32/" + shape, work_of<float>(side, bins), prepare,
+      [](scene& d, execution policy) { d.backward(params(), policy); },
+      [=](scene& d) {
+        VECDET_PLAIN(plain_roi_align_grad)
+        (d.upstream.data(), channels, side, side, d.boxes.data(), boxes, bins, bins, last,
+         d.grad.data());
+      },
+      &scene::grad);
+  using narrow = roi_scene<bfloat16>;
+  const auto prepare_narrow = [=] {
+    return std::make_shared<narrow>(boxes, channels, side, bins, bins, layout);
+  };
+  register_vecdet("roi_align" + variant + "bf16/" + shape, work_of<bfloat16>(side, bins),
+                  prepare_narrow, [](narrow& d, execution policy) { d.forward(params(), policy); });
+  register_vecdet("roi_align_grad" + variant + "bf16/" + shape, work_of<bfloat16>(side, bins),
+                  prepare_narrow,
+                  [](narrow& d, execution policy) { d.backward(params(), policy); });
+}
+
+const bool registered = [] {
+  for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
+    add(200, 7, layout);
+    add(100, 14, layout);
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace bench
+}  // namespace vecdet

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Boxes on one feature map, as a pyramid's level has them: sides from 4 to 64 locations, as many of
+// each octave.
+#pragma once
+
+#include <vecdet/dtype.hpp>
+#include <vecdet/roi_align.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace vecdet {
+namespace bench {
+
+template <class T>
+struct roi_scene {
+  using real = compute_type<T>;
+  index_t count, channels, side, rows, columns;
+  feature_layout layout;
+  std::vector<T> features, bins, grad, upstream;
+  std::vector<real> boxes;
+  roi_align_workspace workspace;
+
+  roi_scene(index_t box_count, index_t channel_count, index_t map_side, index_t bins_rows,
+            index_t bins_columns, feature_layout of_all)
+      : count(box_count),
+        channels(channel_count),
+        side(map_side),
+        rows(bins_rows),
+        columns(bins_columns),
+        layout(of_all) {
+    features.resize(static_cast<std::size_t>(channels * side * side));
+    bins.resize(static_cast<std::size_t>(count * channels * rows * columns));
+    grad = features;
+    upstream = bins;
+    for (auto* numbers : {&features, &upstream})
+      for (T& x : *numbers) x = T(static_cast<real>(next() * 2 - 1));
+    const double longest = std::min(64.0, static_cast<double>(side));
+    for (index_t i = 0; i < count; ++i) {
+      const double w = std::min(longest, 4 * std::exp2(4 * next()));
+      const double h = std::min(longest, 4 * std::exp2(4 * next()));
+      const double x = next() * (static_cast<double>(side) - w);
+      const double y = next() * (static_cast<double>(side) - h);
+      for (const double v : {x, y, x + w, y + h}) boxes.push_back(static_cast<real>(v));
+    }
+  }
+
+  roi_boxes<real> all_boxes() const {
+    roi_boxes<real> all;
+    all.boxes = boxes_view<const real>(boxes.data(), count);
+    return all;
+  }
+  feature_view<T> map(std::vector<T>& numbers) const {
+    return {numbers.data(), 1, channels, side, side, layout};
+  }
+  feature_view<T> of_boxes(std::vector<T>& numbers) const {
+    return {numbers.data(), count, channels, rows, columns, layout};
+  }
+  void forward(const roi_align_params& params, execution policy) {
+    roi_align(map(features), all_boxes(), of_boxes(bins), params, workspace, policy);
+  }
+  void backward(const roi_align_params& params, execution policy) {
+    roi_align_grad(of_boxes(upstream), all_boxes(), map(grad), params, workspace, policy);
+  }
+
+ private:
+  double next() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<double>(state_ >> 11) * 0x1p-53;
+  }
+  std::uint64_t state_ = 1;
+};
+
+}  // namespace bench
+}  // namespace vecdet

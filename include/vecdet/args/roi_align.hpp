@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoIAlign: what the functions and their kernels agree on.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/feature_view.hpp>
+#include <vecdet/views.hpp>
+
+#include <cstdint>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// A map of the pyramid: read forward, written backward.
+template <class T>
+struct roi_level {
+  const T* features;
+  T* grad;
+  index_t height, width;
+  double scale;
+};
+
+/// A row or column that a bin's samples touch, and the mean of their weights of it.
+template <class Real>
+struct roi_entry {
+  std::int32_t at;
+  Real weight;
+};
+
+/// What a box's samples touch. Its tables lie in `tables` from `offset` on, each from a multiple of
+/// 64 bytes: roi_tables.
+struct roi_plan {
+  index_t box;  ///< its number, by which its bins lie in the output
+  index_t level, image;
+  index_t offset, bytes;  ///< of its tables
+  std::int32_t row_entries, column_entries;
+  std::int32_t first_row, end_row;  ///< rows and columns touched lie in these; none: all 0
+  std::int32_t first_column, end_column;
+  std::int32_t steps;  ///< of the lanes: see roi_lanes
+};
+
+/// Which tables kernels of a layout and direction need beside the entries: sums along rows of NCHW
+/// take 16 lanes at a time.
+enum class roi_lanes {
+  none,     ///< NHWC
+  bins,     ///< forward: for the bins of 16 lanes, step by step a column and its weight
+  columns,  ///< backward: for 16 columns, step by step a bin and its weight
+};
+
+template <class T>
+struct roi_align_args {
+  using real = compute_type<T>;
+  const roi_level<T>* levels;
+  const real* boxes;
+  index_t images, channels;
+  index_t rows, columns;  ///< of bins
+  index_t sampling_ratio;
+  bool aligned, add;
+  roi_lanes lanes;
+  T* out;             ///< forward: the bins
+  const T* upstream;  ///< backward: the gradient by the bins
+  index_t boxes_count;
+  roi_plan* plans;
+  unsigned char* tables;
+};
+
+/// A part of the work: the plans [first_plan, last_plan), all of one level and image but for
+/// forward NHWC, and a block of channels; backward also of rows of the map.
+struct roi_task {
+  index_t level, image;
+  index_t first_plan, last_plan;
+  index_t first_channel, last_channel;
+  index_t first_row, last_row;
+};
+
+/// `size` rounded up to a multiple of 16.
+VECDET_INLINE constexpr index_t roi_padded(index_t size) { return (size + 15) / 16 * 16; }
+
+/// Planes of NCHW that are read for a box before the next box: as many as stay in the cache.
+constexpr index_t roi_max_channel_block = 8;
+VECDET_INLINE constexpr index_t roi_channel_block(index_t plane) {
+  constexpr index_t cached = index_t{1} << 17;
+  const index_t block = cached / (plane > 0 ? plane : 1);
+  return block < 1 ? 1 : block > roi_max_channel_block ? roi_max_channel_block : block;
+}
+
+/// Numbers from one row of a tile to the next, backward in NCHW: 16 columns from any on fit.
+VECDET_INLINE constexpr index_t roi_row_stride(index_t width) { return roi_padded(width) + 16; }
+
+// What tasks work in, in numbers of compute_type<T>, with room to begin at a multiple of 64 bytes.
+
+/// Forward in NCHW: sums of 16 rows of bins, the bins of a channel, and copies of planes where they
+/// cannot be read in place.
+VECDET_INLINE constexpr index_t roi_forward_memory(index_t width, index_t bins, index_t copies) {
+  return 17 * (roi_padded(width) + 32) + roi_padded(bins) + 48 + copies;
+}
+/// Backward: the tile and, in NCHW, the gradient by the bins of a channel.
+VECDET_INLINE constexpr index_t roi_backward_memory(index_t tile, index_t rows, index_t columns) {
+  return tile + rows * roi_padded(columns + 1) + 32;
+}
+
+template <class T>
+struct roi_align_kernels {
+  using real = compute_type<T>;
+  /// Fills plans [first, last), whose box, level and image are given, but for their offset.
+  /// `counts` holds as many numbers as the widest map has columns.
+  void (*measure)(const roi_align_args<T>&, index_t first, index_t last, std::int32_t* counts);
+  /// Fills their tables.
+  void (*fill)(const roi_align_args<T>&, index_t first, index_t last, std::int32_t* counts);
+  void (*forward_nchw)(const roi_align_args<T>&, const roi_task&, real* memory);
+  void (*forward_nhwc)(const roi_align_args<T>&, const roi_task&);
+  void (*backward_nchw)(const roi_align_args<T>&, const roi_task&, real* memory);
+  void (*backward_nhwc)(const roi_align_args<T>&, const roi_task&, real* memory);
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The function of box_head.hpp: an image's proposals are anchors of its own.
+#pragma once
+
+#include <vecdet/box_head.hpp>
+#include <vecdet/impl/postprocess.hpp>
+
+#include <algorithm>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+namespace detail {
+
+/// SSD's scores, of every class as many as there are.
+inline postprocess_params as_postprocess(const box_head_params& params) {
+  postprocess_params dense;
+  dense.detector = dense_detector::ssd;
+  dense.score_threshold = params.score_threshold;
+  dense.max_candidates = no_limit;
+  dense.iou_threshold = params.iou_threshold;
+  dense.max_detections = params.max_detections;
+  std::copy_n(params.weights, 4, dense.weights);
+  dense.size_limit = params.size_limit;
+  dense.min_size = params.min_size;
+  return dense;
+}
+
+template <class T>
+void check_box_head(const box_head_outputs<T>& outputs, index_t proposals,
+                    vector_view<const index_t> offsets, index_t images,
+                    const postprocess_params& params) {
+  constexpr const char* function = "postprocess_box_head";
+  const index_t rows = outputs.logits.rows(), cols = outputs.logits.cols();
+  check(rows == proposals, function, "outputs.logits.rows()", rows, "the number of proposals");
+  check(outputs.deltas.size() == rows * cols, function, "outputs.deltas.size()",
+        outputs.deltas.size(), "proposals x classes");
+  check(offsets.size() == images + 1, function, "image_offsets.size()", offsets.size(),
+        "the number of images + 1");
+  for (index_t k = 0; k < offsets.size(); ++k)
+    check_element(offsets[k] >= (k == 0 ? 0 : offsets[k - 1]) && (k > 0 || offsets[k] == 0) &&
+                      (k < images ? offsets[k] <= proposals : offsets[k] == proposals),
+                  function, "image_offsets", k, offsets[k],
+                  "an ascending number, from 0 to the number of proposals");
+  check(cols == 0 || rows <= (index_t{1} << 32) / cols, function, "outputs.logits.rows()", rows,
+        "at most 2^32 logits");
+  check_postprocess_params(function, params);
+}
+
+}  // namespace detail
+
+template <class T>
+detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
+                                     boxes_view<const float> proposals,
+                                     vector_view<const index_t> image_offsets,
+                                     vector_view<const image_size> image_sizes,
+                                     const box_head_params& params,
+                                     postprocess_workspace& workspace, execution policy) {
+  detail::postprocess_buffers& ws = detail::workspace_access::buffers(workspace);
+  const index_t images = image_sizes.size();
+  const postprocess_params dense = detail::as_postprocess(params);
+  detail::check_box_head(outputs, proposals.size(), image_offsets, images, dense);
+  detail::check_image_sizes("postprocess_box_head", image_sizes);
+  const isa target = active_isa();
+  const matrix_view<const T>& logits = outputs.logits;
+  const profile::scope timing([&] {
+    return profile::problem{"postprocess_box_head",
+                            nullptr,
+                            dtype_name<T>(),
+                            {profile::rounded_count(proposals.size()), logits.cols()},
+                            isa_name(target),
+                            policy.threads(),
+                            logits.size() * index_t{sizeof(T)}};
+  });
+  if (static_cast<index_t>(ws.images.size()) < images)
+    ws.images.resize(static_cast<std::size_t>(images));
+  detail::for_each_chunk(
+      policy, detail::chunking(images, 1), [&](index_t, index_t first, index_t last) {
+        for (index_t i = first; i < last; ++i) {
+          const index_t begin = image_offsets[i], count = image_offsets[i + 1] - begin;
+          head_outputs<T> of_image;
+          of_image.logits =
+              matrix_view<const T>(logits.row(begin), count, logits.cols(), logits.stride());
+          of_image.deltas = boxes_view<const T>(outputs.deltas.data() + 4 * begin * logits.cols(),
+                                                count * logits.cols());
+          const detail::image_postprocess<T> call(
+              target, of_image, boxes_view<const float>(proposals.data() + 4 * begin, count), {},
+              dense, true);
+          call.collect(0, image_sizes[i], ws.images[static_cast<std::size_t>(i)],
+                       execution::sequential);
+        }
+      });
+  return detail::best_of_images(ws, images, dense, target, policy);
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// What RoIAlign of one map and of a pyramid share: checks of the boxes, their order by level and
+// image, their tables, and the tasks.
+#pragma once
+
+#include <vecdet/args/roi_align.hpp>
+#include <vecdet/detail/apart.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/impl/workspace.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+#include <vecdet/roi_align.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/roi_align/roi_align.hpp>
+#endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+template <class Real>
+void check_roi_boxes(const char* function, const roi_boxes<Real>& boxes, index_t images) {
+  const index_t count = boxes.boxes.size();
+  check(boxes.images.size() == 0 || boxes.images.size() == count, function, "boxes.images.size()",
+        boxes.images.size(), "0 or the number of boxes");
+  check(count == 0 || images > 0, function, "the number of images", images,
+        "1 or more where there are boxes");
+  for (index_t i = 0; i < boxes.images.size(); ++i) {
+    const index_t image = boxes.images[i];
+    check_element(image >= 0 && image < images, function, "boxes.images", i,
+                  label_text(boxes.images, i), "0 to the number of images - 1");
+  }
+  const vector_view<const index_t>& offsets = boxes.image_offsets;
+  if (offsets.empty()) return;
+  check(boxes.images.size() == 0, function, "boxes.images.size()", boxes.images.size(),
+        "0 where image_offsets are given");
+  check(offsets.size() == images + 1, function, "boxes.image_offsets.size()", offsets.size(),
+        "the number of images + 1");
+  for (index_t k = 0; k < offsets.size(); ++k)
+    check_element(offsets[k] >= (k == 0 ? 0 : offsets[k - 1]) && offsets[k] <= count &&
+                      (k > 0 || offsets[k] == 0) && (k < images || offsets[k] == count),
+                  function, "boxes.image_offsets", k, offsets[k],
+                  "an ascending number, from 0 to the number of boxes");
+}
+
+inline void check_roi_params(const char* function, const roi_align_params& params) {
+  check(params.spatial_scale > 0 && fits_float(params.spatial_scale), function,
+        "params.spatial_scale", params.spatial_scale, "a finite float above 0");
+  check(params.sampling_ratio <= 1024, function, "params.sampling_ratio", params.sampling_ratio,
+        "at most 1024");
+}
+
+/// That the bins, one image a box, belong to maps of so many channels in this layout.
+template <class T>
+void check_bins(const char* function, const char* name, const feature_view<T>& bins, index_t boxes,
+                index_t channels, feature_layout layout) {
+  const auto check_size = [&](const char* of, index_t value, index_t expected, const char* what) {
+    if (value != expected)
+      throw_invalid_argument(function, (std::string(name) + of).c_str(), value, what);
+  };
+  check_size(".images()", bins.images(), boxes, "the number of boxes");
+  check_size(".channels()", bins.channels(), channels, "the channels of the features");
+  if (bins.layout() != layout)
+    throw_invalid_argument(function, (std::string(name) + ".layout()").c_str(),
+                           bins.layout() == feature_layout::nchw ? "nchw" : "nhwc",
+                           "the features' layout");
+}
+
+/// A call whose arguments have been checked. `T` is the stored type.
+template <class T>
+class roi_align_call {
+ public:
+  using real = compute_type<T>;
+
+  roi_align_call(const char* function, vector_view<const roi_level<T>> levels, index_t images,
+                 const roi_boxes<real>& boxes, const feature_view<const T>& bins,
+                 const roi_align_params& params, roi_align_buffers& workspace, execution policy)
+      : function_(function),
+        levels_(levels),
+        boxes_(boxes),
+        bins_(bins),
+        params_(params),
+        ws_(workspace),
+        policy_(policy),
+        target_(active_isa()),
+        kernels_(kernels<roi_align_kernels<T>>(target_)) {
+    args_.levels = levels.data();
+    args_.boxes = boxes.boxes.data();
+    args_.boxes_count = boxes.boxes.size();
+    args_.images = images;
+    args_.channels = bins.channels();
+    args_.rows = bins.height();
+    args_.columns = bins.width();
+    args_.sampling_ratio = params.sampling_ratio;
+    args_.aligned = params.aligned;
+    args_.add = params.add_to_grad;
+  }
+
+  /// level_of(box): an index of `levels`.
+  template <class LevelOf>
+  void forward(T* out, const LevelOf& level_of) {
+    if (bins_.size() == 0) return;
+    const profile::scope timing([&] { return problem(); });
+    args_.out = out;
+    args_.lanes = is_nchw() ? roi_lanes::bins : roi_lanes::none;
+    plan(level_of);
+    if (is_nchw()) {
+      forward_nchw();
+    } else {
+      const chunking chunks(bins_.images(), 8);
+      for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
+        kernels_.forward_nhwc(args_, {0, 0, first, last, 0, args_.channels, 0, 0});
+      });
+    }
+  }
+
+  template <class LevelOf>
+  void backward(const LevelOf& level_of) {
+    index_t elements = 0;
+    for (const roi_level<T>& level : levels_)
+      elements += args_.images * args_.channels * level.height * level.width;
+    if (elements == 0) return;
+    const profile::scope timing([&] { return problem(); });
+    args_.upstream = bins_.data();
+    args_.lanes = is_nchw() ? roi_lanes::columns : roi_lanes::none;
+    plan(level_of);
+    run_backward();
+  }
+
+ private:
+  bool is_nchw() const { return bins_.layout() == feature_layout::nchw; }
+  index_t groups() const { return levels_.size() * args_.images; }
+
+  profile::problem problem() const {
+    static constexpr const char* fixed[2][2] = {
+        {"aligned0_sampling", "aligned1_sampling"},
+        {"nhwc_aligned0_sampling", "nhwc_aligned1_sampling"}};
+    static constexpr const char* adaptive[2][2] = {
+        {"aligned0_adaptive", "aligned1_adaptive"},
+        {"nhwc_aligned0_adaptive", "nhwc_aligned1_adaptive"}};
+    const int layout = is_nchw() ? 0 : 1, aligned = params_.aligned ? 1 : 0;
+    return {
+        function_,
+        params_.sampling_ratio > 0
+            ? profile::numbered_name(fixed[layout][aligned],
+                                     static_cast<double>(params_.sampling_ratio))
+            : adaptive[layout][aligned],
+        dtype_name<T>(),
+        {profile::rounded_count(bins_.images()), bins_.channels(), bins_.height(), bins_.width()},
+        isa_name(target_),
+        policy_.threads(),
+        bins_.size() * index_t{sizeof(T)}};
+  }
+
+  /// Chunks of `items` of tasks that each work in memory of their own: few a thread.
+  chunking few_chunks(index_t items) const {
+    const index_t threads = policy_.threads(), pieces = threads == 1 ? 1 : 8 * threads;
+    return {items, std::max(index_t{1}, (items + pieces - 1) / pieces)};
+  }
+
+  real* task_memory(const chunking& chunks, index_t size) {
+    stride_ = (size * index_t{sizeof(real)} + 63) / 64;
+    return reinterpret_cast<real*>(grown(ws_.memory, chunks.count * stride_));
+  }
+  real* memory_of(real* all, index_t chunk) const {
+    return all + chunk * stride_ * (64 / index_t{sizeof(real)});
+  }
+
+  /// Orders the boxes by level and image, and makes their tables.
+  template <class LevelOf>
+  void plan(const LevelOf& level_of) {
+    const index_t count = bins_.size() == 0 ? 0 : boxes_.boxes.size();
+    index_t* const group_of = grown(ws_.group_of, count);
+    index_t* const begin = grown(ws_.group_begin, groups() + 1);
+    std::fill(begin, begin + groups() + 1, index_t{0});
+    index_t image = 0;
+    for (index_t i = 0; i < count; ++i) {
+      if (boxes_.images.size() > 0) image = boxes_.images[i];
+      if (!boxes_.image_offsets.empty())
+        while (i >= boxes_.image_offsets[image + 1]) ++image;
+      group_of[i] = level_of(i) * args_.images + image;
+      ++begin[group_of[i] + 1];
+    }
+    for (index_t g = 0; g < groups(); ++g) begin[g + 1] += begin[g];
+    roi_plan* const plans = grown(ws_.plans, count);
+    for (index_t i = 0; i < count; ++i) {
+      roi_plan& to = plans[begin[group_of[i]]++];
+      to.box = i;
+      to.level = group_of[i] / args_.images;
+      to.image = group_of[i] % args_.images;
+    }
+    for (index_t g = groups(); g > 0; --g) begin[g] = begin[g - 1];
+    begin[0] = 0;
+    args_.plans = plans;
+
+    index_t widest = 0;
+    for (const roi_level<T>& level : levels_) widest = std::max(widest, level.width);
+    const chunking chunks = few_chunks(count);
+    std::int32_t* const counts = grown(ws_.counts, chunks.count * widest);
+    for_each_chunk(policy_, chunks, [&](index_t c, index_t first, index_t last) {
+      kernels_.measure(args_, first, last, counts + c * widest);
+    });
+    index_t bytes = 0;
+    for (index_t i = 0; i < count; ++i) {
+      plans[i].offset = bytes;
+      bytes += plans[i].bytes;
+    }
+    args_.tables = reinterpret_cast<unsigned char*>(grown(ws_.tables, bytes / 64));
+    for_each_chunk(policy_, chunks, [&](index_t c, index_t first, index_t last) {
+      kernels_.fill(args_, first, last, counts + c * widest);
+    });
+  }
+
+  /// Channels of each level and image that has boxes.
+  void forward_nchw() {
+    index_t with_boxes = 0, memory_size = 0;
+    for (index_t g = 0; g < groups(); ++g)
+      with_boxes += ws_.group_begin[static_cast<std::size_t>(g)] <
+                    ws_.group_begin[static_cast<std::size_t>(g + 1)];
+    for (const roi_level<T>& level : levels_) {
+      const index_t plane = level.height * level.width;
+      memory_size =
+          std::max(memory_size, roi_forward_memory(level.width, args_.rows * args_.columns,
+                                                   roi_channel_block(plane) * (plane + 16)));
+    }
+    const index_t channels = args_.channels;
+    const chunking chunks = few_chunks(with_boxes * channels);
+    real* const memory = task_memory(chunks, memory_size);
+    for_each_chunk(policy_, chunks, [&](index_t c, index_t first, index_t last) {
+      index_t item = 0;  // the first of the group's
+      for (index_t g = 0; g < groups() && item < last; ++g) {
+        const index_t begin = ws_.group_begin[static_cast<std::size_t>(g)];
+        const index_t end = ws_.group_begin[static_cast<std::size_t>(g + 1)];
+        if (begin == end) continue;
+        const index_t from = std::max(first - item, index_t{0});
+        const index_t to = std::min(last - item, channels);
+        if (from < to) {
+          kernels_.forward_nchw(args_,
+                                {g / args_.images, g % args_.images, begin, end, from, to, 0, 0},
+                                memory_of(memory, c));
+        }
+        item += channels;
+      }
+    });
+  }
+
+  /// Tiles of all maps: as many channels and rows as stay in the cache.
+  struct tiling {
+    index_t channels, rows;         ///< of a tile
+    index_t channel_blocks, bands;  ///< of an image
+    index_t memory;
+  };
+  tiling tiles_of(const roi_level<T>& level) const {
+    constexpr index_t cached = index_t{1} << 17;
+    tiling tiles{};
+    const index_t block =
+        is_nchw() ? roi_channel_block(level.height * roi_row_stride(level.width)) : index_t{64};
+    tiles.channels = std::min(args_.channels, block);
+    const index_t row =
+        is_nchw() ? roi_row_stride(level.width) : level.width * roi_padded(tiles.channels);
+    tiles.rows = std::min(level.height, std::max(index_t{1}, cached / std::max(index_t{1}, row)));
+    tiles.channel_blocks = (args_.channels + tiles.channels - 1) / tiles.channels;
+    tiles.bands =
+        level.width == 0 || level.height == 0 ? 0 : (level.height + tiles.rows - 1) / tiles.rows;
+    const index_t planes = is_nchw() ? tiles.channels : 1;
+    tiles.memory = roi_backward_memory(planes * tiles.rows * row, args_.rows, args_.columns);
+    return tiles;
+  }
+
+  void run_backward() {
+    index_t items = 0, memory_size = 0;
+    for (const roi_level<T>& level : levels_) {
+      const tiling tiles = tiles_of(level);
+      items += args_.images * tiles.bands * tiles.channel_blocks;
+      memory_size = std::max(memory_size, tiles.memory);
+    }
+    const chunking chunks = few_chunks(items);
+    real* const memory = task_memory(chunks, memory_size);
+    for_each_chunk(policy_, chunks, [&](index_t c, index_t first, index_t last) {
+      index_t item = 0;  // the first of the level's
+      for (index_t l = 0; l < levels_.size() && item < last; ++l) {
+        const tiling tiles = tiles_of(levels_[l]);
+        const index_t of_image = tiles.bands * tiles.channel_blocks;
+        const index_t of_level = args_.images * of_image;
+        for (index_t i = std::max(first - item, index_t{0}); i < std::min(last - item, of_level);
+             ++i)
+          run_tile(l, i / of_image, i % of_image, tiles, memory_of(memory, c));
+        item += of_level;
+      }
+    });
+  }
+
+  void run_tile(index_t level, index_t image, index_t tile, const tiling& tiles, real* memory) {
+    const index_t group = level * args_.images + image;
+    roi_task task{};
+    task.level = level;
+    task.image = image;
+    task.first_plan = ws_.group_begin[static_cast<std::size_t>(group)];
+    task.last_plan = ws_.group_begin[static_cast<std::size_t>(group + 1)];
+    if (args_.add && task.first_plan == task.last_plan) return;
+    task.first_channel = tile % tiles.channel_blocks * tiles.channels;
+    task.last_channel = std::min(task.first_channel + tiles.channels, args_.channels);
+    task.first_row = tile / tiles.channel_blocks * tiles.rows;
+    task.last_row = std::min(task.first_row + tiles.rows, levels_[level].height);
+    (is_nchw() ? kernels_.backward_nchw : kernels_.backward_nhwc)(args_, task, memory);
+  }
+
+  const char* function_;
+  vector_view<const roi_level<T>> levels_;
+  const roi_boxes<real>& boxes_;
+  const feature_view<const T>& bins_;
+  const roi_align_params& params_;
+  roi_align_buffers& ws_;
+  execution policy_;
+  isa target_;
+  const roi_align_kernels<T>& kernels_;
+  roi_align_args<T> args_{};
+  index_t stride_ = 0;  ///< lines of memory from one chunk's to the next
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

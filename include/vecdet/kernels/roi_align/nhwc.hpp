@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoIAlign in NHWC: lanes are channels, and every location that samples touch is read whole.
+#pragma once
+
+#include <vecdet/args/roi_align.hpp>
+#include <vecdet/kernels/roi_align/plan.hpp>
+#include <vecdet/simd/pack.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+/// N batches from neighbouring channels, `size` of which are there.
+template <int N, bool IsWhole, class T>
+VECDET_INLINE pack<compute_type<T>, N> load_channels(const T* from, index_t size) {
+  if constexpr (IsWhole) {
+    return load_pack<N>(from);
+  } else {
+    using real = compute_type<T>;
+    alignas(64) real lane[pack<real, N>::lanes] = {};
+    for (index_t i = 0; i < size; ++i) lane[i] = static_cast<real>(from[i]);
+    return load_pack<N>(lane);
+  }
+}
+template <int N, bool IsWhole, class T>
+VECDET_INLINE void store_channels(T* to, const pack<compute_type<T>, N>& x, index_t size) {
+  if constexpr (IsWhole) {
+    store_pack<N>(to, x);
+  } else {
+    using real = compute_type<T>;
+    alignas(64) real lane[pack<real, N>::lanes];
+    store_pack<N>(lane, x);
+    for (index_t i = 0; i < size; ++i) to[i] = T(lane[i]);
+  }
+}
+
+/// use(first channel, size, batches, whether all of the lanes are channels) over the channels of a
+/// task: four batches at a time, then rows of 16, then what is left.
+template <class Real, class Use>
+VECDET_INLINE void for_each_channel_pack(index_t first, index_t last, const Use& use) {
+  constexpr int wide = 4 * batch_lanes<Real>;
+  index_t c = first;
+  for (; c + wide <= last; c += wide) use.template run<4, true>(c, index_t{wide});
+  constexpr int row = row_pack<Real>::batches;
+  for (; c + row_lanes <= last; c += row_lanes) use.template run<row, true>(c, index_t{row_lanes});
+  if (c < last) use.template run<row, false>(c, last - c);
+}
+
+/// Some channels of a bin.
+template <class T>
+struct bin_of_channels {
+  using real = compute_type<T>;
+  using entries = const detail::roi_entry<real>*;
+  const T* map;  ///< of the image
+  index_t row_step, column_step;
+  entries row, end_row, column, end_column;
+  T* out;
+
+  template <int N, bool IsWhole>
+  VECDET_INLINE void run(index_t c, index_t size) const {
+    using reals = pack<real, N>;
+    reals sum(real(0));
+    for (entries x = column; x != end_column; ++x) {
+      const T* const of_column = map + x->at * column_step + c;
+      reals of_rows(real(0));
+      for (entries y = row; y != end_row; ++y) {
+        const T* const at = of_column + y->at * row_step;
+        of_rows = fma(reals(y->weight), load_channels<N, IsWhole>(at, size), of_rows);
+      }
+      sum = fma(reals(x->weight), of_rows, sum);
+    }
+    store_channels<N, IsWhole>(out + c, sum, size);
+  }
+};
+
+template <class T>
+void roi_align_nhwc(const detail::roi_align_args<T>& a, const detail::roi_task& task) {
+  for (index_t k = task.first_plan; k < task.last_plan; ++k) {
+    const detail::roi_plan& plan = a.plans[k];
+    const auto& level = a.levels[plan.level];
+    const roi_tables<compute_type<T>> t = tables_of(a, plan);
+    bin_of_channels<T> bin{level.features + plan.image * level.height * level.width * a.channels,
+                           level.width * a.channels,
+                           a.channels,
+                           nullptr,
+                           nullptr,
+                           nullptr,
+                           nullptr,
+                           a.out + plan.box * a.rows * a.columns * a.channels};
+    for (index_t p = 0; p < a.rows; ++p) {
+      bin.row = t.row + t.row_begin[p];
+      bin.end_row = t.row + t.row_begin[p + 1];
+      for (index_t q = 0; q < a.columns; ++q) {
+        bin.column = t.column + t.column_begin[q];
+        bin.end_column = t.column + t.column_begin[q + 1];
+        for_each_channel_pack<compute_type<T>>(task.first_channel, task.last_channel, bin);
+        bin.out += a.channels;
+      }
+    }
+  }
+}
+
+/// Adds some channels of a box's part of the gradient to a tile.
+template <class T>
+struct add_to_channels {
+  using real = compute_type<T>;
+  const detail::roi_align_args<T>& a;
+  const roi_tables<real>& t;
+  const detail::roi_task& task;
+  const T* upstream;  ///< of the box
+  real* tile;
+  index_t width, channels;  ///< of the tile: channels are a multiple of 16
+
+  template <int N, bool IsWhole>
+  VECDET_INLINE void run(index_t c, index_t size) const {
+    using reals = pack<real, N>;
+    for (index_t p = 0; p < a.rows; ++p) {
+      // Of the rows, ascending but for rounding, those in the tile.
+      std::int32_t first = t.row_begin[p], last = t.row_begin[p + 1];
+      while (first < last && t.row[first].at < task.first_row) ++first;
+      while (first < last && t.row[last - 1].at >= task.last_row) --last;
+      if (first == last) continue;
+      for (index_t q = 0; q < a.columns; ++q) {
+        const reals of_bin =
+            load_channels<N, IsWhole>(upstream + (p * a.columns + q) * a.channels + c, size);
+        for (std::int32_t e = t.column_begin[q]; e < t.column_begin[q + 1]; ++e) {
+          const reals of_column = reals(t.column[e].weight) * of_bin;
+          real* const column = tile + t.column[e].at * channels + (c - task.first_channel);
+          for (std::int32_t r = first; r < last; ++r) {
+            const index_t row = t.row[r].at - task.first_row;
+            if (row < 0 || row >= task.last_row - task.first_row) continue;
+            real* const at = column + row * width * channels;
+            store_pack<N>(at, fma(reals(t.row[r].weight), of_column, load_pack<N>(at)));
+          }
+        }
+      }
+    }
+  }
+};
+
+template <class T>
+void roi_align_grad_nhwc(const detail::roi_align_args<T>& a, const detail::roi_task& task,
+                         compute_type<T>* memory) {
+  using real = compute_type<T>;
+  const auto& level = a.levels[task.level];
+  const index_t size = task.last_channel - task.first_channel;
+  const index_t channels = detail::roi_padded(size);
+  const index_t locations = (task.last_row - task.first_row) * level.width;
+  real* const tile = next_line(memory);
+  T* const grad = level.grad +
+                  ((task.image * level.height + task.first_row) * level.width) * a.channels +
+                  task.first_channel;
+  if (a.add) {
+    for (index_t i = 0; i < locations; ++i)
+      convert(grad + i * a.channels, size, tile + i * channels);
+  } else {
+    for (index_t i = 0; i < locations * channels; i += row_lanes)
+      store_pack<row_pack<real>::batches>(tile + i, row_pack<real>(real(0)));
+  }
+  for (index_t k = task.first_plan; k < task.last_plan; ++k) {
+    const detail::roi_plan& plan = a.plans[k];
+    if (plan.first_row >= task.last_row || plan.end_row <= task.first_row) continue;
+    const roi_tables<real> t = tables_of(a, plan);
+    const add_to_channels<T> box{
+        a,    t,           task,    a.upstream + plan.box * a.rows * a.columns * a.channels,
+        tile, level.width, channels};
+    for_each_channel_pack<real>(task.first_channel, task.last_channel, box);
+  }
+  for (index_t i = 0; i < locations; ++i)
+    convert_back(tile + i * channels, size, grad + i * a.channels);
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

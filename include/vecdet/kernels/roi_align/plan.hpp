@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the samples of a box touch: along each axis, rows or columns and the mean of the weights
+// that a bin's samples have of them. The weight of a location in a bin is the product of its row's
+// and its column's.
+#pragma once
+
+#include <vecdet/args/roi_align.hpp>
+#include <vecdet/detail/target.hpp>
+#include <vecdet/simd/pack.hpp>
+
+#include <cstdint>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+VECDET_INLINE double whole_at_or_below(double x) { return __builtin_floor(x); }
+VECDET_INLINE double bounded(double x, double least, double most) {
+  return x > least ? (x < most ? x : most) : least;
+}
+
+/// Where the samples of a box lie along one axis, as torchvision rounds it, in double.
+struct roi_axis {
+  double start, bin, samples;
+  std::int32_t size;
+
+  roi_axis(double low, double high, double scale, index_t bins, index_t sampling_ratio,
+           bool aligned, index_t of_map)
+      : size(static_cast<std::int32_t>(of_map)) {
+    const double offset = aligned ? 0.5 : 0;
+    start = low * scale - offset;
+    double extent = (high * scale - offset) - start;
+    if (!aligned && extent < 1) extent = 1;
+    bin = extent / static_cast<double>(bins);
+    samples = sampling_ratio > 0 ? static_cast<double>(sampling_ratio) : -__builtin_floor(-bin);
+    const bool is_finite = start - start == 0 && bin - bin == 0;
+    if (!is_finite || size == 0) samples = 0;
+  }
+
+  /// take(row or column, weight) for what the samples of a bin touch, ascending but for rounding,
+  /// without weights of 0.
+  template <class Take>
+  VECDET_INLINE void for_each_entry(index_t of_bin, const Take& take) const {
+    if (!(samples > 0)) return;
+    const double from = start + static_cast<double>(of_bin) * bin;
+    const double step = bin / samples, most = static_cast<double>(size);
+    // Of an adaptive bin far larger than the map, only the samples near the map are visited: those
+    // of numbers [first, first + count).
+    double first = 0, last = samples;
+    if (step != 0) {
+      const double a = (-1 - from) / step - 0.5, b = (most - from) / step - 0.5;
+      first = bounded(whole_at_or_below(a < b ? a : b) - 1, 0, samples);
+      last = bounded(whole_at_or_below(a < b ? b : a) + 2, 0, samples);
+    }
+    const index_t count = static_cast<index_t>(bounded(last - first, 0, 4 * most + 2048));
+    // Weights of `low` and of the one after it, not yet taken.
+    std::int32_t low = 0;
+    double of_low = 0, of_next = 0;
+    for (index_t k = 0; k < count; ++k) {
+      const double i = bin < 0 ? last - 1 - static_cast<double>(k) : first + static_cast<double>(k);
+      double at = from + (i + 0.5) * bin / samples;
+      if (!(at >= -1 && at <= most)) continue;
+      if (at < 0) at = 0;
+      if (at > most - 1) at = most - 1;
+      const auto cell = static_cast<std::int32_t>(at);
+      const double upper = at - static_cast<double>(cell);
+      if (cell != low) {
+        if (of_low != 0) take(low, of_low / samples);
+        if (cell != low + 1) {
+          if (of_next != 0) take(low + 1, of_next / samples);
+          of_next = 0;
+        }
+        of_low = of_next;
+        of_next = 0;
+        low = cell;
+      }
+      of_low += 1 - upper;
+      of_next += upper;
+    }
+    if (of_low != 0) take(low, of_low / samples);
+    if (of_next != 0) take(low + 1, of_next / samples);
+  }
+};
+
+template <class T>
+VECDET_INLINE roi_axis axis_of(const detail::roi_align_args<T>& a, const detail::roi_plan& plan,
+                               int axis) {
+  const auto& level = a.levels[plan.level];
+  const auto* box = a.boxes + 4 * plan.box;
+  return {static_cast<double>(box[axis]),
+          static_cast<double>(box[axis + 2]),
+          level.scale,
+          axis == 0 ? a.columns : a.rows,
+          a.sampling_ratio,
+          a.aligned,
+          axis == 0 ? level.width : level.height};
+}
+
+constexpr index_t roi_line = 64;
+VECDET_INLINE index_t in_lines(index_t bytes) {
+  return (bytes + roi_line - 1) / roi_line * roi_line;
+}
+
+/// How 16 lanes hold bins: whole rows of them as long as they fit, or a part of a row.
+struct bin_lanes {
+  index_t rows;    ///< of bins at a time
+  index_t groups;  ///< of 16 bins of a row
+  VECDET_INLINE explicit bin_lanes(index_t columns)
+      : rows(columns < row_lanes ? row_lanes / columns : 1),
+        groups((columns + row_lanes - 1) / row_lanes) {}
+};
+
+/// Columns that a box takes of the forward pass's memory: a multiple of 16.
+VECDET_INLINE index_t columns_taken(const detail::roi_plan& plan) {
+  return detail::roi_padded(plan.end_column - plan.first_column);
+}
+
+/// The tables of a box.
+template <class Real>
+struct roi_tables {
+  std::int32_t* row_begin;       ///< bins' rows + 1
+  detail::roi_entry<Real>* row;  ///< of bin p, [row_begin[p], row_begin[p + 1])
+  std::int32_t* column_begin;
+  detail::roi_entry<Real>* column;
+  std::int32_t* lane_index;  ///< by group and step, 16
+  Real* lane_weight;
+  index_t bytes;
+
+  VECDET_INLINE roi_tables(unsigned char* at, const detail::roi_plan& plan, index_t bins_rows,
+                           index_t bins_columns, index_t lane_groups) {
+    index_t offset = 0;
+    const auto take = [&](index_t size) {
+      unsigned char* const from = at != nullptr ? at + offset : nullptr;
+      offset += in_lines(size);
+      return from;
+    };
+    constexpr index_t entry = sizeof(detail::roi_entry<Real>);
+    const index_t lanes = lane_groups * plan.steps * row_lanes;
+    row_begin = reinterpret_cast<std::int32_t*>(take((bins_rows + 1) * 4));
+    row = reinterpret_cast<detail::roi_entry<Real>*>(take(plan.row_entries * entry));
+    column_begin = reinterpret_cast<std::int32_t*>(take((bins_columns + 1) * 4));
+    column = reinterpret_cast<detail::roi_entry<Real>*>(take(plan.column_entries * entry));
+    lane_index = reinterpret_cast<std::int32_t*>(take(lanes * 4));
+    lane_weight = reinterpret_cast<Real*>(take(lanes * index_t{sizeof(Real)}));
+    bytes = offset;
+  }
+};
+
+template <class T>
+VECDET_INLINE index_t lane_groups_of(const detail::roi_align_args<T>& a,
+                                     const detail::roi_plan& plan) {
+  return a.lanes == detail::roi_lanes::none   ? 0
+         : a.lanes == detail::roi_lanes::bins ? bin_lanes(a.columns).groups
+                                              : columns_taken(plan) / row_lanes;
+}
+template <class T>
+VECDET_INLINE roi_tables<compute_type<T>> tables_of(const detail::roi_align_args<T>& a,
+                                                    const detail::roi_plan& plan) {
+  return {a.tables + plan.offset, plan, a.rows, a.columns, lane_groups_of(a, plan)};
+}
+
+template <class T>
+void measure_rois(const detail::roi_align_args<T>& a, index_t first, index_t last,
+                  std::int32_t* counts) {
+  for (index_t k = first; k < last; ++k) {
+    detail::roi_plan& plan = a.plans[k];
+    const roi_axis y = axis_of(a, plan, 1), x = axis_of(a, plan, 0);
+    std::int32_t total[2] = {}, least[2] = {}, end[2] = {}, most_of_bin = 0;
+    const auto measure = [&](const roi_axis& axis, index_t bins, int k_axis) {
+      for (index_t b = 0; b < bins; ++b) {
+        std::int32_t of_bin = 0;
+        axis.for_each_entry(b, [&](std::int32_t at, double) {
+          if (total[k_axis] + of_bin == 0 || at < least[k_axis]) least[k_axis] = at;
+          if (at >= end[k_axis]) end[k_axis] = at + 1;
+          ++of_bin;
+        });
+        total[k_axis] += of_bin;
+        if (k_axis == 0 && of_bin > most_of_bin) most_of_bin = of_bin;
+      }
+    };
+    measure(x, a.columns, 0);
+    measure(y, a.rows, 1);
+    // Without samples along one axis there are none.
+    const bool is_empty = total[0] == 0 || total[1] == 0;
+    plan.column_entries = is_empty ? 0 : total[0];
+    plan.row_entries = is_empty ? 0 : total[1];
+    plan.first_column = is_empty ? 0 : least[0];
+    plan.end_column = is_empty ? 0 : end[0];
+    plan.first_row = is_empty ? 0 : least[1];
+    plan.end_row = is_empty ? 0 : end[1];
+    plan.steps = a.lanes == detail::roi_lanes::none || is_empty ? 0 : most_of_bin;
+    if (a.lanes == detail::roi_lanes::columns && !is_empty) {
+      plan.steps = 0;
+      for (std::int32_t c = plan.first_column; c < plan.end_column; ++c) counts[c] = 0;
+      for (index_t b = 0; b < a.columns; ++b)
+        x.for_each_entry(b, [&](std::int32_t at, double) {
+          if (++counts[at] > plan.steps) plan.steps = counts[at];
+        });
+    }
+    plan.bytes =
+        roi_tables<compute_type<T>>(nullptr, plan, a.rows, a.columns, lane_groups_of(a, plan))
+            .bytes;
+  }
+}
+
+/// Forward: lane i of a group is bin i, or of bin_lanes.rows rows of bins, i / columns and
+/// i % columns. Numbers of a row lie columns_taken + 16 apart, the last of them being 0: steps that
+/// a bin does not have take that.
+template <class Real>
+void fill_bin_lanes(const roi_tables<Real>& t, const detail::roi_plan& plan, index_t columns) {
+  const bin_lanes lanes(columns);
+  const index_t stride = columns_taken(plan) + row_lanes;
+  for (index_t g = 0; g < lanes.groups; ++g)
+    for (index_t j = 0; j < plan.steps; ++j)
+      for (index_t i = 0; i < row_lanes; ++i) {
+        const index_t row = lanes.groups == 1 ? i / columns : 0;
+        const index_t bin = lanes.groups == 1 ? i % columns : g * row_lanes + i;
+        const bool is_one = row < lanes.rows && bin < columns;
+        const index_t entry = is_one ? t.column_begin[bin] + j : 0;
+        const bool has_step = is_one && entry < t.column_begin[bin + 1];
+        const index_t to = (g * plan.steps + j) * row_lanes + i;
+        t.lane_index[to] = static_cast<std::int32_t>(
+            has_step ? row * stride + t.column[entry].at - plan.first_column : stride - 1);
+        t.lane_weight[to] = has_step ? t.column[entry].weight : Real(0);
+      }
+}
+
+/// Backward: lane i of group g is column 16 g + i of the box's. Steps that a column does not have
+/// take the number after the bins of a row, which is 0.
+template <class Real>
+void fill_column_lanes(const roi_tables<Real>& t, const detail::roi_plan& plan, index_t columns,
+                       std::int32_t* counts) {
+  const index_t size = columns_taken(plan) * plan.steps;
+  for (index_t i = 0; i < size; ++i) {
+    t.lane_index[i] = static_cast<std::int32_t>(detail::roi_padded(columns + 1) - 1);
+    t.lane_weight[i] = 0;
+  }
+  for (std::int32_t c = plan.first_column; c < plan.end_column; ++c) counts[c] = 0;
+  for (index_t b = 0; b < columns; ++b)
+    for (std::int32_t e = t.column_begin[b]; e < t.column_begin[b + 1]; ++e) {
+      const std::int32_t at = t.column[e].at;
+      const index_t c = at - plan.first_column, j = counts[at]++;
+      const index_t to = (c / row_lanes * plan.steps + j) * row_lanes + c % row_lanes;
+      t.lane_index[to] = static_cast<std::int32_t>(b);
+      t.lane_weight[to] = t.column[e].weight;
+    }
+}
+
+template <class T>
+void fill_rois(const detail::roi_align_args<T>& a, index_t first, index_t last,
+               std::int32_t* counts) {
+  using real = compute_type<T>;
+  for (index_t k = first; k < last; ++k) {
+    const detail::roi_plan& plan = a.plans[k];
+    const roi_tables<real> t = tables_of(a, plan);
+    const auto fill = [&](const roi_axis& axis, index_t bins, std::int32_t* begin,
+                          detail::roi_entry<real>* entries) {
+      std::int32_t n = 0;
+      for (index_t b = 0; b < bins; ++b) {
+        begin[b] = n;
+        axis.for_each_entry(b, [&](std::int32_t at, double weight) {
+          entries[n++] = {at, static_cast<real>(weight)};
+        });
+      }
+      begin[bins] = n;
+    };
+    if (plan.row_entries == 0) {
+      for (index_t b = 0; b <= a.rows; ++b) t.row_begin[b] = 0;
+      for (index_t b = 0; b <= a.columns; ++b) t.column_begin[b] = 0;
+      continue;
+    }
+    fill(axis_of(a, plan, 1), a.rows, t.row_begin, t.row);
+    fill(axis_of(a, plan, 0), a.columns, t.column_begin, t.column);
+    if (a.lanes == detail::roi_lanes::bins) fill_bin_lanes(t, plan, a.columns);
+    if (a.lanes == detail::roi_lanes::columns) fill_column_lanes(t, plan, a.columns, counts);
+  }
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

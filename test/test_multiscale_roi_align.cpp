@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoIAlign on a pyramid against RoIAlign of each level with that level's boxes; the levels of boxes
+// of every size, as torchvision's LevelMapper has them; threads, and every documented error.
+#include "support/allocations.hpp"
+#include "support/isa.hpp"
+#include "support/values.hpp"
+#include <vecdet/multiscale_roi_align.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+template <class T>
+struct pyramid_problem {
+  using real = compute_type<T>;
+  static constexpr index_t images = 2, channels = 6, count = 4, rows = 7, columns = 7;
+  feature_layout layout = feature_layout::nchw;
+  std::vector<double> scales{0.25, 0.125, 0.0625, 0.03125};
+  std::vector<std::vector<T>> maps, grads;
+  std::vector<real> boxes;
+  std::vector<index_t> image;
+  std::vector<T> upstream;
+  roi_align_workspace workspace;
+
+  pyramid_problem() {
+    random_generator generator(3);
+    for (index_t l = 0; l < count; ++l) {
+      maps.emplace_back(static_cast<std::size_t>(images * channels * side(l) * side(l)));
+      for (T& f : maps.back()) f = to<T>(generator.normal());
+    }
+    grads = maps;
+    for (index_t i = 0; i < 60; ++i) {
+      const double w = std::exp2(generator.uniform(2, 10)), h = w * generator.uniform(0.5, 2);
+      const double x = generator.uniform(0, 256), y = generator.uniform(0, 256);
+      for (const double v : {x, y, x + w, y + h}) boxes.push_back(static_cast<real>(v));
+      image.push_back(generator.below(images));
+    }
+    upstream.resize(image.size() * channels * rows * columns);
+    for (T& u : upstream) u = to<T>(generator.normal());
+  }
+  static index_t side(index_t level) { return index_t{64} >> level; }
+  index_t bins() const { return channels * rows * columns; }
+
+  template <class V>
+  feature_view<V> level(std::vector<V>& map, index_t l) const {
+    return {map.data(), images, channels, side(l), side(l), layout};
+  }
+  template <class V>
+  feature_view<V> bins_of(V* data, index_t n) const {
+    return {data, n, channels, rows, columns, layout};
+  }
+  multiscale_roi_align_params params() const {
+    multiscale_roi_align_params params;
+    params.scales = scales;
+    return params;
+  }
+  roi_boxes<real> all() const {
+    roi_boxes<real> all;
+    all.boxes = boxes_view<const real>(boxes);
+    all.images = image;
+    return all;
+  }
+
+  std::vector<T> forward(execution policy = execution::parallel) {
+    std::vector<feature_view<const T>> views;
+    for (index_t l = 0; l < count; ++l)
+      views.push_back(level(maps[static_cast<std::size_t>(l)], l));
+    std::vector<T> out(upstream.size(), to<T>(9));
+    multiscale_roi_align(vector_view<const feature_view<const T>>(views), all(),
+                         bins_of(out.data(), static_cast<index_t>(image.size())), params(),
+                         workspace, policy);
+    return out;
+  }
+  void backward(execution policy = execution::parallel) {
+    std::vector<feature_view<T>> views;
+    for (index_t l = 0; l < count; ++l)
+      views.push_back(level(grads[static_cast<std::size_t>(l)], l));
+    multiscale_roi_align_grad(bins_of<const T>(upstream.data(), static_cast<index_t>(image.size())),
+                              all(), vector_view<const feature_view<T>>(views), params(), workspace,
+                              policy);
+  }
+};
+
+template <class T>
+bool equal(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](T x, T y) { return static_cast<double>(x) == static_cast<double>(y); });
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("RoIAlign of a pyramid: that of each level", T, float, double, bfloat16) {
+  for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
+    pyramid_problem<T> p;
+    p.layout = layout;
+    using real = compute_type<T>;
+    for_each_isa([&](isa) {
+      const auto out = p.forward();
+      p.backward();
+      std::vector<index_t> levels(p.image.size());
+      pyramid_levels(boxes_view<const real>(p.boxes), levels, p.count, p.scales[0]);
+      for (index_t l = 0; l < p.count; ++l) {
+        std::vector<real> boxes;
+        std::vector<index_t> image;
+        std::vector<T> upstream, expected;
+        for (std::size_t i = 0; i < levels.size(); ++i) {
+          if (levels[i] != l) continue;
+          boxes.insert(boxes.end(), p.boxes.begin() + static_cast<std::ptrdiff_t>(4 * i),
+                       p.boxes.begin() + static_cast<std::ptrdiff_t>(4 * i + 4));
+          image.push_back(p.image[i]);
+          const auto first = static_cast<std::ptrdiff_t>(i) * p.bins();
+          upstream.insert(upstream.end(), p.upstream.begin() + first,
+                          p.upstream.begin() + first + p.bins());
+          expected.insert(expected.end(), out.begin() + first, out.begin() + first + p.bins());
+        }
+        REQUIRE(image.size() > 2);
+        roi_boxes<real> of_level;
+        of_level.boxes = boxes_view<const real>(boxes);
+        of_level.images = image;
+        roi_align_params params;
+        params.sampling_ratio = 2;
+        params.spatial_scale = p.scales[static_cast<std::size_t>(l)];
+        const auto n = static_cast<index_t>(image.size());
+        auto& map = p.maps[static_cast<std::size_t>(l)];
+        std::vector<T> bins(expected.size()), grad(map.size());
+        roi_align<const T>(p.level(map, l), of_level, p.bins_of(bins.data(), n), params,
+                           p.workspace);
+        CHECK(equal(bins, expected));
+        roi_align_grad<const T>(p.template bins_of<const T>(upstream.data(), n), of_level,
+                                p.level(grad, l), params, p.workspace);
+        CHECK(equal(grad, p.grads[static_cast<std::size_t>(l)]));
+      }
+    });
+  }
+}
+
+TEST_CASE("RoIAlign of a pyramid: the level of a box") {
+  // At 224 pixels level 4; torchvision's 1e-6 lets boxes a little smaller in: to half a millionth
+  // of their size.
+  const auto level_of = [](float x2, float y2) {
+    const float box[] = {0, 0, x2, y2};
+    index_t level = -1;
+    pyramid_levels(boxes_view<const float>(box, 1), vector_view<index_t>(&level, 1), 4, 0.25);
+    return level;
+  };
+  CHECK(level_of(224, 224) == 2);
+  CHECK(level_of(448, 112) == 2);
+  CHECK(level_of(223.9999f, 223.9999f) == 2);
+  CHECK(level_of(223.999f, 223.999f) == 1);
+  CHECK(level_of(112, 112) == 1);
+  CHECK(level_of(111.99f, 111.99f) == 0);
+  CHECK(level_of(448, 448) == 3);
+  CHECK(level_of(447.9f, 448) == 2);
+  CHECK(level_of(1e6f, 1e6f) == 3);
+  CHECK(level_of(1, 1) == 0);
+  CHECK(level_of(0, 5) == 0);
+  CHECK(level_of(-3, 5) == 0);
+  CHECK(level_of(std::numeric_limits<float>::quiet_NaN(), 5) == 0);
+  CHECK(level_of(std::numeric_limits<float>::infinity(), 5) == 3);
+}
+
+TEST_CASE("RoIAlign of a pyramid: threads") {
+  for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
+    pyramid_problem<float> p;
+    p.layout = layout;
+    const auto out = p.forward(execution::sequential);
+    p.backward(execution::sequential);
+    const auto grads = p.grads;
+    const auto backwards = [](index_t count, const task& work) {
+      for (index_t i = count; i-- > 0;) work(i);
+    };
+    for (const execution policy : {execution::parallel, execution::on(backwards, 3)}) {
+      CHECK(p.forward(policy) == out);
+      for (auto& grad : p.grads) std::fill(grad.begin(), grad.end(), 5.0f);
+      p.backward(policy);
+      CHECK(p.grads == grads);
+    }
+  }
+}
+
+TEST_CASE("RoIAlign of a pyramid: errors") {
+  pyramid_problem<float> p;
+  const auto fails = [&](const char* message) {
+    CHECK_THROWS_WITH_AS(p.forward(), doctest::Contains(message), std::invalid_argument);
+    CHECK_THROWS_WITH_AS(p.backward(), doctest::Contains(message), std::invalid_argument);
+  };
+  const auto scales = p.scales;
+  p.scales[0] = 0.3;
+  fails("the scale of level 0 is 0.2");
+  p.scales = scales;
+  p.scales[2] = 0.125;
+  fails("params.scales[2] is 0.125, expected half of the one before");
+  p.scales = scales;
+  p.scales.pop_back();
+  fails("params.scales.size() is 3, expected the number of levels");
+  p.scales = scales;
+  p.image[7] = 2;
+  fails("boxes.images[7] is 2, expected 0 to the number of images - 1");
+  std::vector<index_t> levels(3);
+  const std::vector<float> boxes(8);
+  const auto level_fails = [&](index_t count, double size, index_t level, const char* message) {
+    CHECK_THROWS_WITH_AS(
+        pyramid_levels(boxes_view<const float>(boxes), levels, count, 0.25, size, level),
+        doctest::Contains(message), std::invalid_argument);
+  };
+  level_fails(4, 224, 4, "levels.size() is 3, expected the number of boxes");
+  level_fails(0, 224, 4, "the number of levels is 0, expected 1 to 32");
+  level_fails(4, 0, 4, "canonical_size is 0, expected a finite float above 0");
+  level_fails(4, 224, 65, "canonical_level is 65, expected -64 to 64");
+}
