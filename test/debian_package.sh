@@ -48,7 +48,7 @@ run dpkg --verify libvecdet-dev
 run test -s /usr/share/doc/libvecdet-dev/copyright
 
 run cmake -S /src/consumers -B /src/find_package -DVECDET_FROM=find_package -DCMAKE_BUILD_TYPE=Release
-run cmake --build /src/find_package -j 2
+run cmake --build /src/find_package -j "${JOBS:-2}"
 run /src/find_package/trainer | tee "$scratch/known"
 
 run sh -ec 'cd /src && g++ -std=c++17 -O1 consumers/trainer.cpp $(pkg-config --cflags --libs vecdet) -o alone && ./alone'
