@@ -3,8 +3,8 @@
 """What Doxygen reads of a page or a header.
 
 Pages: formulas as GitHub has them (```math, $`...`$) become Doxygen's; pages and headings get labels,
-links to them become references, so that a broken one is a warning. In docs/index.md links make the
-tree of pages. Headers: the comment at the top becomes the file's text, and the inline namespace goes.
+links to them become references, so that a broken one is a warning. In docs/index.md and docs/functions.md
+links make the tree of pages. Headers: the comment at the top becomes the file's text, and the inline namespace goes.
 """
 
 import pathlib
@@ -24,7 +24,7 @@ def slug(heading):
 
 
 def page_text(page, text):
-    tree = page == ROOT / "docs/index.md"
+    tree = page in (ROOT / "docs/index.md", ROOT / "docs/functions.md")
 
     def link(found):
         title, target = found[1].replace("`", ""), found[2]
