@@ -8,15 +8,27 @@
 #                      option VECDET_TORCH, or the component torch of find_package(vecdet), asks for it
 include_guard(GLOBAL)
 
-find_package(TBB REQUIRED)
+find_package(TBB QUIET)
 find_package(Threads REQUIRED)
 
 # Debian's xsimd 8.1 exports a target that links a missing library: take the headers alone.
 if(TARGET xsimd AND NOT VECDET_XSIMD_INCLUDE_DIR)
   get_target_property(VECDET_XSIMD_INCLUDE_DIR xsimd INTERFACE_INCLUDE_DIRECTORIES)
 endif()
-find_path(VECDET_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp REQUIRED
+find_path(VECDET_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp
           DOC "The folder that holds xsimd/xsimd.hpp (8.1 or newer)")
+
+# What is not there, as a message with the packages that have it; empty where nothing is missing.
+set(vecdet_missing "")
+if(NOT TARGET TBB::tbb)
+  string(APPEND vecdet_missing "oneTBB was not found (TBBConfig.cmake): install libtbb-dev on Debian and "
+    "Ubuntu, tbb-devel on Fedora, tbb in Conda and Homebrew, or add its folder to CMAKE_PREFIX_PATH. ")
+endif()
+if(NOT VECDET_XSIMD_INCLUDE_DIR)
+  string(APPEND vecdet_missing "xsimd was not found (xsimd/xsimd.hpp): install libxsimd-dev on Debian and "
+    "Ubuntu, xsimd-devel on Fedora, xsimd in Conda and Homebrew, or set VECDET_XSIMD_INCLUDE_DIR to the "
+    "folder that holds xsimd/xsimd.hpp. ")
+endif()
 
 # Each instruction set's unit keeps its own flags, whatever those of the rest: they come last on the
 # command line. Fast-math, contraction, LTO or a lower -O would change results or leak instructions.
@@ -32,6 +44,9 @@ set(VECDET_FLAGS_avx512 -march=x86-64-v4 -mtune=generic -mprefer-vector-width=51
 function(vecdet_add_targets include_dir)
   if(TARGET vecdet)
     return()
+  endif()
+  if(vecdet_missing)
+    message(FATAL_ERROR "vecdet: ${vecdet_missing}")
   endif()
   add_library(vecdet INTERFACE)
   add_library(vecdet::vecdet ALIAS vecdet)
@@ -93,9 +108,10 @@ function(vecdet_add_torch_target include_dir)
   endif()
   # Debian's has no TorchConfigVersion.cmake.
   if(NOT Torch_VERSION)
-    find_file(version_header NAMES torch/headeronly/version.h torch/version.h
-      PATHS ${TORCH_INCLUDE_DIRS} NO_DEFAULT_PATH NO_CACHE REQUIRED)
-    file(STRINGS "${version_header}" version_line REGEX "define TORCH_VERSION \"")
+    find_file(VECDET_TORCH_VERSION_HEADER NAMES torch/headeronly/version.h torch/version.h
+      PATHS ${TORCH_INCLUDE_DIRS} NO_DEFAULT_PATH)
+    mark_as_advanced(VECDET_TORCH_VERSION_HEADER)
+    file(STRINGS "${VECDET_TORCH_VERSION_HEADER}" version_line REGEX "define TORCH_VERSION \"")
     string(REGEX REPLACE ".*\"([0-9.]+).*" "\\1" Torch_VERSION "${version_line}")
   endif()
   # at::parallel_for is a loop of OpenMP's in the files that include it.

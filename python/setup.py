@@ -3,7 +3,7 @@
 
     pip install --no-build-isolation ./python
 
-needs cmake 3.25, ninja or make, a C++17 compiler, oneTBB and xsimd. Without build isolation, as the
+needs cmake 3.16, ninja or make, a C++17 compiler, oneTBB and xsimd. Without build isolation, as the
 library goes with the PyTorch that is installed, not with one that pip would fetch.
 """
 

@@ -190,6 +190,10 @@ int main(int argc, char** argv) {
                              "recorded one: .json, .html, .csv, .folded or .txt");
   replay_command->add_option("-n,--rows", o.rows, "Rows of the table")->capture_default_str();
 
+  if (argc == 1) {
+    std::cerr << app.help();
+    return exit_bad_input;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -120,6 +120,44 @@ install_package() {
   ! grep -rl -e "$root" -e "$scratch" "$scratch/prefix"
 }
 
+# The headers alone by pkg-config, whose lists for the units are the README's commands.
+with_pkg_config() {
+  local unit source
+  export PKG_CONFIG_PATH=$scratch/prefix/share/pkgconfig
+  headers_alone_from $(pkg-config --cflags vecdet)
+  [ "$(pkg-config --variable=units vecdet)" = "baseline avx2 avx512 environment" ]
+  for unit in $(pkg-config --variable=units vecdet); do
+    source=$(pkg-config --variable=${unit}_source vecdet)
+    cmp "$source" "$root/include/vecdet/${source##*/vecdet/}"
+    sed -n '/^Without CMake/,/^```$/s/^g++ -std=c++17 -I$I \(.*\) -c .*/\1/p' "$root/README.md" |
+      grep -qxF -e "$(pkg-config --variable=${unit}_flags vecdet | sed 's/ *$//')"
+  done
+}
+
+headers_alone_from() {
+  $CXX -std=c++17 -O1 "$@" -c "$here/trainer.cpp" -o "$scratch/from_package.o"
+  $CXX "$scratch/from_package.o" $(pkg-config --libs vecdet) -o "$scratch/from_package"
+  "$scratch/from_package"
+}
+
+# What is not installed is named, with the package that has it; optional use goes on without.
+missing_packages() {
+  local project=$scratch/missing said
+  mkdir "$project"
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(missing LANGUAGES CXX)' \
+    'find_package(vecdet ${KIND})' 'message(STATUS "found: ${vecdet_FOUND}")' >"$project/CMakeLists.txt"
+  try() {
+    env -u CPLUS_INCLUDE_PATH cmake -S "$project" -B "$project/build" --fresh -DCMAKE_CXX_COMPILER="$CXX" \
+      -DCMAKE_PREFIX_PATH="$scratch/prefix" "$@" 2>&1 | tr -s ' \n' '  '
+  }
+  said=$(try -DKIND=REQUIRED -DCMAKE_DISABLE_FIND_PACKAGE_TBB=ON || true)
+  grep -q "oneTBB was not found.*install libtbb-dev" <<<"$said" || { echo "$said"; return 1; }
+  said=$(try -DKIND=REQUIRED "-DCMAKE_IGNORE_PATH=/usr/include;/usr/local/include" || true)
+  grep -q "xsimd was not found.*install libxsimd-dev" <<<"$said" || { echo "$said"; return 1; }
+  said=$(try -DKIND=QUIET -DCMAKE_DISABLE_FIND_PACKAGE_TBB=ON)
+  grep -q "found: 0" <<<"$said" || { echo "$said"; return 1; }
+}
+
 ours=(-DCMAKE_CXX_COMPILER_LAUNCHER="$here/unit_launcher.sh" -DCMAKE_BUILD_TYPE=Release)
 
 consumer "by hand, with the README's commands" by_hand
@@ -138,6 +176,8 @@ consumer "headers alone at -O0 beside dispatch" two_in_one "-std=c++17 -O0"
 consumer "headers alone for AVX2 beside dispatch" two_in_one "-std=c++20 -O1 -ffast-math -march=x86-64-v3"
 consumer "install" install_package
 consumer "find_package" with_cmake find_package "${ours[@]}" -DCMAKE_PREFIX_PATH="$scratch/prefix"
+consumer "pkg-config" with_pkg_config
+consumer "without oneTBB, without xsimd" missing_packages
 consumer "FetchContent" with_cmake FetchContent "${ours[@]}"
 # Without -g, with which the units would compile for minutes more.
 consumer "add_subdirectory, a project of hostile flags" with_cmake add_subdirectory \

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vecdet beside what people use: torchvision's operators, torch.compile of them, and ONNX Runtime's
+NonMaxSuppression, in one process, alternating; writes a run file that bench/plot_peers.py draws.
+
+    PYTHONPATH=<build tree>/python python3 bench/bench_peers.py [--json FILE] [--threads 1 2]
+        [--allocator installed tuned] [--rounds N]
+
+Needs PyTorch, torchvision, onnx and onnxruntime (Debian's newest suite: python3-torchvision python3-onnx
+python3-onnxruntime); bench/peers.sh makes such a root directory, builds there, and runs this. A process
+each for a number of threads and for the allocator: as glibc is set, large tensors are fresh pages at each
+call; tuned, glibc keeps them (MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_). Figures are the
+least of the rounds, as other work on a machine only adds; medians are kept beside them. What differs in
+results is an error.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+TUNED = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
+
+
+def milliseconds(call):
+    begin = time.perf_counter()
+    call()
+    return (time.perf_counter() - begin) * 1e3
+
+
+def alternate(calls, rounds):
+    """The least and the median over rounds of alternating calls, the first round apart."""
+    times = {name: [] for name in calls}
+    for round_ in range(rounds + 1):
+        for name, call in calls.items():
+            elapsed = milliseconds(call)
+            if round_:
+                times[name].append(elapsed)
+    return ({name: min(t) for name, t in times.items()},
+            {name: statistics.median(t) for name, t in times.items()})
+
+
+def gradient_step(torch, loss, values):
+    def call():
+        values.grad = None
+        loss(values).backward()
+        return values.grad
+
+    return call
+
+
+def onnx_nms(threads, iou_threshold):
+    """ONNX Runtime's NonMaxSuppression as a function of boxes [1, N, 4] and scores [1, classes, N]."""
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    inputs = [helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [1, None, 4]),
+              helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, None, None])]
+    output = helper.make_tensor_value_info("kept", TensorProto.INT64, [None, 3])
+    constants = [helper.make_tensor("most", TensorProto.INT64, [1], [2 ** 31 - 1]),
+                 helper.make_tensor("iou", TensorProto.FLOAT, [1], [iou_threshold])]
+    node = helper.make_node("NonMaxSuppression", ["boxes", "scores", "most", "iou"], ["kept"])
+    model = helper.make_model(helper.make_graph([node], "nms", inputs, [output], constants),
+                              opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                           providers=["CPUExecutionProvider"])
+    return lambda boxes, scores: session.run(None, {"boxes": boxes, "scores": scores})[0]
+
+
+def problems(torch, threads):
+    """Name, and the calls by implementation, vecdet first; the results of each agree."""
+    from torchvision import ops as theirs
+    from torchvision.models.detection._utils import BoxCoder
+    from vecdet import ops as ours
+
+    def same(a, b, tolerance=1e-4):
+        if not torch.allclose(a.double(), b.double(), rtol=tolerance, atol=1e-6, equal_nan=True):
+            raise SystemExit("results differ")
+
+    torch.manual_seed(0)
+    rows, classes = 120087, 91
+    logits = (torch.randn(rows, classes) - 4).requires_grad_()
+    labels = torch.full((rows,), -1)
+    labels[::1000] = 3
+    one_hot = torch.zeros(rows, classes)
+    one_hot[labels >= 0, 3] = 1
+
+    def focal(x):
+        return theirs.sigmoid_focal_loss(x, one_hot, reduction="sum")
+
+    calls = {
+        "vecdet": gradient_step(torch, lambda x: ours.sigmoid_focal_loss(x, labels=labels, reduction="sum"), logits),
+        "torchvision": gradient_step(torch, focal, logits),
+    }
+    expected = calls["torchvision"]().clone()
+    same(calls["vecdet"](), expected)
+    try:
+        compiled = gradient_step(torch, torch.compile(focal), logits)
+        same(compiled(), expected)
+        calls["torch.compile"] = compiled
+    except Exception as error:  # no compiler for it here
+        print(f"torch.compile: {type(error).__name__}", file=sys.stderr)
+    yield "focal loss and gradient, 120087 x 91", calls
+
+    corner = torch.rand(rows, 2) * 800
+    boxes = torch.cat([corner, corner + torch.rand(rows, 2) * 100 + 1], 1)
+    predicted = (boxes + torch.randn(rows, 4)).requires_grad_()
+    for name in ("generalized_box_iou_loss", "complete_box_iou_loss"):
+        calls = {"vecdet": gradient_step(torch, lambda b: getattr(ours, name)(b, boxes, "sum"), predicted),
+                 "torchvision": gradient_step(torch, lambda b: getattr(theirs, name)(b, boxes, "sum"), predicted)}
+        expected = calls["torchvision"]().clone()
+        same(calls["vecdet"](), expected, 1e-3)
+        short = {"g": "GIoU", "c": "CIoU"}[name[0]]
+        yield f"{short} loss and gradient, 120087", calls
+
+    coder = BoxCoder((1.0, 1.0, 1.0, 1.0))
+    deltas = torch.randn(rows, 4) * 0.2
+    calls = {"vecdet": lambda: ours.decode_boxes(deltas, boxes, image_size=(800, 800)),
+             "torchvision": lambda: theirs.clip_boxes_to_image(coder.decode_single(deltas, boxes), (800, 800))}
+    same(calls["vecdet"](), calls["torchvision"](), 1e-3)
+    yield "decode and clip, 120087", calls
+    calls = {"vecdet": lambda: ours.box_iou(boxes[:32], boxes),
+             "torchvision": lambda: theirs.box_iou(boxes[:32], boxes)}
+    same(calls["vecdet"](), calls["torchvision"](), 0)
+    yield "IoU, 32 x 120087", calls
+
+    # Clusters of boxes about objects, as a detector has them before NMS.
+    for count in (1000, 5000):
+        objects = torch.rand(count // 20, 4) * torch.tensor([700.0, 700, 80, 80])
+        chosen = objects[torch.randint(len(objects), (count,))] + torch.randn(count, 4) * 4
+        few = torch.cat([chosen[:, :2], chosen[:, :2] + chosen[:, 2:].abs() + 8], 1)
+        scores = torch.rand(count)
+        run_onnx = onnx_nms(threads, 0.5)
+        array, rows_of_scores = few[None].numpy(), scores[None, None].numpy()
+        calls = {"vecdet": lambda: ours.nms(few, scores, 0.5), "torchvision": lambda: theirs.nms(few, scores, 0.5),
+                 "ONNX Runtime": lambda: run_onnx(array, rows_of_scores)}
+        kept = calls["vecdet"]()
+        if not torch.equal(kept, calls["torchvision"]()):
+            raise SystemExit("NMS: other boxes than torchvision's")
+        if len(set(kept.tolist()) ^ set(calls["ONNX Runtime"]()[:, 2].tolist())) > count // 100:
+            raise SystemExit("NMS: far from ONNX Runtime's boxes")
+        yield f"NMS, {count} boxes", calls
+
+    groups, count = 80, 8000
+    objects = torch.rand(400, 4) * torch.tensor([700.0, 700, 80, 80])
+    which = torch.randint(len(objects), (count,))
+    chosen = objects[which] + torch.randn(count, 4) * 4
+    many = torch.cat([chosen[:, :2], chosen[:, :2] + chosen[:, 2:].abs() + 8], 1)
+    scores, ids = torch.rand(count), which % groups
+    calls = {"vecdet": lambda: ours.batched_nms(many, scores, ids, 0.5),
+             "torchvision": lambda: theirs.batched_nms(many, scores, ids, 0.5)}
+    if len(set(calls["vecdet"]().tolist()) ^ set(calls["torchvision"]().tolist())) > 8:  # theirs rounds coordinates
+        raise SystemExit("batched NMS: far from torchvision's boxes")
+    yield "NMS of 80 classes, 8000 boxes", calls
+
+
+def measure(threads, allocator, rounds):
+    import torch
+
+    torch.set_num_threads(threads)
+    rows = []
+    for name, calls in problems(torch, threads):
+        least, median = alternate(calls, rounds)
+        rows.append({"problem": name, "threads": threads, "allocator": allocator, "ms": least, "median_ms": median})
+    return rows
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        words = dict(line.split(":", 1) for line in lines if ":" in line)
+    words = {key.strip(): value.strip() for key, value in words.items()}
+    return f"{words['model name']}, family {words['cpu family']}, model {words['model']}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--allocator", nargs="+", default=["installed", "tuned"], choices=["installed", "tuned"])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:  # a process of its own for the allocator's sake
+        print(json.dumps(measure(given.threads[0], given.allocator[0], given.rounds)))
+        return
+
+    import onnxruntime
+    import torch
+    import torchvision
+    run = {"date": time.strftime("%Y-%m-%d"), "processor": processor(), "processors": os.cpu_count(),
+           "system": platform.freedesktop_os_release()["PRETTY_NAME"],
+           "versions": {"torch": torch.__version__, "torchvision": torchvision.__version__,
+                        "onnxruntime": onnxruntime.__version__}, "rounds": given.rounds, "results": []}
+    for allocator in given.allocator:
+        for threads in given.threads:
+            environment = dict(os.environ, OMP_NUM_THREADS=str(threads), **(TUNED if allocator == "tuned" else {}))
+            done = subprocess.run([sys.executable, __file__, "--one", "1", "--threads", str(threads), "--allocator",
+                                   allocator, "--rounds", str(given.rounds)], env=environment, check=True,
+                                  stdout=subprocess.PIPE, text=True)
+            run["results"] += json.loads(done.stdout.splitlines()[-1])
+    print("| problem | threads | allocator | implementation | ms | vecdet ms | ratio |\n|---|--:|---|---|--:|--:|--:|")
+    for row in run["results"]:
+        for name, ms in row["ms"].items():
+            if name != "vecdet":
+                print(f"| {row['problem']} | {row['threads']} | {row['allocator']} | {name} | {ms:.3f} | "
+                      f"{row['ms']['vecdet']:.3f} | {ms / row['ms']['vecdet']:.1f}x |")
+    if given.json:
+        with open(given.json, "w", encoding="utf-8") as file:
+            json.dump(run, file, indent=1)
+            file.write("\n")
+
+
+if __name__ == "__main__":
+    main()

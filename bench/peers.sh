@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# vecdet beside torchvision, torch.compile and ONNX Runtime: makes a root directory of Debian's newest
+# suite by debootstrap, builds vecdet::torch there, runs bench/bench_peers.py, and prints its table.
+#
+#   peers.sh <root directory> <run file> [options of bench_peers.py]     needs root and 6 GB
+#
+# The root directory is made where it is absent, and stays. bench/plot_peers.py draws the run file.
+set -euo pipefail
+source=$(cd "$(dirname "$0")/.." && pwd)
+[ $# -ge 2 ] || { sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 2; }
+root=$1 run_file=$2
+shift 2
+
+run() {
+  unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount -t tmpfs tmpfs "$0/dev/shm" &&
+    mount --bind -o ro "$1" "$0/src" && exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+      LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive PYTHONPATH=/build/python "${@:2}"' "$root" "$source" "$@"
+}
+
+if [ ! -e "$root/etc/debian_version" ]; then
+  mirror=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
+    sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | head -n 1)
+  unshare --mount debootstrap --variant=minbase --include=ca-certificates sid "$root" "$mirror"
+fi
+mkdir -p "$root/src" "$root/dev/shm"
+run apt-get install -y -qq --no-install-recommends g++ cmake ninja-build libtbb-dev libxsimd-dev \
+  libtorch-dev python3-torchvision python3-onnx python3-onnxruntime >/dev/null
+run cmake -S /src -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON \
+  -DVECDET_BUILD_TESTS=OFF -DVECDET_BUILD_BENCHMARKS=OFF -DVECDET_BUILD_EXAMPLES=OFF
+run cmake --build /build --target vecdet_torch
+run python3 /src/bench/bench_peers.py --json /build/peers.json "$@"
+cp "$root/build/peers.json" "$run_file"

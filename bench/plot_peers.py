@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Draws a run of bench/bench_peers.py for the README: docs/peers-light.svg and docs/peers-dark.svg, and puts
+its rows into README.md and all of them into docs/figures.md.
+
+    bench/plot_peers.py [run file]     by default bench/peers.json, the committed run
+
+One thread, glibc set to keep memory: what favours the others.
+"""
+
+import json
+import math
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COLOURS = {"light": {"text": "#1f2328", "grid": "#d0d7de", "bar": "#0969da", "other": "#8250df", "onnx": "#bf8700"},
+           "dark": {"text": "#e6edf3", "grid": "#30363d", "bar": "#4493f8", "other": "#ab7df8", "onnx": "#d29922"}}
+KINDS = {"torchvision": "bar", "torch.compile": "other", "ONNX Runtime": "onnx"}
+LABELS, LEFT, WIDTH, ROW, TOP = 252, 262, 800, 19, 58
+
+
+def headline(run):
+    return [r for r in run["results"] if r["threads"] == 1 and r["allocator"] == "tuned"]
+
+
+def bars(run):
+    return [(row["problem"], name, ms / row["ms"]["vecdet"]) for row in headline(run)
+            for name, ms in row["ms"].items() if name != "vecdet"]
+
+
+def svg(run, theme):
+    colour = COLOURS[theme]
+    rows = bars(run)
+    decades = math.ceil(math.log10(max(ratio for _, _, ratio in rows)))
+    scale = (WIDTH - LEFT - 70) / decades
+    height = TOP + ROW * len(rows) + 14
+    versions = run["versions"]
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+           f'height="{height}" font-family="sans-serif" font-size="12" fill="{colour["text"]}">',
+           f'<text x="8" y="18" font-size="15" font-weight="bold">Times that vecdet is faster, one thread</text>',
+           f'<text x="8" y="35" font-size="11">torchvision {versions["torchvision"].split("+")[0]}, PyTorch '
+           f'{versions["torch"].split("+")[0]}, ONNX Runtime {versions["onnxruntime"].split("+")[0]}; '
+           f'{run["processor"]}; {run["date"]}</text>']
+    for decade in range(decades + 1):
+        x = LEFT + scale * decade
+        out.append(f'<line x1="{x:.1f}" y1="{TOP - 6}" x2="{x:.1f}" y2="{height - 8}" stroke="{colour["grid"]}"/>')
+        out.append(f'<text x="{x:.1f}" y="{TOP - 10}" font-size="10" text-anchor="middle">{10 ** decade}x</text>')
+    last = None
+    for i, (problem, name, ratio) in enumerate(rows):
+        y = TOP + ROW * i
+        if problem != last:
+            out.append(f'<text x="{LABELS}" y="{y + 13}" text-anchor="end">{problem}</text>')
+        last = problem
+        length = max(1.0, scale * math.log10(max(ratio, 1)))
+        out.append(f'<rect x="{LEFT}" y="{y + 2}" width="{length:.1f}" height="{ROW - 5}" rx="2" '
+                   f'fill="{colour[KINDS[name]]}"/>')
+        inside = length > 110
+        out.append(f'<text x="{LEFT + 5 if inside else LEFT + length + 5:.1f}" y="{y + 13}" font-size="10" '
+                   f'fill="{"#ffffff" if inside else colour["text"]}">{name}</text>')
+        shift = 5 if inside else 5 + 6 * len(name)
+        out.append(f'<text x="{LEFT + length + shift:.1f}" y="{y + 13}" font-weight="bold">{ratio:.{0 if ratio >= 10 else 1}f}x</text>')
+    return "\n".join(out) + "\n</svg>\n"
+
+
+def table(run, rows, with_setting):
+    lines = ["| problem | " + ("threads | allocator | " if with_setting else "") + "vecdet | torchvision | torch.compile | ONNX Runtime |",
+             "|---|" + ("--:|---|" if with_setting else "") + "--:|--:|--:|--:|"]
+    for row in rows:
+        ms = row["ms"]
+        cells = [f"{ms['vecdet']:.3g} ms"]
+        for name in KINDS:
+            cells.append(f"{ms[name]:.3g} ms, {ms[name] / ms['vecdet']:.1f}x" if name in ms else "")
+        setting = f"{row['threads']} | {row['allocator']} | " if with_setting else ""
+        lines.append(f"| {row['problem']} | {setting}" + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def put(path, mark, text):
+    page = path.read_text()
+    begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+    before, rest = page.split(begin)
+    path.write_text(before + begin + text + end + rest.split(end)[1])
+
+
+def main():
+    run = json.loads(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "bench/peers.json").read_text())
+    for theme in COLOURS:
+        (ROOT / f"docs/peers-{theme}.svg").write_text(svg(run, theme))
+    put(ROOT / "README.md", "peers", table(run, headline(run), False))
+    put(ROOT / "docs/figures.md", "peers", table(run, run["results"], True))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the links of a folder of HTML pages: files and anchors exist, nothing is loaded from elsewhere.
+
+    check_links.py <folder>
+"""
+
+import html.parser
+import pathlib
+import sys
+import urllib.parse
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, path):
+        super().__init__()
+        self.anchors, self.links, self.loads = set(), [], []
+        self.feed(path.read_text(encoding="utf-8", errors="replace"))
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        for name in ("id", "name"):
+            if values.get(name):
+                self.anchors.add(values[name])
+        if tag == "a" and values.get("href"):
+            self.links.append(values["href"])
+        if tag == "link" and values.get("href"):
+            self.loads.append(values["href"])
+        if tag in ("img", "script", "source") and values.get("src", values.get("srcset")):
+            self.loads.append(values.get("src", values.get("srcset")))
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    pages = {path.resolve(): Page(path) for path in sorted(root.rglob("*.html"))}
+    broken, checked = [], 0
+    for path, page in pages.items():
+        for link in page.links + page.loads:
+            parts = urllib.parse.urlsplit(link)
+            if parts.scheme or parts.netloc:
+                if link in page.loads:
+                    broken.append(f"{path.name}: loads {link}")
+                continue
+            checked += 1
+            target = (path.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else path
+            if not target.exists():
+                broken.append(f"{path.name}: no file {link}")
+            elif parts.fragment and target in pages and urllib.parse.unquote(parts.fragment) not in pages[target].anchors:
+                broken.append(f"{path.name}: no anchor {link}")
+    for line in sorted(set(broken)):
+        print(line, file=sys.stderr)
+    print(f"{len(pages)} pages, {checked} links, {len(broken)} broken")
+    sys.exit(1 if broken or not pages else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the raw outputs of a RetinaNet to its detections. numpy.save(...) writes what this reads:
+//   logits.npy   (anchors, classes)   float32, all levels one after the other, before the sigmoid
+//   deltas.npy   (anchors, 4)         float32
+// Other runtimes give the same memory: of ONNX Runtime's Ort::Value it is GetTensorData<float>().
+//
+//   postprocess_npy logits.npy deltas.npy <image height> <image width>
+#include <vecdet/vecdet.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+/// A float32 matrix of two dimensions, in C order.
+std::vector<float> load(const std::string& path, vecdet::index_t& rows, vecdet::index_t& columns) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t begin =
+      bytes.find('\n') + 1;  // the header is a Python dictionary and a newline
+  const std::string header = bytes.substr(0, begin);
+  long long r = 0, c = 0;
+  const std::size_t shape = header.find("'shape': (");
+  if (shape == std::string::npos || header.find("'<f4'") == std::string::npos ||
+      header.find("'fortran_order': False") == std::string::npos ||
+      std::sscanf(header.c_str() + shape, "'shape': (%lld, %lld)", &r, &c) != 2 || r < 0 || c < 0 ||
+      bytes.size() - begin != static_cast<std::size_t>(r * c) * sizeof(float)) {
+    throw std::runtime_error(path + ": expected a .npy file of float32, two dimensions, C order");
+  }
+  rows = r;
+  columns = c;
+  std::vector<float> values(static_cast<std::size_t>(r * c));
+  bytes.copy(reinterpret_cast<char*>(values.data()), bytes.size() - begin, begin);
+  return values;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  if (argc != 5)
+    throw std::runtime_error("usage: postprocess_npy logits.npy deltas.npy height width");
+  const vecdet::index_t height = std::stoll(argv[3]), width = std::stoll(argv[4]);
+  vecdet::index_t anchors = 0, classes = 0, boxes = 0, four = 0;
+  const std::vector<float> logits = load(argv[1], anchors, classes);
+  const std::vector<float> deltas = load(argv[2], boxes, four);
+
+  // The feature maps of a ResNet with a pyramid: strides 8 to 128, sizes rounded up.
+  std::vector<vecdet::grid_size> features;
+  std::vector<vecdet::index_t> level_sizes;
+  for (vecdet::index_t stride = 8; stride <= 128; stride *= 2) {
+    features.push_back({(height + stride - 1) / stride, (width + stride - 1) / stride});
+    level_sizes.push_back(features.back().height * features.back().width * 9);
+  }
+  const auto shapes = vecdet::retinanet_shapes();
+  std::vector<float> anchor_boxes(
+      static_cast<std::size_t>(4 * vecdet::count_anchors(shapes, features)));
+  vecdet::make_anchors(shapes, {height, width}, features, anchor_boxes);
+
+  vecdet::head_outputs<float> outputs;
+  outputs.logits = vecdet::matrix_view<const float>(logits.data(), anchors, classes);
+  outputs.deltas = deltas;
+  const std::vector<vecdet::image_size> images{
+      {static_cast<double>(width), static_cast<double>(height)}};
+  vecdet::postprocess_workspace workspace;  // keep it: it grows once
+  const vecdet::detections_view found = vecdet::postprocess(
+      outputs, anchor_boxes, level_sizes, images, vecdet::retinanet_postprocess(), workspace);
+  for (vecdet::index_t i = 0; i < found.scores.size(); ++i) {
+    std::printf("class %lld  score %.3f  box %.1f %.1f %.1f %.1f\n",
+                static_cast<long long>(found.labels[i]), static_cast<double>(found.scores[i]),
+                static_cast<double>(found.boxes(i, 0)), static_cast<double>(found.boxes(i, 1)),
+                static_cast<double>(found.boxes(i, 2)), static_cast<double>(found.boxes(i, 3)));
+  }
+} catch (const std::exception& error) {  // sizes that do not fit are named by vecdet
+  std::cerr << error.what() << "\n";
+  return 1;
+}
