@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vecdet's operators beside torchvision's, in one process, forward and backward where there is one.
+"""vecdet's operators beside torchvision's, and beside torch.compile where this PyTorch has it, in
+one process, forward and backward where there is one.
 
     PYTHONPATH=<build tree>/python python3 bench/bench_torch.py [threads ...]
 
-Medians of runs that alternate between the two. Most memory is fresh at each call as glibc is set;
+Medians of runs that alternate. torch.compile is given what is quickest by hand: of the focal loss
+the formula of loss and gradient, without one-hot targets and without autograd; of the others
+torchvision's function. Most memory is fresh at each call as glibc is set;
 MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 keeps it.
 """
 
@@ -12,11 +15,24 @@ import sys
 import time
 
 import torch
+from torch.nn import functional as F
 from torchvision import ops as theirs
-from torchvision.models.detection._utils import BoxCoder
+from torchvision.models.detection._utils import BoxCoder, Matcher
 from vecdet import ops as ours
 
 ROUNDS = 9
+
+
+def compiles() -> bool:
+    """Whether torch.compile is there and finds a compiler."""
+    try:
+        torch.compile(lambda x: x + 1)(torch.ones(3))
+        return True
+    except Exception:
+        return False
+
+
+HAS_COMPILE = compiles()
 
 
 def seconds(call):
@@ -25,78 +41,144 @@ def seconds(call):
     return time.perf_counter() - begin
 
 
-def compare(name, mine, other):
-    times = [], []
-    for _ in range(ROUNDS + 1):
-        times[0].append(seconds(mine))
-        times[1].append(seconds(other))
-    fast, slow = (statistics.median(t[1:]) * 1e3 for t in times)
-    print(f"| {name:40} | {torch.get_num_threads():7} | {slow:14.3f} | {fast:9.3f} | "
-          f"{slow / fast:5.1f}x |", flush=True)
+def compare(name, mine, other, compiled=None):
+    calls = [call for call in (mine, other, compiled) if call is not None]
+    times = [[] for _ in calls]
+    for call in calls:
+        call()
+    for _ in range(ROUNDS):
+        for taken, call in zip(times, calls):
+            taken.append(seconds(call))
+    fast, slow, *rest = (statistics.median(t) * 1e3 for t in times)
+    by_compiler = f"{rest[0]:16.3f} | {rest[0] / fast:5.1f}x" if rest else f"{'-':>16} | {'-':>6}"
+    print(f"| {name:42} | {torch.get_num_threads():7} | {slow:14.3f} | {by_compiler} | "
+          f"{fast:9.3f} | {slow / fast:5.1f}x |", flush=True)
 
 
-def step(loss, values):
-    """loss(values), and its gradient."""
+def step(loss, *values):
+    """loss(*values), and its gradient."""
 
     def call():
-        values.grad = None
-        loss(values).backward()
+        for value in values:
+            value.grad = None
+        loss(*values).backward()
 
     return call
 
 
-def run():
-    torch.manual_seed(0)
-    rows, classes = 120087, 91
+def compiled_step(loss, *values):
+    return step(torch.compile(loss), *values) if HAS_COMPILE else None
+
+
+def compiled(function, *arguments):
+    if not HAS_COMPILE:
+        return None
+    quick = torch.compile(function)
+    return lambda: quick(*arguments)
+
+
+def focal_loss_and_grad(x, labels):
+    """The focal loss (alpha 0.25, gamma 2) of labels, and its gradient."""
+    is_positive = labels.unsqueeze(1) == torch.arange(x.shape[1])
+    z = torch.where(is_positive, -x, x)  # both are the negative's formula, at -x for the positive
+    p = torch.sigmoid(z)
+    softplus = F.softplus(z)
+    alpha = torch.where(is_positive, 0.25, 0.75)
+    loss = alpha * p * p * softplus
+    grad = alpha * p * p * (2 * (1 - p) * softplus + p)
+    return loss.sum(), torch.where(is_positive, -grad, grad)
+
+
+def some_boxes(count, size=800):
+    corner = torch.rand(count, 2) * size
+    return torch.cat([corner, corner + torch.rand(count, 2) * 100 + 1], 1)
+
+
+def losses(rows, classes):
     logits = (torch.randn(rows, classes) - 4).requires_grad_()
     labels = torch.full((rows,), -1)
     labels[::1000] = 3
     one_hot = torch.zeros(rows, classes)
     one_hot[labels >= 0, 3] = 1
+    of_form = focal_loss_and_grad(logits.detach()[:5000], labels[:5000])
+    torch.testing.assert_close(
+        of_form[0], ours.sigmoid_focal_loss(logits[:5000], labels=labels[:5000], reduction="sum"))
     expected = step(lambda x: theirs.sigmoid_focal_loss(x, one_hot, reduction="sum"), logits)
     compare(f"sigmoid_focal_loss/labels/{rows}x{classes}",
             step(lambda x: ours.sigmoid_focal_loss(x, labels=labels, reduction="sum"), logits),
-            expected)
+            expected, compiled(focal_loss_and_grad, logits.detach(), labels))
     compare(f"sigmoid_focal_loss/dense/{rows}x{classes}",
-            step(lambda x: ours.sigmoid_focal_loss(x, one_hot, reduction="sum"), logits), expected)
+            step(lambda x: ours.sigmoid_focal_loss(x, one_hot, reduction="sum"), logits), expected,
+            compiled_step(lambda x: theirs.sigmoid_focal_loss(x, one_hot, reduction="sum"), logits))
 
-    corner = torch.rand(rows, 2) * 800
-    boxes = torch.cat([corner, corner + torch.rand(rows, 2) * 100 + 1], 1)
+    boxes = some_boxes(rows)
     predicted = (boxes + torch.randn(rows, 4)).requires_grad_()
     for name in ("generalized_box_iou_loss", "distance_box_iou_loss", "complete_box_iou_loss"):
-        compare(f"{name}/{rows}",
-                step(lambda b: getattr(ours, name)(b, boxes, "sum"), predicted),
-                step(lambda b: getattr(theirs, name)(b, boxes, "sum"), predicted))
+        theirs_of = lambda b, name=name: getattr(theirs, name)(b, boxes, "sum")
+        compare(f"{name}/{rows}", step(lambda b: getattr(ours, name)(b, boxes, "sum"), predicted),
+                step(theirs_of, predicted), compiled_step(theirs_of, predicted))
+    theirs_of = lambda b: F.smooth_l1_loss(b, boxes, reduction="sum")
     compare(f"smooth_l1_loss/{rows}x4",
-            step(lambda b: ours.smooth_l1_loss(b, boxes, "sum"), predicted),
-            step(lambda b: torch.nn.functional.smooth_l1_loss(b, boxes, reduction="sum"),
-                 predicted))
+            step(lambda b: ours.smooth_l1_loss(b, boxes, "sum"), predicted), step(theirs_of, predicted), compiled_step(theirs_of, predicted))
 
+    bins, distances = torch.randn(8400, 4, 16, requires_grad=True), torch.rand(8400, 4) * 15
+    low = distances.floor().long().clamp(max=14)
+
+    def distribution(x):
+        log_p = x.log_softmax(-1)
+        left = log_p.gather(-1, low[..., None]).squeeze(-1)
+        right = log_p.gather(-1, low[..., None] + 1).squeeze(-1)
+        return -(left * (low + 1 - distances) + right * (distances - low)).sum()
+
+    compare("distribution_focal_loss/33600x16",
+            step(lambda x: ours.distribution_focal_loss(x, distances, "sum"), bins),
+            step(distribution, bins), compiled_step(distribution, bins))
+
+
+def boxes_and_matching(rows):
+    boxes, deltas = some_boxes(rows), torch.randn(rows, 4) * 0.2
     coder = BoxCoder((1.0, 1.0, 1.0, 1.0))
-    deltas = torch.randn(rows, 4) * 0.2
     compare(f"encode_boxes/{rows}", lambda: ours.encode_boxes(boxes, boxes),
-            lambda: coder.encode_single(boxes, boxes))
+            lambda: coder.encode_single(boxes, boxes),
+            compiled(coder.encode_single, boxes, boxes))
+    decode = lambda d, b: theirs.clip_boxes_to_image(coder.decode_single(d, b), (800, 800))
     compare(f"decode_boxes/clip/{rows}",
             lambda: ours.decode_boxes(deltas, boxes, image_size=(800, 800)),
-            lambda: theirs.clip_boxes_to_image(coder.decode_single(deltas, boxes), (800, 800)))
+            lambda: decode(deltas, boxes), compiled(decode, deltas, boxes))
     compare(f"box_iou/20x{rows}", lambda: ours.box_iou(boxes[:20], boxes),
-            lambda: theirs.box_iou(boxes[:20], boxes))
+            lambda: theirs.box_iou(boxes[:20], boxes), compiled(theirs.box_iou, boxes[:20], boxes))
+    truth, matcher = some_boxes(20, 700), Matcher(0.5, 0.4, True)
+    compare(f"match_anchors/20x{rows}", lambda: ours.match_anchors(boxes, truth),
+            lambda: matcher(theirs.box_iou(truth, boxes)))
     scores = torch.rand(rows)
     for count in (1000, 5000):
         compare(f"nms/{count}", lambda: ours.nms(boxes[:count], scores[:count], 0.5),
                 lambda: theirs.nms(boxes[:count], scores[:count], 0.5))
-    few, few_labels = torch.randn(8, 4, requires_grad=True), torch.zeros(8, dtype=torch.int64)
-    few_hot = torch.zeros(8, 4)
+
+
+def calls():
+    """What a call costs: problems of a few numbers."""
+    few, labels = torch.randn(8, 4, requires_grad=True), torch.zeros(8, dtype=torch.int64)
+    one_hot = torch.zeros(8, 4)
+    theirs_of = lambda x: theirs.sigmoid_focal_loss(x, one_hot, reduction="sum")
     compare("sigmoid_focal_loss/labels/8x4, the call",
-            step(lambda x: ours.sigmoid_focal_loss(x, labels=few_labels, reduction="sum"), few),
-            step(lambda x: theirs.sigmoid_focal_loss(x, few_hot, reduction="sum"), few))
+            step(lambda x: ours.sigmoid_focal_loss(x, labels=labels, reduction="sum"), few),
+            step(theirs_of, few), compiled_step(theirs_of, few))
+    boxes = some_boxes(8)
+    compare("box_iou/8x8, the call", lambda: ours.box_iou(boxes, boxes),
+            lambda: theirs.box_iou(boxes, boxes), compiled(theirs.box_iou, boxes, boxes))
 
 
 def main():
-    print("| function | threads | torchvision ms | vecdet ms | ratio |\n|---|--:|--:|--:|--:|")
+    print(f"PyTorch {torch.__version__}\n")
+    print("| function | threads | torchvision ms | torch.compile ms | ratio | vecdet ms | ratio |\n"
+          "|---|--:|--:|--:|--:|--:|--:|")
     for threads in [int(n) for n in sys.argv[1:]] or [1, 2]:
         torch.set_num_threads(threads)
-        run()
+        torch.manual_seed(0)
+        losses(120087, 91)
+        boxes_and_matching(120087)
+        calls()
 
 
 if __name__ == "__main__":

@@ -25,31 +25,17 @@ if [ "${1:-}" = --tests ]; then
   shift
 fi
 
-# Runs a command in the root directory $at, where the source is /src, or in the system where $at is
-# empty. The mounts are in a namespace of their own and end with the command.
-at=
-run() {
-  if [ -z "$at" ]; then
-    "$@"
-  else
-    unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --bind -o ro "$1" "$0/src" &&
-      exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
-        DEBIAN_FRONTEND=noninteractive CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/ccache "${@:2}"' \
-      "$at" "$source" "$@"
-  fi
-}
+# shellcheck source=debian_root.sh
+at= # the root directory of run(), or none
+source "$source/test/debian_root.sh"
 
 # Makes the root directory of a suite.
 make_root() {
-  local suite=$1 mirror compiler newest
+  local suite=$1 compiler newest
   at=$roots/$suite
   [ ! -e "$at/ccache" ] || return 0
-  mirror=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
-    sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | head -n 1)
-  unshare --mount debootstrap --variant=minbase \
-    --include=ca-certificates,g++,clang,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev \
-    "$suite" "$at" "$mirror"
-  mkdir "$at/src"
+  debootstrap_root "$suite" \
+    ca-certificates,g++,clang,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev
   for compiler in g++ clang; do
     newest=$(run apt-cache search --names-only "^${compiler//+/\\+}-[0-9]+\$" | cut -d ' ' -f 1 |
       sort -V | tail -n 1)

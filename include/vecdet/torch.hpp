@@ -19,7 +19,9 @@
 // requires a gradient is an error: detach it. What is no loss has no gradient: backward() through
 // it is an error.
 //
-// Under autocast, floating arguments become float32, as those of torchvision's operators.
+// Under autocast, floating arguments become float32, as those of torchvision's operators, and
+// results are of float32. Where the same numbers come of bfloat16 as it is, it is read without a
+// copy: the logits and deltas of losses that are one number, and of what makes detections.
 //
 // Bad arguments throw c10::Error, RuntimeError in Python, with the text of vecdet's functions; see
 // their headers for what each computes and takes.
@@ -53,6 +55,67 @@ at::Tensor sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& target
                               std::int64_t reduction = at::Reduction::None, double scale = 1,
                               const at::Tensor& row_weights = {}, std::int64_t background = -1,
                               std::int64_t ignore = -2);
+
+/// The summed focal loss of a head's levels (head_levels.hpp) as its convolutions left them, in
+/// NCHW or with channels last: each images x (anchors x classes) x height x width. Nothing is
+/// permuted, copied or concatenated where all levels lie in the same way.
+/// @param labels images x anchors of all levels: level by level, row by row, anchor by anchor, as
+///     torchvision's heads order them
+/// @param image_scales a further factor for each image, such as 1 / max(1, its foreground)
+at::Tensor sigmoid_focal_loss_levels(at::TensorList logits, const at::Tensor& labels,
+                                     double alpha = 0.25, double gamma = 2, double scale = 1,
+                                     const at::Tensor& image_scales = {},
+                                     std::int64_t background = -1, std::int64_t ignore = -2);
+
+/// Quality focal loss, varifocal loss and binary cross entropy (soft_target_loss.hpp) of `logits`
+/// (... x classes), whose rows have a label each and a score, the target of the labelled class: the
+/// loss of each element, or a scalar, by `reduction`; the mean is over rows x classes.
+at::Tensor quality_focal_loss(const at::Tensor& logits, const at::Tensor& labels,
+                              const at::Tensor& scores, double beta = 2,
+                              std::int64_t reduction = at::Reduction::None, double scale = 1,
+                              const at::Tensor& row_weights = {}, std::int64_t background = -1,
+                              std::int64_t ignore = -2);
+/// @param grad_through_factor whether p^gamma is a function of the logit in the gradient
+at::Tensor varifocal_loss(const at::Tensor& logits, const at::Tensor& labels,
+                          const at::Tensor& scores, double alpha = 0.75, double gamma = 2,
+                          bool grad_through_factor = true,
+                          std::int64_t reduction = at::Reduction::None, double scale = 1,
+                          const at::Tensor& row_weights = {}, std::int64_t background = -1,
+                          std::int64_t ignore = -2);
+at::Tensor bce_loss(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& scores,
+                    std::int64_t reduction = at::Reduction::None, double scale = 1,
+                    const at::Tensor& row_weights = {}, std::int64_t background = -1,
+                    std::int64_t ignore = -2);
+
+/// Distribution focal loss (distribution_focal_loss.hpp) of `logits` (... x bins, not of float64)
+/// against `targets` in bins: the loss of each row, or a scalar, by `reduction`; the mean is over
+/// rows.
+at::Tensor distribution_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
+                                   std::int64_t reduction = at::Reduction::None, double scale = 1,
+                                   const at::Tensor& row_weights = {});
+
+/// The expectation of each row of `logits` (... x bins), in bins; and the boxes (float32, ... x 4
+/// corners) of four rows each (... x 4 x bins): left, top, right and bottom of `points` (... x 2),
+/// in units of `strides` (...).
+at::Tensor decode_distributions(const at::Tensor& logits);
+at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::Tensor& points,
+                                     const at::Tensor& strides);
+
+/// Softmax cross entropy (softmax_cross_entropy.hpp) of `logits` (... x classes, not of float64)
+/// against `labels`: the loss of each row, or a scalar, by `reduction`; the mean is over rows that
+/// are not ignored.
+/// @param ignore label of rows that count nothing
+at::Tensor softmax_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& labels,
+                                      std::int64_t reduction = at::Reduction::None,
+                                      double scale = 1, std::int64_t ignore = -2);
+
+/// SSD's: the sum of the foreground's losses and those of each image's hardest negatives, so many
+/// for each of its foreground, of `logits`, images x anchors x classes.
+/// @param background a class
+at::Tensor mined_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& labels,
+                                    std::int64_t negatives_per_foreground = 3,
+                                    std::int64_t background = 0, double scale = 1,
+                                    std::int64_t ignore = -2);
 
 /// Smooth L1 loss (smooth_l1.hpp) of `predictions` against `targets`, both N x 4: N x 4 losses, or
 /// a scalar, by `reduction`.
@@ -95,6 +158,61 @@ at::Tensor regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
                            at::ArrayRef<double> weights = {}, double size_limit = 4.135166556742356,
                            double scale = 1, const at::Tensor& box_weights = {},
                            std::int64_t background = -1, std::int64_t ignore = -2);
+
+/// Both losses of RetinaNet (retinanet_loss.hpp), matching included, of a head's levels as its
+/// convolutions left them: that of classes, and that of boxes. Each is the mean over images of sums
+/// divided by max(1, the image's foreground).
+/// @param logits levels, each images x (anchors x classes) x height x width
+/// @param deltas levels of the same sizes, each images x (anchors x 4) x height x width
+/// @param anchors corners, N x 4, of all levels of one image, the same for all images
+/// @param boxes ground truth, corners, M x 4: the boxes of one image after those of the other
+/// @param classes one integer a box, columns of the logits
+/// @param box_counts how many boxes each image has; empty: one image has all
+/// @param regions boxes in which anchors are ignored, as crowds are, and how many each image has
+std::tuple<at::Tensor, at::Tensor> retinanet_loss(
+    at::TensorList logits, at::TensorList deltas, const at::Tensor& anchors,
+    const at::Tensor& boxes, const at::Tensor& classes, at::IntArrayRef box_counts = {},
+    double high_threshold = 0.5, double low_threshold = 0.4, bool allow_low_quality = true,
+    double alpha = 0.25, double gamma = 2, regression loss = regression::smooth_l1, double beta = 0,
+    at::ArrayRef<double> weights = {}, double size_limit = 4.135166556742356, double scale = 1,
+    const at::Tensor& regions = {}, at::IntArrayRef region_counts = {});
+
+/// Matches `anchors`, N x 4 corners, with the ground truth of each image (matching.hpp). Returns,
+/// each images x N, or N where there are no box_counts, the index (int64) of the box among all
+/// `boxes`, -1 (background) or -2 (ignored); the class of that box, background or ignore (int64);
+/// and the anchor's greatest IoU with a box (float32).
+/// @param boxes corners, M x 4: the boxes of one image after those of the other
+/// @param classes one integer a box; undefined: all 0
+/// @param box_counts how many boxes each image has; empty: one image has all
+/// @param force_best lets every box take its best anchor: SSD
+/// @param skip_untouched lets a box that touches no anchor match nothing
+/// @param empty_iou_is_zero as detectron2 has it; 0/0 is NaN in torchvision
+/// @param regions boxes in which anchors are ignored, as crowds are, and how many each image has
+std::tuple<at::Tensor, at::Tensor, at::Tensor> match_anchors(
+    const at::Tensor& anchors, const at::Tensor& boxes, const at::Tensor& classes = {},
+    at::IntArrayRef box_counts = {}, double high_threshold = 0.5, double low_threshold = 0.4,
+    bool allow_low_quality = true, bool force_best = false, bool skip_untouched = false,
+    bool empty_iou_is_zero = false, const at::Tensor& regions = {},
+    at::IntArrayRef region_counts = {}, double region_threshold = 0.5, bool ignore_matched = false,
+    std::int64_t background = -1, std::int64_t ignore = -2);
+
+/// ATSS (assigners.hpp): for each of `anchors`, N x 4 corners, one a point, the index of its ground
+/// truth among all `boxes`, or -1; images x N, or N where there are no box_counts.
+/// @param level_sizes height and width of each level, one after the other
+/// @param candidates of each level
+at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
+                       const at::Tensor& boxes, at::IntArrayRef box_counts = {},
+                       std::int64_t candidates = 9);
+
+/// The task-aligned assigner (assigners.hpp): for each of `points`, N x 2, the index of its ground
+/// truth among all `boxes`, or -1, and its target, 0 where there is none; images x N, or N where
+/// there are no box_counts.
+/// @param scores probabilities, images x N x classes, or N x classes
+/// @param predicted corners, images x N x 4, or N x 4
+std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
+    const at::Tensor& scores, const at::Tensor& predicted, const at::Tensor& points,
+    at::IntArrayRef level_sizes, const at::Tensor& boxes, const at::Tensor& classes,
+    at::IntArrayRef box_counts = {}, std::int64_t top = 10, double alpha = 0.5, double beta = 6);
 
 /// The deltas that decode to `targets` from `anchors`, both N x 4 corners (box_coding.hpp).
 /// @param weights of dx, dy, dw, dh; empty: all 1

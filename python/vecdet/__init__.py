@@ -2,7 +2,7 @@
 """vecdet: losses, matching and postprocessing of object detectors on CPUs, for PyTorch.
 
     vecdet.ops                    functions under torchvision's names, with its arguments and defaults
-    vecdet.accelerate(model)      gives a torchvision detector vecdet's losses and postprocessing
+    vecdet.accelerate(model)      gives a torchvision detector vecdet's matching, losses and postprocessing
     vecdet.restore(model)         takes them back
     with vecdet.patched(): ...    torchvision.ops runs on vecdet inside
     vecdet.profile                where the time goes

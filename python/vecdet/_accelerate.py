@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision's detectors on vecdet: their losses and postprocessing, replaced in place.
+"""torchvision's detectors on vecdet: their matching, losses and postprocessing, replaced in place.
 
 A module changes its class to a subclass here, and back: parameters, hooks, names and state_dict stay
 what they are, and the model may be copied and pickled as before.
 """
 
-from typing import Dict, List, Optional, Tuple, TypeVar
+from typing import Dict, List, Optional, Tuple, TypeVar, Union
 
 import torch
 from torch import Tensor, nn
 from torchvision.models.detection import fcos, retinanet, ssd
+from torchvision.models.detection._utils import Matcher, SSDMatcher
 
 from . import ops
 
@@ -39,6 +40,62 @@ def _foreground(matched_idxs: List[Tensor]) -> List[int]:
     return [int((matches >= 0).sum()) for matches in matched_idxs]
 
 
+def _offset(targets, matched_idxs: List[Tensor]) -> Tensor:
+    """Indices into the boxes of all images."""
+    matches, first = [], 0
+    for target, matches_per_image in zip(targets, matched_idxs):
+        matches.append(torch.where(matches_per_image >= 0, matches_per_image + first,
+                                   matches_per_image))
+        first += target["boxes"].shape[0]
+    return torch.cat(matches)
+
+
+def _boxes(targets) -> List[Tensor]:
+    return [target["boxes"] for target in targets]
+
+
+def _are_same(anchors: List[Tensor]) -> bool:
+    """Whether all images have the same anchors, in numbers of which the overlaps are float32's."""
+    return anchors[0].dtype != torch.float64 and all(
+        torch.equal(of_image, anchors[0]) for of_image in anchors[1:])
+
+
+def _matched_idxs(targets, anchors: List[Tensor], matcher: Matcher,
+                  force_best: bool) -> Optional[List[Tensor]]:
+    """What the matcher gives for each image, without the matrix of overlaps; None where the matrix
+    would not be of float32, or anchors differ."""
+    boxes = _boxes(targets)
+    if not _are_same(anchors) or any(b.dtype != torch.float32 for b in boxes):
+        return None
+    matches, _, _ = ops.match_anchors(
+        anchors[0], boxes, None, matcher.high_threshold, matcher.low_threshold,
+        matcher.allow_low_quality_matches, force_best=force_best)
+    matched_idxs, first = [], 0
+    for of_image, boxes_of_image in zip(matches, boxes):
+        matched_idxs.append(torch.where(of_image >= 0, of_image - first, of_image))
+        first += len(boxes_of_image)
+    return matched_idxs
+
+
+# The output of a head: images x anchors x columns, or levels as convolutions left them.
+_Output = Union[Tensor, List[Tensor]]
+
+
+def _rows(output: _Output, columns: int) -> Tensor:
+    """An output of a head as torchvision's heads give it."""
+    if isinstance(output, Tensor):
+        return output
+    return torch.cat([
+        level.reshape(len(level), -1, columns, *level.shape[2:]).permute(0, 3, 4, 1, 2).reshape(
+            len(level), -1, columns) for level in output
+    ], dim=1)
+
+
+def _are_watched(*modules: nn.Module) -> bool:
+    """Whether somebody looks at what the modules give, and expects torchvision's."""
+    return any(module._forward_hooks for module in modules)
+
+
 class _RetinaNetClassificationHead(retinanet.RetinaNetClassificationHead):
     def compute_loss(self, targets, head_outputs, matched_idxs):
         logits = head_outputs["cls_logits"]
@@ -53,26 +110,38 @@ class _RetinaNetRegressionHead(retinanet.RetinaNetRegressionHead):
     def compute_loss(self, targets, head_outputs, anchors, matched_idxs):
         deltas = head_outputs["bbox_regression"]
         scale, weights = _factors(_foreground(matched_idxs), deltas.shape[1])
-        # Indices into the boxes of all images.
-        matches, first = [], 0
-        for target, matches_per_image in zip(targets, matched_idxs):
-            matches.append(torch.where(matches_per_image >= 0, matches_per_image + first,
-                                       matches_per_image))
-            first += target["boxes"].shape[0]
-        kind = self._loss_type
         return ops.regression_loss(
-            deltas.reshape(-1, 4), torch.cat(anchors), torch.cat([t["boxes"] for t in targets]),
-            torch.cat(matches), loss="smooth_l1" if kind in self._BETAS else kind,
-            beta=self._BETAS.get(kind, 0.0), weights=self.box_coder.weights,
+            deltas.reshape(-1, 4), torch.cat(anchors), torch.cat(_boxes(targets)),
+            _offset(targets, matched_idxs), **self.box_loss(), weights=self.box_coder.weights,
             size_limit=self.box_coder.bbox_xform_clip, scale=scale, box_weights=weights)
+
+    def box_loss(self) -> dict:
+        kind = self._loss_type
+        return dict(loss="smooth_l1" if kind in self._BETAS else kind,
+                    beta=self._BETAS.get(kind, 0.0))
+
+
+class _RetinaNetHead(retinanet.RetinaNetHead):
+    """Gives a model in training its levels as they are; _RetinaNet takes them."""
+
+    def forward(self, x):
+        classes, boxes = self.classification_head, self.regression_head
+        if not self.training or _are_watched(self, classes, boxes):
+            return super().forward(x)
+        return {"cls_logits": [classes.cls_logits(classes.conv(features)) for features in x],
+                "bbox_regression": [boxes.bbox_reg(boxes.conv(features)) for features in x]}
 
 
 class _FCOSHead(fcos.FCOSHead):
     def compute_loss(self, targets, head_outputs, anchors, matched_idxs):
         labels = _labels(targets, matched_idxs)
         scale = 1.0 / max(1, sum(_foreground(matched_idxs)))
-        classification = ops.sigmoid_focal_loss(head_outputs["cls_logits"], labels=labels,
-                                                reduction="sum", scale=scale)
+        logits = head_outputs["cls_logits"]
+        if isinstance(logits, Tensor):
+            classification = ops.sigmoid_focal_loss(logits, labels=labels, reduction="sum",
+                                                    scale=scale)
+        else:
+            classification = ops.sigmoid_focal_loss_levels(logits, labels, scale=scale)
         # The rest concerns foreground alone, about one anchor in a thousand.
         is_foreground = labels >= 0
         at_anchors = torch.stack(anchors)[is_foreground]
@@ -84,13 +153,26 @@ class _FCOSHead(fcos.FCOSHead):
         centerness = torch.sqrt(
             torch.minimum(left, right) / torch.maximum(left, right)
             * (torch.minimum(top, bottom) / torch.maximum(top, bottom)))
-        logits = head_outputs["bbox_ctrness"].squeeze(dim=2)[is_foreground]
+        centerness_logits = head_outputs["bbox_ctrness"].squeeze(dim=2)[is_foreground]
         return {
             "classification": classification,
             "bbox_regression": regression * scale,
             "bbox_ctrness": nn.functional.binary_cross_entropy_with_logits(
-                logits, centerness.to(logits.dtype), reduction="sum") * scale,
+                centerness_logits, centerness.to(centerness_logits.dtype),
+                reduction="sum") * scale,
         }
+
+
+class _FCOSLevelsHead(_FCOSHead):
+    """Leaves the classes' levels of a model in training as they are."""
+
+    def forward(self, x):
+        classes = self.classification_head
+        if not self.training or _are_watched(self, classes):
+            return super().forward(x)
+        deltas, centerness = self.regression_head(x)
+        return {"cls_logits": [classes.cls_logits(classes.conv(features)) for features in x],
+                "bbox_regression": deltas, "bbox_ctrness": centerness}
 
 
 def _joined(levels: List[Tensor]) -> Tensor:
@@ -118,6 +200,28 @@ def _common(anchors: List[List[Tensor]]) -> Optional[Tensor]:
 
 
 class _RetinaNet(retinanet.RetinaNet):
+    def compute_loss(self, targets, head_outputs, anchors):
+        logits, deltas = head_outputs["cls_logits"], head_outputs["bbox_regression"]
+        matcher, head = self.proposal_matcher, self.head
+        is_known = type(matcher) is Matcher and all(
+            boxes.dtype == torch.float32 for boxes in _boxes(targets))
+        if (is_known and isinstance(logits, list) and logits[0].dtype != torch.float64
+                and _are_same(anchors)):
+            coder = head.regression_head.box_coder
+            classification, regression = ops.retinanet_loss(
+                logits, deltas, anchors[0], _boxes(targets), [t["labels"] for t in targets],
+                matcher.high_threshold, matcher.low_threshold, matcher.allow_low_quality_matches,
+                **head.regression_head.box_loss(), weights=coder.weights,
+                size_limit=coder.bbox_xform_clip)
+            return {"classification": classification, "bbox_regression": regression}
+        if isinstance(logits, list):
+            head_outputs = {"cls_logits": _rows(logits, head.classification_head.num_classes),
+                            "bbox_regression": _rows(deltas, 4)}
+        matched_idxs = _matched_idxs(targets, anchors, matcher, False) if is_known else None
+        if matched_idxs is None:
+            return super().compute_loss(targets, head_outputs, anchors)
+        return head.compute_loss(targets, head_outputs, anchors, matched_idxs)
+
     def postprocess_detections(self, head_outputs, anchors, image_shapes):
         common = _common(anchors)
         if common is None:
@@ -144,6 +248,48 @@ class _FCOS(fcos.FCOS):
 
 
 class _SSD(ssd.SSD):
+    def forward(self, images, targets=None):
+        # torchvision's forward() makes the matrix of overlaps itself, so that training has another.
+        if not (self.training and type(self.proposal_matcher) is SSDMatcher
+                and self._are_valid(targets)):
+            return super().forward(images, targets)
+        images, targets = self.transform(images, targets)
+        features = self.backbone(images.tensors)
+        features = [features] if isinstance(features, Tensor) else list(features.values())
+        head_outputs = self.head(features)
+        anchors = self.anchor_generator(images, features)
+        matched_idxs = _matched_idxs(targets, anchors, self.proposal_matcher, True)
+        if matched_idxs is None:
+            matched_idxs = [
+                self.proposal_matcher(ops.box_iou(target["boxes"], of_image))
+                if len(target["boxes"]) else torch.full((len(of_image),), -1)
+                for target, of_image in zip(targets, anchors)
+            ]
+        return self.compute_loss(targets, head_outputs, anchors, matched_idxs)
+
+    @staticmethod
+    def _are_valid(targets) -> bool:
+        """Whether torchvision has nothing to say against the targets; otherwise it says it."""
+        return targets is not None and all(
+            isinstance(boxes, Tensor) and boxes.dim() == 2 and boxes.shape[1] == 4
+            and bool((boxes[:, 2:] > boxes[:, :2]).all()) for boxes in _boxes(targets))
+
+    def compute_loss(self, targets, head_outputs, anchors, matched_idxs):
+        logits, deltas = head_outputs["cls_logits"], head_outputs["bbox_regression"]
+        negatives = int(self.neg_to_pos_ratio)
+        if negatives != self.neg_to_pos_ratio or logits.dtype == torch.float64:
+            return super().compute_loss(targets, head_outputs, anchors, matched_idxs)
+        scale = 1.0 / max(1, sum(_foreground(matched_idxs)))
+        return {
+            "bbox_regression": ops.regression_loss(
+                deltas.reshape(-1, 4), torch.cat(anchors), torch.cat(_boxes(targets)),
+                _offset(targets, matched_idxs), beta=1.0, weights=self.box_coder.weights,
+                scale=scale),
+            # Background is class 0.
+            "classification": ops.mined_cross_entropy_loss(
+                logits, _labels(targets, matched_idxs).clamp(min=0), negatives, scale=scale),
+        }
+
     def postprocess_detections(self, head_outputs, image_anchors, image_shapes):
         common = _common([[anchors] for anchors in image_anchors])
         if common is None:
@@ -162,17 +308,42 @@ _HEADS = {
     retinanet.RetinaNetRegressionHead: _RetinaNetRegressionHead,
     fcos.FCOSHead: _FCOSHead,
 }
+# The same of heads whose models know what levels are.
+_HEADS_OF_LEVELS = {
+    retinanet.RetinaNetHead: _RetinaNetHead,
+    fcos.FCOSHead: _FCOSLevelsHead,
+}
 _REPLACEMENTS = {**_MODELS, **_HEADS}
-_ORIGINALS = {ours: theirs for theirs, ours in _REPLACEMENTS.items()}
+_ORIGINALS = {ours: theirs for classes in (_MODELS, _HEADS, _HEADS_OF_LEVELS)
+              for theirs, ours in classes.items()}
+
+
+def _is(module: nn.Module, *classes: type) -> bool:
+    """Whether a module's class is one of these, replaced or not, and not one derived from them."""
+    return _ORIGINALS.get(type(module), type(module)) in classes
+
+
+def _gives_levels(model: nn.Module) -> bool:
+    """Whether the parts of a model's head are torchvision's own."""
+    if _is(model, fcos.FCOS):
+        return _is(model.head, fcos.FCOSHead) and _is(model.head.classification_head,
+                                                      fcos.FCOSClassificationHead)
+    return (_is(model, retinanet.RetinaNet) and _is(model.head, retinanet.RetinaNetHead)
+            and _is(model.head.classification_head, retinanet.RetinaNetClassificationHead)
+            and _is(model.head.regression_head, retinanet.RetinaNetRegressionHead))
 
 
 def accelerate(model: _Model) -> _Model:
-    """Gives each torchvision detector in ``model``, or the detector that it is, vecdet's losses and
-    postprocessing, in place. Results are the same within rounding: losses within 1e-5, detections
-    box for box but for the order of equal scores. Heads of other classes keep their own losses.
+    """Gives each torchvision detector in ``model``, or the detector that it is, vecdet's matching,
+    losses and postprocessing, in place. Results are the same within rounding: matches exactly,
+    losses within 1e-5, detections box for box but for the order of equal scores.
 
-    Known are torchvision.models.detection's RetinaNet, FCOS and SSD, on the CPU; SSD keeps its own
-    losses.
+    RetinaNet in training has one call for matching and both losses, on the levels of its head as
+    the convolutions left them; FCOS, whose matching stays torchvision's, has one for the levels of
+    its classes. What such a head gives in training is a list of levels, unless it has forward hooks.
+    Heads of other classes, and custom matchers, keep what is theirs.
+
+    Known are torchvision.models.detection's RetinaNet, FCOS and SSD, on the CPU.
 
     Returns:
         The model.
@@ -181,10 +352,14 @@ def accelerate(model: _Model) -> _Model:
         TypeError: where there is no detector that is known; it names those that are.
     """
     modules = list(model.modules())
-    if not any(type(m) in _MODELS or type(m) in _ORIGINALS for m in modules):
+    if not any(_is(module, *_MODELS) for module in modules):
         known = ", ".join(sorted(cls.__name__ for cls in _MODELS))
         raise TypeError(f"vecdet.accelerate: a {type(model).__name__}, expected one of "
                         f"torchvision.models.detection's {known}, or a model that contains one")
+    for module in modules:
+        if _gives_levels(module):
+            head = module.head
+            head.__class__ = _HEADS_OF_LEVELS.get(type(head), type(head))
     for module in modules:
         module.__class__ = _REPLACEMENTS.get(type(module), type(module))
     return model

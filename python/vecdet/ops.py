@@ -11,28 +11,24 @@ from typing import List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
+from ._names import BOX_LOSSES, DECAYS, DETECTORS, OVERLAPS, REDUCTIONS, number
+from ._training import (assign_atss, assign_task_aligned, bce_loss, decode_distribution_boxes,
+                        decode_distributions, distribution_focal_loss, match_anchors,
+                        mined_cross_entropy_loss, quality_focal_loss, retinanet_loss,
+                        sigmoid_focal_loss_levels, softmax_cross_entropy_loss, varifocal_loss)
+
 __all__ = [
-    "batched_nms", "box_iou", "complete_box_iou", "complete_box_iou_loss",
-    "decode_boxes", "decode_distances", "distance_box_iou", "distance_box_iou_loss",
-    "encode_boxes", "encode_distances", "filter_topk", "generalized_box_iou",
-    "generalized_box_iou_loss", "nms", "postprocess", "regression_loss", "sigmoid_focal_loss",
-    "smooth_l1_loss", "soft_nms",
+    "assign_atss", "assign_task_aligned", "batched_nms", "bce_loss", "box_iou",
+    "complete_box_iou", "complete_box_iou_loss", "decode_boxes", "decode_distances",
+    "decode_distribution_boxes", "decode_distributions", "distance_box_iou",
+    "distance_box_iou_loss", "distribution_focal_loss", "encode_boxes", "encode_distances",
+    "filter_topk", "generalized_box_iou", "generalized_box_iou_loss", "match_anchors",
+    "mined_cross_entropy_loss", "nms", "postprocess", "quality_focal_loss", "regression_loss",
+    "retinanet_loss", "sigmoid_focal_loss", "sigmoid_focal_loss_levels", "smooth_l1_loss",
+    "soft_nms", "softmax_cross_entropy_loss", "varifocal_loss",
 ]
 
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-_OVERLAPS = {"iou": 0, "giou": 1, "diou": 2, "ciou": 3}
-_BOX_LOSSES = {"smooth_l1": 0, "giou": 1, "diou": 2, "ciou": 3}
-_DECAYS = {"hard": 0, "linear": 1, "gaussian": 2}
-_DETECTORS = {"retinanet": 0, "fcos": 1, "ssd": 2}
-
 _ops = torch.ops.vecdet
-
-
-def _number(names: dict, argument: str, name: str) -> int:
-    if name not in names:
-        raise ValueError(f"Invalid value for argument '{argument}': '{name}'. "
-                         f"Supported: {', '.join(names)}")
-    return names[name]
 
 
 def sigmoid_focal_loss(
@@ -75,7 +71,7 @@ def sigmoid_focal_loss(
     if targets is not None and not targets.is_floating_point():
         targets = targets.to(inputs.dtype)
     return _ops.sigmoid_focal_loss(inputs, labels if targets is None else targets, alpha, gamma,
-                                   _number(_REDUCTIONS, "reduction", reduction), scale, row_weights,
+                                   number(REDUCTIONS, "reduction", reduction), scale, row_weights,
                                    background, ignore)
 
 
@@ -104,7 +100,7 @@ def smooth_l1_loss(
         ValueError: an unknown reduction.
         RuntimeError: shapes that differ, or a negative beta.
     """
-    return _ops.smooth_l1_loss(input, target, beta, _number(_REDUCTIONS, "reduction", reduction),
+    return _ops.smooth_l1_loss(input, target, beta, number(REDUCTIONS, "reduction", reduction),
                                labels, scale, box_weights, background, ignore)
 
 
@@ -117,19 +113,19 @@ def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "n
         ValueError: an unknown reduction.
         RuntimeError: shapes that differ.
     """
-    return _ops.giou_loss(boxes1, boxes2, _number(_REDUCTIONS, "reduction", reduction), eps)
+    return _ops.giou_loss(boxes1, boxes2, number(REDUCTIONS, "reduction", reduction), eps)
 
 
 def distance_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
                           eps: float = 1e-7) -> Tensor:
     """DIoU loss, otherwise as generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
-    return _ops.diou_loss(boxes1, boxes2, _number(_REDUCTIONS, "reduction", reduction), eps)
+    return _ops.diou_loss(boxes1, boxes2, number(REDUCTIONS, "reduction", reduction), eps)
 
 
 def complete_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
                           eps: float = 1e-7) -> Tensor:
     """CIoU loss, otherwise as generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
-    return _ops.ciou_loss(boxes1, boxes2, _number(_REDUCTIONS, "reduction", reduction), eps)
+    return _ops.ciou_loss(boxes1, boxes2, number(REDUCTIONS, "reduction", reduction), eps)
 
 
 def regression_loss(
@@ -167,7 +163,7 @@ def regression_loss(
         RuntimeError: shapes that differ, or a match that is no ground truth.
     """
     return _ops.regression_loss(deltas, anchors, targets, matches, labels,
-                                _number(_BOX_LOSSES, "loss", loss), beta, eps, weights, size_limit,
+                                number(BOX_LOSSES, "loss", loss), beta, eps, weights, size_limit,
                                 scale, box_weights, background, ignore)
 
 
@@ -202,7 +198,7 @@ def _overlaps(kind: str, boxes1: Tensor, boxes2: Tensor) -> Tensor:
     # Integer boxes become float, as in torchvision.
     boxes1 = boxes1 if boxes1.is_floating_point() else boxes1.float()
     boxes2 = boxes2 if boxes2.is_floating_point() else boxes2.float()
-    return _ops.pairwise_iou(boxes1, boxes2, _OVERLAPS[kind])
+    return _ops.pairwise_iou(boxes1, boxes2, OVERLAPS[kind])
 
 
 def box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
@@ -242,7 +238,7 @@ def soft_nms(boxes: Tensor, scores: Tensor, idxs: Optional[Tensor] = None, metho
              min_score: float = 1e-3) -> Tuple[Tensor, Tensor]:
     """Soft-NMS, https://arxiv.org/abs/1704.04503: the indices of the boxes picked, and the scores
     that they had left. ``method`` is ``"hard"``, ``"linear"`` or ``"gaussian"``."""
-    return _ops.soft_nms(boxes, scores, idxs, _number(_DECAYS, "method", method), iou_threshold,
+    return _ops.soft_nms(boxes, scores, idxs, number(DECAYS, "method", method), iou_threshold,
                          sigma, min_score)
 
 
@@ -284,7 +280,7 @@ def postprocess(
     """
     sizes = [float(side) for size in image_sizes for side in size]
     boxes, scores, labels, offsets = _ops.postprocess(
-        logits, deltas, anchors, sizes, level_sizes, _number(_DETECTORS, "detector", detector),
+        logits, deltas, anchors, sizes, level_sizes, number(DETECTORS, "detector", detector),
         score_threshold, max_candidates, iou_threshold, max_detections, weights, centerness,
         size_limit, min_size)
     ends = offsets.tolist()

@@ -5,6 +5,8 @@
 # not vecdet's; header-only and dispatching in one program. The instruction sets' units are compiled
 # twice: by hand, and once under flags that would break them if they reached them.
 #
+# Where there is libtorch, also vecdet::torch from an installed vecdet.
+#
 #   run.sh        CXX chooses the compiler (default g++), VECDET_XSIMD_INCLUDE_DIR xsimd's headers
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -49,8 +51,9 @@ by_hand() {
   local commands
   commands=$(sed -n '/^Without CMake/,/^```$/s/^g++/\$CXX/p' "$root/README.md")
   [ "$(echo "$commands" | wc -l)" = 5 ] || { echo "the README has other commands"; return 1; }
-  # The units side by side; where one fails, so does the link.
-  I=$root/include CXX="$cache $CXX" bash -ec "$(echo "$commands" | sed '1,4s/$/ \&/; 4s/$/ wait/')"
+  # The units side by side; where one fails, so does the link. Position-independent, so that they also
+  # serve the shared library of vecdet::torch.
+  I=$root/include CXX="$cache $CXX -fPIC" bash -ec "$(echo "$commands" | sed '1,4s/$/ \&/; 4s/$/ wait/')"
   VECDET_PROFILE=1 ./a.out 2>profile
   grep sigmoid_focal_loss_and_grad/labels/f32/4x3 profile
 }
@@ -158,6 +161,19 @@ missing_packages() {
   grep -q "found: 0" <<<"$said" || { echo "$said"; return 1; }
 }
 
+# vecdet::torch, as an installed vecdet offers it; the units come from by_hand.
+with_torch() {
+  local build=$scratch/torch
+  "${configure[@]}" -S "$here/torch" -B "$build" -DCMAKE_PREFIX_PATH="$scratch/prefix" "$@"
+  VECDET_UNITS=$units cmake --build "$build" -j 2
+  "$build/trainer"
+}
+without_libtorch() {
+  ! "${configure[@]}" -S "$here/torch" -B "$scratch/no_torch" -DCMAKE_PREFIX_PATH="$scratch/prefix" \
+    -DCMAKE_DISABLE_FIND_PACKAGE_Torch=ON >"$scratch/message" 2>&1
+  grep libtorch-dev "$scratch/message"
+}
+
 ours=(-DCMAKE_CXX_COMPILER_LAUNCHER="$here/unit_launcher.sh" -DCMAKE_BUILD_TYPE=Release)
 
 consumer "by hand, with the README's commands" by_hand
@@ -178,6 +194,12 @@ consumer "install" install_package
 consumer "find_package" with_cmake find_package "${ours[@]}" -DCMAKE_PREFIX_PATH="$scratch/prefix"
 consumer "pkg-config" with_pkg_config
 consumer "without oneTBB, without xsimd" missing_packages
+if [ -n "$(find /usr/lib /usr/share /usr/local ${CMAKE_PREFIX_PATH:-} -name TorchConfig.cmake -print -quit 2>/dev/null)" ]; then
+  consumer "find_package with the component torch" with_torch "${ours[@]}"
+else
+  echo "--  no libtorch: vecdet::torch is not tried"
+fi
+consumer "the message where libtorch is missing" without_libtorch
 consumer "FetchContent" with_cmake FetchContent "${ours[@]}"
 # Without -g, with which the units would compile for minutes more.
 consumer "add_subdirectory, a project of hostile flags" with_cmake add_subdirectory \

@@ -28,6 +28,16 @@ def some_labels():
     return torch.randint(-2, CLASSES, (ROWS,))
 
 
+# The levels of a head of two images with three anchors at each location.
+LEVELS = ((4, 6), (2, 3))
+ANCHORS = 3 * (4 * 6 + 2 * 3)
+
+
+def some_levels(columns, layout, dtype=torch.float32):
+    return [torch.randn(2, 3 * columns, *size, dtype=dtype).to(memory_format=layout).requires_grad_()
+            for size in LEVELS]
+
+
 class Operators(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(0)
@@ -59,6 +69,46 @@ class Operators(unittest.TestCase):
             with self.subTest(name):
                 opcheck(getattr(OPS, name).default, arguments)
 
+    def test_opcheck_of_training(self):
+        logits = torch.randn(ROWS, CLASSES, requires_grad=True)
+        narrow = torch.randn(ROWS, CLASSES, dtype=torch.bfloat16, requires_grad=True)
+        transposed = torch.randn(2, CLASSES, 32).transpose(1, 2).requires_grad_()
+        labels, scores = some_labels(), torch.rand(ROWS)
+        bins = torch.randn(ROWS, 4, 9, requires_grad=True)
+        classes = torch.randint(0, CLASSES, (5,))
+        points = torch.stack([torch.arange(8).repeat(8), torch.arange(8).repeat_interleave(8)], 1)
+        points = points * 10.0 + 5
+        calls = [
+            ("sigmoid_focal_loss", (transposed, some_labels().view(2, 32), 0.25, 2.0, 2)),
+            ("quality_focal_loss", (logits, labels, scores)),
+            ("varifocal_loss", (logits, labels, scores)),
+            ("bce_loss", (logits, labels, scores, 2)),
+            ("bce_loss", (narrow, labels, scores, 1)),
+            ("distribution_focal_loss", (bins, torch.rand(ROWS, 4) * 8)),
+            ("distribution_focal_loss", (bins, torch.rand(ROWS, 4) * 8, 1)),
+            ("decode_distributions", (bins.detach(),)),
+            ("decode_distribution_boxes", (bins.detach(), torch.rand(ROWS, 2), torch.rand(ROWS))),
+            ("softmax_cross_entropy_loss", (logits, labels.clamp(min=0))),
+            ("mined_cross_entropy_loss", (logits.view(2, 32, CLASSES),
+                                          labels.clamp(min=0).view(2, 32))),
+            ("match_anchors", (some_boxes(ROWS), some_boxes(5))),
+            ("match_anchors", (some_boxes(ROWS), some_boxes(5), classes, [2, 3])),
+            ("assign_atss", (torch.cat([points - 15, points + 15], 1), [8, 8], some_boxes(5),
+                             [2, 3])),
+            ("assign_task_aligned", (torch.rand(2, 64, CLASSES), some_boxes(128).view(2, 64, 4),
+                                     points, [8, 8], some_boxes(5), classes, [2, 3])),
+        ]
+        for layout in (torch.contiguous_format, torch.channels_last):
+            levels, deltas = some_levels(CLASSES, layout), some_levels(4, layout)
+            calls += [
+                ("sigmoid_focal_loss_levels", (levels, torch.randint(-2, CLASSES, (2, ANCHORS)))),
+                ("retinanet_loss", (levels, deltas, some_boxes(ANCHORS), some_boxes(5), classes,
+                                    [2, 3])),
+            ]
+        for name, arguments in calls:
+            with self.subTest(name):
+                opcheck(getattr(OPS, name).default, arguments)
+
     def test_compile_without_graph_breaks(self):
         def loss_of(logits, labels, boxes, targets):
             focal = vecdet.ops.sigmoid_focal_loss(logits, labels=labels, reduction="sum")
@@ -79,6 +129,56 @@ class Operators(unittest.TestCase):
                 found = run(torch.compile(loss_of, fullgraph=True, backend=backend))
                 for a, b in zip(found, expected):
                     torch.testing.assert_close(a, b)
+
+    def assert_compiles(self, function, make_inputs, backends=("aot_eager", "inductor")):
+        """Compiled without graph breaks: the same results, and gradients that lie the same."""
+
+        def run(compiled):
+            torch.manual_seed(1)
+            inputs = make_inputs()
+            results = compiled(*inputs)
+            sum(result.sum() for result in results if result.requires_grad).backward()
+            leaves = [t for i in inputs for t in (i if isinstance(i, list) else [i])]
+            return [r.detach() for r in results], [t.grad for t in leaves if t.requires_grad]
+
+        expected, expected_grads = run(function)
+        for backend in backends:
+            with self.subTest(backend):
+                torch._dynamo.reset()
+                found, grads = run(torch.compile(function, fullgraph=True, backend=backend))
+                for a, b in zip(found, expected):
+                    torch.testing.assert_close(a, b)
+                for a, b in zip(grads, expected_grads):
+                    torch.testing.assert_close(a, b)
+                    self.assertEqual(a.stride(), b.stride())
+
+    def test_compile_heads(self):
+        boxes = [some_boxes(2), some_boxes(3)]
+        classes = [torch.tensor([1, 2]), torch.tensor([0, 3, 4])]
+        anchors = some_boxes(ANCHORS)
+
+        def losses(logits, deltas):
+            return vecdet.ops.retinanet_loss(logits, deltas, anchors, boxes, classes)
+
+        def parts(logits, rows):
+            matches, labels, _ = vecdet.ops.match_anchors(anchors, boxes, classes)
+            scores = (matches >= 0).float()
+            return (vecdet.ops.sigmoid_focal_loss_levels(logits, labels),
+                    vecdet.ops.quality_focal_loss(rows, labels, scores, reduction="sum"))
+
+        def under_autocast(logits, deltas):
+            with torch.autocast("cpu", torch.bfloat16):
+                return losses(logits, deltas)
+
+        for layout in (torch.contiguous_format, torch.channels_last):
+            self.assert_compiles(
+                losses, lambda: (some_levels(CLASSES, layout), some_levels(4, layout)))
+            self.assert_compiles(
+                parts, lambda: (some_levels(CLASSES, layout),
+                                torch.randn(2, ANCHORS, CLASSES, requires_grad=True)))
+        self.assert_compiles(
+            under_autocast, lambda: (some_levels(CLASSES, torch.channels_last, torch.bfloat16),
+                                     some_levels(4, torch.channels_last, torch.bfloat16)))
 
     def test_export(self):
         class Detections(torch.nn.Module):

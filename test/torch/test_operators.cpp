@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // vecdet/torch.hpp against the formulas in operators of torch's own, which autograd differentiates.
-#include <vecdet/profile/control.hpp>
-#include <vecdet/profile/snapshot.hpp>
-#include <vecdet/torch.hpp>
+#include "support.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <exception>
 #include <functional>
 #include <limits>
 #include <string>
@@ -23,52 +19,7 @@
 
 namespace {
 
-namespace ops = vecdet::ops;
-using at::Tensor;
-
-const auto none = at::Reduction::None, mean = at::Reduction::Mean, sum = at::Reduction::Sum;
-const std::int64_t reductions[] = {none, mean, sum};
-const at::ScalarType types[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf};
-
-double tolerance(at::ScalarType type) {
-  return type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-5 : type == at::kHalf ? 2e-3 : 2e-2;
-}
-
-/// Equal within the tolerance of the type of `a`, relative to the largest of `b`.
-bool near(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.sizes() == b.sizes());
-  if (a.numel() == 0) return true;
-  const Tensor exact = b.detach().to(at::kDouble);
-  const double error = (a.detach().to(at::kDouble) - exact).abs().max().item<double>();
-  return error <= tolerance(a.scalar_type()) * std::max(1.0, exact.abs().max().item<double>());
-}
-
-Tensor reduced(const Tensor& losses, std::int64_t reduction) {
-  return reduction == none ? losses : reduction == mean ? losses.mean() : losses.sum();
-}
-
-/// The gradient of the weighted sum of `loss` by `input`.
-Tensor gradient(const Tensor& loss, const Tensor& input, const Tensor& weight) {
-  return torch::autograd::grad({(loss * weight).sum()}, {input})[0];
-}
-
-/// Loss and gradient of two functions of the same input, the second in double.
-void compare(const std::function<Tensor(const Tensor&)>& ours,
-             const std::function<Tensor(const Tensor&)>& formula, const Tensor& values) {
-  const Tensor input = values.detach().requires_grad_();
-  const Tensor exact_input = values.detach().to(at::kDouble).requires_grad_();
-  const Tensor loss = ours(input), exact = formula(exact_input);
-  CHECK((loss.scalar_type() == values.scalar_type()));
-  CHECK(loss.requires_grad());
-  CHECK(near(loss, exact));
-  const Tensor weight = at::rand_like(exact) + 0.5;
-  CHECK(near(gradient(loss, input, weight.to(values.scalar_type())),
-             gradient(exact, exact_input, weight.to(values.scalar_type()).to(at::kDouble))));
-  // Without a gradient, the same loss.
-  CHECK(at::equal(ours(values.detach()), loss.detach()));
-  const at::NoGradGuard no_grad;
-  CHECK(!ours(input).requires_grad());
-}
+using namespace torch_test;
 
 Tensor focal_formula(const Tensor& x, const Tensor& t, double alpha, double gamma) {
   const Tensor p = x.sigmoid();
@@ -76,17 +27,6 @@ Tensor focal_formula(const Tensor& x, const Tensor& t, double alpha, double gamm
   const Tensor p_t = p * t + (1 - p) * (1 - t);
   const Tensor loss = ce * (1 - p_t).pow(gamma);
   return alpha < 0 ? loss : loss * (alpha * t + (1 - alpha) * (1 - t));
-}
-
-Tensor hot_rows(const Tensor& labels, std::int64_t classes) {
-  const Tensor columns = at::arange(classes).expand({labels.size(0), classes});
-  return (columns == labels.unsqueeze(-1)).to(at::kDouble);
-}
-
-/// n boxes of about a tenth of a square of side 100.
-Tensor some_boxes(std::int64_t n) {
-  const Tensor corner = at::rand({n, 2}) * 80, size = at::rand({n, 2}) * 20 + 1;
-  return at::cat({corner, corner + size}, 1);
 }
 
 Tensor iou_formula(const Tensor& a, const Tensor& b, vecdet::iou_kind kind, double eps) {
@@ -115,18 +55,6 @@ Tensor iou_formula(const Tensor& a, const Tensor& b, vecdet::iou_kind kind, doub
   const Tensor v = (angle(a) - angle(b)).square() * (4 / (pi * pi));
   const Tensor alpha = (v / (1 - iou + v + eps)).detach();
   return diou - alpha * v;
-}
-
-/// What a call throws: vecdet's own text.
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 }  // namespace
@@ -378,17 +306,6 @@ TEST_CASE("postprocess") {
 
 TEST_CASE("Strides: what kernels read as it lies, and what is copied") {
   at::manual_seed(9);
-  namespace profile = vecdet::profile;
-  const auto copies = [](const std::function<void()>& call) {
-    profile::reset();
-    profile::enable();
-    call();
-    profile::disable();
-    int count = 0;
-    for (const auto& entry : profile::snapshot().entries)
-      if (entry.function == "copy_to_contiguous") count += static_cast<int>(entry.count);
-    return count;
-  };
   const Tensor labels = at::randint(-1, 6, {4, 10}, at::kLong);
   const Tensor wide = at::randn({4, 10, 9});
   const struct {
@@ -552,47 +469,30 @@ TEST_CASE("Autocast computes in float32") {
   const Tensor x = at::randn({30, 4}).to(at::kBFloat16).requires_grad_();
   const Tensor labels = at::randint(-1, 4, {30}, at::kLong);
   CHECK((ops::sigmoid_focal_loss(x, labels).scalar_type() == at::kBFloat16));
-#if TORCH_VERSION_MAJOR >= 2
-  at::autocast::set_autocast_enabled(at::kCPU, true);
-#else
-  at::autocast::set_cpu_enabled(true);
-#endif
+  const autocast enabled;
   const Tensor loss = ops::sigmoid_focal_loss(x, labels, 0.25, 2, sum);
   CHECK((loss.scalar_type() == at::kFloat));
   CHECK((torch::autograd::grad({loss}, {x})[0].scalar_type() == at::kBFloat16));
   CHECK((ops::nms(some_boxes(3).to(at::kBFloat16), at::rand({3}), 0.5).scalar_type() == at::kLong));
-  at::autocast::clear_cache();
-#if TORCH_VERSION_MAJOR >= 2
-  at::autocast::set_autocast_enabled(at::kCPU, false);
-#else
-  at::autocast::set_cpu_enabled(false);
-#endif
 }
 
 TEST_CASE("Tensors without data have results of the same shapes and types") {
-  const auto without_data = [](const Tensor& tensor) {
-    return at::empty(tensor.sizes(), tensor.options().device(at::kMeta));
-  };
-  const auto same = [](const Tensor& a, const Tensor& b) {
-    CHECK(a.device().is_meta());
-    CHECK(a.sizes() == b.sizes());
-    CHECK(a.strides() == b.strides());
-    CHECK((a.scalar_type() == b.scalar_type()));
-  };
   const Tensor x = at::randn({7, 3}), labels = at::zeros({7}, at::kLong), boxes = some_boxes(7);
   const Tensor m_x = without_data(x), m_labels = without_data(labels);
   const Tensor m_boxes = without_data(boxes);
   for (const std::int64_t reduction : reductions) {
-    same(ops::sigmoid_focal_loss(m_x, m_labels, 0.25, 2, reduction),
-         ops::sigmoid_focal_loss(x, labels, 0.25, 2, reduction));
-    same(ops::smooth_l1_loss(m_boxes, m_boxes, 0.1, reduction),
-         ops::smooth_l1_loss(boxes, boxes, 0.1, reduction));
-    same(ops::ciou_loss(m_boxes, m_boxes, reduction), ops::ciou_loss(boxes, boxes, reduction));
+    check_same_shape(ops::sigmoid_focal_loss(m_x, m_labels, 0.25, 2, reduction),
+                     ops::sigmoid_focal_loss(x, labels, 0.25, 2, reduction));
+    check_same_shape(ops::smooth_l1_loss(m_boxes, m_boxes, 0.1, reduction),
+                     ops::smooth_l1_loss(boxes, boxes, 0.1, reduction));
+    check_same_shape(ops::ciou_loss(m_boxes, m_boxes, reduction),
+                     ops::ciou_loss(boxes, boxes, reduction));
   }
-  same(ops::regression_loss(m_boxes, m_boxes, m_boxes), ops::regression_loss(boxes, boxes, boxes));
-  same(ops::decode_boxes(m_boxes.to(at::kBFloat16), m_boxes),
-       ops::decode_boxes(boxes.to(at::kBFloat16), boxes));
-  same(ops::encode_boxes(m_boxes, m_boxes), ops::encode_boxes(boxes, boxes));
-  same(ops::pairwise_iou(m_boxes, m_boxes), ops::pairwise_iou(boxes, boxes));
-  same(ops::elementwise_iou(m_boxes, m_boxes), ops::elementwise_iou(boxes, boxes));
+  check_same_shape(ops::regression_loss(m_boxes, m_boxes, m_boxes),
+                   ops::regression_loss(boxes, boxes, boxes));
+  check_same_shape(ops::decode_boxes(m_boxes.to(at::kBFloat16), m_boxes),
+                   ops::decode_boxes(boxes.to(at::kBFloat16), boxes));
+  check_same_shape(ops::encode_boxes(m_boxes, m_boxes), ops::encode_boxes(boxes, boxes));
+  check_same_shape(ops::pairwise_iou(m_boxes, m_boxes), ops::pairwise_iou(boxes, boxes));
+  check_same_shape(ops::elementwise_iou(m_boxes, m_boxes), ops::elementwise_iou(boxes, boxes));
 }

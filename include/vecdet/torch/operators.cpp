@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators torch.ops.vecdet.*, and the functions of vecdet/torch.hpp, which call them.
-// Compiled by the CMake target vecdet::torch; or by hand, once in a program, with the flags of
-// libtorch
-// (-fopenmp among them) and those of the files that include vecdet/torch.hpp.
+// The operators torch.ops.vecdet.*, and the functions of vecdet/torch.hpp, which call them; those
+// of matching and of whole heads are in training_operators.cpp. Compiled by the CMake target
+// vecdet::torch; or by hand, both files once in a program, with the flags of libtorch (-fopenmp
+// among them) and those of the files that include vecdet/torch.hpp.
 //
 // A loss is two operators. The public one asks whether a gradient is needed and ties loss and
 // gradient together; the one with an underscore computes both, on the CPU or of shapes alone, and
 // is what torch.compile sees.
+#include <vecdet/impl/torch/box_losses.hpp>
 #include <vecdet/impl/torch/boxes.hpp>
+#include <vecdet/impl/torch/class_losses.hpp>
 #include <vecdet/impl/torch/detections.hpp>
 #include <vecdet/impl/torch/gradient.hpp>
-#include <vecdet/impl/torch/losses.hpp>
+#include <vecdet/impl/torch/operator.hpp>
 #include <vecdet/torch.hpp>
 
 #include <cstdint>
 #include <tuple>
 
-#include <ATen/autocast_mode.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
@@ -25,18 +25,6 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
-
-/// The operator of a name whose kernels are functions like `kernel`.
-template <class Result, class... Args>
-c10::TypedOperatorHandle<Result(Args...)> find_operator(const char* name,
-                                                        Result (* /*kernel*/)(Args...)) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Result(Args...)>();
-}
-
-/// An absent tensor is undefined in C++, and None in an operator.
-optional_tensor optional(const at::Tensor& tensor) {
-  return tensor.defined() ? optional_tensor(tensor) : optional_tensor();
-}
 
 // The public operators of losses.
 namespace differentiable {
@@ -48,7 +36,7 @@ at::Tensor sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& target
   static const auto op = find_operator("vecdet::_sigmoid_focal_loss", &cpu::sigmoid_focal_loss);
   refuse_gradient("sigmoid_focal_loss", "targets", targets);
   return with_gradient(logits, op.call(logits, targets, alpha, gamma, reduction, scale, row_weights,
-                                       background, ignore, needs_gradient(logits)));
+                                       background, ignore, needs_gradient(logits), is_autocast()));
 }
 
 at::Tensor smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targets, double beta,
@@ -59,7 +47,7 @@ at::Tensor smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targe
   refuse_gradient("smooth_l1_loss", "targets", targets);
   return with_gradient(predictions,
                        op.call(predictions, targets, beta, reduction, labels, scale, box_weights,
-                               background, ignore, needs_gradient(predictions)));
+                               background, ignore, needs_gradient(predictions), is_autocast()));
 }
 
 at::Tensor giou_loss(const at::Tensor& predicted, const at::Tensor& targets, std::int64_t reduction,
@@ -67,7 +55,7 @@ at::Tensor giou_loss(const at::Tensor& predicted, const at::Tensor& targets, std
   static const auto op = find_operator("vecdet::_giou_loss", &cpu::giou_loss);
   refuse_gradient("giou_loss", "targets", targets);
   return with_gradient(predicted, op.call(predicted, targets, reduction, epsilon, scale,
-                                          box_weights, needs_gradient(predicted)));
+                                          box_weights, needs_gradient(predicted), is_autocast()));
 }
 
 at::Tensor diou_loss(const at::Tensor& predicted, const at::Tensor& targets, std::int64_t reduction,
@@ -75,7 +63,7 @@ at::Tensor diou_loss(const at::Tensor& predicted, const at::Tensor& targets, std
   static const auto op = find_operator("vecdet::_diou_loss", &cpu::diou_loss);
   refuse_gradient("diou_loss", "targets", targets);
   return with_gradient(predicted, op.call(predicted, targets, reduction, epsilon, scale,
-                                          box_weights, needs_gradient(predicted)));
+                                          box_weights, needs_gradient(predicted), is_autocast()));
 }
 
 at::Tensor ciou_loss(const at::Tensor& predicted, const at::Tensor& targets, std::int64_t reduction,
@@ -83,7 +71,7 @@ at::Tensor ciou_loss(const at::Tensor& predicted, const at::Tensor& targets, std
   static const auto op = find_operator("vecdet::_ciou_loss", &cpu::ciou_loss);
   refuse_gradient("ciou_loss", "targets", targets);
   return with_gradient(predicted, op.call(predicted, targets, reduction, epsilon, scale,
-                                          box_weights, needs_gradient(predicted)));
+                                          box_weights, needs_gradient(predicted), is_autocast()));
 }
 
 at::Tensor regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
@@ -95,23 +83,12 @@ at::Tensor regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
   static const auto op = find_operator("vecdet::_regression_loss", &cpu::regression_loss);
   refuse_gradient("regression_loss", "anchors", anchors);
   refuse_gradient("regression_loss", "targets", targets);
-  return with_gradient(
-      deltas, op.call(deltas, anchors, targets, matches, labels, loss, beta, epsilon, weights,
-                      size_limit, scale, box_weights, background, ignore, needs_gradient(deltas)));
+  return with_gradient(deltas, op.call(deltas, anchors, targets, matches, labels, loss, beta,
+                                       epsilon, weights, size_limit, scale, box_weights, background,
+                                       ignore, needs_gradient(deltas), is_autocast()));
 }
 
 }  // namespace differentiable
-
-/// Autocast: the operator with its floating tensors as float32.
-void cast_to_float(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const c10::impl::ExcludeDispatchKeyGuard once(c10::DispatchKey::AutocastCPU);
-  for (std::size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i) {
-    c10::IValue& value = (*stack)[i];
-    if (value.isTensor())
-      value = at::autocast::cached_cast(at::kFloat, value.toTensor(), c10::DeviceType::CPU);
-  }
-  op.callBoxed(stack);
-}
 
 }  // namespace aten
 }  // namespace detail
@@ -262,7 +239,7 @@ TORCH_LIBRARY(vecdet, m) {
   m.def(
       "_sigmoid_focal_loss(Tensor logits, Tensor targets, float alpha, float gamma, "
       "int reduction, float scale, Tensor? row_weights, int background, int ignore, "
-      "bool needs_grad) -> (Tensor, Tensor)");
+      "bool needs_grad, bool float_loss) -> (Tensor, Tensor)");
   m.def(
       "smooth_l1_loss(Tensor predictions, Tensor targets, float beta=0.1111111111111111, "
       "int reduction=0, Tensor? labels=None, float scale=1.0, Tensor? box_weights=None, "
@@ -271,28 +248,28 @@ TORCH_LIBRARY(vecdet, m) {
   m.def(
       "_smooth_l1_loss(Tensor predictions, Tensor targets, float beta, int reduction, "
       "Tensor? labels, float scale, Tensor? box_weights, int background, int ignore, "
-      "bool needs_grad) -> (Tensor, Tensor)");
+      "bool needs_grad, bool float_loss) -> (Tensor, Tensor)");
   m.def(
       "giou_loss(Tensor predicted, Tensor targets, int reduction=0, float epsilon=1e-7, "
       "float scale=1.0, Tensor? box_weights=None) -> Tensor",
       &aten::differentiable::giou_loss);
   m.def(
       "_giou_loss(Tensor predicted, Tensor targets, int reduction, float epsilon, float scale, "
-      "Tensor? box_weights, bool needs_grad) -> (Tensor, Tensor)");
+      "Tensor? box_weights, bool needs_grad, bool float_loss) -> (Tensor, Tensor)");
   m.def(
       "diou_loss(Tensor predicted, Tensor targets, int reduction=0, float epsilon=1e-7, "
       "float scale=1.0, Tensor? box_weights=None) -> Tensor",
       &aten::differentiable::diou_loss);
   m.def(
       "_diou_loss(Tensor predicted, Tensor targets, int reduction, float epsilon, float scale, "
-      "Tensor? box_weights, bool needs_grad) -> (Tensor, Tensor)");
+      "Tensor? box_weights, bool needs_grad, bool float_loss) -> (Tensor, Tensor)");
   m.def(
       "ciou_loss(Tensor predicted, Tensor targets, int reduction=0, float epsilon=1e-7, "
       "float scale=1.0, Tensor? box_weights=None) -> Tensor",
       &aten::differentiable::ciou_loss);
   m.def(
       "_ciou_loss(Tensor predicted, Tensor targets, int reduction, float epsilon, float scale, "
-      "Tensor? box_weights, bool needs_grad) -> (Tensor, Tensor)");
+      "Tensor? box_weights, bool needs_grad, bool float_loss) -> (Tensor, Tensor)");
   m.def(
       "regression_loss(Tensor deltas, Tensor anchors, Tensor targets, Tensor? matches=None, "
       "Tensor? labels=None, int loss=0, float beta=0.1111111111111111, float epsilon=1e-7, "
@@ -302,7 +279,8 @@ TORCH_LIBRARY(vecdet, m) {
   m.def(
       "_regression_loss(Tensor deltas, Tensor anchors, Tensor targets, Tensor? matches, "
       "Tensor? labels, int loss, float beta, float epsilon, float[] weights, float size_limit, "
-      "float scale, Tensor? box_weights, int background, int ignore, bool needs_grad) "
+      "float scale, Tensor? box_weights, int background, int ignore, bool needs_grad, "
+      "bool float_loss) "
       "-> (Tensor, Tensor)");
   m.def("encode_boxes(Tensor targets, Tensor anchors, float[] weights=[]) -> Tensor");
   m.def(
@@ -375,11 +353,13 @@ TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
 }
 
 TORCH_LIBRARY_IMPL(vecdet, AutocastCPU, m) {
-  for (const char* name :
-       {"sigmoid_focal_loss", "smooth_l1_loss", "giou_loss", "diou_loss", "ciou_loss",
-        "regression_loss", "encode_boxes", "decode_boxes", "encode_distances", "decode_distances",
-        "pairwise_iou", "elementwise_iou", "nms", "batched_nms", "soft_nms", "filter_topk",
-        "postprocess"})
+  for (const char* name : {"sigmoid_focal_loss", "smooth_l1_loss", "giou_loss", "diou_loss",
+                           "ciou_loss", "regression_loss"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&aten::cast_losses>());
+  for (const char* name : {"decode_boxes", "decode_distances", "filter_topk", "postprocess"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&aten::cast_but_outputs>());
+  for (const char* name : {"encode_boxes", "encode_distances", "pairwise_iou", "elementwise_iou",
+                           "nms", "batched_nms", "soft_nms"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&aten::cast_to_float>());
 }
 

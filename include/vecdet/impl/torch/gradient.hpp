@@ -4,10 +4,13 @@
 
 #include <vecdet/detail/target.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/ivalue.h>
@@ -24,6 +27,11 @@ namespace aten {
 
 inline bool needs_gradient(const at::Tensor& tensor) {
   return at::GradMode::is_enabled() && tensor.defined() && tensor.requires_grad();
+}
+
+inline bool needs_gradient(at::TensorList tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor& tensor) { return needs_gradient(tensor); });
 }
 
 /// The gradient by an argument that losses hold constant would silently be missing.
@@ -57,59 +65,83 @@ auto make_node(Arguments&&... arguments) {
   }
 }
 
-/// Where in the graph a gradient goes.
-struct gradient_edge : torch::CustomClassHolder {
-  explicit gradient_edge(const at::Tensor& input)
-      : edge(torch::autograd::impl::gradient_edge(input)) {}
+/// Where in the graph the gradients go.
+struct gradient_edges : torch::CustomClassHolder {
+  explicit gradient_edges(at::TensorList inputs) {
+    for (const at::Tensor& input : inputs)
+      edges.push_back(torch::autograd::impl::gradient_edge(input));
+  }
 
-  torch::autograd::Edge edge;
+  torch::autograd::edge_list edges;
 };
 
-struct loss_and_grad {
-  at::Tensor loss, grad;
+struct loss_and_grads {
+  at::Tensor loss;
+  std::vector<at::Tensor> grads;  ///< one an input
 };
 
-/// A node that knows its gradient. The struct hides both tensors from autograd.
+/// A node that knows its gradients. The struct hides loss and gradients from autograd.
 struct precomputed : torch::autograd::Function<precomputed> {
   using context = torch::autograd::AutogradContext;
   using list = torch::autograd::variable_list;
 
-  static at::Tensor forward(context* ctx, const at::Tensor& input, const loss_and_grad& computed) {
-    ctx->save_for_backward({computed.grad});
-    ctx->saved_data["input"] = c10::IValue::make_capsule(c10::make_intrusive<gradient_edge>(input));
+  static at::Tensor forward(context* ctx, at::TensorList inputs, const loss_and_grads& computed) {
+    ctx->save_for_backward(computed.grads);
+    ctx->saved_data["inputs"] =
+        c10::IValue::make_capsule(c10::make_intrusive<gradient_edges>(inputs));
     return computed.loss;
   }
 
   static list backward(context* ctx, const list& upstreams) {
-    at::Tensor grad = ctx->get_saved_variables()[0], upstream = upstreams[0];
-    // The upstream of one loss a box.
-    if (upstream.dim() == grad.dim() - 1 && upstream.dim() > 0) upstream = upstream.unsqueeze(-1);
-    if (at::GradMode::is_enabled()) return {refusing(ctx, grad * upstream), at::Tensor()};
+    list grads = ctx->get_saved_variables();
+    const at::Tensor& upstream = upstreams[0];
     const bool is_last = !torch::autograd::get_current_graph_task_keep_graph();
-    if (!is_last || !is_plain(grad) || !is_plain(upstream)) return {grad * upstream, at::Tensor()};
     // A pass over memory for nothing, where the loss is what backward() began with.
-    const bool is_one = upstream.dim() == 0 && upstream.item<double>() == 1;
-    return {is_one ? grad : grad.mul_(upstream), at::Tensor()};
+    const bool is_one =
+        is_last && is_plain(upstream) && upstream.dim() == 0 && upstream.item<double>() == 1;
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      at::Tensor& grad = grads[i];
+      // The upstream of one loss a box.
+      const bool is_one_a_row = upstream.dim() == grad.dim() - 1 && upstream.dim() > 0;
+      const at::Tensor factor = is_one_a_row ? upstream.unsqueeze(-1) : upstream;
+      if (at::GradMode::is_enabled())
+        grad = refusing(ctx, i, scaled(grad, factor));
+      else if (!is_last || !is_plain(grad) || !is_plain(upstream))
+        grad = scaled(grad, factor);
+      else if (!is_one)
+        grad.mul_(factor);
+    }
+    grads.emplace_back();
+    return grads;
   }
 
-  /// `grad`, which whoever differentiates it again, as of create_graph, cannot pass on to the
-  /// input.
-  static at::Tensor refusing(context* ctx, const at::Tensor& grad) {
-    const auto input = ctx->saved_data["input"].toCapsule();
+  /// In the gradient's type, which is narrower than the loss's under autocast.
+  static at::Tensor scaled(const at::Tensor& grad, const at::Tensor& factor) {
+    return (grad * factor).to(grad.scalar_type());
+  }
+
+  /// `grad` of input `i`, which whoever differentiates it again, as of create_graph, cannot pass on
+  /// to the input.
+  static at::Tensor refusing(context* ctx, std::size_t i, const at::Tensor& grad) {
+    const auto inputs = ctx->saved_data["inputs"].toCapsule();
     at::Tensor result = grad.detach();
     torch::autograd::set_history(
         result, make_node<torch::autograd::Error>(
                     "vecdet: the gradient of a loss cannot be differentiated again",
-                    torch::autograd::edge_list{static_cast<gradient_edge&>(*input).edge}));
+                    torch::autograd::edge_list{static_cast<gradient_edges&>(*inputs).edges[i]}));
     return result;
   }
 };
 
-/// The loss, which knows its gradient by `input` where that is needed.
+/// The loss, which knows its gradient by each of `inputs` where one is needed.
+inline at::Tensor with_gradients(at::TensorList inputs, const at::Tensor& loss,
+                                 at::TensorList grads) {
+  if (!needs_gradient(inputs)) return loss;
+  return precomputed::apply(inputs, loss_and_grads{loss, grads.vec()});
+}
 inline at::Tensor with_gradient(const at::Tensor& input,
                                 const std::tuple<at::Tensor, at::Tensor>& computed) {
-  if (!needs_gradient(input)) return std::get<0>(computed);
-  return precomputed::apply(input, loss_and_grad{std::get<0>(computed), std::get<1>(computed)});
+  return with_gradients(input, std::get<0>(computed), std::get<1>(computed));
 }
 
 }  // namespace aten

@@ -107,9 +107,10 @@ auto with_element(at::ScalarType type, const Use& use) {
   }
 }
 
-/// `tensor` itself, or a copy where its type is another one or it `has_gaps`.
+/// `tensor` itself, or a copy where its type is another one or it has gaps.
 inline at::Tensor copied_unless(bool has_no_gaps, const char* argument, const at::Tensor& tensor,
-                                at::ScalarType type) {
+                                at::ScalarType type,
+                                at::MemoryFormat format = at::MemoryFormat::Contiguous) {
   if (has_no_gaps && tensor.scalar_type() == type) return tensor;
   const profile::scope timing([&] {
     profile::problem problem;
@@ -122,11 +123,12 @@ inline at::Tensor copied_unless(bool has_no_gaps, const char* argument, const at
         tensor.numel() * static_cast<std::int64_t>(tensor.element_size() + c10::elementSize(type));
     return problem;
   });
-  return at::empty(tensor.sizes(), tensor.options().dtype(type)).copy_(tensor);
+  return at::empty(tensor.sizes(), tensor.options().dtype(type), format).copy_(tensor);
 }
 
-inline at::Tensor contiguous(const char* argument, const at::Tensor& tensor, at::ScalarType type) {
-  return copied_unless(tensor.is_contiguous(), argument, tensor, type);
+inline at::Tensor contiguous(const char* argument, const at::Tensor& tensor, at::ScalarType type,
+                             at::MemoryFormat format = at::MemoryFormat::Contiguous) {
+  return copied_unless(tensor.is_contiguous(format), argument, tensor, type, format);
 }
 
 /// The rows of a tensor, as kernels read them.
@@ -251,6 +253,11 @@ inline at::Tensor new_like(const at::Tensor& tensor) {
 inline at::Tensor new_without_last(const at::Tensor& tensor) {
   const auto sizes = tensor.sym_sizes();
   return tensor.new_empty_symint(sizes.slice(0, sizes.empty() ? 0 : sizes.size() - 1));
+}
+/// One without elements where it is not needed. Its elements lie as those of `of` do, so that it
+/// goes back through a transposition, or to channels that are last, without a copy.
+inline at::Tensor new_gradient_as_it_lies(const at::Tensor& of, bool is_needed) {
+  return is_needed ? at::empty_like(of) : at::empty({0}, of.options());
 }
 /// The place of a gradient: empty where none is needed.
 inline at::Tensor new_gradient(const at::Tensor& of, bool is_needed) {

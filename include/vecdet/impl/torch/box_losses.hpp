@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses: each gives its value and, where asked for, the gradient by its first argument.
+// The losses of boxes: each gives its value and, where asked for, the gradient by its first
+// argument.
 #pragma once
 
-#include <vecdet/focal_loss.hpp>
-#include <vecdet/impl/torch/tensor.hpp>
+#include <vecdet/impl/torch/loss_tensors.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
@@ -16,97 +16,13 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-using loss_tensors = std::tuple<at::Tensor, at::Tensor>;
-
-inline void check_reduction(const char* function, std::int64_t reduction) {
-  check(reduction >= at::Reduction::None && reduction < at::Reduction::END, function, "reduction",
-        reduction, "0 (none), 1 (mean) or 2 (sum)");
-}
-
-/// Loss and gradient in the type of the input, which was computed in another one or not.
-inline loss_tensors as_type_of(const at::Tensor& input, const at::Tensor& loss,
-                               const at::Tensor& grad) {
-  return {loss.to(input.scalar_type()), grad.to(input.scalar_type())};
-}
-
-// What the losses return where shapes alone are known.
-
-inline loss_tensors shapes_of_elements(const at::Tensor& input, std::int64_t reduction,
-                                       bool needs_grad) {
-  return {reduction == at::Reduction::None ? new_like(input) : at::empty({}, input.options()),
-          new_gradient(input, needs_grad)};
-}
-inline loss_tensors shapes_of_boxes(const at::Tensor& boxes, std::int64_t reduction,
-                                    bool needs_grad) {
-  return {
-      reduction == at::Reduction::None ? new_without_last(boxes) : at::empty({}, boxes.options()),
-      new_gradient(boxes, needs_grad)};
-}
-
 namespace cpu {
-
-inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
-                                       double alpha, double gamma, std::int64_t reduction,
-                                       double scale, const optional_tensor& row_weights,
-                                       std::int64_t background, std::int64_t ignore,
-                                       bool needs_grad) {
-  constexpr const char* function = "sigmoid_focal_loss";
-  return translated([&] {
-    check_dense(function, "logits", logits);
-    check_dense(function, "targets", targets);
-    check_reduction(function, reduction);
-    const bool are_labels = at::isIntegralType(targets.scalar_type(), /*includeBool=*/false) &&
-                            logits.dim() >= 2 && targets.dim() == logits.dim() - 1;
-    check_shape(targets.sizes() == logits.sizes().slice(0, targets.dim()) &&
-                    (are_labels || targets.dim() == logits.dim()),
-                function, "targets", targets,
-                "the logits' shape, or integers of that shape without the last dimension");
-    const at::ScalarType type = computed_type(function, "logits", logits);
-    const weights weight_of(function, "row_weights", row_weights);
-    focal_loss_params params;
-    params.alpha = alpha;
-    params.gamma = gamma;
-    params.scale = scale;
-    params.background = background;
-    params.ignore = ignore;
-    params.row_weights = weight_of.view();
-    if (reduction == at::Reduction::Mean) params.reduction = vecdet::reduction::mean;
-
-    const rows x("logits", logits, type);
-    at::Tensor loss, grad = at::empty({0}, x.tensor.options());
-    if (needs_grad) grad = at::empty(logits.sizes(), x.tensor.options());
-    with_element(type, [&](auto element) {
-      using T = decltype(element);
-      const auto run = [&](const focal_targets<T>& compared) {
-        double sum = 0;
-        if (reduction == at::Reduction::None) {
-          loss = at::empty(logits.sizes(), x.tensor.options());
-          sigmoid_focal_loss_unreduced(x.view<T>(), compared, matrix<T>(loss, x.count, x.size),
-                                       params, threads());
-        }
-        if (needs_grad)
-          sum = sigmoid_focal_loss_and_grad(x.view<T>(), compared, matrix<T>(grad, x.count, x.size),
-                                            params, threads());
-        else if (reduction != at::Reduction::None)
-          sum = vecdet::sigmoid_focal_loss(x.view<T>(), compared, params, threads());
-        if (reduction != at::Reduction::None) loss = scalar(sum, logits.scalar_type());
-      };
-      if (are_labels) {
-        run(labels(function, "targets", targets, x.count, "a label a row").view());
-      } else {
-        const rows dense("targets", targets, type);
-        run(dense.view<T>());
-      }
-    });
-    return as_type_of(logits, loss, grad);
-  });
-}
 
 inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targets,
                                    double beta, std::int64_t reduction,
                                    const optional_tensor& label_of, double scale,
                                    const optional_tensor& box_weights, std::int64_t background,
-                                   std::int64_t ignore, bool needs_grad) {
+                                   std::int64_t ignore, bool needs_grad, bool float_loss) {
   constexpr const char* function = "smooth_l1_loss";
   return translated([&] {
     check_boxes(function, "predictions", predictions);
@@ -148,7 +64,8 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
         // As torch has it, the mean of nothing is no number.
         if (reduction == at::Reduction::Mean && selected == 0)
           sum = std::numeric_limits<double>::quiet_NaN();
-        if (reduction != at::Reduction::None) loss = scalar(sum, predictions.scalar_type());
+        if (reduction != at::Reduction::None)
+          loss = scalar(sum, type_of_loss(predictions, float_loss));
       });
     };
     if (label_of.has_value() && label_of->defined()) {
@@ -158,7 +75,7 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
     } else {
       run(box_selection::all(), boxes_given);
     }
-    return as_type_of(predictions, loss, grad);
+    return as_type_of(predictions, loss, grad, float_loss);
   });
 }
 
@@ -189,7 +106,8 @@ struct iou_loss_functions {
 
 inline loss_tensors iou_loss(const char* function, iou_kind kind, const at::Tensor& predicted,
                              const at::Tensor& targets, std::int64_t reduction, double epsilon,
-                             double scale, const optional_tensor& box_weights, bool needs_grad) {
+                             double scale, const optional_tensor& box_weights, bool needs_grad,
+                             bool float_loss) {
   return translated([&] {
     check_boxes(function, "predicted", predicted);
     check_boxes(function, "targets", targets);
@@ -223,29 +141,32 @@ inline loss_tensors iou_loss(const char* function, iou_kind kind, const at::Tens
       } else if (reduction != at::Reduction::None) {
         sum = losses.sum(boxes<const T>(x), boxes<const T>(t), params, threads());
       }
-      if (reduction != at::Reduction::None) loss = scalar(sum, predicted.scalar_type());
+      if (reduction != at::Reduction::None) loss = scalar(sum, type_of_loss(predicted, float_loss));
     });
-    return as_type_of(predicted, loss, grad);
+    return as_type_of(predicted, loss, grad, float_loss);
   });
 }
 
 inline loss_tensors giou_loss(const at::Tensor& predicted, const at::Tensor& targets,
                               std::int64_t reduction, double epsilon, double scale,
-                              const optional_tensor& box_weights, bool needs_grad) {
+                              const optional_tensor& box_weights, bool needs_grad,
+                              bool float_loss) {
   return iou_loss("giou_loss", iou_kind::giou, predicted, targets, reduction, epsilon, scale,
-                  box_weights, needs_grad);
+                  box_weights, needs_grad, float_loss);
 }
 inline loss_tensors diou_loss(const at::Tensor& predicted, const at::Tensor& targets,
                               std::int64_t reduction, double epsilon, double scale,
-                              const optional_tensor& box_weights, bool needs_grad) {
+                              const optional_tensor& box_weights, bool needs_grad,
+                              bool float_loss) {
   return iou_loss("diou_loss", iou_kind::diou, predicted, targets, reduction, epsilon, scale,
-                  box_weights, needs_grad);
+                  box_weights, needs_grad, float_loss);
 }
 inline loss_tensors ciou_loss(const at::Tensor& predicted, const at::Tensor& targets,
                               std::int64_t reduction, double epsilon, double scale,
-                              const optional_tensor& box_weights, bool needs_grad) {
+                              const optional_tensor& box_weights, bool needs_grad,
+                              bool float_loss) {
   return iou_loss("ciou_loss", iou_kind::ciou, predicted, targets, reduction, epsilon, scale,
-                  box_weights, needs_grad);
+                  box_weights, needs_grad, float_loss);
 }
 
 inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
@@ -254,7 +175,8 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
                                     double beta, double epsilon,
                                     at::ArrayRef<double> weights_of_deltas, double size_limit,
                                     double scale, const optional_tensor& box_weights,
-                                    std::int64_t background, std::int64_t ignore, bool needs_grad) {
+                                    std::int64_t background, std::int64_t ignore, bool needs_grad,
+                                    bool float_loss) {
   constexpr const char* function = "regression_loss";
   return translated([&] {
     check_boxes(function, "deltas", deltas);
@@ -320,7 +242,7 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
       run(bfloat16(), float());
     else
       with_element(type, [&](auto element) { run(element, element); });
-    return as_type_of(deltas, scalar(sum, type), grad);
+    return as_type_of(deltas, scalar(sum, type_of_loss(deltas, float_loss)), grad, float_loss);
   });
 }
 
@@ -329,27 +251,23 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
 // The same of tensors without data.
 namespace meta {
 
-inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor&, double, double,
-                                       std::int64_t reduction, double, const optional_tensor&,
-                                       std::int64_t, std::int64_t, bool needs_grad) {
-  return shapes_of_elements(logits, reduction, needs_grad);
-}
 inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tensor&, double,
                                    std::int64_t reduction, const optional_tensor&, double,
                                    const optional_tensor&, std::int64_t, std::int64_t,
-                                   bool needs_grad) {
-  return shapes_of_elements(predictions, reduction, needs_grad);
+                                   bool needs_grad, bool float_loss) {
+  return shapes_of_elements(predictions, reduction, needs_grad, float_loss);
 }
 inline loss_tensors iou_loss(const at::Tensor& predicted, const at::Tensor&, std::int64_t reduction,
-                             double, double, const optional_tensor&, bool needs_grad) {
-  return shapes_of_boxes(predicted, reduction, needs_grad);
+                             double, double, const optional_tensor&, bool needs_grad,
+                             bool float_loss) {
+  return shapes_of_rows(predicted, reduction, needs_grad, float_loss);
 }
 inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor&, const at::Tensor&,
                                     const optional_tensor&, const optional_tensor&, std::int64_t,
                                     double, double, at::ArrayRef<double>, double, double,
                                     const optional_tensor&, std::int64_t, std::int64_t,
-                                    bool needs_grad) {
-  return shapes_of_elements(deltas, at::Reduction::Sum, needs_grad);
+                                    bool needs_grad, bool float_loss) {
+  return shapes_of_elements(deltas, at::Reduction::Sum, needs_grad, float_loss);
 }
 
 }  // namespace meta

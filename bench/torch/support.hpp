@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What benchmarks on tensors have in common. An argument of a benchmark is ATen's number of
+// threads.
+#pragma once
+
+#include <vecdet/torch.hpp>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <benchmark/benchmark.h>
+#include <torch/csrc/autograd/autograd.h>
+
+namespace vecdet {
+namespace bench {
+
+constexpr std::int64_t anchor_count = 120087, class_count = 91;
+
+/// n boxes in a square of side 800.
+inline at::Tensor some_boxes(std::int64_t n) {
+  const at::Tensor corner = at::rand({n, 2}) * 700;
+  return at::cat({corner, corner + at::rand({n, 2}) * 100 + 1}, 1);
+}
+
+/// Registers a benchmark of `call`, which gives a tensor, on one thread and on two.
+template <class Call>
+void add(const char* name, Call call) {
+  benchmark::RegisterBenchmark(name,
+                               [call](benchmark::State& state) {
+                                 at::set_num_threads(static_cast<int>(state.range(0)));
+                                 for (auto _ : state) benchmark::DoNotOptimize(call());
+                               })
+      ->ArgName("threads")
+      ->Arg(1)
+      ->Arg(2)
+      ->UseRealTime()
+      ->Unit(benchmark::kMicrosecond);
+}
+
+/// The same of a loss and its gradient by `inputs`.
+template <class Loss>
+void add_step(const char* name, std::vector<at::Tensor> inputs, Loss loss) {
+  add(name, [inputs = std::move(inputs), loss] { return torch::autograd::grad({loss()}, inputs); });
+}
+
+/// A tensor whose gradient is wanted.
+inline at::Tensor tracked(const at::Tensor& tensor) { return tensor.detach().requires_grad_(); }
+
+}  // namespace bench
+}  // namespace vecdet

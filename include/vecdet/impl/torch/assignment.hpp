@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matching and assigners: which ground truth each anchor is to find.
+#pragma once
+
+#include <vecdet/assigners.hpp>
+#include <vecdet/impl/torch/detections.hpp>
+#include <vecdet/impl/torch/tensor.hpp>
+#include <vecdet/matching.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+/// Boxes of images, one image's after the other's.
+class boxes_of_images {
+ public:
+  /// No counts: all are of one image.
+  boxes_of_images(const char* function, const char* argument, const at::Tensor& boxes,
+                  const char* counts_name, at::IntArrayRef counts) {
+    check_boxes(function, argument, boxes);
+    check_shape(boxes.dim() == 2, function, argument, boxes, "[M, 4]");
+    computed_type(function, argument, boxes);
+    tensor_ = contiguous(argument, boxes, at::kFloat);
+    if (counts.empty()) return;
+    offsets_.push_back(0);
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      check_element(counts[i] >= 0 && counts[i] <= boxes.size(0) - offsets_.back(), function,
+                    counts_name, static_cast<index_t>(i), counts[i],
+                    "0 or more, and all together the number of boxes");
+      offsets_.push_back(offsets_.back() + counts[i]);
+    }
+    check(offsets_.back() == boxes.size(0), function,
+          (std::string("the sum of ") + counts_name).c_str(), offsets_.back(),
+          "the number of boxes");
+  }
+
+  index_t size() const { return tensor_.size(0); }
+  boxes_view<const float> view() const { return boxes<const float>(tensor_); }
+  const std::vector<index_t>& offsets() const { return offsets_; }
+
+ private:
+  at::Tensor tensor_;
+  std::vector<index_t> offsets_;
+};
+
+/// The ground truth of images as tensors have it.
+class truth_of_images {
+ public:
+  truth_of_images(const char* function, const at::Tensor& boxes, const optional_tensor& classes,
+                  at::IntArrayRef box_counts)
+      : boxes_(function, "boxes", boxes, "box_counts", box_counts) {
+    truth_.boxes = boxes_.view();
+    truth_.image_offsets = boxes_.offsets();
+    if (!classes.has_value() || !classes->defined()) return;
+    classes_.emplace_back(function, "classes", *classes, boxes_.size(), "an integer a box");
+    truth_.classes = classes_.back().view();
+  }
+  truth_of_images(const truth_of_images&) = delete;
+  truth_of_images& operator=(const truth_of_images&) = delete;
+
+  void add_regions(const char* function, const optional_tensor& regions,
+                   at::IntArrayRef region_counts) {
+    if (!regions.has_value() || !regions->defined()) return;
+    regions_.emplace_back(function, "regions", *regions, "region_counts", region_counts);
+    truth_.regions = regions_.back().view();
+    truth_.region_offsets = regions_.back().offsets();
+  }
+
+  const ground_truth& view() const { return truth_; }
+
+ private:
+  boxes_of_images boxes_;
+  std::vector<labels> classes_;  ///< one or none
+  std::vector<boxes_of_images> regions_;
+  ground_truth truth_;
+};
+
+/// [images, anchors], or [anchors] where there is but one image and no counts.
+inline std::vector<std::int64_t> shape_of_matches(std::int64_t anchors,
+                                                  at::IntArrayRef box_counts) {
+  if (box_counts.empty()) return {anchors};
+  return {static_cast<std::int64_t>(box_counts.size()), anchors};
+}
+
+/// Heights and widths, one after the other.
+inline std::vector<grid_size> sizes_of_levels(const char* function, at::IntArrayRef level_sizes) {
+  check(level_sizes.size() % 2 == 0, function, "level_sizes.size()", level_sizes.size(),
+        "height and width of each level");
+  std::vector<grid_size> sizes;
+  for (std::size_t i = 0; i < level_sizes.size(); i += 2)
+    sizes.push_back({level_sizes[i], level_sizes[i + 1]});
+  return sizes;
+}
+
+using match_tensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+namespace cpu {
+
+inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor& boxes_,
+                                   const optional_tensor& classes, at::IntArrayRef box_counts,
+                                   double high_threshold, double low_threshold,
+                                   bool allow_low_quality, bool force_best, bool skip_untouched,
+                                   bool empty_iou_is_zero, const optional_tensor& regions,
+                                   at::IntArrayRef region_counts, double region_threshold,
+                                   bool ignore_matched, std::int64_t background,
+                                   std::int64_t ignore) {
+  constexpr const char* function = "match_anchors";
+  return translated([&] {
+    check_boxes(function, "anchors", anchors);
+    check_shape(anchors.dim() == 2, function, "anchors", anchors, "[N, 4]");
+    computed_type(function, "anchors", anchors);
+    const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
+    truth_of_images truth(function, boxes_, classes, box_counts);
+    truth.add_regions(function, regions, region_counts);
+    matcher_params params;
+    params.high_threshold = high_threshold;
+    params.low_threshold = low_threshold;
+    params.allow_low_quality = allow_low_quality;
+    params.force_best = force_best;
+    params.skip_untouched = skip_untouched;
+    params.empty = empty_iou_is_zero ? empty_iou::zero : empty_iou::nan;
+    params.region_threshold = region_threshold;
+    params.ignore_matched = ignore_matched;
+    params.background = background;
+    params.ignore = ignore;
+
+    const std::vector<std::int64_t> shape = shape_of_matches(anchors.size(0), box_counts);
+    const at::Tensor matches = at::empty(shape, at::kLong), label_of = at::empty(shape, at::kLong);
+    const at::Tensor best_ious = at::empty(shape, at::kFloat);
+    match_results results;
+    results.matches = vector<index_t>(matches);
+    results.labels = vector<index_t>(label_of);
+    results.best_ious = vector<float>(best_ious);
+    vecdet::match_anchors(boxes<const float>(a), truth.view(), results, params,
+                          workspace_of_thread<match_workspace>(), threads());
+    return match_tensors(matches, label_of, best_ious);
+  });
+}
+
+inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
+                              const at::Tensor& boxes_, at::IntArrayRef box_counts,
+                              std::int64_t candidates) {
+  constexpr const char* function = "assign_atss";
+  return translated([&] {
+    check_boxes(function, "anchors", anchors);
+    check_shape(anchors.dim() == 2, function, "anchors", anchors, "[N, 4]");
+    computed_type(function, "anchors", anchors);
+    const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
+    const std::vector<grid_size> sizes = sizes_of_levels(function, level_sizes);
+    const truth_of_images truth(function, boxes_, {}, box_counts);
+    atss_params params;
+    params.candidates = candidates;
+    const at::Tensor matches = at::empty(shape_of_matches(anchors.size(0), box_counts), at::kLong);
+    vecdet::assign_atss(boxes<const float>(a), sizes, truth.view(), vector<index_t>(matches),
+                        params, workspace_of_thread<assigner_workspace>(), threads());
+    return matches;
+  });
+}
+
+inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
+    const at::Tensor& scores, const at::Tensor& predicted, const at::Tensor& points,
+    at::IntArrayRef level_sizes, const at::Tensor& boxes_, const at::Tensor& classes,
+    at::IntArrayRef box_counts, std::int64_t top, double alpha, double beta) {
+  constexpr const char* function = "assign_task_aligned";
+  return translated([&] {
+    check_dense(function, "points", points);
+    check_shape(points.dim() == 2 && points.size(1) == 2, function, "points", points, "[N, 2]");
+    computed_type(function, "points", points);
+    const std::vector<std::int64_t> shape = shape_of_matches(points.size(0), box_counts);
+    const at::IntArrayRef of_points(shape);
+    check_dense(function, "scores", scores);
+    computed_type(function, "scores", scores);
+    check_shape(scores.dim() == static_cast<std::int64_t>(shape.size()) + 1 &&
+                    scores.sizes().slice(0, shape.size()) == of_points,
+                function, "scores", scores, "[images, N, classes], or without images");
+    check_boxes(function, "predicted", predicted);
+    computed_type(function, "predicted", predicted);
+    check_shape(
+        predicted.dim() == scores.dim() && predicted.sizes().slice(0, shape.size()) == of_points,
+        function, "predicted", predicted, "[images, N, 4], or without images");
+    const rows s("scores", scores, at::kFloat);
+    const at::Tensor b = contiguous("predicted", predicted, at::kFloat);
+    const at::Tensor p = contiguous("points", points, at::kFloat);
+    const std::vector<grid_size> sizes = sizes_of_levels(function, level_sizes);
+    const truth_of_images truth(function, boxes_, classes, box_counts);
+    task_aligned_params params;
+    params.top = top;
+    params.alpha = alpha;
+    params.beta = beta;
+    const at::Tensor matches = at::empty(shape, at::kLong), targets = at::empty(shape, at::kFloat);
+    task_aligned_predictions predictions;
+    predictions.scores = s.view<float>();
+    predictions.boxes = boxes<const float>(b);
+    vecdet::assign_task_aligned(predictions, matrix<const float>(p, p.size(0), 2), sizes,
+                                truth.view(), vector<index_t>(matches), vector<float>(targets),
+                                params, workspace_of_thread<assigner_workspace>(), threads());
+    return std::make_tuple(matches, targets);
+  });
+}
+
+}  // namespace cpu
+
+// The same of tensors without data.
+namespace meta {
+
+/// A tensor like that of matches of so many anchors or points, of another type.
+inline at::Tensor new_matches(const at::Tensor& anchors, at::IntArrayRef box_counts,
+                              at::ScalarType type) {
+  std::vector<c10::SymInt> sizes;
+  if (!box_counts.empty()) sizes.emplace_back(static_cast<std::int64_t>(box_counts.size()));
+  sizes.push_back(anchors.sym_size(0));
+  return anchors.new_empty_symint(sizes, anchors.options().dtype(type));
+}
+
+inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor&,
+                                   const optional_tensor&, at::IntArrayRef box_counts, double,
+                                   double, bool, bool, bool, bool, const optional_tensor&,
+                                   at::IntArrayRef, double, bool, std::int64_t, std::int64_t) {
+  return match_tensors(new_matches(anchors, box_counts, at::kLong),
+                       new_matches(anchors, box_counts, at::kLong),
+                       new_matches(anchors, box_counts, at::kFloat));
+}
+inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
+                              at::IntArrayRef box_counts, std::int64_t) {
+  return new_matches(anchors, box_counts, at::kLong);
+}
+inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor&, const at::Tensor&,
+                                                              const at::Tensor& points,
+                                                              at::IntArrayRef, const at::Tensor&,
+                                                              const at::Tensor&,
+                                                              at::IntArrayRef box_counts,
+                                                              std::int64_t, double, double) {
+  return std::make_tuple(new_matches(points, box_counts, at::kLong),
+                         new_matches(points, box_counts, at::kFloat));
+}
+
+}  // namespace meta
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

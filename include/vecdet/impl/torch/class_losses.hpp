@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// The losses of classes that are apart from each other: a sigmoid each.
+#pragma once
+
+#include <vecdet/focal_loss.hpp>
+#include <vecdet/impl/torch/levels.hpp>
+#include <vecdet/impl/torch/loss_tensors.hpp>
+#include <vecdet/soft_target_loss.hpp>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+/// Sets what the parameters of these losses have in common.
+template <class Params>
+void set_common(Params& params, std::int64_t reduction, double scale, const weights& row_weights,
+                std::int64_t background, std::int64_t ignore) {
+  params.scale = scale;
+  params.background = background;
+  params.ignore = ignore;
+  params.row_weights = row_weights.view();
+  if (reduction == at::Reduction::Mean) params.reduction = vecdet::reduction::mean;
+}
+
+/// The loss and gradient of logits that lie as a head's level, one of them transposed.
+inline loss_tensors focal_loss_of_transposed(const at::Tensor& logits, const transposed_head& head,
+                                             const labels& label_of,
+                                             const focal_loss_params& params, bool float_loss) {
+  const at::Tensor grad = at::empty_like(logits);
+  double sum = 0;
+  with_element(logits.scalar_type(), [&](auto element) {
+    using T = decltype(element);
+    const head_level<const T> read{static_cast<const T*>(logits.data_ptr()), head.locations, 1};
+    const head_level<T> written{static_cast<T*>(grad.data_ptr()), head.locations, 1};
+    sum = sigmoid_focal_loss_and_grad(head.view<const T>(read), focal_targets<T>(label_of.view()),
+                                      head.view<T>(written), {}, params, threads());
+  });
+  return as_type_of(logits, scalar(sum, type_of_loss(logits, float_loss)), grad, float_loss);
+}
+
+namespace cpu {
+
+inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
+                                       double alpha, double gamma, std::int64_t reduction,
+                                       double scale, const optional_tensor& row_weights,
+                                       std::int64_t background, std::int64_t ignore,
+                                       bool needs_grad, bool float_loss) {
+  constexpr const char* function = "sigmoid_focal_loss";
+  return translated([&] {
+    check_dense(function, "logits", logits);
+    check_dense(function, "targets", targets);
+    check_reduction(function, reduction);
+    const bool are_labels = at::isIntegralType(targets.scalar_type(), /*includeBool=*/false) &&
+                            logits.dim() >= 2 && targets.dim() == logits.dim() - 1;
+    check_shape(targets.sizes() == logits.sizes().slice(0, targets.dim()) &&
+                    (are_labels || targets.dim() == logits.dim()),
+                function, "targets", targets,
+                "the logits' shape, or integers of that shape without the last dimension");
+    const at::ScalarType type = computed_type(function, "logits", logits);
+    const weights weight_of(function, "row_weights", row_weights);
+    focal_loss_params params;
+    params.alpha = alpha;
+    params.gamma = gamma;
+    set_common(params, reduction, scale, weight_of, background, ignore);
+
+    const auto run = [&](const auto& targets_of) {
+      const rows x("logits", logits, type);
+      return with_element(type, [&](auto element) {
+        using T = decltype(element);
+        const focal_targets<T> compared = targets_of(element);
+        return loss_of_matrix<T>(
+            logits, x, reduction, needs_grad, float_loss,
+            [&](auto rows, auto loss) {
+              sigmoid_focal_loss_unreduced(rows, compared, loss, params, threads());
+            },
+            [&](auto rows) {
+              return vecdet::sigmoid_focal_loss(rows, compared, params, threads());
+            },
+            [&](auto rows, auto grad) {
+              return sigmoid_focal_loss_and_grad(rows, compared, grad, params, threads());
+            });
+      });
+    };
+    if (!are_labels) {
+      const rows dense("targets", targets, type);
+      return run([&](auto element) { return dense.view<decltype(element)>(); });
+    }
+    const labels label_of(function, "targets", targets, targets.numel(), "a label a row");
+    if (needs_grad && reduction != at::Reduction::None && params.row_weights.empty() &&
+        logits.scalar_type() == type) {
+      if (const transposed_head head = find_transposed_head(logits))
+        return focal_loss_of_transposed(logits, head, label_of, params, float_loss);
+    }
+    return run([&](auto) { return label_of.view(); });
+  });
+}
+
+/// What the losses of rows with a label and a score take.
+struct scored_rows {
+  rows logits;
+  labels label_of;
+  at::Tensor scores;
+
+  scored_rows(const char* function, const at::Tensor& given, const at::Tensor& given_labels,
+              const at::Tensor& given_scores, std::int64_t reduction)
+      : logits("logits", checked(function, given, given_labels, given_scores, reduction),
+               computed_type(function, "logits", given)),
+        label_of(function, "labels", given_labels, logits.count, "a label a row"),
+        scores(contiguous("scores", given_scores, at::kFloat)) {}
+
+  scored_labels targets() const { return {label_of.view(), vector<const float>(scores)}; }
+
+ private:
+  static const at::Tensor& checked(const char* function, const at::Tensor& logits,
+                                   const at::Tensor& labels, const at::Tensor& scores,
+                                   std::int64_t reduction) {
+    check_dense(function, "logits", logits);
+    check_dense(function, "labels", labels);
+    check_dense(function, "scores", scores);
+    check_reduction(function, reduction);
+    const auto of_rows = logits.sizes().slice(0, logits.dim() == 0 ? 0 : logits.dim() - 1);
+    check_shape(logits.dim() >= 2, function, "logits", logits, "[..., classes]");
+    check_shape(labels.sizes() == of_rows, function, "labels", labels,
+                "the logits' shape without the last dimension");
+    check_shape(scores.sizes() == of_rows, function, "scores", scores, "the shape of labels");
+    return logits;
+  }
+};
+
+inline loss_tensors quality_focal_loss(const at::Tensor& logits, const at::Tensor& label_of,
+                                       const at::Tensor& scores, double beta,
+                                       std::int64_t reduction, double scale,
+                                       const optional_tensor& row_weights, std::int64_t background,
+                                       std::int64_t ignore, bool needs_grad, bool float_loss) {
+  constexpr const char* function = "quality_focal_loss";
+  return translated([&] {
+    const scored_rows given(function, logits, label_of, scores, reduction);
+    const weights weight_of(function, "row_weights", row_weights);
+    quality_focal_params params;
+    params.beta = beta;
+    set_common(params, reduction, scale, weight_of, background, ignore);
+    const scored_labels targets = given.targets();
+    return with_element(given.logits.tensor.scalar_type(), [&](auto element) {
+      return loss_of_matrix<decltype(element)>(
+          logits, given.logits, reduction, needs_grad, float_loss,
+          [&](auto x, auto loss) {
+            quality_focal_loss_unreduced(x, targets, loss, params, threads());
+          },
+          [&](auto x) { return vecdet::quality_focal_loss(x, targets, params, threads()); },
+          [&](auto x, auto grad) {
+            return quality_focal_loss_and_grad(x, targets, grad, params, threads());
+          });
+    });
+  });
+}
+
+inline loss_tensors varifocal_loss(const at::Tensor& logits, const at::Tensor& label_of,
+                                   const at::Tensor& scores, double alpha, double gamma,
+                                   bool grad_through_factor, std::int64_t reduction, double scale,
+                                   const optional_tensor& row_weights, std::int64_t background,
+                                   std::int64_t ignore, bool needs_grad, bool float_loss) {
+  constexpr const char* function = "varifocal_loss";
+  return translated([&] {
+    const scored_rows given(function, logits, label_of, scores, reduction);
+    const weights weight_of(function, "row_weights", row_weights);
+    varifocal_params params;
+    params.alpha = alpha;
+    params.gamma = gamma;
+    params.grad_through_factor = grad_through_factor;
+    set_common(params, reduction, scale, weight_of, background, ignore);
+    const scored_labels targets = given.targets();
+    return with_element(given.logits.tensor.scalar_type(), [&](auto element) {
+      return loss_of_matrix<decltype(element)>(
+          logits, given.logits, reduction, needs_grad, float_loss,
+          [&](auto x, auto loss) { varifocal_loss_unreduced(x, targets, loss, params, threads()); },
+          [&](auto x) { return vecdet::varifocal_loss(x, targets, params, threads()); },
+          [&](auto x, auto grad) {
+            return varifocal_loss_and_grad(x, targets, grad, params, threads());
+          });
+    });
+  });
+}
+
+inline loss_tensors bce_loss(const at::Tensor& logits, const at::Tensor& label_of,
+                             const at::Tensor& scores, std::int64_t reduction, double scale,
+                             const optional_tensor& row_weights, std::int64_t background,
+                             std::int64_t ignore, bool needs_grad, bool float_loss) {
+  constexpr const char* function = "bce_loss";
+  return translated([&] {
+    const scored_rows given(function, logits, label_of, scores, reduction);
+    const weights weight_of(function, "row_weights", row_weights);
+    bce_params params;
+    set_common(params, reduction, scale, weight_of, background, ignore);
+    const scored_labels targets = given.targets();
+    return with_element(given.logits.tensor.scalar_type(), [&](auto element) {
+      return loss_of_matrix<decltype(element)>(
+          logits, given.logits, reduction, needs_grad, float_loss,
+          [&](auto x, auto loss) { bce_loss_unreduced(x, targets, loss, params, threads()); },
+          [&](auto x) { return vecdet::bce_loss(x, targets, params, threads()); },
+          [&](auto x, auto grad) {
+            return bce_loss_and_grad(x, targets, grad, params, threads());
+          });
+    });
+  });
+}
+
+}  // namespace cpu
+
+// The same of tensors without data.
+namespace meta {
+
+inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor&, double, double,
+                                       std::int64_t reduction, double, const optional_tensor&,
+                                       std::int64_t, std::int64_t, bool needs_grad,
+                                       bool float_loss) {
+  return shapes_of_matrix(logits, reduction, needs_grad, float_loss);
+}
+inline loss_tensors quality_focal_loss(const at::Tensor& logits, const at::Tensor&,
+                                       const at::Tensor&, double, std::int64_t reduction, double,
+                                       const optional_tensor&, std::int64_t, std::int64_t,
+                                       bool needs_grad, bool float_loss) {
+  return shapes_of_matrix(logits, reduction, needs_grad, float_loss);
+}
+inline loss_tensors varifocal_loss(const at::Tensor& logits, const at::Tensor&, const at::Tensor&,
+                                   double, double, bool, std::int64_t reduction, double,
+                                   const optional_tensor&, std::int64_t, std::int64_t,
+                                   bool needs_grad, bool float_loss) {
+  return shapes_of_matrix(logits, reduction, needs_grad, float_loss);
+}
+inline loss_tensors bce_loss(const at::Tensor& logits, const at::Tensor&, const at::Tensor&,
+                             std::int64_t reduction, double, const optional_tensor&, std::int64_t,
+                             std::int64_t, bool needs_grad, bool float_loss) {
+  return shapes_of_matrix(logits, reduction, needs_grad, float_loss);
+}
+
+}  // namespace meta
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// The losses of a head's levels as its convolutions left them.
+#pragma once
+
+#include <vecdet/focal_loss.hpp>
+#include <vecdet/impl/torch/assignment.hpp>
+#include <vecdet/impl/torch/boxes.hpp>
+#include <vecdet/impl/torch/levels.hpp>
+#include <vecdet/impl/torch/loss_tensors.hpp>
+#include <vecdet/retinanet_loss.hpp>
+
+#include <tuple>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+/// A loss and its gradients by the levels; none where they are not needed.
+using levels_loss_tensors = std::tuple<at::Tensor, std::vector<at::Tensor>>;
+/// The loss of classes, that of boxes, and their gradients.
+using retinanet_loss_tensors =
+    std::tuple<at::Tensor, at::Tensor, std::vector<at::Tensor>, std::vector<at::Tensor>>;
+
+namespace cpu {
+
+inline levels_loss_tensors sigmoid_focal_loss_levels(at::TensorList logits,
+                                                     const at::Tensor& label_of, double alpha,
+                                                     double gamma, double scale,
+                                                     const optional_tensor& image_scales,
+                                                     std::int64_t background, std::int64_t ignore,
+                                                     bool needs_grad, bool float_loss) {
+  constexpr const char* function = "sigmoid_focal_loss_levels";
+  return translated([&] {
+    levels x(function, "logits", logits);
+    check_dense(function, "labels", label_of);
+    const index_t locations = x.locations();
+    const index_t anchors = label_of.dim() == 2 && locations > 0 ? label_of.size(1) / locations : 0;
+    check_shape(label_of.dim() == 2 && label_of.size(0) == x.images() &&
+                    label_of.size(1) == anchors * locations &&
+                    (anchors == 0 || x.channels() % anchors == 0),
+                function, "labels", label_of,
+                "[images, anchors of all levels], the same number of anchors at each location");
+    const labels chosen(function, "labels", label_of, label_of.numel(), "a label an anchor");
+    const weights of_images(function, "image_scales", image_scales);
+    focal_loss_params params;
+    params.alpha = alpha;
+    params.gamma = gamma;
+    params.scale = scale;
+    params.background = background;
+    params.ignore = ignore;
+    const at::ScalarType type = computed_type(function, "logits", x.first());
+    x.prepare(x.layout(), type);
+    double sum = 0;
+    with_element(type, [&](auto element) {
+      using T = decltype(element);
+      x.with_heads<T>(anchors, [&](const auto& head, const auto& grad) {
+        sum = sigmoid_focal_loss_and_grad(head, focal_targets<T>(chosen.view()), grad,
+                                          of_images.view(), params, threads());
+      });
+    });
+    return levels_loss_tensors(scalar(sum, type_of_loss(x.first(), float_loss)),
+                               needs_grad ? x.grads() : std::vector<at::Tensor>());
+  });
+}
+
+inline retinanet_loss_tensors retinanet_loss(
+    at::TensorList logits, at::TensorList deltas, const at::Tensor& anchors,
+    const at::Tensor& boxes_, const at::Tensor& classes, at::IntArrayRef box_counts,
+    double high_threshold, double low_threshold, bool allow_low_quality, double alpha, double gamma,
+    std::int64_t loss, double beta, at::ArrayRef<double> weights_of_deltas, double size_limit,
+    double scale, const optional_tensor& regions, at::IntArrayRef region_counts, bool needs_grad,
+    bool float_loss) {
+  constexpr const char* function = "retinanet_loss";
+  return translated([&] {
+    levels x(function, "logits", logits), d(function, "deltas", deltas);
+    check_boxes(function, "anchors", anchors);
+    check_shape(anchors.dim() == 2, function, "anchors", anchors, "[N, 4]");
+    computed_type(function, "anchors", anchors);
+    const index_t anchors_here = d.channels() / 4;
+    check_shape(d.channels() % 4 == 0, function, "deltas", d.first(),
+                "[images, anchors x 4, height, width]");
+    check_shape(anchors_here > 0 && x.channels() % anchors_here == 0, function, "logits", x.first(),
+                "[images, anchors x classes, height, width] with the anchors of deltas");
+    check(loss >= 0 && loss <= 3, function, "loss", loss,
+          "0 (smooth L1), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
+    const at::ScalarType type = computed_type(function, "logits", x.first(), "deltas", d.first());
+    check(type != at::kDouble, function, "logits.dtype", c10::toString(type),
+          "float32, bfloat16 or float16");
+    truth_of_images truth(function, boxes_, classes, box_counts);
+    truth.add_regions(function, regions, region_counts);
+    retinanet_loss_params params;
+    params.matcher.high_threshold = high_threshold;
+    params.matcher.low_threshold = low_threshold;
+    params.matcher.allow_low_quality = allow_low_quality;
+    params.matcher.coder = coder_of(function, weights_of_deltas, size_limit);
+    params.alpha = alpha;
+    params.gamma = gamma;
+    params.loss = static_cast<box_loss>(loss);
+    params.beta = beta;
+    params.scale = scale;
+
+    const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
+    x.prepare(x.layout(), type);
+    d.prepare(x.layout(), type);
+    const anchor_index index(boxes<const float>(a), threads());
+    const auto run = [&](auto element) {
+      using T = decltype(element);
+      return x.with_heads<T>(anchors_here, [&](const auto& head, const auto& head_grad) {
+        return d.with_heads<T>(anchors_here, [&](const auto& box_head, const auto& box_head_grad) {
+          return retinanet_loss_and_grad(
+              retinanet_head<T>{head, box_head, head_grad, box_head_grad}, index, truth.view(),
+              params, workspace_of_thread<retinanet_loss_workspace>(), threads());
+        });
+      });
+    };
+    const retinanet_losses losses = type == at::kBFloat16 ? run(bfloat16()) : run(float());
+    using grads = std::vector<at::Tensor>;
+    return retinanet_loss_tensors(
+        scalar(losses.classification, type_of_loss(x.first(), float_loss)),
+        scalar(losses.regression, type_of_loss(d.first(), float_loss)),
+        needs_grad ? x.grads() : grads(), needs_grad ? d.grads() : grads());
+  });
+}
+
+}  // namespace cpu
+
+// The same of tensors without data.
+namespace meta {
+
+inline at::Tensor new_loss(const at::Tensor& input, bool float_loss) {
+  return at::empty({}, input.options().dtype(type_of_loss(input, float_loss)));
+}
+inline std::vector<at::Tensor> new_gradients(at::TensorList levels, bool are_needed) {
+  std::vector<at::Tensor> grads;
+  for (const at::Tensor& level : levels)
+    if (are_needed) grads.push_back(at::empty_like(level));
+  return grads;
+}
+
+inline levels_loss_tensors sigmoid_focal_loss_levels(at::TensorList logits, const at::Tensor&,
+                                                     double, double, double, const optional_tensor&,
+                                                     std::int64_t, std::int64_t, bool needs_grad,
+                                                     bool float_loss) {
+  return levels_loss_tensors(new_loss(logits[0], float_loss), new_gradients(logits, needs_grad));
+}
+inline retinanet_loss_tensors retinanet_loss(at::TensorList logits, at::TensorList deltas,
+                                             const at::Tensor&, const at::Tensor&,
+                                             const at::Tensor&, at::IntArrayRef, double, double,
+                                             bool, double, double, std::int64_t, double,
+                                             at::ArrayRef<double>, double, double,
+                                             const optional_tensor&, at::IntArrayRef,
+                                             bool needs_grad, bool float_loss) {
+  return retinanet_loss_tensors(new_loss(logits[0], float_loss), new_loss(deltas[0], float_loss),
+                                new_gradients(logits, needs_grad),
+                                new_gradients(deltas, needs_grad));
+}
+
+}  // namespace meta
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The levels of a head as its convolutions left them, and tensors that are one such level.
+#pragma once
+
+#include <vecdet/head_levels.hpp>
+#include <vecdet/impl/torch/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+inline at::MemoryFormat format_of(head_layout layout) {
+  return layout == head_layout::nhwc ? at::MemoryFormat::ChannelsLast
+                                     : at::MemoryFormat::Contiguous;
+}
+
+/// Tensors of images x (anchors x columns) x height x width, one a level.
+class levels {
+ public:
+  levels(const char* function, const char* argument, at::TensorList given)
+      : argument_(argument), given_(given.vec()) {
+    check(!given.empty(), function, (std::string(argument) + ".size()").c_str(), given.size(),
+          "1 or more levels");
+    for (const at::Tensor& level : given) {
+      check_dense(function, argument, level);
+      check_shape(level.dim() == 4 && level.size(0) == given[0].size(0) &&
+                      level.size(1) == given[0].size(1),
+                  function, argument, level,
+                  "[images, anchors x columns, height, width], the first two as in level 0");
+      check(level.scalar_type() == given[0].scalar_type(), function,
+            (std::string(argument) + ".dtype").c_str(), c10::toString(level.scalar_type()),
+            "that of level 0");
+    }
+    read_ = given_;
+  }
+
+  index_t images() const { return given_[0].size(0); }
+  index_t channels() const { return given_[0].size(1); }
+  /// Of all levels.
+  index_t locations() const {
+    index_t count = 0;
+    for (const at::Tensor& level : given_) count += level.size(2) * level.size(3);
+    return count;
+  }
+  const at::Tensor& first() const { return given_[0]; }
+
+  /// The layout in which no level, or the fewest, must be copied.
+  head_layout layout() const {
+    const auto lie_so = [&](at::MemoryFormat format) {
+      index_t count = 0;
+      for (const at::Tensor& level : given_) count += level.is_contiguous(format) ? 1 : 0;
+      return count;
+    };
+    return lie_so(at::MemoryFormat::ChannelsLast) > lie_so(at::MemoryFormat::Contiguous)
+               ? head_layout::nhwc
+               : head_layout::nchw;
+  }
+
+  /// Copies what does not lie so, or is of another type, and makes memory for the gradients.
+  void prepare(head_layout layout, at::ScalarType type) {
+    layout_ = layout;
+    for (std::size_t l = 0; l < given_.size(); ++l) {
+      read_[l] = contiguous(argument_, given_[l], type, format_of(layout));
+      at::Tensor grad = at::empty_like(given_[l]);
+      if (grad.scalar_type() != type || !grad.is_contiguous(format_of(layout)))
+        grad = at::empty(grad.sizes(), grad.options().dtype(type), format_of(layout));
+      grads_.push_back(grad);
+    }
+  }
+
+  /// use(levels, levels of the gradient) with heads of so many columns.
+  template <class T, class Use>
+  auto with_heads(index_t anchors, const Use& use) const {
+    std::vector<head_level<const T>> read;
+    std::vector<head_level<T>> written;
+    for (std::size_t l = 0; l < read_.size(); ++l) {
+      const index_t height = read_[l].size(2), width = read_[l].size(3);
+      read.push_back({static_cast<const T*>(read_[l].data_ptr()), height, width});
+      written.push_back({static_cast<T*>(grads_[l].data_ptr()), height, width});
+    }
+    const index_t columns = anchors == 0 ? 0 : channels() / anchors;
+    return use(head_view<const T>(read, images(), anchors, columns, layout_),
+               head_view<T>(written, images(), anchors, columns, layout_));
+  }
+
+  /// The gradients, which lie as the levels that were given.
+  std::vector<at::Tensor> grads() const {
+    std::vector<at::Tensor> results = grads_;
+    for (std::size_t l = 0; l < given_.size(); ++l) {
+      const at::Tensor like = at::empty_like(given_[l]);
+      if (results[l].scalar_type() != like.scalar_type() || results[l].strides() != like.strides())
+        results[l] = like.copy_(results[l]);
+    }
+    return results;
+  }
+
+ private:
+  const char* argument_;
+  std::vector<at::Tensor> given_, read_, grads_;
+  head_layout layout_ = head_layout::nchw;
+};
+
+/// A level of a head in NCHW.
+struct transposed_head {
+  index_t images = 0, anchors = 0, classes = 0, locations = 0;
+
+  explicit operator bool() const { return anchors > 0; }
+  template <class T, class Element>
+  head_view<T> view(const head_level<Element>& level) const {
+    return {vector_view<const head_level<T>>(&level, 1), images, anchors, classes,
+            head_layout::nchw};
+  }
+};
+
+/// What `logits`, a row of classes for each anchor, are where they are such a level in another
+/// order: images x locations x classes, or as torchvision's heads permute them, images x height x
+/// width x anchors x classes.
+inline transposed_head find_transposed_head(const at::Tensor& logits) {
+  if (logits.dim() < 3 || logits.numel() == 0 || logits.is_contiguous()) return {};
+  const index_t images = logits.size(0), classes = logits.size(-1);
+  if (logits.movedim(-1, 1).is_contiguous())
+    return {images, 1, classes, logits.numel() / images / classes};
+  if (logits.dim() == 5 && logits.permute({0, 3, 4, 1, 2}).is_contiguous())
+    return {images, logits.size(3), classes, logits.size(1) * logits.size(2)};
+  return {};
+}
+
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// The losses of distributions, a softmax a row: over bins, and over classes.
+#pragma once
+
+#include <vecdet/distribution_focal_loss.hpp>
+#include <vecdet/impl/torch/detections.hpp>
+#include <vecdet/impl/torch/loss_tensors.hpp>
+#include <vecdet/softmax_cross_entropy.hpp>
+
+#include <limits>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+/// Logits that are computed in float32.
+inline void check_distributions(const char* function, const at::Tensor& logits) {
+  check_dense(function, "logits", logits);
+  check_shape(logits.dim() >= 2, function, "logits", logits, "[..., bins or classes]");
+  check(computed_type(function, "logits", logits) != at::kDouble, function, "logits.dtype",
+        c10::toString(logits.scalar_type()), "float32, bfloat16 or float16");
+}
+
+/// The loss of rows, which `each`, `sum` and `sum_and_grad` compute; `scale` becomes the mean's of
+/// `counted` rows, the mean of none being no number, as torch has it.
+template <class Each, class Sum, class SumAndGrad>
+loss_tensors loss_of_distributions(const at::Tensor& logits, const rows& x, std::int64_t reduction,
+                                   double& scale, index_t counted, bool needs_grad,
+                                   const Each& each, const Sum& sum,
+                                   const SumAndGrad& sum_and_grad) {
+  const bool is_mean = reduction == at::Reduction::Mean;
+  if (is_mean) scale = counted == 0 ? 0 : scale / static_cast<double>(counted);
+  const auto options = x.tensor.options();
+  at::Tensor loss, grad = at::empty({0}, options);
+  if (reduction == at::Reduction::None) {
+    loss = at::empty(logits.sizes().slice(0, logits.dim() - 1), options);
+    each(x.view<float>(), vector<float>(loss));
+  }
+  double total = 0;
+  if (needs_grad) {
+    grad = at::empty(logits.sizes(), options);
+    total = sum_and_grad(x.view<float>(), matrix<float>(grad, x.count, x.size));
+  } else if (reduction != at::Reduction::None) {
+    total = sum(x.view<float>());
+  }
+  if (is_mean && counted == 0) total = std::numeric_limits<double>::quiet_NaN();
+  if (reduction != at::Reduction::None) loss = scalar(total, logits.scalar_type());
+  return as_type_of(logits, loss, grad, false);
+}
+
+namespace cpu {
+
+inline loss_tensors distribution_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
+                                            std::int64_t reduction, double scale,
+                                            const optional_tensor& row_weights, bool needs_grad) {
+  constexpr const char* function = "distribution_focal_loss";
+  return translated([&] {
+    check_distributions(function, logits);
+    check_dense(function, "targets", targets);
+    check_reduction(function, reduction);
+    check_shape(targets.sizes() == logits.sizes().slice(0, logits.dim() - 1), function, "targets",
+                targets, "the logits' shape without the last dimension");
+    computed_type(function, "targets", targets);
+    const weights weight_of(function, "row_weights", row_weights);
+    const rows x("logits", logits, at::kFloat);
+    const at::Tensor t = contiguous("targets", targets, at::kFloat);
+    const vector_view<const float> wanted = vector<const float>(t);
+    distribution_focal_loss_params params;
+    params.scale = scale;
+    params.row_weights = weight_of.view();
+    return loss_of_distributions(
+        logits, x, reduction, params.scale, x.count, needs_grad,
+        [&](auto rows, auto loss) {
+          distribution_focal_loss_unreduced(rows, wanted, loss, params, threads());
+        },
+        [&](auto rows) { return vecdet::distribution_focal_loss(rows, wanted, params, threads()); },
+        [&](auto rows, auto grad) {
+          return distribution_focal_loss_and_grad(rows, wanted, grad, params, threads());
+        });
+  });
+}
+
+inline loss_tensors softmax_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& label_of,
+                                               std::int64_t reduction, double scale,
+                                               std::int64_t ignore, bool needs_grad) {
+  constexpr const char* function = "softmax_cross_entropy_loss";
+  return translated([&] {
+    check_distributions(function, logits);
+    check_dense(function, "labels", label_of);
+    check_reduction(function, reduction);
+    check_shape(label_of.sizes() == logits.sizes().slice(0, logits.dim() - 1), function, "labels",
+                label_of, "the logits' shape without the last dimension");
+    const rows x("logits", logits, at::kFloat);
+    const labels chosen(function, "labels", label_of, x.count, "a label a row");
+    softmax_cross_entropy_params params;
+    params.scale = scale;
+    params.ignore = ignore;
+    return loss_of_distributions(
+        logits, x, reduction, params.scale, count_foreground(chosen.view(), ignore, ignore),
+        needs_grad,
+        [&](auto rows, auto loss) {
+          softmax_cross_entropy_loss_unreduced(rows, chosen.view(), loss, params, threads());
+        },
+        [&](auto rows) {
+          return vecdet::softmax_cross_entropy_loss(rows, chosen.view(), params, threads());
+        },
+        [&](auto rows, auto grad) {
+          return softmax_cross_entropy_loss_and_grad(rows, chosen.view(), grad, params, threads());
+        });
+  });
+}
+
+inline loss_tensors mined_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& label_of,
+                                             std::int64_t negatives_per_foreground,
+                                             std::int64_t background, double scale,
+                                             std::int64_t ignore, bool needs_grad) {
+  constexpr const char* function = "mined_cross_entropy_loss";
+  return translated([&] {
+    check_distributions(function, logits);
+    check_dense(function, "labels", label_of);
+    check_shape(logits.dim() == 3, function, "logits", logits, "[images, anchors, classes]");
+    check_shape(label_of.sizes() == logits.sizes().slice(0, 2), function, "labels", label_of,
+                "[images, anchors]");
+    const rows x("logits", logits, at::kFloat);
+    const labels chosen(function, "labels", label_of, x.count, "a label an anchor");
+    softmax_cross_entropy_params params;
+    params.scale = scale;
+    params.ignore = ignore;
+    hard_negative_mining mining;
+    mining.images = std::max<index_t>(1, logits.size(0));
+    mining.negatives_per_foreground = negatives_per_foreground;
+    mining.background = background;
+    // Which rows are mined is known by their losses alone: the gradient is there in any case.
+    const at::Tensor grad = at::empty(logits.sizes(), x.tensor.options());
+    const double sum = softmax_cross_entropy_loss_and_grad(
+        x.view<float>(), chosen.view(), mining, matrix<float>(grad, x.count, x.size), params,
+        workspace_of_thread<softmax_cross_entropy_workspace>(), threads());
+    return as_type_of(logits, scalar(sum, logits.scalar_type()),
+                      needs_grad ? grad : at::empty({0}, grad.options()), false);
+  });
+}
+
+inline at::Tensor decode_distributions(const at::Tensor& logits) {
+  constexpr const char* function = "decode_distributions";
+  return translated([&] {
+    check_distributions(function, logits);
+    const rows x("logits", logits, at::kFloat);
+    const at::Tensor distances =
+        at::empty(logits.sizes().slice(0, logits.dim() - 1), x.tensor.options());
+    vecdet::decode_distributions(x.view<float>(), vector<float>(distances), threads());
+    return distances.to(logits.scalar_type());
+  });
+}
+
+inline at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::Tensor& points,
+                                            const at::Tensor& strides) {
+  constexpr const char* function = "decode_distribution_boxes";
+  return translated([&] {
+    check_distributions(function, logits);
+    check_shape(logits.size(-2) == 4, function, "logits", logits, "[..., 4, bins]");
+    const auto of_boxes = logits.sizes().slice(0, logits.dim() - 2);
+    check_dense(function, "points", points);
+    check_dense(function, "strides", strides);
+    computed_type(function, "points", points);
+    computed_type(function, "strides", strides);
+    check_shape(points.dim() == logits.dim() - 1 && points.size(-1) == 2 &&
+                    points.sizes().slice(0, points.dim() - 1) == of_boxes,
+                function, "points", points, "[..., 2], a point a box");
+    check_shape(strides.sizes() == of_boxes, function, "strides", strides, "[...], one a box");
+    const rows x("logits", logits, at::kFloat);
+    const at::Tensor p = contiguous("points", points, at::kFloat);
+    const at::Tensor s = contiguous("strides", strides, at::kFloat);
+    const at::Tensor decoded =
+        at::empty(logits.sizes().slice(0, logits.dim() - 1), x.tensor.options());
+    vecdet::decode_distribution_boxes(x.view<float>(), matrix<const float>(p, p.numel() / 2, 2),
+                                      vector<const float>(s), boxes<float>(decoded), threads());
+    return decoded;
+  });
+}
+
+}  // namespace cpu
+
+// The same of tensors without data.
+namespace meta {
+
+inline loss_tensors distribution_focal_loss(const at::Tensor& logits, const at::Tensor&,
+                                            std::int64_t reduction, double, const optional_tensor&,
+                                            bool needs_grad) {
+  return shapes_of_rows(logits, reduction, needs_grad, false);
+}
+inline loss_tensors softmax_cross_entropy_loss(const at::Tensor& logits, const at::Tensor&,
+                                               std::int64_t reduction, double, std::int64_t,
+                                               bool needs_grad) {
+  return shapes_of_rows(logits, reduction, needs_grad, false);
+}
+inline loss_tensors mined_cross_entropy_loss(const at::Tensor& logits, const at::Tensor&,
+                                             std::int64_t, std::int64_t, double, std::int64_t,
+                                             bool needs_grad) {
+  return shapes_of_rows(logits, at::Reduction::Sum, needs_grad, false);
+}
+inline at::Tensor decode_distributions(const at::Tensor& logits) {
+  return new_without_last(logits);
+}
+inline at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::Tensor&,
+                                            const at::Tensor&) {
+  return new_without_last(logits).to(at::kFloat);
+}
+
+}  // namespace meta
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+# For scripts that build in root directories of Debian's suites, which read it with `source`. They set
+#
+#   source   vecdet's tree
+#   at       the root directory in which run() runs; empty: the system
+
+# Runs a command in the root directory $at, where the source is /src, or in the system where $at is
+# empty. The mounts are in a namespace of their own and end with the command.
+run() {
+  if [ -z "$at" ]; then
+    "$@"
+  else
+    unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --bind -o ro "$1" "$0/src" &&
+      exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+        DEBIAN_FRONTEND=noninteractive CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/ccache "${@:2}"' \
+      "$at" "$source" "$@"
+  fi
+}
+
+# debootstrap_root <suite> <packages>: makes the root directory $at by the machine's own mirror.
+# A root is complete when whoever asked for it has made its folder /ccache.
+debootstrap_root() {
+  local suite=$1 packages=$2 mirror
+  mirror=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
+    sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | head -n 1)
+  unshare --mount debootstrap --variant=minbase --include="$packages" "$suite" "$at" "$mirror"
+  mkdir "$at/src"
+}

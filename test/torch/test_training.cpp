@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losses of scores and distributions, and of a head's levels, against the formulas in operators of
+// torch's own; and what is read without a copy.
+#include "support.hpp"
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <doctest/doctest.h>
+
+namespace {
+
+using namespace torch_test;
+
+const at::ScalarType narrow_types[] = {at::kFloat, at::kBFloat16, at::kHalf};
+
+/// Targets of rows with a label and a score.
+Tensor scored_rows(const Tensor& labels, const Tensor& scores, std::int64_t classes) {
+  return hot_rows(labels, classes) * scores.to(at::kDouble).unsqueeze(-1);
+}
+
+Tensor cross_entropy(const Tensor& x, const Tensor& t) {
+  return at::binary_cross_entropy_with_logits(x, t, {}, {}, none);
+}
+
+/// The levels of two images with three anchors at each location, in one of the layouts.
+struct head {
+  std::vector<Tensor> levels;
+
+  head(std::int64_t columns, bool channels_last, at::ScalarType type = at::kFloat) {
+    const std::int64_t sizes[][2] = {{6, 5}, {3, 2}, {1, 1}};
+    for (const auto& size : sizes) {
+      const Tensor level = at::randn({2, 3 * columns, size[0], size[1]}).to(type);
+      levels.push_back(level.contiguous(channels_last ? at::MemoryFormat::ChannelsLast
+                                                      : at::MemoryFormat::Contiguous));
+    }
+  }
+
+  /// The same levels as new leaves of the graph.
+  std::vector<Tensor> tracked() const {
+    std::vector<Tensor> leaves;
+    for (const Tensor& level : levels) leaves.push_back(level.detach().requires_grad_());
+    return leaves;
+  }
+};
+
+/// Images x anchors x columns, as torchvision's heads make them.
+Tensor rows_of(const std::vector<Tensor>& levels, std::int64_t columns) {
+  std::vector<Tensor> rows;
+  for (const Tensor& level : levels) {
+    rows.push_back(level.reshape({level.size(0), -1, columns, level.size(2), level.size(3)})
+                       .permute({0, 3, 4, 1, 2})
+                       .reshape({level.size(0), -1, columns}));
+  }
+  return at::cat(rows, 1);
+}
+
+}  // namespace
+
+TEST_CASE("Losses of labels with scores") {
+  at::manual_seed(21);
+  const Tensor labels = at::randint(-2, 5, {47}, at::kLong), scores = at::rand({47});
+  const Tensor counted = (labels != -2).to(at::kDouble).unsqueeze(-1);
+  const Tensor t = scored_rows(labels, scores, 5), hot = hot_rows(labels, 5);
+  for (const at::ScalarType type : types) {
+    const Tensor x = at::randn({47, 5}).to(type);
+    for (const std::int64_t reduction : reductions) {
+      compare(
+          [&](const Tensor& z) {
+            return ops::quality_focal_loss(z, labels, scores, 2, reduction, 0.5);
+          },
+          [&](const Tensor& z) {
+            const Tensor loss = (z.sigmoid() - t).abs().pow(2) * cross_entropy(z, t) * 0.5;
+            return reduced(loss * counted, reduction);
+          },
+          x);
+      for (const bool through : {true, false}) {
+        compare(
+            [&](const Tensor& z) {
+              return ops::varifocal_loss(z, labels, scores, 0.75, 2, through, reduction);
+            },
+            [&](const Tensor& z) {
+              const Tensor p = through ? z.sigmoid() : z.sigmoid().detach();
+              const Tensor weight = hot * t + (1 - hot) * p.pow(2) * 0.75;
+              return reduced(cross_entropy(z, t) * weight * counted, reduction);
+            },
+            x);
+      }
+      compare([&](const Tensor& z) { return ops::bce_loss(z, labels, scores, reduction); },
+              [&](const Tensor& z) { return reduced(cross_entropy(z, t) * counted, reduction); },
+              x);
+    }
+  }
+  // Of more dimensions, and with weights.
+  const Tensor x = at::randn({3, 4, 5}, at::kDouble), weights = at::rand({3, 4});
+  const Tensor of = at::randint(-1, 5, {3, 4}, at::kInt), score = at::rand({3, 4});
+  compare([&](const Tensor& z) { return ops::bce_loss(z, of, score, sum, 1, weights); },
+          [&](const Tensor& z) {
+            const Tensor dense = scored_rows(of.flatten(), score.flatten(), 5).view({3, 4, 5});
+            return (cross_entropy(z, dense) * weights.to(at::kDouble).unsqueeze(-1)).sum();
+          },
+          x);
+}
+
+TEST_CASE("Distributions") {
+  at::manual_seed(22);
+  const std::int64_t bins = 9;
+  const Tensor targets = at::rand({6, 4}) * 8, weights = at::rand({6, 4});
+  const auto formula = [&](const Tensor& z) {
+    const Tensor low = targets.floor().clamp_max(7), log_p = z.log_softmax(-1);
+    const auto of_bin = [&](const Tensor& bin) {
+      return -log_p.gather(-1, bin.to(at::kLong).unsqueeze(-1)).squeeze(-1);
+    };
+    return of_bin(low) * (low + 1 - targets) + of_bin(low + 1) * (targets - low);
+  };
+  for (const at::ScalarType type : narrow_types) {
+    const Tensor x = at::randn({6, 4, bins}).to(type);
+    for (const std::int64_t reduction : reductions) {
+      compare(
+          [&](const Tensor& z) {
+            return ops::distribution_focal_loss(z, targets, reduction, 0.5, weights);
+          },
+          [&](const Tensor& z) { return reduced(formula(z) * weights * 0.5, reduction); }, x);
+    }
+    const Tensor expected = (x.to(at::kDouble).softmax(-1) * at::arange(bins, at::kDouble)).sum(-1);
+    const Tensor distances = ops::decode_distributions(x);
+    CHECK((distances.scalar_type() == type));
+    CHECK(near(distances, expected));
+    const Tensor points = at::rand({6, 2}) * 100, strides = at::full({6}, 8.0f);
+    const Tensor boxes = ops::decode_distribution_boxes(x, points, strides);
+    CHECK((boxes.scalar_type() == at::kFloat));
+    const Tensor sides = expected * 8;
+    CHECK(near(boxes, at::cat({points - sides.slice(1, 0, 2), points + sides.slice(1, 2, 4)}, 1)));
+  }
+}
+
+TEST_CASE("Softmax cross entropy, of all rows and of the hardest negatives") {
+  at::manual_seed(23);
+  const Tensor labels = at::randint(0, 4, {37}, at::kLong);
+  labels.slice(0, 0, 5).fill_(-2);
+  for (const at::ScalarType type : narrow_types) {
+    const Tensor x = at::randn({37, 4}).to(type);
+    for (const std::int64_t reduction : reductions) {
+      compare(
+          [&](const Tensor& z) { return ops::softmax_cross_entropy_loss(z, labels, reduction); },
+          [&](const Tensor& z) { return at::cross_entropy_loss(z, labels, {}, reduction, -2); }, x);
+    }
+  }
+  CHECK(std::isnan(
+      ops::softmax_cross_entropy_loss(at::randn({3, 4}), at::full({3}, -2, at::kLong), mean)
+          .item<double>()));
+
+  const Tensor x = at::randn({2, 50, 4}), sparse = at::zeros({2, 50}, at::kLong);
+  sparse[0].slice(0, 3, 7).fill_(2);
+  sparse[1][9] = 1;
+  for (const std::int64_t per_foreground : {0, 3, 20}) {
+    compare(
+        [&](const Tensor& z) {
+          return ops::mined_cross_entropy_loss(z, sparse, per_foreground, 0, 0.5);
+        },
+        [&](const Tensor& z) {
+          const Tensor losses =
+              at::cross_entropy_loss(z.reshape({100, 4}), sparse.flatten(), {}, none).view({2, 50});
+          Tensor total = at::zeros({}, at::kDouble);
+          for (std::int64_t image = 0; image < 2; ++image) {
+            const Tensor is_foreground = sparse[image] > 0;
+            const auto negatives =
+                std::get<0>(losses[image].masked_select(~is_foreground).sort(0, true));
+            const auto count = per_foreground * is_foreground.sum().item<std::int64_t>();
+            total = total + losses[image].masked_select(is_foreground).sum() +
+                    negatives.slice(0, 0, count).sum();
+          }
+          return total * 0.5;
+        },
+        x);
+  }
+}
+
+TEST_CASE("The focal loss of a head's levels as they lie") {
+  at::manual_seed(24);
+  const std::int64_t classes = 4, anchors = 3 * (30 + 6 + 1);
+  const Tensor labels = at::randint(-2, classes, {2, anchors}, at::kLong);
+  const Tensor scales = at::tensor({0.5f, 0.125f});
+  for (const at::ScalarType type : types) {
+    for (const bool channels_last : {false, true}) {
+      const head x(classes, channels_last, type);
+      std::vector<Tensor> levels = x.tracked(), plain = x.tracked();
+      Tensor loss;
+      CHECK(copies([&] {
+              loss = ops::sigmoid_focal_loss_levels(levels, labels, 0.3, 1.5, 2, scales);
+            }) == (type == at::kHalf ? 3 : 0));
+      const Tensor expected =
+          ops::sigmoid_focal_loss(rows_of(plain, classes), labels, 0.3, 1.5, sum, 2,
+                                  scales.unsqueeze(-1).expand({2, anchors}).contiguous());
+      CHECK(near(loss, expected));
+      const auto grads = torch::autograd::grad({loss * 3}, levels);
+      const auto expected_grads = torch::autograd::grad({expected * 3}, plain);
+      for (std::size_t l = 0; l < levels.size(); ++l) {
+        CHECK(near(grads[l], expected_grads[l]));
+        CHECK(grads[l].strides() == levels[l].strides());
+        CHECK((grads[l].scalar_type() == type));
+      }
+      const at::NoGradGuard no_grad;
+      CHECK(at::equal(ops::sigmoid_focal_loss_levels(levels, labels, 0.3, 1.5, 2, scales),
+                      loss.detach()));
+    }
+  }
+  // Layouts that differ: the level that lies otherwise is copied.
+  std::vector<Tensor> mixed = head(classes, true).levels;
+  mixed[0] = mixed[0].contiguous();
+  Tensor loss;
+  CHECK(copies([&] { loss = ops::sigmoid_focal_loss_levels(mixed, labels); }) == 1);
+  CHECK(near(loss, ops::sigmoid_focal_loss(rows_of(mixed, classes), labels, 0.25, 2, sum)));
+}
+
+TEST_CASE("The whole loss of RetinaNet is that of its parts") {
+  at::manual_seed(25);
+  const std::int64_t classes = 4, count = 3 * (30 + 6 + 1);
+  const Tensor anchors = some_boxes(count), boxes = some_boxes(5), of_boxes = at::arange(5) % 4;
+  for (const bool channels_last : {false, true}) {
+    for (const ops::regression kind : {ops::regression::smooth_l1, ops::regression::giou}) {
+      const head x(classes, channels_last), d(4, channels_last);
+      std::vector<Tensor> logits = x.tracked(), deltas = d.tracked();
+      Tensor classification, regression;
+      CHECK(copies([&] {
+              std::tie(classification, regression) =
+                  ops::retinanet_loss(logits, deltas, anchors, boxes, of_boxes, {3, 2}, 0.5, 0.4,
+                                      true, 0.3, 1.5, kind, 0.1, {2, 2, 1, 1});
+            }) == 0);
+
+      std::vector<Tensor> plain_logits = x.tracked(), plain_deltas = d.tracked();
+      const auto [matches, labels, ious] =
+          ops::match_anchors(anchors, boxes, of_boxes, {3, 2}, 0.5, 0.4);
+      const Tensor foreground = (matches >= 0).sum(1).clamp_min(1);
+      const Tensor weights =
+          (0.5 / foreground.to(at::kDouble)).unsqueeze(-1).expand({2, count}).to(at::kFloat);
+      const Tensor expected = ops::sigmoid_focal_loss(rows_of(plain_logits, classes), labels, 0.3,
+                                                      1.5, sum, 1, weights.contiguous());
+      const Tensor expected_boxes =
+          ops::regression_loss(rows_of(plain_deltas, 4).reshape({-1, 4}), anchors.repeat({2, 1}),
+                               boxes, matches.flatten(), {}, kind, 0.1, 1e-7, {2, 2, 1, 1},
+                               4.135166556742356, 1, weights.reshape({-1}));
+      CHECK(near(classification, expected));
+      CHECK(near(regression, expected_boxes));
+
+      std::vector<Tensor> inputs = logits, plain = plain_logits;
+      inputs.insert(inputs.end(), deltas.begin(), deltas.end());
+      plain.insert(plain.end(), plain_deltas.begin(), plain_deltas.end());
+      const auto grads = torch::autograd::grad({classification * 2 + regression * 3}, inputs);
+      const auto expected_grads = torch::autograd::grad({expected * 2 + expected_boxes * 3}, plain);
+      for (std::size_t i = 0; i < grads.size(); ++i) {
+        CHECK(near(grads[i], expected_grads[i]));
+        CHECK(grads[i].strides() == inputs[i].strides());
+      }
+    }
+  }
+}
+
+TEST_CASE("The whole loss of RetinaNet: one gradient alone, other types, one image, no boxes") {
+  at::manual_seed(26);
+  const Tensor anchors = some_boxes(3 * 37), nothing = at::empty({0, 4});
+  const Tensor no_classes = at::empty({0}, at::kLong), boxes = some_boxes(4);
+  const Tensor classes = at::zeros({4}, at::kLong);
+  const head x(2, false), d(4, false);
+  std::vector<Tensor> deltas = d.tracked();
+  const auto losses = ops::retinanet_loss(x.levels, deltas, anchors, boxes, classes, {3, 1});
+  CHECK(!std::get<0>(losses).requires_grad());
+  CHECK(torch::autograd::grad({std::get<1>(losses)}, deltas)[0].abs().sum().item<double>() > 0);
+
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    std::vector<Tensor> logits, wide;
+    for (const Tensor& level : x.levels) {
+      logits.push_back(level.to(type).requires_grad_());
+      wide.push_back(logits.back().detach().to(at::kFloat).requires_grad_());
+    }
+    std::vector<Tensor> narrow_deltas;
+    for (const Tensor& level : d.levels) narrow_deltas.push_back(level.to(type));
+    const Tensor loss =
+        std::get<0>(ops::retinanet_loss(logits, narrow_deltas, anchors, boxes, classes, {3, 1}));
+    const Tensor exact =
+        std::get<0>(ops::retinanet_loss(wide, d.levels, anchors, boxes, classes, {3, 1}));
+    CHECK((loss.scalar_type() == type));
+    CHECK(near(loss, exact));
+    CHECK(near(torch::autograd::grad({loss}, logits)[0], torch::autograd::grad({exact}, wide)[0]));
+  }
+
+  const auto alone = ops::retinanet_loss({x.levels[0].slice(0, 0, 1)}, {d.levels[0].slice(0, 0, 1)},
+                                         anchors.slice(0, 0, 90), nothing, no_classes);
+  CHECK(std::get<1>(alone).item<double>() == 0);
+  CHECK(near(std::get<0>(alone),
+             ops::sigmoid_focal_loss(rows_of({x.levels[0].slice(0, 0, 1)}, 2),
+                                     at::full({1, 90}, -1, at::kLong), 0.25, 2, sum)));
+}
+
+TEST_CASE("Transposed logits are read as they lie") {
+  at::manual_seed(29);
+  const Tensor level = at::randn({2, 3 * 5, 6, 7});
+  const struct {
+    const char* name;
+    Tensor logits;
+  } cases[] = {
+      {"images x locations x classes", at::randn({3, 5, 40}).transpose(1, 2)},
+      {"images x height x width x anchors x classes",
+       level.view({2, 3, 5, 6, 7}).permute({0, 3, 4, 1, 2})},
+  };
+  for (const auto& c : cases) {
+    INFO(std::string(c.name));
+    const auto shape = c.logits.sizes().slice(0, c.logits.dim() - 1);
+    const Tensor labels = at::randint(-2, 5, shape, at::kLong);
+    const Tensor x = c.logits.detach().requires_grad_();
+    const Tensor plain = c.logits.contiguous().detach().requires_grad_();
+    for (const std::int64_t reduction : {sum, mean}) {
+      Tensor loss;
+      CHECK(copies([&] { loss = ops::sigmoid_focal_loss(x, labels, 0.25, 2, reduction); }) == 0);
+      const Tensor expected = ops::sigmoid_focal_loss(plain, labels, 0.25, 2, reduction);
+      CHECK(near(loss, expected));
+      const Tensor grad = torch::autograd::grad({loss}, {x})[0];
+      CHECK(at::equal(grad, torch::autograd::grad({expected}, {plain})[0]));
+      CHECK(grad.strides() == x.strides());
+    }
+  }
+}
+
+TEST_CASE("Autocast reads bfloat16 as it is, with the numbers of float32") {
+  at::manual_seed(30);
+  const auto narrow = [](const Tensor& tensor) { return tensor.to(at::kBFloat16); };
+  const Tensor x = narrow(at::randn({2, 30, 4})), labels = at::randint(-1, 4, {2, 30}, at::kLong);
+  const Tensor anchors = some_boxes(30), deltas = narrow(at::randn({30, 4}) * 0.1);
+  const Tensor scores = at::rand({2, 30});
+  const head levels(2, true, at::kBFloat16), boxes(4, true, at::kBFloat16);
+  const Tensor of_levels = at::randint(-1, 2, {2, 3 * 37}, at::kLong);
+  const Tensor many = some_boxes(3 * 37), truth = some_boxes(2),
+               classes = at::zeros({2}, at::kLong);
+  const auto wide = [](const std::vector<Tensor>& list) {
+    std::vector<Tensor> result;
+    for (const Tensor& tensor : list) result.push_back(tensor.to(at::kFloat));
+    return result;
+  };
+  using inputs = std::vector<Tensor>;
+  const double size[] = {90, 90, 90, 90};
+  const struct {
+    const char* name;
+    inputs narrow;
+    std::function<Tensor(const inputs&)> call;
+  } cases[] = {
+      {"focal",
+       {x},
+       [&](const inputs& i) { return ops::sigmoid_focal_loss(i[0], labels, 0.25, 2, sum); }},
+      {"quality",
+       {x},
+       [&](const inputs& i) { return ops::quality_focal_loss(i[0], labels, scores, 2, sum); }},
+      {"varifocal",
+       {x},
+       [&](const inputs& i) {
+         return ops::varifocal_loss(i[0], labels, scores, 0.75, 2, true, mean);
+       }},
+      {"regression",
+       {deltas},
+       [&](const inputs& i) { return ops::regression_loss(i[0], anchors, anchors + 1); }},
+      {"levels", levels.levels,
+       [&](const inputs& i) { return ops::sigmoid_focal_loss_levels(i, of_levels); }},
+      {"retinanet", levels.levels,
+       [&](const inputs& i) {
+         return std::get<0>(ops::retinanet_loss(
+             i, i[0].scalar_type() == at::kFloat ? wide(boxes.levels) : boxes.levels, many, truth,
+             classes, {1, 1}));
+       }},
+      {"decoding", {deltas}, [&](const inputs& i) { return ops::decode_boxes(i[0], anchors); }},
+      {"top-k", {x}, [&](const inputs& i) { return std::get<0>(ops::filter_topk(i[0], 0.3, 9)); }},
+      {"postprocess",
+       {x},
+       [&](const inputs& i) {
+         const Tensor d = deltas.expand({2, 30, 4}).contiguous().to(i[0].scalar_type());
+         return std::get<0>(ops::postprocess(i[0], d, anchors, size));
+       }},
+  };
+  for (const auto& c : cases) {
+    INFO(std::string(c.name));
+    const bool is_loss = c.call(wide(c.narrow)).dim() == 0;
+    inputs tracked, exact;
+    for (const Tensor& tensor : c.narrow) {
+      tracked.push_back(tensor.detach().requires_grad_(is_loss));
+      exact.push_back(tensor.to(at::kFloat).requires_grad_(is_loss));
+    }
+    Tensor result;
+    {
+      const autocast enabled;
+      CHECK(copies([&] { result = c.call(tracked); }) == 0);
+    }
+    const Tensor expected = c.call(exact);
+    CHECK((result.scalar_type() == at::kFloat));
+    CHECK(at::equal(result, expected));
+    if (!is_loss) continue;
+    const auto grads = torch::autograd::grad({result * 2}, tracked);
+    const auto expected_grads = torch::autograd::grad({expected * 2}, exact);
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      CHECK((grads[i].scalar_type() == at::kBFloat16));
+      CHECK(at::equal(grads[i], narrow(expected_grads[i])));
+    }
+  }
+  // What is no single number is computed, and given, in float32.
+  const autocast enabled;
+  const Tensor each = ops::sigmoid_focal_loss(x, labels);
+  CHECK(at::equal(each, ops::sigmoid_focal_loss(x.to(at::kFloat), labels)));
+  CHECK((ops::distribution_focal_loss(x, scores).scalar_type() == at::kFloat));
+  const Tensor doubles = x.to(at::kDouble);
+  CHECK((ops::sigmoid_focal_loss(doubles, labels, 0.25, 2, sum).scalar_type() == at::kDouble));
+}
+
+TEST_CASE("Errors of training's operators have the library's text") {
+  const head x(3, false), d(4, false);
+  const Tensor anchors = some_boxes(3 * 37), boxes = some_boxes(3), rows = at::randn({5, 3});
+  const Tensor classes = at::zeros({3}, at::kLong), labels = at::zeros({5}, at::kLong);
+  const Tensor tracked = at::rand({5}).requires_grad_();
+  const struct {
+    std::function<void()> call;
+    const char* text;
+  } cases[] = {
+      {[&] { ops::quality_focal_loss(rows, labels, at::rand({4})); },
+       "vecdet::quality_focal_loss: scores.shape is [4], expected the shape of labels"},
+      {[&] { ops::bce_loss(rows, labels, tracked); },
+       "vecdet::bce_loss: scores requires a gradient"},
+      {[&] { ops::varifocal_loss(rows, labels + 9, at::rand({5})); },
+       "vecdet::varifocal_loss_unreduced: labels[0] is 9, expected 0 to classes-1"},
+      {[&] { ops::distribution_focal_loss(rows.to(at::kDouble), at::rand({5})); },
+       "vecdet::distribution_focal_loss: logits.dtype is Double, expected float32"},
+      {[&] { ops::softmax_cross_entropy_loss(rows, at::rand({5})); },
+       "vecdet::softmax_cross_entropy_loss: labels.dtype is Float, expected integers"},
+      {[&] { ops::mined_cross_entropy_loss(rows, labels); },
+       "vecdet::mined_cross_entropy_loss: logits.shape is [5, 3], expected [images, anchors,"},
+      {[&] {
+         ops::decode_distribution_boxes(at::rand({2, 4, 8}), at::rand({3, 2}), at::rand({2}));
+       },
+       "vecdet::decode_distribution_boxes: points.shape is [3, 2], expected [..., 2], a point"},
+      {[&] { ops::sigmoid_focal_loss_levels({}, labels); },
+       "vecdet::sigmoid_focal_loss_levels: logits.size() is 0, expected 1 or more levels"},
+      {[&] {
+         ops::sigmoid_focal_loss_levels(x.levels, at::zeros({2, 100}, at::kLong));
+       },
+       "vecdet::sigmoid_focal_loss_levels: labels.shape is [2, 100], expected [images, anchors"},
+      {[&] {
+         ops::retinanet_loss(x.levels, d.levels, anchors, boxes, classes, {3, 1});
+       },
+       "vecdet::retinanet_loss: box_counts[1] is 1, expected 0 or more, and all together"},
+      {[&] {
+         ops::retinanet_loss(x.levels, d.levels, anchors, boxes, classes + 3, {2, 1});
+       },
+       "truth.classes[0] is 3, expected 0 to the classes"},
+      {[&] {
+         ops::retinanet_loss(x.levels, d.levels, boxes, boxes, classes, {2, 1});
+       },
+       "anchors.size() is 3, expected the anchors of one image"},
+      {[&] {
+         ops::retinanet_loss(x.levels, x.levels, anchors, boxes, classes, {2, 1});
+       },
+       "vecdet::retinanet_loss: deltas.shape is [2, 9, 6, 5], expected [images, anchors x 4"},
+      {[&] { ops::match_anchors(anchors, boxes, at::zeros({2}, at::kLong)); },
+       "vecdet::match_anchors: classes.shape is [2], expected an integer a box"},
+      {[&] { ops::match_anchors(anchors, boxes, {}, {}, std::nan("")); },
+       "params.high_threshold is nan, expected"},
+      {[&] {
+         ops::assign_atss(anchors, {3, 3, 1}, boxes);
+       },
+       "vecdet::assign_atss: level_sizes.size() is 3, expected height and width"},
+      {[&] {
+         ops::assign_task_aligned(rows, boxes, at::rand({5, 2}), {1, 5}, boxes, classes);
+       },
+       "vecdet::assign_task_aligned: predicted.shape is [3, 4], expected [images, N, 4]"},
+      {[&] {
+         std::get<2>(ops::match_anchors(anchors.detach().requires_grad_(), boxes)).sum().backward();
+       },
+       "vecdet::match_anchors is not implemented"},
+  };
+  for (const auto& c : cases) {
+    const std::string text = error_of(c.call);
+    INFO(text);
+    CHECK(text.find(std::string(c.text)) != std::string::npos);
+  }
+}
+
+TEST_CASE("Training's operators on tensors without data") {
+  const Tensor x = at::randn({2, 7, 3}), m_x = without_data(x);
+  const Tensor labels = at::zeros({2, 7}, at::kLong), m_labels = without_data(labels);
+  const Tensor scores = at::rand({2, 7}), m_scores = without_data(scores);
+  for (const std::int64_t reduction : reductions) {
+    check_same_shape(ops::quality_focal_loss(m_x, m_labels, m_scores, 2, reduction),
+                     ops::quality_focal_loss(x, labels, scores, 2, reduction));
+    check_same_shape(ops::distribution_focal_loss(m_x, m_scores, reduction),
+                     ops::distribution_focal_loss(x, scores, reduction));
+    check_same_shape(ops::softmax_cross_entropy_loss(m_x, m_labels, reduction),
+                     ops::softmax_cross_entropy_loss(x, labels, reduction));
+  }
+  check_same_shape(ops::mined_cross_entropy_loss(m_x, m_labels),
+                   ops::mined_cross_entropy_loss(x, labels));
+  const Tensor wide = at::randn({7, 4, 8}), points = at::rand({7, 2}), strides = at::rand({7});
+  check_same_shape(ops::decode_distributions(without_data(wide)), ops::decode_distributions(wide));
+  check_same_shape(ops::decode_distribution_boxes(without_data(wide), without_data(points),
+                                                  without_data(strides)),
+                   ops::decode_distribution_boxes(wide, points, strides));
+  const Tensor anchors = some_boxes(64), boxes = some_boxes(3);
+  for (const std::vector<std::int64_t>& counts : {std::vector<std::int64_t>{}, {1, 2}}) {
+    const auto found = ops::match_anchors(anchors, boxes, {}, counts);
+    const auto shapes = ops::match_anchors(without_data(anchors), without_data(boxes), {}, counts);
+    check_same_shape(std::get<0>(shapes), std::get<0>(found));
+    check_same_shape(std::get<2>(shapes), std::get<2>(found));
+    CHECK(ops::assign_atss(without_data(anchors), {8, 8}, without_data(boxes), counts).sizes() ==
+          std::get<0>(found).sizes());
+  }
+  // The inner operators, whose gradients a compiler lays out in memory: as the levels lie.
+  const head last(3, true, at::kBFloat16);
+  std::vector<Tensor> meta;
+  for (const Tensor& level : last.levels) meta.push_back(without_data(level).requires_grad_());
+  const Tensor loss =
+      ops::sigmoid_focal_loss_levels(meta, at::empty({2, 3 * 37}, m_labels.options()));
+  const auto grads = torch::autograd::grad({loss}, meta);
+  for (std::size_t l = 0; l < grads.size(); ++l) CHECK(grads[l].strides() == meta[l].strides());
+}
