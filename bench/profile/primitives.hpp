@@ -37,14 +37,14 @@ runnable_primitive make_primitive(const onednn_problem& problem);
 
 /// What lies around a convolution: tensors of that layout and type.
 struct surroundings {
-  std::string layout;  ///< nchw, nhwc, or blocked for what oneDNN chooses
+  std::string layout;  ///< nchw, channels_last, or blocked for what oneDNN chooses
   std::string type;    ///< f32, bf16 or f16
 };
 
 /// A (de)convolution of the same sizes within other surroundings, with all reorders that it needs
 /// there: of its source, result, or gradients where oneDNN wants another layout than theirs, and of
-/// its weights, which are kept in f32, in nhwc for that layout and plain otherwise, as PyTorch
-/// keeps them. For nchw oneDNN chooses the layouts that it computes in, as PyTorch lets it.
+/// its weights, which are kept in f32, channels last for that layout and plain otherwise, as
+/// PyTorch keeps them. For nchw oneDNN chooses the layouts that it computes in, as PyTorch lets it.
 runnable_primitive make_convolution_within(const onednn_problem& problem,
                                            const surroundings& around);
 

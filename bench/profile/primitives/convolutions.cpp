@@ -221,9 +221,9 @@ runnable_primitive make_convolution_within(const onednn_problem& recorded,
   onednn_problem problem = recorded;
   problem.implementation.clear();  // any, in these layouts
   const convolution_shape shape(problem);
-  const bool channels_last = around.layout == "nhwc", blocked = around.layout == "blocked";
+  const bool channels_last = around.layout == "channels_last", blocked = around.layout == "blocked";
   if (!channels_last && !blocked && around.layout != "nchw")
-    cannot("the layout " + around.layout + " is not nchw, nhwc or blocked");
+    cannot("the layout " + around.layout + " is not nchw, channels_last or blocked");
   onednn_tensor outer;
   outer.type = around.type;
   outer.layout = outer_layout(shape, channels_last, false);
