@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's verbose log (ONEDNN_VERBOSE=1), as versions 2 and 3 write it, as a report: an entry a
-// problem. Lines look like
-//   onednn_verbose[,v1][,<time stamp>][,primitive],exec,<engine>,<primitive>,<implementation>,
-//     <propagation>,<memory descriptors>,<attributes>,<auxiliary>,<problem>,<milliseconds>
-// Lines of other programs in the same file are passed over; malformed ones are counted.
+// oneDNN's verbose log (onednn_log.hpp) as a report: an entry a problem. Lines of other programs in
+// the same file are passed over; malformed ones are counted.
 #pragma once
 
+#include "onednn_log.hpp"
 #include <vecdet/profile.hpp>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,188 +17,137 @@
 namespace vecdet {
 namespace profile {
 
-inline std::vector<std::string> split_text(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
+/// Problems by the names of their entries.
+using onednn_problems = std::map<std::string, onednn_problem>;
 
-/// The whole text as a number; false when it is none, or not 0 or more.
-inline bool parse_amount(const std::string& text, double& value) {
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
-  return end.ec == std::errc() && end.ptr == text.data() + text.size() && std::isfinite(value) &&
-         value >= 0;
-}
-
-/// Data types of a line's memory descriptors by tensor: "src_f32::blocked:ab:f0" before version
-/// 3.3, "src:f32::blocked:ab::f0" since.
-inline std::map<std::string, std::string> onednn_types(const std::string& descriptors) {
-  std::map<std::string, std::string> types;
-  for (const std::string& descriptor : split_text(descriptors, ' ')) {
-    const std::vector<std::string> parts = split_text(descriptor, ':');
-    const std::size_t underscore = parts[0].rfind('_');
-    if (parts.size() > 1 && !parts[1].empty() &&
-        (underscore == std::string::npos || parts[0].compare(0, 5, "diff_") == 0)) {
-      types[parts[0]] = parts[1];
-    } else if (underscore != std::string::npos) {
-      types[parts[0].substr(0, underscore)] = parts[0].substr(underscore + 1);
-    }
-  }
-  return types;
-}
-
-inline double onednn_type_size(const std::string& type) {
-  static const std::map<std::string, double> sizes{
-      {"f32", 4}, {"s32", 4},     {"f64", 8},  {"bf16", 2}, {"f16", 2},    {"s8", 1},
-      {"u8", 1},  {"f8_e5m2", 1}, {"s4", 0.5}, {"u4", 0.5}, {"f8_e4m3", 1}};
-  const auto found = sizes.find(type);
-  return found != sizes.end() ? found->second : 0;
-}
-
-/// "64x56x56" as the product of its dimensions; 0 when it is not of that form.
-inline double product_of(const std::string& dimensions) {
-  double product = 1;
-  for (const std::string& dimension : split_text(dimensions, 'x')) {
-    double value = 0;
-    if (!parse_amount(dimension, value)) return 0;
-    product *= value;
-  }
-  return product;
-}
-
-/// "g32mb1_ic128oc128_ih56..." as numbers by name. A missing spatial dimension counts as 1.
-inline std::map<std::string, double> onednn_dimensions(const std::string& problem) {
-  std::map<std::string, double> found{{"g", 1},  {"mb", 1}, {"id", 1}, {"ih", 1},
-                                      {"iw", 1}, {"od", 1}, {"oh", 1}, {"ow", 1},
-                                      {"kd", 1}, {"kh", 1}, {"kw", 1}};
-  for (std::size_t i = 0; i < problem.size();) {
-    std::string key, digits;
-    while (i < problem.size() && (problem[i] < '0' || problem[i] > '9')) {
-      if (problem[i] != '_') key += problem[i];
-      ++i;
-    }
-    while (i < problem.size() && problem[i] >= '0' && problem[i] <= '9') digits += problem[i++];
-    double value = 0;
-    if (!key.empty() && parse_amount(digits, value)) found[key] = value;
-  }
-  return found;
-}
+/// A log as a report, and the problems that its entries stand for.
+struct onednn_import {
+  report recorded;
+  onednn_problems problems;
+};
 
 /// Operations and bytes of one execution, where the primitive is known; each tensor counts once.
-inline void onednn_work(const std::string& primitive, const std::string& problem,
-                        const std::map<std::string, std::string>& types, entry& e) {
-  const auto size = [&](const char* tensor) {
-    for (const char* prefix : {"", "diff_"}) {
-      const auto found = types.find(prefix + std::string(tensor));
-      if (found != types.end()) return onednn_type_size(found->second);
+inline void onednn_work(const onednn_problem& p, entry& e) {
+  const auto size = [&](const char* name) {
+    for (const std::string prefix : {"", "diff_"}) {
+      const onednn_tensor* const tensor = p.find((prefix + name).c_str());
+      if (tensor != nullptr) return onednn_type_size(tensor->type);
     }
     return 0.0;
   };
-  if (primitive == "convolution" || primitive == "deconvolution" || primitive == "inner_product") {
-    auto d = onednn_dimensions(problem);
-    const double outputs = d["mb"] * d["oc"] * d["od"] * d["oh"] * d["ow"];
-    const double kernel = d["ic"] / d["g"] * d["kd"] * d["kh"] * d["kw"];
-    const bool dense = primitive == "inner_product";
-    const double inputs = d["mb"] * d["ic"] * d["id"] * d["ih"] * d["iw"];
-    const double weights = d["oc"] * (dense ? d["ic"] * d["id"] * d["ih"] * d["iw"] : kernel);
-    e.flops = 2 * (dense ? d["mb"] * weights : outputs * kernel);
-    if (primitive == "deconvolution")
-      e.flops = 2 * inputs * d["oc"] / d["g"] * d["kd"] * d["kh"] * d["kw"];
+  const auto product = [](const std::vector<std::int64_t>& dimensions) {
+    double all = dimensions.empty() ? 0 : 1;
+    for (const std::int64_t dimension : dimensions) all *= static_cast<double>(dimension);
+    return all;
+  };
+  if (p.primitive == "convolution" || p.primitive == "deconvolution" ||
+      p.primitive == "inner_product") {
+    const std::map<std::string, std::int64_t> sizes = onednn_sizes(p.shapes);
+    // A missing group, image or spatial dimension counts as 1.
+    const auto d = [&](const char* name) {
+      const auto found = sizes.find(name);
+      const bool is_channels = name[1] == 'c';
+      return found != sizes.end() ? static_cast<double>(found->second) : is_channels ? 0 : 1;
+    };
+    const double outputs = d("mb") * d("oc") * d("od") * d("oh") * d("ow");
+    const double kernel = d("g") > 0 ? d("ic") / d("g") * d("kd") * d("kh") * d("kw") : 0;
+    const bool dense = p.primitive == "inner_product";
+    const double inputs = d("mb") * d("ic") * d("id") * d("ih") * d("iw");
+    const double weights = d("oc") * (dense ? d("ic") * d("id") * d("ih") * d("iw") : kernel);
+    e.flops = 2 * (dense ? d("mb") * weights : outputs * kernel);
+    if (p.primitive == "deconvolution") e.flops = 2 * inputs * d("oc") / d("ic") * kernel;
+    if (!(e.flops >= 0)) e.flops = 0;
     e.bytes = inputs * size("src") + weights * size("wei") + outputs * size("dst");
-  } else if (primitive == "matmul") {
-    const std::vector<std::string> operands = split_text(problem, ':');
+  } else if (p.primitive == "matmul") {
+    const std::vector<std::string> operands = split_text(p.shapes, ':');
     if (operands.size() < 2) return;
-    const std::size_t last_x = operands[1].rfind('x');
-    if (last_x == std::string::npos) return;
-    double columns = 0;
-    if (!parse_amount(operands[1].substr(last_x + 1), columns)) return;
-    const double a = product_of(operands[0]), b = product_of(operands[1]);
-    const std::size_t inner_x = operands[0].rfind('x');
-    double inner = 0;
-    if (inner_x == std::string::npos || !parse_amount(operands[0].substr(inner_x + 1), inner))
-      return;
-    if (inner <= 0) return;
+    const std::vector<std::int64_t> left = onednn_dimensions(operands[0]);
+    const std::vector<std::int64_t> right = onednn_dimensions(operands[1]);
+    if (left.empty() || right.empty() || left.back() <= 0) return;
+    const double a = product(left), columns = static_cast<double>(right.back());
     e.flops = 2 * a * columns;
-    e.bytes = a * size("src") + b * size("wei") + a / inner * columns * size("dst");
-  } else if (primitive == "reorder") {
-    e.bytes = product_of(problem) * (size("src") + size("dst"));
-  } else if (primitive == "eltwise") {
+    e.bytes = a * size("src") + product(right) * size("wei") +
+              a / static_cast<double>(left.back()) * columns * size("dst");
+  } else if (p.primitive == "reorder") {
+    e.bytes = product(onednn_dimensions(p.shapes)) * (size("src") + size("dst"));
+  } else if (p.primitive == "eltwise") {
     // Version 2 and 3.0 name one tensor for both ends, later ones two.
-    const double one = std::max(size("data"), size("src"));
-    e.bytes = product_of(problem) * 2 * one;
+    e.bytes = product(onednn_dimensions(p.shapes)) * 2 * std::max(size("data"), size("src"));
   }
 }
 
-inline report import_onednn(const std::string& text) {
+/// The entry of one execution. Layouts tell problems apart, and so do algorithms and attributes; as
+/// oneDNN's choices the layouts stand with the implementation, where --across passes them over.
+inline entry onednn_entry(const onednn_problem& p) {
+  entry e;
+  e.function = p.primitive;
+  e.variant = p.propagation;
+  const auto add = [](std::string& text, const std::string& part) {
+    if (!part.empty()) text += (text.empty() ? "" : ",") + part;
+  };
+  for (const std::string& part : split_text(p.auxiliary, ' ')) {
+    if (part == "alg:convolution_direct" || part == "alg:deconvolution_direct") continue;
+    if (part == "alpha:0" || part == "beta:0") continue;
+    add(e.variant, starts_with(part, "alg:") ? part.substr(4) : part);
+  }
+  for (const std::string& part : split_text(p.attributes, ' ')) {
+    if (!starts_with(part, "attr-scratchpad:")) add(e.variant, part);
+  }
+  for (const char* tensor : {"src", "data", "src_0", "diff_src", "dst", "diff_dst"}) {
+    const onednn_tensor* const found = p.find(tensor);
+    if (e.type.empty() && found != nullptr) e.type = found->type;
+  }
+  std::string layouts;
+  for (const onednn_tensor& tensor : p.tensors) {
+    // Dense vectors have but one layout.
+    if (tensor.name == "bia" || tensor.name == "stats") continue;
+    add(layouts, (tensor.type != e.type ? tensor.type + ":" : "") +
+                     (tensor.layout.empty() ? tensor.format : tensor.layout) +
+                     (tensor.strides.empty() ? "" : ":" + tensor.strides));
+  }
+  if (p.find("bia") != nullptr) add(layouts, "bias");
+  e.implementation = p.implementation + (layouts.empty() ? "" : "," + layouts);
+  e.threads = p.threads;
+  e.source = "onednn";
+  e.name = problem_text(e.function, e.variant, e.type, p.shapes, e.implementation, e.threads);
+  return e;
+}
+
+inline onednn_import import_onednn(const std::string& text) {
   detail::report_builder builder;
+  onednn_import imported;
   process_info process;
   process.command = "oneDNN";
   int threads = 0;
   std::size_t malformed = 0, others = 0;
+  double creation_ms = 0, first_ms = 0, last_ms = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
+    std::string one = text.substr(begin, end - begin);
     begin = end + 1;
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.empty()) continue;
-    std::vector<std::string> f = split_text(line, ',');
-    if (f[0] != "onednn_verbose" && f[0] != "dnnl_verbose" && f[0] != "mkldnn_verbose") {
-      ++others;
-      continue;
-    }
-    std::size_t at = 1;
-    const auto field = [&](std::size_t i) { return i < f.size() ? f[i] : std::string(); };
-    double number = 0;
-    if (field(at) == "v0" || field(at) == "v1") ++at;
-    if (parse_amount(field(at), number)) ++at;
-    const bool primitive = field(at) == "primitive";
-    if (primitive) ++at;
-    if (field(at) == "info") {
-      for (std::size_t i = at; i < f.size(); ++i) {
-        if (f[i].compare(0, 5, "nthr:") == 0 && parse_amount(f[i].substr(5), number)) {
-          threads = static_cast<int>(std::min(number, 1e6));
-        }
-      }
-      continue;
-    }
-    if (field(at) != "exec") {
-      // Creation of primitives, and what the graph component does as a whole, are not executions.
-      const bool known = field(at).compare(0, 6, "create") == 0 || field(at) == "graph" ||
-                         field(at) == "ukernel" || field(at) == "common" || field(at) == "error" ||
-                         field(at) == "warn";
-      if (!known) ++malformed;
-      continue;
-    }
-    double milliseconds = 0;
-    if (f.size() != at + 10 || !parse_amount(f.back(), milliseconds) || field(at + 2).empty()) {
-      ++malformed;
-      continue;
-    }
-    const auto types = onednn_types(f[at + 5]);
-    entry e;
-    e.function = f[at + 2];
-    e.implementation = f[at + 3];
-    e.variant = f[at + 4] == "undef" ? "" : f[at + 4];
-    for (const char* tensor : {"src", "data", "src_0", "diff_src", "dst", "diff_dst"}) {
-      const auto found = types.find(tensor);
-      if (!e.type.empty() || found == types.end() || found->second == "undef") continue;
-      e.type = found->second;
-    }
-    e.threads = threads;
-    e.source = "onednn";
-    e.name = problem_text(e.function, e.variant, e.type, f[at + 8], e.implementation, threads);
-    const double ns = milliseconds * 1e6;
+    if (!one.empty() && one.back() == '\r') one.pop_back();
+    if (one.empty()) continue;
+    onednn_line line = parse_onednn_line(one);
+    if (line.what == onednn_line::kind::foreign) ++others;
+    if (line.what == onednn_line::kind::malformed) ++malformed;
+    if (line.what == onednn_line::kind::creation) creation_ms += line.milliseconds;
+    if (line.what == onednn_line::kind::threads) threads = line.problem.threads;
+    if (line.what != onednn_line::kind::execution) continue;
+    line.problem.threads = threads;
+    entry e = onednn_entry(line.problem);
+    const double ns = line.milliseconds * 1e6;
     e.count = 1;
     e.total_ns = e.inclusive_ns = e.self_ns = e.min_ns = e.max_ns = ns;
     e.seen_on_threads = 1;
     e.histogram[histogram_bucket(static_cast<std::int64_t>(std::min(ns, 9e15) + 0.5))] = 1;
     e.samples.push_back(static_cast<float>(ns));
-    onednn_work(e.function, f[at + 8], types, e);
+    onednn_work(line.problem, e);
     process.wall_ns += ns;
+    if (line.stamp_ms) {
+      if (first_ms <= 0) first_ms = *line.stamp_ms;
+      last_ms = *line.stamp_ms + line.milliseconds;
+    }
+    imported.problems.emplace(e.name, std::move(line.problem));
     path p;
     p.entries = {builder.add(e)};
     builder.result.entries[p.entries[0]].seen_on_threads = 1;
@@ -210,9 +155,15 @@ inline report import_onednn(const std::string& text) {
     p.total_ns = p.self_ns = ns;
     builder.add(p);
   }
-  report r = std::move(builder.result);
+  report& r = imported.recorded;
+  r = std::move(builder.result);
   process.threads = 1;
+  process.wall_ns = std::max(process.wall_ns, 1e6 * (last_ms - first_ms));
   r.processes.push_back(process);
+  if (creation_ms > 0) {
+    r.warnings.push_back("creating primitives took " + detail::duration_text(1e6 * creation_ms) +
+                         " besides");
+  }
   if (malformed != 0) {
     r.warnings.push_back(std::to_string(malformed) +
                          " malformed lines of the oneDNN log, left out");
@@ -221,7 +172,7 @@ inline report import_onednn(const std::string& text) {
     r.warnings.push_back(std::to_string(others) +
                          " lines in the log that are not oneDNN's, passed over");
   }
-  return r;
+  return imported;
 }
 
 }  // namespace profile

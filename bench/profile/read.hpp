@@ -138,8 +138,9 @@ inline report read_profile(const nlohmann::json& j) {
 }
 
 /// Reads a file of any of the three kinds. Throws std::runtime_error that names the file and what
-/// is wrong with it; malformed lines of a log are a warning in the report instead.
-inline report read_report(const std::string& file) {
+/// is wrong with it; malformed lines of a log are a warning in the report instead. Adds what a
+/// log's entries stand for to `problems`.
+inline report read_report(const std::string& file, onednn_problems* problems = nullptr) {
   const auto fail = [&](const std::string& what) {
     throw std::runtime_error("cannot read \"" + file + "\": " + what);
   };
@@ -156,13 +157,14 @@ inline report read_report(const std::string& file) {
     const std::size_t start = text.find_first_not_of(" \t\r\n");
     if (start == std::string::npos) throw std::runtime_error("it is empty");
     if (text[start] != '{') {
-      report r = import_onednn(text);
-      if (r.entries.empty()) {
+      onednn_import imported = import_onednn(text);
+      if (imported.recorded.entries.empty()) {
         throw std::runtime_error(
             "it is neither a profile, nor google-benchmark's JSON, nor a oneDNN verbose log with "
             "executed primitives");
       }
-      return r;
+      if (problems != nullptr) problems->merge(imported.problems);
+      return std::move(imported.recorded);
     }
     const nlohmann::json j = nlohmann::json::parse(text);
     return j.contains("benchmarks") ? import_google_benchmark(j) : read_profile(j);

@@ -54,13 +54,14 @@ struct replay_registration {
 struct replay_options {
   double seconds = 0.05;  ///< of each of the repetitions
   int repetitions = 5;
-  int cold_calls = 10;
+  int cold_calls = 10;  ///< 0: with warm caches alone
 };
 
 /// One problem, run alone. Durations of a call in nanoseconds.
 struct replayed {
   std::vector<double> warm;  ///< mean of each repetition
   double cold = 0;           ///< median of single calls, the operands out of cache
+  double fresh = 0;          ///< the same, and the outputs' pages fresh; 0 where not measured
   /// Median of the repetitions.
   double warm_call() const {
     std::vector<double> sorted = warm;
@@ -142,6 +143,52 @@ inline std::string why_not_replayed(const entry& e) {
   return "not one of vecdet's implementations";
 }
 
+namespace detail {
+
+/// Median of single calls, each after the caches were emptied and `prepare` was called.
+inline double cold_call(const std::string& name, const replay_call& call,
+                        const replay_call& prepare, const replay_options& options) {
+  std::vector<double> times = run_benchmark(
+      name,
+      [&](benchmark::State& run) {
+        for (auto _ : run) {
+          evict_caches();
+          if (prepare) prepare();
+          const auto begin = std::chrono::steady_clock::now();
+          call();
+          const auto end = std::chrono::steady_clock::now();
+          run.SetIterationTime(std::chrono::duration<double>(end - begin).count());
+        }
+      },
+      [&](benchmark::internal::Benchmark& b) {
+        b.Iterations(1)->Repetitions(options.cold_calls)->UseManualTime();
+      });
+  std::sort(times.begin(), times.end());
+  return times.empty() ? 0 : times[times.size() / 2];
+}
+
+}  // namespace detail
+
+/// Times the call; `drop_output_pages`, where there is one, makes its outputs' pages fresh.
+inline replayed measure_call(const std::string& name, const replay_call& call,
+                             const replay_call& drop_output_pages, const replay_options& options) {
+  replayed result;
+  call();  // makes pages and threads
+  result.warm = detail::run_benchmark(
+      name + "/warm",
+      [&](benchmark::State& state) {
+        for (auto _ : state) call();
+      },
+      [&](benchmark::internal::Benchmark& b) {
+        b.MinTime(options.seconds)->Repetitions(options.repetitions)->UseRealTime();
+      });
+  if (options.cold_calls == 0) return result;
+  result.cold = detail::cold_call(name + "/cold", call, nullptr, options);
+  if (drop_output_pages)
+    result.fresh = detail::cold_call(name + "/fresh", call, drop_output_pages, options);
+  return result;
+}
+
 /// Runs the problem alone; throws std::runtime_error when its variant, type or shape is unknown.
 inline replayed replay(const entry& e, const replay_options& options) {
   // Of operands: five arrays or so, of which each element of a list is a box.
@@ -159,33 +206,7 @@ inline replayed replay(const entry& e, const replay_options& options) {
       replay_makers().at(e.function)(e, threads == 1 ? execution::sequential : execution::parallel);
   if (!call) throw std::runtime_error("this variant, type or shape is not known to replay");
   replayed result;
-  arena.execute([&] {
-    call();  // makes pages and threads
-    result.warm = detail::run_benchmark(
-        e.name + "/warm",
-        [&](benchmark::State& state) {
-          for (auto _ : state) call();
-        },
-        [&](benchmark::internal::Benchmark& b) {
-          b.MinTime(options.seconds)->Repetitions(options.repetitions)->UseRealTime();
-        });
-    std::vector<double> cold = detail::run_benchmark(
-        e.name + "/cold",
-        [&](benchmark::State& state) {
-          for (auto _ : state) {
-            detail::evict_caches();
-            const auto begin = std::chrono::steady_clock::now();
-            call();
-            const auto end = std::chrono::steady_clock::now();
-            state.SetIterationTime(std::chrono::duration<double>(end - begin).count());
-          }
-        },
-        [&](benchmark::internal::Benchmark& b) {
-          b.Iterations(1)->Repetitions(options.cold_calls)->UseManualTime();
-        });
-    std::sort(cold.begin(), cold.end());
-    if (!cold.empty()) result.cold = cold[cold.size() / 2];
-  });
+  arena.execute([&] { result = measure_call(e.name, call, nullptr, options); });
   return result;
 }
 

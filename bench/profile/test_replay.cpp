@@ -596,7 +596,7 @@ TEST_CASE("projection: what runs inside of a replayed problem is a part of it") 
   options.seconds = 0.001;
   options.repetitions = options.cold_calls = 1;
   std::ostringstream progress;
-  const profile::projection p = profile::project(r, "step", {}, {}, options, progress);
+  const profile::projection p = profile::project(r, "step", {}, options, progress);
   std::set<std::string> replayed, inside;
   double observed = 0;
   for (const profile::projected_problem& problem : p.problems) {

@@ -2,14 +2,16 @@
 // vecdet-profile: reads, merges, compares and replays profiles from the command line.
 // Exit codes: 0 done; 1 compare --fail-above found a slowdown; 2 bad usage or unreadable input.
 #include "compare.hpp"
-#include "projection.hpp"
 #include "read.hpp"
+#include "write_projection.hpp"
 #include <vecdet/profile.hpp>
 
 #include <cstddef>
 #include <exception>
 #include <iostream>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -35,13 +37,14 @@ void deliver(const report& r, const std::string& output, std::size_t rows) {
   std::cerr << "wrote " << output << '\n';
 }
 
-std::vector<report> read_all(const std::vector<std::string>& files) {
+std::vector<report> read_all(const std::vector<std::string>& files,
+                             onednn_problems* problems = nullptr) {
   std::vector<report> reports;
   for (const std::string& file : files) {
     if (files.size() > 8) {
       std::cerr << "\rreading " << reports.size() + 1 << " of " << files.size() << std::flush;
     }
-    reports.push_back(read_report(file));
+    reports.push_back(read_report(file, problems));
   }
   if (files.size() > 8) std::cerr << '\n';
   return reports;
@@ -54,7 +57,7 @@ struct options {
   double fail_above = -1;
   bool measure = false, across = false;
   replay_options replay;
-  std::vector<std::string> isas;
+  std::vector<std::string> isas, layouts, types;
   std::vector<int> threads;
 };
 
@@ -99,10 +102,28 @@ int run_compare(const options& o) {
   return slower != 0 ? exit_slower : 0;
 }
 
+std::vector<alternative> alternatives_of(const options& o) {
+  std::vector<alternative> all;
+  for (const std::string& isa : o.isas) all.push_back({isa, 0, "", ""});
+  for (const int threads : o.threads) all.push_back({"", threads, "", ""});
+  // One of the two given, the other is what is most usual.
+  if (o.layouts.empty() && o.types.empty()) return all;
+  using list = std::vector<std::string>;
+  for (const std::string& type : o.types.empty() ? list{"f32"} : o.types) {
+    for (const std::string& layout : o.layouts.empty() ? list{"nchw"} : o.layouts)
+      all.push_back({"", 0, layout, type});
+  }
+  return all;
+}
+
 int run_replay(const options& o) {
   disable();  // a replay is no scope of its own
-  const report recorded = merge_reports(read_all(o.inputs));
-  const projection p = project(recorded, o.step, o.isas, o.threads, o.replay, std::cerr);
+  onednn_problems problems;
+  const report recorded = merge_reports(read_all(o.inputs, &problems));
+  if (!problems.empty() && !why_no_primitives().empty())
+    throw std::runtime_error(why_no_primitives());
+  const replayer with(std::move(problems));
+  const projection p = project(recorded, o.step, alternatives_of(o), o.replay, std::cerr, with);
   write_projection(std::cout, p, o.rows);
   if (!o.output.empty()) {
     write_file(o.output, p.projected);
@@ -164,7 +185,10 @@ int main(int argc, char** argv) {
   CLI::App* replay_command = app.add_subcommand(
       "replay",
       "Runs every recorded vecdet problem alone, with warm and cold caches, and sets what a step "
-      "should cost by that against what it took");
+      "should cost by that against what it took. Of a oneDNN verbose log (ONEDNN_VERBOSE=1; "
+      "versions "
+      "2.6 to 3.x) it runs the primitives through oneDNN, as logged; of a profile with PyTorch's "
+      "operators (vecdet/torch/profile.hpp), the convolutions. docs/projection.md");
   replay_command->add_option("inputs", o.inputs, inputs_help)->required();
   replay_command->add_option("--step", o.step,
                              "Scope that stands for one step; without it the whole run is one");
@@ -175,6 +199,19 @@ int main(int argc, char** argv) {
   replay_command->add_option("--threads", o.threads, "Project on these numbers of threads too")
       ->delimiter(',')
       ->check(CLI::Range(1, most_threads_replayed));
+  replay_command
+      ->add_option(
+          "--layouts", o.layouts,
+          "Project convolutions, with the reorders that they need, between tensors of these "
+          "layouts too: nchw, channels_last, blocked (as oneDNN chooses)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"nchw", "channels_last", "blocked"}));
+  replay_command
+      ->add_option(
+          "--types", o.types,
+          "Project convolutions on these types too: f32, bf16, f16; weights are kept in f32")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   replay_command
       ->add_option("--seconds", o.replay.seconds, "Time for each repetition of each problem")
       ->check(CLI::Range(0.001, 60.0))

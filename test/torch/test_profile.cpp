@@ -55,6 +55,28 @@ TEST_CASE("Operators of PyTorch stand in the profile by type and shapes, with ve
     if (entry.name == "aten::mm/f32/7x5,5x3") CHECK(entry.count == 1);
 }
 
+TEST_CASE("Convolutions stand in the profile with what their shapes do not tell") {
+  profile::reset();
+  {
+    const profile::torch_operators recorded;
+    profile::enable();
+    const at::Tensor x = at::rand({1, 8, 9, 12}).requires_grad_();
+    const at::Tensor grouped = at::rand({6, 4, 3, 3}).requires_grad_(), bias = at::rand({6});
+    at::conv2d(x, grouped, bias, 2, 1, 1, 2).sum().backward();
+    at::conv2d(x, grouped, bias, 1, 1, 1, 2);
+    at::conv2d(x.contiguous(at::MemoryFormat::ChannelsLast), at::rand({4, 8, 3, 1}), {}, {1, 2},
+               {1, 0}, 1);
+    at::conv_transpose2d(x.detach(), at::rand({8, 5, 2, 2}), {}, 2, 0, 1);
+    profile::disable();
+  }
+  const std::vector<std::string> names = names_of(profile::snapshot());
+  CHECK(has(names, "aten::convolution/s2,p1,d1,g2/f32/1x8x9x12,6x4x3x3,6"));
+  CHECK(has(names, "aten::convolution/s1,p1,d1,g2/f32/1x8x9x12,6x4x3x3,6"));
+  CHECK(has(names, "aten::convolution/s1x2,p1x0,d1,g1,channels_last/f32/1x8x9x12,4x8x3x1"));
+  CHECK(has(names, "aten::convolution/s2,p0,d1,g1,transposed,o1/f32/1x8x9x12,8x5x2x2"));
+  CHECK(has(names, "aten::convolution_backward/s2,p1,d1,g2,grads110/f32/1x6x5x6,1x8x9x12,6x4x3x3"));
+}
+
 TEST_CASE("Page faults are counted where they happen") {
   const profile::torch_operators recorded;
   profile::enable();

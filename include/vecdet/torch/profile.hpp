@@ -7,13 +7,15 @@
 //     train();
 //     std::cerr << recorded.page_fault_report();
 //
-//     aten::convolution/f32/1x256x100x100,256x256x3x3,256
+//     aten::convolution/s1,p1,d1,g1/f32/1x256x100x100,256x256x3x3,256
 //     ConvolutionBackward0/f32/1x256x100x100
 //
-// A problem is an operator's name, the type of its first tensor and the shapes of all. Operators
-// nest as scopes do: the self time of aten::conv2d is what aten::convolution inside of it did not
-// take. What recording a call costs is measured when recording begins: cost_ns(). It lies outside
-// of the call itself, in the self time of what called it, and is taken off there by nobody.
+// A problem is an operator's name, the type of its first tensor and the shapes of all; of
+// convolutions also strides, padding, dilation, groups and whether the channels lie last, by which
+// vecdet-profile replay runs them alone (docs/projection.md). Operators nest as scopes do: the self
+// time of aten::conv2d is what aten::convolution inside of it did not take. What recording a call
+// costs is measured when recording begins: cost_ns(). It lies outside of the call itself, in the
+// self time of what called it, and is taken off there by nobody.
 //
 // Tensors that are allocated anew bring fresh pages, which the kernel zeroes at the first write: in
 // training on a CPU often more than a tenth of the time. Page faults are counted where they happen,

@@ -82,6 +82,55 @@ void visit_tensors(const at::RecordFunction& function, const Visit& visit) {
   }
 }
 
+/// Of aten::convolution and aten::convolution_backward, which of the inputs the strides are: the
+/// padding, the dilation, whether transposed, the output's padding and the groups follow. 0 of all
+/// other operators.
+inline std::size_t strides_of(const at::RecordFunction& function) noexcept {
+  const std::size_t inputs = function.inputs().size();
+  if (inputs == 9 && std::strcmp(function.name(), "aten::convolution") == 0) return 3;
+  if (inputs == 11 && std::strcmp(function.name(), "aten::convolution_backward") == 0) return 4;
+  return 0;
+}
+
+/// What shapes do not tell of a convolution, and its time depends on: "s2,p3,d1,g1,channels_last",
+/// one number where all dimensions have the same; of a backward one also for which of source,
+/// weights and bias it computes gradients, "grads110". Empty for all other operators.
+inline std::string convolution_variant(const at::RecordFunction& function) {
+  const std::size_t first = strides_of(function);
+  if (first == 0) return {};
+  const auto inputs = function.inputs();
+  std::string text;
+  const auto add = [&](const char* letter, const c10::IValue& value) {
+    if (!text.empty()) text += ',';
+    text += letter;
+    if (value.isInt()) text += std::to_string(value.toInt());
+    if (!value.isIntList()) return;
+    const c10::List<std::int64_t> sizes = value.toIntList();
+    const bool same = std::all_of(sizes.begin(), sizes.end(),
+                                  [&](std::int64_t size) { return size == sizes.get(0); });
+    for (std::size_t i = 0; i < (same ? std::min<std::size_t>(1, sizes.size()) : sizes.size()); ++i)
+      text += (i == 0 ? "" : "x") + std::to_string(sizes.get(i));
+  };
+  add("s", inputs[first]);
+  add("p", inputs[first + 1]);
+  add("d", inputs[first + 2]);
+  add("g", inputs[first + 5]);
+  if (inputs[first + 3].isBool() && inputs[first + 3].toBool()) {
+    text += ",transposed";
+    add("o", inputs[first + 4]);
+  }
+  const c10::IValue& source = inputs[first == 3 ? 0 : 1];
+  if (source.isTensor() && source.toTensor().defined() && source.toTensor().dim() == 4 &&
+      !source.toTensor().is_contiguous() &&
+      source.toTensor().is_contiguous(at::MemoryFormat::ChannelsLast))
+    text += ",channels_last";
+  if (first == 4 && inputs[10].isBoolList()) {
+    text += ",grads";
+    for (const bool wanted : inputs[10].toBoolList()) text += wanted ? '1' : '0';
+  }
+  return text;
+}
+
 /// A number that differs for other names, shapes and types.
 inline std::uint64_t key_of(const at::RecordFunction& function) {
   std::uint64_t key = 0;
@@ -96,6 +145,9 @@ inline std::uint64_t key_of(const at::RecordFunction& function) {
     add(static_cast<std::uint64_t>(tensor.scalar_type()) + 1000);
     for (const std::int64_t size : tensor.sizes()) add(static_cast<std::uint64_t>(size));
   });
+  if (strides_of(function) != 0) {
+    for (const char letter : convolution_variant(function)) add(static_cast<unsigned char>(letter));
+  }
   return key;
 }
 
@@ -112,6 +164,8 @@ inline known_operator describe(const at::RecordFunction& function) {
   known_operator known{};
   known.counts = &fault_table::get().of(function.name());
   known.recorded.function = known.counts->name;
+  const std::string variant = convolution_variant(function);
+  if (!variant.empty()) known.recorded.variant = intern(variant);
   known.recorded.type = type;
   // Four dimensions hold no list of shapes: it stands where an instruction set would.
   if (!shapes.empty()) known.recorded.implementation = intern(shapes);

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the builders of oneDNN's primitives share. Versions 2 and 3 differ in how a primitive's
+// descriptor is made: version 2 takes an operation's descriptor between; make_descriptor hides it.
+#pragma once
+
+#include "../primitives.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace vecdet {
+namespace profile {
+namespace primitives {
+
+using dims = dnnl::memory::dims;
+using descriptor = dnnl::memory::desc;
+
+/// Memory of its own, in whole pages, filled as operands are.
+class region {
+ public:
+  region(std::size_t bytes, dnnl::memory::data_type type);
+  ~region();
+  region(const region&) = delete;
+  region& operator=(const region&) = delete;
+  void* data() const { return data_; }
+  void drop_pages() const;
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
+/// A primitive and the memory of its arguments.
+class execution_unit {
+ public:
+  /// Arguments in `given` lie there; all others get memory of their own.
+  explicit execution_unit(const dnnl::primitive_desc_base& made,
+                          const std::map<int, std::shared_ptr<region>>& given = {});
+  void run();
+  void drop_output_pages() const;
+  const std::string& implementation() const { return implementation_; }
+
+ private:
+  dnnl::primitive primitive_;
+  std::string implementation_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+  std::vector<std::shared_ptr<region>> regions_, outputs_;
+};
+
+dnnl::engine& cpu();
+
+/// More are not asked of a primitive.
+constexpr int most_sources = 64;
+constexpr int most_post_operations = 8;
+
+[[noreturn]] inline void cannot(const std::string& what) { throw std::runtime_error(what); }
+
+/// The tensor of that name; throws where the log has none.
+const onednn_tensor& tensor_of(const onednn_problem& problem, const char* name);
+dnnl::memory::data_type type_of(const std::string& name);
+dnnl::memory::data_type type_of(const descriptor& tensor);
+/// The descriptor of a tensor of such dimensions; throws for a layout that cannot be made.
+descriptor descriptor_of(const onednn_tensor& tensor, const dims& dimensions);
+/// Of that type, and of the layout that oneDNN chooses.
+descriptor any_layout(const std::string& type, const dims& dimensions);
+/// "1x64x56x56"; throws where a dimension is known at run time alone.
+dims dimensions_of(const std::string& text);
+
+dnnl::primitive_attr attributes_of(const onednn_problem& problem, const dims& output);
+dnnl::prop_kind propagation_of(const onednn_problem& problem);
+/// "alg:eltwise_relu" among the words of the auxiliary field.
+dnnl::algorithm algorithm_of(const onednn_problem& problem);
+/// The value of a word such as "axis:1"; empty where there is none.
+std::string auxiliary_of(const onednn_problem& problem, const std::string& word);
+
+dnnl::primitive_desc_base convolution_like(const onednn_problem& problem);
+dnnl::primitive_desc_base inner_product(const onednn_problem& problem);
+dnnl::primitive_desc_base matmul(const onednn_problem& problem);
+dnnl::primitive_desc_base pooling(const onednn_problem& problem);
+dnnl::primitive_desc_base batch_normalization(const onednn_problem& problem);
+dnnl::primitive_desc_base layer_normalization(const onednn_problem& problem);
+dnnl::primitive_desc_base eltwise(const onednn_problem& problem);
+dnnl::primitive_desc_base binary(const onednn_problem& problem);
+dnnl::primitive_desc_base softmax(const onednn_problem& problem);
+dnnl::primitive_desc_base sum(const onednn_problem& problem);
+dnnl::primitive_desc_base concat(const onednn_problem& problem);
+dnnl::primitive_desc_base reorder(const onednn_problem& problem);
+
+/// The dimensions that convolutions and poolings slide along, outermost first.
+struct window {
+  dims in, out, kernel, strides, dilates, padding_left, padding_right;
+};
+/// Of "mb1_ic3oc64_ih224oh112kh7sh2dh0ph3_iw..."; throws when a size is missing. `upwards` as
+/// deconvolutions go.
+window window_of(const std::map<std::string, std::int64_t>& sizes, bool upwards);
+
+#if DNNL_VERSION_MAJOR >= 3
+template <class Primitive, class... Arguments>
+typename Primitive::primitive_desc make_descriptor(const dnnl::primitive_attr& attributes,
+                                                   const Arguments&... arguments) {
+  return typename Primitive::primitive_desc(cpu(), arguments..., attributes);
+}
+template <class Primitive, class Forward, class... Arguments>
+typename Primitive::primitive_desc make_backward(const dnnl::primitive_attr& attributes,
+                                                 const Forward& forward,
+                                                 const Arguments&... arguments) {
+  return typename Primitive::primitive_desc(cpu(), arguments..., forward, attributes);
+}
+#else
+template <class Primitive, class... Arguments>
+typename Primitive::primitive_desc make_descriptor(const dnnl::primitive_attr& attributes,
+                                                   const Arguments&... arguments) {
+  return
+      typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes, cpu());
+}
+template <class Primitive, class Forward, class... Arguments>
+typename Primitive::primitive_desc make_backward(const dnnl::primitive_attr& attributes,
+                                                 const Forward& forward,
+                                                 const Arguments&... arguments) {
+  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes,
+                                            cpu(), forward);
+}
+#endif
+
+/// The recorded implementation where this processor and version have it, else oneDNN's first.
+template <class Descriptor>
+dnnl::primitive_desc_base recorded_implementation(Descriptor made, const std::string& wanted) {
+  Descriptor tried = made;
+  while (wanted != tried.impl_info_str()) {
+    if (!tried.next_impl()) return made;
+  }
+  return tried;
+}
+
+}  // namespace primitives
+}  // namespace profile
+}  // namespace vecdet
