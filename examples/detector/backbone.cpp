@@ -82,11 +82,32 @@ at::Tensor frozen_batch_norm::forward(const at::Tensor& x) {
   return x * scale.reshape({1, -1, 1, 1}) + shift.reshape({1, -1, 1, 1});
 }
 
+namespace {
+
+/// Group normalisation (arXiv 1803.08494), in float also where the convolutions around it are in
+/// bfloat16.
+class group_norm : public nn::Module {
+ public:
+  explicit group_norm(std::int64_t channels)
+      : groups_(std::min<std::int64_t>(32, channels)),
+        weight_(register_parameter("weight", at::ones(channels))),
+        bias_(register_parameter("bias", at::zeros(channels))) {}
+
+  at::Tensor forward(const at::Tensor& x) {
+    return at::group_norm(x.to(at::kFloat), groups_, weight_, bias_);
+  }
+
+ private:
+  std::int64_t groups_;
+  at::Tensor weight_, bias_;
+};
+
+}  // namespace
+
 nn::AnyModule make_norm(norm_kind kind, std::int64_t channels) {
   if (kind == norm_kind::frozen)
     return nn::AnyModule(std::make_shared<frozen_batch_norm>(channels));
-  return nn::AnyModule(
-      nn::GroupNorm(nn::GroupNormOptions(std::min<std::int64_t>(32, channels), channels)));
+  return nn::AnyModule(std::make_shared<group_norm>(channels));
 }
 
 backbone::backbone(backbone_kind kind, norm_kind norm) {

@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <stdexcept>
+#include <memory>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/function.h>
 
 namespace detector {
 namespace {
@@ -75,42 +76,49 @@ void compute_in_place(const at::TensorList& logits, const at::TensorList& deltas
                                       call.anchors, call.truth, {}, call.workspace, threads());
 }
 
-/// The whole loss in the graph. Its gradients are computed with it, in the memory of the heads'
-/// outputs, which no convolution keeps; backward() hands them on.
-class fused_loss : public torch::autograd::Function<fused_loss> {
+/// Where the graph comes to the whole loss: the gradients are there already.
+class fused_gradients : public torch::autograd::Node {
  public:
-  /// @param outputs the logits of all levels, and then the deltas of all levels
-  static at::Tensor forward(torch::autograd::AutogradContext* context,
-                            const std::vector<at::Tensor>& outputs, fused_call* call) {
-    const auto is_nhwc = [](const at::Tensor& x) {
-      return !x.is_contiguous() && x.is_contiguous(at::MemoryFormat::ChannelsLast);
-    };
-    const bool nhwc = std::any_of(outputs.begin(), outputs.end(), is_nhwc);
-    std::vector<at::Tensor> gradients;
-    for (const at::Tensor& output : outputs)
-      gradients.push_back(output.detach().contiguous(nhwc ? at::MemoryFormat::ChannelsLast
-                                                          : at::MemoryFormat::Contiguous));
-    const at::TensorList all = gradients;
-    const at::TensorList logits = all.slice(0, all.size() / 2), deltas = all.slice(all.size() / 2);
-    const auto layout = nhwc ? vecdet::head_layout::nhwc : vecdet::head_layout::nchw;
-    if (all.front().scalar_type() == at::kBFloat16)
-      compute_in_place<vecdet::bfloat16>(logits, deltas, layout, *call);
-    else
-      compute_in_place<float>(logits, deltas, layout, *call);
-    context->saved_data["gradients"] = gradients;
-    return at::scalar_tensor(call->losses.classification + call->losses.regression, at::kFloat);
-  }
+  explicit fused_gradients(std::vector<at::Tensor> gradients) : gradients_(std::move(gradients)) {}
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 const torch::autograd::variable_list& arrived) {
-    std::vector<at::Tensor> gradients = context->saved_data["gradients"].toTensorVector();
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& arrived) override {
     const double factor = arrived[0].item<double>();
     if (factor != 1)
-      for (at::Tensor& gradient : gradients) gradient.mul_(factor);
-    gradients.emplace_back();  // of the call
-    return gradients;
+      for (at::Tensor& gradient : gradients_) gradient.mul_(factor);
+    return std::move(gradients_);
   }
+
+ private:
+  std::vector<at::Tensor> gradients_;
 };
+
+/// The whole loss, in the graph. Its gradients are computed with it, in the memory of the heads'
+/// outputs, which no convolution keeps.
+/// @param outputs the logits of all levels, and then the deltas of all levels
+at::Tensor fused_loss(const std::vector<at::Tensor>& outputs, fused_call& call) {
+  const auto is_nhwc = [](const at::Tensor& x) {
+    return !x.is_contiguous() && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  };
+  const bool nhwc = std::any_of(outputs.begin(), outputs.end(), is_nhwc);
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& output : outputs)
+    gradients.push_back(output.detach().contiguous(nhwc ? at::MemoryFormat::ChannelsLast
+                                                        : at::MemoryFormat::Contiguous));
+  const at::TensorList all = gradients;
+  const at::TensorList logits = all.slice(0, all.size() / 2), deltas = all.slice(all.size() / 2);
+  const auto layout = nhwc ? vecdet::head_layout::nhwc : vecdet::head_layout::nchw;
+  if (all.front().scalar_type() == at::kBFloat16)
+    compute_in_place<vecdet::bfloat16>(logits, deltas, layout, call);
+  else
+    compute_in_place<float>(logits, deltas, layout, call);
+  at::Tensor total =
+      at::scalar_tensor(call.losses.classification + call.losses.regression, at::kFloat);
+  const std::shared_ptr<fused_gradients> node(new fused_gradients(std::move(gradients)),
+                                              torch::autograd::deleteNode);
+  node->set_next_edges(torch::autograd::collect_next_edges(outputs));
+  torch::autograd::create_gradient_edge(total, node);
+  return total;
+}
 
 loss_values on_operators(const head_outputs& outputs, const batch_truth& truth,
                          const vecdet::cached_anchors& anchors,
@@ -203,7 +211,7 @@ loss_values criterion::operator()(const head_outputs& outputs, const batch_truth
       std::vector<at::Tensor> all = outputs.logits;
       all.insert(all.end(), outputs.deltas.begin(), outputs.deltas.end());
       loss_values values;
-      values.total = fused_loss::apply(all, &call);
+      values.total = fused_loss(all, call);
       values.classification = call.losses.classification;
       values.regression = call.losses.regression;
       return values;
