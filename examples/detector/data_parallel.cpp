@@ -5,7 +5,11 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <stdexcept>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
 
 #include <ATen/ATen.h>
 
@@ -60,8 +64,10 @@ process_group::process_group(int timeout_seconds) {
   options.timeout = std::chrono::seconds(timeout_seconds);
   const auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
   const auto gloo = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(timeout_seconds));
-  gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(
-      size > 1 && std::string(address) == "127.0.0.1" ? address : ""));
+  // One machine needs no name of its own.
+  const bool is_local = std::string(address) == "127.0.0.1";
+  gloo->devices.push_back(is_local ? c10d::ProcessGroupGloo::createDeviceForHostname(address)
+                                   : c10d::ProcessGroupGloo::createDefaultDevice());
   connection_ = std::make_unique<connection>();
   connection_->group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo);
 }
@@ -97,8 +103,8 @@ void process_group::begin_step() {
 
 std::vector<double> process_group::sum(std::vector<double> numbers) {
   if (connection_ == nullptr || numbers.empty()) return numbers;
-  std::vector<at::Tensor> tensors{at::from_blob(
-      numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kDouble)};
+  std::vector<at::Tensor> tensors{
+      at::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kDouble)};
   connection_->group->allreduce(tensors)->wait();
   return numbers;
 }

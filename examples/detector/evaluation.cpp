@@ -11,15 +11,46 @@
 #include <tuple>
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <nlohmann/json.hpp>
 
 namespace detector {
 
+namespace {
+
+/// Autocast to bfloat16 while it lives, where that is asked for.
+class autocast_scope {
+ public:
+  explicit autocast_scope(bool is_on) : is_on_(is_on) {
+    if (!is_on) return;
+    at::autocast::set_autocast_cpu_dtype(at::kBFloat16);
+    at::autocast::set_cpu_enabled(true);
+  }
+  autocast_scope(const autocast_scope&) = delete;
+  autocast_scope& operator=(const autocast_scope&) = delete;
+  ~autocast_scope() {
+    if (!is_on_) return;
+    at::autocast::clear_cache();
+    at::autocast::set_cpu_enabled(false);
+  }
+
+ private:
+  bool is_on_;
+};
+
+}  // namespace
+
+head_outputs run(retinanet& model, const at::Tensor& images, precision_options precision) {
+  const autocast_scope autocast(precision.bfloat16);
+  return model.forward(precision.channels_last ? images.contiguous(at::MemoryFormat::ChannelsLast)
+                                               : images);
+}
+
 std::vector<std::vector<detection>> detect(retinanet& model, vecdet::anchor_cache& anchors,
                                            const batch& pictures, canvas_size canvas,
-                                           double score_threshold) {
+                                           double score_threshold, precision_options precision) {
   const at::NoGradGuard no_grad;
-  const head_outputs outputs = model.forward(pictures.images);
+  const head_outputs outputs = run(model, pictures.images, precision);
   const vecdet::boxes_view<const float> boxes = anchors_of(anchors, outputs, canvas).boxes();
   std::vector<std::int64_t> level_sizes;
   for (const at::Tensor& level : outputs.logits)
@@ -50,33 +81,56 @@ std::vector<std::vector<detection>> detect(retinanet& model, vecdet::anchor_cach
   return found;
 }
 
-evaluation evaluate(retinanet& model, const dataset& data, loader_params params) {
+evaluation evaluate(retinanet& model, const dataset& data, loader_params params,
+                    precision_options precision, process_group& processes) {
   params.training = false;
+  params.rank = processes.rank();
+  params.ranks = processes.size();
   model.eval();
   vecdet::anchor_cache anchors(model.anchor_shapes());
-  evaluation result;
+  // A row a detection, of numbers that a double holds: picture, label, x, y, width, height, score.
+  constexpr std::size_t columns = 7;
+  std::vector<double> rows, broken;
+  std::vector<std::pair<std::size_t, std::string>> reasons;
   loader batches(data, params, 0);
   for (std::size_t b = 0; b < batches.batches(); ++b) {
     const batch pictures = batches.next();
-    result.broken.insert(result.broken.end(), pictures.broken.begin(), pictures.broken.end());
+    for (const auto& picture : pictures.broken) {
+      broken.push_back(static_cast<double>(picture.first));
+      reasons.push_back(picture);
+    }
     if (pictures.pictures.empty()) continue;
-    const auto found = detect(model, anchors, pictures, params.canvas);
+    const auto found = detect(model, anchors, pictures, params.canvas, 0.05, precision);
     for (std::size_t i = 0; i < found.size(); ++i)
       for (const detection& d : found[i]) {
         const box& c = d.corners;
-        result.detections.push_back({data.pictures[pictures.pictures[i].index].id, d.label, c[0],
-                                     c[1], c[2] - c[0], c[3] - c[1], d.score, false});
+        for (const double number : {static_cast<double>(pictures.pictures[i].index),
+                                    static_cast<double>(d.label), double{c[0]}, double{c[1]},
+                                    double{c[2]} - c[0], double{c[3]} - c[1], double{d.score}})
+          rows.push_back(number);
       }
   }
   model.train();
+  rows = processes.joined(rows);
+  std::set<std::size_t> left_out;
+  for (const double index : processes.joined(broken))
+    left_out.insert(static_cast<std::size_t>(index));
+  if (left_out.size() == data.pictures.size())
+    throw std::runtime_error("no picture could be read" +
+                             (reasons.empty() ? "" : "; the first: " + reasons[0].second));
 
-  std::set<std::size_t> broken;
-  for (const auto& picture : result.broken) broken.insert(picture.first);
-  if (broken.size() == data.pictures.size())
-    throw std::runtime_error("no picture could be read; the first: " + result.broken[0].second);
+  evaluation result;
+  result.broken = reasons;
+  result.pictures = data.pictures.size() - left_out.size();
+  for (std::size_t r = 0; r < rows.size(); r += columns) {
+    const double* const row = rows.data() + r;
+    result.detections.push_back({data.pictures[static_cast<std::size_t>(row[0])].id,
+                                 static_cast<std::int64_t>(row[1]), row[2], row[3], row[4], row[5],
+                                 row[6], false});
+  }
   vecdet::coco::coco_dataset truth;
   for (std::size_t i = 0; i < data.pictures.size(); ++i) {
-    if (broken.count(i) > 0) continue;
+    if (left_out.count(i) > 0) continue;
     for (const object& o : data.pictures[i].objects) {
       const box& c = o.corners;
       truth.objects.push_back(

@@ -20,12 +20,12 @@ void evaluate_checkpoint(const evaluation_options& options) {
   params.canvas = content.canvas;
   params.batch_size = options.batch_size;
   params.threads = options.loader_threads;
-  const evaluation result = evaluate(*content.model, data, params);
+  process_group alone;
+  const evaluation result = evaluate(*content.model, data, params, {}, alone);
   for (const auto& picture : result.broken)
     std::fprintf(stderr, "skipped: %s\n", picture.second.c_str());
   std::printf("AP %.4f, AP50 %.4f, AP75 %.4f on %zu pictures\n", result.precision.ap,
-              result.precision.ap50, result.precision.ap75,
-              data.pictures.size() - result.broken.size());
+              result.precision.ap50, result.precision.ap75, result.pictures);
   if (!options.results.empty()) write_results(options.results, data, result.detections);
 }
 
@@ -60,8 +60,7 @@ int draw_detections(const drawing_options& options) {
       draw_box(image, d->corners, d->label,
                content.classes[static_cast<std::size_t>(d->label)] + score);
     }
-    const std::string drawn =
-        (fs::path(options.folder) / fs::path(file).stem()).string() + ".png";
+    const std::string drawn = (fs::path(options.folder) / fs::path(file).stem()).string() + ".png";
     write_png(image, drawn);
     std::printf("%s: %zu boxes\n", drawn.c_str(), found.size());
   }

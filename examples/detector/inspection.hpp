@@ -23,7 +23,7 @@ void evaluate_checkpoint(const evaluation_options& options);
 struct drawing_options {
   std::string checkpoint;
   std::vector<std::string> pictures;
-  std::string folder;          ///< where pictures with boxes are written, as PNG
+  std::string folder;  ///< where pictures with boxes are written, as PNG
   double score_threshold = 0.3;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // detector: trains RetinaNet on your pictures, evaluates it, and shows what it finds. `detector
 // --help`, and README.md beside this file.
+#include "bench.hpp"
+#include "inspection.hpp"
 #include "trainer.hpp"
 
 #include <csignal>
@@ -13,6 +15,7 @@
 
 #include <ATen/Parallel.h>
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 namespace {
 
@@ -79,8 +82,8 @@ struct train_command {
     app->add_option("--loss", options.loss, "vecdet, or torch: libtorch's operators alone")
         ->transform(
             one_of<loss_kind>({{"torch", loss_kind::torch}, {"vecdet", loss_kind::vecdet}}));
-    app->add_flag("--channels-last", options.channels_last);
-    app->add_flag("--bfloat16", options.bfloat16, "autocast of the network");
+    app->add_flag("--channels-last", options.precision.channels_last);
+    app->add_flag("--bfloat16", options.precision.bfloat16, "autocast of the network");
 
     app->add_option("--hflip", options.loading.changes.horizontal_flip, "probability")
         ->capture_default_str()
@@ -137,17 +140,87 @@ struct train_command {
   }
 };
 
+struct evaluate_command {
+  evaluation_options options;
+  int threads = 0;
+
+  explicit evaluate_command(CLI::App& parent) {
+    CLI::App* const app = parent.add_subcommand("evaluate", "Prints COCO's average precision");
+    app->add_option("checkpoint", options.checkpoint)->required();
+    add_data(*app, "test", options.test, true);
+    app->add_option("--results", options.results, "file for the detections, as COCO's results");
+    app->add_option("--threads", threads, "of computation; 0: all")->check(CLI::NonNegativeNumber);
+  }
+
+  int run() {
+    if (threads > 0) at::set_num_threads(threads);
+    evaluate_checkpoint(options);
+    return 0;
+  }
+};
+
+struct draw_command {
+  drawing_options options;
+
+  explicit draw_command(CLI::App& parent) {
+    CLI::App* const app = parent.add_subcommand("draw", "Draws what a model finds onto pictures");
+    app->add_option("checkpoint", options.checkpoint)->required();
+    app->add_option("pictures", options.pictures, "JPEG or PNG")->required();
+    app->add_option("--out", options.folder, "folder of the drawn pictures")->required();
+    app->add_option("--score", options.score_threshold, "of boxes that are drawn, at least")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1.0));
+  }
+
+  int run() { return draw_detections(options) == 0 ? 0 : 2; }
+};
+
+struct bench_command {
+  bench_options options;
+
+  explicit bench_command(CLI::App& parent) {
+    CLI::App* const app = parent.add_subcommand("bench", "Times a training step");
+    app->add_flag("--mlperf", "MLPerf's step: 800 x 800, 264 classes, ResNeXt50")->required();
+    app->add_option("--batch", options.batches, "pictures of a step, one table each")
+        ->capture_default_str();
+    app->add_option("--rounds", options.rounds)->capture_default_str()->check(CLI::PositiveNumber);
+    app->add_option("--steps", options.steps, "timed of each stage in each round")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app->add_option("--side", options.side, "of the pictures")
+        ->capture_default_str()
+        ->check(CLI::Range(64, 4096));
+    app->add_option("--threads", options.threads, "0: all")->check(CLI::NonNegativeNumber);
+    app->add_option("--stage", options.stage, "one alone, by its place; prints seconds and loss")
+        ->check(CLI::Range(0, static_cast<int>(stages().size()) - 1));
+  }
+
+  int run() {
+    options.program = "/proc/" + std::to_string(::getpid()) + "/exe";
+    bench_mlperf(options);
+    return 0;
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Trains RetinaNet on your pictures, evaluates it, and shows what it finds.");
   app.require_subcommand(1);
   train_command train(app);
+  evaluate_command evaluate(app);
+  draw_command draw(app);
+  bench_command bench(app);
   CLI11_PARSE(app, argc, argv);
   try {
-    return train.run();
+    if (app.got_subcommand("train")) return train.run();
+    if (app.got_subcommand("evaluate")) return evaluate.run();
+    if (app.got_subcommand("draw")) return draw.run();
+    return bench.run();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "detector: %s\n", error.what());
+    // libtorch's errors go on with where they come from, line by line.
+    const std::string text = error.what();
+    std::fprintf(stderr, "detector: %s\n", text.substr(0, text.find("\nException raised")).c_str());
     return 1;
   }
 }

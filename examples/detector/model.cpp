@@ -117,4 +117,9 @@ std::vector<vecdet::anchor_shapes> retinanet::anchor_shapes() const {
   return levels;
 }
 
+void use_channels_last(retinanet& model) {
+  for (at::Tensor& weight : model.parameters())
+    if (weight.dim() == 4) weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
+}
+
 }  // namespace detector

@@ -72,4 +72,7 @@ class retinanet : public torch::nn::Module {
   std::shared_ptr<head> classification_, regression_;
 };
 
+/// Convolutions compute on channels last where their weights lie so.
+void use_channels_last(retinanet& model);
+
 }  // namespace detector

@@ -57,6 +57,12 @@ enum class loss_kind {
 
 const char* name_of(loss_kind kind);
 
+/// How the network is computed.
+struct precision_options {
+  bool channels_last = false;
+  bool bfloat16 = false;  ///< by autocast
+};
+
 struct loader_params {
   canvas_size canvas;
   bool training = true;  ///< shuffled and augmented, every batch full
@@ -107,7 +113,7 @@ struct training_options {
   std::int64_t checkpoint_steps = 0;  ///< a checkpoint also every so many steps; 0: none
   double target_ap50 = 0;             ///< ends the training once it is reached; 0: never
   bool resume = false;                ///< goes on from the folder's checkpoint
-  bool channels_last = false, bfloat16 = false;
+  precision_options precision;
 };
 
 }  // namespace detector

@@ -2,6 +2,7 @@
 #include "trainer.hpp"
 
 #include "checkpoint.hpp"
+#include "data_parallel.hpp"
 #include "dataset.hpp"
 #include "evaluation.hpp"
 #include "losses.hpp"
@@ -18,10 +19,10 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/autocast_mode.h>
 
 namespace detector {
 namespace {
@@ -41,7 +42,7 @@ std::string recipe_of(const training_options& options) {
        << static_cast<int>(optimiser.schedule) << ", canvas " << loading.canvas.width << "x"
        << loading.canvas.height << ", flips " << changes.horizontal_flip << " "
        << changes.vertical_flip << ", scales " << changes.smallest_scale << " to "
-       << changes.largest_scale << (options.bfloat16 ? ", bfloat16" : "");
+       << changes.largest_scale << (options.precision.bfloat16 ? ", bfloat16" : "");
   return line.str();
 }
 
@@ -52,52 +53,34 @@ bool all_finite(torch::nn::Module& model) {
   return true;
 }
 
-/// Autocast to bfloat16 while it lives, where that is asked for.
-class autocast_scope {
- public:
-  explicit autocast_scope(bool is_on) : is_on_(is_on) {
-    if (!is_on) return;
-    at::autocast::set_autocast_cpu_dtype(at::kBFloat16);
-    at::autocast::set_cpu_enabled(true);
-  }
-  autocast_scope(const autocast_scope&) = delete;
-  autocast_scope& operator=(const autocast_scope&) = delete;
-  ~autocast_scope() {
-    if (!is_on_) return;
-    at::autocast::clear_cache();
-    at::autocast::set_cpu_enabled(false);
-  }
-
- private:
-  bool is_on_;
-};
-
 class training {
  public:
   explicit training(const training_options& options)
       : options_(options),
         train_(read_dataset(options.train)),
-        log_(make_folder(options.folder) + "/log.jsonl") {
+        log_(make_log(options.folder, processes_)) {
     if (!options.test.annotations.empty()) test_ = read_dataset(options.test, train_.classes);
     model_config config = options.model;
     config.classes = static_cast<std::int64_t>(train_.classes.size());
     at::manual_seed(options.loading.seed);
     now_.model = std::make_shared<retinanet>(config);
-    if (options.channels_last) {
-      const at::NoGradGuard no_grad;
-      for (at::Tensor& weight : now_.model->parameters())
-        if (weight.dim() == 4) weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
-    }
+    if (options.precision.channels_last) use_channels_last(*now_.model);
     now_.classes = train_.classes;
     now_.canvas = options.loading.canvas;
-    now_.state.recipe = recipe_of(options);
     optimiser_ = make_optimiser(*now_.model, options.optimiser);
     criterion_ = std::make_unique<criterion>(options.loss, now_.model->anchor_shapes());
+    options_.loading.rank = processes_.rank();
+    options_.loading.ranks = processes_.size();
+    now_.state.recipe = recipe_of(options_);
     const std::string file = latest();
     if (options.resume)
       resume(file, now_, *optimiser_);
     else if (std::filesystem::exists(file))
       throw std::runtime_error(file + ": there is a training already; --resume goes on with it");
+    std::vector<at::Tensor> trained;
+    for (const at::Tensor& weight : now_.model->parameters())
+      if (weight.requires_grad()) trained.push_back(weight);
+    processes_.share_gradients(trained);
   }
 
   outcome run() {
@@ -118,11 +101,13 @@ class training {
   }
 
  private:
-  static std::string make_folder(const std::string& folder) {
+  /// Rank 0 alone writes files and tells people.
+  static run_log make_log(const std::string& folder, const process_group& processes) {
+    if (processes.rank() > 0) return run_log("", true);
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) throw std::runtime_error(folder + ": cannot be made: " + error.message());
-    return folder;
+    return run_log(folder + "/log.jsonl");
   }
 
   std::string latest() const { return options_.folder + "/checkpoint.pt"; }
@@ -130,6 +115,7 @@ class training {
 
   void introduce() {
     before_ = now_.state.seconds;
+    first_step_ = now_.state.step;
     std::int64_t weights = 0;
     for (const at::Tensor& weight : now_.model->parameters()) weights += weight.numel();
     std::ostringstream text;
@@ -145,6 +131,7 @@ class training {
                 {"model", now_.model->config().text()},
                 {"weights", weights},
                 {"threads", at::get_num_threads()},
+                {"ranks", processes_.size()},
                 {"pictures", train_.pictures.size()},
                 {"boxes", train_.boxes},
                 {"boxes_dropped", train_.boxes_dropped}});
@@ -166,7 +153,7 @@ class training {
       ++state.step;
       ++state.step_of_epoch;
       tell(losses, rate, steps, step_watch.seconds(), waited);
-      if (is_to_stop) {
+      if (is_asked_to_stop_) {
         save(latest());
         return outcome::interrupted;
       }
@@ -176,20 +163,20 @@ class training {
     return outcome::finished;
   }
 
+  /// The losses are the means of all processes. Where they are no numbers, that is all.
   loss_values compute_step(const batch& pictures, double rate) {
     batch_truth truth;
     for (const drawn_picture& drawn : pictures.pictures) truth.add_image(drawn.objects);
-    const at::Tensor images = options_.channels_last
-                                  ? pictures.images.contiguous(at::MemoryFormat::ChannelsLast)
-                                  : pictures.images;
     set_rate(*optimiser_, rate);
     optimiser_->zero_grad();
-    head_outputs outputs;
-    {
-      const autocast_scope autocast(options_.bfloat16);
-      outputs = now_.model->forward(images);
-    }
-    const loss_values losses = (*criterion_)(outputs, truth, options_.loading.canvas);
+    processes_.begin_step();
+    const head_outputs outputs = run(*now_.model, pictures.images, options_.precision);
+    loss_values losses = (*criterion_)(outputs, truth, options_.loading.canvas);
+    const std::vector<double> sums =
+        processes_.sum({losses.classification, losses.regression, is_to_stop ? 1.0 : 0.0});
+    losses.classification = sums[0] / static_cast<double>(processes_.size());
+    losses.regression = sums[1] / static_cast<double>(processes_.size());
+    is_asked_to_stop_ = sums[2] > 0;
     if (!std::isfinite(losses.classification + losses.regression)) return losses;
     losses.total.backward();
     optimiser_->step();
@@ -224,7 +211,8 @@ class training {
   /// Whether the target is reached.
   bool evaluate_now() {
     const stopwatch watch;
-    const evaluation result = evaluate(*now_.model, test_, options_.loading);
+    const evaluation result =
+        evaluate(*now_.model, test_, options_.loading, options_.precision, processes_);
     note_broken(test_, result.broken);
     const auto& precision = result.precision;
     log_.write({{"event", "evaluation"},
@@ -242,12 +230,13 @@ class training {
     log_.say(text);
     if (precision.ap > now_.state.best_ap) {
       now_.state.best_ap = precision.ap;
-      save_checkpoint(options_.folder + "/best.pt", now_, nullptr);
+      if (processes_.rank() == 0) save_checkpoint(options_.folder + "/best.pt", now_, nullptr);
     }
     return options_.target_ap50 > 0 && precision.ap50 >= options_.target_ap50;
   }
 
   void save(const std::string& file) {
+    if (processes_.rank() > 0) return;
     now_.state.seconds = seconds();
     save_checkpoint(file, now_, optimiser_.get());
     log_.write({{"event", "checkpoint"}, {"step", now_.state.step}, {"seconds", seconds()}});
@@ -291,7 +280,8 @@ class training {
     return ended;
   }
 
-  const training_options options_;
+  training_options options_;
+  process_group processes_;
   const dataset train_;
   dataset test_;
   run_log log_;
@@ -300,6 +290,7 @@ class training {
   std::unique_ptr<criterion> criterion_;
   std::set<std::string> broken_;
   stopwatch watch_;
+  bool is_asked_to_stop_ = false;
   double before_ = 0;  ///< seconds of earlier runs
   std::int64_t first_step_ = 0;
 };
