@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// ResNet (He, Zhang, Ren, Sun, arXiv 1512.03385) and ResNeXt (Xie et al., arXiv 1611.05431),
+// without the classifier, with torchvision's details and names of parameters.
+#pragma once
+
+#include "options.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/nn.h>
+
+namespace detector {
+
+/// Batch normalisation whose statistics are constants, as torchvision's FrozenBatchNorm2d.
+class frozen_batch_norm : public torch::nn::Module {
+ public:
+  explicit frozen_batch_norm(std::int64_t channels);
+  at::Tensor forward(const at::Tensor& x);
+
+ private:
+  at::Tensor weight_, bias_, running_mean_, running_var_;
+};
+
+/// A normalisation in a sequence.
+torch::nn::AnyModule make_norm(norm_kind kind, std::int64_t channels);
+
+class backbone : public torch::nn::Module {
+ public:
+  backbone(backbone_kind kind, norm_kind norm);
+
+  /// The maps of strides 8, 16 and 32.
+  std::vector<at::Tensor> forward(at::Tensor x);
+  /// How many channels these have.
+  const std::vector<std::int64_t>& channels() const noexcept { return channels_; }
+  /// No gradient for the stem and the stages after it, `count` of the five in all.
+  void freeze(std::int64_t count);
+
+ private:
+  torch::nn::Sequential make_stage(backbone_kind kind, norm_kind norm, std::int64_t width,
+                                   std::int64_t blocks, std::int64_t stride);
+
+  torch::nn::Conv2d conv1_{nullptr};
+  torch::nn::AnyModule bn1_;
+  std::vector<torch::nn::Sequential> stages_;
+  std::vector<std::int64_t> channels_;
+  std::int64_t inputs_ = 64;  ///< of the next stage
+};
+
+}  // namespace detector

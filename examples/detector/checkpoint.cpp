@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include <ATen/ATen.h>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <torch/serialize.h>
+#include <unistd.h>
+
+namespace detector {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char* format = "vecdet detector 1";
+
+[[noreturn]] void fail(const std::string& file, const std::string& what) {
+  throw std::runtime_error(file + ": " + what);
+}
+
+/// An open file, closed in any case.
+class descriptor {
+ public:
+  descriptor(const std::string& file, int flags) : number_(::open(file.c_str(), flags, 0644)) {}
+  descriptor(const descriptor&) = delete;
+  descriptor& operator=(const descriptor&) = delete;
+  ~descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  bool is_open() const noexcept { return number_ >= 0; }
+  bool write(const char* data, std::size_t size) const {
+    while (size > 0) {
+      const ssize_t written = ::write(number_, data, size);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return false;
+      data += written;
+      size -= static_cast<std::size_t>(written);
+    }
+    return true;
+  }
+  bool sync() const { return ::fsync(number_) == 0; }
+
+ private:
+  int number_;
+};
+
+void write_whole(const std::string& file, const std::string& bytes) {
+  const std::string unfinished = file + ".unfinished";
+  const auto give_up = [&] {
+    const std::string reason = std::strerror(errno);
+    ::unlink(unfinished.c_str());
+    fail(file, "the checkpoint cannot be written: " + reason);
+  };
+  {
+    const descriptor out(unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
+    if (!out.is_open() || !out.write(bytes.data(), bytes.size()) || !out.sync()) give_up();
+  }
+  if (std::rename(unfinished.c_str(), file.c_str()) != 0) give_up();
+  // The new name itself, too, has to reach the disk.
+  const std::string folder = fs::absolute(file).parent_path().string();
+  const descriptor directory(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory.is_open()) directory.sync();
+}
+
+json description_of(const checkpoint& content) {
+  const model_config& model = content.model->config();
+  const training_state& state = content.state;
+  return {{"format", format},
+          {"model",
+           {{"backbone", name_of(model.backbone)},
+            {"norm", name_of(model.norm)},
+            {"channels", model.channels},
+            {"classes", model.classes},
+            {"anchor_size", model.anchor_size},
+            {"prior", model.prior},
+            {"frozen_stages", model.frozen_stages}}},
+          {"classes", content.classes},
+          {"canvas", {content.canvas.width, content.canvas.height}},
+          {"state",
+           {{"epoch", state.epoch},
+            {"step_of_epoch", state.step_of_epoch},
+            {"step", state.step},
+            {"seconds", state.seconds},
+            {"best_ap", state.best_ap},
+            {"recipe", state.recipe}}}};
+}
+
+model_config config_of(const json& model) {
+  model_config config;
+  const std::string backbone = model.at("backbone"), norm = model.at("norm");
+  for (const auto kind :
+       {backbone_kind::resnet18, backbone_kind::resnet50, backbone_kind::resnext50_32x4d})
+    if (backbone == name_of(kind)) config.backbone = kind;
+  for (const auto kind : {norm_kind::frozen, norm_kind::group})
+    if (norm == name_of(kind)) config.norm = kind;
+  config.channels = model.at("channels");
+  config.classes = model.at("classes");
+  config.anchor_size = model.at("anchor_size");
+  config.prior = model.at("prior");
+  config.frozen_stages = model.at("frozen_stages");
+  return config;
+}
+
+/// Everything of the file but the weights.
+checkpoint described_by(const json& description) {
+  checkpoint content;
+  content.classes = description.at("classes").get<std::vector<std::string>>();
+  content.canvas = {description.at("canvas").at(0), description.at("canvas").at(1)};
+  const json& state = description.at("state");
+  content.state = {state.at("epoch"),   state.at("step_of_epoch"), state.at("step"),
+                   state.at("seconds"), state.at("best_ap"),       state.at("recipe")};
+  return content;
+}
+
+/// use(archive, description), with libtorch's errors made ones of the file.
+template <class Use>
+void read(const std::string& file, const Use& use) {
+  if (!fs::exists(file)) fail(file, "no such checkpoint");
+  try {
+    torch::serialize::InputArchive archive;
+    archive.load_from(file);
+    c10::IValue text;
+    archive.read("description", text);
+    const json description = json::parse(text.toStringRef());
+    if (description.at("format") != format) fail(file, "a checkpoint of another version");
+    use(archive, description);
+  } catch (const c10::Error& error) {
+    fail(file, "no checkpoint, or a broken one: " + std::string(error.what_without_backtrace()));
+  } catch (const json::exception& error) {
+    fail(file, "no checkpoint, or a broken one: " + std::string(error.what()));
+  }
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& file, const checkpoint& content,
+                     const torch::optim::Optimizer* optimiser) {
+  torch::serialize::OutputArchive archive, model, training;
+  archive.write("description", c10::IValue(description_of(content).dump()));
+  content.model->save(model);
+  archive.write("model", model);
+  if (optimiser != nullptr) {
+    optimiser->save(training);
+    archive.write("optimiser", training);
+  }
+  std::ostringstream bytes;
+  archive.save_to(bytes);
+  write_whole(file, bytes.str());
+}
+
+checkpoint load_checkpoint(const std::string& file) {
+  checkpoint content;
+  read(file, [&](torch::serialize::InputArchive& archive, const json& description) {
+    content = described_by(description);
+    content.model = std::make_shared<retinanet>(config_of(description.at("model")));
+    torch::serialize::InputArchive model;
+    archive.read("model", model);
+    content.model->load(model);
+  });
+  return content;
+}
+
+void resume(const std::string& file, checkpoint& content, torch::optim::Optimizer& optimiser) {
+  read(file, [&](torch::serialize::InputArchive& archive, const json& description) {
+    const checkpoint found = described_by(description);
+    const auto check = [&](const std::string& what, const std::string& theirs,
+                           const std::string& ours) {
+      if (theirs != ours)
+        fail(file, "a checkpoint of another " + what + ": " + theirs + "; this is " + ours);
+    };
+    check("model", config_of(description.at("model")).text(), content.model->config().text());
+    check("list of classes", json(found.classes).dump(), json(content.classes).dump());
+    check("recipe", found.state.recipe, content.state.recipe);
+    torch::serialize::InputArchive model, training;
+    archive.read("model", model);
+    if (!archive.try_read("optimiser", training))
+      fail(file, "a checkpoint without the optimiser's state");
+    content.model->load(model);
+    optimiser.load(training);
+    content.state = found.state;
+  });
+}
+
+}  // namespace detector

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data_parallel.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <initializer_list>
+#include <stdexcept>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#ifdef DETECTOR_C10D
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#endif
+
+namespace detector {
+namespace {
+
+/// The first of these variables that is set, as a number.
+int number_of(std::initializer_list<const char*> names, int otherwise) {
+  for (const char* name : names) {
+    const char* const text = std::getenv(name);
+    if (text == nullptr) continue;
+    char* end = nullptr;
+    const long number = std::strtol(text, &end, 10);
+    if (end == text || *end != '\0' || number < 0 || number > 1'000'000)
+      throw std::runtime_error(std::string(name) + " is " + text + ", expected a number");
+    return static_cast<int>(number);
+  }
+  return otherwise;
+}
+
+}  // namespace
+
+#ifdef DETECTOR_C10D
+
+struct process_group::connection {
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::unique_ptr<c10d::Reducer> reducer;
+};
+
+process_group::process_group(int timeout_seconds) {
+  const int size = number_of({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 1);
+  const int rank = number_of({"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, 0);
+  if (size < 1 || rank >= size)
+    throw std::runtime_error("rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                             " processes: expected one below their number");
+  rank_ = static_cast<std::size_t>(rank);
+  size_ = static_cast<std::size_t>(size);
+  if (size == 1) return;
+  const char* const address = std::getenv("MASTER_ADDR");
+  if (address == nullptr)
+    throw std::runtime_error("MASTER_ADDR is not set: expected where rank 0 listens");
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(number_of({"MASTER_PORT"}, 29500));
+  options.isServer = rank == 0;
+  options.numWorkers = size;
+  options.timeout = std::chrono::seconds(timeout_seconds);
+  const auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
+  const auto gloo = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(timeout_seconds));
+  // One machine needs no name of its own.
+  const bool is_local = std::string(address) == "127.0.0.1";
+  gloo->devices.push_back(is_local ? c10d::ProcessGroupGloo::createDeviceForHostname(address)
+                                   : c10d::ProcessGroupGloo::createDefaultDevice());
+  connection_ = std::make_unique<connection>();
+  connection_->group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo);
+}
+
+process_group::~process_group() = default;
+
+void process_group::share_gradients(const std::vector<at::Tensor>& weights) {
+  if (connection_ == nullptr) return;
+  for (const at::Tensor& weight : weights) {
+    std::vector<at::Tensor> of_rank_0{weight.detach()};
+    connection_->group->broadcast(of_rank_0)->wait();
+  }
+  // As PyTorch's DistributedDataParallel: a first small bucket, so that the sum begins early, and
+  // in the order in which the backward pass comes to the weights.
+  constexpr std::size_t first_bytes = 1 << 20, bytes = 25 << 20;
+  auto buckets = c10d::compute_bucket_assignment_by_size(weights, {first_bytes, bytes});
+  auto& indices = std::get<0>(buckets);
+  auto& limits = std::get<1>(buckets);
+  std::reverse(indices.begin(), indices.end());
+  std::reverse(limits.begin(), limits.end());
+  connection_->reducer = std::make_unique<c10d::Reducer>(
+      weights, indices, limits, connection_->group, std::vector<bool>(weights.size(), false),
+      static_cast<std::int64_t>(bytes), /*find_unused_parameters=*/false,
+      /*gradient_as_bucket_view=*/false, std::unordered_map<std::size_t, std::string>(),
+      static_cast<std::int64_t>(first_bytes));
+}
+
+void process_group::begin_step() {
+  if (connection_ == nullptr || connection_->reducer == nullptr) return;
+  connection_->reducer->prepare_for_forward();
+  connection_->reducer->prepare_for_backward({});
+}
+
+std::vector<double> process_group::sum(std::vector<double> numbers) {
+  if (connection_ == nullptr || numbers.empty()) return numbers;
+  std::vector<at::Tensor> tensors{
+      at::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kDouble)};
+  connection_->group->allreduce(tensors)->wait();
+  return numbers;
+}
+
+std::vector<double> process_group::joined(const std::vector<double>& numbers) {
+  if (connection_ == nullptr) return numbers;
+  std::vector<double> sizes(size_);
+  sizes[rank_] = static_cast<double>(numbers.size());
+  sizes = sum(sizes);
+  // The sum of vectors that are 0 outside of each process' own part.
+  std::vector<double> all;
+  for (std::size_t r = 0; r < size_; ++r) {
+    const auto count = static_cast<std::size_t>(sizes[r]);
+    if (r == rank_)
+      all.insert(all.end(), numbers.begin(), numbers.end());
+    else
+      all.resize(all.size() + count);
+  }
+  return sum(std::move(all));
+}
+
+#else
+
+struct process_group::connection {};
+
+process_group::process_group(int) {
+  if (number_of({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 1) > 1)
+    throw std::runtime_error("this program was built without c10d: it runs as one process alone");
+}
+process_group::~process_group() = default;
+void process_group::share_gradients(const std::vector<at::Tensor>&) {}
+void process_group::begin_step() {}
+std::vector<double> process_group::sum(std::vector<double> numbers) { return numbers; }
+std::vector<double> process_group::joined(const std::vector<double>& numbers) { return numbers; }
+
+#endif
+
+}  // namespace detector

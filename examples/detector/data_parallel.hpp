@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training by several processes, each with its share of every batch: one mean gradient, by c10d's
+// Reducer over Gloo, which adds buckets of gradients while the backward pass computes others.
+//
+// Processes are started by hand, mpirun or Slurm; each is told who it is by its environment:
+//   RANK, WORLD_SIZE             or those of Open MPI (OMPI_COMM_WORLD_RANK, ..._SIZE) or Slurm
+//                                (SLURM_PROCID, SLURM_NTASKS)
+//   MASTER_ADDR, MASTER_PORT     where rank 0 listens; 29500 is the port where none is given
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace detector {
+
+/// One of several processes, or the only one, for which all of this costs nothing. Where another
+/// process ends or does not answer within `timeout_seconds`, every function, and backward(), throws
+/// an exception.
+class process_group {
+ public:
+  /// Reads the environment, and waits for the other processes. Throws std::runtime_error where the
+  /// environment makes no sense.
+  explicit process_group(int timeout_seconds = 60);
+  process_group(const process_group&) = delete;
+  process_group& operator=(const process_group&) = delete;
+  ~process_group();
+
+  std::size_t rank() const noexcept { return rank_; }
+  std::size_t size() const noexcept { return size_; }
+
+  /// From now on backward() leaves the mean of all processes' gradients in these weights, which are
+  /// those of rank 0 from now on. A step is begin_step(), forward, backward.
+  void share_gradients(const std::vector<at::Tensor>& weights);
+  void begin_step();
+
+  /// Element by element over all processes.
+  std::vector<double> sum(std::vector<double> numbers);
+  /// All processes' numbers, in the order of the ranks.
+  std::vector<double> joined(const std::vector<double>& numbers);
+
+ private:
+  struct connection;
+  std::unique_ptr<connection> connection_;
+  std::size_t rank_ = 0, size_ = 1;
+};
+
+}  // namespace detector

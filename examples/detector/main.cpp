@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// detector: trains RetinaNet on your pictures, evaluates it, and shows what it finds. `detector
+// --help`, and README.md beside this file.
+#include "bench.hpp"
+#include "inspection.hpp"
+#include "trainer.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+namespace {
+
+using namespace detector;
+
+void add_data(CLI::App& app, const std::string& which, dataset_source& source, bool is_required) {
+  app.add_option("--" + which, source.annotations,
+                 "COCO annotations (.json), or a list of VOC's in ImageSets/Main (.txt)")
+      ->required(is_required);
+  app.add_option("--" + which + "-pictures", source.pictures, "folder of COCO's pictures");
+}
+
+void add_loading(CLI::App& app, loader_params& loading, int& threads) {
+  app.add_option("--threads", threads, "of computation; 0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--loader-threads", loading.threads, "that read pictures")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
+}
+
+template <class Kind>
+CLI::CheckedTransformer one_of(std::map<std::string, Kind> names) {
+  CLI::CheckedTransformer transformer(std::move(names));
+  transformer.description("");
+  return transformer;
+}
+
+struct train_command {
+  training_options options;
+  std::vector<int> size{320, 256};
+  std::vector<double> scales{1, 1};
+  int threads = 0;
+
+  explicit train_command(CLI::App& parent) {
+    CLI::App* const app = parent.add_subcommand("train", "Trains a model from scratch");
+    app->set_config("--config", "", "options from a file");
+    add_data(*app, "train", options.train, true);
+    add_data(*app, "test", options.test, false);
+    add_loading(*app, options.loading, threads);
+    app->add_option("--out", options.folder, "folder of checkpoints and log")->required();
+    app->add_flag("--resume", options.resume, "go on from the folder's checkpoint");
+    app->add_option("--epochs", options.epochs)->capture_default_str()->check(CLI::PositiveNumber);
+    app->add_option("--batch", options.loading.batch_size, "pictures of a step")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 4096));
+    app->add_option("--size", size, "width and height that pictures are fitted into")
+        ->expected(2)
+        ->capture_default_str()
+        ->check(CLI::Range(32, 8192));
+    app->add_option("--seed", options.loading.seed)->capture_default_str();
+
+    app->add_option("--backbone", options.model.backbone, "resnet18, resnet50 or resnext50_32x4d")
+        ->transform(one_of<backbone_kind>({{"resnet18", backbone_kind::resnet18},
+                                           {"resnet50", backbone_kind::resnet50},
+                                           {"resnext50_32x4d", backbone_kind::resnext50_32x4d}}));
+    app->add_option("--norm", options.model.norm, "group or frozen")
+        ->transform(
+            one_of<norm_kind>({{"group", norm_kind::group}, {"frozen", norm_kind::frozen}}));
+    app->add_option("--channels", options.model.channels, "of the pyramid and the heads")
+        ->capture_default_str()
+        ->check(CLI::Range(8, 1024));
+    app->add_option("--anchor-size", options.model.anchor_size, "side of the smallest, in pixels")
+        ->capture_default_str()
+        ->check(CLI::Range(2.0, 512.0));
+    app->add_option("--loss", options.loss, "vecdet, or torch: libtorch's operators alone")
+        ->transform(
+            one_of<loss_kind>({{"torch", loss_kind::torch}, {"vecdet", loss_kind::vecdet}}));
+    app->add_flag("--channels-last", options.precision.channels_last);
+    app->add_flag("--bfloat16", options.precision.bfloat16, "autocast of the network");
+
+    app->add_option("--hflip", options.loading.changes.horizontal_flip, "probability")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1.0));
+    app->add_option("--vflip", options.loading.changes.vertical_flip, "probability")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1.0));
+    app->add_option("--scales", scales, "smallest and largest scale of pictures")
+        ->expected(2)
+        ->capture_default_str()
+        ->check(CLI::Range(0.1, 10.0));
+
+    optimisation& optimiser = options.optimiser;
+    app->add_option("--optimiser", optimiser.optimiser, "adamw or sgd")
+        ->transform(one_of<optimiser_kind>(
+            {{"sgd", optimiser_kind::sgd}, {"adamw", optimiser_kind::adamw}}));
+    app->add_option("--rate", optimiser.rate, "learning rate")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app->add_option("--weight-decay", optimiser.weight_decay)
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    app->add_option("--momentum", optimiser.momentum, "of SGD")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1.0));
+    app->add_option("--warmup", optimiser.warmup_steps, "steps in which the rate rises")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    app->add_option("--schedule", optimiser.schedule, "cosine, steps or constant")
+        ->transform(one_of<schedule_kind>({{"cosine", schedule_kind::cosine},
+                                           {"steps", schedule_kind::steps},
+                                           {"constant", schedule_kind::constant}}));
+    app->add_option("--drops", optimiser.drops, "of the schedule steps: parts of the training")
+        ->capture_default_str();
+
+    app->add_option("--evaluate-every", options.evaluate_every, "epochs")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app->add_option("--checkpoint-steps", options.checkpoint_steps,
+                    "a checkpoint also every so many steps")
+        ->check(CLI::NonNegativeNumber);
+    app->add_option("--target-ap50", options.target_ap50, "end once the test set's AP50 is this")
+        ->check(CLI::Range(0.0, 1.0));
+  }
+
+  int run() {
+    if (threads > 0) at::set_num_threads(threads);
+    // A pyramid's strides divide sizes of whole multiples of 32.
+    options.loading.canvas = {(size[0] + 31) / 32 * 32, (size[1] + 31) / 32 * 32};
+    options.loading.changes.smallest_scale = scales[0];
+    options.loading.changes.largest_scale = scales[1];
+    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stop_training(); });
+    return train(options) == outcome::diverged ? 3 : 0;
+  }
+};
+
+struct evaluate_command {
+  evaluation_options options;
+  int threads = 0;
+
+  explicit evaluate_command(CLI::App& parent) {
+    CLI::App* const app = parent.add_subcommand("evaluate", "Prints COCO's average precision");
+    app->add_option("checkpoint", options.checkpoint)->required();
+    add_data(*app, "test", options.test, true);
+    app->add_option("--results", options.results, "file for the detections, as COCO's results");
+    app->add_option("--threads", threads, "of computation; 0: all")->check(CLI::NonNegativeNumber);
+  }
+
+  int run() {
+    if (threads > 0) at::set_num_threads(threads);
+    evaluate_checkpoint(options);
+    return 0;
+  }
+};
+
+struct draw_command {
+  drawing_options options;
+
+  explicit draw_command(CLI::App& parent) {
+    CLI::App* const app = parent.add_subcommand("draw", "Draws what a model finds onto pictures");
+    app->add_option("checkpoint", options.checkpoint)->required();
+    app->add_option("pictures", options.pictures, "JPEG or PNG")->required();
+    app->add_option("--out", options.folder, "folder of the drawn pictures")->required();
+    app->add_option("--score", options.score_threshold, "of boxes that are drawn, at least")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1.0));
+  }
+
+  int run() { return draw_detections(options) == 0 ? 0 : 2; }
+};
+
+struct bench_command {
+  bench_options options;
+
+  explicit bench_command(CLI::App& parent) {
+    CLI::App* const app = parent.add_subcommand("bench", "Times a training step");
+    app->add_flag("--mlperf", "MLPerf's step: 800 x 800, 264 classes, ResNeXt50")->required();
+    app->add_option("--batch", options.batches, "pictures of a step, one table each")
+        ->capture_default_str();
+    app->add_option("--rounds", options.rounds)->capture_default_str()->check(CLI::PositiveNumber);
+    app->add_option("--steps", options.steps, "timed of each stage in each round")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app->add_option("--side", options.side, "of the pictures")
+        ->capture_default_str()
+        ->check(CLI::Range(64, 4096));
+    app->add_option("--threads", options.threads, "0: all")->check(CLI::NonNegativeNumber);
+    app->add_option("--stage", options.stage, "one alone, by its place; prints seconds and loss")
+        ->check(CLI::Range(0, static_cast<int>(stages().size()) - 1));
+  }
+
+  int run() {
+    options.program = "/proc/" + std::to_string(::getpid()) + "/exe";
+    bench_mlperf(options);
+    return 0;
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains RetinaNet on your pictures, evaluates it, and shows what it finds.");
+  app.require_subcommand(1);
+  train_command train(app);
+  evaluate_command evaluate(app);
+  draw_command draw(app);
+  bench_command bench(app);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (app.got_subcommand("train")) return train.run();
+    if (app.got_subcommand("evaluate")) return evaluate.run();
+    if (app.got_subcommand("draw")) return draw.run();
+    return bench.run();
+  } catch (const std::exception& error) {
+    // libtorch's errors go on with where they come from, line by line.
+    const std::string text = error.what();
+    std::fprintf(stderr, "detector: %s\n", text.substr(0, text.find("\nException raised")).c_str());
+    return 1;
+  }
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer.hpp"
+
+#include "checkpoint.hpp"
+#include "data_parallel.hpp"
+#include "dataset.hpp"
+#include "evaluation.hpp"
+#include "losses.hpp"
+#include "optimisation.hpp"
+#include "run_log.hpp"
+
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+namespace detector {
+namespace {
+
+std::atomic<bool> is_to_stop{false};
+
+std::string recipe_of(const training_options& options) {
+  const loader_params& loading = options.loading;
+  const augmentation& changes = loading.changes;
+  const optimisation& optimiser = options.optimiser;
+  std::ostringstream line;
+  line << "loss " << name_of(options.loss) << ", epochs " << options.epochs << ", batch "
+       << loading.batch_size * loading.ranks << ", seed " << loading.seed << ", "
+       << (optimiser.optimiser == optimiser_kind::sgd ? "SGD" : "AdamW") << " rate "
+       << optimiser.rate << ", decay " << optimiser.weight_decay << ", momentum "
+       << optimiser.momentum << ", warm-up " << optimiser.warmup_steps << ", schedule "
+       << static_cast<int>(optimiser.schedule) << ", canvas " << loading.canvas.width << "x"
+       << loading.canvas.height << ", flips " << changes.horizontal_flip << " "
+       << changes.vertical_flip << ", scales " << changes.smallest_scale << " to "
+       << changes.largest_scale << (options.precision.bfloat16 ? ", bfloat16" : "");
+  return line.str();
+}
+
+bool all_finite(torch::nn::Module& model) {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& weight : model.parameters())
+    if (!at::isfinite(weight).all().item<bool>()) return false;
+  return true;
+}
+
+class training {
+ public:
+  explicit training(const training_options& options)
+      : options_(options),
+        train_(read_dataset(options.train)),
+        log_(make_log(options.folder, processes_)) {
+    if (!options.test.annotations.empty()) test_ = read_dataset(options.test, train_.classes);
+    model_config config = options.model;
+    config.classes = static_cast<std::int64_t>(train_.classes.size());
+    at::manual_seed(options.loading.seed);
+    now_.model = std::make_shared<retinanet>(config);
+    if (options.precision.channels_last) use_channels_last(*now_.model);
+    now_.classes = train_.classes;
+    now_.canvas = options.loading.canvas;
+    optimiser_ = make_optimiser(*now_.model, options.optimiser);
+    criterion_ = std::make_unique<criterion>(options.loss, now_.model->anchor_shapes());
+    options_.loading.rank = processes_.rank();
+    options_.loading.ranks = processes_.size();
+    now_.state.recipe = recipe_of(options_);
+    const std::string file = latest();
+    if (options.resume)
+      resume(file, now_, *optimiser_);
+    else if (std::filesystem::exists(file))
+      throw std::runtime_error(file + ": there is a training already; --resume goes on with it");
+    std::vector<at::Tensor> trained;
+    for (const at::Tensor& weight : now_.model->parameters())
+      if (weight.requires_grad()) trained.push_back(weight);
+    processes_.share_gradients(trained);
+  }
+
+  outcome run() {
+    introduce();
+    training_state& state = now_.state;
+    while (state.epoch < options_.epochs) {
+      const outcome ended = run_epoch();
+      if (ended != outcome::finished) return finish(ended);
+      ++state.epoch;
+      state.step_of_epoch = 0;
+      const bool is_due =
+          state.epoch % options_.evaluate_every == 0 || state.epoch == options_.epochs;
+      const bool is_good = test_.pictures.empty() || !is_due ? false : evaluate_now();
+      save(latest());
+      if (is_good) return finish(outcome::target_reached);
+    }
+    return finish(outcome::finished);
+  }
+
+ private:
+  /// Rank 0 alone writes files and tells people.
+  static run_log make_log(const std::string& folder, const process_group& processes) {
+    if (processes.rank() > 0) return run_log("", true);
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) throw std::runtime_error(folder + ": cannot be made: " + error.message());
+    return run_log(folder + "/log.jsonl");
+  }
+
+  std::string latest() const { return options_.folder + "/checkpoint.pt"; }
+  double seconds() const { return before_ + watch_.seconds(); }
+
+  void introduce() {
+    before_ = now_.state.seconds;
+    first_step_ = now_.state.step;
+    std::int64_t weights = 0;
+    for (const at::Tensor& weight : now_.model->parameters()) weights += weight.numel();
+    std::ostringstream text;
+    text << train_.pictures.size() << " pictures with " << train_.boxes << " boxes ("
+         << train_.boxes_dropped << " without area left out), " << test_.pictures.size()
+         << " to evaluate; " << now_.model->config().text() << ", " << weights << " weights";
+    log_.say(text.str());
+    if (now_.state.step > 0) log_.say("going on after step " + std::to_string(now_.state.step));
+    log_.write({{"event", now_.state.step > 0 ? "resume" : "start"},
+                {"step", now_.state.step},
+                {"seconds", seconds()},
+                {"recipe", now_.state.recipe},
+                {"model", now_.model->config().text()},
+                {"weights", weights},
+                {"threads", at::get_num_threads()},
+                {"ranks", processes_.size()},
+                {"pictures", train_.pictures.size()},
+                {"boxes", train_.boxes},
+                {"boxes_dropped", train_.boxes_dropped}});
+  }
+
+  outcome run_epoch() {
+    training_state& state = now_.state;
+    loader batches(train_, options_.loading, static_cast<std::uint64_t>(state.epoch),
+                   static_cast<std::size_t>(state.step_of_epoch));
+    const auto steps = static_cast<std::int64_t>(batches.batches());
+    while (state.step_of_epoch < steps) {
+      const stopwatch step_watch;
+      const batch pictures = batches.next();
+      const double waited = step_watch.seconds();
+      note_broken(train_, pictures.broken);
+      const double rate = options_.optimiser.rate_at(state.step, steps * options_.epochs);
+      const loss_values losses = compute_step(pictures, rate);
+      if (!std::isfinite(losses.classification + losses.regression)) return diverged(losses);
+      ++state.step;
+      ++state.step_of_epoch;
+      tell(losses, rate, steps, step_watch.seconds(), waited);
+      if (is_asked_to_stop_) {
+        save(latest());
+        return outcome::interrupted;
+      }
+      if (options_.checkpoint_steps > 0 && state.step % options_.checkpoint_steps == 0)
+        save(latest());
+    }
+    return outcome::finished;
+  }
+
+  /// The losses are the means of all processes. Where they are no numbers, that is all.
+  loss_values compute_step(const batch& pictures, double rate) {
+    batch_truth truth;
+    for (const drawn_picture& drawn : pictures.pictures) truth.add_image(drawn.objects);
+    set_rate(*optimiser_, rate);
+    optimiser_->zero_grad();
+    processes_.begin_step();
+    const head_outputs outputs = run(*now_.model, pictures.images, options_.precision);
+    loss_values losses = (*criterion_)(outputs, truth, options_.loading.canvas);
+    const std::vector<double> sums =
+        processes_.sum({losses.classification, losses.regression, is_to_stop ? 1.0 : 0.0});
+    losses.classification = sums[0] / static_cast<double>(processes_.size());
+    losses.regression = sums[1] / static_cast<double>(processes_.size());
+    is_asked_to_stop_ = sums[2] > 0;
+    if (!std::isfinite(losses.classification + losses.regression)) return losses;
+    losses.total.backward();
+    optimiser_->step();
+    return losses;
+  }
+
+  void tell(const loss_values& losses, double rate, std::int64_t steps, double step_seconds,
+            double waited) {
+    const training_state& state = now_.state;
+    log_.write({{"event", "step"},
+                {"step", state.step},
+                {"epoch", state.epoch},
+                {"loss", losses.classification + losses.regression},
+                {"classification", losses.classification},
+                {"regression", losses.regression},
+                {"rate", rate},
+                {"step_seconds", step_seconds},
+                {"waited", waited},
+                {"seconds", seconds()}});
+    const double done = static_cast<double>(state.step - first_step_);
+    const double left = watch_.seconds() / std::max(1.0, done) *
+                        static_cast<double>(steps * options_.epochs - state.step);
+    char text[160];
+    std::snprintf(text, sizeof text, "epoch %d/%d, step %d/%d, loss %.4f (%.4f + %.4f), %s left",
+                  static_cast<int>(state.epoch + 1), static_cast<int>(options_.epochs),
+                  static_cast<int>(state.step_of_epoch), static_cast<int>(steps),
+                  losses.classification + losses.regression, losses.classification,
+                  losses.regression, duration_text(left).c_str());
+    log_.show(text);
+  }
+
+  /// Whether the target is reached.
+  bool evaluate_now() {
+    const stopwatch watch;
+    const evaluation result =
+        evaluate(*now_.model, test_, options_.loading, options_.precision, processes_);
+    note_broken(test_, result.broken);
+    const auto& precision = result.precision;
+    log_.write({{"event", "evaluation"},
+                {"step", now_.state.step},
+                {"epoch", now_.state.epoch},
+                {"ap", precision.ap},
+                {"ap50", precision.ap50},
+                {"ap75", precision.ap75},
+                {"evaluation_seconds", watch.seconds()},
+                {"seconds", seconds()}});
+    char text[120];
+    std::snprintf(text, sizeof text, "epoch %d: AP %.4f, AP50 %.4f, AP75 %.4f after %s",
+                  static_cast<int>(now_.state.epoch), precision.ap, precision.ap50, precision.ap75,
+                  duration_text(seconds()).c_str());
+    log_.say(text);
+    if (precision.ap > now_.state.best_ap) {
+      now_.state.best_ap = precision.ap;
+      if (processes_.rank() == 0) save_checkpoint(options_.folder + "/best.pt", now_, nullptr);
+    }
+    return options_.target_ap50 > 0 && precision.ap50 >= options_.target_ap50;
+  }
+
+  void save(const std::string& file) {
+    if (processes_.rank() > 0) return;
+    now_.state.seconds = seconds();
+    save_checkpoint(file, now_, optimiser_.get());
+    log_.write({{"event", "checkpoint"}, {"step", now_.state.step}, {"seconds", seconds()}});
+  }
+
+  outcome diverged(const loss_values& losses) {
+    const bool is_good = all_finite(*now_.model);
+    if (is_good) save(latest());
+    char text[200];
+    std::snprintf(text, sizeof text,
+                  "step %d: the loss is no number (classification %g, regression %g); %s",
+                  static_cast<int>(now_.state.step + 1), losses.classification, losses.regression,
+                  is_good ? "the weights before it are saved; a lower --rate or a --warmup may help"
+                          : "the weights are none either: the last checkpoint stays as it was");
+    log_.say(text);
+    return outcome::diverged;
+  }
+
+  /// Names each picture once.
+  void note_broken(const dataset& data,
+                   const std::vector<std::pair<std::size_t, std::string>>& broken) {
+    for (const auto& picture : broken) {
+      if (!broken_.insert(data.pictures[picture.first].file).second) continue;
+      log_.say("skipped: " + picture.second);
+      log_.write({{"event", "broken"},
+                  {"file", data.pictures[picture.first].file},
+                  {"reason", picture.second}});
+    }
+  }
+
+  outcome finish(outcome ended) {
+    constexpr const char* names[] = {"finished", "target reached", "interrupted", "diverged"};
+    const char* const name = names[static_cast<int>(ended)];
+    log_.write({{"event", "end"},
+                {"outcome", name},
+                {"step", now_.state.step},
+                {"broken_pictures", broken_.size()},
+                {"seconds", seconds()}});
+    log_.say(std::string(name) + " after " + duration_text(seconds()) +
+             (broken_.empty() ? "" : "; " + std::to_string(broken_.size()) + " pictures skipped"));
+    return ended;
+  }
+
+  training_options options_;
+  process_group processes_;
+  const dataset train_;
+  dataset test_;
+  run_log log_;
+  checkpoint now_;
+  std::unique_ptr<torch::optim::Optimizer> optimiser_;
+  std::unique_ptr<criterion> criterion_;
+  std::set<std::string> broken_;
+  stopwatch watch_;
+  bool is_asked_to_stop_ = false;
+  double before_ = 0;  ///< seconds of earlier runs
+  std::int64_t first_step_ = 0;
+};
+
+}  // namespace
+
+outcome train(const training_options& options) {
+  is_to_stop = false;
+  return training(options).run();
+}
+
+void stop_training() noexcept { is_to_stop = true; }
+
+}  // namespace detector

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losses, training, checkpoints.
+#include "../../examples/detector/checkpoint.hpp"
+#include "../../examples/detector/evaluation.hpp"
+#include "../../examples/detector/losses.hpp"
+#include "../../examples/detector/optimisation.hpp"
+#include "../../examples/detector/trainer.hpp"
+#include "shapes.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+
+using namespace detector;
+using nlohmann::json;
+
+namespace {
+
+/// A training of seconds.
+training_options small_training(const test::temporary_folder& folder, const std::string& out) {
+  training_options options;
+  options.train.annotations = folder / "ImageSets/Main/train.txt";
+  options.test.annotations = folder / "ImageSets/Main/test.txt";
+  options.folder = folder / out;
+  options.model.channels = 32;
+  options.model.anchor_size = 16;
+  options.loading.canvas = {96, 96};
+  options.loading.batch_size = 4;
+  options.loading.changes.horizontal_flip = 0.5;
+  options.optimiser.rate = 1e-3;
+  options.optimiser.warmup_steps = 5;
+  options.epochs = 2;
+  return options;
+}
+
+std::vector<json> events(const training_options& options, const std::string& kind) {
+  std::ifstream file(options.folder + "/log.jsonl");
+  std::vector<json> found;
+  for (std::string line; std::getline(file, line);) {
+    json event = json::parse(line);
+    if (event.at("event") == kind) found.push_back(event);
+  }
+  return found;
+}
+
+std::vector<double> losses_of(const training_options& options) {
+  std::vector<double> losses;
+  for (const json& event : events(options, "step")) losses.push_back(event.at("loss"));
+  return losses;
+}
+
+template <class Action>
+std::string error_of(const Action& action) {
+  try {
+    action();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// The loss of a model on fixed pictures, and its gradient in all weights as one vector.
+std::pair<loss_values, at::Tensor> loss_and_gradient(loss_kind kind, bool channels_last) {
+  at::manual_seed(3);
+  model_config config;
+  config.channels = 32;
+  config.classes = 5;
+  config.anchor_size = 16;
+  retinanet model(config);
+  if (channels_last) use_channels_last(model);
+  criterion loss(kind, model.anchor_shapes());
+  batch_truth truth;
+  truth.add_image({{{3, 4, 40, 50}, 4, false}, {{50, 20, 70, 44}, 0, false}});
+  truth.add_image({});
+  truth.add_image({{{10, 10, 30, 30}, 2, false}});
+  const at::Tensor images = at::randn({3, 3, 96, 96});
+  const head_outputs outputs = run(model, images, {channels_last, false});
+  const loss_values values = loss(outputs, truth, {96, 96});
+  (values.total * 2).backward();
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& weight : model.parameters())
+    gradients.push_back(weight.grad().contiguous().view({-1}));
+  return {values, at::cat(gradients)};
+}
+
+}  // namespace
+
+TEST_CASE("losses: libtorch's operators, vecdet's, and the whole in one call agree") {
+  const auto expected = loss_and_gradient(loss_kind::torch, false);
+  CHECK(expected.second.abs().max().item<double>() > 0);
+  for (const loss_kind kind : {loss_kind::operators, loss_kind::vecdet})
+    for (const bool channels_last : {false, true}) {
+      const auto found = loss_and_gradient(kind, channels_last);
+      CAPTURE(name_of(kind));
+      CHECK(found.first.classification ==
+            doctest::Approx(expected.first.classification).epsilon(1e-5));
+      CHECK(found.first.regression == doctest::Approx(expected.first.regression).epsilon(1e-5));
+      const double distance = (found.second - expected.second).norm().item<double>();
+      CHECK(distance < 1e-3 * expected.second.norm().item<double>());
+    }
+}
+
+TEST_CASE("model: a second picture of zeros changes nothing") {
+  at::manual_seed(3);
+  model_config config;
+  config.channels = 32;
+  config.classes = 5;
+  retinanet model(config);
+  const at::NoGradGuard no_grad;
+  const at::Tensor image = at::randn({1, 3, 128, 160});
+  const head_outputs expected = model.forward(image);
+  model.doubles_small_levels = true;
+  const head_outputs found = model.forward(image);
+  for (std::size_t l = 0; l < expected.logits.size(); ++l) {
+    CHECK(at::allclose(found.logits[l], expected.logits[l], 1e-4, 1e-5));
+    CHECK(at::allclose(found.deltas[l], expected.deltas[l], 1e-4, 1e-5));
+  }
+}
+
+TEST_CASE("optimisation: the learning rate of each step") {
+  optimisation params;
+  params.rate = 1;
+  CHECK(params.rate_at(0, 100) == 1);
+  CHECK(params.rate_at(50, 100) == doctest::Approx(0.5));
+  CHECK(params.rate_at(99, 100) < 0.001);
+  params.schedule = schedule_kind::steps;
+  CHECK(params.rate_at(60, 100) == 1);
+  CHECK(params.rate_at(70, 100) == doctest::Approx(0.1));
+  CHECK(params.rate_at(95, 100) == doctest::Approx(0.01));
+  params.warmup_steps = 10;
+  CHECK(params.rate_at(0, 100) == doctest::Approx(0.001));
+  CHECK(params.rate_at(5, 100) == doctest::Approx(0.5005));
+}
+
+TEST_CASE("training: the same on every run, and after it was resumed") {
+  const test::temporary_folder folder;
+  test::write_shapes(folder, 16);  // 12 to train: 3 steps an epoch
+  const training_options once = small_training(folder, "once");
+  REQUIRE(train(once) == outcome::finished);
+  const std::vector<double> expected = losses_of(once);
+  CHECK(expected.size() == 6);
+
+  // Checkpoints change nothing.
+  training_options cut = small_training(folder, "cut");
+  cut.checkpoint_steps = 2;
+  REQUIRE(train(cut) == outcome::finished);
+  CHECK(losses_of(cut) == expected);
+  CHECK(contains(error_of([&] { train(cut); }), "there is a training already"));
+
+  // Asked to stop as soon as a step has been told, it ends within an epoch or after one: whichever,
+  // both parts are the whole.
+  training_options halves = small_training(folder, "halves");
+  std::filesystem::create_directories(halves.folder);
+  std::thread watcher([&] {
+    while (events(halves, "step").empty())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    stop_training();
+  });
+  REQUIRE(train(halves) == outcome::interrupted);
+  watcher.join();
+  CHECK(losses_of(halves).size() < expected.size());
+  halves.resume = true;
+  REQUIRE(train(halves) == outcome::finished);
+  CHECK(losses_of(halves) == expected);
+
+  halves.optimiser.rate = 2e-3;
+  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another recipe: "));
+  halves.model.channels = 64;
+  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another model: resnet18"));
+}
+
+TEST_CASE("training: a loss that is no number ends it with good weights") {
+  const test::temporary_folder folder;
+  test::write_shapes(folder, 16);
+  training_options options = small_training(folder, "diverges");
+  options.optimiser.rate = 1e18;
+  options.optimiser.warmup_steps = 0;
+  options.epochs = 20;
+  options.evaluate_every = 20;
+  REQUIRE(train(options) == outcome::diverged);
+  CHECK(events(options, "end").back().at("outcome") == "diverged");
+  const std::string file = options.folder + "/checkpoint.pt";
+  if (std::filesystem::exists(file))
+    for (const at::Tensor& weight : load_checkpoint(file).model->parameters())
+      CHECK(at::isfinite(weight).all().item<bool>());
+}
+
+TEST_CASE("checkpoints: whole or not at all, and errors that name the file") {
+  const test::temporary_folder folder;
+  checkpoint content;
+  model_config config;
+  config.channels = 16;
+  config.classes = 2;
+  content.model = std::make_shared<retinanet>(config);
+  content.classes = {"a", "b"};
+  content.canvas = {64, 32};
+  content.state.step = 7;
+  const std::string file = folder / "model.pt";
+  const auto optimiser = make_optimiser(*content.model, {});
+  save_checkpoint(file, content, optimiser.get());
+  const auto size = std::filesystem::file_size(file);
+
+  // A disk that is full, as far as this process can tell.
+  content.state.step = 8;
+  struct rlimit before {};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  struct rlimit full = before;
+  full.rlim_cur = size / 2;
+  std::signal(SIGXFSZ, SIG_IGN);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &full) == 0);
+  const std::string error = error_of([&] { save_checkpoint(file, content, optimiser.get()); });
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(contains(error, "model.pt: the checkpoint cannot be written: "));
+  CHECK_FALSE(std::filesystem::exists(file + ".unfinished"));
+
+  const checkpoint read = load_checkpoint(file);
+  CHECK(read.state.step == 7);
+  CHECK(read.classes == content.classes);
+  CHECK(read.canvas.width == 64);
+  const auto expected = content.model->parameters(), found = read.model->parameters();
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) CHECK(at::equal(found[i], expected[i]));
+
+  CHECK(contains(error_of([&] { load_checkpoint(folder / "no.pt"); }), "no such checkpoint"));
+  std::filesystem::resize_file(file, size / 2);
+  CHECK(contains(error_of([&] { load_checkpoint(file); }), "model.pt: no checkpoint, or a broken"));
+}
+
+// The small case of the quality target: a minute or two on one core.
+TEST_CASE("training: reaches a target from scratch") {
+  const test::temporary_folder folder;
+  test::write_shapes(folder, 64);
+  training_options options = small_training(folder, "target");
+  options.epochs = 25;
+  options.evaluate_every = 5;
+  options.target_ap50 = 0.7;
+  CHECK(train(options) == outcome::target_reached);
+  // What a checkpoint finds is what the training found.
+  const checkpoint best = load_checkpoint(options.folder + "/best.pt");
+  const dataset data = read_dataset(options.test, best.classes);
+  loader_params params = options.loading;
+  params.batch_size = 3;  // other batches, the same pictures
+  process_group alone;
+  const evaluation result = evaluate(*best.model, data, params, {}, alone);
+  CHECK(
+      result.precision.ap50 ==
+      doctest::Approx(events(options, "evaluation").back().at("ap50").get<double>()).epsilon(0.02));
+}
