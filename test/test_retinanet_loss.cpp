@@ -309,5 +309,5 @@ TEST_CASE("retinanet loss: bad arguments are named, and nothing is written") {
   check_refused("params.scale", b.head(), index, truth, params);
   params = {};
   params.matcher.low_threshold = std::nan("");
-  check_refused("params.low_threshold", b.head(), index, truth, params);
+  check_refused("retinanet_loss_and_grad: params.matcher.low_threshold is nan", b.head(), index, truth, params);
 }

@@ -27,8 +27,12 @@
 //
 // All is computed in float, one rounding an operation; the mean and the deviation in double, their
 // sum rounded to float. Targets are within 2e-5 of their size, and 1e-9: CIoU of boxes that hardly
-// touch is a difference of larger numbers. A box of ATSS whose centre is not finite, or of which
-// there is a single candidate, and a metric of a NaN or infinite overlap, match nothing.
+// touch is a difference of larger numbers.
+//
+// NaN matches nothing: a box with a NaN coordinate has no points, a NaN score or prediction no
+// metric above 0, and of a NaN IoU among a box's candidates, as 0/0 of empty ones, ATSS's threshold
+// is NaN. Nor does a box of ATSS whose centre is infinite or of which there is a single candidate,
+// nor an infinite overlap. NaN points form no grid.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, points form
 // no grid, there are regions, offsets do not ascend from 0 to the number of boxes, a class is out
@@ -62,8 +66,10 @@ struct task_aligned_predictions {
   lasting<boxes_view<const float>> boxes;  ///< Corners.
 };
 
-/// Memory that assigners work in, some 12 bytes a point and 20 for each candidate of a box. It
-/// grows to what the largest call needs and is reused. One call at a time.
+/// Memory that assigners work in, of the whole batch's boxes: ATSS takes 8 bytes a point and 12 for
+/// each candidate that a box may have, of all levels; the task-aligned assigner 24 for each of the
+/// `top` candidates of a box, and 32 a box. It grows to what the largest call needs and is reused.
+/// One call at a time.
 class assigner_workspace {
   friend detail::workspace_access;
   detail::assigner_buffers buffers_;

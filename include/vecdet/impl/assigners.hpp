@@ -37,7 +37,7 @@ class assigner_call {
         levels_(levels),
         truth_(truth),
         boxes_(truth.boxes.size()),
-        images_(truth.image_offsets.empty() ? 1 : truth.image_offsets.size() - 1) {
+        images_(image_count(truth)) {
     index_t left = points;
     for (index_t l = 0; l < levels.size(); ++l) {
       check_element(levels[l].height >= 0, function, "levels", l, levels[l].height,
@@ -64,9 +64,7 @@ class assigner_call {
 
   index_t images() const { return images_; }
   index_t boxes() const { return boxes_; }
-  index_t first_box(index_t image) const {
-    return truth_.image_offsets.empty() ? image * boxes_ : truth_.image_offsets[image];
-  }
+  index_t first_box(index_t image) const { return first_box_of_image(truth_, image); }
 
   void check_result_apart(const char* result, const address_range& memory) const {
     check_apart(function_, result, memory, "truth.boxes", truth_.boxes);
@@ -214,12 +212,7 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
                 "images x points");
   detail::check(targets.size() == rows, function, "targets.size()", targets.size(),
                 "images x points");
-  detail::check(truth.classes.size() == boxes, function, "truth.classes.size()",
-                truth.classes.size(), "the number of boxes");
-  for (index_t i = 0; i < boxes; ++i)
-    detail::check_element(truth.classes[i] >= 0 && truth.classes[i] < scores.cols(), function,
-                          "truth.classes", i, detail::label_text(truth.classes, i),
-                          "0 to classes - 1");
+  detail::check_classified(function, truth, scores.cols());
   detail::check(params.top >= 1, function, "params.top", params.top, "1 or more");
   detail::check(params.alpha >= 0 && detail::fits_float(params.alpha), function, "params.alpha",
                 params.alpha, "a finite float, 0 or more");

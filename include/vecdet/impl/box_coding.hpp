@@ -31,13 +31,20 @@ inline void check_size_limit(const char* function, double limit) {
         "a finite number, 0 or more");
 }
 
-inline void check_coder(const char* function, const coder_params& params) {
-  check_weight(function, "params.weight_x", params.weight_x);
-  check_weight(function, "params.weight_y", params.weight_y);
-  check_weight(function, "params.weight_w", params.weight_w);
-  check_weight(function, "params.weight_h", params.weight_h);
-  check_size_limit(function, params.size_limit);
-  check_anchor_format(function, params.anchors);
+/// `of` is what the function's user calls the parameters.
+inline void check_coder(const char* function, const char* of, const coder_params& params) {
+  const auto check_weight_of = [&](const char* member, double weight) {
+    check_member(is_within(weight, 1e-35, 1e35), function, of, member, weight,
+                 "a number from 1e-35 to 1e35");
+  };
+  check_weight_of("weight_x", params.weight_x);
+  check_weight_of("weight_y", params.weight_y);
+  check_weight_of("weight_w", params.weight_w);
+  check_weight_of("weight_h", params.weight_h);
+  check_member(params.size_limit >= 0 && is_finite(params.size_limit), function, of, "size_limit",
+               params.size_limit, "a finite number, 0 or more");
+  check_member(params.anchors != box_format::xywh, function, of, "anchors", "xywh",
+               "xyxy or cxcywh");
 }
 
 /// `index` is the image's among several; names are made for messages alone.
@@ -114,7 +121,7 @@ template <class S, class Boxes, class Deltas>
 void run_encode_boxes(const Boxes& targets, const Boxes& anchors, const Deltas& deltas,
                       const coder_params& params, execution policy) {
   using kernels = coding_kernels<S>;
-  check_coder("encode_boxes", params);
+  check_coder("encode_boxes", "params", params);
   check_boxes("encode_boxes", "targets", targets, anchors, "deltas", "deltas.size()", deltas);
   const isa target = active_isa();
   run_on_anchors<S>(
@@ -136,7 +143,7 @@ void run_decode_boxes(const Deltas& deltas, const Anchors& anchors,
                       vector_view<const image_size> image, const Boxes& boxes,
                       const coder_params& params, execution policy) {
   using kernels = coding_kernels<S>;
-  check_coder("decode_boxes", params);
+  check_coder("decode_boxes", "params", params);
   for (const image_size& size : image) check_image("decode_boxes", size);
   check_boxes("decode_boxes", "deltas", deltas, anchors, "boxes", "boxes.size()", boxes);
   const isa target = active_isa();
@@ -154,7 +161,7 @@ void run_decode_batch(const Deltas& deltas, const Anchors& anchors,
                       const coder_params& params, execution policy) {
   using kernels = coding_kernels<S>;
   const char* const function = "decode_boxes";
-  check_coder(function, params);
+  check_coder(function, "params", params);
   for (index_t i = 0; i < images.size(); ++i) check_image(function, images[i], i);
   constexpr index_t most = std::numeric_limits<index_t>::max(), no_size = -1;
   const index_t total = images.empty() || anchors.size() <= most / images.size()

@@ -15,9 +15,6 @@ struct retinanet_loss_buffers {
   match_workspace matching;
   std::vector<index_t> matches, labels, foreground;
   std::vector<float> scales;
-  /// Of the matched anchors.
-  std::vector<index_t> list;
-  std::vector<float> deltas, anchors, targets, weights, grad;
 };
 
 }  // namespace detail
