@@ -258,7 +258,7 @@ double run_focal_loss_of_levels(const focal_call<T>& of_rows, const head_view<Lo
   }
   const profile::scope timing([&] {
     profile::problem problem = call.problem(target, policy.threads());
-    problem.variant = logits.layout() == head_layout::nhwc ? "levels" : "nchw";
+    problem.variant = levels_variant(logits.layout());
     return problem;
   });
   focal_loss_args<T> of_all = call.kernel_args();

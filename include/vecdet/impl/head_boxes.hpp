@@ -5,14 +5,16 @@
 
 #include <vecdet/box_selection.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
 #include <vecdet/impl/box_selection.hpp>
 #include <vecdet/impl/head_levels.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
-#include <string>
 #include <type_traits>
 
 namespace vecdet {
@@ -175,6 +177,22 @@ class level_boxes_loss {
         });
   }
 
+  /// The same against `targets`, a box for each of the batch's anchors:
+  /// compute(boxes, targets, weights or null, gradient, count).
+  template <class Compute>
+  double run_against(execution policy, const boxes_view<const Box>& targets,
+                     const Compute& compute) const {
+    return run(
+        policy,
+        [&](block& to, index_t k, index_t, index_t label) {
+          std::copy(targets[label], targets[label] + 4, to.targets + 4 * k);
+        },
+        [&](block& of) {
+          return compute(of.in, of.targets, is_weighted() ? of.weights : nullptr, of.grad,
+                         of.count);
+        });
+  }
+
  private:
   /// Of a stretch's level.
   struct places {
@@ -244,6 +262,31 @@ class level_boxes_loss {
   const vector_view<const float>&image_scales_, &box_weights_;
 };
 
+/// What the profiler records of a loss of levels.
+template <class T>
+profile::problem problem_of_levels(const char* function, const char* variant,
+                                   const head_view<T>& head, isa target, int threads,
+                                   index_t flops) {
+  const index_t boxes = head.images() * head.anchors_of_image();
+  return {function,
+          variant,
+          dtype_name<std::remove_const_t<T>>(),
+          {head.images(), head.anchors_of_image()},
+          isa_name(target),
+          threads,
+          boxes * index_t{4 * sizeof(T) + sizeof(index_t)},
+          flops};
+}
+
+/// Throws unless there is a target for each of the batch's anchors, apart from the gradient.
+template <class Input, class T>
+void check_level_targets(const char* function, const head_view<Input>& in, const head_view<T>& grad,
+                         const boxes_view<const T>& targets) {
+  check(targets.size() == in.images() * in.anchors_of_image(), function, "targets.size()",
+        targets.size(), "the anchors of all images");
+  check_levels_apart(function, "grad", grad, "targets", targets);
+}
+
 /// Throws unless the gradient is like the boxes called `name` and nothing that it shares memory
 /// with is read after it is written.
 template <class Input, class T>
@@ -251,8 +294,8 @@ void check_level_boxes(const char* function, const char* name, const head_view<I
                        const head_view<T>& grad, const box_selection& selection,
                        const vector_view<const float>& image_scales,
                        const vector_view<const float>& box_weights) {
-  check(in.classes() == 4, function, (std::string(name) + ".classes()").c_str(), in.classes(),
-        "4, the numbers of a box");
+  check_member(in.classes() == 4, function, name, "classes()", in.classes(),
+               "4, the numbers of a box");
   const index_t total = in.images() * in.anchors_of_image();
   check_head(function, "grad", grad, name, in, 4);
   check_image_scales(function, image_scales, in.images(), "0 or the images of the head");

@@ -17,6 +17,11 @@ inline const char* layout_name(head_layout layout) noexcept {
   return layout == head_layout::nhwc ? "nhwc" : "nchw";
 }
 
+/// In problem names.
+inline const char* levels_variant(head_layout layout) noexcept {
+  return layout == head_layout::nhwc ? "levels" : "nchw";
+}
+
 /// How far from each other the numbers of a level lie, in elements.
 struct level_steps {
   index_t image, location, anchor, number;

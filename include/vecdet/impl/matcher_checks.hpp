@@ -4,7 +4,7 @@
 #pragma once
 
 #include <vecdet/detail/check.hpp>
-#include <vecdet/impl/box_coding.hpp>
+#include <vecdet/impl/box_coding_call.hpp>
 #include <vecdet/impl/ground_truth.hpp>
 #include <vecdet/matching.hpp>
 

@@ -38,6 +38,16 @@ inline const char* box_loss_name(box_loss loss, bool is_mixed = false) noexcept 
                                      : "ciou";
 }
 
+/// The variant of levels.
+inline const char* level_box_loss_name(box_loss loss, head_layout layout) noexcept {
+  const bool is_nhwc = layout == head_layout::nhwc;
+  return loss == box_loss::smooth_l1 ? is_nhwc ? "levels_smooth_l1" : "nchw_smooth_l1"
+         : loss == box_loss::giou    ? is_nhwc ? "levels_giou" : "nchw_giou"
+         : loss == box_loss::diou    ? is_nhwc ? "levels_diou" : "nchw_diou"
+         : is_nhwc                   ? "levels_ciou"
+                                     : "nchw_ciou";
+}
+
 template <class T, class Box>
 struct regression_call {
   using stored = typename viewed<boxes_view<T>, Box>::regressed;
@@ -227,7 +237,11 @@ class level_regression_call {
     const isa target = active_isa();
     const auto& family = kernels<regression_loss_kernels<stored>>(target);
     regression_loss_args<stored> args = flat_.kernel_args();
-    const profile::scope timing([&] { return problem(target, policy.threads()); });
+    const profile::scope timing([&] {
+      return problem_of_levels(flat_.function,
+                               level_box_loss_name(flat_.params.loss, deltas_.layout()), deltas_,
+                               target, policy.threads(), flat_.flops());
+    });
     if (flat_.targets.is_matched()) flat_.check_matches(family, args, policy);
     const index_t* const matches = args.matches;
     args.selected = box_selection::all().kernel_args();
@@ -256,17 +270,6 @@ class level_regression_call {
   }
 
  private:
-  profile::problem problem(isa target, int threads) const {
-    return {flat_.function,
-            deltas_.layout() == head_layout::nhwc ? "levels" : "nchw",
-            dtype_name<T>(),
-            {deltas_.images(), deltas_.anchors_of_image()},
-            isa_name(target),
-            threads,
-            total_ * index_t{4 * sizeof(T) + sizeof(index_t)},
-            flat_.flops()};
-  }
-
   static inline const T none_{};  // is not read
   const head_view<Input>& deltas_;
   const head_view<T>& grad_;
