@@ -309,7 +309,7 @@ TEST_CASE("levels: bad arguments are named, and nothing is written") {
     decode_boxes(p.in.const_view(), p.anchors, vector_view<const image_size>(&image, 1), boxes);
   });
   const image_size images[] = {{1, 1}, image};
-  fails("images[1].height is -1", [&] {
+  fails("images[1].width is -1", [&] {
     decode_boxes(p.in.const_view(), p.anchors, vector_view<const image_size>(images, 2), boxes);
   });
   fails("boxes is deltas.levels()[0]", [&] {

@@ -33,6 +33,9 @@ struct head_level {
 template <class T>
 class head_view {
  public:
+  /// No levels.
+  head_view() noexcept = default;
+
   head_view(vector_view<const head_level<T>> levels, index_t images, index_t anchors,
             index_t classes, head_layout layout)
       : head_view(levels, images, anchors, classes, layout, classes) {}
@@ -98,8 +101,8 @@ class head_view {
   }
 
   vector_view<const head_level<T>> levels_;
-  index_t images_, anchors_, classes_, channels_;
-  head_layout layout_;
+  index_t images_ = 0, anchors_ = 0, classes_ = 0, channels_ = 0;
+  head_layout layout_ = head_layout::nhwc;
 };
 
 }  // namespace VECDET_ABI

@@ -36,10 +36,38 @@ inline postprocess_params ssd_postprocess() {
 
 namespace detail {
 
+inline const char* detector_name(dense_detector detector) noexcept {
+  return detector == dense_detector::retinanet ? "retinanet"
+         : detector == dense_detector::fcos    ? "fcos"
+                                               : "ssd";
+}
+
 /// SSD's best are those of all levels.
 inline bool searched_as_one(vector_view<const index_t> level_sizes,
                             const postprocess_params& params) {
   return level_sizes.empty() || params.detector == dense_detector::ssd;
+}
+
+inline void check_postprocess(const char* function, const postprocess_params& params) {
+  check(is_within(params.score_threshold, 0, 1), function, "params.score_threshold",
+        params.score_threshold, "a number in [0, 1]");
+  check(is_within(params.iou_threshold, 0, 1), function, "params.iou_threshold",
+        params.iou_threshold, "a number in [0, 1]");
+  check(params.max_candidates >= 0, function, "params.max_candidates", params.max_candidates,
+        "0 or more");
+  check(params.max_detections >= 0, function, "params.max_detections", params.max_detections,
+        "0 or more");
+  check_min_size(function, "params.min_size", params.min_size);
+  for (const double weight : params.weights) check_weight(function, "params.weights", weight);
+  check_size_limit(function, params.size_limit);
+}
+
+inline void check_image_sizes(const char* function, const vector_view<const image_size>& sizes) {
+  for (index_t i = 0; i < sizes.size(); ++i) {
+    for (const double side : {sizes[i].height, sizes[i].width})
+      check_element(side > 0 && fits_float(side), function, "image_sizes", i, side,
+                    "a finite float above 0");
+  }
 }
 
 template <class T>
@@ -71,17 +99,62 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
             largest <= (index_t{1} << 32) / cols,
         function, "the number of anchors that are searched at once", largest,
         "at most 2^32 logits of an image: of a level for FCOS, of all for SSD");
-  check(is_within(params.score_threshold, 0, 1), function, "params.score_threshold",
-        params.score_threshold, "a number in [0, 1]");
-  check(is_within(params.iou_threshold, 0, 1), function, "params.iou_threshold",
-        params.iou_threshold, "a number in [0, 1]");
-  check(params.max_candidates >= 0, function, "params.max_candidates", params.max_candidates,
-        "0 or more");
-  check(params.max_detections >= 0, function, "params.max_detections", params.max_detections,
-        "0 or more");
-  check_min_size(function, "params.min_size", params.min_size);
-  for (const double weight : params.weights) check_weight(function, "params.weights", weight);
-  check_size_limit(function, params.size_limit);
+  check_postprocess(function, params);
+}
+
+inline float sigmoid_score(float logit) {
+  return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));
+}
+
+/// Rounded up to a power of two: memory grows in few steps.
+inline index_t grown_capacity(index_t size) {
+  index_t capacity = 1024;
+  while (capacity < size) capacity *= 2;
+  return capacity;
+}
+
+/// Adds a candidate whose box is still an anchor and deltas, which lie `step` from each other.
+template <class T>
+void add_candidate(postprocess_buffers::candidates& out, const float* anchor, const T* deltas,
+                   index_t step, index_t label, float score) {
+  const index_t at = out.count++;
+  float* const to = grown(out.boxes, grown_capacity(4 * out.count)) + 4 * at;
+  for (index_t k = 0; k < 4; ++k) to[k] = static_cast<float>(deltas[k * step]);
+  std::copy_n(anchor, 4, grown(out.anchors, grown_capacity(4 * out.count)) + 4 * at);
+  grown(out.scores, grown_capacity(out.count))[at] = score;
+  grown(out.labels, grown_capacity(out.count))[at] = label;
+}
+
+/// All candidates' boxes, without those that are too small.
+inline void decode_candidates(isa target, const postprocess_params& params,
+                              postprocess_buffers::candidates& out, const image_size& size) {
+  const bool is_fcos = params.detector == dense_detector::fcos;
+  coder_params coder;
+  coder.weight_x = params.weights[0];
+  coder.weight_y = params.weights[1];
+  coder.weight_w = params.weights[2];
+  coder.weight_h = params.weights[3];
+  coder.size_limit = params.size_limit;
+  auto args = is_fcos ? coding_args<float>(distance_params{}) : coding_args<float>(coder);
+  clip_to(args, size);
+  float* const boxes = out.boxes.data();
+  args.in = args.out = boxes;
+  args.anchors = out.anchors.data();
+  using coding = coding_kernels<float>;
+  (is_fcos ? coding::decode_distances(target) : coding::decode(target))(args, 0, out.count);
+
+  if (params.min_size == 0) return;
+  float* const scores = out.scores.data();
+  index_t* const labels = out.labels.data();
+  index_t count = 0;
+  visit_large_boxes(kernels<box_ops_kernels<float>>(target), boxes, params.min_size, 0, out.count,
+                    [&](index_t i, bool is_large) {
+                      std::copy_n(boxes + 4 * i, 4, boxes + 4 * count);
+                      scores[count] = scores[i];
+                      labels[count] = labels[i];
+                      count += is_large;
+                    });
+  out.count = count;
 }
 
 template <class T>
@@ -119,14 +192,10 @@ class image_postprocess {
       }
       first_anchor += level_size;
     }
-    decode(out, size);
+    decode_candidates(target_, params_, out, size);
   }
 
  private:
-  static float sigmoid_score(float logit) {
-    return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));
-  }
-
   void collect_by_row(postprocess_buffers::candidates& out, index_t first_row, index_t first_anchor,
                       index_t level_size, execution policy) const {
     const bool is_ssd = params_.detector == dense_detector::ssd;
@@ -136,6 +205,7 @@ class image_postprocess {
     args.logits = outputs_.logits.row(0);
     args.kind = is_ssd ? row_score::softmax : row_score::centerness;
     args.centerness = outputs_.centerness.data();
+    args.centerness_step = 1;
     args.score_threshold = params_.score_threshold;
     args.limit = is_ssd ? no_limit : params_.max_candidates;
     index_t* const of_class = grown(out.of_class, args.cols);
@@ -156,55 +226,11 @@ class image_postprocess {
         });
   }
 
-  /// A candidate whose box is still deltas and an anchor.
   void add(postprocess_buffers::candidates& out, index_t element, index_t first_row,
            index_t first_anchor, float score) const {
-    const index_t row = element / outputs_.logits.cols(), at = out.count++;
-    const T* const deltas = outputs_.deltas[first_row + row];
-    float* const to = grown(out.boxes, grown_capacity(4 * out.count)) + 4 * at;
-    for (int k = 0; k < 4; ++k) to[k] = static_cast<float>(deltas[k]);
-    std::copy_n(anchors_[first_anchor + row], 4,
-                grown(out.anchors, grown_capacity(4 * out.count)) + 4 * at);
-    grown(out.scores, grown_capacity(out.count))[at] = score;
-    grown(out.labels, grown_capacity(out.count))[at] = element % outputs_.logits.cols();
-  }
-
-  /// All candidates' boxes, without those that are too small.
-  void decode(postprocess_buffers::candidates& out, const image_size& size) const {
-    const bool is_fcos = params_.detector == dense_detector::fcos;
-    coder_params coder;
-    coder.weight_x = params_.weights[0];
-    coder.weight_y = params_.weights[1];
-    coder.weight_w = params_.weights[2];
-    coder.weight_h = params_.weights[3];
-    coder.size_limit = params_.size_limit;
-    auto args = is_fcos ? coding_args<float>(distance_params{}) : coding_args<float>(coder);
-    clip_to(args, size);
-    float* const boxes = out.boxes.data();
-    args.in = args.out = boxes;
-    args.anchors = out.anchors.data();
-    using kernels = coding_kernels<float>;
-    (is_fcos ? kernels::decode_distances(target_) : kernels::decode(target_))(args, 0, out.count);
-
-    if (params_.min_size == 0) return;
-    float* const scores = out.scores.data();
-    index_t* const labels = out.labels.data();
-    index_t count = 0;
-    visit_large_boxes(detail::kernels<box_ops_kernels<float>>(target_), boxes, params_.min_size, 0,
-                      out.count, [&](index_t i, bool is_large) {
-                        std::copy_n(boxes + 4 * i, 4, boxes + 4 * count);
-                        scores[count] = scores[i];
-                        labels[count] = labels[i];
-                        count += is_large;
-                      });
-    out.count = count;
-  }
-
-  /// Rounded up to a power of two: memory grows in few steps.
-  static index_t grown_capacity(index_t size) {
-    index_t capacity = 1024;
-    while (capacity < size) capacity *= 2;
-    return capacity;
+    const index_t cols = outputs_.logits.cols(), row = element / cols;
+    add_candidate(out, anchors_[first_anchor + row], outputs_.deltas[first_row + row], 1,
+                  element % cols, score);
   }
 
   const isa target_;
@@ -214,59 +240,31 @@ class image_postprocess {
   const postprocess_params& params_;
 };
 
-}  // namespace detail
-
-template <class T>
-detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const float> anchors,
-                            vector_view<const index_t> level_sizes,
-                            vector_view<const image_size> image_sizes,
-                            const postprocess_params& params, postprocess_workspace& workspace,
-                            execution policy) {
-  detail::postprocess_buffers& ws = detail::workspace_access::buffers(workspace);
+/// The detections of all images, from what call.collect() finds of each.
+template <class Call>
+detections_view run_postprocess(const Call& call, const vector_view<const image_size>& image_sizes,
+                                isa target, const postprocess_params& params,
+                                postprocess_buffers& ws, execution policy) {
   const index_t images = image_sizes.size();
-  detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
-  for (index_t i = 0; i < images; ++i) {
-    for (const double side : {image_sizes[i].height, image_sizes[i].width})
-      detail::check_element(side > 0 && detail::fits_float(side), "postprocess", "image_sizes", i,
-                            side, "a finite float above 0");
-  }
-  const isa target = active_isa();
-  const profile::scope timing([&] {
-    using shape = decltype(profile::problem::shape);
-    const index_t cols = outputs.logits.cols();
-    return profile::problem{
-        "postprocess",
-        params.detector == dense_detector::retinanet ? "retinanet"
-        : params.detector == dense_detector::fcos    ? "fcos"
-                                                     : "ssd",
-        dtype_name<T>(),
-        images == 1 ? shape{anchors.size(), cols} : shape{images, anchors.size(), cols},
-        isa_name(target),
-        policy.threads(),
-        outputs.logits.size() * index_t{sizeof(T)}};
-  });
-
   if (static_cast<index_t>(ws.images.size()) < images)
     ws.images.resize(static_cast<std::size_t>(images));
-  const detail::image_postprocess<T> call(target, outputs, anchors, level_sizes, params);
   // Few images: the search of each level is spread over the threads instead.
   const bool image_by_thread = images >= policy.threads();
   const execution inner = image_by_thread ? execution::sequential : policy;
-  detail::for_each_chunk(image_by_thread ? policy : execution::sequential,
-                         detail::chunking(images, 1), [&](index_t, index_t first, index_t last) {
-                           for (index_t i = first; i < last; ++i)
-                             call.collect(i, image_sizes[i], ws.images[static_cast<std::size_t>(i)],
-                                          inner);
-                         });
+  for_each_chunk(image_by_thread ? policy : execution::sequential, chunking(images, 1),
+                 [&](index_t, index_t first, index_t last) {
+                   for (index_t i = first; i < last; ++i)
+                     call.collect(i, image_sizes[i], ws.images[static_cast<std::size_t>(i)], inner);
+                 });
 
-  index_t* const offsets = detail::grown(ws.offsets, images + 1);
+  index_t* const offsets = grown(ws.offsets, images + 1);
   offsets[0] = 0;
   for (index_t i = 0; i < images; ++i)
     offsets[i + 1] = offsets[i] + ws.images[static_cast<std::size_t>(i)].count;
   const index_t count = offsets[images];
-  float* const boxes = detail::grown(ws.boxes, 4 * count);
-  float* const scores = detail::grown(ws.scores, count);
-  index_t* const labels = detail::grown(ws.labels, count);
+  float* const boxes = grown(ws.boxes, 4 * count);
+  float* const scores = grown(ws.scores, count);
+  index_t* const labels = grown(ws.labels, count);
   for (index_t i = 0; i < images; ++i) {
     const auto& found = ws.images[static_cast<std::size_t>(i)];
     std::copy_n(found.boxes.data(), 4 * found.count, boxes + 4 * offsets[i]);
@@ -280,13 +278,13 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
   nms_groups groups;
   groups.classes = vector_view<const index_t>(labels, count);
   groups.image_offsets = {offsets, images + 1};
-  const vector_view<const index_t> kept = detail::run_nms<float, float>(
+  const vector_view<const index_t> kept = run_nms<float, float>(
       "batched_nms", target, {boxes, count}, {scores, count}, groups, suppression, ws.nms, policy);
 
-  float* const kept_boxes = detail::grown(ws.kept_boxes, 4 * kept.size());
-  float* const kept_scores = detail::grown(ws.kept_scores, kept.size());
-  index_t* const kept_labels = detail::grown(ws.kept_labels, kept.size());
-  index_t* const kept_offsets = detail::grown(ws.kept_offsets, images + 1);
+  float* const kept_boxes = grown(ws.kept_boxes, 4 * kept.size());
+  float* const kept_scores = grown(ws.kept_scores, kept.size());
+  index_t* const kept_labels = grown(ws.kept_labels, kept.size());
+  index_t* const kept_offsets = grown(ws.kept_offsets, images + 1);
   index_t image = 0;
   kept_offsets[0] = 0;
   for (index_t i = 0; i < kept.size(); ++i) {
@@ -300,6 +298,37 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
           {kept_scores, kept.size()},
           {kept_labels, kept.size()},
           {kept_offsets, images + 1}};
+}
+
+}  // namespace detail
+
+template <class T>
+detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const float> anchors,
+                            vector_view<const index_t> level_sizes,
+                            vector_view<const image_size> image_sizes,
+                            const postprocess_params& params, postprocess_workspace& workspace,
+                            execution policy) {
+  detail::postprocess_buffers& ws = detail::workspace_access::buffers(workspace);
+  const index_t images = image_sizes.size();
+  detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
+  detail::check_image_sizes("postprocess", image_sizes);
+  const isa target = active_isa();
+  const profile::scope timing([&] {
+    using shape = decltype(profile::problem::shape);
+    const index_t cols = outputs.logits.cols();
+    return profile::problem{
+        "postprocess",
+        detail::detector_name(params.detector),
+        dtype_name<T>(),
+        images == 1 ? shape{anchors.size(), cols} : shape{images, anchors.size(), cols},
+        isa_name(target),
+        policy.threads(),
+        outputs.logits.size() * index_t{sizeof(T)}};
+  });
+
+  return detail::run_postprocess(
+      detail::image_postprocess<T>(target, outputs, anchors, level_sizes, params), image_sizes,
+      target, params, ws, policy);
 }
 
 }  // namespace VECDET_ABI
