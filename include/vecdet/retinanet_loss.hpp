@@ -14,7 +14,7 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/head_levels.hpp>
-#include <vecdet/impl/retinanet_loss_buffers.hpp>
+#include <vecdet/impl/detector_loss_buffers.hpp>
 #include <vecdet/matching.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/regression_loss.hpp>

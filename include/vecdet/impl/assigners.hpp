@@ -25,7 +25,7 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// What both assigners check and prepare.
+/// What all assigners check and prepare.
 class assigner_call {
  public:
   assigner_call(const char* function, index_t points, const char* points_name,
@@ -158,6 +158,19 @@ class assigner_call {
   index_t boxes_, images_;
 };
 
+/// The centres of anchors, x and y, in the workspace.
+template <class Kernels>
+float* anchor_centres(const Kernels& family, const boxes_view<const float>& anchors,
+                      assigner_buffers& workspace, execution policy) {
+  float* const centres = grown(workspace.points, 2 * anchors.size());
+  constexpr index_t smallest = 16384;
+  for_each_chunk(policy, chunking(anchors.size(), smallest),
+                 [&](index_t, index_t first, index_t last) {
+                   family.centres(anchors.data(), first, last, centres);
+                 });
+  return centres;
+}
+
 }  // namespace detail
 
 inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_size> levels,
@@ -178,12 +191,7 @@ inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_
                         4 * points * index_t{sizeof(float)}, target, policy);
   });
 
-  float* const centres = detail::grown(buffers.points, 2 * points);
-  constexpr index_t smallest = 16384;
-  detail::for_each_chunk(policy, detail::chunking(points, smallest),
-                         [&](index_t, index_t first, index_t last) {
-                           family.centres(anchors.data(), first, last, centres);
-                         });
+  float* const centres = detail::anchor_centres(family, anchors, buffers, policy);
   const index_t candidates = std::min(params.candidates, std::max(index_t{1}, points));
   index_t most = 0;
   for (const grid_size& level : levels) most += std::min(candidates, level.height * level.width);

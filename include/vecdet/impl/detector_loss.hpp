@@ -16,13 +16,13 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// scale / (max(1, foreground) images), rounded once in double and once to float, also where the
-/// caller compiles with -ffast-math.
-inline float scale_of_foreground(double scale, index_t foreground, index_t images) {
+/// scale / (max(1, foreground) images), rounded once also where the caller compiles with
+/// -ffast-math.
+inline double scale_of_foreground(double scale, index_t foreground, index_t images) {
   const volatile double divisor =
       static_cast<double>(std::max(index_t{1}, foreground)) * static_cast<double>(images);
   const volatile double result = scale / divisor;
-  return static_cast<float>(result);
+  return result;
 }
 
 /// Throws where the gradient of one head shares memory with the ground truth.

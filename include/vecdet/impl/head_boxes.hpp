@@ -259,7 +259,7 @@ class level_boxes_loss {
   const head_view<Input>& in_;
   const head_view<T>& grad_;
   const box_selection& selection_;
-  const vector_view<const float>&image_scales_, &box_weights_;
+  const vector_view<const float> image_scales_, box_weights_;
 };
 
 /// What the profiler records of a loss of levels.

@@ -273,7 +273,7 @@ class level_regression_call {
   static inline const T none_{};  // is not read
   const head_view<Input>& deltas_;
   const head_view<T>& grad_;
-  const vector_view<const float>& image_scales_;
+  const vector_view<const float> image_scales_;
   index_t total_;
   flat_call flat_;
 };

@@ -115,7 +115,7 @@ class retinanet_loss_call {
     // Each image divides by its own foreground.
     float* const scales = grown(ws_.scales, images_);
     for (index_t n = 0; n < images_; ++n)
-      scales[n] = scale_of_foreground(params_.scale, foreground[n], images_);
+      scales[n] = static_cast<float>(scale_of_foreground(params_.scale, foreground[n], images_));
     return matched;
   }
 
