@@ -237,8 +237,11 @@ void box_loss_call(placed_memory& memory, result_bytes& results, index_t boxes) 
   }
   iou_loss_params weighted;
   weighted.box_weights = weights;
-  for (const auto loss :
-       {giou_loss_and_grad<const T>, diou_loss_and_grad<const T>, ciou_loss_and_grad<const T>}) {
+  using loss_and_grad = double (*)(boxes_view<const T>, boxes_view<const T>, boxes_view<T>,
+                                   const iou_loss_params&, execution);
+  for (const loss_and_grad loss :
+       {loss_and_grad(giou_loss_and_grad<const T>), loss_and_grad(diou_loss_and_grad<const T>),
+        loss_and_grad(ciou_loss_and_grad<const T>)}) {
     results.add(loss(a, b, out, weighted, sequential));
     results.add(out.data(), 4 * boxes);
   }
