@@ -142,6 +142,12 @@ TEST_CASE("anchors: bad arguments are named and nothing is written") {
   fails("shapes.sizes[0] is 0", make({{0}, {1}}, {64, 64}, {3, 3}));
   fails("shapes.ratios[1] is nan", make({{8}, {1, NAN}}, {64, 64}, {3, 3}));
   const std::vector<grid_size> levels(2, grid_size{3, 3});
+  const auto make_two = [&](const anchor_shapes& second, grid_size image) {
+    return [&, second, image] { make_anchors({square, second}, image, levels, out); };
+  };
+  fails("shapes[1].sizes[0] is -8", make_two({{-8}, {1}}, {64, 64}));
+  fails("shapes[1].ratios[1] is inf", make_two({{8}, {1, INFINITY}}, {64, 64}));
+  fails("features[0].height is 3, expected at most the image's", make_two(square, {2, 64}));
   fails("features.size() is 2", [&] { make_anchors({square}, {64, 64}, levels, out); });
   fails("features.size() is 2", [&] { make_anchors(ssd_shapes(), {64, 64}, levels, out); });
   ssd_shapes ssd;
@@ -150,7 +156,16 @@ TEST_CASE("anchors: bad arguments are named and nothing is written") {
   ssd = {};
   ssd.steps[2] = -1;
   fails("shapes.steps[2] is -1", [&] { make_anchors(ssd, {300, 300}, ssd_features(), out); });
+  ssd = {};
+  ssd.ratios[3][1] = 0;
+  fails("shapes.ratios[3][1] is 0", [&] { make_anchors(ssd, {300, 300}, ssd_features(), out); });
   fails("points.size() is 36", [&] { make_points({3, 3}, 8, out); });
   fails("strides[0] is 0", [&] { make_points({3, 6}, 0, out); });
   fails("capacity is 0", [] { anchor_cache cache({}, 0); });
+  fails("anchor_cache: shapes[0].sizes[0] is 0", [] { anchor_cache cache({{{0}, {1}}}); });
+  anchor_cache cache({square}, 1);
+  const grid_size huge{index_t{1} << 27, index_t{1} << 27};
+  fails("anchor_cache::anchors: features[0].width is 134217728, expected at most the image's", [&] {
+    cache.anchors({huge.height, 8}, vector_view<const grid_size>(&huge, 1));
+  });
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The focal loss of a head's levels as they lie in memory: the bits of every gradient are those of
-// the same logits as one matrix, in both layouts; scales of images, ignored anchors, in place,
-// threads, and every documented error.
+// the same logits as one matrix, in both layouts, also where they are channels among others; the
+// losses of scored labels likewise; scales of images, ignored anchors, in place, threads, and every
+// documented error.
 #include "support/allocations.hpp"
 #include "support/focal_problem.hpp"
+#include <vecdet/soft_target_loss.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -26,7 +29,7 @@ struct size {
 template <class T>
 struct head {
   head_layout layout;
-  index_t images, anchors, classes;
+  index_t images, anchors, classes, channels, before;  ///< channels before those that count
   std::vector<size> sizes;
   std::vector<std::vector<T>> logits, grads;
   std::vector<head_level<const T>> logit_levels;
@@ -35,14 +38,22 @@ struct head {
   std::vector<float> scores, scales;
 
   head(head_layout how, index_t n, index_t a, index_t c, const std::vector<size>& of_levels,
-       std::uint64_t seed, double foreground = 0.02)
-      : layout(how), images(n), anchors(a), classes(c), sizes(of_levels) {
+       std::uint64_t seed, double foreground = 0.02, index_t other_channels = 0)
+      : layout(how),
+        images(n),
+        anchors(a),
+        classes(c),
+        channels(c + other_channels),
+        before(other_channels / 2),
+        sizes(of_levels) {
     random_generator generator(seed);
     for (const size& s : sizes) {
-      logits.push_back(random_logits<T>(n * a * c * s.height * s.width, ++seed));
+      const index_t plane = s.height * s.width;
+      logits.push_back(random_logits<T>(n * a * channels * plane, ++seed));
       grads.emplace_back(logits.back().size(), to<T>(-12345));
-      logit_levels.push_back({logits.back().data(), s.height, s.width});
-      grad_levels.push_back({grads.back().data(), s.height, s.width});
+      const index_t first = before * (layout == head_layout::nhwc ? 1 : plane);
+      logit_levels.push_back({logits.back().data() + first, s.height, s.width});
+      grad_levels.push_back({grads.back().data() + first, s.height, s.width});
     }
     labels = random_labels(n * view().anchors_of_image(), c, seed + 1, foreground);
     for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -53,8 +64,12 @@ struct head {
     for (index_t i = 0; i < n; ++i) scales.push_back(static_cast<float>(generator.uniform() + 0.1));
   }
 
-  head_view<const T> view() const { return {logit_levels, images, anchors, classes, layout}; }
-  head_view<T> grad_view() const { return {grad_levels, images, anchors, classes, layout}; }
+  head_view<const T> view() const {
+    return {logit_levels, images, anchors, classes, layout, channels};
+  }
+  head_view<T> grad_view() const {
+    return {grad_levels, images, anchors, classes, layout, channels};
+  }
 
   /// each(level, element of it, row of the matrix, class)
   template <class Each>
@@ -67,8 +82,8 @@ struct head {
           for (index_t a = 0; a < anchors; ++a, ++row) {
             for (index_t c = 0; c < classes; ++c) {
               const index_t at = layout == head_layout::nhwc
-                                     ? ((n * plane + p) * anchors + a) * classes + c
-                                     : ((n * anchors + a) * classes + c) * plane + p;
+                                     ? ((n * plane + p) * anchors + a) * channels + before + c
+                                     : ((n * anchors + a) * channels + before + c) * plane + p;
               each(l, static_cast<std::size_t>(at), row, c);
             }
           }
@@ -78,6 +93,18 @@ struct head {
   }
 
   void check(const focal_loss_params& params, bool scored) {
+    const auto truth = [&] {
+      return scored ? focal_targets<T>(scored_labels{labels, scores}) : focal_targets<T>(labels);
+    };
+    INFO("gamma ", params.gamma, " scored ", scored);
+    check(params, [&](const auto& x, const auto& grad, const auto&... more) {
+      return sigmoid_focal_loss_and_grad(x, truth(), grad, more...);
+    });
+  }
+
+  /// Of any loss: on levels and on a matrix.
+  template <class Params, class Loss>
+  void check(const Params& params, const Loss& loss) {
     const auto rows = static_cast<index_t>(labels.size());
     std::vector<T> matrix(static_cast<std::size_t>(rows * classes)), expected(matrix.size());
     for_each([&](std::size_t l, std::size_t at, index_t row, index_t c) {
@@ -87,18 +114,13 @@ struct head {
     std::vector<float> weights;
     for (index_t i = 0; i < rows; ++i)
       weights.push_back(scales[static_cast<std::size_t>(i / (rows / images))]);
-    focal_loss_params weighted = params;
+    Params weighted = params;
     weighted.row_weights = weights;
-    const auto truth = [&] {
-      return scored ? focal_targets<T>(scored_labels{labels, scores}) : focal_targets<T>(labels);
-    };
-    const double sum =
-        sigmoid_focal_loss_and_grad(matrix_view<const T>(matrix.data(), rows, classes), truth(),
-                                    matrix_view<T>(expected.data(), rows, classes), weighted);
-    const double of_levels =
-        sigmoid_focal_loss_and_grad(view(), truth(), grad_view(), scales, params);
-    INFO("gamma ", params.gamma, " classes ", classes, " anchors ", anchors, " scored ", scored,
-         " ", std::string(dtype_name<T>()));
+    const double sum = loss(matrix_view<const T>(matrix.data(), rows, classes),
+                            matrix_view<T>(expected.data(), rows, classes), weighted);
+    const double of_levels = loss(view(), grad_view(), scales, params);
+    INFO("classes ", classes, " anchors ", anchors, " channels ", channels, " ",
+         std::string(dtype_name<T>()));
     CHECK((of_levels == doctest::Approx(sum).epsilon(1e-6) || std::isnan(sum)));
     CHECK(std::isnan(of_levels) == std::isnan(sum));
     index_t wrong = 0;
@@ -108,7 +130,19 @@ struct head {
                !(std::isnan(static_cast<double>(actual)) && std::isnan(static_cast<double>(exact)));
     });
     CHECK(wrong == 0);
+    // Other channels are not touched.
+    std::size_t untouched = 0, others = 0;
+    for (const std::vector<T>& level : grads) {
+      others += level.size() / static_cast<std::size_t>(channels) *
+                static_cast<std::size_t>(channels - classes);
+      untouched += static_cast<std::size_t>(std::count_if(
+          level.begin(), level.end(), [](T x) { return static_cast<double>(x) == sentinel(); }));
+    }
+    CHECK(untouched == others);
   }
+
+ private:
+  static double sentinel() { return static_cast<double>(to<T>(-12345)); }
 };
 
 constexpr head_layout layouts[] = {head_layout::nhwc, head_layout::nchw};
@@ -130,9 +164,28 @@ TEST_CASE_TEMPLATE("focal loss of levels: the bits of a matrix", T, float, bfloa
         head<T>(layout, 1, 1, 3, {{150, 120}, {0, 5}, {16, 8}}, ++seed).check(params, scored);
         head<T>(layout, 3, 9, 1, {{17, 16}}, ++seed, 0.5).check(params, scored);
         head<T>(layout, 1, 2, 80, {{13, 9}}, ++seed).check(params, scored);
+        head<T>(layout, 2, 3, 8, {{9, 13}, {5, 7}}, ++seed, 0.02, 5).check(params, scored);
       }
     }
   });
+}
+
+TEST_CASE_TEMPLATE("soft target losses of levels: the bits of a matrix", T, float, bfloat16) {
+  for (const head_layout layout : layouts) {
+    for (const index_t others : {0, 4}) {
+      head<T> h(layout, 2, 3, 7, {{9, 13}, {5, 7}}, 3, 0.1, others);
+      const scored_labels truth{h.labels, h.scores};
+      h.check(quality_focal_params(), [&](const auto& x, const auto& grad, const auto&... more) {
+        return quality_focal_loss_and_grad(x, truth, grad, more...);
+      });
+      h.check(varifocal_params(), [&](const auto& x, const auto& grad, const auto&... more) {
+        return varifocal_loss_and_grad(x, truth, grad, more...);
+      });
+      h.check(bce_params(), [&](const auto& x, const auto& grad, const auto&... more) {
+        return bce_loss_and_grad(x, truth, grad, more...);
+      });
+    }
+  }
 }
 
 TEST_CASE("focal loss of levels: any threads, in place, nothing allocated") {
@@ -184,7 +237,8 @@ TEST_CASE("focal loss of levels: bad arguments are named and nothing is written"
   const auto with_grad = [&](const head_view<float>& grad) {
     return [&h, grad] { sigmoid_focal_loss_and_grad(h.view(), h.labels, grad); };
   };
-  throws(with_grad({h.grad_levels, 2, 3, 4, head_layout::nhwc}), "grad.layout() is 0");
+  throws(with_grad({h.grad_levels, 2, 3, 4, head_layout::nhwc}),
+         "grad.layout() is nhwc, expected nchw");
   throws(with_grad({h.grad_levels, 1, 3, 4, head_layout::nchw}), "grad.images() is 1");
   throws(with_grad({h.grad_levels, 2, 2, 4, head_layout::nchw}), "grad.anchors() is 2");
   throws(with_grad({h.grad_levels, 2, 3, 5, head_layout::nchw}), "grad.classes() is 5");
@@ -212,6 +266,27 @@ TEST_CASE("focal loss of levels: bad arguments are named and nothing is written"
   throws([&] { sigmoid_focal_loss_and_grad(h.view(), dense, h.grad_view()); },
          "targets is a matrix");
   throws([&] { head_view<float>({}, -1, 1, 1, head_layout::nchw); }, "head_view: images is -1");
+  throws([&] { head_view<float>({}, 1, 1, 3, head_layout::nchw, 2); }, "channels is 2");
+  const auto with_levels = [&](std::vector<head_level<float>> grad) {
+    return [&h, grad] {
+      sigmoid_focal_loss_and_grad(h.view(), h.labels, {grad, 2, 3, 4, head_layout::nchw});
+    };
+  };
+  auto shared = h.grad_levels;
+  shared[1].data = shared[0].data + 700;
+  throws(with_levels(shared), "grad.levels()[1] is grad.levels()[0], expected memory apart");
+  shared = h.grad_levels;
+  shared[1].data = h.logits[0].data() + 5;
+  throws(with_levels(shared), "grad.levels()[1] is logits.levels()[0], expected memory apart");
+  shared[1].data = h.logits[1].data() + 1;
+  throws(with_levels(shared), "grad.levels()[1] is logits.levels()[1], expected memory apart");
+  shared[1].data = h.scales.data() - 3;
+  throws(
+      [&] {
+        sigmoid_focal_loss_and_grad(h.view(), h.labels, {shared, 2, 3, 4, head_layout::nchw},
+                                    h.scales);
+      },
+      "grad.levels()[1] is image_scales");
   std::vector<head_level<float>> levels{{nullptr, 1, 1}};
   throws([&] { head_view<float>(levels, 1, 1, 1, head_layout::nchw); }, "levels[0] is null");
   levels[0].height = index_t{1} << 40;

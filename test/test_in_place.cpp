@@ -364,3 +364,72 @@ TEST_CASE("matching: results share memory neither with each other nor with the g
   refused("results.matches is truth.image_offsets", results);
   CHECK(matches == std::vector<index_t>(40, 7));
 }
+
+TEST_CASE("in place: a head's gradients, also all in one tensor") {
+  // Channels of one tensor: at each of 9 anchors 5 logits, and then 4 deltas.
+  constexpr index_t images = 2, anchors = 9, channels = 9, height = 30, width = 40;
+  constexpr index_t plane = height * width, size = images * anchors * channels * plane;
+  const auto numbers = random_boxes<float>(size / 4, 9);
+  const auto boxes = random_boxes<float>(anchors * plane, 8),
+             truth_boxes = random_boxes<float>(6, 7);
+  const anchor_index index{boxes_view<const float>(boxes)};
+  const std::vector<index_t> classes{0, 1, 2, 3, 4, 0}, offsets{0, 4, 6};
+  ground_truth truth;
+  truth.boxes = truth_boxes;
+  truth.classes = classes;
+  truth.image_offsets = offsets;
+  for (const head_layout layout : {head_layout::nhwc, head_layout::nchw}) {
+    const index_t first_delta = 5 * (layout == head_layout::nhwc ? 1 : plane);
+    retinanet_loss_workspace workspace;
+    check_in_place("RetinaNet's loss", numbers, [&](const float* in, float* out) {
+      const head_level<const float> logits{in, height, width};
+      const head_level<const float> deltas{in + first_delta, height, width};
+      const head_level<float> logits_grad{out, height, width};
+      const head_level<float> deltas_grad{out + first_delta, height, width};
+      const retinanet_head<float> head{{{&logits, 1}, images, anchors, 5, layout, channels},
+                                       {{&deltas, 1}, images, anchors, 4, layout, channels},
+                                       {{&logits_grad, 1}, images, anchors, 5, layout, channels},
+                                       {{&deltas_grad, 1}, images, anchors, 4, layout, channels}};
+      retinanet_loss_and_grad(head, index, truth, {}, workspace);
+    });
+  }
+}
+
+TEST_CASE("in place: levels are refused where they share memory with another") {
+  constexpr index_t anchors = 3, height = 4, width = 5, count = anchors * height * width;
+  std::vector<float> memory(static_cast<std::size_t>(4 * 4 * count), 1.0f);
+  const auto before = memory;
+  const auto boxes = random_boxes<float>(count, 8);
+  const std::vector<index_t> labels(static_cast<std::size_t>(count), 0);
+  const auto fails = [&](const char* message, const auto& call) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
+    CHECK(memory == before);
+  };
+  const auto run = [&](index_t in_at, index_t out_at, head_layout layout, index_t channels) {
+    return [&memory, &boxes, &labels, in_at, out_at, layout, channels] {
+      const head_level<const float> in{memory.data() + in_at, height, width};
+      const head_level<float> out{memory.data() + out_at, height, width};
+      smooth_l1_loss_and_grad(head_view<const float>({&in, 1}, 1, anchors, 4, layout, channels),
+                              boxes, labels,
+                              head_view<float>({&out, 1}, 1, anchors, 4, layout, channels));
+    };
+  };
+  const char* const message =
+      "grad.levels()[0] is predictions.levels()[0], expected memory apart from it";
+  constexpr index_t plane = height * width;
+  for (const head_layout layout : {head_layout::nhwc, head_layout::nchw}) {
+    const index_t step = layout == head_layout::nhwc ? 1 : plane;
+    fails(message, run(0, 1, layout, 4));
+    fails(message, run(4 * count - 1, 0, layout, 4));
+    // Among 9 channels, the four from 5 on are others than the first four; those from 3 on, or
+    // before them, or of the next anchor, are not.
+    fails(message, run(0, 3 * step, layout, 9));
+    fails(message, run(0, 6 * step, layout, 9));
+    fails(message, run(5 * step, 2 * step, layout, 9));
+    fails(message, run(0, 9 * step, layout, 9));
+    run(0, 5 * step, layout, 9)();
+    run(5 * step, 0, layout, 9)();
+    run(0, 4 * count, layout, 4)();
+    memory = before;
+  }
+}

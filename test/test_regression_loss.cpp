@@ -337,7 +337,7 @@ TEST_CASE("regression loss: bad arguments are named and nothing is written") {
   params.scale = INFINITY;
   fails("params.scale is inf", run);
   params.coder.weight_w = 0;
-  fails("params.weight_w is 0", run);
+  fails("params.coder.weight_w is 0", run);
   params.coder = coder_params::ssd();
   fails("params.coder.anchors is cxcywh, expected xyxy", run);
   params.box_weights = three;

@@ -284,6 +284,21 @@ TEST_CASE("retinanet loss: bad arguments are named, and nothing is written") {
     head.logits_grad = {levels, 2, anchors_at_location, 5, head_layout::nhwc};
     check_refused("head.logits_grad.levels()[0]", head, index, truth, {});
   }
+  {
+    auto head = b.head();
+    auto levels = b.delta_grad_levels;
+    levels[1].data = b.logits_grad[0].data();
+    head.deltas_grad = {levels, 2, anchors_at_location, 4, head_layout::nhwc};
+    check_refused("head.deltas_grad.levels()[1] is head.logits_grad.levels()[0]", head, index,
+                  truth, {});
+    levels[1].data = b.delta_grad_levels[0].data + 8;
+    head.deltas_grad = {levels, 2, anchors_at_location, 4, head_layout::nhwc};
+    check_refused("head.deltas_grad.levels()[1] is head.deltas_grad.levels()[0]", head, index,
+                  truth, {});
+    levels[1].data = b.boxes.data();
+    head.deltas_grad = {levels, 2, anchors_at_location, 4, head_layout::nhwc};
+    check_refused("head.deltas_grad.levels()[1] is truth.boxes", head, index, truth, {});
+  }
   const anchor_index fewer(boxes_view<const float>(b.anchors.data(), 16));
   check_refused("anchors.size()", b.head(), fewer, truth, {});
   {
@@ -301,6 +316,40 @@ TEST_CASE("retinanet loss: bad arguments are named, and nothing is written") {
   retinanet_loss_params params;
   params.beta = -1;
   check_refused("params.beta", b.head(), index, truth, params);
+  // Also where there is no image.
+  const std::vector<index_t> no_offsets{0};
+  ground_truth nothing;
+  nothing.image_offsets = no_offsets;
+  const head_layout nhwc = head_layout::nhwc;
+  const index_t a = anchors_at_location;
+  const retinanet_head<float> no_images{{b.logit_levels, 0, a, 5, nhwc},
+                                        {b.delta_levels, 0, a, 4, nhwc},
+                                        {b.logit_grad_levels, 0, a, 5, nhwc},
+                                        {b.delta_grad_levels, 0, a, 4, nhwc}};
+  check_refused("retinanet_loss_and_grad: params.beta", no_images, index, nothing, params);
+  CHECK(retinanet_loss_and_grad(no_images, index, nothing, {}, workspace).foreground == 0);
+  params = {};
+  params.matcher.coder.weight_w = 0;
+  check_refused("retinanet_loss_and_grad: params.matcher.coder.weight_w is 0", b.head(), index,
+                truth, params);
+  params = {};
+  params.matcher.ignore = -1;
+  check_refused("params.matcher.ignore is -1", b.head(), index, truth, params);
+  params = {};
+  params.matcher.region_threshold = 2;
+  check_refused("params.matcher.region_threshold is 2", b.head(), index, truth, params);
+  {
+    ground_truth wrong = truth;
+    const std::vector<index_t> descending{0, 3, 2};
+    wrong.image_offsets = descending;
+    check_refused("retinanet_loss_and_grad: truth.image_offsets[2] is 2", b.head(), index, wrong,
+                  {});
+    wrong = truth;
+    const std::vector<index_t> regions{0, 0};
+    wrong.region_offsets = regions;
+    check_refused("retinanet_loss_and_grad: truth.region_offsets.size() is 2", b.head(), index,
+                  wrong, {});
+  }
   params = {};
   params.gamma = -1;
   check_refused("params.gamma", b.head(), index, truth, params);
@@ -309,5 +358,6 @@ TEST_CASE("retinanet loss: bad arguments are named, and nothing is written") {
   check_refused("params.scale", b.head(), index, truth, params);
   params = {};
   params.matcher.low_threshold = std::nan("");
-  check_refused("params.low_threshold", b.head(), index, truth, params);
+  check_refused("retinanet_loss_and_grad: params.matcher.low_threshold is nan", b.head(), index,
+                truth, params);
 }

@@ -13,10 +13,12 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// The anchors of one image shape.
+/// The anchors of one image shape, as anchor_cache keeps them: memory of its own.
 class cached_anchors {
  public:
+  /// N x 4 corners in pixels, level after level, as make_anchors() lays them.
   boxes_view<const float> boxes() const { return boxes_; }
+  /// The same, for match_anchors() and whole losses.
   const anchor_index& index() const noexcept { return index_; }
 
  private:
@@ -37,7 +39,7 @@ class anchor_cache {
   explicit anchor_cache(std::vector<anchor_shapes> shapes, index_t capacity = 16);
 
   /// What make_anchors() gives for these sizes. Valid until `capacity` other shapes have been asked
-  /// for.
+  /// for. Throws before it allocates; then what is kept stays as it was.
   const cached_anchors& anchors(grid_size image, vector_view<const grid_size> features);
 
  private:

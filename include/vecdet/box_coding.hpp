@@ -38,6 +38,7 @@
 
 #include <vecdet/box_format.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/head_levels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
@@ -135,6 +136,20 @@ template <class T, if_bfloat16<T> = 0>
 void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors,
                   vector_view<const image_size> images, boxes_view<float> boxes,
                   const coder_params& params = {}, execution policy = execution::parallel);
+
+/// The same of a head's levels as they lie in memory, float or bfloat16, for all images at once:
+/// N x A*4 x H x W, or channels last. `anchors` are those of one image, in the order of
+/// head_levels.hpp; `boxes` become those of all images, in that order. `images` has an element an
+/// image, to which its boxes are clipped; empty: they are not. The bits are those of deltas in one
+/// array. What decode_boxes() does by coder_params, decode_distances() does by distance_params.
+template <class T>
+void decode_boxes(const head_view<T>& deltas, boxes_view<const float> anchors,
+                  vector_view<const image_size> images, boxes_view<float> boxes,
+                  const coder_params& params = {}, execution policy = execution::parallel);
+template <class T>
+void decode_distances(const head_view<T>& distances, boxes_view<const float> anchors,
+                      vector_view<const image_size> images, boxes_view<float> boxes,
+                      const distance_params& params = {}, execution policy = execution::parallel);
 
 /// FCOS's distances from the anchors' centres to the sides of `targets` (corners).
 template <class T>

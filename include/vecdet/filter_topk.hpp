@@ -8,10 +8,12 @@
 // no write. Order is by descending logit, equal logits by lower element; NaN never passes. The
 // result is the same for any number of threads.
 //
-// Logits are rows x cols of float or bfloat16, with any row stride and any number of elements.
-// Throws std::invalid_argument where the threshold is outside [0, 1] or k is negative.
+// Logits are rows x cols of float or bfloat16, with any row stride and any number of elements, or a
+// head's levels as they lie in memory. Throws std::invalid_argument where the threshold is outside
+// [0, 1] or k is negative.
 #pragma once
 
+#include <vecdet/head_levels.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
@@ -33,6 +35,15 @@ struct filter_topk_result {
   vector_view<const index_t> elements;
 };
 
+/// The same of each level of each image: those of level l in image n are [offsets[n * levels + l],
+/// offsets[n * levels + l + 1]), the best first, and their elements anchor * classes + class, the
+/// anchor's number being that among all of an image's, as head_levels.hpp has them.
+struct filter_topk_levels_result {
+  vector_view<const float> logits;
+  vector_view<const index_t> elements;
+  vector_view<const index_t> offsets;
+};
+
 /// log(score / (1 - score)): the logit of a score; -inf at 0, +inf at 1.
 double logit_of(double score);
 
@@ -41,6 +52,13 @@ template <class T>
 filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, index_t k,
                                filter_topk_workspace& workspace,
                                execution policy = execution::parallel);
+
+/// The best k of each level in each image, in either layout: in NCHW, too, equal logits go by lower
+/// element.
+template <class T>
+filter_topk_levels_result filter_topk(const head_view<T>& logits, double score_threshold, index_t k,
+                                      filter_topk_workspace& workspace,
+                                      execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -131,10 +131,10 @@ double sigmoid_focal_loss_and_grad(matrix_view<T> logits,
                                    execution policy = execution::parallel);
 
 /// The same of a head's levels as they lie in memory, for all images at once: the gradient goes to
-/// `grad`, levels of the same sizes and layout, which may be the logits themselves. Targets are
-/// labels, with or without scores, one for each anchor. `image_scales` are a further factor for
-/// each image, as 1 / max(1, foreground of the image); empty: all 1. params.row_weights must be
-/// empty.
+/// `grad`, levels of the same sizes and layout, which may be the logits themselves, each its own.
+/// Targets are labels, with or without scores, one for each anchor. `image_scales` are a further
+/// factor for each image, as 1 / max(1, foreground of the image); empty: all 1. params.row_weights
+/// must be empty.
 template <class T>
 double sigmoid_focal_loss_and_grad(const head_view<T>& logits,
                                    const focal_targets<std::remove_const_t<T>>& targets,

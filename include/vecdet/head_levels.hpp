@@ -14,16 +14,17 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Where class c of anchor a at (y, x) lies. In NCHW, channel a * classes + c.
+/// Where class c of anchor a at (y, x) lies: in channel a * channels + c, the view's `channels`
+/// being its classes unless said otherwise.
 enum class head_layout {
-  nhwc,  ///< channels last: images x height x width x (anchors x classes)
-  nchw,  ///< images x (anchors x classes) x height x width
+  nhwc,  ///< channels last: images x height x width x (anchors x channels)
+  nchw,  ///< images x (anchors x channels) x height x width
 };
 
-/// One level: images x anchors x classes x height x width elements without gaps.
+/// One level: images x anchors x channels x height x width elements without gaps.
 template <class T>
 struct head_level {
-  T* data = nullptr;
+  T* data = nullptr;  ///< of class 0 of anchor 0 at (0, 0) in the first image
   index_t height = 0, width = 0;
 };
 
@@ -32,23 +33,42 @@ struct head_level {
 template <class T>
 class head_view {
  public:
+  /// No levels.
+  head_view() noexcept = default;
+
   head_view(vector_view<const head_level<T>> levels, index_t images, index_t anchors,
             index_t classes, head_layout layout)
-      : levels_(levels), images_(images), anchors_(anchors), classes_(classes), layout_(layout) {
+      : head_view(levels, images, anchors, classes, layout, classes) {}
+
+  /// The same of a head that gives an anchor more than these classes, as where boxes and classes
+  /// come from one convolution: an anchor has `channels` channels, `classes` or more. The data of a
+  /// level then points to the first channel that counts; the others are never touched.
+  head_view(vector_view<const head_level<T>> levels, index_t images, index_t anchors,
+            index_t classes, head_layout layout, index_t channels)
+      : levels_(levels),
+        images_(images),
+        anchors_(anchors),
+        classes_(classes),
+        channels_(channels),
+        layout_(layout) {
     detail::check(images >= 0, "head_view", "images", images, "0 or more");
     detail::check(anchors >= 0, "head_view", "anchors", anchors, "0 or more");
     detail::check(classes >= 0, "head_view", "classes", classes, "0 or more");
+    detail::check(channels >= classes, "head_view", "channels", channels, "the classes or more");
     for (index_t l = 0; l < levels.size(); ++l) {
       const head_level<T>& level = levels[l];
       index_t left = detail::max_elements<T> / 8 / (levels.size() + 1);  // so that sums fit, too
       bool fits = level.height >= 0 && level.width >= 0;
-      for (const index_t size : {level.height, level.width, images, anchors, classes}) {
+      for (const index_t size : {level.height, level.width, images, anchors, channels}) {
         fits = fits && size <= left;
         if (size > 0) left /= size;
       }
-      detail::check_element(fits, "head_view", "levels", l,
-                            std::to_string(level.height) + " x " + std::to_string(level.width),
-                            "sizes of 0 or more, and so many elements that they have addresses");
+      if (!fits) {
+        detail::throw_invalid_argument(
+            "head_view", detail::element("levels", l).c_str(),
+            std::to_string(level.height) + " x " + std::to_string(level.width),
+            "sizes of 0 or more, and so many elements that they have addresses");
+      }
       detail::check_element(level.data != nullptr || size_of(l) == 0, "head_view", "levels", l,
                             "null", "memory of all elements");
     }
@@ -59,6 +79,8 @@ class head_view {
   /// At each location.
   index_t anchors() const noexcept { return anchors_; }
   index_t classes() const noexcept { return classes_; }
+  /// From one anchor to the next.
+  index_t channels() const noexcept { return channels_; }
   head_layout layout() const noexcept { return layout_; }
 
   index_t locations(index_t level) const noexcept {
@@ -70,7 +92,7 @@ class head_view {
     for (index_t l = 0; l < levels_.size(); ++l) count += locations(l) * anchors_;
     return count;
   }
-  /// All elements.
+  /// All elements that count.
   index_t size() const noexcept { return images_ * anchors_of_image() * classes_; }
 
  private:
@@ -79,8 +101,8 @@ class head_view {
   }
 
   vector_view<const head_level<T>> levels_;
-  index_t images_, anchors_, classes_;
-  head_layout layout_;
+  index_t images_ = 0, anchors_ = 0, classes_ = 0, channels_ = 0;
+  head_layout layout_ = head_layout::nhwc;
 };
 
 }  // namespace VECDET_ABI

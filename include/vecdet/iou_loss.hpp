@@ -26,6 +26,8 @@
 // parameters is not a finite float (box weights are data).
 #pragma once
 
+#include <vecdet/box_selection.hpp>
+#include <vecdet/head_levels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
@@ -98,6 +100,39 @@ void ciou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_c
 template <class T>
 double ciou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
                           boxes_view<std::remove_const_t<T>> grad,
+                          const iou_loss_params& params = {},
+                          execution policy = execution::parallel);
+
+// The sums of a head's levels as they lie in memory, N x A*4 x H x W or channels last, for all
+// images at once, of the boxes that `selection` selects, and their gradients. Targets, labels,
+// indices and params.box_weights are of the anchors of all images, in the order of
+// head_levels.hpp. The gradient goes to `grad`, levels of the same sizes and layout, which may be
+// the predicted boxes themselves, each its own, unless a list selects; it is 0 where a box is not
+// selected. `image_scales` are a further factor for each image; empty: all 1. Gradients are the
+// bits of boxes in one array.
+
+template <class T>
+double giou_loss_and_grad(const head_view<T>& predicted,
+                          boxes_view<const std::remove_const_t<T>> targets,
+                          const box_selection& selection,
+                          const head_view<std::remove_const_t<T>>& grad,
+                          vector_view<const float> image_scales = {},
+                          const iou_loss_params& params = {},
+                          execution policy = execution::parallel);
+template <class T>
+double diou_loss_and_grad(const head_view<T>& predicted,
+                          boxes_view<const std::remove_const_t<T>> targets,
+                          const box_selection& selection,
+                          const head_view<std::remove_const_t<T>>& grad,
+                          vector_view<const float> image_scales = {},
+                          const iou_loss_params& params = {},
+                          execution policy = execution::parallel);
+template <class T>
+double ciou_loss_and_grad(const head_view<T>& predicted,
+                          boxes_view<const std::remove_const_t<T>> targets,
+                          const box_selection& selection,
+                          const head_view<std::remove_const_t<T>>& grad,
+                          vector_view<const float> image_scales = {},
                           const iou_loss_params& params = {},
                           execution policy = execution::parallel);
 

@@ -24,6 +24,7 @@
 #pragma once
 
 #include <vecdet/box_format.hpp>
+#include <vecdet/head_levels.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
@@ -60,6 +61,14 @@ struct head_outputs {
   lasting<vector_view<const T>> centerness;  ///< logits, images x anchors: FCOS only
 };
 
+/// The same as the heads' convolutions left it, of RetinaNet and FCOS.
+template <class T>
+struct head_level_outputs {
+  head_view<const T> logits;
+  head_view<const T> deltas;      ///< its classes are the four numbers of a box
+  head_view<const T> centerness;  ///< logits, one class: FCOS only
+};
+
 /// The detections of all images: those of image k are [offsets[k], offsets[k + 1]), in descending
 /// score. The memory is the workspace's, until its next use.
 struct detections_view {
@@ -86,7 +95,17 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
                             const postprocess_params& params, postprocess_workspace& workspace,
                             execution policy = execution::parallel);
 
+/// The same of a head's levels as they lie in memory, in either layout, but for SSD's, which have
+/// different numbers of anchors; nothing is transposed or concatenated. The order of anchors and
+/// images is head_levels.hpp's, and the detections are the very same.
+template <class T>
+detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<const float> anchors,
+                            vector_view<const image_size> image_sizes,
+                            const postprocess_params& params, postprocess_workspace& workspace,
+                            execution policy = execution::parallel);
+
 }  // namespace VECDET_ABI
 }  // namespace vecdet
 
 #include <vecdet/impl/postprocess.hpp>
+#include <vecdet/impl/postprocess_levels.hpp>

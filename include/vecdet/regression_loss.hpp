@@ -26,6 +26,7 @@
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/head_levels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
@@ -103,6 +104,21 @@ template <class T, if_bfloat16<T> = 0>
 double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const float> anchors,
                                 const regression_targets<float>& targets,
                                 const box_selection& selection, boxes_view<bfloat16> grad,
+                                const regression_loss_params& params = {},
+                                execution policy = execution::parallel);
+
+/// The same of a head's levels as they lie in memory, float or bfloat16, for all images at once.
+/// `anchors` are those of one image, in the order of head_levels.hpp; targets or matches, labels,
+/// indices and params.box_weights are of the anchors of all images. The gradient goes to `grad`,
+/// levels of the same sizes and layout, which may be the deltas themselves, each its own, unless a
+/// list selects. `image_scales` are a further factor for each image, as 1 / max(1, foreground of
+/// the image); empty: all 1. Gradients are the bits of boxes in one array.
+template <class T>
+double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const float> anchors,
+                                const regression_targets<float>& targets,
+                                const box_selection& selection,
+                                const head_view<std::remove_const_t<T>>& grad,
+                                vector_view<const float> image_scales = {},
                                 const regression_loss_params& params = {},
                                 execution policy = execution::parallel);
 

@@ -14,7 +14,7 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/head_levels.hpp>
-#include <vecdet/impl/retinanet_loss_buffers.hpp>
+#include <vecdet/impl/detector_loss_buffers.hpp>
 #include <vecdet/matching.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/regression_loss.hpp>
@@ -38,15 +38,16 @@ struct retinanet_losses {
 };
 
 /// What the loss reads and writes, levels of the same sizes, anchors and layout. The classes of
-/// `deltas` are the four numbers of a box. A gradient may be what it is the gradient of.
+/// `deltas` are the four numbers of a box. A gradient may be what it is the gradient of, level by
+/// level; otherwise it shares memory with nothing else. All four may be channels of one tensor.
 template <class T>
 struct retinanet_head {
   head_view<const T> logits, deltas;
   head_view<T> logits_grad, deltas_grad;
 };
 
-/// Memory that the loss works in: some 32 bytes an anchor of the batch. It grows to what the
-/// largest call needs and is reused. One call at a time.
+/// Memory that the loss works in: 16 bytes an anchor of the batch, and what matching works in. It
+/// grows to what the largest call needs and is reused. One call at a time.
 class retinanet_loss_workspace {
   friend detail::workspace_access;
   detail::retinanet_loss_buffers buffers_;
@@ -55,8 +56,9 @@ class retinanet_loss_workspace {
 /// T is float or bfloat16: nothing else compiles. `anchors` are those of one image in the order of
 /// the head's, which head_levels.hpp gives. Classes of the ground truth are columns of the logits.
 ///
-/// Throws std::invalid_argument, and writes nothing, when sizes differ or a parameter is none of
-/// the functions'. NaN and infinities give what the functions give.
+/// Throws std::invalid_argument, and writes nothing, when sizes differ, a gradient shares memory
+/// otherwise than said, offsets do not ascend from 0 to the number of boxes, a class is no column,
+/// or a parameter is none of the functions'. NaN and infinities give what the functions give.
 template <class T>
 retinanet_losses retinanet_loss_and_grad(const retinanet_head<T>& head, const anchor_index& anchors,
                                          const ground_truth& truth,

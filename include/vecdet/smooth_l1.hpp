@@ -27,6 +27,7 @@
 #pragma once
 
 #include <vecdet/box_selection.hpp>
+#include <vecdet/head_levels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
@@ -71,6 +72,20 @@ double smooth_l1_loss_and_grad(boxes_view<T> predictions,
                                boxes_view<const std::remove_const_t<T>> targets,
                                const box_selection& selection,
                                boxes_view<std::remove_const_t<T>> grad,
+                               const smooth_l1_params& params = {},
+                               execution policy = execution::parallel);
+
+/// The same of a head's levels as they lie in memory, for all images at once. Targets, labels,
+/// indices and params.box_weights are of the anchors of all images, in the order of
+/// head_levels.hpp. The gradient goes to `grad`, levels of the same sizes and layout, which may be
+/// the predictions themselves, each its own, unless a list selects. `image_scales` are a further
+/// factor for each image; empty: all 1. Gradients are the bits of boxes in one array.
+template <class T>
+double smooth_l1_loss_and_grad(const head_view<T>& predictions,
+                               boxes_view<const std::remove_const_t<T>> targets,
+                               const box_selection& selection,
+                               const head_view<std::remove_const_t<T>>& grad,
+                               vector_view<const float> image_scales = {},
                                const smooth_l1_params& params = {},
                                execution policy = execution::parallel);
 

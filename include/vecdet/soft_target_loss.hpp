@@ -39,18 +39,20 @@ struct varifocal_params {
   /// Whether p^gamma is a function of the logit in the gradient, as in the reference
   /// implementation, or a constant weight: then a negative's gradient is alpha p^gamma p.
   bool grad_through_factor = true;
-  double scale = 1;
+  double scale = 1;  ///< factor on loss and gradient; trainers use 1 / max(1, sum of scores)
   vecdet::reduction reduction = vecdet::reduction::sum;
-  index_t background = -1;
-  index_t ignore = -2;
+  index_t background = -1;  ///< label of rows in which every class is negative
+  index_t ignore = -2;      ///< label of rows that count nothing: loss 0 and gradient 0
+  /// A further factor for each row; empty: all 1.
   lasting<vector_view<const float>> row_weights;
 };
 
 struct bce_params {
-  double scale = 1;
+  double scale = 1;  ///< factor on loss and gradient; trainers use 1 / max(1, sum of scores)
   vecdet::reduction reduction = vecdet::reduction::sum;
-  index_t background = -1;
-  index_t ignore = -2;
+  index_t background = -1;  ///< label of rows in which every class is negative
+  index_t ignore = -2;      ///< label of rows that count nothing: loss 0 and gradient 0
+  /// A further factor for each row; empty: all 1.
   lasting<vector_view<const float>> row_weights;
 };
 
@@ -75,7 +77,15 @@ double quality_focal_loss_and_grad(matrix_view<T> logits, const scored_labels& t
                                    const quality_focal_params& params = {},
                                    execution policy = execution::parallel);
 
-/// The same three of the varifocal loss.
+/// The same of a head's levels as they lie in memory, as sigmoid_focal_loss_and_grad has it.
+template <class T>
+double quality_focal_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
+                                   const head_view<std::remove_const_t<T>>& grad,
+                                   vector_view<const float> image_scales = {},
+                                   const quality_focal_params& params = {},
+                                   execution policy = execution::parallel);
+
+/// The same four of the varifocal loss.
 template <class T>
 double varifocal_loss(matrix_view<T> logits, const scored_labels& targets,
                       const varifocal_params& params = {}, execution policy = execution::parallel);
@@ -89,8 +99,14 @@ double varifocal_loss_and_grad(matrix_view<T> logits, const scored_labels& targe
                                matrix_view<std::remove_const_t<T>> grad,
                                const varifocal_params& params = {},
                                execution policy = execution::parallel);
+template <class T>
+double varifocal_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
+                               const head_view<std::remove_const_t<T>>& grad,
+                               vector_view<const float> image_scales = {},
+                               const varifocal_params& params = {},
+                               execution policy = execution::parallel);
 
-/// The same three of the binary cross entropy. Of dense targets it is the focal loss with alpha -1
+/// The same four of the binary cross entropy. Of dense targets it is the focal loss with alpha -1
 /// and gamma 0.
 template <class T>
 double bce_loss(matrix_view<T> logits, const scored_labels& targets, const bce_params& params = {},
@@ -102,6 +118,11 @@ void bce_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
 template <class T>
 double bce_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
                          matrix_view<std::remove_const_t<T>> grad, const bce_params& params = {},
+                         execution policy = execution::parallel);
+template <class T>
+double bce_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
+                         const head_view<std::remove_const_t<T>>& grad,
+                         vector_view<const float> image_scales = {}, const bce_params& params = {},
                          execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI

@@ -32,8 +32,10 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct softmax_cross_entropy_params {
-  double scale = 1;     ///< factor on losses, sum and gradient
-  index_t ignore = -2;  ///< the label of rows that do not count; -100 in torch
+  double scale = 1;  ///< factor on losses, sum and gradient
+  /// The label of rows that do not count; -100 in torch. It may be a class, whose rows then do not
+  /// count; so of the background, nothing is mined.
+  index_t ignore = -2;
 };
 
 /// The rows of one image after the other's, the same number of each.

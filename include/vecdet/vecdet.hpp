@@ -13,6 +13,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/fcos_loss.hpp>
 #include <vecdet/feature_view.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/focal_loss.hpp>
@@ -35,5 +36,6 @@
 #include <vecdet/soft_nms.hpp>
 #include <vecdet/soft_target_loss.hpp>
 #include <vecdet/softmax_cross_entropy.hpp>
+#include <vecdet/ssd_loss.hpp>
 #include <vecdet/version.hpp>
 #include <vecdet/views.hpp>

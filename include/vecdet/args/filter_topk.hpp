@@ -23,6 +23,22 @@ struct filter_topk_args {
   index_t capacity;  ///< records that fit the memory
 };
 
+/// The logits of a level in NCHW: class c of anchor a at location p lies at
+/// logits[a * anchor_step + c * plane + p], and is element (p * anchors + a) * classes + c.
+template <class T>
+struct plane_search_args {
+  const T* logits;
+  index_t anchors, classes;
+  index_t plane, anchor_step;
+  double threshold;         ///< logits above it pass
+  index_t limit, capacity;  ///< as above
+
+  // Of FCOS, where scores above score_threshold pass instead.
+  const T* centerness;  ///< that of anchor a at [a * centerness_step + p]; null: not FCOS
+  index_t centerness_step;
+  double score_threshold;
+};
+
 /// Scores that a whole row of logits has a part in.
 enum class row_score {
   centerness,  ///< sqrt(sigmoid(x) sigmoid(c)), c one a row: FCOS
@@ -34,7 +50,8 @@ struct row_search_args {
   const T* logits;
   index_t cols, stride;
   row_score kind;
-  const T* centerness;      ///< one a row
+  const T* centerness;  ///< one a row, so far from each other
+  index_t centerness_step;
   double score_threshold;   ///< scores above it pass
   index_t limit, capacity;  ///< as above
 };
@@ -68,6 +85,10 @@ struct filter_topk_kernels {
   /// The same by a score of the whole row, over rows [first, last); the sort key is the score's.
   index_t (*search_rows)(const row_search_args<T>&, index_t first, index_t last,
                          std::uint64_t* records, std::uint64_t* spare);
+  /// The same of locations [first, last) of planes; a record's lower half is the element less the
+  /// first location's.
+  index_t (*search_planes)(const plane_search_args<T>&, index_t first, index_t last,
+                           std::uint64_t* records, std::uint64_t* spare);
 };
 
 }  // namespace detail

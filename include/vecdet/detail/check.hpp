@@ -60,6 +60,14 @@ inline void check_element(bool holds, const char* function, const char* list, st
   if (!holds) throw_invalid_argument(function, element(list, i).c_str(), value, expected);
 }
 
+/// The same for a member of an argument: "<of>.<member>".
+template <class Value>
+inline void check_member(bool holds, const char* function, const char* of, const char* member,
+                         const Value& value, const char* expected) {
+  if (!holds)
+    throw_invalid_argument(function, (std::string(of) + "." + member).c_str(), value, expected);
+}
+
 }  // namespace detail
 }  // namespace VECDET_ABI
 }  // namespace vecdet

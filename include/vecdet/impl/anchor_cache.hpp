@@ -17,7 +17,7 @@ inline namespace VECDET_ABI {
 inline anchor_cache::anchor_cache(std::vector<anchor_shapes> shapes, index_t capacity)
     : shapes_(std::move(shapes)), capacity_(capacity) {
   detail::check(capacity >= 1, "anchor_cache", "capacity", capacity, "1 or more");
-  for (const anchor_shapes& level : shapes_) detail::check_shapes("anchor_cache", level);
+  detail::check_shapes("anchor_cache", shapes_);
 }
 
 inline const cached_anchors& anchor_cache::anchors(grid_size image,
@@ -34,6 +34,7 @@ inline const cached_anchors& anchor_cache::anchors(grid_size image,
     known.last_use_ = uses_;
     return known;
   }
+  detail::check_layout("anchor_cache::anchors", shapes_, image, features);
   cached_anchors made;
   made.image_ = image;
   made.features_.assign(features.begin(), features.end());

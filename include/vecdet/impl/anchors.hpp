@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,36 +23,57 @@ inline bool is_positive_float(double x) {
   return x > 0 && fits_float(x) && static_cast<float>(x) > 0;
 }
 
-inline void check_positive(const char* function, const char* list, const std::vector<double>& of) {
-  for (std::size_t i = 0; i < of.size(); ++i)
-    check_element(is_positive_float(of[i]), function, list, static_cast<std::int64_t>(i), of[i],
-                  "a positive finite float");
+/// The index of what is one alone, and no element of a list.
+constexpr index_t alone = -1;
+
+/// "<list>", "<list>[<level>]" and either with a member: text for messages alone.
+inline std::string name_of_level(const char* list, index_t level, const char* member = "") {
+  return (level == alone ? std::string(list) : element(list, level)) + member;
 }
 
-inline void check_grid(const char* function, const std::string& name, const grid_size& size) {
+/// Throws unless all numbers of "<list>[<level>]<member>" are positive floats.
+inline void check_positive(const char* function, const char* list, index_t level,
+                           const char* member, const std::vector<double>& numbers) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (is_positive_float(numbers[i])) continue;
+    throw_invalid_argument(
+        function,
+        element(name_of_level(list, level, member).c_str(), static_cast<std::int64_t>(i)).c_str(),
+        numbers[i], "a positive finite float");
+  }
+}
+
+inline void check_side(const char* function, const char* list, index_t level, const char* member,
+                       index_t side, index_t most, const char* expected) {
+  if (side >= 0 && side <= most) return;
+  throw_invalid_argument(function, name_of_level(list, level, member).c_str(), side, expected);
+}
+
+inline void check_grid(const char* function, const char* list, index_t level,
+                       const grid_size& size) {
   constexpr index_t most = index_t{1} << 27;  // so that products and sums of them do not wrap
-  check(size.height >= 0 && size.height <= most, function, (name + ".height").c_str(), size.height,
-        "0 to 2^27");
-  check(size.width >= 0 && size.width <= most, function, (name + ".width").c_str(), size.width,
-        "0 to 2^27");
+  check_side(function, list, level, ".height", size.height, most, "0 to 2^27");
+  check_side(function, list, level, ".width", size.width, most, "0 to 2^27");
 }
 
 /// Throws unless the image's strides are 1 or more.
-inline void check_level(const char* function, const std::string& name, const grid_size& features,
-                        const grid_size& image) {
-  check_grid(function, name, features);
-  check(features.height <= image.height, function, (name + ".height").c_str(), features.height,
-        "at most the image's");
-  check(features.width <= image.width, function, (name + ".width").c_str(), features.width,
-        "at most the image's");
+inline void check_features(const char* function, const char* list, index_t level,
+                           const grid_size& features, const grid_size& image) {
+  check_grid(function, list, level, features);
+  check_side(function, list, level, ".height", features.height, image.height,
+             "at most the image's");
+  check_side(function, list, level, ".width", features.width, image.width, "at most the image's");
 }
 
 inline index_t locations(const grid_size& features) { return features.height * features.width; }
 
-/// a * b, rounded: compilers may not contract it with a sum.
-inline float rounded_product(float a, float b) {
-  const volatile float product = a * b;
-  return product;
+/// a / b, rounded once also where the caller compiles with -ffast-math, which multiplies by an
+/// estimate of 1 / b or 1 / sqrt(b).
+template <class Real>
+Real quotient(Real a, Real b) {
+  const volatile Real divisor = b;
+  const volatile Real result = a / divisor;
+  return result;
 }
 
 /// A box around 0.
@@ -64,10 +84,11 @@ struct cell_anchor {
 inline std::vector<cell_anchor> cell_anchors(const anchor_shapes& shapes) {
   std::vector<cell_anchor> cells;
   for (const double ratio : shapes.ratios) {
-    const float h_ratio = std::sqrt(static_cast<float>(ratio)), w_ratio = 1 / h_ratio;
+    const float h_ratio = std::sqrt(static_cast<float>(ratio));
+    const float w_ratio = quotient(1.0f, h_ratio);
     for (const double size : shapes.sizes) {
-      const float half_w = rounded_product(w_ratio, static_cast<float>(size)) / 2;
-      const float half_h = rounded_product(h_ratio, static_cast<float>(size)) / 2;
+      const float half_w = w_ratio * static_cast<float>(size) / 2;
+      const float half_h = h_ratio * static_cast<float>(size) / 2;
       cells.push_back({std::nearbyint(-half_w), std::nearbyint(-half_h), std::nearbyint(half_w),
                        std::nearbyint(half_h)});
     }
@@ -75,9 +96,13 @@ inline std::vector<cell_anchor> cell_anchors(const anchor_shapes& shapes) {
   return cells;
 }
 
-inline void check_shapes(const char* function, const anchor_shapes& shapes) {
-  check_positive(function, "shapes.sizes", shapes.sizes);
-  check_positive(function, "shapes.ratios", shapes.ratios);
+inline void check_shapes(const char* function, index_t level, const anchor_shapes& shapes) {
+  check_positive(function, "shapes", level, ".sizes", shapes.sizes);
+  check_positive(function, "shapes", level, ".ratios", shapes.ratios);
+}
+inline void check_shapes(const char* function, const std::vector<anchor_shapes>& shapes) {
+  for (std::size_t k = 0; k < shapes.size(); ++k)
+    check_shapes(function, static_cast<index_t>(k), shapes[k]);
 }
 
 /// Writes a level's anchors, and returns where they end.
@@ -106,8 +131,16 @@ inline void check_levels(const char* function, std::size_t shapes,
                          const vector_view<const grid_size>& features) {
   check(features.size() == static_cast<index_t>(shapes), function, "features.size()",
         features.size(), "the number of levels of the shapes");
+  for (index_t k = 0; k < features.size(); ++k) check_grid(function, "features", k, features[k]);
+}
+
+/// Throws unless make_anchors() can lay these, whose shapes have been checked.
+inline void check_layout(const char* function, const std::vector<anchor_shapes>& shapes,
+                         const grid_size& image, const vector_view<const grid_size>& features) {
+  check_grid(function, "image", alone, image);
+  check_levels(function, shapes.size(), features);
   for (index_t k = 0; k < features.size(); ++k)
-    check_grid(function, element("features", k), features[k]);
+    check_features(function, "features", k, features[k], image);
 }
 
 /// A size, and one and two thirds of an octave above it, rounded down.
@@ -123,10 +156,10 @@ inline void check_ssd(const char* function, const ssd_shapes& shapes,
         "one more than there are levels");
   check(shapes.steps.size() == levels, function, "shapes.steps.size()", shapes.steps.size(),
         "the number of levels");
-  check_positive(function, "shapes.scales", shapes.scales);
-  check_positive(function, "shapes.steps", shapes.steps);
-  for (const std::vector<double>& ratios : shapes.ratios)
-    check_positive(function, "shapes.ratios", ratios);
+  check_positive(function, "shapes.scales", alone, "", shapes.scales);
+  check_positive(function, "shapes.steps", alone, "", shapes.steps);
+  for (std::size_t k = 0; k < levels; ++k)
+    check_positive(function, "shapes.ratios", static_cast<index_t>(k), "", shapes.ratios[k]);
 }
 
 /// The widths and heights of a level of SSD's, as parts of the image.
@@ -135,14 +168,13 @@ inline std::vector<std::pair<float, float>> ssd_sizes(const ssd_shapes& shapes, 
   const double between = std::sqrt(scale * shapes.scales[level + 1]);
   std::vector<std::pair<float, float>> sizes;
   const auto add = [&](double width, double height) {
-    const float most = shapes.clip ? 1.0f : std::numeric_limits<float>::infinity();
-    sizes.push_back(
-        {std::min(static_cast<float>(width), most), std::min(static_cast<float>(height), most)});
+    const auto w = static_cast<float>(width), h = static_cast<float>(height);
+    sizes.push_back({shapes.clip ? std::min(w, 1.0f) : w, shapes.clip ? std::min(h, 1.0f) : h});
   };
   add(scale, scale);
   add(between, between);
   for (const double ratio : shapes.ratios[level]) {
-    const double root = std::sqrt(ratio), width = scale * root, height = scale / root;
+    const double root = std::sqrt(ratio), width = scale * root, height = quotient(scale, root);
     add(width, height);
     add(height, width);
   }
@@ -151,8 +183,8 @@ inline std::vector<std::pair<float, float>> ssd_sizes(const ssd_shapes& shapes, 
 
 /// The centre of a location on one axis, as part of the image's side.
 inline float ssd_centre(index_t at, index_t side, double step) {
-  const float locations = static_cast<float>(static_cast<double>(side) / step);
-  return (static_cast<float>(at) + 0.5f) / locations;
+  const auto locations = static_cast<float>(quotient(static_cast<double>(side), step));
+  return quotient(static_cast<float>(at) + 0.5f, locations);
 }
 
 inline void write_points(const grid_size& features, double stride, float* out) {
@@ -199,9 +231,9 @@ inline index_t count_anchors(const std::vector<anchor_shapes>& shapes,
 
 inline void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size features,
                          boxes_view<float> anchors) {
-  detail::check_shapes("make_anchors", shapes);
-  detail::check_grid("make_anchors", "image", image);
-  detail::check_level("make_anchors", "features", features, image);
+  detail::check_shapes("make_anchors", detail::alone, shapes);
+  detail::check_grid("make_anchors", "image", detail::alone, image);
+  detail::check_features("make_anchors", "features", detail::alone, features, image);
   detail::check(anchors.size() == detail::locations(features) * shapes.count(), "make_anchors",
                 "anchors.size()", anchors.size(), "the number of locations times that of shapes");
   detail::write_level(shapes, image, features, anchors.data());
@@ -209,11 +241,8 @@ inline void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size
 
 inline void make_anchors(const std::vector<anchor_shapes>& shapes, grid_size image,
                          vector_view<const grid_size> features, boxes_view<float> anchors) {
-  for (const anchor_shapes& level : shapes) detail::check_shapes("make_anchors", level);
-  detail::check_grid("make_anchors", "image", image);
-  detail::check_levels("make_anchors", shapes.size(), features);
-  for (index_t k = 0; k < features.size(); ++k)
-    detail::check_level("make_anchors", detail::element("features", k), features[k], image);
+  detail::check_shapes("make_anchors", shapes);
+  detail::check_layout("make_anchors", shapes, image, features);
   detail::check(anchors.size() == count_anchors(shapes, features), "make_anchors", "anchors.size()",
                 anchors.size(), "count_anchors(shapes, features)");
   float* out = anchors.data();
@@ -233,7 +262,7 @@ inline index_t count_anchors(const ssd_shapes& shapes, vector_view<const grid_si
 inline void make_anchors(const ssd_shapes& shapes, grid_size image,
                          vector_view<const grid_size> features, boxes_view<float> anchors) {
   detail::check_ssd("make_anchors", shapes, features);
-  detail::check_grid("make_anchors", "image", image);
+  detail::check_grid("make_anchors", "image", detail::alone, image);
   detail::check(anchors.size() == count_anchors(shapes, features), "make_anchors", "anchors.size()",
                 anchors.size(), "count_anchors(shapes, features)");
   float* out = anchors.data();
@@ -246,8 +275,7 @@ inline void make_anchors(const ssd_shapes& shapes, grid_size image,
       for (index_t x = 0; x < features[k].width; ++x) {
         const float centre_x = detail::ssd_centre(x, image.width, shapes.steps[level]);
         for (const auto& size : sizes) {
-          const float half_w = detail::rounded_product(0.5f, size.first);
-          const float half_h = detail::rounded_product(0.5f, size.second);
+          const float half_w = 0.5f * size.first, half_h = 0.5f * size.second;
           out[0] = (centre_x - half_w) * width;
           out[1] = (centre_y - half_h) * height;
           out[2] = (centre_x + half_w) * width;
@@ -269,7 +297,7 @@ inline void make_points(vector_view<const grid_size> features, vector_view<const
                 "the number of levels");
   index_t count = 0;
   for (index_t k = 0; k < features.size(); ++k) {
-    detail::check_grid("make_points", detail::element("features", k), features[k]);
+    detail::check_grid("make_points", "features", k, features[k]);
     detail::check_element(detail::is_positive_float(strides[k]), "make_points", "strides", k,
                           strides[k], "a positive finite float");
     count += detail::locations(features[k]);

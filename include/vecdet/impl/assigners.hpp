@@ -25,7 +25,7 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// What both assigners check and prepare.
+/// What all assigners check and prepare.
 class assigner_call {
  public:
   assigner_call(const char* function, index_t points, const char* points_name,
@@ -37,7 +37,7 @@ class assigner_call {
         levels_(levels),
         truth_(truth),
         boxes_(truth.boxes.size()),
-        images_(truth.image_offsets.empty() ? 1 : truth.image_offsets.size() - 1) {
+        images_(image_count(truth)) {
     index_t left = points;
     for (index_t l = 0; l < levels.size(); ++l) {
       check_element(levels[l].height >= 0, function, "levels", l, levels[l].height,
@@ -64,9 +64,7 @@ class assigner_call {
 
   index_t images() const { return images_; }
   index_t boxes() const { return boxes_; }
-  index_t first_box(index_t image) const {
-    return truth_.image_offsets.empty() ? image * boxes_ : truth_.image_offsets[image];
-  }
+  index_t first_box(index_t image) const { return first_box_of_image(truth_, image); }
 
   void check_result_apart(const char* result, const address_range& memory) const {
     check_apart(function_, result, memory, "truth.boxes", truth_.boxes);
@@ -160,6 +158,19 @@ class assigner_call {
   index_t boxes_, images_;
 };
 
+/// The centres of anchors, x and y, in the workspace.
+template <class Kernels>
+float* anchor_centres(const Kernels& family, const boxes_view<const float>& anchors,
+                      assigner_buffers& workspace, execution policy) {
+  float* const centres = grown(workspace.points, 2 * anchors.size());
+  constexpr index_t smallest = 16384;
+  for_each_chunk(policy, chunking(anchors.size(), smallest),
+                 [&](index_t, index_t first, index_t last) {
+                   family.centres(anchors.data(), first, last, centres);
+                 });
+  return centres;
+}
+
 }  // namespace detail
 
 inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_size> levels,
@@ -180,12 +191,7 @@ inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_
                         4 * points * index_t{sizeof(float)}, target, policy);
   });
 
-  float* const centres = detail::grown(buffers.points, 2 * points);
-  constexpr index_t smallest = 16384;
-  detail::for_each_chunk(policy, detail::chunking(points, smallest),
-                         [&](index_t, index_t first, index_t last) {
-                           family.centres(anchors.data(), first, last, centres);
-                         });
+  float* const centres = detail::anchor_centres(family, anchors, buffers, policy);
   const index_t candidates = std::min(params.candidates, std::max(index_t{1}, points));
   index_t most = 0;
   for (const grid_size& level : levels) most += std::min(candidates, level.height * level.width);
@@ -214,12 +220,7 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
                 "images x points");
   detail::check(targets.size() == rows, function, "targets.size()", targets.size(),
                 "images x points");
-  detail::check(truth.classes.size() == boxes, function, "truth.classes.size()",
-                truth.classes.size(), "the number of boxes");
-  for (index_t i = 0; i < boxes; ++i)
-    detail::check_element(truth.classes[i] >= 0 && truth.classes[i] < scores.cols(), function,
-                          "truth.classes", i, detail::label_text(truth.classes, i),
-                          "0 to classes - 1");
+  detail::check_classified(function, truth, scores.cols());
   detail::check(params.top >= 1, function, "params.top", params.top, "1 or more");
   detail::check(params.alpha >= 0 && detail::fits_float(params.alpha), function, "params.alpha",
                 params.alpha, "a finite float, 0 or more");

@@ -6,6 +6,7 @@
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/impl/box_coding_call.hpp>
+#include <vecdet/impl/box_coding_levels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
@@ -17,77 +18,6 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 namespace detail {
-
-inline void check_anchor_format(const char* function, box_format format) {
-  check(format != box_format::xywh, function, "params.anchors", "xywh", "xyxy or cxcywh");
-}
-
-inline void check_weight(const char* function, const char* argument, double weight) {
-  check(is_within(weight, 1e-35, 1e35), function, argument, weight, "a number from 1e-35 to 1e35");
-}
-
-inline void check_size_limit(const char* function, double limit) {
-  check(limit >= 0 && is_finite(limit), function, "params.size_limit", limit,
-        "a finite number, 0 or more");
-}
-
-inline void check_coder(const char* function, const coder_params& params) {
-  check_weight(function, "params.weight_x", params.weight_x);
-  check_weight(function, "params.weight_y", params.weight_y);
-  check_weight(function, "params.weight_w", params.weight_w);
-  check_weight(function, "params.weight_h", params.weight_h);
-  check_size_limit(function, params.size_limit);
-  check_anchor_format(function, params.anchors);
-}
-
-/// `index` is the image's among several; names are made for messages alone.
-inline void check_image(const char* function, const image_size& image, index_t index = -1) {
-  for (const double* side : {&image.width, &image.height}) {
-    if (*side >= 0 && fits_float(*side)) continue;
-    const std::string name = index < 0 ? std::string("image") : element("images", index);
-    throw_invalid_argument(function, (name + (side == &image.width ? ".width" : ".height")).c_str(),
-                           *side, "a finite float, 0 or more");
-  }
-}
-
-inline void check_size(const char* function, const char* argument, index_t size, index_t expected,
-                       const char* what) {
-  check(size == expected, function, argument, size, what);
-}
-
-inline bool all_weights_are_1(const coder_params& params) {
-  return params.weight_x == 1 && params.weight_y == 1 && params.weight_w == 1 &&
-         params.weight_h == 1;
-}
-
-inline double low_size(const coder_params& params) {
-  return params.clamp == size_clamp::both ? -params.size_limit
-                                          : -std::numeric_limits<double>::infinity();
-}
-inline double high_size(const coder_params& params) {
-  return params.clamp == size_clamp::none ? std::numeric_limits<double>::infinity()
-                                          : params.size_limit;
-}
-
-template <class S>
-box_coding_args<S> coding_args(const coder_params& params) {
-  box_coding_args<S> args{};
-  args.weights[0] = params.weight_x;
-  args.weights[1] = params.weight_y;
-  args.weights[2] = params.weight_w;
-  args.weights[3] = params.weight_h;
-  args.low_size = low_size(params);
-  args.high_size = high_size(params);
-  args.anchor_format = params.anchors;
-  return args;
-}
-template <class S>
-box_coding_args<S> coding_args(const distance_params& params) {
-  box_coding_args<S> args{};
-  args.by_size = params.by_size;
-  args.anchor_format = params.anchors;
-  return args;
-}
 
 /// The output may be the first input, if of its type.
 template <class In, class Anchors, class Out>
@@ -114,7 +44,7 @@ template <class S, class Boxes, class Deltas>
 void run_encode_boxes(const Boxes& targets, const Boxes& anchors, const Deltas& deltas,
                       const coder_params& params, execution policy) {
   using kernels = coding_kernels<S>;
-  check_coder("encode_boxes", params);
+  check_coder("encode_boxes", "params", params);
   check_boxes("encode_boxes", "targets", targets, anchors, "deltas", "deltas.size()", deltas);
   const isa target = active_isa();
   run_on_anchors<S>(
@@ -136,7 +66,7 @@ void run_decode_boxes(const Deltas& deltas, const Anchors& anchors,
                       vector_view<const image_size> image, const Boxes& boxes,
                       const coder_params& params, execution policy) {
   using kernels = coding_kernels<S>;
-  check_coder("decode_boxes", params);
+  check_coder("decode_boxes", "params", params);
   for (const image_size& size : image) check_image("decode_boxes", size);
   check_boxes("decode_boxes", "deltas", deltas, anchors, "boxes", "boxes.size()", boxes);
   const isa target = active_isa();
@@ -154,7 +84,7 @@ void run_decode_batch(const Deltas& deltas, const Anchors& anchors,
                       const coder_params& params, execution policy) {
   using kernels = coding_kernels<S>;
   const char* const function = "decode_boxes";
-  check_coder(function, params);
+  check_coder(function, "params", params);
   for (index_t i = 0; i < images.size(); ++i) check_image(function, images[i], i);
   constexpr index_t most = std::numeric_limits<index_t>::max(), no_size = -1;
   const index_t total = images.empty() || anchors.size() <= most / images.size()
@@ -336,6 +266,24 @@ void decode_distances(boxes_view<T> distances, boxes_view<const float> anchors,
   detail::run_decode_distances<detail::mixed_decoding>(
       boxes_view<const std::remove_const_t<T>>(distances), anchors, {&image, 1}, boxes, params,
       policy);
+}
+
+template <class T>
+void decode_boxes(const head_view<T>& deltas, boxes_view<const float> anchors,
+                  vector_view<const image_size> images, boxes_view<float> boxes,
+                  const coder_params& params, execution policy) {
+  detail::check_coder("decode_boxes", "params", params);
+  detail::run_decode_levels("decode_boxes", "deltas", deltas, anchors, images, boxes, params,
+                            policy);
+}
+
+template <class T>
+void decode_distances(const head_view<T>& distances, boxes_view<const float> anchors,
+                      vector_view<const image_size> images, boxes_view<float> boxes,
+                      const distance_params& params, execution policy) {
+  detail::check_anchor_format("decode_distances", params.anchors);
+  detail::run_decode_levels("decode_distances", "distances", distances, anchors, images, boxes,
+                            params, policy);
 }
 
 }  // namespace VECDET_ABI

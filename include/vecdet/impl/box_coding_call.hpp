@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the functions of box_coding.hpp and box_ops.hpp run their kernels.
+// How the functions of box_coding.hpp and box_ops.hpp check their parameters and run their kernels.
 #pragma once
 
 #include <vecdet/args/box_coding.hpp>
+#include <vecdet/box_coding.hpp>
+#include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/parallel.hpp>
@@ -10,6 +12,8 @@
 #include <vecdet/views.hpp>
 
 #include <algorithm>
+#include <limits>
+#include <string>
 #if !defined(VECDET_DISPATCH)
 #include <vecdet/kernels/box_coding/box_coding.hpp>
 #endif
@@ -23,6 +27,84 @@ void clip_to(box_coding_args<S>& args, const image_size& image) {
   args.clips = true;
   args.width = image.width;
   args.height = image.height;
+}
+
+inline void check_anchor_format(const char* function, box_format format) {
+  check(format != box_format::xywh, function, "params.anchors", "xywh", "xyxy or cxcywh");
+}
+
+inline void check_weight(const char* function, const char* argument, double weight) {
+  check(is_within(weight, 1e-35, 1e35), function, argument, weight, "a number from 1e-35 to 1e35");
+}
+
+inline void check_size_limit(const char* function, double limit) {
+  check(limit >= 0 && is_finite(limit), function, "params.size_limit", limit,
+        "a finite number, 0 or more");
+}
+
+/// `of` is what the function's user calls the parameters.
+inline void check_coder(const char* function, const char* of, const coder_params& params) {
+  const auto check_weight_of = [&](const char* member, double weight) {
+    check_member(is_within(weight, 1e-35, 1e35), function, of, member, weight,
+                 "a number from 1e-35 to 1e35");
+  };
+  check_weight_of("weight_x", params.weight_x);
+  check_weight_of("weight_y", params.weight_y);
+  check_weight_of("weight_w", params.weight_w);
+  check_weight_of("weight_h", params.weight_h);
+  check_member(params.size_limit >= 0 && is_finite(params.size_limit), function, of, "size_limit",
+               params.size_limit, "a finite number, 0 or more");
+  check_member(params.anchors != box_format::xywh, function, of, "anchors", "xywh",
+               "xyxy or cxcywh");
+}
+
+/// `index` is the image's among several; names are made for messages alone.
+inline void check_image(const char* function, const image_size& image, index_t index = -1) {
+  for (const double* side : {&image.width, &image.height}) {
+    if (*side >= 0 && fits_float(*side)) continue;
+    const std::string name = index < 0 ? std::string("image") : element("images", index);
+    throw_invalid_argument(function, (name + (side == &image.width ? ".width" : ".height")).c_str(),
+                           *side, "a finite float, 0 or more");
+  }
+}
+
+inline void check_size(const char* function, const char* argument, index_t size, index_t expected,
+                       const char* what) {
+  check(size == expected, function, argument, size, what);
+}
+
+inline bool all_weights_are_1(const coder_params& params) {
+  return params.weight_x == 1 && params.weight_y == 1 && params.weight_w == 1 &&
+         params.weight_h == 1;
+}
+
+inline double low_size(const coder_params& params) {
+  return params.clamp == size_clamp::both ? -params.size_limit
+                                          : -std::numeric_limits<double>::infinity();
+}
+inline double high_size(const coder_params& params) {
+  return params.clamp == size_clamp::none ? std::numeric_limits<double>::infinity()
+                                          : params.size_limit;
+}
+
+template <class S>
+box_coding_args<S> coding_args(const coder_params& params) {
+  box_coding_args<S> args{};
+  args.weights[0] = params.weight_x;
+  args.weights[1] = params.weight_y;
+  args.weights[2] = params.weight_w;
+  args.weights[3] = params.weight_h;
+  args.low_size = low_size(params);
+  args.high_size = high_size(params);
+  args.anchor_format = params.anchors;
+  return args;
+}
+template <class S>
+box_coding_args<S> coding_args(const distance_params& params) {
+  box_coding_args<S> args{};
+  args.by_size = params.by_size;
+  args.anchor_format = params.anchors;
+  return args;
 }
 
 /// One call of a kernel.

@@ -7,6 +7,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/filter_topk.hpp>
+#include <vecdet/impl/head_levels.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -80,13 +81,108 @@ void search_best(filter_topk_buffers& ws, const chunking& chunks, index_t capaci
   }
 }
 
+inline void check_search(double score_threshold, index_t k) {
+  check(is_within(score_threshold, 0, 1), "filter_topk", "score_threshold", score_threshold,
+        "a number in [0, 1]");
+  check(k >= 0, "filter_topk", "k", k, "0 or more");
+}
+
+/// Appends what search_best finds to the results that the workspace holds, of which there are
+/// `count`, and returns how many there are then; elements count from `first_element`. A chunk's
+/// items are of `elements` elements each.
+template <class Search>
+index_t append_best(filter_topk_buffers& ws, const chunking& chunks, index_t elements,
+                    index_t capacity, index_t k, index_t count, index_t first_element,
+                    execution policy, const Search& search) {
+  index_t total = 0;
+  search_best(
+      ws, chunks, capacity, k, policy, search,
+      [&](index_t found) {
+        total = found;
+        grown(ws.elements, count + found);
+        grown(ws.logits, count + found);
+      },
+      [&](index_t i, index_t first, std::uint64_t record) {
+        ws.elements[static_cast<std::size_t>(count + i)] =
+            first_element + first * elements + static_cast<index_t>(record & 0xffffffffu);
+        ws.logits[static_cast<std::size_t>(count + i)] = score_of_record(record);
+      });
+  return count + total;
+}
+
+/// Of a matrix; as append_best.
+template <class T>
+index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double score_threshold,
+                            index_t k, index_t count, index_t first_element,
+                            filter_topk_buffers& ws, execution policy) {
+  using stored = std::remove_const_t<T>;
+  const chunking chunks = search_chunks(logits.size(), 1, policy);
+  filter_topk_args<stored> args{};
+  args.logits = logits.data();
+  args.cols = logits.cols();
+  args.stride = logits.stride();
+  args.threshold = float_at_or_below(logit_of(score_threshold));
+  args.limit = k;
+  args.capacity = filter_topk_capacity(k, chunks.size);
+  const auto search = kernels<filter_topk_kernels<stored>>(target).search;
+  return append_best(
+      ws, chunks, 1, args.capacity, k, count, first_element, policy,
+      [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+        return search(args, first, last, records, spare);
+      });
+}
+
+/// A level of a head in NCHW, in one image.
+template <class T>
+plane_search_args<std::remove_const_t<T>> plane_args(const head_view<T>& logits, index_t image,
+                                                     index_t level) {
+  const level_steps steps(logits, level);
+  plane_search_args<std::remove_const_t<T>> args{};
+  args.logits = logits.levels()[level].data + image * steps.image;
+  args.anchors = logits.anchors();
+  args.classes = logits.classes();
+  args.plane = steps.number;
+  args.anchor_step = steps.anchor;
+  return args;
+}
+
+/// A level of a head in NHWC, in one image.
+template <class T>
+matrix_view<T> rows_of_level(const head_view<T>& logits, index_t image, index_t level) {
+  const level_steps steps(logits, level);
+  return {logits.levels()[level].data + image * steps.image,
+          logits.locations(level) * logits.anchors(), logits.classes(), logits.channels()};
+}
+
+/// Of a level in an image; as append_best.
+template <class T>
+index_t append_best_of_level(isa target, const head_view<T>& logits, index_t image, index_t level,
+                             double score_threshold, index_t k, index_t count,
+                             index_t first_element, filter_topk_buffers& ws, execution policy) {
+  const index_t of_location = logits.anchors() * logits.classes();
+  if (of_location * logits.locations(level) == 0 || k == 0) return count;
+  if (logits.layout() == head_layout::nhwc) {
+    return append_best_of_rows(target, rows_of_level(logits, image, level), score_threshold, k,
+                               count, first_element, ws, policy);
+  }
+  const chunking chunks = search_chunks(logits.locations(level), of_location, policy);
+  auto args = plane_args(logits, image, level);
+  args.threshold = float_at_or_below(logit_of(score_threshold));
+  args.limit = k;
+  args.capacity = filter_topk_capacity(k, chunks.size * of_location);
+  const auto search = kernels<filter_topk_kernels<std::remove_const_t<T>>>(target).search_planes;
+  return append_best(
+      ws, chunks, of_location, args.capacity, k, count, first_element, policy,
+      [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+        return search(args, first, last, records, spare);
+      });
+}
+
 template <class T>
 filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double score_threshold,
                                    index_t k, filter_topk_buffers& workspace, execution policy) {
   using stored = std::remove_const_t<T>;
-  check(is_within(score_threshold, 0, 1), "filter_topk", "score_threshold", score_threshold,
-        "a number in [0, 1]");
-  check(k >= 0, "filter_topk", "k", k, "0 or more");
+  check_search(score_threshold, k);
   const index_t size = logits.size();
   if (size == 0 || k == 0) return {};
   const profile::scope timing([&] {
@@ -99,34 +195,40 @@ filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double sco
                             size * index_t{sizeof(T)},
                             size};  // a maximum a logit; few pass, and are compared as integers
   });
+  const index_t total =
+      append_best_of_rows(target, logits, score_threshold, k, 0, 0, workspace, policy);
+  return {{workspace.logits.data(), total}, {workspace.elements.data(), total}};
+}
 
-  const chunking chunks = search_chunks(size, 1, policy);
-  filter_topk_args<stored> args{};
-  args.logits = logits.data();
-  args.cols = logits.cols();
-  args.stride = logits.stride();
-  args.threshold = float_at_or_below(logit_of(score_threshold));
-  args.limit = k;
-  args.capacity = filter_topk_capacity(k, chunks.size);
-  const auto search = kernels<filter_topk_kernels<stored>>(target).search;
-  index_t total = 0;
-  index_t* elements = nullptr;
-  float* values = nullptr;
-  search_best(
-      workspace, chunks, args.capacity, k, policy,
-      [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
-        return search(args, first, last, records, spare);
-      },
-      [&](index_t count) {
-        total = count;
-        elements = grown(workspace.elements, count);
-        values = grown(workspace.logits, count);
-      },
-      [&](index_t i, index_t first, std::uint64_t record) {
-        elements[i] = first + static_cast<index_t>(record & 0xffffffffu);
-        values[i] = score_of_record(record);
-      });
-  return {{values, total}, {elements, total}};
+template <class T>
+filter_topk_levels_result run_filter_topk_of_levels(isa target, const head_view<T>& logits,
+                                                    double score_threshold, index_t k,
+                                                    filter_topk_buffers& ws, execution policy) {
+  check_search(score_threshold, k);
+  const index_t levels = logits.levels().size(), groups = logits.images() * levels;
+  index_t* const offsets = grown(ws.offsets, groups + 1);
+  offsets[0] = 0;
+  const profile::scope timing([&] {
+    return profile::problem{"filter_topk",
+                            levels_variant(logits.layout()),
+                            dtype_name<std::remove_const_t<T>>(),
+                            {logits.images(), logits.anchors_of_image(), logits.classes()},
+                            isa_name(target),
+                            policy.threads(),
+                            logits.size() * index_t{sizeof(T)},
+                            logits.size()};
+  });
+  index_t count = 0;
+  for (index_t n = 0; n < logits.images(); ++n) {
+    index_t first_anchor = 0;
+    for (index_t l = 0; l < levels; ++l) {
+      count = append_best_of_level(target, logits, n, l, score_threshold, k, count,
+                                   first_anchor * logits.classes(), ws, policy);
+      offsets[n * levels + l + 1] = count;
+      first_anchor += logits.locations(l) * logits.anchors();
+    }
+  }
+  return {{ws.logits.data(), count}, {ws.elements.data(), count}, {offsets, groups + 1}};
 }
 
 }  // namespace detail
@@ -136,6 +238,13 @@ filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, in
                                filter_topk_workspace& workspace, execution policy) {
   return detail::run_filter_topk(active_isa(), logits, score_threshold, k,
                                  detail::workspace_access::buffers(workspace), policy);
+}
+
+template <class T>
+filter_topk_levels_result filter_topk(const head_view<T>& logits, double score_threshold, index_t k,
+                                      filter_topk_workspace& workspace, execution policy) {
+  return detail::run_filter_topk_of_levels(active_isa(), logits, score_threshold, k,
+                                           detail::workspace_access::buffers(workspace), policy);
 }
 
 }  // namespace VECDET_ABI

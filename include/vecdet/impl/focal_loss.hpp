@@ -28,6 +28,13 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
+inline void check_focusing(const char* function, double alpha, double gamma) {
+  check(gamma >= 0 && is_finite(gamma), function, "params.gamma", gamma,
+        "a finite number, 0 or more");
+  check(alpha <= 1 && is_finite(alpha), function, "params.alpha", alpha,
+        "a number in [0, 1], or a negative one for no weighting");
+}
+
 /// One call of a function of this header.
 template <class T>
 struct focal_call {
@@ -52,10 +59,7 @@ struct focal_call {
   }
 
   void check_arguments() const {
-    check(params.gamma >= 0 && is_finite(params.gamma), function, "params.gamma", params.gamma,
-          "a finite number, 0 or more");
-    check(params.alpha <= 1 && is_finite(params.alpha), function, "params.alpha", params.alpha,
-          "a number in [0, 1], or a negative one for no weighting");
+    check_focusing(function, params.alpha, params.gamma);
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
     check(fits_float(scale), function, "upstream", scale, "a finite float");
     check(params.row_weights.empty() || params.row_weights.size() == logits.rows(), function,
@@ -212,51 +216,41 @@ double focal_piece(const focal_loss_kernels<T>& kernels, focal_loss_args<T> args
   }
   const index_t anchor = piece / level.pieces_of_anchor();
   const index_t first = piece % level.pieces_of_anchor() * level.locations_a_piece();
-  const index_t offset = anchor * level.classes * level.locations + first;
-  args.logits += offset;
-  args.out += offset;
+  args.logits += anchor * args.logits_stride * level.locations + first;
+  args.out += anchor * args.out_stride * level.locations + first;
   args.first_label += first * level.anchors + anchor;
   return kernels.compute_planes(
       args, {level.classes, level.locations,
              std::min(level.locations_a_piece(), level.locations - first), level.anchors});
 }
 
+/// The call `of_rows`, which has neither logits nor an output yet, on levels: of all anchors, as
+/// what it has in common with a matrix.
 template <class T, class Logit>
-double run_focal_loss_of_levels(const head_view<Logit>& logits, const focal_targets<T>& targets,
+double run_focal_loss_of_levels(const focal_call<T>& of_rows, const head_view<Logit>& logits,
                                 const head_view<T>& grad, vector_view<const float> image_scales,
-                                const focal_loss_params& params, execution policy) {
-  const char* const function = "sigmoid_focal_loss_and_grad";
+                                execution policy) {
+  const char* const function = of_rows.function;
+  const focal_targets<T>& targets = of_rows.targets;
+  const focal_loss_params& params = of_rows.params;
   const isa target = active_isa();
   const auto& kernels = detail::kernels<focal_loss_kernels<T>>(target);
   const index_t labels_of_image = logits.anchors_of_image();
   check(targets.are_labels(), function, "targets", "a matrix", "labels, one for each anchor");
   check(params.row_weights.empty(), function, "params.row_weights.size()",
         params.row_weights.size(), "0, as images have scales of their own");
-  check(image_scales.empty() || image_scales.size() == logits.images(), function,
-        "image_scales.size()", image_scales.size(), "0 or the images of logits");
+  check_image_scales(function, image_scales, logits.images(), "0 or the images of logits");
   check_head(function, "grad", grad, "logits", logits, logits.classes());
-  for (index_t l = 0; l < logits.levels().size(); ++l) {
-    const auto range = [&](const auto& head, index_t level) {
-      return address_range(
-          head.levels()[level].data,
-          logits.images() * logits.anchors() * logits.classes() * logits.locations(level));
-    };
-    for (index_t m = 0; m < logits.levels().size(); ++m) {
-      if (l != m || grad.levels()[l].data != logits.levels()[l].data)
-        check_apart(function, "grad", range(grad, l), "logits", range(logits, m));
-    }
-    check_apart(function, "grad", range(grad, l), "labels", targets.labels());
-    check_apart(function, "grad", range(grad, l), "scores", targets.scores());
-    check_apart(function, "grad", range(grad, l), "image_scales", image_scales);
-  }
-  for (index_t n = 0; n < image_scales.size(); ++n)
-    check_element(fits_float(image_scales[n]), function, "image_scales", n, image_scales[n],
-                  "a finite float");
-  // As a matrix of all anchors, for what it has in common with one.
+  check_levels_apart(function, "grad", grad);
+  check_levels_apart(function, "grad", grad, "logits", logits, true);
+  check_levels_apart(function, "grad", grad, "labels", targets.labels());
+  check_levels_apart(function, "grad", grad, "scores", targets.scores());
+  check_levels_apart(function, "grad", grad, "image_scales", image_scales);
   const index_t rows = logits.images() * labels_of_image;
   T none{};  // is not read
   const matrix_view<T> shape(&none, rows, logits.classes());
-  const focal_call<T> call{function, shape, targets, params, focal_output::grad, shape, {}, 1};
+  focal_call<T> call = of_rows;
+  call.logits = call.out = shape;
   call.check_arguments();
   call.check_labels(kernels);
   if (shape.empty()) {
@@ -264,10 +258,12 @@ double run_focal_loss_of_levels(const head_view<Logit>& logits, const focal_targ
   }
   const profile::scope timing([&] {
     profile::problem problem = call.problem(target, policy.threads());
-    problem.variant = logits.layout() == head_layout::nhwc ? "levels" : "nchw";
+    problem.variant = levels_variant(logits.layout());
     return problem;
   });
-  const focal_loss_args<T> of_all = call.kernel_args();
+  focal_loss_args<T> of_all = call.kernel_args();
+  of_all.logits_stride = logits.channels();
+  of_all.out_stride = grad.channels();
   const auto level_of = [&](index_t l) {
     return focal_level{logits.locations(l), logits.anchors(), logits.classes(), logits.layout()};
   };
@@ -279,14 +275,14 @@ double run_focal_loss_of_levels(const head_view<Logit>& logits, const focal_targ
     index_t begin = 0, first_label = 0;  // of a level: its pieces, and its labels in an image
     for (index_t l = 0; l < logits.levels().size(); ++l) {
       const focal_level level = level_of(l);
+      const level_steps logit_steps(logits, l), grad_steps(grad, l);
       const index_t of_image = level.pieces_of_image();
       const index_t end = begin + logits.images() * of_image;
       for (index_t i = std::max(first, begin); i < std::min(last, end); ++i) {
         const index_t image = (i - begin) / of_image;
-        const index_t offset = image * level.locations * level.anchors * level.classes;
         focal_loss_args<T> args = of_all;
-        args.logits = logits.levels()[l].data + offset;
-        args.out = grad.levels()[l].data + offset;
+        args.logits = logits.levels()[l].data + image * logit_steps.image;
+        args.out = grad.levels()[l].data + image * grad_steps.image;
         args.first_label = image * labels_of_image + first_label;
         const double scale = image_scales.empty() ? 1 : image_scales[image];
         args.positive_weight *= scale;
@@ -308,7 +304,9 @@ double sigmoid_focal_loss_and_grad(const head_view<T>& logits,
                                    const head_view<std::remove_const_t<T>>& grad,
                                    vector_view<const float> image_scales,
                                    const focal_loss_params& params, execution policy) {
-  return detail::run_focal_loss_of_levels(logits, targets, grad, image_scales, params, policy);
+  return detail::run_focal_loss_of_levels<std::remove_const_t<T>>(
+      {"sigmoid_focal_loss_and_grad", {}, targets, params, detail::focal_output::grad, {}, {}, 1},
+      logits, grad, image_scales, policy);
 }
 
 template <class T>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What functions check of the ground truth.
+// The images of the ground truth, and what functions check of it.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
 #include <vecdet/ground_truth.hpp>
+#include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
 
 namespace vecdet {
@@ -19,6 +20,36 @@ inline void check_offsets(const char* function, const char* name,
                   "the element before it or more");
   const index_t last = offsets.size() - 1;
   check_element(offsets[last] == boxes, function, name, last, offsets[last], "the number of boxes");
+}
+
+inline index_t image_count(const ground_truth& truth) {
+  return truth.image_offsets.empty() ? 1 : truth.image_offsets.size() - 1;
+}
+
+/// The number of the image's first box; of the image after the last one, that of all boxes.
+inline index_t first_box_of_image(const ground_truth& truth, index_t image) {
+  return truth.image_offsets.empty() ? image * truth.boxes.size() : truth.image_offsets[image];
+}
+
+/// Those of `boxes`, the truth's own or its regions, that are the image's.
+inline boxes_view<const float> boxes_of_image(const boxes_view<const float>& boxes,
+                                              const vector_view<const index_t>& offsets,
+                                              index_t image) {
+  if (offsets.empty()) return boxes;
+  return {boxes[offsets[image]], offsets[image + 1] - offsets[image]};
+}
+
+/// Throws unless the boxes have classes below `classes`, and their offsets are such.
+inline void check_classified(const char* function, const ground_truth& truth, index_t classes) {
+  if (!truth.image_offsets.empty())
+    check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size());
+  check(truth.classes.size() == truth.boxes.size(), function, "truth.classes.size()",
+        truth.classes.size(), "the number of boxes");
+  for (index_t k = 0; k < truth.classes.size(); ++k) {
+    if (truth.classes[k] >= 0 && truth.classes[k] < classes) continue;
+    throw_invalid_argument(function, element("truth.classes", k).c_str(),
+                           label_text(truth.classes, k), "0 to classes - 1");
+  }
 }
 
 }  // namespace detail

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What functions of a head's levels check.
+// What functions of a head's levels have in common: where numbers lie, and what is checked. Text is
+// made only for what is thrown: nothing is allocated otherwise.
 #pragma once
 
+#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/head_levels.hpp>
 
@@ -11,23 +13,50 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
+inline const char* layout_name(head_layout layout) noexcept {
+  return layout == head_layout::nhwc ? "nhwc" : "nchw";
+}
+
+/// In problem names.
+inline const char* levels_variant(head_layout layout) noexcept {
+  return layout == head_layout::nhwc ? "levels" : "nchw";
+}
+
+/// How far from each other the numbers of a level lie, in elements.
+struct level_steps {
+  index_t image, location, anchor, number;
+
+  template <class T>
+  level_steps(const head_view<T>& head, index_t level) {
+    const index_t locations = head.locations(level), of_location = head.anchors() * head.channels();
+    const bool is_nhwc = head.layout() == head_layout::nhwc;
+    image = locations * of_location;
+    location = is_nhwc ? of_location : 1;
+    number = is_nhwc ? 1 : locations;
+    anchor = head.channels() * number;
+  }
+};
+
+// ---- checks
+
 /// Throws, in the name of `function`, unless the view called `name` has as many images, anchors and
 /// levels as the one called `model`, levels of the same sizes, the same layout, and these classes.
-/// Text is made only for what is thrown: nothing is allocated otherwise.
 template <class A, class B>
 void check_head(const char* function, const char* name, const head_view<A>& view, const char* model,
                 const head_view<B>& like, index_t classes) {
-  const auto check_member = [&](const char* member, index_t actual, index_t expected) {
-    if (actual == expected) return;
-    throw_invalid_argument(function, (std::string(name) + member).c_str(), actual,
-                           (std::to_string(expected) + ", as " + model + " has it").c_str());
+  const auto refuse = [&](const std::string& member, const auto& actual, const auto& expected) {
+    throw_invalid_argument(function, (name + member).c_str(), actual,
+                           (std::string(expected) + ", as " + model + " has it").c_str());
   };
-  check_member(".layout()", static_cast<index_t>(view.layout()),
-               static_cast<index_t>(like.layout()));
-  check_member(".images()", view.images(), like.images());
-  check_member(".anchors()", view.anchors(), like.anchors());
-  check_member(".classes()", view.classes(), classes);
-  check_member(".levels().size()", view.levels().size(), like.levels().size());
+  const auto check_number = [&](const char* member, index_t actual, index_t expected) {
+    if (actual != expected) refuse(member, actual, std::to_string(expected));
+  };
+  if (view.layout() != like.layout())
+    refuse(".layout()", layout_name(view.layout()), layout_name(like.layout()));
+  check_number(".images()", view.images(), like.images());
+  check_number(".anchors()", view.anchors(), like.anchors());
+  check_number(".classes()", view.classes(), classes);
+  check_number(".levels().size()", view.levels().size(), like.levels().size());
   for (index_t l = 0; l < like.levels().size(); ++l) {
     const auto& level = view.levels()[l];
     const auto& expected = like.levels()[l];
@@ -35,11 +64,89 @@ void check_head(const char* function, const char* name, const head_view<A>& view
     const auto text = [](index_t height, index_t width) {
       return std::to_string(height) + " x " + std::to_string(width);
     };
-    throw_invalid_argument(
-        function, element((std::string(name) + ".levels()").c_str(), l).c_str(),
-        text(level.height, level.width),
-        (text(expected.height, expected.width) + ", as " + model + " has it").c_str());
+    refuse(element(".levels()", l), text(level.height, level.width),
+           text(expected.height, expected.width));
   }
+}
+
+/// From a level's first number to its last.
+template <class T>
+address_range level_range(const head_view<T>& head, index_t level) {
+  T* const data = head.levels()[level].data;
+  if (head.images() * head.anchors() * head.classes() * head.locations(level) == 0)
+    return {data, 0};
+  const level_steps steps(head, level);
+  return {data, 1 + (head.images() - 1) * steps.image +
+                    (head.locations(level) - 1) * steps.location +
+                    (head.anchors() - 1) * steps.anchor + (head.classes() - 1) * steps.number};
+}
+
+/// Whether the levels are different channels of one tensor.
+template <class A, class B>
+bool are_interleaved(const head_view<A>& a, index_t l, const head_view<B>& b, index_t m) {
+  if (sizeof(A) != sizeof(B) || a.layout() != b.layout() || a.channels() != b.channels() ||
+      a.locations(l) != b.locations(m))
+    return false;
+  const auto bytes = static_cast<index_t>(reinterpret_cast<std::uintptr_t>(b.levels()[m].data) -
+                                          reinterpret_cast<std::uintptr_t>(a.levels()[l].data));
+  const level_steps steps(a, l);
+  const index_t size = index_t{sizeof(A)} * steps.number, period = size * a.channels();
+  const index_t begin = (bytes % period + period) % period;  // of b's numbers, from a's on
+  return begin >= a.classes() * size && begin + b.classes() * size <= period;
+}
+
+/// Whether a level of one head shares memory with one of another, or of the same.
+template <class A, class B>
+bool levels_are_apart(const head_view<A>& a, index_t l, const head_view<B>& b, index_t m) {
+  return are_apart(level_range(a, l), level_range(b, m)) || are_interleaved(a, l, b, m);
+}
+
+[[noreturn]] inline void refuse_level(const char* function, const char* output, index_t l,
+                                      const std::string& input) {
+  throw_invalid_argument(function, (output + element(".levels()", l)).c_str(), input,
+                         "memory apart from it");
+}
+
+/// Throws where a level of an output shares memory with `in`.
+template <class A>
+void check_levels_apart(const char* function, const char* output, const head_view<A>& out,
+                        const char* input, const address_range& in) {
+  for (index_t l = 0; l < out.levels().size(); ++l)
+    if (!are_apart(level_range(out, l), in)) refuse_level(function, output, l, input);
+}
+
+/// Throws where a level of an output shares memory with one of an input, or of another output;
+/// where `may_be_same`, an output's level may be the input's own.
+template <class A, class B>
+void check_levels_apart(const char* function, const char* output, const head_view<A>& out,
+                        const char* input, const head_view<B>& in, bool may_be_same = false) {
+  for (index_t l = 0; l < out.levels().size(); ++l) {
+    for (index_t m = 0; m < in.levels().size(); ++m) {
+      if (may_be_same && l == m && out.levels()[l].data == in.levels()[m].data &&
+          out.channels() == in.channels())
+        continue;
+      if (!levels_are_apart(out, l, in, m))
+        refuse_level(function, output, l, input + element(".levels()", m));
+    }
+  }
+}
+
+/// Throws where levels of an output share memory with each other.
+template <class A>
+void check_levels_apart(const char* function, const char* output, const head_view<A>& out) {
+  for (index_t l = 0; l < out.levels().size(); ++l)
+    for (index_t m = 0; m < l; ++m)
+      if (!levels_are_apart(out, l, out, m))
+        refuse_level(function, output, l, output + element(".levels()", m));
+}
+
+/// What the scales of images have to be.
+inline void check_image_scales(const char* function, const vector_view<const float>& scales,
+                               index_t images, const char* of) {
+  check(scales.empty() || scales.size() == images, function, "image_scales.size()", scales.size(),
+        of);
+  for (index_t n = 0; n < scales.size(); ++n)
+    check_element(fits_float(scales[n]), function, "image_scales", n, scales[n], "a finite float");
 }
 
 }  // namespace detail

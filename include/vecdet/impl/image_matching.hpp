@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vecdet/args/matching.hpp>
+#include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/impl/box_coding.hpp>
 #include <vecdet/impl/match_call.hpp>
@@ -109,7 +110,7 @@ class image_matching {
     for (index_t j = 0; j < truths_; ++j) {
       classes[j] = call_.truth.classes.size() > 0 ? call_.truth.classes[first_truth_ + j] : 0;
       const match_truth t = truth_of(truth_[j], j);
-      if (!(t.area >= 0 && t.area < std::numeric_limits<float>::infinity())) {
+      if (!is_finite(t.area) || t.area < 0) {
         ws_.exceptional_truth.push_back(t);
       } else if (t.x1 < t.x2 && t.y1 < t.y2) {
         truth[args_.truths++] = t;

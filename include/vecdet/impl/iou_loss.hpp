@@ -9,6 +9,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/box_selection.hpp>
+#include <vecdet/impl/head_boxes.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -34,11 +35,15 @@ struct iou_loss_call {
   boxes_view<T> grad;
   vector_view<T> loss;
 
-  void check_arguments() const {
-    const index_t boxes = predicted.size();
+  void check_params() const {
     check(params.epsilon >= 0 && fits_float(params.epsilon), function, "params.epsilon",
           params.epsilon, "a finite float, 0 or more");
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
+  }
+
+  void check_arguments() const {
+    const index_t boxes = predicted.size();
+    check_params();
     check(targets.size() == boxes, function, "targets.size()", targets.size(),
           "the number of predicted boxes");
     check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
@@ -87,6 +92,36 @@ double run_iou_loss(const iou_loss_call<T>& call, execution policy) {
                                                    }));
 }
 
+template <class T, class Input>
+double run_iou_loss_of_levels(const iou_loss_call<T>& call, const head_view<Input>& predicted,
+                              const box_selection& selection, const head_view<T>& grad,
+                              const vector_view<const float>& image_scales, execution policy) {
+  const iou_loss_params& params = call.params;
+  call.check_params();
+  check_level_boxes(call.function, "predicted", predicted, grad, selection, image_scales,
+                    params.box_weights);
+  check_level_targets(call.function, predicted, grad, call.targets);
+  if (predicted.size() == 0) return 0;
+  const isa target = active_isa();
+  const profile::scope timing([&] {
+    return problem_of_levels(
+        call.function, levels_variant(predicted.layout()), predicted, target, policy.threads(),
+        (call.kind == iou_kind::ciou ? 110 : 60) * selection.known_size(predicted.size() / 4));
+  });
+  const auto kernel = detail::kernels<iou_loss_kernels<T>>(target).run;
+  const level_boxes_loss<Input, T, T> levels(predicted, grad, selection, image_scales,
+                                             params.box_weights);
+  return scaled(
+      params.scale,
+      levels.run_against(
+          policy, call.targets,
+          [&](const T* in, const T* against, const float* weights, T* out, index_t count) {
+            return kernel({in, against, weights, params.scale, params.epsilon, call.kind,
+                           box_loss_output::grad, out, nullptr},
+                          0, count);
+          }));
+}
+
 // Each output of a loss, for the public functions.
 
 template <class T>
@@ -129,6 +164,25 @@ void giou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_c
 }
 
 template <class T>
+double giou_loss_and_grad(const head_view<T>& predicted,
+                          boxes_view<const std::remove_const_t<T>> targets,
+                          const box_selection& selection,
+                          const head_view<std::remove_const_t<T>>& grad,
+                          vector_view<const float> image_scales, const iou_loss_params& params,
+                          execution policy) {
+  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>({"giou_loss_and_grad",
+                                                                 iou_kind::giou,
+                                                                 {},
+                                                                 targets,
+                                                                 params,
+                                                                 detail::box_loss_output::grad,
+                                                                 {},
+                                                                 {}},
+                                                                predicted, selection, grad,
+                                                                image_scales, policy);
+}
+
+template <class T>
 double giou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
                           boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
                           execution policy) {
@@ -152,6 +206,25 @@ void diou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_c
 }
 
 template <class T>
+double diou_loss_and_grad(const head_view<T>& predicted,
+                          boxes_view<const std::remove_const_t<T>> targets,
+                          const box_selection& selection,
+                          const head_view<std::remove_const_t<T>>& grad,
+                          vector_view<const float> image_scales, const iou_loss_params& params,
+                          execution policy) {
+  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>({"diou_loss_and_grad",
+                                                                 iou_kind::diou,
+                                                                 {},
+                                                                 targets,
+                                                                 params,
+                                                                 detail::box_loss_output::grad,
+                                                                 {},
+                                                                 {}},
+                                                                predicted, selection, grad,
+                                                                image_scales, policy);
+}
+
+template <class T>
 double diou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
                           boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
                           execution policy) {
@@ -172,6 +245,25 @@ void ciou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_c
                          execution policy) {
   detail::each_iou_loss<std::remove_const_t<T>>("ciou_loss_unreduced", iou_kind::ciou, predicted,
                                                 targets, loss, params, policy);
+}
+
+template <class T>
+double ciou_loss_and_grad(const head_view<T>& predicted,
+                          boxes_view<const std::remove_const_t<T>> targets,
+                          const box_selection& selection,
+                          const head_view<std::remove_const_t<T>>& grad,
+                          vector_view<const float> image_scales, const iou_loss_params& params,
+                          execution policy) {
+  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>({"ciou_loss_and_grad",
+                                                                 iou_kind::ciou,
+                                                                 {},
+                                                                 targets,
+                                                                 params,
+                                                                 detail::box_loss_output::grad,
+                                                                 {},
+                                                                 {}},
+                                                                predicted, selection, grad,
+                                                                image_scales, policy);
 }
 
 template <class T>

@@ -52,6 +52,13 @@ inline bool searches_elements(dense_detector detector) {
   return detector == dense_detector::retinanet || detector == dense_detector::rpn;
 }
 
+inline const char* detector_name(dense_detector detector) noexcept {
+  return detector == dense_detector::retinanet ? "retinanet"
+         : detector == dense_detector::fcos    ? "fcos"
+         : detector == dense_detector::ssd     ? "ssd"
+                                               : "rpn";
+}
+
 /// SSD's best are those of all levels.
 inline bool searched_as_one(vector_view<const index_t> level_sizes,
                             const postprocess_params& params) {
@@ -70,6 +77,14 @@ inline void check_postprocess_params(const char* function, const postprocess_par
   check_min_size(function, "params.min_size", params.min_size);
   for (const double weight : params.weights) check_weight(function, "params.weights", weight);
   check_size_limit(function, params.size_limit);
+}
+
+inline void check_image_sizes(const char* function, const vector_view<const image_size>& sizes) {
+  for (index_t i = 0; i < sizes.size(); ++i) {
+    for (const double side : {sizes[i].height, sizes[i].width})
+      check_element(side > 0 && fits_float(side), function, "image_sizes", i, side,
+                    "a finite float above 0");
+  }
 }
 
 template <class T>
@@ -103,6 +118,61 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
         function, "the number of anchors that are searched at once", largest,
         "at most 2^32 logits of an image: of a level for FCOS, of all for SSD");
   check_postprocess_params(function, params);
+}
+
+inline float sigmoid_score(float logit) {
+  return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));
+}
+
+/// Rounded up to a power of two: memory grows in few steps.
+inline index_t grown_capacity(index_t size) {
+  index_t capacity = 1024;
+  while (capacity < size) capacity *= 2;
+  return capacity;
+}
+
+/// Adds a candidate whose box is still an anchor and deltas, which lie `step` from each other.
+template <class T>
+void add_candidate(postprocess_buffers::candidates& out, const float* anchor, const T* deltas,
+                   index_t step, index_t label, float score) {
+  const index_t at = out.count++;
+  float* const to = grown(out.boxes, grown_capacity(4 * out.count)) + 4 * at;
+  for (index_t k = 0; k < 4; ++k) to[k] = static_cast<float>(deltas[k * step]);
+  std::copy_n(anchor, 4, grown(out.anchors, grown_capacity(4 * out.count)) + 4 * at);
+  grown(out.scores, grown_capacity(out.count))[at] = score;
+  grown(out.labels, grown_capacity(out.count))[at] = label;
+}
+
+/// All candidates' boxes, without those that are too small.
+inline void decode_candidates(isa target, const postprocess_params& params,
+                              postprocess_buffers::candidates& out, const image_size& size) {
+  const bool is_fcos = params.detector == dense_detector::fcos;
+  coder_params coder;
+  coder.weight_x = params.weights[0];
+  coder.weight_y = params.weights[1];
+  coder.weight_w = params.weights[2];
+  coder.weight_h = params.weights[3];
+  coder.size_limit = params.size_limit;
+  auto args = is_fcos ? coding_args<float>(distance_params{}) : coding_args<float>(coder);
+  clip_to(args, size);
+  float* const boxes = out.boxes.data();
+  args.in = args.out = boxes;
+  args.anchors = out.anchors.data();
+  using coding = coding_kernels<float>;
+  (is_fcos ? coding::decode_distances(target) : coding::decode(target))(args, 0, out.count);
+
+  if (params.min_size == 0) return;
+  float* const scores = out.scores.data();
+  index_t* const labels = out.labels.data();
+  index_t count = 0;
+  visit_large_boxes(kernels<box_ops_kernels<float>>(target), boxes, params.min_size, 0, out.count,
+                    [&](index_t i, bool is_large) {
+                      std::copy_n(boxes + 4 * i, 4, boxes + 4 * count);
+                      scores[count] = scores[i];
+                      labels[count] = labels[i];
+                      count += is_large;
+                    });
+  out.count = count;
 }
 
 template <class T>
@@ -144,14 +214,10 @@ class image_postprocess {
       }
       first_anchor += level_size;
     }
-    decode(out, size);
+    decode_candidates(target_, params_, out, size);
   }
 
  private:
-  static float sigmoid_score(float logit) {
-    return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));
-  }
-
   void collect_by_row(postprocess_buffers::candidates& out, index_t first_row, index_t first_anchor,
                       index_t level_size, execution policy) const {
     const bool is_ssd = params_.detector == dense_detector::ssd;
@@ -161,6 +227,7 @@ class image_postprocess {
     args.logits = outputs_.logits.row(0);
     args.kind = is_ssd ? row_score::softmax : row_score::centerness;
     args.centerness = outputs_.centerness.data();
+    args.centerness_step = 1;
     args.score_threshold = params_.score_threshold;
     args.limit = is_ssd ? no_limit : params_.max_candidates;
     index_t* const of_class = grown(out.of_class, args.cols);
@@ -181,58 +248,12 @@ class image_postprocess {
         });
   }
 
-  /// A candidate whose box is still deltas and an anchor.
   void add(postprocess_buffers::candidates& out, index_t element, index_t first_row,
            index_t first_anchor, float score, index_t level) const {
-    const index_t cols = outputs_.logits.cols();
-    const index_t row = element / cols, at = out.count++;
-    const T* const deltas =
-        outputs_.deltas[deltas_per_class_ ? first_row * cols + element : first_row + row];
-    float* const to = grown(out.boxes, grown_capacity(4 * out.count)) + 4 * at;
-    for (int k = 0; k < 4; ++k) to[k] = static_cast<float>(deltas[k]);
-    std::copy_n(anchors_[first_anchor + row], 4,
-                grown(out.anchors, grown_capacity(4 * out.count)) + 4 * at);
-    grown(out.scores, grown_capacity(out.count))[at] = score;
-    grown(out.labels, grown_capacity(out.count))[at] =
-        params_.detector == dense_detector::rpn ? level : element % cols;
-  }
-
-  /// All candidates' boxes, without those that are too small.
-  void decode(postprocess_buffers::candidates& out, const image_size& size) const {
-    const bool is_fcos = params_.detector == dense_detector::fcos;
-    coder_params coder;
-    coder.weight_x = params_.weights[0];
-    coder.weight_y = params_.weights[1];
-    coder.weight_w = params_.weights[2];
-    coder.weight_h = params_.weights[3];
-    coder.size_limit = params_.size_limit;
-    auto args = is_fcos ? coding_args<float>(distance_params{}) : coding_args<float>(coder);
-    clip_to(args, size);
-    float* const boxes = out.boxes.data();
-    args.in = args.out = boxes;
-    args.anchors = out.anchors.data();
-    using kernels = coding_kernels<float>;
-    (is_fcos ? kernels::decode_distances(target_) : kernels::decode(target_))(args, 0, out.count);
-
-    if (params_.min_size == 0) return;
-    float* const scores = out.scores.data();
-    index_t* const labels = out.labels.data();
-    index_t count = 0;
-    visit_large_boxes(detail::kernels<box_ops_kernels<float>>(target_), boxes, params_.min_size, 0,
-                      out.count, [&](index_t i, bool is_large) {
-                        std::copy_n(boxes + 4 * i, 4, boxes + 4 * count);
-                        scores[count] = scores[i];
-                        labels[count] = labels[i];
-                        count += is_large;
-                      });
-    out.count = count;
-  }
-
-  /// Rounded up to a power of two: memory grows in few steps.
-  static index_t grown_capacity(index_t size) {
-    index_t capacity = 1024;
-    while (capacity < size) capacity *= 2;
-    return capacity;
+    const index_t cols = outputs_.logits.cols(), row = element / cols;
+    add_candidate(out, anchors_[first_anchor + row],
+                  outputs_.deltas[deltas_per_class_ ? first_row * cols + element : first_row + row],
+                  1, params_.detector == dense_detector::rpn ? level : element % cols, score);
   }
 
   const isa target_;
@@ -290,13 +311,24 @@ inline detections_view best_of_images(postprocess_buffers& ws, index_t images,
           {kept_offsets, images + 1}};
 }
 
-/// Throws unless each image has a size that boxes can be clipped to.
-inline void check_image_sizes(const char* function, vector_view<const image_size> image_sizes) {
-  for (index_t i = 0; i < image_sizes.size(); ++i) {
-    for (const double side : {image_sizes[i].height, image_sizes[i].width})
-      check_element(side > 0 && fits_float(side), function, "image_sizes", i, side,
-                    "a finite float above 0");
-  }
+/// The detections of all images, from what call.collect() finds of each.
+template <class Call>
+detections_view run_postprocess(const Call& call, const vector_view<const image_size>& image_sizes,
+                                isa target, const postprocess_params& params,
+                                postprocess_buffers& ws, execution policy) {
+  const index_t images = image_sizes.size();
+  if (static_cast<index_t>(ws.images.size()) < images)
+    ws.images.resize(static_cast<std::size_t>(images));
+  // Few images: the search of each level is spread over the threads instead.
+  const bool image_by_thread = images >= policy.threads();
+  const execution inner = image_by_thread ? execution::sequential : policy;
+  for_each_chunk(image_by_thread ? policy : execution::sequential, chunking(images, 1),
+                 [&](index_t, index_t first, index_t last) {
+                   for (index_t i = first; i < last; ++i)
+                     call.collect(i, image_sizes[i], ws.images[static_cast<std::size_t>(i)], inner);
+                 });
+
+  return best_of_images(ws, images, params, target, policy);
 }
 
 }  // namespace detail
@@ -317,10 +349,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
     const index_t cols = outputs.logits.cols();
     return profile::problem{
         "postprocess",
-        params.detector == dense_detector::retinanet ? "retinanet"
-        : params.detector == dense_detector::fcos    ? "fcos"
-        : params.detector == dense_detector::ssd     ? "ssd"
-                                                     : "rpn",
+        detail::detector_name(params.detector),
         dtype_name<T>(),
         images == 1 ? shape{anchors.size(), cols} : shape{images, anchors.size(), cols},
         isa_name(target),
@@ -328,20 +357,9 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
         outputs.logits.size() * index_t{sizeof(T)}};
   });
 
-  if (static_cast<index_t>(ws.images.size()) < images)
-    ws.images.resize(static_cast<std::size_t>(images));
-  const detail::image_postprocess<T> call(target, outputs, anchors, level_sizes, params);
-  // Few images: the search of each level is spread over the threads instead.
-  const bool image_by_thread = images >= policy.threads();
-  const execution inner = image_by_thread ? execution::sequential : policy;
-  detail::for_each_chunk(image_by_thread ? policy : execution::sequential,
-                         detail::chunking(images, 1), [&](index_t, index_t first, index_t last) {
-                           for (index_t i = first; i < last; ++i)
-                             call.collect(i, image_sizes[i], ws.images[static_cast<std::size_t>(i)],
-                                          inner);
-                         });
-
-  return detail::best_of_images(ws, images, params, target, policy);
+  return detail::run_postprocess(
+      detail::image_postprocess<T>(target, outputs, anchors, level_sizes, params), image_sizes,
+      target, params, ws, policy);
 }
 
 }  // namespace VECDET_ABI

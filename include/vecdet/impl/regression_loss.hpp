@@ -10,6 +10,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/box_selection.hpp>
+#include <vecdet/impl/head_boxes.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/regression_loss.hpp>
@@ -37,6 +38,16 @@ inline const char* box_loss_name(box_loss loss, bool is_mixed = false) noexcept 
                                      : "ciou";
 }
 
+/// The variant of levels.
+inline const char* level_box_loss_name(box_loss loss, head_layout layout) noexcept {
+  const bool is_nhwc = layout == head_layout::nhwc;
+  return loss == box_loss::smooth_l1 ? is_nhwc ? "levels_smooth_l1" : "nchw_smooth_l1"
+         : loss == box_loss::giou    ? is_nhwc ? "levels_giou" : "nchw_giou"
+         : loss == box_loss::diou    ? is_nhwc ? "levels_diou" : "nchw_diou"
+         : is_nhwc                   ? "levels_ciou"
+                                     : "nchw_ciou";
+}
+
 template <class T, class Box>
 struct regression_call {
   using stored = typename viewed<boxes_view<T>, Box>::regressed;
@@ -49,18 +60,19 @@ struct regression_call {
   box_loss_output output;
   boxes_view<T> grad;
 
-  void check_arguments() const {
-    const index_t boxes = deltas.size();
+  void check_params() const {
     check(params.beta >= 0 && fits_float(params.beta), function, "params.beta", params.beta,
           "a finite float, 0 or more");
     check(params.epsilon >= 0 && fits_float(params.epsilon), function, "params.epsilon",
           params.epsilon, "a finite float, 0 or more");
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
-    check_coder(function, params.coder);
+    check_coder(function, "params.coder", params.coder);
     check(params.coder.anchors == box_format::xyxy, function, "params.coder.anchors", "cxcywh",
           "xyxy");
-    check(anchors.size() == boxes, function, "anchors.size()", anchors.size(),
-          "the number of deltas");
+  }
+
+  void check_targets() const {
+    const index_t boxes = deltas.size();
     if (targets.is_matched()) {
       check(targets.matches().size() == boxes, function, "matches.size()", targets.matches().size(),
             "the number of deltas");
@@ -68,6 +80,14 @@ struct regression_call {
       check(targets.boxes().size() == boxes, function, "targets.size()", targets.boxes().size(),
             "the number of deltas");
     }
+  }
+
+  void check_arguments() const {
+    const index_t boxes = deltas.size();
+    check_params();
+    check_targets();
+    check(anchors.size() == boxes, function, "anchors.size()", anchors.size(),
+          "the number of deltas");
     check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
           "params.box_weights.size()", params.box_weights.size(), "0 or the number of deltas");
     if (output == box_loss_output::grad) {
@@ -178,7 +198,105 @@ double run_regression_loss(const regression_call<T, Box>& call, execution policy
                 detail::run_selected(kernels, args, call.selection, boxes, policy));
 }
 
+/// The regression loss of a head's levels, whose anchors are those of one image.
+template <class Input, class T>
+class level_regression_call {
+  static_assert(std::is_same<T, float>::value || std::is_same<T, bfloat16>::value,
+                "this function takes float or vecdet::bfloat16");
+  using flat_call = regression_call<T, float>;
+  using stored = typename flat_call::stored;
+
+ public:
+  level_regression_call(const char* function, const head_view<Input>& deltas,
+                        const regression_targets<float>& targets, const box_selection& selection,
+                        const head_view<T>& grad, const vector_view<const float>& image_scales,
+                        const regression_loss_params& params)
+      : deltas_(deltas),
+        grad_(grad),
+        image_scales_(image_scales),
+        total_(deltas.images() * deltas.anchors_of_image()),
+        flat_{function, {&none_, total_},      {}, targets, selection,
+              params,   box_loss_output::grad, {}} {}
+
+  void check_arguments() const {
+    flat_.check_params();
+    check_level_boxes(flat_.function, "deltas", deltas_, grad_, flat_.selection, image_scales_,
+                      flat_.params.box_weights);
+    flat_.check_targets();
+    check_apart_from_grad("targets", flat_.targets.boxes());
+    check_apart_from_grad("matches", flat_.targets.matches());
+  }
+  void check_apart_from_grad(const char* name, const address_range& memory) const {
+    check_levels_apart(flat_.function, "grad", grad_, name, memory);
+  }
+
+  /// anchor_at(i, corners) sets the corners of anchor i of an image.
+  template <class AnchorAt>
+  double run(const AnchorAt& anchor_at, execution policy) const {
+    if (total_ == 0) return 0;
+    const isa target = active_isa();
+    const auto& family = kernels<regression_loss_kernels<stored>>(target);
+    regression_loss_args<stored> args = flat_.kernel_args();
+    const profile::scope timing([&] {
+      return problem_of_levels(flat_.function,
+                               level_box_loss_name(flat_.params.loss, deltas_.layout()), deltas_,
+                               target, policy.threads(), flat_.flops());
+    });
+    if (flat_.targets.is_matched()) flat_.check_matches(family, args, policy);
+    const index_t* const matches = args.matches;
+    args.selected = box_selection::all().kernel_args();
+    args.matches = nullptr;
+    const level_boxes_loss<Input, T, float> levels(deltas_, grad_, flat_.selection, image_scales_,
+                                                   flat_.params.box_weights);
+    using block = typename level_boxes_loss<Input, T, float>::block;
+    const boxes_view<const float>& boxes = flat_.targets.boxes();
+    return scaled(flat_.params.scale,
+                  levels.run(
+                      policy,
+                      [&](block& to, index_t k, index_t anchor, index_t label) {
+                        anchor_at(anchor, to.anchors + 4 * k);
+                        const float* const box = boxes[matches != nullptr ? matches[label] : label];
+                        std::copy(box, box + 4, to.targets + 4 * k);
+                      },
+                      [&](block& of) {
+                        regression_loss_args<stored> some = args;
+                        some.deltas = of.in;
+                        some.anchors = of.anchors;
+                        some.targets = of.targets;
+                        some.box_weights = levels.is_weighted() ? of.weights : nullptr;
+                        some.grad = of.grad;
+                        return family.run(some, 0, of.count);
+                      }));
+  }
+
+ private:
+  static inline const T none_{};  // is not read
+  const head_view<Input>& deltas_;
+  const head_view<T>& grad_;
+  const vector_view<const float> image_scales_;
+  index_t total_;
+  flat_call flat_;
+};
+
 }  // namespace detail
+
+template <class T>
+double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const float> anchors,
+                                const regression_targets<float>& targets,
+                                const box_selection& selection,
+                                const head_view<std::remove_const_t<T>>& grad,
+                                vector_view<const float> image_scales,
+                                const regression_loss_params& params, execution policy) {
+  constexpr const char* function = "regression_loss_and_grad";
+  const detail::level_regression_call<T, std::remove_const_t<T>> call(
+      function, deltas, targets, selection, grad, image_scales, params);
+  call.check_arguments();
+  detail::check(anchors.size() == deltas.anchors_of_image(), function, "anchors.size()",
+                anchors.size(), "the anchors of one image");
+  call.check_apart_from_grad("anchors", anchors);
+  return call.run(
+      [&](index_t i, float* corners) { std::copy(anchors[i], anchors[i] + 4, corners); }, policy);
+}
 
 template <class T>
 double regression_loss(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,

@@ -9,6 +9,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/box_selection.hpp>
+#include <vecdet/impl/head_boxes.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/smooth_l1.hpp>
@@ -33,11 +34,15 @@ struct smooth_l1_call {
   box_loss_output output;
   boxes_view<T> out;  ///< the losses or the gradient, by `output`
 
-  void check_arguments() const {
-    const index_t boxes = predictions.size();
+  void check_params() const {
     check(params.beta >= 0 && fits_float(params.beta), function, "params.beta", params.beta,
           "a finite float, 0 or more");
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
+  }
+
+  void check_arguments() const {
+    const index_t boxes = predictions.size();
+    check_params();
     check(targets.size() == boxes, function, "targets.size()", targets.size(),
           "the number of predictions");
     check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
@@ -88,7 +93,55 @@ double run_smooth_l1(const smooth_l1_call<T>& call, execution policy) {
                                                 call.selection, call.predictions.size(), policy));
 }
 
+template <class T, class Input>
+double run_smooth_l1_of_levels(const smooth_l1_call<T>& call, const head_view<Input>& predictions,
+                               const head_view<T>& grad,
+                               const vector_view<const float>& image_scales, execution policy) {
+  const smooth_l1_params& params = call.params;
+  call.check_params();
+  check_level_boxes(call.function, "predictions", predictions, grad, call.selection, image_scales,
+                    params.box_weights);
+  check_level_targets(call.function, predictions, grad, call.targets);
+  if (predictions.size() == 0) return 0;
+  const isa target = active_isa();
+  const profile::scope timing([&] {
+    return problem_of_levels(call.function, levels_variant(predictions.layout()), predictions,
+                             target, policy.threads(),
+                             4 * 8 * call.selection.known_size(predictions.size() / 4));
+  });
+  const auto& family = kernels<smooth_l1_kernels<T>>(target);
+  const level_boxes_loss<Input, T, T> levels(predictions, grad, call.selection, image_scales,
+                                             params.box_weights);
+  return scaled(
+      params.scale,
+      levels.run_against(
+          policy, call.targets,
+          [&](const T* in, const T* against, const float* weights, T* out, index_t count) {
+            return family.run({in, against, weights, params.beta, params.scale,
+                               box_loss_output::grad, out, box_selection::all().kernel_args()},
+                              0, count);
+          }));
+}
+
 }  // namespace detail
+
+template <class T>
+double smooth_l1_loss_and_grad(const head_view<T>& predictions,
+                               boxes_view<const std::remove_const_t<T>> targets,
+                               const box_selection& selection,
+                               const head_view<std::remove_const_t<T>>& grad,
+                               vector_view<const float> image_scales,
+                               const smooth_l1_params& params, execution policy) {
+  return detail::run_smooth_l1_of_levels<std::remove_const_t<T>>({"smooth_l1_loss_and_grad",
+                                                                  {},
+                                                                  targets,
+                                                                  selection,
+                                                                  params,
+                                                                  detail::box_loss_output::grad,
+                                                                  {}},
+                                                                 predictions, grad, image_scales,
+                                                                 policy);
+}
 
 template <class T>
 double smooth_l1_loss(boxes_view<T> predictions, boxes_view<const std::remove_const_t<T>> targets,

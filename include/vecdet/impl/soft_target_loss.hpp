@@ -25,44 +25,60 @@ focal_loss_params unfocused(const Params& params) {
   return focal;
 }
 
+// What the parameters of each loss are to the focal loss's code.
+
 template <class T>
-double run_quality_focal(const char* function, matrix_view<const T> logits,
-                         const focal_targets<T>& targets, focal_output output, matrix_view<T> out,
-                         const quality_focal_params& params, execution policy) {
-  check(params.beta >= 0 && is_finite(params.beta), function, "params.beta", params.beta,
+void set_loss(focal_call<T>& call, focal_loss_params& focal, const quality_focal_params& params) {
+  check(params.beta >= 0 && is_finite(params.beta), call.function, "params.beta", params.beta,
         "a finite number, 0 or more");
-  focal_loss_params focal = unfocused(params);
   focal.gamma = params.beta;
-  focal_call<T> call{function, logits, targets, focal, output, out, {}, 1};
-  call.scored_variant = "labels";
   call.labelled = labelled_loss::quality;
-  return run_focal_loss<T>(call, policy);
 }
 
 template <class T>
-double run_varifocal(const char* function, matrix_view<const T> logits,
-                     const focal_targets<T>& targets, focal_output output, matrix_view<T> out,
-                     const varifocal_params& params, execution policy) {
-  check(params.alpha >= 0 && fits_float(params.alpha), function, "params.alpha", params.alpha,
+void set_loss(focal_call<T>& call, focal_loss_params& focal, const varifocal_params& params) {
+  check(params.alpha >= 0 && fits_float(params.alpha), call.function, "params.alpha", params.alpha,
         "a finite float, 0 or more");
-  focal_loss_params focal = unfocused(params);
   focal.gamma = params.gamma;
-  focal_call<T> call{function, logits, targets, focal, output, out, {}, 1};
-  call.scored_variant = "labels";
   call.labelled = labelled_loss::varifocal;
   call.negative_weight = params.alpha;
   call.focusing = params.grad_through_factor ? 1 : 0;
-  return run_focal_loss<T>(call, policy);
 }
 
 template <class T>
-double run_bce(const char* function, matrix_view<const T> logits, const focal_targets<T>& targets,
-               focal_output output, matrix_view<T> out, const bce_params& params,
-               execution policy) {
-  const focal_loss_params focal = unfocused(params);
-  focal_call<T> call{function, logits, targets, focal, output, out, {}, 1};
+void set_loss(focal_call<T>&, focal_loss_params&, const bce_params&) {}
+
+/// run(call) with the focal loss's call of this loss, which has neither logits nor an output yet.
+template <class T, class Params, class Run>
+double with_soft_targets(const char* function, const focal_targets<T>& targets,
+                         const Params& params, const Run& run) {
+  focal_loss_params focal = unfocused(params);
+  focal_call<T> call{function, {}, targets, focal, focal_output::grad, {}, {}, 1};
   call.scored_variant = "labels";
-  return run_focal_loss<T>(call, policy);
+  set_loss(call, focal, params);
+  return run(call);
+}
+
+template <class T, class Params>
+double run_soft_targets(const char* function, matrix_view<const T> logits,
+                        const focal_targets<T>& targets, focal_output output, matrix_view<T> out,
+                        const Params& params, execution policy) {
+  return with_soft_targets<T>(function, targets, params, [&](focal_call<T>& call) {
+    call.logits = logits;
+    call.output = output;
+    call.out = out;
+    return run_focal_loss<T>(call, policy);
+  });
+}
+
+template <class T, class Logit, class Params>
+double run_soft_targets_of_levels(const char* function, const head_view<Logit>& logits,
+                                  const focal_targets<T>& targets, const head_view<T>& grad,
+                                  vector_view<const float> image_scales, const Params& params,
+                                  execution policy) {
+  return with_soft_targets<T>(function, targets, params, [&](const focal_call<T>& call) {
+    return run_focal_loss_of_levels(call, logits, grad, image_scales, policy);
+  });
 }
 
 }  // namespace detail
@@ -70,7 +86,7 @@ double run_bce(const char* function, matrix_view<const T> logits, const focal_ta
 template <class T>
 double quality_focal_loss(matrix_view<T> logits, const scored_labels& targets,
                           const quality_focal_params& params, execution policy) {
-  return detail::run_quality_focal<std::remove_const_t<T>>(
+  return detail::run_soft_targets<std::remove_const_t<T>>(
       "quality_focal_loss", logits, targets, detail::focal_output::sum, {}, params, policy);
 }
 
@@ -78,24 +94,33 @@ template <class T>
 void quality_focal_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
                                   matrix_view<std::remove_const_t<T>> loss,
                                   const quality_focal_params& params, execution policy) {
-  detail::run_quality_focal<std::remove_const_t<T>>("quality_focal_loss_unreduced", logits, targets,
-                                                    detail::focal_output::loss, loss, params,
-                                                    policy);
+  detail::run_soft_targets<std::remove_const_t<T>>("quality_focal_loss_unreduced", logits, targets,
+                                                   detail::focal_output::loss, loss, params,
+                                                   policy);
+}
+
+template <class T>
+double quality_focal_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
+                                   const head_view<std::remove_const_t<T>>& grad,
+                                   vector_view<const float> image_scales,
+                                   const quality_focal_params& params, execution policy) {
+  return detail::run_soft_targets_of_levels<std::remove_const_t<T>>(
+      "quality_focal_loss_and_grad", logits, targets, grad, image_scales, params, policy);
 }
 
 template <class T>
 double quality_focal_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
                                    matrix_view<std::remove_const_t<T>> grad,
                                    const quality_focal_params& params, execution policy) {
-  return detail::run_quality_focal<std::remove_const_t<T>>("quality_focal_loss_and_grad", logits,
-                                                           targets, detail::focal_output::grad,
-                                                           grad, params, policy);
+  return detail::run_soft_targets<std::remove_const_t<T>>("quality_focal_loss_and_grad", logits,
+                                                          targets, detail::focal_output::grad, grad,
+                                                          params, policy);
 }
 
 template <class T>
 double varifocal_loss(matrix_view<T> logits, const scored_labels& targets,
                       const varifocal_params& params, execution policy) {
-  return detail::run_varifocal<std::remove_const_t<T>>(
+  return detail::run_soft_targets<std::remove_const_t<T>>(
       "varifocal_loss", logits, targets, detail::focal_output::sum, {}, params, policy);
 }
 
@@ -103,39 +128,58 @@ template <class T>
 void varifocal_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
                               matrix_view<std::remove_const_t<T>> loss,
                               const varifocal_params& params, execution policy) {
-  detail::run_varifocal<std::remove_const_t<T>>("varifocal_loss_unreduced", logits, targets,
-                                                detail::focal_output::loss, loss, params, policy);
+  detail::run_soft_targets<std::remove_const_t<T>>("varifocal_loss_unreduced", logits, targets,
+                                                   detail::focal_output::loss, loss, params,
+                                                   policy);
+}
+
+template <class T>
+double varifocal_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
+                               const head_view<std::remove_const_t<T>>& grad,
+                               vector_view<const float> image_scales,
+                               const varifocal_params& params, execution policy) {
+  return detail::run_soft_targets_of_levels<std::remove_const_t<T>>(
+      "varifocal_loss_and_grad", logits, targets, grad, image_scales, params, policy);
 }
 
 template <class T>
 double varifocal_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
                                matrix_view<std::remove_const_t<T>> grad,
                                const varifocal_params& params, execution policy) {
-  return detail::run_varifocal<std::remove_const_t<T>>(
+  return detail::run_soft_targets<std::remove_const_t<T>>(
       "varifocal_loss_and_grad", logits, targets, detail::focal_output::grad, grad, params, policy);
 }
 
 template <class T>
 double bce_loss(matrix_view<T> logits, const scored_labels& targets, const bce_params& params,
                 execution policy) {
-  return detail::run_bce<std::remove_const_t<T>>("bce_loss", logits, targets,
-                                                 detail::focal_output::sum, {}, params, policy);
+  return detail::run_soft_targets<std::remove_const_t<T>>(
+      "bce_loss", logits, targets, detail::focal_output::sum, {}, params, policy);
 }
 
 template <class T>
 void bce_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
                         matrix_view<std::remove_const_t<T>> loss, const bce_params& params,
                         execution policy) {
-  detail::run_bce<std::remove_const_t<T>>("bce_loss_unreduced", logits, targets,
-                                          detail::focal_output::loss, loss, params, policy);
+  detail::run_soft_targets<std::remove_const_t<T>>(
+      "bce_loss_unreduced", logits, targets, detail::focal_output::loss, loss, params, policy);
+}
+
+template <class T>
+double bce_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
+                         const head_view<std::remove_const_t<T>>& grad,
+                         vector_view<const float> image_scales, const bce_params& params,
+                         execution policy) {
+  return detail::run_soft_targets_of_levels<std::remove_const_t<T>>(
+      "bce_loss_and_grad", logits, targets, grad, image_scales, params, policy);
 }
 
 template <class T>
 double bce_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
                          matrix_view<std::remove_const_t<T>> grad, const bce_params& params,
                          execution policy) {
-  return detail::run_bce<std::remove_const_t<T>>("bce_loss_and_grad", logits, targets,
-                                                 detail::focal_output::grad, grad, params, policy);
+  return detail::run_soft_targets<std::remove_const_t<T>>(
+      "bce_loss_and_grad", logits, targets, detail::focal_output::grad, grad, params, policy);
 }
 
 }  // namespace VECDET_ABI

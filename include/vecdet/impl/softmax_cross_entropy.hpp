@@ -41,11 +41,10 @@ struct softmax_cross_entropy_call {
     check(logits.cols() >= 1, function, "logits.cols()", logits.cols(), "1 class or more");
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
     check(labels.size() == rows, function, "labels.size()", labels.size(), "the number of rows");
-    const address_range labels_memory = memory_of_labels();
     if (gives_loss) {
       check(loss.size() == rows, function, "loss.size()", loss.size(), "the number of rows");
       check_apart(function, "loss", loss, "logits", logits);
-      check_apart(function, "loss", loss, "labels", labels_memory);
+      check_apart(function, "loss", loss, "labels", labels);
     }
     if (gives_grad) {
       check(grad.rows() == rows, function, "grad.rows()", grad.rows(), "the number of rows");
@@ -53,7 +52,7 @@ struct softmax_cross_entropy_call {
             "the number of classes");
       if (mining != nullptr || grad.data() != logits.data() || grad.stride() != logits.stride())
         check_apart(function, "grad", grad, "logits", logits);
-      check_apart(function, "grad", grad, "labels", labels_memory);
+      check_apart(function, "grad", grad, "labels", labels);
     }
     if (mining != nullptr) {
       check(mining->images >= 1 && rows % mining->images == 0, function, "mining.images",
@@ -149,15 +148,6 @@ struct softmax_cross_entropy_call {
                                                 [&](index_t first, index_t last) {
                                                   return family.loss(some, first, last);
                                                 }));
-  }
-
- private:
-  address_range memory_of_labels() const {
-    return labels.is_wide()
-               ? address_range(static_cast<const std::int64_t*>(labels.bits<std::int64_t>().at(0)),
-                               labels.size())
-               : address_range(static_cast<const std::int32_t*>(labels.bits<std::int32_t>().at(0)),
-                               labels.size());
   }
 };
 

@@ -56,7 +56,7 @@ struct soft_nms_buffers {
 
 struct filter_topk_buffers {
   std::vector<std::uint64_t> records, spare;
-  std::vector<index_t> found, elements;
+  std::vector<index_t> found, elements, offsets;
   std::vector<float> logits;
 };
 

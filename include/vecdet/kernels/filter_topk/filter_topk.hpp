@@ -2,7 +2,8 @@
 // Threshold and top-k in one read of the logits. Blocks of 128 logits are reduced to their
 // greatest, so that a block without any above the threshold costs a load and a max for each vector.
 // Whenever the memory for those that pass is full, the best k stay and the k-th becomes the
-// threshold: later logits that equal it would lose the tie.
+// threshold: later logits that equal it would lose the tie. Planes of classes do not come in the
+// order of the elements: there, equal ones pass as well, and records are sorted by element first.
 #pragma once
 
 #include <vecdet/args/filter_topk.hpp>
@@ -16,6 +17,7 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 using detail::filter_topk_args;
+using detail::plane_search_args;
 using detail::row_score;
 using detail::row_search_args;
 
@@ -24,6 +26,17 @@ VECDET_INLINE void prefetch_behind(const void* address, std::uintptr_t bytes) {
   const std::uintptr_t behind = reinterpret_cast<std::uintptr_t>(address) + bytes;
   __builtin_prefetch(reinterpret_cast<const void*>(behind), 0, 0);
 }
+
+/// Sorts records by key, and equal ones by element, in whatever order they come.
+VECDET_NOINLINE inline void sort_records(uint64_t* records, uint64_t* spare, index_t count) {
+  for (index_t i = 0; i < count; ++i) records[i] = records[i] << 32 | records[i] >> 32;
+  radix_sort(records, spare, count);
+  for (index_t i = 0; i < count; ++i) records[i] = records[i] << 32 | records[i] >> 32;
+  radix_sort(records, spare, count);
+}
+
+/// The greatest float below x.
+inline float float_below(float x) { return __builtin_nextafterf(x, -__builtin_huge_valf()); }
 
 /// The records found so far.
 template <class T>
@@ -41,8 +54,16 @@ class topk_search {
         most_before_block_(args.capacity - block),
         records_(records),
         spare_(spare) {}
+  topk_search(const plane_search_args<T>& args, uint64_t* records, uint64_t* spare)
+      : threshold_(static_cast<real>(args.threshold)),
+        limit_(args.limit),
+        most_before_block_(args.capacity - block),
+        step_(args.anchors * args.classes),
+        is_in_order_(false),
+        records_(records),
+        spare_(spare) {}
 
-  /// `size` logits, of which the first is element `element`.
+  /// `size` logits, of which the first is element `element`, and the others follow in steps.
   VECDET_INLINE void scan(const T* logits, index_t size, index_t element) {
     index_t i = 0;
     for (; i + block <= size; i += block) {
@@ -53,12 +74,12 @@ class topk_search {
       for (int k = 0; k < block; k += lanes)
         greatest = max(load(logits + i + k), greatest);  // skips NaN
       if (__builtin_expect(to_bits(greatest > reals(threshold_)) != 0, 0))
-        take(logits + i, block, element + i);
+        take(logits + i, block, element + i * step_);
     }
     if (size - i >= lanes) {
-      scan_rest(logits + i, size - i, element + i);
+      scan_rest(logits + i, size - i, element + i * step_);
     } else if (i < size) {
-      take(logits + i, size - i, element + i);
+      take(logits + i, size - i, element + i * step_);
     }
   }
 
@@ -89,12 +110,12 @@ class topk_search {
       uint32_t bits = to_bits(load(logits + i) > reals(threshold_));
       for (; bits != 0; bits &= bits - 1) {
         const index_t lane = i + lowest_bit(bits);
-        record(logits[lane], element + lane);
+        record(logits[lane], element + lane * step_);
       }
     }
     const int rest = static_cast<int>(size - i);  // below 16
     for (int lane = 0; lane < rest; ++lane, ++i)
-      if (static_cast<real>(logits[i]) > threshold_) record(logits[i], element + i);
+      if (static_cast<real>(logits[i]) > threshold_) record(logits[i], element + i * step_);
     if (count_ > most_before_block_) keep_best();
   }
   VECDET_INLINE void record(T logit, index_t element) {
@@ -103,15 +124,22 @@ class topk_search {
   }
 
   VECDET_NOINLINE void keep_best() {
-    radix_sort(records_, spare_, count_);
+    if (is_in_order_) {
+      radix_sort(records_, spare_, count_);
+    } else {
+      sort_records(records_, spare_, count_);
+    }
     if (count_ < limit_) return;
     count_ = limit_;
-    const real last = detail::score_of_record(records_[limit_ - 1]);
+    const real of_last = detail::score_of_record(records_[limit_ - 1]);
+    const real last = is_in_order_ ? of_last : float_below(of_last);
     threshold_ = last > threshold_ ? last : threshold_;
   }
 
   real threshold_;
   index_t limit_, most_before_block_, count_ = 0;
+  index_t step_ = 1;         ///< from a logit's element to the next one's
+  bool is_in_order_ = true;  ///< elements ascend as they are scanned
   uint64_t *records_, *spare_;
 };
 
@@ -168,6 +196,26 @@ VECDET_INLINE log_sum log_sum_exp(const T* row, index_t cols) {
   return {static_cast<double>(most), __builtin_log(total)};
 }
 
+/// Of a bound, for what rounding does to it.
+constexpr double bound_slack = 1e-4;
+
+template <class T>
+VECDET_INLINE double probability(T logit) {
+  return 1 / (1 + __builtin_exp(-static_cast<double>(logit)));
+}
+
+/// FCOS's score of a logit.
+VECDET_INLINE double centered_score(double centre, double x) {
+  return __builtin_sqrt(centre / (1 + __builtin_exp(-x)));
+}
+
+/// Below what bound no logit has a score above the threshold; false where none has.
+VECDET_INLINE bool find_centered_bound(float threshold, double centre, double& bound) {
+  const double p = static_cast<double>(threshold) * static_cast<double>(threshold) / centre;
+  bound = __builtin_log(p / (1 - p)) - bound_slack;
+  return !(p >= 1);
+}
+
 /// The logits that pass are those above a bound of their row, found without exp; their score is
 /// computed, and decides.
 template <class T>
@@ -175,7 +223,6 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
                           uint64_t* records, uint64_t* spare) {
   constexpr int batches = row_pack<float>::batches;
   const bool softmax = args.kind == row_score::softmax;
-  constexpr double slack = 1e-4;  // of a bound, for what rounding does to it
   const index_t columns = args.cols;
   const index_t nearly_full = args.capacity - columns;
   float threshold = static_cast<float>(args.score_threshold);  // as frameworks compare it
@@ -186,19 +233,17 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
     double centre = 1, bound;
     if (softmax) {
       sum = log_sum_exp(row, columns);
-      bound = __builtin_log(static_cast<double>(threshold)) - slack + sum.rest + sum.greatest;
+      bound = __builtin_log(static_cast<double>(threshold)) - bound_slack + sum.rest + sum.greatest;
     } else {
-      centre = 1 / (1 + __builtin_exp(-static_cast<double>(args.centerness[r])));
-      const double p = static_cast<double>(threshold) * static_cast<double>(threshold) / centre;
-      if (p >= 1) continue;
-      bound = __builtin_log(p / (1 - p)) - slack;
+      centre = probability(args.centerness[r * args.centerness_step]);
+      if (!find_centered_bound(threshold, centre, bound)) continue;
     }
     // One float lower, as a large logit's is less precise than the slack.
-    const float below = __builtin_nextafterf(static_cast<float>(bound), -__builtin_huge_valf());
+    const float below = float_below(static_cast<float>(bound));
     const auto take = [&](index_t col) {
       const auto x = static_cast<double>(row[col]);
-      const double score = softmax ? __builtin_exp(x - sum.greatest - sum.rest)
-                                   : __builtin_sqrt(centre / (1 + __builtin_exp(-x)));
+      const double score =
+          softmax ? __builtin_exp(x - sum.greatest - sum.rest) : centered_score(centre, x);
       const auto rounded_score = static_cast<float>(score);
       if (!(rounded_score > threshold)) return;
       records[count++] = static_cast<uint64_t>(descending_key(rounded_score)) << 32 |
@@ -222,12 +267,79 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
   return count < args.limit ? count : args.limit;
 }
 
+/// FCOS's scores in planes: some hundred locations of an anchor have their bounds found, and then
+/// all classes are held against them.
+template <class T>
+index_t search_centered_planes(const plane_search_args<T>& args, index_t first, index_t last,
+                               uint64_t* records, uint64_t* spare) {
+  constexpr int batches = row_pack<float>::batches, together = 256;
+  const index_t every = args.anchors * args.classes;
+  const index_t nearly_full = args.capacity - row_lanes;
+  float threshold = static_cast<float>(args.score_threshold);
+  index_t count = 0;
+  const auto keep_best = [&] {
+    sort_records(records, spare, count);
+    if (count < args.limit) return;
+    count = args.limit;
+    const float of_last = float_below(detail::score_of_record(records[count - 1]));
+    threshold = of_last > threshold ? of_last : threshold;
+  };
+  alignas(64) float bounds[together];
+  double centres[together];
+  for (index_t begin = first; begin < last; begin += together) {
+    const index_t size = last - begin < together ? last - begin : together;
+    for (index_t a = 0; a < args.anchors; ++a) {
+      for (index_t i = 0; i < size; ++i) {
+        double bound;
+        centres[i] = probability(args.centerness[a * args.centerness_step + begin + i]);
+        const bool passes = find_centered_bound(threshold, centres[i], bound);
+        bounds[i] = passes ? float_below(static_cast<float>(bound)) : __builtin_huge_valf();
+      }
+      for (index_t c = 0; c < args.classes; ++c) {
+        const T* const plane = args.logits + a * args.anchor_step + c * args.plane + begin;
+        const auto take = [&](index_t i) {
+          const auto score =
+              static_cast<float>(centered_score(centres[i], static_cast<double>(plane[i])));
+          if (!(score > threshold)) return;
+          records[count++] =
+              static_cast<uint64_t>(descending_key(score)) << 32 |
+              static_cast<uint64_t>((begin - first + i) * every + a * args.classes + c);
+        };
+        index_t i = 0;
+        for (; i + row_lanes <= size; i += row_lanes) {
+          uint32_t bits = to_bits(load_pack<batches>(plane + i) > load_pack<batches>(bounds + i));
+          for (; bits != 0; bits &= bits - 1) take(i + lowest_bit(bits));
+          if (count > nearly_full) keep_best();
+        }
+        for (; i < size; ++i)
+          if (static_cast<float>(plane[i]) > bounds[i]) take(i);
+        if (count > nearly_full) keep_best();
+      }
+    }
+  }
+  keep_best();
+  return count;
+}
+
+template <class T>
+index_t search_planes(const plane_search_args<T>& args, index_t first, index_t last,
+                      uint64_t* records, uint64_t* spare) {
+  if (args.centerness != nullptr) return search_centered_planes(args, first, last, records, spare);
+  topk_search<T> search(args, records, spare);
+  for (index_t a = 0; a < args.anchors; ++a)
+    for (index_t c = 0; c < args.classes; ++c)
+      search.scan(args.logits + a * args.anchor_step + c * args.plane + first, last - first,
+                  a * args.classes + c);
+  return search.finish();
+}
+
 template <class T>
 struct kernels_of<detail::filter_topk_kernels<T>> {
   static constexpr detail::filter_topk_kernels<T> get() {
     detail::filter_topk_kernels<T> kernels{};
     kernels.search = search_topk<T>;
     kernels.search_rows = search_row_scores<T>;
+    kernels.search_planes = search_planes<T>;
     return kernels;
   }
 };

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoding of a head's levels. Channels last without gaps, a level is boxes in one array; otherwise
+// some hundred boxes at a time are copied to one, which stays in the cache.
+#pragma once
+
+#include <vecdet/detail/check.hpp>
+#include <vecdet/impl/box_coding_call.hpp>
+#include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/head_levels.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+#include <vecdet/views.hpp>
+
+#include <type_traits>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+template <class T>
+void check_decode_levels(const char* function, const char* input, const head_view<T>& in,
+                         const boxes_view<const float>& anchors,
+                         const vector_view<const image_size>& images,
+                         const boxes_view<float>& boxes) {
+  check_member(in.classes() == 4, function, input, "classes()", in.classes(),
+               "4, the numbers of a box");
+  check(anchors.size() == in.anchors_of_image(), function, "anchors.size()", anchors.size(),
+        "the anchors of one image");
+  check(images.empty() || images.size() == in.images(), function, "images.size()", images.size(),
+        "0 or the images of the head");
+  for (index_t n = 0; n < images.size(); ++n) check_image(function, images[n], n);
+  check(boxes.size() == in.images() * anchors.size(), function, "boxes.size()", boxes.size(),
+        "the anchors of all images");
+  for (index_t l = 0; l < in.levels().size(); ++l)
+    if (!are_apart(boxes, level_range(in, l)))
+      throw_invalid_argument(function, "boxes", input + element(".levels()", l),
+                             "memory apart from it");
+  check_apart(function, "boxes", boxes, "anchors", anchors);
+}
+
+/// Boxes of a stretch, by a kernel and its arguments.
+template <class S, class T>
+void decode_stretch(const head_view<T>& in, const level_stretch& s, box_coding_function<S> kernel,
+                    box_coding_args<S> args) {
+  const level_boxes<T> from(in, s.image, s.level);
+  if (from.are_flat()) {
+    args.in = from[s.begin];
+    kernel(args, 0, s.end - s.begin);
+    return;
+  }
+  alignas(64) std::remove_const_t<T> copies[4 * most_level_boxes];
+  args.in = copies;
+  for (index_t begin = s.begin, end; begin < s.end; begin = end) {
+    end = end_of_block(begin, s.end, in.anchors());
+    from.copy(begin, end, copies);
+    kernel(args, 0, end - begin);
+    args.anchors += 4 * (end - begin);
+    args.out += 4 * (end - begin);
+  }
+}
+
+template <class T, class Params>
+void run_decode_levels(const char* function, const char* input, const head_view<T>& in,
+                       const boxes_view<const float>& anchors,
+                       const vector_view<const image_size>& images, const boxes_view<float>& boxes,
+                       const Params& params, execution policy) {
+  using stored = std::remove_const_t<T>;
+  static_assert(std::is_same<stored, float>::value || std::is_same<stored, bfloat16>::value,
+                "this function takes float or vecdet::bfloat16");
+  using S = typename viewed<boxes_view<stored>, float>::decoded;
+  constexpr bool is_deltas = std::is_same<Params, coder_params>::value;
+  check_decode_levels(function, input, in, anchors, images, boxes);
+  if (boxes.empty()) return;
+  const isa target = active_isa();
+  const profile::scope timing([&] {
+    return problem_of_levels(
+        function, levels_variant(in.layout()), in, target, policy.threads(),
+        (is_deltas ? box_flops::decode : box_flops::decode_by_size) * boxes.size());
+  });
+  const auto kernel =
+      is_deltas ? coding_kernels<S>::decode(target) : coding_kernels<S>::decode_distances(target);
+  const box_coding_args<S> of_all = coding_args<S>(params);
+  for_each_chunk(policy, chunking(boxes.size(), smallest_coding_chunk),
+                 [&](index_t, index_t first, index_t last) {
+                   for_each_stretch(in, first, last, [&](const level_stretch& s) {
+                     box_coding_args<S> args = of_all;
+                     if (!images.empty()) clip_to(args, images[s.image]);
+                     args.anchors = anchors[s.first_anchor];
+                     args.out = boxes[s.first_label];
+                     decode_stretch(in, s, kernel, args);
+                   });
+                 });
+}
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

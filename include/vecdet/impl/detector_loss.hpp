@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the whole losses of detectors have in common.
+#pragma once
+
+#include <vecdet/args/matching.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/ground_truth.hpp>
+#include <vecdet/impl/head_levels.hpp>
+#include <vecdet/impl/workspace.hpp>
+#include <vecdet/matching.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// scale / (max(1, foreground) images), rounded once also where the caller compiles with
+/// -ffast-math.
+inline double scale_of_foreground(double scale, index_t foreground, index_t images) {
+  const volatile double divisor =
+      static_cast<double>(std::max(index_t{1}, foreground)) * static_cast<double>(images);
+  const volatile double result = scale / divisor;
+  return result;
+}
+
+/// Throws where the gradient of one head shares memory with the ground truth.
+template <class T>
+void check_apart_from_truth(const char* function, const char* name, const head_view<T>& grad,
+                            const ground_truth& truth) {
+  check_levels_apart(function, name, grad, "truth.boxes", truth.boxes);
+  check_levels_apart(function, name, grad, "truth.classes", truth.classes);
+  check_levels_apart(function, name, grad, "truth.image_offsets", truth.image_offsets);
+  check_levels_apart(function, name, grad, "truth.regions", truth.regions);
+  check_levels_apart(function, name, grad, "truth.region_offsets", truth.region_offsets);
+}
+
+/// The anchors of an index, one by one.
+class indexed_anchors {
+ public:
+  explicit indexed_anchors(const anchor_index& anchors)
+      : blocks_(workspace_access::buffers(anchors).blocks.data()) {}
+
+  void operator()(index_t i, float* corners) const {
+    const box_rows& rows = blocks_[i / block_anchors];
+    const index_t k = i % block_anchors;
+    corners[0] = rows.x1[k];
+    corners[1] = rows.y1[k];
+    corners[2] = rows.x2[k];
+    corners[3] = rows.y2[k];
+  }
+
+ private:
+  const box_rows* blocks_;
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// The function of fcos_loss.hpp: the parts in their order, once everything has been checked in the
+// function's own name.
+#pragma once
+
+#include <vecdet/detail/check.hpp>
+#include <vecdet/fcos_loss.hpp>
+#include <vecdet/impl/assign_fcos.hpp>
+#include <vecdet/impl/box_coding.hpp>
+#include <vecdet/impl/detector_loss.hpp>
+#include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/workspace.hpp>
+#include <vecdet/iou_loss.hpp>
+#include <vecdet/profile/scope.hpp>
+#include <vecdet/soft_target_loss.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// FCOS's centre-ness of a point in a box: a quotient of sides in double, rounded to float.
+inline float centerness_of(const float* anchor, const float* box) {
+  const auto ratio = [&](int axis) {
+    const double centre = (static_cast<double>(anchor[axis]) + anchor[axis + 2]) / 2;
+    const double low = centre - box[axis], high = box[axis + 2] - centre;
+    const volatile double least = std::min(low, high), greatest = std::max(low, high);
+    return least / greatest;
+  };
+  const volatile double product = ratio(0) * ratio(1);
+  return static_cast<float>(std::sqrt(product));
+}
+
+template <class T>
+class fcos_loss_call {
+  static_assert(std::is_same<T, float>::value || std::is_same<T, bfloat16>::value,
+                "this function takes float or vecdet::bfloat16");
+
+ public:
+  fcos_loss_call(const fcos_head<T>& head, const boxes_view<const float>& anchors,
+                 const ground_truth& truth, const fcos_loss_params& params,
+                 fcos_loss_buffers& buffers, execution policy)
+      : head_(head),
+        anchors_(anchors),
+        truth_(truth),
+        params_(params),
+        ws_(buffers),
+        policy_(policy),
+        images_(head.logits.images()),
+        total_(images_ * head.logits.anchors_of_image()) {}
+
+  fcos_losses run() {
+    check_heads();
+    check_memory();
+    check_truth_and_params();
+    if (images_ == 0) return {};
+    const profile::scope timing([&] { return problem(); });
+    fcos_losses losses;
+    losses.foreground = assign();
+    const double scale = scale_of_foreground(params_.scale, losses.foreground, 1);
+    losses.centerness = center(losses.foreground, scale);
+    losses.regression = regress(scale);
+    losses.classification = classify(scale);
+    return losses;
+  }
+
+ private:
+  static constexpr const char* function = "fcos_loss_and_grad";
+
+  void check_heads() const {
+    const auto check_like_logits = [&](const char* name, const auto& view, index_t classes) {
+      check_head(function, name, view, "head.logits", head_.logits, classes);
+    };
+    check(head_.logits.anchors() == 1, function, "head.logits.anchors()", head_.logits.anchors(),
+          "1");
+    check_like_logits("head.distances", head_.distances, 4);
+    check_like_logits("head.centerness", head_.centerness, 1);
+    check_like_logits("head.logits_grad", head_.logits_grad, head_.logits.classes());
+    check_like_logits("head.distances_grad", head_.distances_grad, 4);
+    check_like_logits("head.centerness_grad", head_.centerness_grad, 1);
+  }
+
+  void check_memory() const {
+    const auto check_grad = [&](const char* name, const head_view<T>& grad, const void* of) {
+      const auto check_input = [&](const char* input, const head_view<const T>& in) {
+        check_levels_apart(function, name, grad, input, in, &in == of);
+      };
+      check_levels_apart(function, name, grad);
+      check_input("head.logits", head_.logits);
+      check_input("head.distances", head_.distances);
+      check_input("head.centerness", head_.centerness);
+      check_levels_apart(function, name, grad, "anchors", anchors_);
+      check_apart_from_truth(function, name, grad, truth_);
+    };
+    check_grad("head.logits_grad", head_.logits_grad, &head_.logits);
+    check_grad("head.distances_grad", head_.distances_grad, &head_.distances);
+    check_grad("head.centerness_grad", head_.centerness_grad, &head_.centerness);
+    check_levels_apart(function, "head.distances_grad", head_.distances_grad, "head.logits_grad",
+                       head_.logits_grad);
+    check_levels_apart(function, "head.centerness_grad", head_.centerness_grad, "head.logits_grad",
+                       head_.logits_grad);
+    check_levels_apart(function, "head.centerness_grad", head_.centerness_grad,
+                       "head.distances_grad", head_.distances_grad);
+  }
+
+  void check_truth_and_params() const {
+    check(anchors_.size() == head_.logits.anchors_of_image(), function, "anchors.size()",
+          anchors_.size(), "the anchors of one image of the head");
+    check(image_count(truth_) == images_, function, "the images of truth", image_count(truth_),
+          "the images of the head");
+    check_classified(function, truth_, head_.logits.classes());
+    check_focusing(function, params_.alpha, params_.gamma);
+    check(params_.epsilon >= 0 && fits_float(params_.epsilon), function, "params.epsilon",
+          params_.epsilon, "a finite float, 0 or more");
+    check(fits_float(params_.scale), function, "params.scale", params_.scale, "a finite float");
+  }
+
+  profile::problem problem() const {
+    const index_t classes = head_.logits.classes();
+    return {function,
+            levels_variant(head_.logits.layout()),
+            dtype_name<T>(),
+            {images_, anchors_.size(), classes},
+            isa_name(active_isa()),
+            policy_.threads(),
+            total_ * (2 * classes + 5) * index_t{sizeof(T)},
+            0};
+  }
+
+  /// Matches and labels; returns how many anchors are matched.
+  index_t assign() {
+    ws_.levels.clear();
+    for (const auto& level : head_.logits.levels())
+      ws_.levels.push_back({level.height, level.width});
+    index_t* const matches = grown(ws_.matches, total_);
+    index_t* const labels = grown(ws_.labels, total_);
+    run_assign_fcos(function, anchors_, ws_.levels, truth_, {matches, total_}, params_.radius,
+                    workspace_access::buffers(ws_.assigner), policy_);
+    index_t foreground = 0;
+    for (index_t i = 0; i < total_; ++i) {
+      labels[i] = matches[i] < 0 ? -1 : truth_.classes[matches[i]];
+      foreground += static_cast<index_t>(matches[i] >= 0);
+    }
+    return foreground;
+  }
+
+  /// use(matched anchor's label number, its number among the image's, where its level's part of
+  /// `head` has it, or that of an anchor without a match) for all anchors of the batch.
+  template <class Head, class Use>
+  void for_each_anchor(const head_view<Head>& head, const Use& use) const {
+    for_each_stretch(head, 0, total_, [&](const level_stretch& s) {
+      const level_steps steps(head, s.level);
+      Head* const from = head.levels()[s.level].data + s.image * steps.image;
+      for (index_t i = s.begin; i < s.end; ++i)
+        use(s.first_label + (i - s.begin), s.first_anchor + (i - s.begin),
+            from[i * steps.location]);
+    });
+  }
+
+  double center(index_t foreground, double scale) {
+    float* const logits = grown(ws_.centerness, foreground);
+    float* const targets = grown(ws_.targets, foreground);
+    float* const grad = grown(ws_.grad, foreground);
+    grown(ws_.zeros, foreground);
+    index_t k = 0;
+    for_each_anchor(head_.centerness, [&](index_t label, index_t anchor, const T& logit) {
+      const index_t match = ws_.matches[static_cast<std::size_t>(label)];
+      if (match < 0) return;
+      logits[k] = static_cast<float>(logit);
+      targets[k++] = centerness_of(anchors_[anchor], truth_.boxes[match]);
+    });
+    bce_params params;
+    params.scale = scale;
+    const scored_labels scored{vector_view<const index_t>(ws_.zeros.data(), foreground),
+                               {targets, foreground}};
+    const double loss = bce_loss_and_grad(matrix_view<const float>(logits, foreground, 1), scored,
+                                          matrix_view<float>(grad, foreground, 1), params, policy_);
+    k = 0;
+    for_each_anchor(head_.centerness_grad, [&](index_t label, index_t, T& to) {
+      to = T(ws_.matches[static_cast<std::size_t>(label)] < 0 ? 0.0f : grad[k++]);
+    });
+    return loss;
+  }
+
+  /// Boxes from distances, their GIoU losses, and the gradient by the sides back to the distances.
+  double regress(double scale) const {
+    const vector_view<const index_t> matches(ws_.matches.data(), total_);
+    const box_selection matched(matches);
+    const isa target = active_isa();
+    const auto decode = coding_kernels<float>::decode_distances(target);
+    const auto loss = kernels<iou_loss_kernels<float>>(target).run;
+    distance_params coder;
+    coder.by_size = params_.by_size;
+    const box_coding_args<float> coding = coding_args<float>(coder);
+    const level_boxes_loss<const T, T, float> levels(head_.distances, head_.distances_grad, matched,
+                                                     {}, {});
+    using block = typename level_boxes_loss<const T, T, float>::block;
+    const auto compute = [&](block& of) {
+      alignas(64) float boxes[4 * most_level_boxes], grad[4 * most_level_boxes];
+      for (index_t i = 0; i < 4 * of.count; ++i) boxes[i] = static_cast<float>(of.in[i]);
+      box_coding_args<float> args = coding;
+      args.in = args.out = boxes;
+      args.anchors = of.anchors;
+      decode(args, 0, of.count);
+      const double sum = loss({boxes, of.targets, nullptr, scale, params_.epsilon, iou_kind::giou,
+                               box_loss_output::grad, grad, nullptr},
+                              0, of.count);
+      for (index_t i = 0; i < of.count; ++i) {
+        for (index_t k = 0; k < 4; ++k) {
+          const float* const anchor = of.anchors + 4 * i;
+          const float size = params_.by_size ? anchor[k % 2 + 2] - anchor[k % 2] : 1.0f;
+          of.grad[4 * i + k] = T((k < 2 ? -size : size) * grad[4 * i + k]);
+        }
+      }
+      return sum;
+    };
+    return scaled(scale, levels.run(
+                             policy_,
+                             [&](block& to, index_t k, index_t anchor, index_t label) {
+                               std::copy(anchors_[anchor], anchors_[anchor] + 4,
+                                         to.anchors + 4 * k);
+                               const float* const box = truth_.boxes[matches[label]];
+                               std::copy(box, box + 4, to.targets + 4 * k);
+                             },
+                             compute));
+  }
+
+  double classify(double scale) const {
+    focal_loss_params params;
+    params.alpha = params_.alpha;
+    params.gamma = params_.gamma;
+    params.scale = scale;
+    return sigmoid_focal_loss_and_grad(head_.logits,
+                                       vector_view<const index_t>(ws_.labels.data(), total_),
+                                       head_.logits_grad, {}, params, policy_);
+  }
+
+  const fcos_head<T>& head_;
+  const boxes_view<const float>& anchors_;
+  const ground_truth& truth_;
+  const fcos_loss_params& params_;
+  fcos_loss_buffers& ws_;
+  execution policy_;
+  index_t images_, total_;
+};
+
+}  // namespace detail
+
+template <class T>
+fcos_losses fcos_loss_and_grad(const fcos_head<T>& head, boxes_view<const float> anchors,
+                               const ground_truth& truth, const fcos_loss_params& params,
+                               fcos_loss_workspace& workspace, execution policy) {
+  return detail::fcos_loss_call<T>(head, anchors, truth, params,
+                                   detail::workspace_access::buffers(workspace), policy)
+      .run();
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What matching demands of its parameters and of the ground truth, in the names of the function
+// that the user has called.
+#pragma once
+
+#include <vecdet/detail/check.hpp>
+#include <vecdet/impl/box_coding_call.hpp>
+#include <vecdet/impl/ground_truth.hpp>
+#include <vecdet/matching.hpp>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// `of` is what the function's user calls the parameters.
+inline void check_matcher(const char* function, const char* of, const matcher_params& params) {
+  check_member(!is_nan(params.high_threshold), function, of, "high_threshold",
+               params.high_threshold, "a number");
+  check_member(!is_nan(params.low_threshold), function, of, "low_threshold", params.low_threshold,
+               "a number");
+  check_member(is_within(params.region_threshold, 0, 1), function, of, "region_threshold",
+               params.region_threshold, "a number in [0, 1]");
+}
+
+/// The coder of deltas on anchors that are corners, as matching has it.
+inline void check_matcher_coder(const char* function, const char* of, const coder_params& coder) {
+  check_coder(function, of, coder);
+  check_member(coder.anchors == box_format::xyxy, function, of, "anchors", "cxcywh", "xyxy");
+}
+
+/// The boxes of `images` images with their regions.
+inline void check_matched_truth(const char* function, const ground_truth& truth, index_t images) {
+  if (!truth.image_offsets.empty())
+    check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size());
+  check(image_count(truth) == images, function, "the images of truth", image_count(truth),
+        "the images of the head");
+  if (!truth.region_offsets.empty())
+    check_offsets(function, "truth.region_offsets", truth.region_offsets, truth.regions.size());
+  check(
+      truth.region_offsets.size() ==
+          (truth.regions.empty() && truth.region_offsets.empty() ? 0 : truth.image_offsets.size()),
+      function, "truth.region_offsets.size()", truth.region_offsets.size(),
+      "the size of image_offsets");
+  for (index_t k = 0; k < images; ++k) {
+    const index_t boxes = first_box_of_image(truth, k + 1) - first_box_of_image(truth, k);
+    check(boxes <= index_t{0x7fffffff}, function, "truth.boxes.size()", boxes,
+          "at most 2^31 - 1 of an image");
+  }
+}
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Postprocessing of a head's levels as they lie in memory: candidates are found in place, and only
+// theirs are the deltas that are read.
+#pragma once
+
+#include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/head_levels.hpp>
+#include <vecdet/impl/postprocess.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+template <class T>
+void check_postprocess(const head_level_outputs<T>& outputs, index_t anchors, index_t images,
+                       const postprocess_params& params) {
+  constexpr const char* function = "postprocess";
+  check(params.detector != dense_detector::ssd, function, "params.detector", "ssd",
+        "retinanet, fcos or rpn, whose levels have the same anchors");
+  check_postprocess_params(function, params);
+  const head_view<const T>& logits = outputs.logits;
+  check(params.detector != dense_detector::rpn || logits.classes() == 1, function,
+        "outputs.logits.classes()", logits.classes(), "1 for an RPN");
+  check_head(function, "outputs.deltas", outputs.deltas, "outputs.logits", logits, 4);
+  if (params.detector == dense_detector::fcos) {
+    check_head(function, "outputs.centerness", outputs.centerness, "outputs.logits", logits, 1);
+  } else {
+    check(outputs.centerness.levels().empty(), function, "outputs.centerness.levels().size()",
+          outputs.centerness.levels().size(), "0, as it is FCOS's alone");
+  }
+  check(anchors == logits.anchors_of_image(), function, "anchors.size()", anchors,
+        "the anchors of one image of the head");
+  check(images == logits.images(), function, "image_sizes.size()", images,
+        "the images of the head");
+}
+
+template <class T>
+class levels_postprocess {
+ public:
+  levels_postprocess(isa target, const head_level_outputs<T>& outputs,
+                     const boxes_view<const float>& anchors, const postprocess_params& params)
+      : target_(target), outputs_(outputs), anchors_(anchors), params_(params) {}
+
+  /// The candidates of one image, level by level.
+  void collect(index_t image, const image_size& size, postprocess_buffers::candidates& out,
+               execution policy) const {
+    out.count = 0;
+    if (params_.max_candidates == 0) return;
+    const head_view<const T>& logits = outputs_.logits;
+    const index_t classes = logits.classes();
+    index_t first_anchor = 0;
+    for (index_t l = 0; l < logits.levels().size(); ++l) {
+      const level_boxes<const T> deltas(outputs_.deltas, image, l);
+      const auto add = [&](index_t element, float score) {
+        const index_t anchor = element / classes;
+        add_candidate(out, anchors_[first_anchor + anchor], deltas[anchor], deltas.step(),
+                      params_.detector == dense_detector::rpn ? l : element % classes, score);
+      };
+      if (searches_elements(params_.detector)) {
+        const index_t count =
+            append_best_of_level(target_, logits, image, l, params_.score_threshold,
+                                 params_.max_candidates, 0, 0, out.search, policy);
+        for (index_t i = 0; i < count; ++i)
+          add(out.search.elements[static_cast<std::size_t>(i)],
+              sigmoid_score(out.search.logits[static_cast<std::size_t>(i)]));
+      } else if (logits.locations(l) * logits.anchors() * classes > 0) {
+        find_centered(image, l, out.search, policy, add);
+      }
+      first_anchor += logits.locations(l) * logits.anchors();
+    }
+    decode_candidates(target_, params_, out, size);
+  }
+
+ private:
+  /// FCOS's candidates: add(element of the level, score).
+  template <class Add>
+  void find_centered(index_t image, index_t level, filter_topk_buffers& ws, execution policy,
+                     const Add& add) const {
+    const head_view<const T>&logits = outputs_.logits, &centerness = outputs_.centerness;
+    const level_steps centre(centerness, level);
+    const T* const centres = centerness.levels()[level].data + image * centre.image;
+    const auto& family = kernels<filter_topk_kernels<T>>(target_);
+    const index_t limit = params_.max_candidates;
+    const auto search = [&](index_t items, index_t elements, index_t more, const auto& run) {
+      const chunking chunks = search_chunks(items, elements, policy);
+      const index_t capacity = filter_topk_capacity(limit, chunks.size * elements) + more;
+      search_best(
+          ws, chunks, capacity, limit, policy,
+          [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+            return run(capacity, first, last, records, spare);
+          },
+          [](index_t) {},
+          [&](index_t, index_t first, std::uint64_t record) {
+            add(first * elements + static_cast<index_t>(record & 0xffffffffu),
+                score_of_record(record));
+          });
+    };
+    if (logits.layout() == head_layout::nhwc) {
+      const matrix_view<const T> rows = rows_of_level(logits, image, level);
+      row_search_args<T> args{};
+      args.logits = rows.data();
+      args.cols = rows.cols();
+      args.stride = rows.stride();
+      args.kind = row_score::centerness;
+      args.centerness = centres;
+      args.centerness_step = centre.anchor;
+      args.score_threshold = params_.score_threshold;
+      args.limit = limit;
+      search(rows.rows(), rows.cols(), rows.cols(), [&](index_t capacity, auto... range) {
+        row_search_args<T> of_chunk = args;
+        of_chunk.capacity = capacity;
+        return family.search_rows(of_chunk, range...);
+      });
+    } else {
+      auto args = plane_args(logits, image, level);
+      args.centerness = centres;
+      args.centerness_step = centre.anchor;
+      args.score_threshold = params_.score_threshold;
+      args.limit = limit;
+      search(logits.locations(level), logits.anchors() * logits.classes(), 0,
+             [&](index_t capacity, auto... range) {
+               plane_search_args<T> of_chunk = args;
+               of_chunk.capacity = capacity;
+               return family.search_planes(of_chunk, range...);
+             });
+    }
+  }
+
+  const isa target_;
+  const head_level_outputs<T>& outputs_;
+  const boxes_view<const float>& anchors_;
+  const postprocess_params& params_;
+};
+
+}  // namespace detail
+
+template <class T>
+detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<const float> anchors,
+                            vector_view<const image_size> image_sizes,
+                            const postprocess_params& params, postprocess_workspace& workspace,
+                            execution policy) {
+  detail::check_postprocess(outputs, anchors.size(), image_sizes.size(), params);
+  detail::check_image_sizes("postprocess", image_sizes);
+  const isa target = active_isa();
+  const profile::scope timing([&] {
+    const bool is_nhwc = outputs.logits.layout() == head_layout::nhwc;
+    return profile::problem{
+        "postprocess",
+        params.detector == dense_detector::fcos  ? is_nhwc ? "levels_fcos" : "nchw_fcos"
+        : params.detector == dense_detector::rpn ? is_nhwc ? "levels_rpn" : "nchw_rpn"
+        : is_nhwc                                ? "levels_retinanet"
+                                                 : "nchw_retinanet",
+        dtype_name<T>(),
+        {image_sizes.size(), anchors.size(), outputs.logits.classes()},
+        isa_name(target),
+        policy.threads(),
+        outputs.logits.size() * index_t{sizeof(T)}};
+  });
+  return detail::run_postprocess(detail::levels_postprocess<T>(target, outputs, anchors, params),
+                                 image_sizes, target, params,
+                                 detail::workspace_access::buffers(workspace), policy);
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

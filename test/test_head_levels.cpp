@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// Boxes of a head's levels as they lie in memory: gradients and decoded boxes are the bits of the
+// same boxes in one array, in both layouts, also as channels among others; selections, scales of
+// images, in place, threads, and every documented error.
+#include "support/allocations.hpp"
+#include "support/box_head.hpp"
+#include "support/box_tensor.hpp"
+#include "support/isa.hpp"
+#include <vecdet/box_coding.hpp>
+#include <vecdet/iou_loss.hpp>
+#include <vecdet/regression_loss.hpp>
+#include <vecdet/smooth_l1.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <tbb/task_arena.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+template <class T>
+std::vector<T> random_numbers(index_t size, std::uint64_t seed, double low, double high) {
+  random_generator generator(seed);
+  std::vector<T> numbers;
+  for (index_t i = 0; i < size; ++i) numbers.push_back(to<T>(generator.uniform(low, high)));
+  return numbers;
+}
+
+/// Heads of boxes, what they are held against, and which of them count.
+template <class T>
+struct problem {
+  head_tensor<T> in, grad;
+  std::vector<T> numbers;
+  std::vector<float> anchors;
+  std::vector<index_t> labels, list;
+  std::vector<float> scales, weights;  ///< of images, and of rows by their images
+
+  problem(head_layout layout, index_t images, index_t anchors_at_location, index_t others,
+          std::uint64_t seed, double low = -1, double high = 1)
+      : in(layout, images, anchors_at_location, 4, {{9, 7}, {5, 4}, {1, 1}, {0, 3}}, others),
+        grad(layout, images, anchors_at_location, 4, {{9, 7}, {5, 4}, {1, 1}, {0, 3}}, others,
+             to<T>(-12345)) {
+    numbers = random_numbers<T>(4 * in.rows(), seed, low, high);
+    in.set(numbers);
+    anchors = random_boxes<float>(in.anchors_of_image(), seed + 1);
+    random_generator generator(seed);
+    for (index_t n = 0; n < images; ++n)
+      scales.push_back(static_cast<float>(0.1 + generator.uniform()));
+    for (index_t i = 0; i < in.rows(); ++i) {
+      labels.push_back(generator.chance(0.2)   ? generator.below(5)
+                       : generator.chance(0.9) ? -1
+                                               : -2);
+      if (labels.back() >= 0) list.push_back(i);
+      weights.push_back(scales[static_cast<std::size_t>(i / in.anchors_of_image())]);
+    }
+  }
+
+  std::vector<float> anchors_of_all() const {
+    std::vector<float> all;
+    for (index_t n = 0; n < in.images; ++n) all.insert(all.end(), anchors.begin(), anchors.end());
+    return all;
+  }
+
+  /// loss(predictions, anything with a size or a head, grad, scales..., policy) on levels and on
+  /// rows.
+  template <class OnLevels, class OnRows>
+  void check(const OnLevels& on_levels, const OnRows& on_rows) {
+    std::vector<T> expected(numbers.size());
+    const double sum = on_rows(boxes_view<const T>(numbers), boxes_view<T>(expected));
+    const double of_levels = on_levels(in.const_view(), grad.view());
+    INFO("layout ", static_cast<int>(in.layout), " anchors ", in.anchors, " channels ",
+         in.channels);
+    CHECK(of_levels == doctest::Approx(sum).epsilon(1e-6));
+    CHECK(same_bits(grad.flat(), expected));
+    // In place, and other channels as they were.
+    head_tensor<T> same = in;
+    const double in_place = on_levels(same.const_view(), same.view());
+    CHECK(in_place == of_levels);
+    CHECK(same_bits(same.flat(), expected));
+    for (T& x : expected) x = to<T>(-12345);
+    grad.set(expected);
+    for (const std::vector<T>& level : grad.data)
+      for (const T x : level) REQUIRE(static_cast<double>(x) == static_cast<double>(to<T>(-12345)));
+  }
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("levels: regression loss has the bits of rows", T, float, bfloat16) {
+  for_each_isa([](isa) {
+    std::uint64_t seed = 0;
+    for (const head_layout layout : all_layouts) {
+      for (const index_t others : {0, 3}) {
+        for (const index_t anchors : {1, 3, 600}) {
+          problem<T> p(layout, 2, anchors, anchors == 600 ? 0 : others, ++seed);
+          const std::vector<float> all = p.anchors_of_all();
+          const std::vector<float> truth = random_boxes<float>(7, ++seed);
+          random_generator generator(seed);
+          std::vector<index_t> matches;
+          for (const index_t label : p.labels)
+            matches.push_back(label < 0 ? label : generator.below(7));
+          const regression_targets<float> targets(truth, matches);
+          for (const box_loss loss : {box_loss::smooth_l1, box_loss::giou, box_loss::ciou}) {
+            regression_loss_params params;
+            params.loss = loss;
+            params.scale = 3;
+            regression_loss_params weighted = params;
+            weighted.box_weights = p.weights;
+            p.check(
+                [&](const auto& in, const auto& grad) {
+                  return regression_loss_and_grad(in, p.anchors, targets, p.labels, grad, p.scales,
+                                                  params);
+                },
+                [&](const auto& in, const auto& grad) {
+                  return regression_loss_and_grad(in, boxes_view<const float>(all), targets,
+                                                  p.labels, grad, weighted);
+                });
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("levels: smooth L1 and IoU losses have the bits of rows", T, float, bfloat16,
+                   double) {
+  for (const head_layout layout : all_layouts) {
+    for (const index_t others : {0, 3}) {
+      problem<T> p(layout, 2, 3, others, 5);
+      const std::vector<T> targets = random_numbers<T>(4 * p.in.rows(), 9, -1, 1);
+      const auto check = [&](const box_selection& selection) {
+        p.check(
+            [&](const auto& in, const auto& grad) {
+              return smooth_l1_loss_and_grad(in, targets, selection, grad);
+            },
+            [&](const auto& in, const auto& grad) {
+              return smooth_l1_loss_and_grad(in, targets, selection, grad);
+            });
+      };
+      check(box_selection::all());
+      check(p.labels);
+      // Of a list, which the gradient may not share memory with the boxes for.
+      std::vector<T> expected(p.numbers.size());
+      const double sum =
+          smooth_l1_loss_and_grad(boxes_view<const T>(p.numbers), targets,
+                                  box_selection::list(p.list), boxes_view<T>(expected));
+      CHECK(smooth_l1_loss_and_grad(p.in.const_view(), targets, box_selection::list(p.list),
+                                    p.grad.view()) == doctest::Approx(sum).epsilon(1e-6));
+      CHECK(same_bits(p.grad.flat(), expected));
+      CHECK_THROWS_WITH_AS(smooth_l1_loss_and_grad(p.in.const_view(), targets,
+                                                   box_selection::list(p.list), p.in.view()),
+                           doctest::Contains("grad.levels()[0] is predictions.levels()[0]"),
+                           std::invalid_argument);
+
+      problem<T> q(layout, 2, 3, others, 6);
+      q.numbers = random_boxes<T>(q.in.rows(), 7);
+      q.in.set(q.numbers);
+      const std::vector<T> boxes = random_boxes<T>(q.in.rows(), 8);
+      iou_loss_params params;
+      params.box_weights = q.weights;
+      const auto check_iou = [&](const auto& loss) {
+        q.check(
+            [&](const auto& in, const auto& grad) {
+              return loss(in, boxes, box_selection::all(), grad, q.scales);
+            },
+            [&](const auto& in, const auto& grad) { return loss(in, boxes, grad, params); });
+      };
+      check_iou([](const auto&... a) { return giou_loss_and_grad(a...); });
+      check_iou([](const auto&... a) { return diou_loss_and_grad(a...); });
+      check_iou([](const auto&... a) { return ciou_loss_and_grad(a...); });
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("levels: decoded boxes are those of rows", T, float, bfloat16) {
+  for_each_isa([](isa) {
+    for (const head_layout layout : all_layouts) {
+      for (const index_t others : {0, 1}) {
+        for (const index_t anchors : {1, 3, 600}) {
+          problem<T> p(layout, 2, anchors, others, 3);
+          const image_size images[] = {{30, 40}, {50, 20}};
+          const vector_view<const image_size> sizes(images, 2);
+          std::vector<float> boxes(p.numbers.size()), expected(p.numbers.size());
+          const index_t of_image = p.in.anchors_of_image();
+          decode_boxes(p.in.const_view(), p.anchors, sizes, boxes);
+          decode_boxes(boxes_view<const T>(p.numbers), p.anchors, sizes,
+                       boxes_view<float>(expected));
+          CHECK(same_bits(boxes, expected));
+          decode_boxes(p.in.const_view(), p.anchors, {}, boxes, coder_params{});
+          decode_boxes(boxes_view<const T>(p.numbers), p.anchors_of_all(),
+                       boxes_view<float>(expected));
+          CHECK(same_bits(boxes, expected));
+          decode_distances(p.in.const_view(), p.anchors, sizes, boxes);
+          for (index_t n = 0; n < 2; ++n) {
+            decode_distances(boxes_view<const T>(p.numbers.data() + 4 * n * of_image, of_image),
+                             p.anchors, images[n],
+                             boxes_view<float>(expected.data() + 4 * n * of_image, of_image));
+          }
+          CHECK(same_bits(boxes, expected));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("levels: the same bits for any number of threads, nothing is allocated") {
+  for (const head_layout layout : all_layouts) {
+    head_tensor<float> in(layout, 2, 3, 4, {{60, 50}, {30, 20}}), grad(in);
+    in.set(random_numbers<float>(4 * in.rows(), 3, -1, 1));
+    const std::vector<float> anchors = random_boxes<float>(in.anchors_of_image(), 4);
+    const std::vector<float> targets = random_boxes<float>(in.rows(), 5);
+    std::vector<index_t> labels(static_cast<std::size_t>(in.rows()), -1);
+    for (std::size_t i = 0; i < labels.size(); i += 7) labels[i] = 1;
+    std::vector<float> boxes(targets.size());
+    const auto run = [&](execution policy) {
+      decode_boxes(in.const_view(), anchors, {}, boxes, {}, policy);
+      return regression_loss_and_grad(in.const_view(), anchors, targets, labels, grad.view(), {},
+                                      {}, policy);
+    };
+    const double sum = run(execution::sequential);
+    const auto of_one = grad.flat(), boxes_of_one = boxes;
+    for (const int threads : {1, 2, 5}) {
+      tbb::task_arena(threads).execute([&] { CHECK(run(execution::parallel) == sum); });
+      CHECK(same_bits(grad.flat(), of_one));
+      CHECK(same_bits(boxes, boxes_of_one));
+    }
+    const allocation_count allocations;
+    CHECK(run(execution::sequential) == sum);
+    CHECK(allocations.since() == 0);
+  }
+}
+
+TEST_CASE("levels: bad arguments are named, and nothing is written") {
+  problem<float> p(head_layout::nchw, 2, 3, 1, 1);
+  const std::vector<float> targets = random_boxes<float>(p.in.rows(), 5);
+  const auto before = p.grad.data;
+  const auto fails = [&](const char* message, const auto& call) {
+    INFO(std::string(message));
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
+    CHECK(p.grad.data == before);
+  };
+  const auto regress = [&](const regression_loss_params& params) {
+    return [&p, &targets, params] {
+      regression_loss_and_grad(p.in.const_view(), p.anchors, targets, p.labels, p.grad.view(),
+                               p.scales, params);
+    };
+  };
+  regression_loss_params params;
+  params.beta = -1;
+  fails("regression_loss_and_grad: params.beta is -1", regress(params));
+  params = {};
+  params.coder.weight_h = 0;
+  fails("params.coder.weight_h is 0", regress(params));
+  params = {};
+  params.box_weights = p.scales;
+  fails("params.box_weights.size() is 2", regress(params));
+  const head_view<float> five(p.grad.levels, 2, 3, 5, head_layout::nchw);
+  const head_view<const float> of_five(p.in.const_levels, 2, 3, 5, head_layout::nchw);
+  fails("deltas.classes() is 5, expected 4",
+        [&] { regression_loss_and_grad(of_five, p.anchors, targets, p.labels, five); });
+  fails("grad.classes() is 5",
+        [&] { regression_loss_and_grad(p.in.const_view(), p.anchors, targets, p.labels, five); });
+  const std::vector<float> one(p.anchors.begin(), p.anchors.begin() + 4);
+  fails("anchors.size() is 1", [&] {
+    regression_loss_and_grad(p.in.const_view(), one, targets, p.labels, p.grad.view());
+  });
+  fails("targets.size() is 1", [&] {
+    regression_loss_and_grad(p.in.const_view(), p.anchors, one, p.labels, p.grad.view());
+  });
+  fails("labels.size() is 2", [&] {
+    regression_loss_and_grad(p.in.const_view(), p.anchors, targets, std::vector<int>(2),
+                             p.grad.view());
+  });
+  std::vector<float> scales{1, std::nanf("")};
+  fails("image_scales[1] is nan", [&] {
+    regression_loss_and_grad(p.in.const_view(), p.anchors, targets, p.labels, p.grad.view(),
+                             scales);
+  });
+  auto matches = p.labels;
+  matches[static_cast<std::size_t>(p.list[2])] = 1000;
+  fails("is 1000, expected 0 to the number of ground truth boxes - 1", [&] {
+    regression_loss_and_grad(p.in.const_view(), p.anchors,
+                             regression_targets<float>(p.anchors, matches), p.labels,
+                             p.grad.view());
+  });
+  const boxes_view<const float> in_grad(p.grad.data[0].data(), p.in.anchors_of_image());
+  fails("grad.levels()[0] is anchors", [&] {
+    regression_loss_and_grad(p.in.const_view(), in_grad, targets, p.labels, p.grad.view());
+  });
+  fails("targets.size() is 1",
+        [&] { smooth_l1_loss_and_grad(p.in.const_view(), one, p.labels, p.grad.view()); });
+  fails("params.epsilon is -1", [&] {
+    iou_loss_params negative;
+    negative.epsilon = -1;
+    giou_loss_and_grad(p.in.const_view(), targets, p.labels, p.grad.view(), {}, negative);
+  });
+  std::vector<float> boxes(targets.size());
+  fails("boxes.size() is 1", [&] {
+    decode_boxes(p.in.const_view(), p.anchors, {}, boxes_view<float>(boxes.data(), 1));
+  });
+  const image_size image{-1, 10};
+  fails("images.size() is 1", [&] {
+    decode_boxes(p.in.const_view(), p.anchors, vector_view<const image_size>(&image, 1), boxes);
+  });
+  const image_size images[] = {{1, 1}, image};
+  fails("images[1].width is -1", [&] {
+    decode_boxes(p.in.const_view(), p.anchors, vector_view<const image_size>(images, 2), boxes);
+  });
+  fails("boxes is deltas.levels()[0]", [&] {
+    decode_boxes(p.in.const_view(), p.anchors, {},
+                 boxes_view<float>(p.in.data[0].data(), p.in.rows()));
+  });
+}
