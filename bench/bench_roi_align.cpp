@@ -7,7 +7,7 @@
 // more than two locations a bin: 4 rows and 4 columns a bin, so that NHWC multiplies and adds 20
 // times for each bin and channel, 250 million in all, or 16 million vectors of 16. NCHW multiplies
 // and adds the 28 rows of a box over its width, and then 4 columns for each bin.
-#include "plain_roi_align.hpp"
+#include "plain/functions.hpp"
 #include "support/implementations.hpp"
 #include "support/roi_scene.hpp"
 

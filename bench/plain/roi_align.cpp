@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plain_roi_align.hpp"
+#include "functions.hpp"
 
 #include <algorithm>
 #include <cstddef>
