@@ -275,9 +275,11 @@ void detections(isa set) {
                                700, room, sequential);
   hash.add(top.logits.data(), static_cast<std::size_t>(top.logits.size()));
   hash.add(top.elements.data(), static_cast<std::size_t>(top.elements.size()));
-  for (const auto& params : {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+  for (const auto& params :
+       {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess(), rpn_postprocess()}) {
     postprocess_workspace workspace;
-    head_outputs<T> outputs{{logits.data(), images * anchors, classes}, deltas, {}};
+    const index_t cols = params.detector == dense_detector::rpn ? 1 : classes;
+    head_outputs<T> outputs{{logits.data(), images * anchors, cols}, deltas, {}};
     if (params.detector == dense_detector::fcos) outputs.centerness = centerness;
     const auto found =
         postprocess(outputs, boxes_view<const float>(boxes), vector_view<const index_t>(levels),
@@ -287,7 +289,70 @@ void detections(isa set) {
     hash.add(found.scores.data(), size);
     hash.add(found.labels.data(), size);
   }
+  const auto of_head = random_deltas_of<T>(anchors * classes);
+  const std::vector<index_t> offsets{0, 120, anchors};
+  postprocess_workspace workspace;
+  const auto found =
+      postprocess_box_head(box_head_outputs<T>{{logits.data(), anchors, classes}, of_head},
+                           boxes_view<const float>(boxes), offsets,
+                           vector_view<const image_size>(sizes), {}, workspace, sequential);
+  hash.add(found.boxes.data(), static_cast<std::size_t>(4 * found.boxes.size()));
+  hash.add(found.scores.data(), static_cast<std::size_t>(found.scores.size()));
   hash.print(set, std::string("detections/") + dtype_name<T>());
+}
+
+template <class T>
+void roi_align_of_a_pyramid(isa set) {
+  digest hash;
+  const index_t images = 2, channels = 37, boxes = 30, side = 40;
+  const std::vector<double> scales{0.25, 0.125};
+  std::vector<T> fine = finite_logits<T>(images * channels * side * side, 1);
+  std::vector<T> coarse = finite_logits<T>(images * channels * side * side / 4, 2);
+  roi_boxes<compute_type<T>> all;
+  const auto corners = random_boxes<compute_type<T>>(boxes, 3, 8 * side);
+  std::vector<int> image;
+  for (index_t i = 0; i < boxes; ++i) image.push_back(static_cast<int>(i % images));
+  all.boxes = boxes_view<const compute_type<T>>(corners);
+  all.images = image;
+  roi_align_workspace workspace;
+  for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc})
+    for (const index_t sampling : {0, 2}) {
+      multiscale_roi_align_params params;
+      params.scales = scales;
+      params.sampling_ratio = sampling;
+      params.aligned = sampling == 0;
+      params.canonical_size = 40;
+      params.canonical_level = 2;
+      std::vector<T> bins(static_cast<std::size_t>(boxes * channels * 7 * 7));
+      const feature_view<T> out(bins.data(), boxes, channels, 7, 7, layout);
+      const std::vector<feature_view<const T>> maps{
+          {fine.data(), images, channels, side, side, layout},
+          {coarse.data(), images, channels, side / 2, side / 2, layout}};
+      multiscale_roi_align(vector_view<const feature_view<const T>>(maps), all, out, params,
+                           workspace, sequential);
+      hash.add(bins);
+      std::vector<T> fine_grad(fine.size()), coarse_grad(coarse.size());
+      const std::vector<feature_view<T>> grads{
+          {fine_grad.data(), images, channels, side, side, layout},
+          {coarse_grad.data(), images, channels, side / 2, side / 2, layout}};
+      multiscale_roi_align_grad(out, all, vector_view<const feature_view<T>>(grads), params,
+                                workspace, sequential);
+      hash.add(fine_grad);
+      hash.add(coarse_grad);
+    }
+  hash.print(set, std::string("roi_align/") + dtype_name<T>());
+}
+
+void sampling(isa set) {
+  const auto labels = random_labels(5000, 20, 7, 0.1);
+  const std::vector<index_t> offsets{0, 2000, 5000};
+  balanced_sample_params params;
+  params.seed = 5;
+  balanced_sample_workspace workspace;
+  const auto sample = sample_balanced(labels, offsets, params, workspace, sequential);
+  digest hash;
+  hash.add(sample.indices.data(), static_cast<std::size_t>(sample.indices.size()));
+  hash.print(set, "balanced_sample");
 }
 
 /// Anchors, and their matches with ground truth on a grid, full of ties.
@@ -430,6 +495,7 @@ template <class T>
 void all_functions(isa set) {
   focal_loss<T>(set);
   soft_target_loss<T>(set);
+  roi_align_of_a_pyramid<T>(set);
   for (const bool with_special : {false, true}) {
     const scene<T> s(with_special);
     box_coding(set, s);
@@ -455,5 +521,6 @@ int main() {
     softmax_losses(set);
     assigners(set);
     detectors(set);
+    sampling(set);
   }
 }

@@ -133,6 +133,39 @@ TEST_CASE("allocation failure: workspaces serve on") {
               workspace, policy);
           return grad;
         });
+    check_every_allocation<roi_align_workspace>("roi_align", [&](roi_align_workspace& workspace) {
+      roi_boxes<float> rois;
+      rois.boxes = boxes_view<const float>(corners.data(), 60);
+      roi_align_params params;
+      params.spatial_scale = 0.03;
+      std::vector<float> map = logits, out(60 * 4 * 49);
+      map.resize(4 * 40 * 40);
+      const feature_layout nchw = feature_layout::nchw;
+      const feature_view<float> of_map(map.data(), 1, 4, 40, 40, nchw);
+      const feature_view<float> bins(out.data(), 60, 4, 7, 7, nchw);
+      roi_align(of_map, rois, bins, params, workspace, policy);
+      roi_align_grad(bins, rois, of_map, params, workspace, policy);
+      out.insert(out.end(), map.begin(), map.end());
+      return out;
+    });
+    check_every_allocation<postprocess_workspace>(
+        "postprocess_box_head", [&](postprocess_workspace& workspace) {
+          const std::vector<float> deltas(static_cast<std::size_t>(4 * 200 * classes), 0.1f);
+          const std::vector<index_t> offsets{0, 90, 200};
+          const std::vector<image_size> sizes(2, image_size{800, 800});
+          const auto found =
+              postprocess_box_head(box_head_outputs<float>{{logits.data(), 200, classes}, deltas},
+                                   boxes_view<const float>(corners.data(), 200), offsets,
+                                   vector_view<const image_size>(sizes), {}, workspace, policy);
+          return std::vector<float>(found.scores.begin(), found.scores.end());
+        });
+    check_every_allocation<balanced_sample_workspace>(
+        "sample_balanced", [&](balanced_sample_workspace& workspace) {
+          const std::vector<index_t> offsets{0, count};
+          balanced_sample_params params;
+          params.background = 0;
+          return copied(sample_balanced(ids, offsets, params, workspace, policy).indices);
+        });
     check_every_allocation<assigner_workspace>("assign_atss", [&](assigner_workspace& workspace) {
       const std::vector<grid_size> levels{{50, 60}};
       std::vector<float> anchors;

@@ -365,6 +365,46 @@ void postprocess_call(placed_memory& memory, result_bytes& results, index_t leng
   }
 }
 
+// ---- RoIAlign
+
+/// As many channels, or as wide a map, as `length`; boxes inside, on the border and outside.
+template <class T>
+void roi_align_call(placed_memory& memory, result_bytes& results, index_t length) {
+  using real = compute_type<T>;
+  for (const bool is_wide : {false, true})
+    for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
+      const index_t channels = is_wide ? 3 : length, width = is_wide ? length : 6, height = 5;
+      const index_t rows = 2, columns = 1 + length % 9, images = 2;
+      const auto w = static_cast<real>(width), h = static_cast<real>(height);
+      const std::vector<real> corners{
+          0,  0,  w, h,         -3,    -2,    2, 3,     w - 1,         h - 1, w,   h,   -9, -9,
+          -5, -4, 0, real(0.5), w + 3, h + 4, 2, h - 1, w - real(0.5), h,     -50, -90, 70, 80};
+      const auto count = static_cast<index_t>(corners.size() / 4);
+      const std::vector<index_t> image_of{1, 0, 1, 1, 0, 1, 1};
+      roi_boxes<real> boxes;
+      boxes.boxes = boxes_view<const real>(memory.copy(corners), count);
+      boxes.images = labels_view(memory.copy(image_of), count);
+      roi_align_params params;
+      params.sampling_ratio = length % 3;
+      params.aligned = length % 2 == 0;
+      const index_t of_map = images * channels * height * width;
+      const index_t of_bins = count * channels * rows * columns;
+      T* const map = memory.copy(random_logits<T>(of_map, 1));
+      T* const upstream = memory.copy(random_logits<T>(of_bins, 2));
+      T* const out = memory.make<T>(of_bins);
+      T* const grad = memory.make<T>(of_map);
+      roi_align_workspace workspace;
+      roi_align(feature_view<const T>(map, images, channels, height, width, layout), boxes,
+                feature_view<T>(out, count, channels, rows, columns, layout), params, workspace,
+                sequential);
+      roi_align_grad(feature_view<const T>(upstream, count, channels, rows, columns, layout), boxes,
+                     feature_view<T>(grad, images, channels, height, width, layout), params,
+                     workspace, sequential);
+      results.add(out, of_bins);
+      results.add(grad, of_map);
+    }
+}
+
 // ---- rows of a softmax, and assigners
 
 void softmax_call(placed_memory& memory, result_bytes& results, index_t rows, index_t cols,
@@ -501,6 +541,9 @@ TEST_CASE("memory: softmax losses and distributions") {
     softmax_call(memory, results, 1 + length % 21, length, length % 3);
     softmax_call(memory, results, length, 1 + length % 19, length % 2);
   });
+}
+TEST_CASE_TEMPLATE("memory: RoIAlign", T, float, bfloat16, double) {
+  sweep_memory<T>(roi_align_call<T>);
 }
 TEST_CASE("memory: assigners") { sweep_memory<float>(assigner_call); }
 TEST_CASE("memory: weights that are empty are not read, wherever they point") {

@@ -173,6 +173,28 @@ const struct {
                                                     workspace, policy);
        });
      }},
+    {"RoIAlign",
+     [](execution policy) {
+       constexpr index_t channels = 20, side = 60, boxes = 300;
+       roi_boxes<float> all;
+       all.boxes = boxes_view<const float>(in.a.data(), boxes);
+       roi_align_params params;
+       params.spatial_scale = 0.1;
+       const feature_layout nhwc = feature_layout::nhwc;
+       roi_align_workspace workspace;
+       std::vector<float> bins(boxes * channels * 49);
+       const feature_view<float> of_boxes(bins.data(), boxes, channels, 7, 7, nhwc);
+       roi_align(feature_view<const float>(in.logits.data(), 1, channels, side, side, nhwc), all,
+                 of_boxes, params, workspace, policy);
+       bytes result = written(channels * side * side, [&](std::vector<float>& grad) {
+         roi_align_grad(of_boxes, all,
+                        feature_view<float>(grad.data(), 1, channels, side, side, nhwc), params,
+                        workspace, policy);
+         return 0.0;
+       });
+       add(result, bins.data(), static_cast<index_t>(bins.size()));
+       return result;
+     }},
     {"assigners",
      [](execution policy) {
        constexpr index_t side = 60, points = side * side, boxes = 400;

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays postprocess with each detector's default parameters, on outputs like its heads'.
+// Replays postprocess with each detector's default parameters, on outputs like its heads', and what
+// follows in a two-stage detector: the box head's detections and balanced samples.
 #include "replay_inputs.hpp"
+#include <vecdet/balanced_sample.hpp>
+#include <vecdet/box_head.hpp>
 #include <vecdet/postprocess.hpp>
 
+#include <cmath>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -56,9 +61,10 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
   const head_outputs<T> outputs{{data->logits.data(), rows, classes},
                                 boxes_view<const T>(data->deltas),
                                 vector_view<const T>(data->centerness)};
-  const postprocess_params params = is_fcos  ? fcos_postprocess()
-                                    : is_ssd ? ssd_postprocess()
-                                             : retinanet_postprocess();
+  const postprocess_params params = is_fcos              ? fcos_postprocess()
+                                    : is_ssd             ? ssd_postprocess()
+                                    : e.variant == "rpn" ? rpn_postprocess()
+                                                         : retinanet_postprocess();
   return [=] {
     postprocess(outputs, boxes_view<const float>(data->anchors),
                 vector_view<const index_t>(data->level_sizes),
@@ -67,12 +73,74 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
-  const bool known = e.variant == "retinanet" || e.variant == "fcos" || e.variant == "ssd";
+  const bool is_rpn = e.variant == "rpn";
+  const bool known =
+      e.variant == "retinanet" || e.variant == "fcos" || e.variant == "ssd" || is_rpn;
+  if (is_rpn && !e.shape.empty() && e.shape.back() != 1) return {};
   if (!known || e.shape.size() < 2 || e.shape.size() > 3) return {};
   return profile::for_logit_type(
       e.type, [&](auto number) { return make_call<decltype(number)>(e, policy); });
 }
 
-const profile::replay_registration registered("postprocess", make);
+/// As many rows as the recorded bytes say, where the name's count is those rounded.
+index_t exact_count(const profile::entry& e, index_t rounded, index_t bytes_of_one) {
+  const auto exact = static_cast<index_t>(
+      std::llround(profile::bytes_of_call(e) / static_cast<double>(bytes_of_one)));
+  return profile::rounded_count(exact) == rounded ? exact : rounded;
+}
+
+template <class T>
+profile::replay_call make_box_head_call(const profile::entry& e, execution policy) {
+  const index_t classes = e.shape[1];
+  const index_t rows = exact_count(e, e.shape[0], classes * index_t{sizeof(T)});
+  const auto data = std::make_shared<operands<T>>();
+  data->anchors = profile::anchors(rows);
+  data->level_sizes = {0, rows};  // one image
+  data->logits = bench::head_logits<T>(profile::labels_like_training(rows, classes), classes);
+  for (index_t i = 0; i < rows; ++i)
+    data->logits[static_cast<std::size_t>(i * classes)] = T(static_cast<compute_type<T>>(4));
+  data->deltas = bench::head_deltas<T>(rows * classes);
+  data->sizes = {{800, 800}};
+  return [=] {
+    postprocess_box_head(box_head_outputs<T>{{data->logits.data(), rows, classes},
+                                             boxes_view<const T>(data->deltas)},
+                         boxes_view<const float>(data->anchors),
+                         vector_view<const index_t>(data->level_sizes),
+                         vector_view<const image_size>(data->sizes), {}, data->workspace, policy);
+  };
+}
+
+profile::replay_call make_box_head(const profile::entry& e, execution policy) {
+  if (!e.variant.empty() || e.shape.size() != 2) return {};
+  return profile::for_logit_type(
+      e.type, [&](auto number) { return make_box_head_call<decltype(number)>(e, policy); });
+}
+
+profile::replay_call make_sample(const profile::entry& e, execution policy) {
+  const bool is_wide = e.type == "i64";
+  if (!is_wide && e.type != "i32") return {};
+  if (!e.variant.empty() || e.shape.size() != 2) return {};
+  struct sample_operands {
+    std::vector<index_t> labels, offsets;
+    std::vector<std::int32_t> narrow;
+    balanced_sample_workspace workspace;
+  };
+  const auto data = std::make_shared<sample_operands>();
+  const index_t images = e.shape[0], count = exact_count(e, e.shape[1], is_wide ? 8 : 4);
+  data->labels = profile::labels_like_training(count, 20);
+  data->narrow.assign(data->labels.begin(), data->labels.end());
+  for (index_t k = 0; k <= images; ++k) data->offsets.push_back(count / images * k);
+  data->offsets.back() = count;
+  return [=] {
+    sample_balanced(is_wide ? labels_view(data->labels) : labels_view(data->narrow), data->offsets,
+                    {}, data->workspace, policy);
+  };
+}
+
+const profile::replay_registration registered[] = {
+    {"postprocess", make},
+    {"postprocess_box_head", make_box_head},
+    {"sample_balanced", make_sample},
+};
 
 }  // namespace

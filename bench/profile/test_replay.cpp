@@ -2,6 +2,7 @@
 // Whatever records itself can be replayed: every public function is called once, the profile is
 // written and read back, and each replay must record the very problem that it stands for.
 #include "../support/pyramid.hpp"
+#include "../support/roi_scene.hpp"
 #include "projection.hpp"
 #include "read.hpp"
 #include "replay_inputs.hpp"
@@ -312,6 +313,43 @@ void softmax_calls(execution policy) {
   softmax_cross_entropy_loss_and_grad(logits, labels, {}, grad, {}, workspace, policy);
 }
 
+void two_stage_calls(execution policy) {
+  for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
+    bench::roi_scene<float> scene(23, 5, 30, 7, 6, layout);
+    roi_align_params params;
+    params.sampling_ratio = layout == feature_layout::nchw ? 2 : 0;
+    params.aligned = layout == feature_layout::nchw;
+    scene.forward(params, policy);
+    scene.backward(params, policy);
+    const std::vector<double> scales{1};
+    multiscale_roi_align_params of_pyramid;
+    of_pyramid.scales = scales;
+    const std::vector<feature_view<const float>> maps{scene.map(scene.features)};
+    const std::vector<feature_view<float>> grads{scene.map(scene.grad)};
+    multiscale_roi_align(vector_view<const feature_view<const float>>(maps), scene.all_boxes(),
+                         scene.of_boxes(scene.bins), of_pyramid, scene.workspace, policy);
+    multiscale_roi_align_grad(scene.of_boxes(scene.upstream), scene.all_boxes(),
+                              vector_view<const feature_view<float>>(grads), of_pyramid,
+                              scene.workspace, policy);
+  }
+  const std::vector<float> anchors = profile::anchors(boxes);
+  const auto labels = profile::labels_like_training(boxes, classes);
+  const std::vector<float> x = bench::head_logits<float>(labels, classes);
+  const std::vector<float> deltas = bench::head_deltas<float>(boxes * classes);
+  const std::vector<image_size> sizes{{800, 800}};
+  const std::vector<index_t> offsets{0, boxes};
+  postprocess_workspace workspace;
+  postprocess_box_head(
+      box_head_outputs<float>{{x.data(), boxes, classes}, boxes_view<const float>(deltas)},
+      boxes_view<const float>(anchors), offsets, vector_view<const image_size>(sizes), {},
+      workspace, policy);
+  postprocess(head_outputs<float>{{x.data(), boxes, 1}, {deltas.data(), boxes}, {}},
+              boxes_view<const float>(anchors), {}, vector_view<const image_size>(sizes),
+              rpn_postprocess(), workspace, policy);
+  balanced_sample_workspace of_samples;
+  sample_balanced(labels, offsets, {}, of_samples, policy);
+}
+
 void assigner_calls(execution policy) {
   bench::assigner_scene scene(bench::pyramid_of(160, 3), 20, 160, true);
   assigner_workspace workspace;
@@ -335,6 +373,7 @@ void call_everything(execution policy) {
   filter_topk_calls(policy);
   softmax_calls(policy);
   assigner_calls(policy);
+  two_stage_calls(policy);
   postprocess_calls(1, policy);
   postprocess_calls(2, policy);
 }
@@ -377,8 +416,10 @@ TEST_CASE("replay: every public function records a problem that its replay recor
   }
 
   // A public function names itself in errors: where its body is, its name stands as a text and
-  // before a parenthesis. Anchors are made once for each shape of image, and not recorded.
-  const std::set<std::string> not_recorded{"count_anchors", "make_anchors", "make_points"};
+  // before a parenthesis. Anchors are made once for each shape of image, and not recorded;
+  // levels of boxes are a part of the call that needs them.
+  const std::set<std::string> not_recorded{"count_anchors", "make_anchors", "make_points",
+                                           "pyramid_levels"};
   int found = 0;
   for (const auto& file : std::filesystem::directory_iterator(VECDET_INCLUDE "/impl")) {
     if (!file.is_regular_file()) continue;  // PyTorch's operators call these functions
@@ -425,9 +466,20 @@ TEST_CASE("replay: names tell what benchmarks tell, and which distances") {
 }
 
 TEST_CASE("replay: operations are known but where the data decide them") {
-  const std::set<std::string> decided_by_data{
-      "nms",         "batched_nms",         "soft_nms",      "postprocess",
-      "assign_atss", "assign_task_aligned", "match_anchors", "retinanet_loss_and_grad"};
+  const std::set<std::string> decided_by_data{"nms",
+                                              "batched_nms",
+                                              "soft_nms",
+                                              "postprocess",
+                                              "assign_atss",
+                                              "assign_task_aligned",
+                                              "match_anchors",
+                                              "retinanet_loss_and_grad",
+                                              "roi_align",
+                                              "roi_align_grad",
+                                              "multiscale_roi_align",
+                                              "multiscale_roi_align_grad",
+                                              "postprocess_box_head",
+                                              "sample_balanced"};
   const std::string copies = "split_detections";
   const profile::report r = record([] {
     call_everything(execution::sequential);
@@ -464,7 +516,8 @@ TEST_CASE("replay: every element type") {
   for (profile::entry e : r.entries) {
     if (e.implementation.empty()) continue;
     if (e.type != "f32") continue;  // has but one
-    const bool on_logits = e.function == "filter_topk" || e.function == "postprocess";
+    const bool on_logits = e.function == "filter_topk" || e.function == "postprocess" ||
+                           e.function == "postprocess_box_head";
     const double f32_bytes = e.bytes;
     for (const char* type : {"bf16", "f64"}) {
       if (takes_floats_alone(e.function)) continue;

@@ -4,6 +4,7 @@
 
 #include <vecdet/balanced_sample.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/dispatch.hpp>
 #include <vecdet/profile/scope.hpp>
 
 #include <algorithm>
@@ -76,7 +77,7 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
                             nullptr,
                             labels.is_wide() ? "i64" : "i32",
                             {images, profile::rounded_count(labels.size())},
-                            nullptr,
+                            isa_name(active_isa()),
                             policy.threads(),
                             labels.size() * (labels.is_wide() ? 8 : 4)};
   });
