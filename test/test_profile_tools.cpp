@@ -128,7 +128,7 @@ TEST_CASE("vecdet-profile: what is no profile is an error that says why") {
 }
 
 TEST_CASE("vecdet-profile: oneDNN's verbose log of version 2.6") {
-  const profile::report r = profile::import_onednn(read_file(test_file("onednn_v2.log")));
+  const profile::report r = profile::import_onednn(read_file(test_file("onednn_v2.log"))).recorded;
   CHECK(r.warnings.empty());
   const profile::entry& conv = find(r,
                                     "convolution/forward_training/f32/"
@@ -159,7 +159,7 @@ TEST_CASE("vecdet-profile: oneDNN's verbose log of version 2.6") {
 }
 
 TEST_CASE("vecdet-profile: oneDNN's verbose log of version 3.7 gives the same problems") {
-  const profile::report r = profile::import_onednn(read_file(test_file("onednn_v3.log")));
+  const profile::report r = profile::import_onednn(read_file(test_file("onednn_v3.log"))).recorded;
   CHECK(r.warnings.empty());
   const profile::entry& conv = find(r,
                                     "convolution/forward_training/f32/"
@@ -192,7 +192,7 @@ TEST_CASE("vecdet-profile: malformed lines are counted, never fatal") {
       "onednn_verbose,v1,primitive,exec,cpu,convolution,j,f,d,,a,mb_ic99999999999999999999999oc,1\n"
       "onednn_verbose,v1,primitive,exec,cpu,matmul,j,f,:::: _ _:,,a,:x:,1\n" +
       good.substr(0, good.size() / 2);
-  const profile::report r = profile::import_onednn(text);
+  const profile::report r = profile::import_onednn(text).recorded;
   CHECK(r.entries.size() == 3);
   REQUIRE(r.warnings.size() == 2);
   CHECK(r.warnings[0] == "7 malformed lines of the oneDNN log, left out");
