@@ -128,12 +128,12 @@ TEST_CASE("vecdet-profile: what is no profile is an error that says why") {
 }
 
 TEST_CASE("vecdet-profile: oneDNN's verbose log of version 2.6") {
-  const profile::report r = profile::import_onednn(read_file(test_file("onednn_v2.log")));
+  const profile::report r = profile::import_onednn(read_file(test_file("onednn_v2.log"))).recorded;
   CHECK(r.warnings.empty());
   const profile::entry& conv = find(r,
                                     "convolution/forward_training/f32/"
                                     "mb1_ic64oc64_ih56oh56kh3sh1dh0ph1_iw56ow56kw3sw1dw0pw1/"
-                                    "jit:avx512_core/threads:2");
+                                    "jit:avx512_core,aBcd16b,ABcd16b16a,aBcd16b/threads:2");
   CHECK(conv.source == "onednn");
   CHECK(conv.count == 3);
   CHECK(conv.total_ns == doctest::Approx((0.792969 + 0.488037 + 0.452881) * 1e6));
@@ -144,32 +144,33 @@ TEST_CASE("vecdet-profile: oneDNN's verbose log of version 2.6") {
       find(r,
            "convolution/forward_training/f32/"
            "g32mb1_ic128oc128_ih56oh56kh3sh1dh0ph1_iw56ow56kw3sw1dw0pw1/"
-           "jit:avx512_core/threads:2");
+           "jit:avx512_core,aBcd4b,aBCde4c4b,aBcd4b/threads:2");
   CHECK(grouped.flops == 3 * 2.0 * 128 * 4 * 56 * 56 * 9);
-  const profile::entry& half = find(r,
-                                    "convolution/forward_training/bf16/"
-                                    "mb1_ic256oc720_ih25oh25kh3sh1dh0ph1_iw25ow25kw3sw1dw0pw1/"
-                                    "jit_bf16:avx512_core_bf16/threads:2");
+  const profile::entry& half =
+      find(r,
+           "convolution/forward_training/bf16/"
+           "mb1_ic256oc720_ih25oh25kh3sh1dh0ph1_iw25ow25kw3sw1dw0pw1/"
+           "jit_bf16:avx512_core_bf16,aBcd16b,ABcd8b16a2b,aBcd16b/threads:2");
   CHECK(half.bytes == 3 * 2.0 * (256 * 25 * 25 + 720 * 25 * 25 + 720 * 256 * 9));
   const profile::entry& product =
-      find(r, "matmul/f32/64x256:256x128:64x128/brg:avx512_core/threads:2");
+      find(r, "matmul/f32/64x256:256x128:64x128/brg:avx512_core,ab,ab,ab/threads:2");
   CHECK(product.flops == 2 * 2.0 * 64 * 256 * 128);
   CHECK(product.bytes == 2 * 4.0 * (64 * 256 + 256 * 128 + 64 * 128));
-  CHECK(find(r, "reorder/f32/1x64x56x56/jit:uni/threads:2").count == 2);
+  CHECK(find(r, "reorder/f32/1x64x56x56/jit:uni,abcd,acdb/threads:2").count == 2);
 }
 
 TEST_CASE("vecdet-profile: oneDNN's verbose log of version 3.7 gives the same problems") {
-  const profile::report r = profile::import_onednn(read_file(test_file("onednn_v3.log")));
+  const profile::report r = profile::import_onednn(read_file(test_file("onednn_v3.log"))).recorded;
   CHECK(r.warnings.empty());
   const profile::entry& conv = find(r,
                                     "convolution/forward_training/f32/"
                                     "mb1_ic64oc64_ih56oh56kh3sh1dh0ph1_iw56ow56kw3sw1dw0pw1/"
-                                    "jit:avx512_core/threads:2");
+                                    "jit:avx512_core,aBcd16b,ABcd16b16a,aBcd16b/threads:2");
   CHECK(conv.count == 3);
   CHECK(conv.flops == 3 * 2.0 * 64 * 64 * 56 * 56 * 9);
   CHECK(conv.bytes == 3 * 4.0 * (2 * 64 * 56 * 56 + 64 * 64 * 9));
   const profile::entry& product =
-      find(r, "matmul/f32/64x256:256x128/brg_matmul:avx512_core/threads:2");
+      find(r, "matmul/f32/64x256:256x128/brg_matmul:avx512_core,ab,ab,ab/threads:2");
   CHECK(product.bytes / static_cast<double>(product.count) ==
         4.0 * (64 * 256 + 256 * 128 + 64 * 128));
   std::ostringstream out;
@@ -192,7 +193,7 @@ TEST_CASE("vecdet-profile: malformed lines are counted, never fatal") {
       "onednn_verbose,v1,primitive,exec,cpu,convolution,j,f,d,,a,mb_ic99999999999999999999999oc,1\n"
       "onednn_verbose,v1,primitive,exec,cpu,matmul,j,f,:::: _ _:,,a,:x:,1\n" +
       good.substr(0, good.size() / 2);
-  const profile::report r = profile::import_onednn(text);
+  const profile::report r = profile::import_onednn(text).recorded;
   CHECK(r.entries.size() == 3);
   REQUIRE(r.warnings.size() == 2);
   CHECK(r.warnings[0] == "7 malformed lines of the oneDNN log, left out");

@@ -120,7 +120,7 @@ inline onednn_import import_onednn(const std::string& text) {
   process.command = "oneDNN";
   int threads = 0;
   std::size_t malformed = 0, others = 0;
-  double creation_ms = 0, first_ms = 0, last_ms = 0;
+  double first_ms = 0, last_ms = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     std::string one = text.substr(begin, end - begin);
@@ -130,7 +130,6 @@ inline onednn_import import_onednn(const std::string& text) {
     onednn_line line = parse_onednn_line(one);
     if (line.what == onednn_line::kind::foreign) ++others;
     if (line.what == onednn_line::kind::malformed) ++malformed;
-    if (line.what == onednn_line::kind::creation) creation_ms += line.milliseconds;
     if (line.what == onednn_line::kind::threads) threads = line.problem.threads;
     if (line.what != onednn_line::kind::execution) continue;
     line.problem.threads = threads;
@@ -160,10 +159,6 @@ inline onednn_import import_onednn(const std::string& text) {
   process.threads = 1;
   process.wall_ns = std::max(process.wall_ns, 1e6 * (last_ms - first_ms));
   r.processes.push_back(process);
-  if (creation_ms > 0) {
-    r.warnings.push_back("creating primitives took " + detail::duration_text(1e6 * creation_ms) +
-                         " besides");
-  }
   if (malformed != 0) {
     r.warnings.push_back(std::to_string(malformed) +
                          " malformed lines of the oneDNN log, left out");

@@ -92,6 +92,12 @@ class input {
     return test::to<T>((static_cast<double>(bits<std::uint16_t>()) - 32768) /
                        (kind < 128 ? 1024 : 32));
   }
+  /// All that is left, as it is.
+  std::string text() {
+    const std::string rest(data_, data_ + size_);
+    size_ = 0;
+    return rest;
+  }
   /// Finite and moderate.
   double tame(double low, double high) {
     return low + (high - low) * static_cast<double>(bits<std::uint16_t>()) / 65535;

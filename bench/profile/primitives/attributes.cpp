@@ -122,7 +122,9 @@ dnnl::primitive_attr attributes_of(const onednn_problem& problem, const dims& ou
       using mode = dnnl::fpmath_mode;
       static const std::map<std::string, mode> modes{
           {"strict", mode::strict}, {"bf16", mode::bf16}, {"f16", mode::f16}, {"any", mode::any}};
-      const auto found = modes.find(value);
+      const std::string prefix = "fpmath_mode_";  // of version 2
+      const auto found =
+          modes.find(starts_with(value, prefix.c_str()) ? value.substr(prefix.size()) : value);
       if (found == modes.end()) cannot("the attribute " + word + " is not known to replay");
       attributes.set_fpmath_mode(found->second);
     } else if (name == "attr-post-ops") {

@@ -50,19 +50,18 @@ struct operands {
 template <class Forward, class Data, class Weights>
 dnnl::primitive_desc_base convolution_of(const convolution_shape& shape, const operands& on,
                                          const onednn_problem& problem) {
-  const dnnl::primitive_attr attributes = attributes_of(problem, shape.result);
+  const settings with = settings_of(problem, shape.result);
   const dnnl::algorithm algorithm = algorithm_of(problem);
   const window& w = shape.w;
-  const auto forward = [&](const operands& o, dnnl::prop_kind direction,
-                           const dnnl::primitive_attr& with) {
-    return make_descriptor<Forward>(with, direction, algorithm, o.source, o.weights, o.bias,
+  const auto forward = [&](const operands& o, dnnl::prop_kind direction, const settings& how) {
+    return make_descriptor<Forward>(how, direction, algorithm, o.source, o.weights, o.bias,
                                     o.result, w.strides, w.dilates, w.padding_left,
                                     w.padding_right);
   };
   const dnnl::prop_kind direction = propagation_of(problem);
   if (direction == dnnl::prop_kind::forward_training ||
       direction == dnnl::prop_kind::forward_inference)
-    return recorded_implementation(forward(on, direction, attributes), problem.implementation);
+    return forward(on, direction, with);
   // The forward pass that a backward one refers to: of the same types, in oneDNN's layouts.
   const auto type = type_of(direction == dnnl::prop_kind::backward_data ? on.result : on.source);
   const auto any = [&](const dims& dimensions) {
@@ -71,14 +70,10 @@ dnnl::primitive_desc_base convolution_of(const convolution_shape& shape, const o
   const operands free{any(shape.source), any(shape.weights), descriptor(), any(shape.result)};
   const auto before = forward(free, dnnl::prop_kind::forward_training, {});
   if (direction == dnnl::prop_kind::backward_data)
-    return recorded_implementation(
-        make_backward<Data>(attributes, before, algorithm, on.source, on.weights, on.result,
-                            w.strides, w.dilates, w.padding_left, w.padding_right),
-        problem.implementation);
-  return recorded_implementation(
-      make_backward<Weights>(attributes, before, algorithm, on.source, on.weights, on.bias,
-                             on.result, w.strides, w.dilates, w.padding_left, w.padding_right),
-      problem.implementation);
+    return make_backward<Data>(with, before, algorithm, on.source, on.weights, on.result, w.strides,
+                               w.dilates, w.padding_left, w.padding_right);
+  return make_backward<Weights>(with, before, algorithm, on.source, on.weights, on.bias, on.result,
+                                w.strides, w.dilates, w.padding_left, w.padding_right);
 }
 
 dnnl::primitive_desc_base convolution_on(const convolution_shape& shape, const operands& on,
@@ -166,26 +161,20 @@ dnnl::primitive_desc_base inner_product(const onednn_problem& problem) {
   const descriptor src = descriptor_of(tensor_of(problem, "src"), source);
   const descriptor wei = descriptor_of(tensor_of(problem, "wei"), weights);
   const descriptor dst = descriptor_of(tensor_of(problem, "dst"), output);
-  const onednn_tensor* const with = problem.find("bia");
-  const descriptor bias = with != nullptr ? descriptor_of(*with, {weights[0]}) : descriptor();
-  const dnnl::primitive_attr attributes = attributes_of(problem, output);
+  const onednn_tensor* const of_bias = problem.find("bia");
+  const descriptor bias = of_bias != nullptr ? descriptor_of(*of_bias, {weights[0]}) : descriptor();
+  const settings with = settings_of(problem, output);
   const dnnl::prop_kind direction = propagation_of(problem);
   if (direction != dnnl::prop_kind::backward_data && direction != dnnl::prop_kind::backward_weights)
-    return recorded_implementation(
-        make_descriptor<dnnl::inner_product_forward>(attributes, direction, src, wei, bias, dst),
-        problem.implementation);
+    return make_descriptor<dnnl::inner_product_forward>(with, direction, src, wei, bias, dst);
   const std::string type =
       tensor_of(problem, direction == dnnl::prop_kind::backward_data ? "dst" : "src").type;
   const auto before = make_descriptor<dnnl::inner_product_forward>(
       {}, dnnl::prop_kind::forward_training, any_layout(type, source), any_layout(type, weights),
       any_layout(type, output));
   if (direction == dnnl::prop_kind::backward_data)
-    return recorded_implementation(
-        make_backward<dnnl::inner_product_backward_data>(attributes, before, src, wei, dst),
-        problem.implementation);
-  return recorded_implementation(
-      make_backward<dnnl::inner_product_backward_weights>(attributes, before, src, wei, bias, dst),
-      problem.implementation);
+    return make_backward<dnnl::inner_product_backward_data>(with, before, src, wei, dst);
+  return make_backward<dnnl::inner_product_backward_weights>(with, before, src, wei, bias, dst);
 }
 
 dnnl::primitive_desc_base matmul(const onednn_problem& problem) {
@@ -205,12 +194,10 @@ dnnl::primitive_desc_base matmul(const onednn_problem& problem) {
     }
     bias = descriptor_of(*with, of_bias);
   }
-  return recorded_implementation(
-      make_descriptor<dnnl::matmul>(attributes_of(problem, output),
-                                    descriptor_of(tensor_of(problem, "src"), left),
-                                    descriptor_of(tensor_of(problem, "wei"), right), bias,
-                                    descriptor_of(tensor_of(problem, "dst"), output)),
-      problem.implementation);
+  return make_descriptor<dnnl::matmul>(settings_of(problem, output),
+                                       descriptor_of(tensor_of(problem, "src"), left),
+                                       descriptor_of(tensor_of(problem, "wei"), right), bias,
+                                       descriptor_of(tensor_of(problem, "dst"), output));
 }
 
 }  // namespace primitives

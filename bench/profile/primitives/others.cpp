@@ -74,29 +74,24 @@ template <class Forward, class Backward>
 dnnl::primitive_desc_base normalization(const onednn_problem& problem) {
   const dims dimensions = tensor_dimensions(problem.shapes);
   const descriptor data = descriptor_of(data_of(problem), dimensions);
-  const dnnl::primitive_attr attributes = attributes_of(problem, dimensions);
+  const settings with = settings_of(problem, dimensions);
   const dnnl::normalization_flags flags = flags_of(problem);
   const dnnl::prop_kind direction = propagation_of(problem);
   constexpr float epsilon = 1e-5f;
-  const auto forward = [&](dnnl::prop_kind kind, const dnnl::primitive_attr& with) {
+  const auto forward = [&](dnnl::prop_kind kind, const settings& how) {
 #if DNNL_VERSION_MAJOR >= 3
-    return make_descriptor<Forward>(with, kind, data, data, epsilon, flags);
+    return make_descriptor<Forward>(how, kind, data, data, epsilon, flags);
 #else
-    return make_descriptor<Forward>(with, kind, data, epsilon, flags);
+    return make_descriptor<Forward>(how, kind, data, epsilon, flags);
 #endif
   };
-  if (!is_backward(direction))
-    return recorded_implementation(forward(direction, attributes), problem.implementation);
+  if (!is_backward(direction)) return forward(direction, with);
   const descriptor gradient = descriptor_of(gradient_of(problem), dimensions);
   const auto before = forward(dnnl::prop_kind::forward_training, {});
 #if DNNL_VERSION_MAJOR >= 3
-  return recorded_implementation(make_backward<Backward>(attributes, before, direction, gradient,
-                                                         gradient, data, epsilon, flags),
-                                 problem.implementation);
+  return make_backward<Backward>(with, before, direction, gradient, gradient, data, epsilon, flags);
 #else
-  return recorded_implementation(
-      make_backward<Backward>(attributes, before, direction, gradient, data, epsilon, flags),
-      problem.implementation);
+  return make_backward<Backward>(with, before, direction, gradient, data, epsilon, flags);
 #endif
 }
 
@@ -152,18 +147,15 @@ dnnl::primitive_desc_base pooling(const onednn_problem& problem) {
   const descriptor dst = descriptor_of(tensor_of(problem, "dst"), result);
   const dnnl::prop_kind direction = propagation_of(problem);
   const dnnl::algorithm algorithm = algorithm_of(problem);
-  const dnnl::primitive_attr attributes = attributes_of(problem, result);
-  const auto ahead = [&](dnnl::prop_kind kind, const dnnl::primitive_attr& with) {
-    return make_descriptor<forward>(with, kind, algorithm, src, dst, w.strides, w.kernel, w.dilates,
+  const settings with = settings_of(problem, result);
+  const auto ahead = [&](dnnl::prop_kind kind, const settings& how) {
+    return make_descriptor<forward>(how, kind, algorithm, src, dst, w.strides, w.kernel, w.dilates,
                                     w.padding_left, w.padding_right);
   };
-  if (!is_backward(direction))
-    return recorded_implementation(ahead(direction, attributes), problem.implementation);
-  return recorded_implementation(
-      make_backward<backward>(attributes, ahead(dnnl::prop_kind::forward_training, {}), algorithm,
-                              src, dst, w.strides, w.kernel, w.dilates, w.padding_left,
-                              w.padding_right),
-      problem.implementation);
+  if (!is_backward(direction)) return ahead(direction, with);
+  return make_backward<backward>(with, ahead(dnnl::prop_kind::forward_training, {}), algorithm, src,
+                                 dst, w.strides, w.kernel, w.dilates, w.padding_left,
+                                 w.padding_right);
 }
 
 dnnl::primitive_desc_base batch_normalization(const onednn_problem& problem) {
@@ -179,30 +171,26 @@ dnnl::primitive_desc_base layer_normalization(const onednn_problem& problem) {
 dnnl::primitive_desc_base eltwise(const onednn_problem& problem) {
   const dims dimensions = dimensions_of(problem.shapes);
   const descriptor data = descriptor_of(data_of(problem), dimensions);
-  const dnnl::primitive_attr attributes = attributes_of(problem, dimensions);
+  const settings with = settings_of(problem, dimensions);
   const dnnl::algorithm algorithm = algorithm_of(problem);
   const float alpha = parameter_of(problem, "alpha"), beta = parameter_of(problem, "beta");
   const dnnl::prop_kind direction = propagation_of(problem);
-  const auto forward = [&](dnnl::prop_kind kind, const dnnl::primitive_attr& with) {
+  const auto forward = [&](dnnl::prop_kind kind, const settings& how) {
 #if DNNL_VERSION_MAJOR >= 3
-    return make_descriptor<dnnl::eltwise_forward>(with, kind, algorithm, data, data, alpha, beta);
+    return make_descriptor<dnnl::eltwise_forward>(how, kind, algorithm, data, data, alpha, beta);
 #else
-    return make_descriptor<dnnl::eltwise_forward>(with, kind, algorithm, data, alpha, beta);
+    return make_descriptor<dnnl::eltwise_forward>(how, kind, algorithm, data, alpha, beta);
 #endif
   };
-  if (!is_backward(direction))
-    return recorded_implementation(forward(direction, attributes), problem.implementation);
+  if (!is_backward(direction)) return forward(direction, with);
   const descriptor gradient = descriptor_of(gradient_of(problem), dimensions);
   const auto before = forward(dnnl::prop_kind::forward_training, {});
 #if DNNL_VERSION_MAJOR >= 3
-  return recorded_implementation(
-      make_backward<dnnl::eltwise_backward>(attributes, before, algorithm, gradient, gradient, data,
-                                            alpha, beta),
-      problem.implementation);
+  return make_backward<dnnl::eltwise_backward>(with, before, algorithm, gradient, gradient, data,
+                                               alpha, beta);
 #else
-  return recorded_implementation(make_backward<dnnl::eltwise_backward>(
-                                     attributes, before, algorithm, gradient, data, alpha, beta),
-                                 problem.implementation);
+  return make_backward<dnnl::eltwise_backward>(with, before, algorithm, gradient, data, alpha,
+                                               beta);
 #endif
 }
 
@@ -214,12 +202,10 @@ dnnl::primitive_desc_base binary(const onednn_problem& problem) {
   }
   if (shapes.size() != 2 || operands.size() != 2) cannot("it has not two operands");
   const dims first = dimensions_of(shapes[0]);
-  return recorded_implementation(
-      make_descriptor<dnnl::binary>(attributes_of(problem, first), algorithm_of(problem),
-                                    descriptor_of(*operands[0], first),
-                                    descriptor_of(*operands[1], dimensions_of(shapes[1])),
-                                    descriptor_of(tensor_of(problem, "dst"), first)),
-      problem.implementation);
+  return make_descriptor<dnnl::binary>(settings_of(problem, first), algorithm_of(problem),
+                                       descriptor_of(*operands[0], first),
+                                       descriptor_of(*operands[1], dimensions_of(shapes[1])),
+                                       descriptor_of(tensor_of(problem, "dst"), first));
 }
 
 dnnl::primitive_desc_base softmax(const onednn_problem& problem) {
@@ -240,17 +226,13 @@ dnnl::primitive_desc_base softmax(const onednn_problem& problem) {
                                         ? dnnl::algorithm::softmax_accurate
                                         : algorithm_of(problem);
   const dnnl::prop_kind direction = propagation_of(problem);
-  const dnnl::primitive_attr attributes = attributes_of(problem, dimensions);
+  const settings with = settings_of(problem, dimensions);
   if (!is_backward(direction))
-    return recorded_implementation(
-        make_descriptor<forward>(attributes, direction, algorithm, src, dst, axis),
-        problem.implementation);
+    return make_descriptor<forward>(with, direction, algorithm, src, dst, axis);
   const descriptor gradient = descriptor_of(tensor_of(problem, "diff_dst"), dimensions);
   const auto before =
       make_descriptor<forward>({}, dnnl::prop_kind::forward_training, algorithm, src, dst, axis);
-  return recorded_implementation(
-      make_backward<backward>(attributes, before, algorithm, src, gradient, dst, axis),
-      problem.implementation);
+  return make_backward<backward>(with, before, algorithm, src, gradient, dst, axis);
 }
 
 dnnl::primitive_desc_base sum(const onednn_problem& problem) {
@@ -260,11 +242,11 @@ dnnl::primitive_desc_base sum(const onednn_problem& problem) {
   // A log does not tell the factors.
   const std::vector<float> factors(sources.size(), 1.0f);
   const descriptor dst = descriptor_of(tensor_of(problem, "dst"), dimensions);
-  const dnnl::primitive_attr attributes = attributes_of(problem, dimensions);
+  const settings with = settings_of(problem, dimensions);
 #if DNNL_VERSION_MAJOR >= 3
-  return dnnl::sum::primitive_desc(cpu(), dst, factors, sources, attributes);
+  return dnnl::sum::primitive_desc(cpu(), dst, factors, sources, with.attributes);
 #else
-  return dnnl::sum::primitive_desc(dst, factors, sources, cpu(), attributes);
+  return dnnl::sum::primitive_desc(dst, factors, sources, cpu(), with.attributes);
 #endif
 }
 
@@ -281,11 +263,11 @@ dnnl::primitive_desc_base concat(const onednn_problem& problem) {
     output[static_cast<std::size_t>(axis)] += dimensions[i][static_cast<std::size_t>(axis)];
   }
   const descriptor dst = descriptor_of(tensor_of(problem, "dst"), output);
-  const dnnl::primitive_attr attributes = attributes_of(problem, output);
+  const settings with = settings_of(problem, output);
 #if DNNL_VERSION_MAJOR >= 3
-  return dnnl::concat::primitive_desc(cpu(), dst, axis, sources, attributes);
+  return dnnl::concat::primitive_desc(cpu(), dst, axis, sources, with.attributes);
 #else
-  return dnnl::concat::primitive_desc(dst, axis, sources, cpu(), attributes);
+  return dnnl::concat::primitive_desc(dst, axis, sources, cpu(), with.attributes);
 #endif
 }
 

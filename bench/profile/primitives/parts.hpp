@@ -75,6 +75,16 @@ descriptor any_layout(const std::string& type, const dims& dimensions);
 dims dimensions_of(const std::string& text);
 
 dnnl::primitive_attr attributes_of(const onednn_problem& problem, const dims& output);
+
+/// What a primitive is made with besides what it computes.
+struct settings {
+  dnnl::primitive_attr attributes;
+  std::string implementation;  ///< empty for oneDNN's choice
+};
+inline settings settings_of(const onednn_problem& problem, const dims& output) {
+  return {attributes_of(problem, output), problem.implementation};
+}
+
 dnnl::prop_kind propagation_of(const onednn_problem& problem);
 /// "alg:eltwise_relu" among the words of the auxiliary field.
 dnnl::algorithm algorithm_of(const onednn_problem& problem);
@@ -102,42 +112,45 @@ struct window {
 /// deconvolutions go.
 window window_of(const std::map<std::string, std::int64_t>& sizes, bool upwards);
 
-#if DNNL_VERSION_MAJOR >= 3
-template <class Primitive, class... Arguments>
-typename Primitive::primitive_desc make_descriptor(const dnnl::primitive_attr& attributes,
-                                                   const Arguments&... arguments) {
-  return typename Primitive::primitive_desc(cpu(), arguments..., attributes);
-}
-template <class Primitive, class Forward, class... Arguments>
-typename Primitive::primitive_desc make_backward(const dnnl::primitive_attr& attributes,
-                                                 const Forward& forward,
-                                                 const Arguments&... arguments) {
-  return typename Primitive::primitive_desc(cpu(), arguments..., forward, attributes);
-}
-#else
-template <class Primitive, class... Arguments>
-typename Primitive::primitive_desc make_descriptor(const dnnl::primitive_attr& attributes,
-                                                   const Arguments&... arguments) {
-  return
-      typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes, cpu());
-}
-template <class Primitive, class Forward, class... Arguments>
-typename Primitive::primitive_desc make_backward(const dnnl::primitive_attr& attributes,
-                                                 const Forward& forward,
-                                                 const Arguments&... arguments) {
-  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes,
-                                            cpu(), forward);
-}
-#endif
-
-/// The recorded implementation where this processor and version have it, else oneDNN's first.
-template <class Descriptor>
-dnnl::primitive_desc_base recorded_implementation(Descriptor made, const std::string& wanted) {
-  Descriptor tried = made;
+/// The implementation of that name where this processor and version have it, else oneDNN's first.
+/// Other implementations are looked for in place, so that the first is made once more.
+template <class Make>
+auto implementation_named(const std::string& wanted, const Make& make) {
+  auto tried = make();
+  if (wanted.empty()) return tried;
   while (wanted != tried.impl_info_str()) {
-    if (!tried.next_impl()) return made;
+    if (!tried.next_impl()) return make();
   }
   return tried;
+}
+
+template <class Primitive, class... Arguments>
+typename Primitive::primitive_desc make_descriptor(const settings& with,
+                                                   const Arguments&... arguments) {
+  using made = typename Primitive::primitive_desc;
+#if DNNL_VERSION_MAJOR >= 3
+  return implementation_named(with.implementation,
+                              [&] { return made(cpu(), arguments..., with.attributes); });
+#else
+  // It is read again at each step to another implementation.
+  const typename Primitive::desc operation(arguments...);
+  return implementation_named(with.implementation,
+                              [&] { return made(operation, with.attributes, cpu()); });
+#endif
+}
+
+template <class Primitive, class Forward, class... Arguments>
+typename Primitive::primitive_desc make_backward(const settings& with, const Forward& forward,
+                                                 const Arguments&... arguments) {
+  using made = typename Primitive::primitive_desc;
+#if DNNL_VERSION_MAJOR >= 3
+  return implementation_named(with.implementation,
+                              [&] { return made(cpu(), arguments..., forward, with.attributes); });
+#else
+  const typename Primitive::desc operation(arguments...);
+  return implementation_named(with.implementation,
+                              [&] { return made(operation, with.attributes, cpu(), forward); });
+#endif
 }
 
 }  // namespace primitives

@@ -33,6 +33,20 @@ bool is_plain(const std::string& layout, std::size_t dimensions) {
   return sorted.size() == dimensions;
 }
 
+/// Whether it has the form of aBcd16b: an order of dimensions, then sizes of blocks of them.
+bool is_blocked(const std::string& layout) {
+  bool in_size = false, in_blocks = false;
+  for (const char letter : layout) {
+    const bool is_digit = letter >= '0' && letter <= '9';
+    const bool is_small = letter >= 'a' && letter <= 'l';
+    if (!is_digit && !is_small && (in_blocks || letter < 'A' || letter > 'L')) return false;
+    if (!is_digit && in_blocks && !in_size) return false;
+    in_size = is_digit;
+    in_blocks = in_blocks || is_digit;
+  }
+  return in_blocks && !in_size;
+}
+
 dims dense_strides(const std::string& layout, const dims& dimensions) {
   dims strides(dimensions.size());
   std::int64_t stride = 1;
@@ -96,9 +110,11 @@ descriptor descriptor_of(const onednn_tensor& tensor, const dims& dimensions) {
     return {dimensions, type_of(tensor.type), strides};
   }
   const auto found = layouts().find(tensor.layout);
-  if (found == layouts().end() || !tensor.strides.empty())
-    cannot("the layout " + tensor.layout + " of its " + tensor.name +
-           " cannot be made from outside");
+  if (!is_blocked(tensor.layout) || !tensor.strides.empty())
+    cannot("the layout \"" + tensor.layout + "\" of its " + tensor.name +
+           " is not known to replay");
+  // One without a name is oneDNN's own choice, which it makes again.
+  if (found == layouts().end()) return any_layout(tensor.type, dimensions);
   return {dimensions, type_of(tensor.type), found->second};
 }
 

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# test_primitives.sh <vecdet-profile> <log of oneDNN>...: what replay runs is what was recorded, as
+# oneDNN itself says of the replay. Exit code 77 where the tool was built without oneDNN, which it
+# must say.
+set -euo pipefail
+tool=$1
+shift
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+replay=("$tool" replay --seconds 0.001 --repetitions 1 --cold-calls 1)
+
+# Direction and shape of all executions, each once. Version 2 names the result of a product as well.
+problems() {
+  awk -F, '/_verbose,.*exec,/ { print $(NF - 5) " " $(NF - 1) }' "$1" |
+    sed -E 's/^(undef [0-9x]+:[0-9x]+):[0-9x]+$/\1/' | sort -u
+}
+
+for log in "$@"; do
+  status=0
+  ONEDNN_VERBOSE=1 "${replay[@]}" "$log" >"$scratch/output" 2>"$scratch/progress" || status=$?
+  if [ $status = 2 ] && grep -q "built without oneDNN: install libdnnl-dev" "$scratch/progress"; then
+    echo "skipped: $(cat "$scratch/progress")"
+    exit 77
+  fi
+  [ $status = 0 ] || { cat "$scratch/progress"; exit 1; }
+  # shuffle and int8 are there to be refused.
+  grep -vE ',shuffle,|:s8m' "$log" >"$scratch/recorded"
+  if ! diff <(problems "$scratch/recorded") <(problems "$scratch/output"); then
+    grep -v _verbose "$scratch/output"
+    echo "FAILED: $log: recorded (<) and replayed (>) differ"
+    exit 1
+  fi
+  refused=$(grep -cE 'shuffle is not known to replay|compensation of integers' "$scratch/output" || true)
+  if [ "$refused" != "$(grep -cE ',shuffle,|:s8m' "$log")" ]; then
+    cat "$scratch/output"
+    echo "FAILED: $log: what cannot be rebuilt is not listed"
+    exit 1
+  fi
+done
+
+# Convolutions elsewhere, and what the report says of the time.
+"${replay[@]}" --layouts nchw,channels_last,blocked --types f32 --threads 1 "$1" 2>/dev/null |
+  grep -v '^ *-' >"$scratch/output"
+for expected in "projected with warm caches, x" "fresh pages of outputs" "threads:1" "nchw f32" \
+  "channels_last f32" "blocked f32" "x1.00 .*nchw f32"; do
+  grep -q -- "$expected" "$scratch/output" || { cat "$scratch/output"; echo "FAILED: no \"$expected\""; exit 1; }
+done
+echo "what was recorded was replayed"
