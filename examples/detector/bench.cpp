@@ -68,7 +68,7 @@ void run_stage(const bench_options& options, const bench_stage& stage) {
       truth.add_image(random_objects(options.side, random));
     const stopwatch watch;
     optimiser->zero_grad();
-    const head_outputs outputs = run(model, images, precision);
+    const head_outputs outputs = compute_heads(model, images, precision);
     const loss_values values =
         loss(outputs, truth, {static_cast<int>(options.side), static_cast<int>(options.side)});
     values.total.backward();

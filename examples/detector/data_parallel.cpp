@@ -14,9 +14,10 @@
 #include <ATen/ATen.h>
 
 #ifdef DETECTOR_C10D
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
 #endif
 
 namespace detector {
@@ -41,8 +42,33 @@ int number_of(std::initializer_list<const char*> names, int otherwise) {
 #ifdef DETECTOR_C10D
 
 struct process_group::connection {
+  /// Gradients that are added in one message: in the order in which the backward pass comes to
+  /// them.
+  struct bucket {
+    std::vector<at::Tensor> weights;
+    at::Tensor sum;        ///< of all of them, one after the other
+    std::size_t left = 0;  ///< that have no gradient yet
+    c10::intrusive_ptr<c10d::Work> work;
+  };
+
   c10::intrusive_ptr<c10d::ProcessGroup> group;
-  std::unique_ptr<c10d::Reducer> reducer;
+  std::vector<bucket> buckets;
+  std::size_t begun = 0;  ///< buckets that are being added
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;  ///< which hold the hooks
+
+  /// Called when the gradient of a weight is complete.
+  void note(std::size_t of_bucket) {
+    --buckets[of_bucket].left;
+    // All processes have to add the buckets in the same order.
+    while (begun < buckets.size() && buckets[begun].left == 0) {
+      bucket& ready = buckets[begun++];
+      std::vector<at::Tensor> parts;
+      for (const at::Tensor& weight : ready.weights) parts.push_back(weight.grad().reshape({-1}));
+      ready.sum = at::cat(parts);
+      std::vector<at::Tensor> message{ready.sum};
+      ready.work = group->allreduce(message);
+    }
+  }
 };
 
 process_group::process_group(int timeout_seconds) {
@@ -80,25 +106,47 @@ void process_group::share_gradients(const std::vector<at::Tensor>& weights) {
     std::vector<at::Tensor> of_rank_0{weight.detach()};
     connection_->group->broadcast(of_rank_0)->wait();
   }
-  // As PyTorch's DistributedDataParallel: a first small bucket, so that the sum begins early, and
-  // in the order in which the backward pass comes to the weights.
-  constexpr std::size_t first_bytes = 1 << 20, bytes = 25 << 20;
-  auto buckets = c10d::compute_bucket_assignment_by_size(weights, {first_bytes, bytes});
-  auto& indices = std::get<0>(buckets);
-  auto& limits = std::get<1>(buckets);
-  std::reverse(indices.begin(), indices.end());
-  std::reverse(limits.begin(), limits.end());
-  connection_->reducer = std::make_unique<c10d::Reducer>(
-      weights, indices, limits, connection_->group, std::vector<bool>(weights.size(), false),
-      static_cast<std::int64_t>(bytes), /*find_unused_parameters=*/false,
-      /*gradient_as_bucket_view=*/false, std::unordered_map<std::size_t, std::string>(),
-      static_cast<std::int64_t>(first_bytes));
+  // As PyTorch's DistributedDataParallel: a small bucket first, so that adding begins early.
+  constexpr std::int64_t first_bytes = 1 << 20, bytes = 25 << 20;
+  std::vector<connection::bucket>& buckets = connection_->buckets;
+  std::int64_t left = 0;
+  for (std::size_t w = weights.size(); w-- > 0;) {
+    if (left <= 0) {
+      left = buckets.empty() ? first_bytes : bytes;
+      buckets.emplace_back();
+    }
+    buckets.back().weights.push_back(weights[w]);
+    left -= weights[w].numel() * static_cast<std::int64_t>(weights[w].element_size());
+    auto accumulator = torch::autograd::impl::grad_accumulator(weights[w]);
+    accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+        [connection = connection_.get(), number = buckets.size() - 1](
+            const torch::autograd::variable_list& outputs, const torch::autograd::variable_list&) {
+          connection->note(number);
+          return outputs;
+        }));
+    connection_->accumulators.push_back(std::move(accumulator));
+  }
 }
 
 void process_group::begin_step() {
-  if (connection_ == nullptr || connection_->reducer == nullptr) return;
-  connection_->reducer->prepare_for_forward();
-  connection_->reducer->prepare_for_backward({});
+  if (connection_ == nullptr) return;
+  connection_->begun = 0;
+  for (connection::bucket& of : connection_->buckets) of.left = of.weights.size();
+}
+
+void process_group::end_step() {
+  if (connection_ == nullptr) return;
+  const at::NoGradGuard no_grad;
+  for (connection::bucket& of : connection_->buckets) {
+    if (of.left > 0) throw std::logic_error("a weight without a gradient");
+    of.work->wait();
+    of.sum.div_(static_cast<double>(size_));
+    std::int64_t first = 0;
+    for (at::Tensor& weight : of.weights) {
+      weight.mutable_grad().copy_(of.sum.narrow(0, first, weight.numel()).view(weight.sizes()));
+      first += weight.numel();
+    }
+  }
 }
 
 std::vector<double> process_group::sum(std::vector<double> numbers) {
@@ -137,6 +185,7 @@ process_group::process_group(int) {
 process_group::~process_group() = default;
 void process_group::share_gradients(const std::vector<at::Tensor>&) {}
 void process_group::begin_step() {}
+void process_group::end_step() {}
 std::vector<double> process_group::sum(std::vector<double> numbers) { return numbers; }
 std::vector<double> process_group::joined(const std::vector<double>& numbers) { return numbers; }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training by several processes, each with its share of every batch: one mean gradient, by c10d's
-// Reducer over Gloo, which adds buckets of gradients while the backward pass computes others.
+// Training by several processes, each with its share of every batch: one mean gradient, by c10d
+// over Gloo, which adds buckets of gradients while the backward pass computes others. (c10d's own
+// Reducer does the same, but Debian's libtorch-dev lacks headers that its header includes.)
 //
 // Processes are started by hand, mpirun or Slurm; each is told who it is by its environment:
 //   RANK, WORLD_SIZE             or those of Open MPI (OMPI_COMM_WORLD_RANK, ..._SIZE) or Slurm
@@ -32,10 +33,12 @@ class process_group {
   std::size_t rank() const noexcept { return rank_; }
   std::size_t size() const noexcept { return size_; }
 
-  /// From now on backward() leaves the mean of all processes' gradients in these weights, which are
-  /// those of rank 0 from now on. A step is begin_step(), forward, backward.
+  /// From now on the gradients of these weights are shared, and the weights are those of rank 0. A
+  /// step is begin_step(), forward and backward, and end_step(), which leaves the mean of all
+  /// processes' gradients in the weights. All of them have to have a gradient.
   void share_gradients(const std::vector<at::Tensor>& weights);
   void begin_step();
+  void end_step();
 
   /// Element by element over all processes.
   std::vector<double> sum(std::vector<double> numbers);

@@ -40,7 +40,8 @@ class autocast_scope {
 
 }  // namespace
 
-head_outputs run(retinanet& model, const at::Tensor& images, precision_options precision) {
+head_outputs compute_heads(retinanet& model, const at::Tensor& images,
+                           precision_options precision) {
   const autocast_scope autocast(precision.bfloat16);
   return model.forward(precision.channels_last ? images.contiguous(at::MemoryFormat::ChannelsLast)
                                                : images);
@@ -50,7 +51,7 @@ std::vector<std::vector<detection>> detect(retinanet& model, vecdet::anchor_cach
                                            const batch& pictures, canvas_size canvas,
                                            double score_threshold, precision_options precision) {
   const at::NoGradGuard no_grad;
-  const head_outputs outputs = run(model, pictures.images, precision);
+  const head_outputs outputs = compute_heads(model, pictures.images, precision);
   const vecdet::boxes_view<const float> boxes = anchors_of(anchors, outputs, canvas).boxes();
   std::vector<std::int64_t> level_sizes;
   for (const at::Tensor& level : outputs.logits)

@@ -22,7 +22,7 @@ struct detection {
 };
 
 /// The heads' outputs for a batch.
-head_outputs run(retinanet& model, const at::Tensor& images, precision_options precision);
+head_outputs compute_heads(retinanet& model, const at::Tensor& images, precision_options precision);
 
 /// The detections of each of a batch's pictures, in descending score.
 std::vector<std::vector<detection>> detect(retinanet& model, vecdet::anchor_cache& anchors,

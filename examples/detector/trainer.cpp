@@ -170,7 +170,7 @@ class training {
     set_rate(*optimiser_, rate);
     optimiser_->zero_grad();
     processes_.begin_step();
-    const head_outputs outputs = run(*now_.model, pictures.images, options_.precision);
+    const head_outputs outputs = compute_heads(*now_.model, pictures.images, options_.precision);
     loss_values losses = (*criterion_)(outputs, truth, options_.loading.canvas);
     const std::vector<double> sums =
         processes_.sum({losses.classification, losses.regression, is_to_stop ? 1.0 : 0.0});
@@ -179,6 +179,7 @@ class training {
     is_asked_to_stop_ = sums[2] > 0;
     if (!std::isfinite(losses.classification + losses.regression)) return losses;
     losses.total.backward();
+    processes_.end_step();
     optimiser_->step();
     return losses;
   }

@@ -86,7 +86,7 @@ std::pair<loss_values, at::Tensor> loss_and_gradient(loss_kind kind, bool channe
   truth.add_image({});
   truth.add_image({{{10, 10, 30, 30}, 2, false}});
   const at::Tensor images = at::randn({3, 3, 96, 96});
-  const head_outputs outputs = run(model, images, {channels_last, false});
+  const head_outputs outputs = compute_heads(model, images, {channels_last, false});
   const loss_values values = loss(outputs, truth, {96, 96});
   (values.total * 2).backward();
   std::vector<at::Tensor> gradients;
