@@ -5,8 +5,8 @@ one process, forward and backward where there is one.
     PYTHONPATH=<build tree>/python python3 bench/bench_torch.py [threads ...]
 
 Medians of runs that alternate. torch.compile is given what is quickest by hand: of the focal loss
-the formula of loss and gradient, without one-hot targets and without autograd; of the others
-torchvision's function. Most memory is fresh at each call as glibc is set;
+the formula of loss and gradient, without one-hot targets and without autograd; of the IoU losses
+the formula without masks, which it cannot compile; of the others torchvision's function. Most memory is fresh at each call as glibc is set;
 MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 keeps it.
 """
 
@@ -89,6 +89,28 @@ def focal_loss_and_grad(x, labels):
     return loss.sum(), torch.where(is_positive, -grad, grad)
 
 
+def iou_loss(a, b, kind):
+    """GIoU, DIoU or CIoU loss, summed, without indexing by masks."""
+    ax1, ay1, ax2, ay2 = a.unbind(-1)
+    bx1, by1, bx2, by2 = b.unbind(-1)
+    shared = ((torch.minimum(ax2, bx2) - torch.maximum(ax1, bx1)).clamp(min=0)
+              * (torch.minimum(ay2, by2) - torch.maximum(ay1, by1)).clamp(min=0))
+    joint = (ax2 - ax1) * (ay2 - ay1) + (bx2 - bx1) * (by2 - by1) - shared
+    iou = shared / (joint + 1e-7)
+    width = torch.maximum(ax2, bx2) - torch.minimum(ax1, bx1)
+    height = torch.maximum(ay2, by2) - torch.minimum(ay1, by1)
+    if kind == "generalized":
+        hull = width * height
+        return (1 - iou + (hull - joint) / (hull + 1e-7)).sum()
+    distance = ((ax1 + ax2 - bx1 - bx2) ** 2 + (ay1 + ay2 - by1 - by2) ** 2) / 4
+    loss = 1 - iou + distance / (width ** 2 + height ** 2 + 1e-7)
+    if kind == "complete":
+        v = 0.4052847345693511 * (torch.atan((bx2 - bx1) / (by2 - by1))
+                                  - torch.atan((ax2 - ax1) / (ay2 - ay1))) ** 2  # 4 / pi^2
+        loss = loss + (v / (1 - iou + v + 1e-7)).detach() * v
+    return loss.sum()
+
+
 def some_boxes(count, size=800):
     corner = torch.rand(count, 2) * size
     return torch.cat([corner, corner + torch.rand(count, 2) * 100 + 1], 1)
@@ -113,10 +135,13 @@ def losses(rows, classes):
 
     boxes = some_boxes(rows)
     predicted = (boxes + torch.randn(rows, 4)).requires_grad_()
-    for name in ("generalized_box_iou_loss", "distance_box_iou_loss", "complete_box_iou_loss"):
-        theirs_of = lambda b, name=name: getattr(theirs, name)(b, boxes, "sum")
+    for kind in ("generalized", "distance", "complete"):
+        name = f"{kind}_box_iou_loss"
+        torch.testing.assert_close(iou_loss(predicted[:1000], boxes[:1000], kind),
+                                   getattr(ours, name)(predicted[:1000], boxes[:1000], "sum"))
         compare(f"{name}/{rows}", step(lambda b: getattr(ours, name)(b, boxes, "sum"), predicted),
-                step(theirs_of, predicted), compiled_step(theirs_of, predicted))
+                step(lambda b: getattr(theirs, name)(b, boxes, "sum"), predicted),
+                compiled_step(lambda b: iou_loss(b, boxes, kind), predicted))
     theirs_of = lambda b: F.smooth_l1_loss(b, boxes, reduction="sum")
     compare(f"smooth_l1_loss/{rows}x4",
             step(lambda b: ours.smooth_l1_loss(b, boxes, "sum"), predicted), step(theirs_of, predicted), compiled_step(theirs_of, predicted))

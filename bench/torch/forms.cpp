@@ -172,7 +172,7 @@ Tensor mined_cross_entropy_loss(const Tensor& logits, const Tensor& labels) {
   const Tensor wanted = is_foreground.sum(1, true) * 3;
   const Tensor of_negatives =
       losses.detach().masked_fill(is_foreground, -std::numeric_limits<double>::infinity());
-  const Tensor rank = of_negatives.argsort(1, true).argsort(1);
+  const Tensor rank = of_negatives.argsort(1, true).argsort(1, false);
   return losses.masked_select(is_foreground).sum() + losses.masked_select(rank < wanted).sum();
 }
 
