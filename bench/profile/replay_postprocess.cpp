@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays postprocess with each detector's default parameters, on outputs like its heads'.
 #include "replay_inputs.hpp"
+#include "replay_levels.hpp"
 #include <vecdet/postprocess.hpp>
 
 #include <memory>
@@ -67,6 +68,7 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
+  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
   const bool known = e.variant == "retinanet" || e.variant == "fcos" || e.variant == "ssd";
   if (!known || e.shape.size() < 2 || e.shape.size() > 3) return {};
   return profile::for_logit_type(
