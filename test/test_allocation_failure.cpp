@@ -122,6 +122,57 @@ TEST_CASE("allocation failure: workspaces serve on") {
           x_grad.insert(x_grad.end(), deltas_grad.begin(), deltas_grad.end());
           return x_grad;
         });
+    check_every_allocation<ssd_loss_workspace>("ssd_loss", [&](ssd_loss_workspace& workspace) {
+      const std::vector<float> deltas(static_cast<std::size_t>(4 * count), 0.5f);
+      std::vector<float> x_grad(logits.size()), deltas_grad(deltas.size());
+      const std::vector<index_t> classes_of(40, 3);
+      ground_truth truth;
+      truth.boxes = boxes_view<const float>(corners.data(), 40);
+      truth.classes = classes_of;
+      ssd_loss_and_grad({{logits.data(), count, classes},
+                         {deltas.data(), count},
+                         {x_grad.data(), count, classes},
+                         {deltas_grad.data(), count}},
+                        anchor_index(boxes), truth, {}, workspace, policy);
+      x_grad.insert(x_grad.end(), deltas_grad.begin(), deltas_grad.end());
+      return x_grad;
+    });
+    check_every_allocation<fcos_loss_workspace>("fcos_loss", [&](fcos_loss_workspace& workspace) {
+      std::vector<float> grid;
+      for (index_t i = 0; i < count; ++i) {
+        const auto x = static_cast<float>(8 * (i % 60)), y = static_cast<float>(8 * (i / 60));
+        grid.insert(grid.end(), {x, y, x + 8, y + 8});
+      }
+      const std::vector<float> distances(grid.size(), 1.5f), centers(scores);
+      std::vector<float> x_grad(logits.size()), d_grad(grid.size()), c_grad(centers.size());
+      const std::vector<head_level<const float>> x{{logits.data(), 50, 60}};
+      const std::vector<head_level<const float>> d{{distances.data(), 50, 60}};
+      const std::vector<head_level<const float>> c{{centers.data(), 50, 60}};
+      const std::vector<head_level<float>> to_x{{x_grad.data(), 50, 60}};
+      const std::vector<head_level<float>> to_d{{d_grad.data(), 50, 60}};
+      const std::vector<head_level<float>> to_c{{c_grad.data(), 50, 60}};
+      const head_layout nchw = head_layout::nchw;
+      const std::vector<index_t> classes_of(40, 3);
+      ground_truth truth;
+      truth.boxes = boxes_view<const float>(corners.data(), 40);
+      truth.classes = classes_of;
+      fcos_loss_and_grad<float>({{x, 1, 1, classes, nchw},
+                                 {d, 1, 1, 4, nchw},
+                                 {c, 1, 1, 1, nchw},
+                                 {to_x, 1, 1, classes, nchw},
+                                 {to_d, 1, 1, 4, nchw},
+                                 {to_c, 1, 1, 1, nchw}},
+                                boxes_view<const float>(grid), truth, {}, workspace, policy);
+      x_grad.insert(x_grad.end(), d_grad.begin(), d_grad.end());
+      x_grad.insert(x_grad.end(), c_grad.begin(), c_grad.end());
+      return x_grad;
+    });
+    check_every_allocation<filter_topk_workspace>(
+        "filter_topk of levels", [&](filter_topk_workspace& workspace) {
+          const std::vector<head_level<const float>> levels{{logits.data(), count, 1}};
+          const head_view<const float> head(levels, 1, 1, classes, head_layout::nchw);
+          return copied(filter_topk(head, 0.6, 700, workspace, policy).elements);
+        });
     check_every_allocation<softmax_cross_entropy_workspace>(
         "softmax_cross_entropy", [&](softmax_cross_entropy_workspace& workspace) {
           std::vector<float> grad(logits.size());

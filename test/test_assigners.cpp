@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include <bench/support/pyramid.hpp>
 #include <doctest/doctest.h>
 
 using namespace vecdet;
@@ -25,28 +26,14 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
 
-/// Points of a pyramid, and anchors of 8 strides' side about them.
-struct pyramid {
-  std::vector<grid_size> levels;
-  std::vector<index_t> sizes;
-  std::vector<float> points, anchors;
+using bench::pyramid;
 
-  void add(index_t height, index_t width, float stride, float side = 8) {
-    levels.push_back({height, width});
-    sizes.push_back(height * width);
-    for (index_t y = 0; y < height; ++y)
-      for (index_t x = 0; x < width; ++x) {
-        const float px = (static_cast<float>(x) + 0.5f) * stride;
-        const float py = (static_cast<float>(y) + 0.5f) * stride;
-        points.insert(points.end(), {px, py});
-        const float half = side / 2 * stride;
-        anchors.insert(anchors.end(), {px - half, py - half, px + half, py + half});
-      }
-  }
-  index_t size() const { return static_cast<index_t>(points.size() / 2); }
-  matrix_view<const float> where() const { return {points.data(), size(), 2}; }
-  boxes_view<const float> boxes() const { return anchors; }
-};
+/// The points of each level.
+std::vector<index_t> sizes_of(const pyramid& p) {
+  std::vector<index_t> sizes;
+  for (const grid_size& level : p.levels) sizes.push_back(level.height * level.width);
+  return sizes;
+}
 
 pyramid usual() {
   pyramid p;
@@ -93,7 +80,7 @@ void check_atss(const pyramid& p, const std::vector<float>& truth, index_t image
     const index_t first = offsets[static_cast<std::size_t>(image)];
     const index_t last = offsets[static_cast<std::size_t>(image + 1)];
     const auto expected =
-        reference::atss(p.boxes(), p.sizes, {boxes[first], last - first}, k).matches;
+        reference::atss(p.boxes(), sizes_of(p), {boxes[first], last - first}, k).matches;
     for (index_t i = 0; i < p.size(); ++i) {
       const index_t match = expected[static_cast<std::size_t>(i)];
       const index_t actual = matches[static_cast<std::size_t>(image * p.size() + i)];
@@ -281,7 +268,6 @@ TEST_CASE("ATSS: rows and columns of any distance") {
       p.anchors.insert(p.anchors.end(), {x - 16, y - 16, x + 16, y + 16});
     }
   p.levels = {{6, 8}};
-  p.sizes = {48};
   for_each_isa([&](isa) {
     for (const index_t k : {1, 9, 30}) check_atss(p, boxes_near(60, 3, false), 1, k);
   });

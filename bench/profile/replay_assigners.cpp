@@ -33,6 +33,14 @@ struct operands : bench::assigner_scene {
 };
 
 profile::replay_call make(const profile::entry& e, execution policy) {
+  if (e.function == "assign_fcos") {
+    if (e.variant != "centers" || e.type != "f32" || e.shape.size() != 2) return {};
+    const auto data = std::make_shared<operands>(e.shape[0], e.shape[1], false);
+    return [=] {
+      assign_fcos(boxes_view<const float>(data->points.anchors), data->points.levels, data->known(),
+                  data->matches, {}, data->workspace, policy);
+    };
+  }
   const bool is_atss = e.function == "assign_atss";
   const index_t number = number_after(is_atss ? "k" : "top", e.variant);
   if (number == 0 || e.type != "f32" || e.shape.size() != 2) return {};
@@ -56,6 +64,7 @@ profile::replay_call make(const profile::entry& e, execution policy) {
 const profile::replay_registration registered[] = {
     {"assign_atss", make},
     {"assign_task_aligned", make},
+    {"assign_fcos", make},
 };
 
 }  // namespace

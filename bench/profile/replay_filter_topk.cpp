@@ -2,6 +2,7 @@
 // Replays filter_topk on logits of a RetinaNet in training: the best 1000 of the scores above
 // the recorded threshold.
 #include "replay_inputs.hpp"
+#include "replay_levels.hpp"
 #include <vecdet/filter_topk.hpp>
 
 #include <locale>
@@ -30,6 +31,7 @@ profile::replay_call make_call(const profile::entry& e, double threshold, execut
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
+  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
   const std::string prefix = "threshold";
   if (e.variant.compare(0, prefix.size(), prefix) != 0 || e.shape.size() != 2) return {};
   std::istringstream text(e.variant.substr(prefix.size()));

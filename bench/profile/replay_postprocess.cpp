@@ -2,6 +2,7 @@
 // Replays postprocess with each detector's default parameters, on outputs like its heads', and what
 // follows in a two-stage detector: the box head's detections and balanced samples.
 #include "replay_inputs.hpp"
+#include "replay_levels.hpp"
 #include <vecdet/balanced_sample.hpp>
 #include <vecdet/box_head.hpp>
 #include <vecdet/postprocess.hpp>
@@ -73,6 +74,7 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
+  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
   const bool is_rpn = e.variant == "rpn";
   const bool known =
       e.variant == "retinanet" || e.variant == "fcos" || e.variant == "ssd" || is_rpn;

@@ -2,6 +2,7 @@
 // Replays the fused regression losses, of all boxes or of the foreground by labels: the recorded
 // bytes tell which. Targets are one box an anchor. Box is the type of anchors and targets.
 #include "replay_inputs.hpp"
+#include "replay_levels.hpp"
 #include <vecdet/regression_loss.hpp>
 
 #include <map>
@@ -56,6 +57,7 @@ profile::replay_call make_call(const profile::entry& e, const std::string& varia
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
+  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
   const bool is_mixed = e.variant.compare(0, 6, "float_") == 0;
   const std::string variant = is_mixed ? e.variant.substr(6) : e.variant;
   if (variants.count(variant) == 0 || e.shape.size() != 1) return {};

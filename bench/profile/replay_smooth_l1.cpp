@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays smooth L1 of all boxes, of the foreground by labels, or by a list of as many.
 #include "replay_inputs.hpp"
+#include "replay_levels.hpp"
 #include <vecdet/smooth_l1.hpp>
 
 #include <memory>
@@ -49,6 +50,7 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
+  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
   const bool known = e.variant == "all" || e.variant == "labels" || e.variant == "list";
   if (!known || e.shape.size() != 2) return {};
   return profile::for_type(e.type,

@@ -6,6 +6,7 @@
 #include "projection.hpp"
 #include "read.hpp"
 #include "replay_inputs.hpp"
+#include "replay_levels.hpp"
 #include <vecdet/vecdet.hpp>
 
 #include <algorithm>
@@ -291,6 +292,91 @@ void retinanet_loss_calls(execution policy) {
   }
 }
 
+void levels_calls(execution policy) {
+  std::vector<float> x =
+      bench::head_logits<float>(profile::labels_like_training(boxes, classes), classes);
+  std::vector<float> d = bench::head_deltas<float>(boxes), decoded(d.size());
+  const std::vector<float> a = profile::anchors(boxes), centers(static_cast<std::size_t>(boxes));
+  const std::vector<index_t> labels = profile::labels_like_training(boxes, classes);
+  const std::vector<float> scores(labels.size(), 0.5f);
+  const scored_labels scored{labels, scores};
+  const boxes_view<const float> anchors(a);
+  const std::vector<image_size> sizes{{800, 800}};
+  const head_level<const float> logit_level{x.data(), boxes, 1}, delta_level{d.data(), boxes, 1};
+  const head_level<const float> center_level{centers.data(), boxes, 1};
+  const head_level<float> logit_out{x.data(), boxes, 1}, delta_out{d.data(), boxes, 1};
+  const box_selection all = box_selection::all();
+  filter_topk_workspace topk;
+  postprocess_workspace workspace;
+  for (const head_layout layout : {head_layout::nhwc, head_layout::nchw}) {
+    const head_view<const float> logits({&logit_level, 1}, 1, 1, classes, layout);
+    const head_view<const float> deltas({&delta_level, 1}, 1, 1, 4, layout);
+    const head_view<float> logits_grad({&logit_out, 1}, 1, 1, classes, layout);
+    const head_view<float> deltas_grad({&delta_out, 1}, 1, 1, 4, layout);
+    quality_focal_loss_and_grad(logits, scored, logits_grad, {}, {}, policy);
+    varifocal_loss_and_grad(logits, scored, logits_grad, {}, {}, policy);
+    bce_loss_and_grad(logits, scored, logits_grad, {}, {}, policy);
+    filter_topk(logits, 0.05, 1000, topk, policy);
+    decode_boxes(deltas, anchors, {}, decoded, {}, policy);
+    decode_distances(deltas, anchors, {}, decoded, {}, policy);
+    for (const box_loss loss :
+         {box_loss::smooth_l1, box_loss::giou, box_loss::diou, box_loss::ciou}) {
+      regression_loss_params params;
+      params.loss = loss;
+      regression_loss_and_grad(deltas, anchors, anchors, labels, deltas_grad, {}, params, policy);
+    }
+    smooth_l1_loss_and_grad(deltas, anchors, labels, deltas_grad, {}, {}, policy);
+    giou_loss_and_grad(deltas, anchors, all, deltas_grad, {}, {}, policy);
+    diou_loss_and_grad(deltas, anchors, all, deltas_grad, {}, {}, policy);
+    ciou_loss_and_grad(deltas, anchors, all, deltas_grad, {}, {}, policy);
+    head_level_outputs<float> outputs;
+    outputs.logits = logits;
+    outputs.deltas = deltas;
+    postprocess(outputs, anchors, sizes, retinanet_postprocess(), workspace, policy);
+    outputs.centerness = {{&center_level, 1}, 1, 1, 1, layout};
+    postprocess(outputs, anchors, sizes, fcos_postprocess(), workspace, policy);
+  }
+}
+
+void detector_loss_calls(execution policy) {
+  bench::assigner_scene scene(bench::pyramid_of(160, 3), 20, 160, false);
+  for (index_t& id : scene.classes) id = 1 + id % (classes - 1);
+  const index_t count = scene.points.size();
+  std::vector<float> x(static_cast<std::size_t>(count * classes), -1.0f), d(4 * x.size(), 0.5f);
+  const std::vector<float> centers(x.size(), 0.5f);
+  std::vector<float> x_grad(x.size()), d_grad(d.size()), centers_grad(x.size());
+  fcos_loss_workspace of_fcos;
+  for (const head_layout layout : {head_layout::nhwc, head_layout::nchw}) {
+    std::vector<head_level<const float>> logits, distances, centerness;
+    std::vector<head_level<float>> logits_grad, distances_grad, centerness_grad;
+    index_t first = 0;
+    for (const grid_size& level : scene.points.levels) {
+      logits.push_back({x.data() + first * classes, level.height, level.width});
+      distances.push_back({d.data() + first * 4, level.height, level.width});
+      centerness.push_back({centers.data() + first, level.height, level.width});
+      logits_grad.push_back({x_grad.data() + first * classes, level.height, level.width});
+      distances_grad.push_back({d_grad.data() + first * 4, level.height, level.width});
+      centerness_grad.push_back({centers_grad.data() + first, level.height, level.width});
+      first += level.height * level.width;
+    }
+    fcos_loss_and_grad<float>({{logits, 1, 1, classes, layout},
+                               {distances, 1, 1, 4, layout},
+                               {centerness, 1, 1, 1, layout},
+                               {logits_grad, 1, 1, classes, layout},
+                               {distances_grad, 1, 1, 4, layout},
+                               {centerness_grad, 1, 1, 1, layout}},
+                              boxes_view<const float>(scene.points.anchors), scene.known(), {},
+                              of_fcos, policy);
+  }
+  ssd_loss_workspace of_ssd;
+  ssd_loss_and_grad({{x.data(), count, classes},
+                     {d.data(), count},
+                     {x_grad.data(), count, classes},
+                     {d_grad.data(), count}},
+                    anchor_index(boxes_view<const float>(scene.points.anchors)), scene.known(), {},
+                    of_ssd, policy);
+}
+
 void softmax_calls(execution policy) {
   const index_t rows = 4 * boxes;
   std::vector<index_t> labels = profile::labels_like_training(rows, classes);
@@ -357,6 +443,8 @@ void assigner_calls(execution policy) {
               scene.matches, {}, workspace, policy);
   assign_task_aligned(scene.said(), scene.where(), scene.points.levels, scene.known(),
                       scene.matches, scene.targets, {}, workspace, policy);
+  assign_fcos(boxes_view<const float>(scene.points.anchors), scene.points.levels, scene.known(),
+              scene.matches, {}, workspace, policy);
 }
 
 void call_everything(execution policy) {
@@ -370,6 +458,8 @@ void call_everything(execution policy) {
   nms_calls(policy);
   matching_calls(policy);
   retinanet_loss_calls(policy);
+  levels_calls(policy);
+  detector_loss_calls(policy);
   filter_topk_calls(policy);
   softmax_calls(policy);
   assigner_calls(policy);
@@ -379,8 +469,8 @@ void call_everything(execution policy) {
 }
 
 bool takes_floats_alone(const std::string& function) {
-  for (const char* family :
-       {"distribution", "softmax_cross_entropy", "assign_", "match_anchors", "retinanet_loss"})
+  for (const char* family : {"distribution", "softmax_cross_entropy", "assign_", "match_anchors",
+                             "retinanet_loss", "fcos_loss", "ssd_loss"})
     if (function.find(family) != std::string::npos) return true;
   return false;
 }
@@ -479,7 +569,16 @@ TEST_CASE("replay: operations are known but where the data decide them") {
                                               "multiscale_roi_align",
                                               "multiscale_roi_align_grad",
                                               "postprocess_box_head",
-                                              "sample_balanced"};
+                                              "sample_balanced",
+                                              "assign_fcos",
+                                              "fcos_loss_and_grad",
+                                              "ssd_loss_and_grad"};
+  // Labels select, and how many is not known.
+  const auto labels_decide = [](const profile::entry& e) {
+    return (e.function.compare(0, 9, "smooth_l1") == 0 &&
+            (e.variant == "labels" || profile::is_of_levels(e))) ||
+           (e.function == "regression_loss_and_grad" && profile::is_of_levels(e));
+  };
   const std::string copies = "split_detections";
   const profile::report r = record([] {
     call_everything(execution::sequential);
@@ -489,8 +588,7 @@ TEST_CASE("replay: operations are known but where the data decide them") {
     if (e.implementation.empty()) continue;
     CAPTURE(e.name);
     CHECK((e.flops > 0) ==
-          (decided_by_data.count(e.function) == 0 && e.function != copies &&
-           !(e.function.compare(0, 9, "smooth_l1") == 0 && e.variant == "labels")));
+          (decided_by_data.count(e.function) == 0 && e.function != copies && !labels_decide(e)));
   }
   const auto flops_a_call = [](const auto& call) {
     const profile::report once = record(call);
@@ -517,7 +615,9 @@ TEST_CASE("replay: every element type") {
     if (e.implementation.empty()) continue;
     if (e.type != "f32") continue;  // has but one
     const bool on_logits = e.function == "filter_topk" || e.function == "postprocess" ||
-                           e.function == "postprocess_box_head";
+                           e.function == "postprocess_box_head" ||
+                           (profile::is_of_levels(e) && (e.function.find("decode_") == 0 ||
+                                                         e.function.find("regression") == 0));
     const double f32_bytes = e.bytes;
     for (const char* type : {"bf16", "f64"}) {
       if (takes_floats_alone(e.function)) continue;

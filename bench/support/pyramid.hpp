@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What assigners work on: points of a feature pyramid with anchors about them, boxes of all sizes,
-// and predictions, some of them near to a box. Seeded.
+// What assigners work on, in benchmarks, replays and tests: points of a feature pyramid with
+// anchors about them, boxes of all sizes, and predictions, some of them near to a box. Seeded.
 #pragma once
 
 #include "../../test/support/random.hpp"
@@ -16,21 +16,24 @@ namespace bench {
 
 struct pyramid {
   std::vector<grid_size> levels;
-  std::vector<float> points, anchors;  ///< x and y; corners of 8 strides' side
+  std::vector<float> points, anchors;  ///< x and y; corners
 
-  void add(index_t height, index_t width, double stride) {
+  /// A level, its anchors of `side` strides' side.
+  void add(index_t height, index_t width, double stride, double side = 8) {
     levels.push_back({height, width});
     for (index_t y = 0; y < height; ++y)
       for (index_t x = 0; x < width; ++x) {
         const double px = (static_cast<double>(x) + 0.5) * stride;
         const double py = (static_cast<double>(y) + 0.5) * stride;
         for (const double number : {px, py}) points.push_back(static_cast<float>(number));
-        for (const double number :
-             {px - 4 * stride, py - 4 * stride, px + 4 * stride, py + 4 * stride})
+        const double half = side / 2 * stride;
+        for (const double number : {px - half, py - half, px + half, py + half})
           anchors.push_back(static_cast<float>(number));
       }
   }
   index_t size() const { return static_cast<index_t>(points.size() / 2); }
+  matrix_view<const float> where() const { return {points.data(), size(), 2}; }
+  boxes_view<const float> boxes() const { return anchors; }
 };
 
 /// Levels of strides 8, 16... of an image of side x side.
@@ -98,7 +101,7 @@ struct assigner_scene {
     result.boxes = boxes_view<const float>(predictions);
     return result;
   }
-  matrix_view<const float> where() const { return {points.points.data(), points.size(), 2}; }
+  matrix_view<const float> where() const { return points.where(); }
 };
 
 }  // namespace bench
