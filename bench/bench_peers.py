@@ -9,7 +9,8 @@ Needs PyTorch, torchvision, onnx and onnxruntime (Debian's newest suite: python3
 python3-onnxruntime); bench/peers.sh makes such a root directory, builds there, and runs this. A process
 each for a number of threads and for the allocator: as glibc is set, large tensors are fresh pages at each
 call; tuned, glibc keeps them (MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_). Figures are the
-least of the rounds, as other work on a machine only adds; medians are kept beside them. What differs in
+least of the rounds, as other work on a machine only adds; medians are kept beside them. One thread is timed
+by the processor time of the process, more by the clock. What differs in
 results is an error.
 """
 
@@ -25,18 +26,18 @@ import time
 TUNED = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
 
 
-def milliseconds(call):
-    begin = time.perf_counter()
+def milliseconds(call, clock):
+    begin = clock()
     call()
-    return (time.perf_counter() - begin) * 1e3
+    return (clock() - begin) * 1e3
 
 
-def alternate(calls, rounds):
+def alternate(calls, rounds, clock):
     """The least and the median over rounds of alternating calls, the first round apart."""
     times = {name: [] for name in calls}
     for round_ in range(rounds + 1):
         for name, call in calls.items():
-            elapsed = milliseconds(call)
+            elapsed = milliseconds(call, clock)
             if round_:
                 times[name].append(elapsed)
     return ({name: min(t) for name, t in times.items()},
@@ -164,9 +165,11 @@ def measure(threads, allocator, rounds):
     import torch
 
     torch.set_num_threads(threads)
+    # One thread: what the processor spent, which other programs' turns do not lengthen.
+    clock = time.process_time if threads == 1 else time.perf_counter
     rows = []
     for name, calls in problems(torch, threads):
-        least, median = alternate(calls, rounds)
+        least, median = alternate(calls, rounds, clock)
         rows.append({"problem": name, "threads": threads, "allocator": allocator, "ms": least, "median_ms": median})
     return rows
 

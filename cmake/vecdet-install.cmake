@@ -25,4 +25,18 @@ set(pc_unit_flags "-O3 -ffp-contract=off -fno-math-errno")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/vecdet.pc.in" "${PROJECT_BINARY_DIR}/vecdet.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/vecdet.pc" DESTINATION "${pc_dir}")
 
+# The Common Package Specification of the headers alone, where CMake writes it, for other build systems.
+# Under a name of its own: CMake prefers it to a CMake package, and it cannot say vecdet::dispatch, whose
+# units are compiled in the user's tree.
+if(CMAKE_VERSION VERSION_GREATER_EQUAL 4.3)
+  add_library(vecdet_headers INTERFACE)
+  set_target_properties(vecdet_headers PROPERTIES EXPORT_NAME vecdet)
+  target_compile_features(vecdet_headers INTERFACE cxx_std_17)
+  target_include_directories(vecdet_headers INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+  target_link_libraries(vecdet_headers INTERFACE TBB::tbb)
+  install(TARGETS vecdet_headers EXPORT vecdet_cps)
+  install(PACKAGE_INFO vecdet-headers EXPORT vecdet_cps VERSION "${PROJECT_VERSION}"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/cps/vecdet-headers")
+endif()
+
 include(vecdet-package)
