@@ -11,6 +11,7 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
@@ -90,6 +91,38 @@ inline std::string error_of(const std::function<void()>& call) {
     return error.what();
   }
   return "no error";
+}
+
+/// The levels of two images with three anchors at each location, in one of the layouts.
+struct head {
+  std::vector<Tensor> levels;
+
+  head(std::int64_t columns, bool channels_last, at::ScalarType type = at::kFloat) {
+    const std::int64_t sizes[][2] = {{6, 5}, {3, 2}, {1, 1}};
+    for (const auto& size : sizes) {
+      const Tensor level = at::randn({2, 3 * columns, size[0], size[1]}).to(type);
+      levels.push_back(level.contiguous(channels_last ? at::MemoryFormat::ChannelsLast
+                                                      : at::MemoryFormat::Contiguous));
+    }
+  }
+
+  /// The same levels as new leaves of the graph.
+  std::vector<Tensor> tracked() const {
+    std::vector<Tensor> leaves;
+    for (const Tensor& level : levels) leaves.push_back(level.detach().requires_grad_());
+    return leaves;
+  }
+};
+
+/// Images x anchors x columns, as torchvision's heads make them.
+inline Tensor rows_of(const std::vector<Tensor>& levels, std::int64_t columns) {
+  std::vector<Tensor> rows;
+  for (const Tensor& level : levels) {
+    rows.push_back(level.reshape({level.size(0), -1, columns, level.size(2), level.size(3)})
+                       .permute({0, 3, 4, 1, 2})
+                       .reshape({level.size(0), -1, columns}));
+  }
+  return at::cat(rows, 1);
 }
 
 /// How many tensors a call copies because of their strides or types.

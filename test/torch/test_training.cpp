@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses of scores and distributions, and of a head's levels, against the formulas in operators of
-// torch's own; and what is read without a copy.
+// torch's own.
 #include "support.hpp"
 
 #include <cmath>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <doctest/doctest.h>
 
 namespace {
@@ -25,38 +26,6 @@ Tensor scored_rows(const Tensor& labels, const Tensor& scores, std::int64_t clas
 
 Tensor cross_entropy(const Tensor& x, const Tensor& t) {
   return at::binary_cross_entropy_with_logits(x, t, {}, {}, none);
-}
-
-/// The levels of two images with three anchors at each location, in one of the layouts.
-struct head {
-  std::vector<Tensor> levels;
-
-  head(std::int64_t columns, bool channels_last, at::ScalarType type = at::kFloat) {
-    const std::int64_t sizes[][2] = {{6, 5}, {3, 2}, {1, 1}};
-    for (const auto& size : sizes) {
-      const Tensor level = at::randn({2, 3 * columns, size[0], size[1]}).to(type);
-      levels.push_back(level.contiguous(channels_last ? at::MemoryFormat::ChannelsLast
-                                                      : at::MemoryFormat::Contiguous));
-    }
-  }
-
-  /// The same levels as new leaves of the graph.
-  std::vector<Tensor> tracked() const {
-    std::vector<Tensor> leaves;
-    for (const Tensor& level : levels) leaves.push_back(level.detach().requires_grad_());
-    return leaves;
-  }
-};
-
-/// Images x anchors x columns, as torchvision's heads make them.
-Tensor rows_of(const std::vector<Tensor>& levels, std::int64_t columns) {
-  std::vector<Tensor> rows;
-  for (const Tensor& level : levels) {
-    rows.push_back(level.reshape({level.size(0), -1, columns, level.size(2), level.size(3)})
-                       .permute({0, 3, 4, 1, 2})
-                       .reshape({level.size(0), -1, columns}));
-  }
-  return at::cat(rows, 1);
 }
 
 }  // namespace
@@ -296,119 +265,34 @@ TEST_CASE("The whole loss of RetinaNet: one gradient alone, other types, one ima
                                      at::full({1, 90}, -1, at::kLong), 0.25, 2, sum)));
 }
 
-TEST_CASE("Transposed logits are read as they lie") {
-  at::manual_seed(29);
-  const Tensor level = at::randn({2, 3 * 5, 6, 7});
-  const struct {
-    const char* name;
-    Tensor logits;
-  } cases[] = {
-      {"images x locations x classes", at::randn({3, 5, 40}).transpose(1, 2)},
-      {"images x height x width x anchors x classes",
-       level.view({2, 3, 5, 6, 7}).permute({0, 3, 4, 1, 2})},
+TEST_CASE("Training's operators: the same bits for any number of threads") {
+  at::manual_seed(31);
+  const Tensor anchors = some_boxes(20000), boxes = some_boxes(9), bins = at::randn({20000, 9});
+  const Tensor targets = at::rand({20000}) * 8, classes = at::randint(0, 4, {2, 10000}, at::kLong);
+  const Tensor of_boxes = at::arange(9) % 3, level = at::randn({2, 3 * 3, 60, 50});
+  const Tensor deltas = at::randn({2, 3 * 4, 60, 50});
+  const auto results = [&] {
+    const Tensor x = level.detach().requires_grad_(), d = deltas.detach().requires_grad_();
+    const auto losses =
+        ops::retinanet_loss({x}, {d}, anchors.slice(0, 0, 9000), boxes, of_boxes, {4, 5});
+    const auto grads = torch::autograd::grad({std::get<0>(losses) + std::get<1>(losses)}, {x, d});
+    return std::vector<Tensor>{std::get<0>(losses).detach(),
+                               std::get<1>(losses).detach(),
+                               grads[0],
+                               grads[1],
+                               std::get<0>(ops::match_anchors(anchors, boxes, {}, {4, 5})),
+                               ops::distribution_focal_loss(bins, targets, sum),
+                               ops::mined_cross_entropy_loss(bins.view({2, 10000, 9}), classes)};
   };
-  for (const auto& c : cases) {
-    INFO(std::string(c.name));
-    const auto shape = c.logits.sizes().slice(0, c.logits.dim() - 1);
-    const Tensor labels = at::randint(-2, 5, shape, at::kLong);
-    const Tensor x = c.logits.detach().requires_grad_();
-    const Tensor plain = c.logits.contiguous().detach().requires_grad_();
-    for (const std::int64_t reduction : {sum, mean}) {
-      Tensor loss;
-      CHECK(copies([&] { loss = ops::sigmoid_focal_loss(x, labels, 0.25, 2, reduction); }) == 0);
-      const Tensor expected = ops::sigmoid_focal_loss(plain, labels, 0.25, 2, reduction);
-      CHECK(near(loss, expected));
-      const Tensor grad = torch::autograd::grad({loss}, {x})[0];
-      CHECK(at::equal(grad, torch::autograd::grad({expected}, {plain})[0]));
-      CHECK(grad.strides() == x.strides());
-    }
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const std::vector<Tensor> expected = results();
+  for (const int count : {2, 5}) {
+    at::set_num_threads(count);
+    const std::vector<Tensor> found = results();
+    for (std::size_t i = 0; i < expected.size(); ++i) CHECK(at::equal(found[i], expected[i]));
   }
-}
-
-TEST_CASE("Autocast reads bfloat16 as it is, with the numbers of float32") {
-  at::manual_seed(30);
-  const auto narrow = [](const Tensor& tensor) { return tensor.to(at::kBFloat16); };
-  const Tensor x = narrow(at::randn({2, 30, 4})), labels = at::randint(-1, 4, {2, 30}, at::kLong);
-  const Tensor anchors = some_boxes(30), deltas = narrow(at::randn({30, 4}) * 0.1);
-  const Tensor scores = at::rand({2, 30});
-  const head levels(2, true, at::kBFloat16), boxes(4, true, at::kBFloat16);
-  const Tensor of_levels = at::randint(-1, 2, {2, 3 * 37}, at::kLong);
-  const Tensor many = some_boxes(3 * 37), truth = some_boxes(2),
-               classes = at::zeros({2}, at::kLong);
-  const auto wide = [](const std::vector<Tensor>& list) {
-    std::vector<Tensor> result;
-    for (const Tensor& tensor : list) result.push_back(tensor.to(at::kFloat));
-    return result;
-  };
-  using inputs = std::vector<Tensor>;
-  const double size[] = {90, 90, 90, 90};
-  const struct {
-    const char* name;
-    inputs narrow;
-    std::function<Tensor(const inputs&)> call;
-  } cases[] = {
-      {"focal",
-       {x},
-       [&](const inputs& i) { return ops::sigmoid_focal_loss(i[0], labels, 0.25, 2, sum); }},
-      {"quality",
-       {x},
-       [&](const inputs& i) { return ops::quality_focal_loss(i[0], labels, scores, 2, sum); }},
-      {"varifocal",
-       {x},
-       [&](const inputs& i) {
-         return ops::varifocal_loss(i[0], labels, scores, 0.75, 2, true, mean);
-       }},
-      {"regression",
-       {deltas},
-       [&](const inputs& i) { return ops::regression_loss(i[0], anchors, anchors + 1); }},
-      {"levels", levels.levels,
-       [&](const inputs& i) { return ops::sigmoid_focal_loss_levels(i, of_levels); }},
-      {"retinanet", levels.levels,
-       [&](const inputs& i) {
-         return std::get<0>(ops::retinanet_loss(
-             i, i[0].scalar_type() == at::kFloat ? wide(boxes.levels) : boxes.levels, many, truth,
-             classes, {1, 1}));
-       }},
-      {"decoding", {deltas}, [&](const inputs& i) { return ops::decode_boxes(i[0], anchors); }},
-      {"top-k", {x}, [&](const inputs& i) { return std::get<0>(ops::filter_topk(i[0], 0.3, 9)); }},
-      {"postprocess",
-       {x},
-       [&](const inputs& i) {
-         const Tensor d = deltas.expand({2, 30, 4}).contiguous().to(i[0].scalar_type());
-         return std::get<0>(ops::postprocess(i[0], d, anchors, size));
-       }},
-  };
-  for (const auto& c : cases) {
-    INFO(std::string(c.name));
-    const bool is_loss = c.call(wide(c.narrow)).dim() == 0;
-    inputs tracked, exact;
-    for (const Tensor& tensor : c.narrow) {
-      tracked.push_back(tensor.detach().requires_grad_(is_loss));
-      exact.push_back(tensor.to(at::kFloat).requires_grad_(is_loss));
-    }
-    Tensor result;
-    {
-      const autocast enabled;
-      CHECK(copies([&] { result = c.call(tracked); }) == 0);
-    }
-    const Tensor expected = c.call(exact);
-    CHECK((result.scalar_type() == at::kFloat));
-    CHECK(at::equal(result, expected));
-    if (!is_loss) continue;
-    const auto grads = torch::autograd::grad({result * 2}, tracked);
-    const auto expected_grads = torch::autograd::grad({expected * 2}, exact);
-    for (std::size_t i = 0; i < grads.size(); ++i) {
-      CHECK((grads[i].scalar_type() == at::kBFloat16));
-      CHECK(at::equal(grads[i], narrow(expected_grads[i])));
-    }
-  }
-  // What is no single number is computed, and given, in float32.
-  const autocast enabled;
-  const Tensor each = ops::sigmoid_focal_loss(x, labels);
-  CHECK(at::equal(each, ops::sigmoid_focal_loss(x.to(at::kFloat), labels)));
-  CHECK((ops::distribution_focal_loss(x, scores).scalar_type() == at::kFloat));
-  const Tensor doubles = x.to(at::kDouble);
-  CHECK((ops::sigmoid_focal_loss(doubles, labels, 0.25, 2, sum).scalar_type() == at::kDouble));
+  at::set_num_threads(threads);
 }
 
 TEST_CASE("Errors of training's operators have the library's text") {

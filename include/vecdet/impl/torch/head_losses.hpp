@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses of a head's levels as its convolutions left them.
+// The losses of a head's levels as its convolutions left them. The library has them with their
+// gradients alone, whose memory is taken in any case.
 #pragma once
 
 #include <vecdet/focal_loss.hpp>

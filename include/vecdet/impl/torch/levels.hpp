@@ -65,12 +65,14 @@ class levels {
   /// Copies what does not lie so, or is of another type, and makes memory for the gradients.
   void prepare(head_layout layout, at::ScalarType type) {
     layout_ = layout;
+    const at::MemoryFormat format = format_of(layout);
     for (std::size_t l = 0; l < given_.size(); ++l) {
-      read_[l] = contiguous(argument_, given_[l], type, format_of(layout));
-      at::Tensor grad = at::empty_like(given_[l]);
-      if (grad.scalar_type() != type || !grad.is_contiguous(format_of(layout)))
-        grad = at::empty(grad.sizes(), grad.options().dtype(type), format_of(layout));
+      read_[l] = contiguous(argument_, given_[l], type, format);
+      const at::Tensor grad = at::empty_like(given_[l]);
       grads_.push_back(grad);
+      const bool is_written = grad.scalar_type() == type && grad.is_contiguous(format);
+      written_.push_back(is_written ? grad
+                                    : at::empty(grad.sizes(), grad.options().dtype(type), format));
     }
   }
 
@@ -82,7 +84,7 @@ class levels {
     for (std::size_t l = 0; l < read_.size(); ++l) {
       const index_t height = read_[l].size(2), width = read_[l].size(3);
       read.push_back({static_cast<const T*>(read_[l].data_ptr()), height, width});
-      written.push_back({static_cast<T*>(grads_[l].data_ptr()), height, width});
+      written.push_back({static_cast<T*>(written_[l].data_ptr()), height, width});
     }
     const index_t columns = anchors == 0 ? 0 : channels() / anchors;
     return use(head_view<const T>(read, images(), anchors, columns, layout_),
@@ -90,19 +92,15 @@ class levels {
   }
 
   /// The gradients, which lie as the levels that were given.
-  std::vector<at::Tensor> grads() const {
-    std::vector<at::Tensor> results = grads_;
-    for (std::size_t l = 0; l < given_.size(); ++l) {
-      const at::Tensor like = at::empty_like(given_[l]);
-      if (results[l].scalar_type() != like.scalar_type() || results[l].strides() != like.strides())
-        results[l] = like.copy_(results[l]);
-    }
-    return results;
+  const std::vector<at::Tensor>& grads() const {
+    for (std::size_t l = 0; l < grads_.size(); ++l)
+      if (!written_[l].is_same(grads_[l])) grads_[l].copy_(written_[l]);
+    return grads_;
   }
 
  private:
   const char* argument_;
-  std::vector<at::Tensor> given_, read_, grads_;
+  std::vector<at::Tensor> given_, read_, written_, grads_;
   head_layout layout_ = head_layout::nchw;
 };
 
