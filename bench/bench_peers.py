@@ -101,10 +101,23 @@ def problems(torch, threads):
     }
     expected = calls["torchvision"]().clone()
     same(calls["vecdet"](), expected)
+    # Not torchvision's function and autograd, but loss and gradient from the labels in one graph: the best
+    # that a compiler gets.
+    columns = torch.arange(classes)
+
+    def derived(x, labels):
+        is_label = labels[:, None] == columns
+        z = torch.where(is_label, -x, x)
+        p = torch.sigmoid(z)
+        weight = torch.where(is_label, 0.25, 0.75)
+        loss = weight * p * p * torch.nn.functional.softplus(z)
+        slope = weight * p * p * (2 * (1 - p) * torch.nn.functional.softplus(z) + p)
+        return loss.sum(), torch.where(is_label, -slope, slope)
+
     try:
-        compiled = gradient_step(torch, torch.compile(focal), logits)
-        same(compiled(), expected)
-        calls["torch.compile"] = compiled
+        compiled = torch.compile(derived)
+        same(compiled(logits.detach(), labels)[1], expected)
+        calls["torch.compile"] = lambda: compiled(logits.detach(), labels)[1]
     except Exception as error:  # no compiler for it here
         print(f"torch.compile: {type(error).__name__}", file=sys.stderr)
     yield "focal loss and gradient, 120087 x 91", calls
