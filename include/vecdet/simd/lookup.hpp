@@ -9,15 +9,20 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
+// Gathers are masked ones with all lanes: GCC 12 warns of the others' undefined first operand.
+
 /// Lane i is base[index[i]]; the index is aligned to 64 bytes.
 VECDET_INLINE row_pack<float> gather_row(const float* base, const std::int32_t* index) {
   row_pack<float> row;
 #if defined(VECDET_TARGET_AVX512)
-  row.v[0] = f32_batch(_mm512_i32gather_ps(_mm512_load_si512(index), base, 4));
+  row.v[0] = f32_batch(
+      _mm512_mask_i32gather_ps(_mm512_setzero_ps(), 0xffff, _mm512_load_si512(index), base, 4));
 #elif defined(VECDET_TARGET_AVX2)
   for (int i = 0; i < 2; ++i)
-    row.v[i] = f32_batch(_mm256_i32gather_ps(
-        base, _mm256_load_si256(reinterpret_cast<const __m256i*>(index + 8 * i)), 4));
+    row.v[i] = f32_batch(
+        _mm256_mask_i32gather_ps(_mm256_setzero_ps(), base,
+                                 _mm256_load_si256(reinterpret_cast<const __m256i*>(index + 8 * i)),
+                                 _mm256_castsi256_ps(_mm256_set1_epi32(-1)), 4));
 #else
   alignas(64) float lane[row_lanes];
   for (int i = 0; i < row_lanes; ++i) lane[i] = base[index[i]];
@@ -29,12 +34,14 @@ VECDET_INLINE row_pack<double> gather_row(const double* base, const std::int32_t
   row_pack<double> row;
 #if defined(VECDET_TARGET_AVX512)
   for (int i = 0; i < 2; ++i)
-    row.v[i] = f64_batch(_mm512_i32gather_pd(
+    row.v[i] = f64_batch(_mm512_mask_i32gather_pd(
+        _mm512_setzero_pd(), 0xff,
         _mm256_load_si256(reinterpret_cast<const __m256i*>(index + 8 * i)), base, 8));
 #elif defined(VECDET_TARGET_AVX2)
   for (int i = 0; i < 4; ++i)
-    row.v[i] = f64_batch(_mm256_i32gather_pd(
-        base, _mm_load_si128(reinterpret_cast<const __m128i*>(index + 4 * i)), 8));
+    row.v[i] = f64_batch(_mm256_mask_i32gather_pd(
+        _mm256_setzero_pd(), base, _mm_load_si128(reinterpret_cast<const __m128i*>(index + 4 * i)),
+        _mm256_castsi256_pd(_mm256_set1_epi32(-1)), 8));
 #else
   alignas(64) double lane[row_lanes];
   for (int i = 0; i < row_lanes; ++i) lane[i] = base[index[i]];
