@@ -41,7 +41,7 @@ TEST_CASE("VOC: lists, objects, classes by name") {
   const dataset data = read_dataset({folder / "ImageSets/Main/train.txt", ""});
   CHECK(data.pictures.size() == 6);
   CHECK(data.boxes == 12);
-  CHECK(data.classes == std::vector<std::string>{"disc", "square"});
+  CHECK((data.classes == std::vector<std::string>{"disc", "square"}));
   for (const annotated_picture& picture : data.pictures) {
     CHECK(picture.objects.size() == 2);
     CHECK(read_picture(picture.file).width == 96);
@@ -87,15 +87,15 @@ TEST_CASE("COCO: ids of images and categories, crowds, what is wrong") {
                         {"image_id": 70, "category_id": 4, "bbox": [0, 0, 9, 9], "iscrowd": 1})" +
                   tail);
   const dataset data = read_dataset({file, folder / "pictures"});
-  CHECK(data.classes == std::vector<std::string>{"dog", "cat"});
-  CHECK(data.category_ids == std::vector<std::int64_t>{4, 9});
+  CHECK((data.classes == std::vector<std::string>{"dog", "cat"}));
+  CHECK((data.category_ids == std::vector<std::int64_t>{4, 9}));
   REQUIRE(data.pictures.size() == 1);
   CHECK(data.pictures[0].id == 70);
   CHECK(data.pictures[0].file == folder / "pictures/a.png");
   CHECK(data.boxes == 1);
   REQUIRE(data.pictures[0].objects.size() == 2);
   CHECK(data.pictures[0].objects[0].label == 1);
-  CHECK(data.pictures[0].objects[0].corners == box{1, 2, 4, 6});
+  CHECK((data.pictures[0].objects[0].corners == box{1, 2, 4, 6}));
   CHECK(data.pictures[0].objects[1].crowd);
 
   const auto error = [&] { return error_of([&] { read_dataset({file, folder / "pictures"}); }); };
@@ -163,7 +163,8 @@ TEST_CASE("canvas: what is drawn lies where its box is") {
   const placement fitted = placement::fitted(40, 20, canvas);
   CHECK(fitted.scale == 1.6);
   const box there = fitted.onto_picture(fitted.onto_canvas({1, 2, 3, 4}));
-  for (std::size_t k = 0; k < 4; ++k) CHECK(there[k] == doctest::Approx(k + 1));
+  for (std::size_t k = 0; k < 4; ++k)
+    CHECK(there[k] == doctest::Approx(static_cast<double>(k + 1)));
 }
 
 TEST_CASE("canvas: boxes that are mostly outside are none, nor are crowds") {
@@ -176,7 +177,7 @@ TEST_CASE("canvas: boxes that are mostly outside are none, nor are crowds") {
   const auto visible = objects_on_canvas(objects, place, {32, 32});
   REQUIRE(visible.size() == 1);
   CHECK(visible[0].label == 1);
-  CHECK(visible[0].corners == box{0, 0, 6, 8});
+  CHECK((visible[0].corners == box{0, 0, 6, 8}));
 }
 
 TEST_CASE(
@@ -257,7 +258,7 @@ TEST_CASE("drawing: frames in the class's colour, never outside of the picture")
   picture image(50, 40);
   draw_box(image, {10, 20, 30, 35}, 0, "a");
   const auto red = colour_of(0);
-  CHECK(red == std::array<std::uint8_t, 3>{255, 0, 0});
+  CHECK((red == std::array<std::uint8_t, 3>{255, 0, 0}));
   CHECK(std::equal(red.begin(), red.end(), image.row(34) + 3 * 20));
   CHECK(image.row(30)[3 * 20] == 0);
   draw_box(image, {-1e30f, -5, 1e30f, 100}, 1, "long text that does not fit");
