@@ -84,7 +84,8 @@ template <class T>
 struct iou_loss_functions {
   decltype(&vecdet::giou_loss<const T>) sum;
   decltype(&vecdet::giou_loss_unreduced<const T>) each;
-  decltype(&vecdet::giou_loss_and_grad<const T>) and_grad;
+  double (*and_grad)(boxes_view<const T>, boxes_view<const T>, boxes_view<T>,
+                     const iou_loss_params&, execution);
 
   explicit iou_loss_functions(iou_kind kind) {
     if (kind == iou_kind::giou) {
