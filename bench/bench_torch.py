@@ -144,7 +144,8 @@ def losses(rows, classes):
                 compiled_step(lambda b: iou_loss(b, boxes, kind), predicted))
     theirs_of = lambda b: F.smooth_l1_loss(b, boxes, reduction="sum")
     compare(f"smooth_l1_loss/{rows}x4",
-            step(lambda b: ours.smooth_l1_loss(b, boxes, "sum"), predicted), step(theirs_of, predicted), compiled_step(theirs_of, predicted))
+            step(lambda b: ours.smooth_l1_loss(b, boxes, "sum"), predicted),
+            step(theirs_of, predicted), compiled_step(theirs_of, predicted))
 
     bins, distances = torch.randn(8400, 4, 16, requires_grad=True), torch.rand(8400, 4) * 15
     low = distances.floor().long().clamp(max=14)

@@ -6,7 +6,7 @@
 #
 #   compatibility_torch.sh [<Debian suite>]      default: sid
 #
-# Needs root, debootstrap and 5 GB; ROOTS=folder keeps the root directory for the next time, and what
+# Needs root, debootstrap and 3 GB; ROOTS=folder keeps the root directory for the next time, and what
 # ccache holds of its builds.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision's detectors on vecdet: their matching, losses and postprocessing, replaced in place.
+"""torchvision's detectors on vecdet: matching, losses and postprocessing, replaced in place.
 
 A module changes its class to a subclass here, and back: parameters, hooks, names and state_dict stay
 what they are, and the model may be copied and pickled as before.
@@ -340,8 +340,8 @@ def accelerate(model: _Model) -> _Model:
 
     RetinaNet in training has one call for matching and both losses, on the levels of its head as
     the convolutions left them; FCOS, whose matching stays torchvision's, has one for the levels of
-    its classes. What such a head gives in training is a list of levels, unless it has forward hooks.
-    Heads of other classes, and custom matchers, keep what is theirs.
+    its classes. What such a head gives in training is a list of levels, unless it has forward
+    hooks. Heads of other classes, and custom matchers, keep what is theirs.
 
     Known are torchvision.models.detection's RetinaNet, FCOS and SSD, on the CPU.
 

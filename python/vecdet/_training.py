@@ -67,9 +67,9 @@ def match_anchors(
         background, ignore: the labels of anchors without a box.
 
     Returns:
-        For each anchor, [N], or [images, N] of a list: the index of its box among all boxes, those of
-        one image after those of the other, -1 (background) or -2 (ignored); its label: the class of
-        that box, ``background`` or ``ignore``; and its greatest IoU with a box.
+        For each anchor, [N], or [images, N] of a list: the index of its box among all boxes, those
+        of one image after those of the other, -1 (background) or -2 (ignored); its label: the class
+        of that box, ``background`` or ``ignore``; and its greatest IoU with a box.
     """
     all_boxes, counts = _joined(boxes)
     all_regions, region_counts = (None, []) if regions is None else _joined(regions)
@@ -81,8 +81,8 @@ def match_anchors(
 
 def assign_atss(anchors: Tensor, level_sizes: Sequence[Tuple[int, int]], boxes: _OfImages,
                 candidates: int = 9) -> Tensor:
-    """ATSS, https://arxiv.org/abs/1912.02424: for each of ``anchors`` [N, 4], one a point, the index
-    of its box among all ``boxes``, or -1: [N], or [images, N] of a list.
+    """ATSS, https://arxiv.org/abs/1912.02424: for each of ``anchors`` [N, 4], one a point, the
+    index of its box among all ``boxes``, or -1: [N], or [images, N] of a list.
 
     Args:
         level_sizes: (height, width) of each level.
@@ -208,8 +208,8 @@ def decode_distributions(logits: Tensor) -> Tensor:
 
 
 def decode_distribution_boxes(logits: Tensor, points: Tensor, strides: Tensor) -> Tensor:
-    """The boxes [..., 4], float32, of four distributions each, ``logits`` [..., 4, bins]: left, top,
-    right and bottom of ``points`` [..., 2], in units of ``strides`` [...]."""
+    """The boxes [..., 4], float32, of four distributions each, ``logits`` [..., 4, bins]: left,
+    top, right and bottom of ``points`` [..., 2], in units of ``strides`` [...]."""
     return _ops.decode_distribution_boxes(logits, points, strides)
 
 
@@ -232,8 +232,8 @@ def mined_cross_entropy_loss(inputs: Tensor, labels: Tensor, negatives_per_foreg
         labels: classes [images, anchors], of which one is ``background``.
         negatives_per_foreground: how many for each of an image's foreground.
     """
-    return _ops.mined_cross_entropy_loss(inputs, labels, negatives_per_foreground, background, scale,
-                                         ignore)
+    return _ops.mined_cross_entropy_loss(inputs, labels, negatives_per_foreground, background,
+                                         scale, ignore)
 
 
 def sigmoid_focal_loss_levels(

@@ -101,7 +101,8 @@ class Losses(unittest.TestCase):
 
     def test_errors(self):
         with self.assertRaisesRegex(ValueError, "reduction.*'sums'"):
-            ours.bce_loss(torch.randn(2, 3), torch.zeros(2, dtype=torch.int64), torch.rand(2), "sums")
+            ours.bce_loss(torch.randn(2, 3), torch.zeros(2, dtype=torch.int64), torch.rand(2),
+                          "sums")
         with self.assertRaisesRegex(RuntimeError, "logits.dtype is Double"):
             ours.distribution_focal_loss(torch.randn(2, 3).double(), torch.rand(2))
         with self.assertRaisesRegex(RuntimeError, "classes.shape is"):
@@ -245,8 +246,8 @@ class AcceleratedTraining(unittest.TestCase):
         self.assertIs(type(both[0].head), detection.fcos.FCOSHead)
 
     def test_fcos_and_ssd(self):
-        self.check_step(test_package.Detectors.models()["FCOS"], {"sigmoid_focal_loss_levels", "giou_loss"},
-                        {"sigmoid_focal_loss"})
+        self.check_step(test_package.Detectors.models()["FCOS"],
+                        {"sigmoid_focal_loss_levels", "giou_loss"}, {"sigmoid_focal_loss"})
         model = test_package.Detectors.models()["SSD"]
         self.check_step(model, {"match_anchors", "mined_cross_entropy_loss", "regression_loss"})
         model.neg_to_pos_ratio = 2.5  # torchvision's own loss
