@@ -3,6 +3,7 @@
 // and the whole.
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
+#include <vecdet/box_coding.hpp>
 #include <vecdet/postprocess.hpp>
 
 #include <algorithm>
@@ -81,7 +82,64 @@ void register_type() {
       });
 }
 
+/// The same head as its convolutions leave it, channels first.
+struct planes {
+  std::shared_ptr<head<float>> rows = make_head<float>();
+  std::vector<float> logits = rows->logits, deltas = rows->deltas, boxes = rows->deltas;
+  std::vector<head_level<const float>> logit_levels, delta_levels;
+
+  planes() {
+    index_t first = 0;
+    for (const index_t side : {100, 50, 25, 13, 7}) {
+      const index_t plane = side * side;
+      const auto transpose = [&](const std::vector<float>& from, std::vector<float>& to,
+                                 index_t columns) {
+        const index_t channels = 9 * columns, begin = first * columns;
+        for (index_t p = 0; p < plane; ++p)
+          for (index_t c = 0; c < channels; ++c)
+            to[static_cast<std::size_t>(begin + c * plane + p)] =
+                from[static_cast<std::size_t>(begin + p * channels + c)];
+        return to.data() + begin;
+      };
+      logit_levels.push_back({transpose(rows->logits, logits, class_count), side, side});
+      delta_levels.push_back({transpose(rows->deltas, deltas, 4), side, side});
+      first += 9 * plane;
+    }
+  }
+  head_view<const float> x() const { return {logit_levels, 1, 9, class_count, head_layout::nchw}; }
+  head_view<const float> d() const { return {delta_levels, 1, 9, 4, head_layout::nchw}; }
+};
+
+void register_planes() {
+  const double elements = 120087.0 * class_count;
+  const auto prepare = [] {
+    static const auto data = std::make_shared<planes>();
+    return data;
+  };
+  register_vecdet(
+      "filter_topk/nchw/f32/120087x91", {elements, elements * sizeof(float)}, prepare,
+      [](planes& data, execution policy) {
+        benchmark::DoNotOptimize(filter_topk(data.x(), 0.05, 1000, data.rows->topk, policy));
+      });
+  register_vecdet("postprocess/nchw_retinanet/f32/120087x91", {elements, elements * sizeof(float)},
+                  prepare, [](planes& data, execution policy) {
+                    head_level_outputs<float> outputs;
+                    outputs.logits = data.x();
+                    outputs.deltas = data.d();
+                    benchmark::DoNotOptimize(
+                        postprocess(outputs, boxes_view<const float>(data.rows->anchors),
+                                    vector_view<const image_size>(data.rows->sizes),
+                                    retinanet_postprocess(), data.rows->workspace, policy));
+                  });
+  register_vecdet("decode_boxes/nchw/f32/120087", {120087.0, 48.0 * 120087}, prepare,
+                  [](planes& data, execution policy) {
+                    decode_boxes(data.d(), data.rows->anchors, {}, data.boxes, coder_params{},
+                                 policy);
+                  });
+}
+
 const bool registered = [] {
+  register_planes();
   register_type<float>();
   register_type<bfloat16>();
   return true;
