@@ -72,8 +72,9 @@ struct roi_boxes {
   lasting<vector_view<const index_t>> image_offsets;
 };
 
-/// Memory that RoIAlign works in: the boxes' weights, some 1 KiB a box, and backward 1 MiB a
-/// thread. It grows to what the calls need and is reused. One call at a time.
+/// Memory that RoIAlign works in: the boxes' weights, some 1 KiB a box, and backward 1 MiB on one
+/// thread, 8 MiB a thread on several. It grows to what the calls need and is reused. One call at a
+/// time.
 class roi_align_workspace {
   friend detail::workspace_access;
   detail::roi_align_buffers buffers_;

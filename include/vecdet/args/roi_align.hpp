@@ -78,10 +78,11 @@ struct roi_task {
 /// `size` rounded up to a multiple of 16.
 VECDET_INLINE constexpr index_t roi_padded(index_t size) { return (size + 15) / 16 * 16; }
 
-/// Planes of NCHW that are read for a box before the next box: as many as stay in the cache.
+/// Planes of NCHW that are worked on for a box before the next box: as many as have `cached`
+/// numbers together.
 constexpr index_t roi_max_channel_block = 8;
-VECDET_INLINE constexpr index_t roi_channel_block(index_t plane) {
-  constexpr index_t cached = index_t{1} << 17;
+VECDET_INLINE constexpr index_t roi_channel_block(index_t plane,
+                                                  index_t cached = index_t{1} << 17) {
   const index_t block = cached / (plane > 0 ? plane : 1);
   return block < 1 ? 1 : block > roi_max_channel_block ? roi_max_channel_block : block;
 }

@@ -258,10 +258,11 @@ class roi_align_call {
     index_t memory;
   };
   tiling tiles_of(const roi_level<T>& level) const {
-    constexpr index_t cached = index_t{1} << 17;
+    constexpr index_t cached = index_t{1} << 18;
     tiling tiles{};
     const index_t block =
-        is_nchw() ? roi_channel_block(level.height * roi_row_stride(level.width)) : index_t{64};
+        is_nchw() ? roi_channel_block(level.height * roi_row_stride(level.width), cached)
+                  : index_t{64};
     tiles.channels = std::min(args_.channels, block);
     const index_t row =
         is_nchw() ? roi_row_stride(level.width) : level.width * roi_padded(tiles.channels);
