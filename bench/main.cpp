@@ -27,7 +27,7 @@ constexpr const char* usage =
     "  --recorded=FOLDER   also NMS of detections recorded from real detectors, in the tests' "
     "data\n"
     "A name is <function>/<variant>/<type>/<shape>/<implementation>/threads:<n>; implementations:\n"
-    "reference, plain, baseline, avx2, avx512. The table goes to standard output, or with\n"
+    "reference, plain_<set>, baseline, avx2, avx512. The table goes to standard output, or with\n"
     "--benchmark_format=json or csv what Google Benchmark prints, alone.\n"
     "In the environment: VECDET_BENCH_PLOTS=FOLDER draws /scaling/ benchmarks.\n"
     "Google Benchmark's flags, --benchmark_filter=REGEX first among them:\n";
