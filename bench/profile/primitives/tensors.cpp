@@ -145,6 +145,9 @@ window window_of(const std::map<std::string, std::int64_t>& sizes, bool upwards)
     const bool symmetric = !upwards && stride > 0 && large + 2 * left >= extent &&
                            (large + 2 * left - extent) / stride + 1 == small;
     w.padding_right.push_back(symmetric ? left : (small - 1) * stride + extent - large - left);
+    // oneDNN goes astray in windows that lie outside of their source altogether.
+    if (std::max(left, w.padding_right.back()) > extent + stride)
+      cannot("its output is larger than its windows give");
   }
   return w;
 }
