@@ -238,14 +238,14 @@ TEST_CASE("checkpoints: whole or not at all, and errors that name the file") {
   CHECK(contains(error_of([&] { load_checkpoint(file); }), "model.pt: no checkpoint, or a broken"));
 }
 
-// The small case of the quality target: a minute or two on one core.
+// The small case of the quality target: a minute on one core.
 TEST_CASE("training: reaches a target from scratch") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 64);
   training_options options = small_training(folder, "target");
-  options.epochs = 25;
-  options.evaluate_every = 5;
-  options.target_ap50 = 0.7;
+  options.epochs = 12;
+  options.evaluate_every = 2;
+  options.target_ap50 = 0.6;
   CHECK(train(options) == outcome::target_reached);
   // What a checkpoint finds is what the training found.
   const checkpoint best = load_checkpoint(options.folder + "/best.pt");
