@@ -280,13 +280,9 @@ TEST_CASE("focal loss of levels: bad arguments are named and nothing is written"
   throws(with_levels(shared), "grad.levels()[1] is logits.levels()[0], expected memory apart");
   shared[1].data = h.logits[1].data() + 1;
   throws(with_levels(shared), "grad.levels()[1] is logits.levels()[1], expected memory apart");
-  shared[1].data = h.scales.data() - 3;
-  throws(
-      [&] {
-        sigmoid_focal_loss_and_grad(h.view(), h.labels, {shared, 2, 3, 4, head_layout::nchw},
-                                    h.scales);
-      },
-      "grad.levels()[1] is image_scales");
+  const vector_view<const float> in_grad(h.grads[1].data(), 2);
+  throws([&] { sigmoid_focal_loss_and_grad(h.view(), h.labels, h.grad_view(), in_grad); },
+         "grad.levels()[1] is image_scales");
   std::vector<head_level<float>> levels{{nullptr, 1, 1}};
   throws([&] { head_view<float>(levels, 1, 1, 1, head_layout::nchw); }, "levels[0] is null");
   levels[0].height = index_t{1} << 40;

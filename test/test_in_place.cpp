@@ -322,10 +322,10 @@ TEST_CASE("focal loss: outputs share memory with the logits alone, as a whole") 
   const std::vector<head_level<float>> over_labels{
       {reinterpret_cast<float*>(labels.data()), rows, 1}};
   const head_view<const float> head(level, 1, 1, classes, head_layout::nhwc);
-  refused("grad is logits", [&] {
+  refused("grad.levels()[0] is logits.levels()[0]", [&] {
     sigmoid_focal_loss_and_grad(head, of_rows, {shifted, 1, 1, classes, head_layout::nhwc});
   });
-  refused("grad is labels", [&] {
+  refused("grad.levels()[0] is labels", [&] {
     sigmoid_focal_loss_and_grad(head, of_rows, {over_labels, 1, 1, classes, head_layout::nhwc});
   });
   CHECK(labels == std::vector<index_t>(size, 0));
