@@ -80,8 +80,8 @@ struct detector {
   detector(dense_detector which, head_layout layout, index_t anchors_at_location, index_t others,
            std::uint64_t seed, bool tied)
       : kind(which),
-        logits(logits_of<T>(layout, 2, anchors_at_location, 7, {{20, 17}, {5, 9}, {1, 1}}, others,
-                            seed, tied)),
+        logits(logits_of<T>(layout, 2, anchors_at_location, which == dense_detector::rpn ? 1 : 7,
+                            {{20, 17}, {5, 9}, {1, 1}}, others, seed, tied)),
         deltas(layout, 2, anchors_at_location, 4, logits.sizes, others),
         centerness(layout, 2, anchors_at_location, 1, logits.sizes, others),
         anchors(random_boxes<float>(logits.anchors_of_image(), seed)) {
@@ -102,8 +102,9 @@ struct detector {
     return result;
   }
   postprocess_params params() const {
-    postprocess_params result =
-        kind == dense_detector::fcos ? fcos_postprocess() : retinanet_postprocess();
+    postprocess_params result = kind == dense_detector::fcos  ? fcos_postprocess()
+                                : kind == dense_detector::rpn ? rpn_postprocess()
+                                                              : retinanet_postprocess();
     result.max_candidates = 100;
     result.min_size = 0.5;
     return result;
@@ -167,7 +168,8 @@ TEST_CASE("levels: top-k of more logits than a thread takes at once") {
 TEST_CASE_TEMPLATE("levels: detections are those of rows", T, float, bfloat16) {
   for_each_isa([](isa) {
     std::uint64_t seed = 0;
-    for (const dense_detector kind : {dense_detector::retinanet, dense_detector::fcos}) {
+    for (const dense_detector kind :
+         {dense_detector::retinanet, dense_detector::fcos, dense_detector::rpn}) {
       for (const head_layout layout : all_layouts) {
         for (const index_t others : {0, 3}) {
           for (const bool tied : {false, true}) {
@@ -189,7 +191,8 @@ TEST_CASE_TEMPLATE("levels: detections are those of rows", T, float, bfloat16) {
 
 TEST_CASE("levels: nothing is allocated once the workspaces have grown") {
   for (const head_layout layout : all_layouts) {
-    for (const dense_detector kind : {dense_detector::retinanet, dense_detector::fcos}) {
+    for (const dense_detector kind :
+         {dense_detector::retinanet, dense_detector::fcos, dense_detector::rpn}) {
       detector<float> d(kind, layout, 3, 0, 5, false);
       const head_level_outputs<float> outputs = d.outputs();
       postprocess_workspace workspace;
@@ -219,6 +222,8 @@ TEST_CASE("levels: bad arguments of detection are named") {
   outputs.centerness = {};
   fails("outputs.centerness.images() is 0", outputs, params, d.sizes);
   fails("outputs.centerness.levels().size() is 3", d.outputs(), retinanet_postprocess(), d.sizes);
+  fails("outputs.logits.classes() is 7, expected 1 for an RPN", d.outputs(), rpn_postprocess(),
+        d.sizes);
   fails("params.detector is ssd", d.outputs(), ssd_postprocess(), d.sizes);
   outputs = d.outputs();
   outputs.deltas = outputs.logits;

@@ -154,12 +154,16 @@ replay_call logits_call(const entry& e, head_layout layout, execution policy) {
       head_level_outputs<T> outputs;
       outputs.logits = d->logits.in();
       outputs.deltas = d->deltas.in();
-      const bool is_fcos = loss_of(e.variant) == "fcos";
+      const bool is_fcos = loss_of(e.variant) == "fcos", is_rpn = loss_of(e.variant) == "rpn";
+      if (is_rpn && e.shape.back() != 1) return {};
       if (is_fcos) outputs.centerness = d->centerness.in();
       return [=] {
         postprocess(outputs, boxes_view<const float>(d->anchors),
                     vector_view<const image_size>(d->sizes),
-                    is_fcos ? fcos_postprocess() : retinanet_postprocess(), d->workspace, policy);
+                    is_fcos  ? fcos_postprocess()
+                    : is_rpn ? rpn_postprocess()
+                             : retinanet_postprocess(),
+                    d->workspace, policy);
       };
     }
   }

@@ -67,7 +67,7 @@ class image_matching {
         policy_(policy),
         anchors_(call.anchors.anchors),
         first_result_(image * anchors_),
-        first_truth_(call.truth.image_offsets.empty() ? 0 : call.truth.image_offsets[image]),
+        first_truth_(first_box_of_image(call.truth, image)),
         truth_(call.truth_of_image(image)),
         regions_(call.regions_of_image(image)),
         truths_(truth_.size()) {}

@@ -7,6 +7,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/impl/ground_truth.hpp>
+#include <vecdet/impl/matcher_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/matching.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -23,12 +24,6 @@ inline match_truth truth_of(const float* box, index_t index) {
   return {box[0], box[1], box[2], box[3], area, static_cast<std::int32_t>(index)};
 }
 
-inline boxes_view<const float> of_image(const boxes_view<const float>& boxes,
-                                        const vector_view<const index_t>& offsets, index_t image) {
-  if (offsets.empty()) return boxes;
-  return {boxes[offsets[image]], offsets[image + 1] - offsets[image]};
-}
-
 struct match_call {
   const anchor_buffers& anchors;
   const ground_truth& truth;
@@ -36,40 +31,20 @@ struct match_call {
   const matcher_params& params;
   isa target;
 
-  index_t images() const {
-    return truth.image_offsets.empty() ? 1 : truth.image_offsets.size() - 1;
-  }
+  index_t images() const { return image_count(truth); }
   boxes_view<const float> truth_of_image(index_t k) const {
-    return of_image(truth.boxes, truth.image_offsets, k);
+    return boxes_of_image(truth.boxes, truth.image_offsets, k);
   }
   boxes_view<const float> regions_of_image(index_t k) const {
-    return of_image(truth.regions, truth.region_offsets, k);
+    return boxes_of_image(truth.regions, truth.region_offsets, k);
   }
 
   void check_arguments() const {
     constexpr const char* function = "match_anchors";
-    check(!is_nan(params.high_threshold), function, "params.high_threshold", params.high_threshold,
-          "a number");
-    check(!is_nan(params.low_threshold), function, "params.low_threshold", params.low_threshold,
-          "a number");
-    check(is_within(params.region_threshold, 0, 1), function, "params.region_threshold",
-          params.region_threshold, "a number in [0, 1]");
+    check_matcher(function, "params", params);
     check(truth.classes.size() == 0 || truth.classes.size() == truth.boxes.size(), function,
           "truth.classes.size()", truth.classes.size(), "0 or the number of boxes");
-    if (!truth.image_offsets.empty())
-      check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size());
-    if (!truth.region_offsets.empty())
-      check_offsets(function, "truth.region_offsets", truth.region_offsets, truth.regions.size());
-    check(truth.region_offsets.size() == (truth.regions.empty() && truth.region_offsets.empty()
-                                              ? 0
-                                              : truth.image_offsets.size()),
-          function, "truth.region_offsets.size()", truth.region_offsets.size(),
-          "the size of image_offsets");
-    for (index_t k = 0; k < images(); ++k) {
-      const index_t boxes = truth_of_image(k).size();
-      check(boxes <= index_t{0x7fffffff}, function, "truth.boxes.size()", boxes,
-            "at most 2^31 - 1 of an image");
-    }
+    check_matched_truth(function, truth, images());
     const index_t total = images() * anchors.anchors;
     constexpr const char* expected = "0 or the number of anchors times that of images";
     check(results.matches.empty() || results.matches.size() == total, function,
@@ -84,12 +59,7 @@ struct match_call {
           "results.foreground.size()", results.foreground.size(), "0 or the number of images");
     check_memory();
     if (results.deltas.empty()) return;
-    check_weight(function, "params.coder.weight_x", params.coder.weight_x);
-    check_weight(function, "params.coder.weight_y", params.coder.weight_y);
-    check_weight(function, "params.coder.weight_w", params.coder.weight_w);
-    check_weight(function, "params.coder.weight_h", params.coder.weight_h);
-    check(params.coder.anchors == box_format::xyxy, function, "params.coder.anchors",
-          params.coder.anchors == box_format::xywh ? "xywh" : "cxcywh", "xyxy");
+    check_matcher_coder(function, "params.coder", params.coder);
   }
 
   /// Results are written while other images are still matched.
