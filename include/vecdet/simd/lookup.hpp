@@ -9,7 +9,8 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-// Gathers are masked ones with all lanes: GCC 12 warns of the others' undefined first operand.
+// AVX2's gathers are no faster than loads one by one, and on some processors slower. AVX-512's are
+// masked ones with all lanes: GCC 12 warns of the others' undefined first operand.
 
 /// Lane i is base[index[i]]; the index is aligned to 64 bytes.
 VECDET_INLINE row_pack<float> gather_row(const float* base, const std::int32_t* index) {
@@ -18,11 +19,11 @@ VECDET_INLINE row_pack<float> gather_row(const float* base, const std::int32_t* 
   row.v[0] = f32_batch(
       _mm512_mask_i32gather_ps(_mm512_setzero_ps(), 0xffff, _mm512_load_si512(index), base, 4));
 #elif defined(VECDET_TARGET_AVX2)
-  for (int i = 0; i < 2; ++i)
-    row.v[i] = f32_batch(
-        _mm256_mask_i32gather_ps(_mm256_setzero_ps(), base,
-                                 _mm256_load_si256(reinterpret_cast<const __m256i*>(index + 8 * i)),
-                                 _mm256_castsi256_ps(_mm256_set1_epi32(-1)), 4));
+  for (int i = 0; i < 2; ++i) {
+    const std::int32_t* const at = index + 8 * i;
+    row.v[i] = f32_batch(_mm256_setr_ps(base[at[0]], base[at[1]], base[at[2]], base[at[3]],
+                                        base[at[4]], base[at[5]], base[at[6]], base[at[7]]));
+  }
 #else
   alignas(64) float lane[row_lanes];
   for (int i = 0; i < row_lanes; ++i) lane[i] = base[index[i]];
@@ -38,10 +39,10 @@ VECDET_INLINE row_pack<double> gather_row(const double* base, const std::int32_t
         _mm512_setzero_pd(), 0xff,
         _mm256_load_si256(reinterpret_cast<const __m256i*>(index + 8 * i)), base, 8));
 #elif defined(VECDET_TARGET_AVX2)
-  for (int i = 0; i < 4; ++i)
-    row.v[i] = f64_batch(_mm256_mask_i32gather_pd(
-        _mm256_setzero_pd(), base, _mm_load_si128(reinterpret_cast<const __m128i*>(index + 4 * i)),
-        _mm256_castsi256_pd(_mm256_set1_epi32(-1)), 8));
+  for (int i = 0; i < 4; ++i) {
+    const std::int32_t* const at = index + 4 * i;
+    row.v[i] = f64_batch(_mm256_setr_pd(base[at[0]], base[at[1]], base[at[2]], base[at[3]]));
+  }
 #else
   alignas(64) double lane[row_lanes];
   for (int i = 0; i < row_lanes; ++i) lane[i] = base[index[i]];
