@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/function.h>
 
 #ifdef DETECTOR_C10D
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
