@@ -333,7 +333,7 @@ TEST_CASE("Errors of training's operators have the library's text") {
       {[&] {
          ops::retinanet_loss(x.levels, d.levels, anchors, boxes, classes + 3, {2, 1});
        },
-       "truth.classes[0] is 3, expected 0 to the classes"},
+       "truth.classes[0] is 3, expected 0 to classes - 1"},
       {[&] {
          ops::retinanet_loss(x.levels, d.levels, boxes, boxes, classes, {2, 1});
        },
