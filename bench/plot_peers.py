@@ -64,12 +64,13 @@ def svg(run, theme):
 
 
 def table(run, rows, with_setting):
-    lines = ["| problem | " + ("threads | allocator | " if with_setting else "") + "vecdet | torchvision | torch.compile | ONNX Runtime |",
-             "|---|" + ("--:|---|" if with_setting else "") + "--:|--:|--:|--:|"]
+    names = [name for name in KINDS if any(name in row["ms"] for row in rows)]
+    lines = ["| problem | " + ("threads | allocator | " if with_setting else "") + " | ".join(["vecdet", *names]) + " |",
+             "|---|" + ("--:|---|" if with_setting else "") + "--:|" * (1 + len(names))]
     for row in rows:
         ms = row["ms"]
         cells = [f"{ms['vecdet']:.3g} ms"]
-        for name in KINDS:
+        for name in names:
             cells.append(f"{ms[name]:.3g} ms, {ms[name] / ms['vecdet']:.1f}x" if name in ms else "")
         setting = f"{row['threads']} | {row['allocator']} | " if with_setting else ""
         lines.append(f"| {row['problem']} | {setting}" + " | ".join(cells) + " |")
