@@ -320,9 +320,9 @@ TEST_CASE("FCOS's loss: bad arguments are named, and nothing is written") {
   fails("head.logits_grad.classes() is 5, expected 4", head, p.anchors, truth, {});
   head = t.head();
   auto levels = t.distances_grad.levels;
-  levels[0].data = t.distances.levels[1].data;
+  levels[1].data = t.distances.levels[0].data;
   head.distances_grad = {levels, 3, 1, 4, head_layout::nchw};
-  fails("head.distances_grad.levels()[0] is head.distances.levels()[1]", head, p.anchors, truth,
+  fails("head.distances_grad.levels()[1] is head.distances.levels()[0]", head, p.anchors, truth,
         {});
   levels = t.distances_grad.levels;
   levels[2].data = t.logits_grad.levels[0].data;
