@@ -2,8 +2,8 @@
 // digest.cpp's levels of heads, whole losses and anchors.
 #pragma once
 
-#include "support/box_head.hpp"
 #include "support/digest.hpp"
+#include "support/head_tensor.hpp"
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>
 

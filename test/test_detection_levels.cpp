@@ -3,8 +3,8 @@
 // give of the same numbers as rows, ties included, in both layouts, also as channels among others;
 // threads, and every documented error.
 #include "support/allocations.hpp"
-#include "support/box_head.hpp"
 #include "support/box_tensor.hpp"
+#include "support/head_tensor.hpp"
 #include "support/isa.hpp"
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/postprocess.hpp>

@@ -3,8 +3,8 @@
 // the same formulas of inputs, and the parts called one by one; types, layouts, threads, in place,
 // and every documented error.
 #include "support/allocations.hpp"
-#include "support/box_head.hpp"
 #include "support/box_tensor.hpp"
+#include "support/head_tensor.hpp"
 #include "support/isa.hpp"
 #include <vecdet/anchors.hpp>
 #include <vecdet/assigners.hpp>

@@ -3,8 +3,8 @@
 // same boxes in one array, in both layouts, also as channels among others; selections, scales of
 // images, in place, threads, and every documented error.
 #include "support/allocations.hpp"
-#include "support/box_head.hpp"
 #include "support/box_tensor.hpp"
+#include "support/head_tensor.hpp"
 #include "support/isa.hpp"
 #include <vecdet/box_coding.hpp>
 #include <vecdet/iou_loss.hpp>

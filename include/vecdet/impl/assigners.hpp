@@ -67,9 +67,9 @@ class assigner_call {
   index_t first_box(index_t image) const { return first_box_of_image(truth_, image); }
 
   void check_result_apart(const char* result, const address_range& memory) const {
-    check_apart(function_, result, memory, "truth.boxes", truth_.boxes);
-    check_apart(function_, result, memory, "truth.classes", truth_.classes);
-    check_apart(function_, result, memory, "truth.image_offsets", truth_.image_offsets);
+    for_each_memory_of(truth_, [&](const char* of_truth, const address_range& range) {
+      check_apart(function_, result, memory, of_truth, range);
+    });
     check_apart(function_, result, memory, "levels", levels_);
   }
 

@@ -5,6 +5,7 @@
 #include <vecdet/args/matching.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/ground_truth.hpp>
+#include <vecdet/impl/ground_truth.hpp>
 #include <vecdet/impl/head_levels.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/matching.hpp>
@@ -29,11 +30,9 @@ inline double scale_of_foreground(double scale, index_t foreground, index_t imag
 template <class T>
 void check_apart_from_truth(const char* function, const char* name, const head_view<T>& grad,
                             const ground_truth& truth) {
-  check_levels_apart(function, name, grad, "truth.boxes", truth.boxes);
-  check_levels_apart(function, name, grad, "truth.classes", truth.classes);
-  check_levels_apart(function, name, grad, "truth.image_offsets", truth.image_offsets);
-  check_levels_apart(function, name, grad, "truth.regions", truth.regions);
-  check_levels_apart(function, name, grad, "truth.region_offsets", truth.region_offsets);
+  for_each_memory_of(truth, [&](const char* of_truth, const address_range& memory) {
+    check_levels_apart(function, name, grad, of_truth, memory);
+  });
 }
 
 /// The anchors of an index, one by one.

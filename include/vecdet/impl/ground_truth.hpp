@@ -2,6 +2,7 @@
 // The images of the ground truth, and what functions check of it.
 #pragma once
 
+#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/ground_truth.hpp>
 #include <vecdet/labels.hpp>
@@ -37,6 +38,16 @@ inline boxes_view<const float> boxes_of_image(const boxes_view<const float>& box
                                               index_t image) {
   if (offsets.empty()) return boxes;
   return {boxes[offsets[image]], offsets[image + 1] - offsets[image]};
+}
+
+/// use(name, its memory) for all that the truth leads to: no output may share it.
+template <class Use>
+void for_each_memory_of(const ground_truth& truth, const Use& use) {
+  use("truth.boxes", address_range(truth.boxes));
+  use("truth.classes", address_range(truth.classes));
+  use("truth.image_offsets", address_range(truth.image_offsets));
+  use("truth.regions", address_range(truth.regions));
+  use("truth.region_offsets", address_range(truth.region_offsets));
 }
 
 /// Throws unless the boxes have classes below `classes`, and their offsets are such.

@@ -71,15 +71,11 @@ struct match_call {
                    {"results.labels", results.labels},
                    {"results.best_ious", results.best_ious},
                    {"results.deltas", results.deltas},
-                   {"results.foreground", results.foreground}},
-      read[] = {{"truth.boxes", truth.boxes},
-                {"truth.classes", truth.classes},
-                {"truth.image_offsets", truth.image_offsets},
-                {"truth.regions", truth.regions},
-                {"truth.region_offsets", truth.region_offsets}};
+                   {"results.foreground", results.foreground}};
     for (const auto& out : written) {
-      for (const auto& in : read)
-        check_apart("match_anchors", out.name, out.memory, in.name, in.memory);
+      for_each_memory_of(truth, [&](const char* of_truth, const address_range& memory) {
+        check_apart("match_anchors", out.name, out.memory, of_truth, memory);
+      });
       for (const auto& other : written) {
         if (&other < &out)
           check_apart("match_anchors", out.name, out.memory, other.name, other.memory);

@@ -64,11 +64,9 @@ class ssd_loss_call {
   void check_memory() const {
     const auto check_grad = [&](const char* name, const address_range& grad) {
       check_apart(function, name, grad, "head.logits", head_.logits);
-      check_apart(function, name, grad, "truth.boxes", truth_.boxes);
-      check_apart(function, name, grad, "truth.classes", truth_.classes);
-      check_apart(function, name, grad, "truth.image_offsets", truth_.image_offsets);
-      check_apart(function, name, grad, "truth.regions", truth_.regions);
-      check_apart(function, name, grad, "truth.region_offsets", truth_.region_offsets);
+      for_each_memory_of(truth_, [&](const char* of_truth, const address_range& memory) {
+        check_apart(function, name, grad, of_truth, memory);
+      });
     };
     check_grad("head.logits_grad", head_.logits_grad);
     check_grad("head.deltas_grad", head_.deltas_grad);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The boxes of a head in either layout, and the same numbers as rows of all anchors.
+// What a head gives for each anchor, in either layout, and the same numbers as rows of all anchors.
 #pragma once
 
 #include "random.hpp"
