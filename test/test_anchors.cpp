@@ -161,11 +161,23 @@ TEST_CASE("anchors: bad arguments are named and nothing is written") {
   fails("shapes.ratios[3][1] is 0", [&] { make_anchors(ssd, {300, 300}, ssd_features(), out); });
   fails("points.size() is 36", [&] { make_points({3, 3}, 8, out); });
   fails("strides[0] is 0", [&] { make_points({3, 6}, 0, out); });
+  const grid_size largest{index_t{1} << 27, index_t{1} << 27};
+  const anchor_shapes many{std::vector<double>(600, 8.0), {1}};
+  fails("make_anchors: features is 134217728 x 134217728", make(many, largest, largest));
+  const std::vector<grid_size> two{{3, 3}, largest};
+  fails("count_anchors: features[1] is", [&] { count_anchors({square, many}, two); });
+  fails("make_anchors: features[1] is", [&] { make_anchors({square, many}, largest, two, out); });
+  ssd = {};
+  ssd.ratios[5].resize(300, 2.0);
+  const std::vector<grid_size> wide(6, largest);
+  fails("count_anchors: features[5] is", [&] { count_anchors(ssd, wide); });
+  const std::vector<grid_size> deep(600, largest);
+  const std::vector<double> strides(deep.size(), 1.0);
+  fails("make_points: features[", [&] { make_points(deep, strides, out); });
   fails("capacity is 0", [] { anchor_cache cache({}, 0); });
   fails("anchor_cache: shapes[0].sizes[0] is 0", [] { anchor_cache cache({{{0}, {1}}}); });
   anchor_cache cache({square}, 1);
-  const grid_size huge{index_t{1} << 27, index_t{1} << 27};
   fails("anchor_cache::anchors: features[0].width is 134217728, expected at most the image's", [&] {
-    cache.anchors({huge.height, 8}, vector_view<const grid_size>(&huge, 1));
+    cache.anchors({largest.height, 8}, vector_view<const grid_size>(&largest, 1));
   });
 }

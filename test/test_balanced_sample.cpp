@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -69,6 +70,19 @@ TEST_CASE("balanced sample: as many as there are to be") {
       CHECK(std::equal(sample.indices.begin(), sample.indices.end(), of_narrow.indices.begin(),
                        of_narrow.indices.end()));
     }
+}
+
+TEST_CASE("balanced sample: all labels where more are asked for, however many") {
+  const std::vector<index_t> labels{-1, 3, -1, -2, 0, 7}, offsets{0, 3, 6};
+  for (const index_t size : {index_t{6}, index_t{1} << 53, std::numeric_limits<index_t>::max()}) {
+    INFO("size ", size);
+    balanced_sample_params params;
+    params.size = size;
+    params.positive_share = 1;
+    CHECK(sampled(labels, offsets, params) == std::vector<index_t>{1, 0, 2, 4, 5});
+    params.positive_share = 0;
+    CHECK(sampled(labels, offsets, params) == std::vector<index_t>{0, 2});
+  }
 }
 
 TEST_CASE("balanced sample: every subset is as likely") {

@@ -298,7 +298,8 @@ TEST_CASE_TEMPLATE("FCOS's loss: bfloat16 is float, rounded; any threads, in pla
 TEST_CASE("FCOS's loss: bad arguments are named, and nothing is written") {
   fcos_problem p(head_layout::nchw);
   fcos_tensors<float> t(p);
-  const auto before = t.distances_grad.data;
+  const auto logits_before = t.logits_grad.data, distances_before = t.distances_grad.data,
+             centerness_before = t.centerness_grad.data;
   fcos_loss_workspace workspace;
   const auto fails = [&](const char* message, const fcos_head<float>& head,
                          const std::vector<float>& anchors, const ground_truth& truth,
@@ -306,7 +307,9 @@ TEST_CASE("FCOS's loss: bad arguments are named, and nothing is written") {
     INFO(std::string(message));
     CHECK_THROWS_WITH_AS(fcos_loss_and_grad(head, anchors, truth, params, workspace),
                          doctest::Contains(message), std::invalid_argument);
-    CHECK(t.distances_grad.data == before);
+    CHECK(t.logits_grad.data == logits_before);
+    CHECK(t.distances_grad.data == distances_before);
+    CHECK(t.centerness_grad.data == centerness_before);
   };
   const ground_truth truth = p.truth();
   fcos_head<float> head = t.head();
@@ -343,6 +346,19 @@ TEST_CASE("FCOS's loss: bad arguments are named, and nothing is written") {
   fcos_loss_params params;
   params.radius = -1;
   fails("fcos_loss_and_grad: params.radius is -1", t.head(), p.anchors, truth, params);
+  // Of a batch without images, too, whose losses are 0.
+  const auto nchw = head_layout::nchw;
+  const fcos_head<float> empty{
+      {t.logits.const_levels, 0, 1, 5, nchw},     {t.distances.const_levels, 0, 1, 4, nchw},
+      {t.centerness.const_levels, 0, 1, 1, nchw}, {t.logits_grad.levels, 0, 1, 5, nchw},
+      {t.distances_grad.levels, 0, 1, 4, nchw},   {t.centerness_grad.levels, 0, 1, 1, nchw}};
+  const std::vector<index_t> no_images{0};
+  ground_truth none;
+  none.image_offsets = no_images;
+  fails("params.radius is -1", empty, p.anchors, none, params);
+  const fcos_losses of_none = fcos_loss_and_grad(empty, p.anchors, none, {}, workspace);
+  CHECK(of_none.foreground == 0);
+  CHECK(of_none.classification + of_none.regression + of_none.centerness == 0);
   params = {};
   params.epsilon = -1;
   fails("params.epsilon is -1", t.head(), p.anchors, truth, params);

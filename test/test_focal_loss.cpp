@@ -265,8 +265,10 @@ TEST_CASE("focal loss: bad arguments are named and nothing is written") {
   with_param(&focal_loss_params::gamma, -1.0, "sigmoid_focal_loss_and_grad: params.gamma is -1");
   with_param(&focal_loss_params::gamma, std::nan(""), "params.gamma is nan");
   with_param(&focal_loss_params::gamma, infinity, "params.gamma is inf");
+  with_param(&focal_loss_params::gamma, 1e39, "params.gamma is 9.99");
   with_param(&focal_loss_params::alpha, 1.5, "params.alpha is 1.5");
   with_param(&focal_loss_params::alpha, -infinity, "params.alpha is -inf");
+  with_param(&focal_loss_params::alpha, -1e39, "params.alpha is -9.99");
   with_param(&focal_loss_params::scale, infinity, "params.scale is inf");
   with_param(&focal_loss_params::ignore, index_t{-1}, "params.ignore is -1");
   const std::vector<float> three(3);

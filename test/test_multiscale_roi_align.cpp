@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -28,6 +29,7 @@ struct pyramid_problem {
   std::vector<real> boxes;
   std::vector<index_t> image;
   std::vector<T> upstream;
+  bool add_to_grad = false;
   roi_align_workspace workspace;
 
   pyramid_problem() {
@@ -60,6 +62,7 @@ struct pyramid_problem {
   multiscale_roi_align_params params() const {
     multiscale_roi_align_params params;
     params.scales = scales;
+    params.add_to_grad = add_to_grad;
     return params;
   }
   roi_boxes<real> all() const {
@@ -186,6 +189,49 @@ TEST_CASE("RoIAlign of a pyramid: threads") {
   }
 }
 
+TEST_CASE("RoIAlign of a pyramid: the gradients are added to what lies there") {
+  for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
+    pyramid_problem<float> p;
+    p.layout = layout;
+    p.backward();
+    const auto grads = p.grads;
+    p.add_to_grad = true;
+    for (auto& grad : p.grads) std::fill(grad.begin(), grad.end(), 1.0f);
+    p.backward();
+    for (std::size_t l = 0; l < grads.size(); ++l)
+      for (std::size_t i = 0; i < grads[l].size(); ++i)
+        CHECK(p.grads[l][i] == doctest::Approx(1 + grads[l][i]).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("RoIAlign of a pyramid: levels without locations, and no boxes") {
+  for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
+    std::vector<float> map(2 * 8 * 8, 1.0f), grad(map.size(), 7.0f), bins(2 * 2 * 3 * 3, 7.0f);
+    const std::vector<feature_view<const float>> levels{{map.data(), 1, 2, 8, 8, layout},
+                                                        {nullptr, 1, 2, 0, 4, layout}};
+    const std::vector<feature_view<float>> grads{{grad.data(), 1, 2, 8, 8, layout},
+                                                 {nullptr, 1, 2, 4, 0, layout}};
+    const std::vector<double> scales{0.25, 0.125};
+    const std::vector<float> boxes{0, 0, 20, 20, 0, 0, 900, 900};  // of the first and the second
+    multiscale_roi_align_params params;
+    params.scales = scales;
+    roi_align_workspace workspace;
+    roi_boxes<float> two;
+    two.boxes = boxes;
+    const feature_view<float> out(bins.data(), 2, 2, 3, 3, layout);
+    multiscale_roi_align<float>(levels, two, out, params, workspace);
+    for (std::size_t i = 0; i < bins.size(); ++i) CHECK(bins[i] == doctest::Approx(i < 18 ? 1 : 0));
+    std::fill(bins.begin(), bins.end(), 1.0f);
+    multiscale_roi_align_grad<float>(out, two, grads, params, workspace);
+    double sum = 0;
+    for (const float g : grad) sum += static_cast<double>(g);
+    CHECK(sum == doctest::Approx(18));
+    multiscale_roi_align_grad<float>(feature_view<float>(nullptr, 0, 2, 3, 3, layout), {}, grads,
+                                     params, workspace);
+    for (const float g : grad) CHECK(g == 0);
+  }
+}
+
 TEST_CASE("RoIAlign of a pyramid: errors") {
   pyramid_problem<float> p;
   const auto fails = [&](const char* message) {
@@ -204,6 +250,45 @@ TEST_CASE("RoIAlign of a pyramid: errors") {
   p.scales = scales;
   p.image[7] = 2;
   fails("boxes.images[7] is 2, expected 0 to the number of images - 1");
+  p.image[7] = 1;
+
+  const auto nchw = feature_layout::nchw;
+  std::vector<float> bins(static_cast<std::size_t>(4 * p.bins()));
+  const std::vector<float> four(16);
+  roi_boxes<float> some;
+  some.boxes = four;
+  const auto fails_with = [&](const feature_view<float>& second, float* out, const char* forward,
+                              const char* backward) {
+    p.scales = {0.25, 0.125};
+    const std::vector<feature_view<float>> levels{p.level(p.maps[0], 0), second};
+    const std::vector<feature_view<const float>> read(levels.begin(), levels.end());
+    const auto said = [](const char* name, const char* message) {
+      return std::string("vecdet::multiscale_roi_align") + name + ": " + message;
+    };
+    CHECK_THROWS_WITH_AS(
+        multiscale_roi_align<float>(read, some, p.bins_of(out, 4), p.params(), p.workspace),
+        doctest::Contains(said("", forward).c_str()), std::invalid_argument);
+    CHECK_THROWS_WITH_AS(
+        multiscale_roi_align_grad<float>(p.bins_of(out, 4), some, levels, p.params(), p.workspace),
+        doctest::Contains(said("_grad", backward).c_str()), std::invalid_argument);
+  };
+  float* const second = p.maps[1].data();
+  constexpr const char* as_first = "expected the images, channels and layout of the first";
+  const auto differs = [&](const feature_view<float>& level, const std::string& shape) {
+    fails_with(level, bins.data(), ("levels[1] is " + shape + ", " + as_first).c_str(),
+               ("grads[1] is " + shape + ", " + as_first).c_str());
+  };
+  differs({second, 1, 6, 32, 32, nchw}, "1 x 6");
+  differs({second, 2, 5, 32, 32, nchw}, "2 x 5");
+  differs({second, 2, 6, 32, 32, feature_layout::nhwc}, "2 x 6");
+  fails_with({second, 2, 6, 32, 32, nchw}, second + 5, "out is levels, expected memory apart",
+             "grads is upstream, expected memory apart");
+  const std::vector<feature_view<float>> shared{p.level(p.maps[0], 0),
+                                                {p.maps[0].data() + 9, 2, 6, 32, 32, nchw}};
+  CHECK_THROWS_WITH_AS(multiscale_roi_align_grad<float>(p.bins_of(bins.data(), 4), some, shared,
+                                                        p.params(), p.workspace),
+                       doctest::Contains("grads is the other grads"), std::invalid_argument);
+
   std::vector<index_t> levels(3);
   const std::vector<float> boxes(8);
   const auto level_fails = [&](index_t count, double size, index_t level, const char* message) {

@@ -379,6 +379,9 @@ TEST_CASE("soft targets: bad arguments are named and nothing is written") {
   quality.beta = -1;
   throws([&] { quality_focal_loss_and_grad(x, targets(), grad.view(), quality); },
          "quality_focal_loss_and_grad: params.beta is -1");
+  quality.beta = 1e39;
+  throws([&] { quality_focal_loss_and_grad(x, targets(), grad.view(), quality); },
+         "params.beta is 9.99");
   varifocal_params varifocal;
   varifocal.alpha = -0.5;
   throws([&] { varifocal_loss_and_grad(x, targets(), grad.view(), varifocal); },

@@ -13,8 +13,9 @@
 //
 // Results lie in the caller's memory: N x 4 corners of float, or N x 2 points. Every function
 // throws std::invalid_argument, and writes nothing, when its output has another size than
-// count_anchors() says, a size is negative or above 2^27, features are larger than the image, or a
-// size, ratio or scale is not a positive finite float.
+// count_anchors() says, a size is negative or above 2^27, there are more anchors than have
+// addresses, features are larger than the image (but for SSD's), or a size, ratio, scale or stride
+// is not a positive finite float.
 #pragma once
 
 #include <vecdet/grid_size.hpp>

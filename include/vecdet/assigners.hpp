@@ -37,7 +37,8 @@
 // NaN matches nothing: a box with a NaN coordinate has no points, a NaN score or prediction no
 // metric above 0, and of a NaN IoU among a box's candidates, as 0/0 of empty ones, ATSS's threshold
 // is NaN. Nor does a box of ATSS whose centre is infinite or of which there is a single candidate,
-// nor an infinite overlap. NaN points form no grid.
+// one of FCOS of which a coordinate or the area is infinite, nor an infinite overlap. NaN points
+// form no grid.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, points form
 // no grid, there are regions, offsets do not ascend from 0 to the number of boxes, a class is out

@@ -38,8 +38,8 @@ struct box_head_outputs {
 /// are [image_offsets[k], image_offsets[k + 1]), and are clipped to image_sizes[k].
 ///
 /// @throws std::invalid_argument where sizes do not agree, image_offsets do not ascend from 0 to
-/// the number of proposals, or a parameter or image size is out of the range that postprocess()
-/// takes.
+/// the number of proposals, there are more than 2^32 logits, or a parameter or image size is out of
+/// the range that postprocess() takes.
 template <class T>
 detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                                      boxes_view<const float> proposals,

@@ -28,23 +28,23 @@ struct head_level {
   index_t height = 0, width = 0;
 };
 
-/// All levels. Errors, as of other views: sizes that are negative or have no addresses, and null
-/// where there are elements.
+/// All levels: a list of them that lasts as long as the view. Errors, as of other views: sizes that
+/// are negative or have no addresses, and null where there are elements.
 template <class T>
 class head_view {
  public:
   /// No levels.
   head_view() noexcept = default;
 
-  head_view(vector_view<const head_level<T>> levels, index_t images, index_t anchors,
-            index_t classes, head_layout layout)
+  head_view(const lasting<vector_view<const head_level<T>>>& levels, index_t images,
+            index_t anchors, index_t classes, head_layout layout)
       : head_view(levels, images, anchors, classes, layout, classes) {}
 
   /// The same of a head that gives an anchor more than these classes, as where boxes and classes
   /// come from one convolution: an anchor has `channels` channels, `classes` or more. The data of a
   /// level then points to the first channel that counts; the others are never touched.
-  head_view(vector_view<const head_level<T>> levels, index_t images, index_t anchors,
-            index_t classes, head_layout layout, index_t channels)
+  head_view(const lasting<vector_view<const head_level<T>>>& levels, index_t images,
+            index_t anchors, index_t classes, head_layout layout, index_t channels)
       : levels_(levels),
         images_(images),
         anchors_(anchors),

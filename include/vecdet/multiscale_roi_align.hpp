@@ -52,8 +52,8 @@ void multiscale_roi_align_grad(feature_view<T> upstream,
                                roi_align_workspace& workspace,
                                execution policy = execution::parallel);
 
-/// The level of each box into `levels`, of a pyramid of `count` levels whose first has `scale`
-/// locations a pixel.
+/// The level of each box, float or double, into `levels`, of a pyramid of `count` levels whose
+/// first has `scale` locations a pixel.
 template <class Real>
 void pyramid_levels(boxes_view<Real> boxes, vector_view<index_t> levels, index_t count,
                     double scale, double canonical_size = 224, index_t canonical_level = 4);

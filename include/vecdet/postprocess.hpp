@@ -18,9 +18,9 @@
 // are ranked by their logits, where rounded sigmoids may tie. NaN logits never pass.
 //
 // Throws std::invalid_argument where shapes do not agree, a threshold is outside [0, 1], a limit is
-// negative, an image's size is not a positive float, min_size is not from 0 to 1e35, or an image
-// has more than 2^32 logits in a level of FCOS's or in all of SSD's, or where RPN's logits have not
-// one column.
+// negative, an image's size is not a positive float, a weight or size_limit is none that
+// decode_boxes() takes, min_size is not from 0 to 1e35, an image has more than 2^32 logits in all
+// of SSD's or, as rows, in a level of FCOS's, or RPN's logits have not one column.
 #pragma once
 
 #include <vecdet/box_format.hpp>

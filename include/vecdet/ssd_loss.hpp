@@ -40,10 +40,10 @@ struct ssd_losses {
 /// `deltas_grad` may be the deltas themselves; otherwise a gradient shares memory with nothing
 /// else.
 struct ssd_head {
-  matrix_view<const float> logits;  ///< (images x anchors) x classes
-  boxes_view<const float> deltas;   ///< images x anchors
+  matrix_view<const float> logits;          ///< (images x anchors) x classes
+  lasting<boxes_view<const float>> deltas;  ///< images x anchors
   matrix_view<float> logits_grad;
-  boxes_view<float> deltas_grad;
+  lasting<boxes_view<float>> deltas_grad;
 };
 
 /// Memory that the loss works in: some 28 bytes an anchor of the batch, and what matching works in.

@@ -11,6 +11,7 @@ using namespace vecdet;
 std::vector<float> make_weights();
 std::vector<int> make_labels();
 std::vector<index_t> make_offsets();
+std::vector<head_level<const float>> make_levels();
 /// N x 6 detections.
 matrix_view<const float> detections();
 
@@ -90,7 +91,18 @@ void parameters(std::vector<float> weights, std::vector<int> labels, std::vector
   box_selection selection = box_selection::all();
   selection = labels;
 #endif
-  (void)smooth_l1, (void)iou, (void)of_images;
+  const std::vector<head_level<const float>> levels = make_levels();
+#if WRONG == 14  // says: ends_with_the_statement
+  const head_view<const float> head(make_levels(), 1, 1, 1, head_layout::nchw);
+#else
+  const head_view<const float> head(levels, 1, 1, 1, head_layout::nchw);
+#endif
+#if WRONG == 15  // says: ends_with_the_statement
+  const ssd_head ssd{{}, make_weights(), {}, {}};
+#else
+  const ssd_head ssd{{}, weights, {}, {}};
+#endif
+  (void)smooth_l1, (void)iou, (void)of_images, (void)head, (void)ssd;
 }
 
 void arguments(matrix_view<float> ids, std::vector<float> scores) {

@@ -51,7 +51,7 @@ inline void check_side(const char* function, const char* list, index_t level, co
 
 inline void check_grid(const char* function, const char* list, index_t level,
                        const grid_size& size) {
-  constexpr index_t most = index_t{1} << 27;  // so that products and sums of them do not wrap
+  constexpr index_t most = index_t{1} << 27;  // so that their product does not wrap
   check_side(function, list, level, ".height", size.height, most, "0 to 2^27");
   check_side(function, list, level, ".width", size.width, most, "0 to 2^27");
 }
@@ -143,6 +143,28 @@ inline void check_layout(const char* function, const std::vector<anchor_shapes>&
     check_features(function, "features", k, features[k], image);
 }
 
+/// `count` and the anchors of a level, so many at each location. Throws where that is more than
+/// have addresses.
+inline index_t counted(const char* function, index_t count, index_t level,
+                       const grid_size& features, index_t of_location) {
+  constexpr index_t most = max_elements<float> / 4;
+  const index_t here = locations(features);
+  if (here > 0 && of_location > (most - count) / here) {
+    throw_invalid_argument(function, name_of_level("features", level).c_str(),
+                           std::to_string(features.height) + " x " + std::to_string(features.width),
+                           "so many locations that all anchors have addresses");
+  }
+  return count + here * of_location;
+}
+
+inline index_t count_of(const char* function, const std::vector<anchor_shapes>& shapes,
+                        const vector_view<const grid_size>& features) {
+  index_t count = 0;
+  for (index_t k = 0; k < features.size(); ++k)
+    count = counted(function, count, k, features[k], shapes[static_cast<std::size_t>(k)].count());
+  return count;
+}
+
 /// A size, and one and two thirds of an octave above it, rounded down.
 inline std::vector<double> thirds_of_octave(double size) {
   return {size, std::floor(size * 1.2599210498948732), std::floor(size * 1.5874010519681994)};
@@ -160,6 +182,16 @@ inline void check_ssd(const char* function, const ssd_shapes& shapes,
   check_positive(function, "shapes.steps", alone, "", shapes.steps);
   for (std::size_t k = 0; k < levels; ++k)
     check_positive(function, "shapes.ratios", static_cast<index_t>(k), "", shapes.ratios[k]);
+}
+
+inline index_t count_of(const char* function, const ssd_shapes& shapes,
+                        const vector_view<const grid_size>& features) {
+  index_t count = 0;
+  for (index_t k = 0; k < features.size(); ++k) {
+    const std::size_t ratios = shapes.ratios[static_cast<std::size_t>(k)].size();
+    count = counted(function, count, k, features[k], 2 + 2 * static_cast<index_t>(ratios));
+  }
+  return count;
 }
 
 /// The widths and heights of a level of SSD's, as parts of the image.
@@ -223,10 +255,7 @@ inline std::vector<anchor_shapes> fcos_shapes() {
 inline index_t count_anchors(const std::vector<anchor_shapes>& shapes,
                              vector_view<const grid_size> features) {
   detail::check_levels("count_anchors", shapes.size(), features);
-  index_t count = 0;
-  for (index_t k = 0; k < features.size(); ++k)
-    count += detail::locations(features[k]) * shapes[static_cast<std::size_t>(k)].count();
-  return count;
+  return detail::count_of("count_anchors", shapes, features);
 }
 
 inline void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size features,
@@ -234,8 +263,9 @@ inline void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size
   detail::check_shapes("make_anchors", detail::alone, shapes);
   detail::check_grid("make_anchors", "image", detail::alone, image);
   detail::check_features("make_anchors", "features", detail::alone, features, image);
-  detail::check(anchors.size() == detail::locations(features) * shapes.count(), "make_anchors",
-                "anchors.size()", anchors.size(), "the number of locations times that of shapes");
+  const index_t count = detail::counted("make_anchors", 0, detail::alone, features, shapes.count());
+  detail::check(anchors.size() == count, "make_anchors", "anchors.size()", anchors.size(),
+                "the number of locations times that of shapes");
   detail::write_level(shapes, image, features, anchors.data());
 }
 
@@ -243,8 +273,9 @@ inline void make_anchors(const std::vector<anchor_shapes>& shapes, grid_size ima
                          vector_view<const grid_size> features, boxes_view<float> anchors) {
   detail::check_shapes("make_anchors", shapes);
   detail::check_layout("make_anchors", shapes, image, features);
-  detail::check(anchors.size() == count_anchors(shapes, features), "make_anchors", "anchors.size()",
-                anchors.size(), "count_anchors(shapes, features)");
+  detail::check(anchors.size() == detail::count_of("make_anchors", shapes, features),
+                "make_anchors", "anchors.size()", anchors.size(),
+                "count_anchors(shapes, features)");
   float* out = anchors.data();
   for (index_t k = 0; k < features.size(); ++k)
     out = detail::write_level(shapes[static_cast<std::size_t>(k)], image, features[k], out);
@@ -252,19 +283,16 @@ inline void make_anchors(const std::vector<anchor_shapes>& shapes, grid_size ima
 
 inline index_t count_anchors(const ssd_shapes& shapes, vector_view<const grid_size> features) {
   detail::check_ssd("count_anchors", shapes, features);
-  index_t count = 0;
-  for (index_t k = 0; k < features.size(); ++k)
-    count += detail::locations(features[k]) *
-             (2 + 2 * static_cast<index_t>(shapes.ratios[static_cast<std::size_t>(k)].size()));
-  return count;
+  return detail::count_of("count_anchors", shapes, features);
 }
 
 inline void make_anchors(const ssd_shapes& shapes, grid_size image,
                          vector_view<const grid_size> features, boxes_view<float> anchors) {
   detail::check_ssd("make_anchors", shapes, features);
   detail::check_grid("make_anchors", "image", detail::alone, image);
-  detail::check(anchors.size() == count_anchors(shapes, features), "make_anchors", "anchors.size()",
-                anchors.size(), "count_anchors(shapes, features)");
+  detail::check(anchors.size() == detail::count_of("make_anchors", shapes, features),
+                "make_anchors", "anchors.size()", anchors.size(),
+                "count_anchors(shapes, features)");
   float* out = anchors.data();
   const float width = static_cast<float>(image.width), height = static_cast<float>(image.height);
   for (index_t k = 0; k < features.size(); ++k) {
@@ -300,7 +328,7 @@ inline void make_points(vector_view<const grid_size> features, vector_view<const
     detail::check_grid("make_points", "features", k, features[k]);
     detail::check_element(detail::is_positive_float(strides[k]), "make_points", "strides", k,
                           strides[k], "a positive finite float");
-    count += detail::locations(features[k]);
+    count = detail::counted("make_points", count, k, features[k], 1);
   }
   detail::check(points.size() == 2 * count, "make_points", "points.size()", points.size(),
                 "twice the number of locations");

@@ -106,8 +106,10 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
       std::copy_n(found, 2, of_kind + 2 * k);
     }
   });
-  const auto most =
-      static_cast<index_t>(std::floor(static_cast<double>(params.size) * params.positive_share));
+  // A number that index_t holds: more than there are labels are never drawn.
+  const auto most = static_cast<index_t>(
+      std::min(std::floor(static_cast<double>(params.size) * params.positive_share),
+               static_cast<double>(labels.size())));
   offsets[0] = 0;
   for (index_t k = 0; k < images; ++k) {
     positives[k] = std::min(of_kind[2 * k], most);

@@ -57,7 +57,6 @@ class fcos_loss_call {
     check_heads();
     check_memory();
     check_truth_and_params();
-    if (images_ == 0) return {};
     const profile::scope timing([&] { return problem(); });
     fcos_losses losses;
     losses.foreground = assign();

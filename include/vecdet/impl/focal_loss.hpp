@@ -29,9 +29,9 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 inline void check_focusing(const char* function, double alpha, double gamma) {
-  check(gamma >= 0 && is_finite(gamma), function, "params.gamma", gamma,
-        "a finite number, 0 or more");
-  check(alpha <= 1 && is_finite(alpha), function, "params.alpha", alpha,
+  check(gamma >= 0 && fits_float(gamma), function, "params.gamma", gamma,
+        "a finite float, 0 or more");
+  check(alpha <= 1 && fits_float(alpha), function, "params.alpha", alpha,
         "a number in [0, 1], or a negative one for no weighting");
 }
 

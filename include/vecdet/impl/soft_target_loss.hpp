@@ -29,8 +29,8 @@ focal_loss_params unfocused(const Params& params) {
 
 template <class T>
 void set_loss(focal_call<T>& call, focal_loss_params& focal, const quality_focal_params& params) {
-  check(params.beta >= 0 && is_finite(params.beta), call.function, "params.beta", params.beta,
-        "a finite number, 0 or more");
+  check(params.beta >= 0 && fits_float(params.beta), call.function, "params.beta", params.beta,
+        "a finite float, 0 or more");
   focal.gamma = params.beta;
   call.labelled = labelled_loss::quality;
 }

@@ -5,7 +5,7 @@
 // independent instructions, so a kernel written once as an equation on packs keeps N dependency
 // chains in flight: exp, log1p and a division in a row then cost their throughput, not their
 // latency. Kernels see packs only; what differs between instruction sets and xsimd releases is in
-// simd_batch.hpp.
+// batch.hpp.
 #pragma once
 
 #include <vecdet/simd/batch.hpp>
