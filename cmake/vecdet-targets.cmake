@@ -31,16 +31,13 @@ if(NOT VECDET_XSIMD_INCLUDE_DIR)
 endif()
 
 # Each instruction set's unit keeps its own flags, whatever those of the rest: they come last on the
-# command line. Fast-math, contraction and LTO would change results or leak instructions, as would a lower
-# -O in the sets beyond the baseline.
+# command line. Fast-math, contraction, LTO or a lower -O would change results or leak instructions.
 set(VECDET_UNIT_FLAGS -O3 -ffp-contract=off -fno-fast-math -fno-math-errno
     -fno-lto -fvisibility=hidden)
-# The baseline, which few processors run, at -O2: a sixth less code.
-set(VECDET_FLAGS_baseline -O2 -march=x86-64 -mtune=generic -mno-avx)
 if(VECDET_SANITIZE)
   list(TRANSFORM VECDET_UNIT_FLAGS REPLACE "-O3" "-O1")
-  list(TRANSFORM VECDET_FLAGS_baseline REPLACE "-O2" "-O1")
 endif()
+set(VECDET_FLAGS_baseline -march=x86-64 -mtune=generic -mno-avx)
 set(VECDET_FLAGS_avx2 -march=x86-64-v3 -mtune=generic -mno-avx512f)
 set(VECDET_FLAGS_avx512 -march=x86-64-v4 -mtune=generic -mprefer-vector-width=512)
 
