@@ -33,31 +33,27 @@ struct coding {
 
 template <class T>
 std::shared_ptr<coding<T>> make_coding() {
-  static std::weak_ptr<coding<T>> known;
-  auto data = known.lock();
-  if (data != nullptr) return data;
-  data = std::make_shared<coding<T>>();
-  for (const float x : retinanet_anchors())
-    data->anchors.push_back(T(static_cast<compute_type<T>>(x)));
-  data->deltas = head_deltas<T>(box_count);
-  data->boxes.resize(data->deltas.size());
-  data->out.resize(data->deltas.size());
-  data->float_anchors = retinanet_anchors();
-  data->float_out.resize(data->deltas.size());
-  decode_boxes(boxes_view<const T>(data->deltas), data->anchors, data->boxes);
-  known = data;
-  return data;
+  return shared_data([] {
+    coding<T> data;
+    for (const float x : retinanet_anchors())
+      data.anchors.push_back(T(static_cast<compute_type<T>>(x)));
+    data.deltas = head_deltas<T>(box_count);
+    data.boxes.resize(data.deltas.size());
+    data.out.resize(data.deltas.size());
+    data.float_anchors = retinanet_anchors();
+    data.float_out.resize(data.deltas.size());
+    decode_boxes(boxes_view<const T>(data.deltas), data.anchors, data.boxes);
+    return data;
+  });
 }
 
 std::shared_ptr<coding<float>> make_planes() {
-  static std::weak_ptr<coding<float>> known;
-  auto data = known.lock();
-  if (data != nullptr) return data;
-  data = std::make_shared<coding<float>>(*make_coding<float>());
-  for (std::vector<float>* const boxes : {&data->deltas, &data->anchors, &data->boxes})
-    *boxes = as_planes(*boxes);
-  known = data;
-  return data;
+  return shared_data([] {
+    coding<float> data = *make_coding<float>();
+    for (std::vector<float>* const boxes : {&data.deltas, &data.anchors, &data.boxes})
+      *boxes = as_planes(*boxes);
+    return data;
+  });
 }
 
 constexpr double boxes = static_cast<double>(box_count);

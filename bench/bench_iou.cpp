@@ -26,15 +26,13 @@ struct pairs {
 };
 
 std::shared_ptr<pairs> make_pairs() {
-  static std::weak_ptr<pairs> known;
-  auto data = known.lock();
-  if (data != nullptr) return data;
-  data = std::make_shared<pairs>();
-  data->truth = built_in_picture(rows).boxes;
-  data->anchors = retinanet_anchors();
-  data->out.resize(static_cast<std::size_t>(rows * cols));
-  known = data;
-  return data;
+  return shared_data([] {
+    pairs data;
+    data.truth = built_in_picture(rows).boxes;
+    data.anchors = retinanet_anchors();
+    data.out.resize(static_cast<std::size_t>(rows * cols));
+    return data;
+  });
 }
 
 template <plain_iou Kind>
@@ -73,19 +71,17 @@ struct neighbours {
 };
 
 std::shared_ptr<neighbours> make_neighbours() {
-  static std::weak_ptr<neighbours> known;
-  auto data = known.lock();
-  if (data != nullptr) return data;
-  data = std::make_shared<neighbours>();
-  data->a = retinanet_anchors();
-  data->b.resize(data->a.size());
-  const auto deltas = head_deltas<float>(cols);
-  decode_boxes(boxes_view<const float>(deltas), data->a, data->b);
-  data->a_planes = as_planes(data->a);
-  data->b_planes = as_planes(data->b);
-  data->out.resize(static_cast<std::size_t>(cols));
-  known = data;
-  return data;
+  return shared_data([] {
+    neighbours data;
+    data.a = retinanet_anchors();
+    data.b.resize(data.a.size());
+    const auto deltas = head_deltas<float>(cols);
+    decode_boxes(boxes_view<const float>(deltas), data.a, data.b);
+    data.a_planes = as_planes(data.a);
+    data.b_planes = as_planes(data.b);
+    data.out.resize(static_cast<std::size_t>(cols));
+    return data;
+  });
 }
 
 template <plain_iou Kind>

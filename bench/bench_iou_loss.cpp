@@ -2,7 +2,7 @@
 // GIoU, DIoU and CIoU losses of as many boxes as RetinaNet has anchors at 800 x 800.
 #include "plain/functions.hpp"
 #include "support/implementations.hpp"
-#include "support/scene.hpp"
+#include "support/operands.hpp"
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/reference/iou_loss.hpp>
 
@@ -16,21 +16,10 @@ namespace {
 
 constexpr index_t box_count = 120087;
 
-struct predictions {
-  std::vector<float> predicted, targets, loss, grad;
-};
+using predictions = iou_loss_operands<float>;
 
 std::shared_ptr<predictions> make_predictions() {
-  static std::weak_ptr<predictions> known;
-  auto data = known.lock();
-  if (data != nullptr) return data;
-  data = std::make_shared<predictions>();
-  data->targets = retinanet_anchors();
-  data->predicted = predicted_boxes(data->targets);
-  data->loss.resize(static_cast<std::size_t>(box_count));
-  data->grad.resize(data->targets.size());
-  known = data;
-  return data;
+  return shared_data([] { return predictions(retinanet_anchors()); });
 }
 
 constexpr double boxes = static_cast<double>(box_count);

@@ -9,8 +9,8 @@
 #include "support/coco.hpp"
 #include "support/implementations.hpp"
 #include "support/npy.hpp"
+#include "support/operands.hpp"
 #include "support/plots.hpp"
-#include "support/scene.hpp"
 #if defined(VECDET_BENCH_LIBTORCH)
 #include "peers/libtorch.hpp"
 #endif
@@ -34,22 +34,13 @@ namespace vecdet {
 namespace bench {
 namespace {
 
-struct problem_data {
-  detections input;
-  nms_workspace workspace;
-  soft_nms_workspace<float> soft_workspace;
+struct problem_data : nms_operands<float> {
   plain_nms_memory plain;
   std::vector<index_t> is_kept;  ///< 1 or 0 a box, for the check of the plain loop.
 
-  boxes_view<const float> boxes() const { return input.boxes; }
-  vector_view<const float> scores() const { return input.scores; }
-  nms_groups groups() const {
-    nms_groups by_class;
-    by_class.classes = input.classes;
-    return by_class;
-  }
+  using nms_operands::nms_operands;
   void keep(vector_view<const index_t> kept) {
-    is_kept.assign(input.scores.size(), 0);
+    is_kept.assign(scores.size(), 0);
     for (index_t i = 0; i < kept.size(); ++i) is_kept[static_cast<std::size_t>(kept[i])] = 1;
   }
 };
@@ -97,8 +88,7 @@ std::shared_ptr<problem_data> make_problem(const std::string& variant, index_t c
   static std::shared_ptr<problem_data> current;
   const std::string name = variant + "/" + std::to_string(count) + "/" + std::to_string(classes);
   if (current != nullptr && which == name) return current;
-  current = std::make_shared<problem_data>();
-  current->input = make_detections(variant, count, classes);
+  current = std::make_shared<problem_data>(make_detections(variant, count, classes));
   which = name;
   return current;
 }
@@ -131,7 +121,7 @@ void count_steps(benchmark::State& state, problem_data& data, index_t count) {
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     };
     vecdet::detail::nms_args<float> args{};
-    args.boxes = data.input.boxes.data();
+    args.boxes = data.boxes.data();
     args.least_overlap = std::nextafter(0.5f, 1.0f);
     args.max_kept = count;
     vecdet::detail::nms_state nms{};
@@ -140,8 +130,8 @@ void count_steps(benchmark::State& state, problem_data& data, index_t count) {
     nms.kept = ws.kept.data();
     nms.scratch = ws.scratch.data();
     time(0, [&] {
-      kernels.select(data.input.scores.data(), 0, count, -infinity, false, ws.records.data());
-      kernels.sort(data.input.scores.data(), ws.records.data(), ws.spare.data(), count);
+      kernels.select(data.scores.data(), 0, count, -infinity, false, ws.records.data());
+      kernels.sort(data.scores.data(), ws.records.data(), ws.spare.data(), count);
     });
     time(2, [&] { kernels.begin(args, nms); });
     if (!nms.done) {
@@ -162,8 +152,8 @@ void count_steps(benchmark::State& state, problem_data& data, index_t count) {
 bool agrees_with_vecdet(benchmark::State& state, const std::vector<int>& kept, problem_data& data,
                         const nms_groups& groups) {
   const auto kept_by_vecdet = [&](const nms_params& params) {
-    const auto view = batched_nms(data.boxes(), data.scores(), groups, params, data.workspace,
-                                  execution::sequential);
+    const auto view =
+        batched_nms(data.b(), data.s(), groups, params, data.workspace, execution::sequential);
     return std::vector<index_t>(view.data(), view.data() + view.size());
   };
   std::vector<index_t> theirs(kept.begin(), kept.end());
@@ -194,7 +184,7 @@ void register_nms(const std::string& variant, index_t count) {
         problem, "reference", 1, amount_of(count), [=](benchmark::State& state) {
           const auto data = prepare();
           timed_loop(state, "reference", [&] {
-            benchmark::DoNotOptimize(reference::nms(data->boxes(), data->scores(), nms_params{}));
+            benchmark::DoNotOptimize(reference::nms(data->b(), data->s(), nms_params{}));
           });
         });
   }
@@ -202,13 +192,13 @@ void register_nms(const std::string& variant, index_t count) {
     register_plain(problem, amount_of(count), [=](benchmark::State& state) {
       const auto data = prepare();
       const auto run_plain = [&] {
-        return VECDET_PLAIN(plain_nms)(data->input.boxes.data(), data->input.scores.data(), count,
-                                       0.5f, data->plain);
+        return VECDET_PLAIN(plain_nms)(data->boxes.data(), data->scores.data(), count, 0.5f,
+                                       data->plain);
       };
       check_plain(
           problem, *data,
           [](problem_data& d, execution policy) {
-            d.keep(nms(d.boxes(), d.scores(), nms_params{}, d.workspace, policy));
+            d.keep(nms(d.b(), d.s(), nms_params{}, d.workspace, policy));
           },
           [&](problem_data& d) {
             const index_t kept = run_plain();
@@ -222,7 +212,7 @@ void register_nms(const std::string& variant, index_t count) {
   if (count <= 20000) {
     register_implementation(problem, "opencv", 1, amount_of(count), [=](benchmark::State& state) {
       const auto data = prepare();
-      opencv_nms_problem peer(data->input.boxes, data->input.scores, data->input.classes);
+      opencv_nms_problem peer(data->boxes, data->scores, data->classes);
       if (!agrees_with_vecdet(state, peer.run(0.5f), *data, nms_groups{})) return;
       timed_loop(state, "opencv", [&] { benchmark::DoNotOptimize(peer.run(0.5f)); });
     });
@@ -233,9 +223,9 @@ void register_nms(const std::string& variant, index_t count) {
     register_implementation(problem, "libtorch", 1, amount_of(count), [=](benchmark::State& state) {
       const auto data = prepare();
       const auto run = [&] {
-        return libtorch_nms(data->input.boxes.data(), data->input.scores.data(), count, 0.5);
+        return libtorch_nms(data->boxes.data(), data->scores.data(), count, 0.5);
       };
-      const auto kept = nms(data->boxes(), data->scores(), nms_params{});
+      const auto kept = nms(data->b(), data->s(), nms_params{});
       if (run() != std::vector<std::int64_t>(kept.begin(), kept.end())) {
         state.SkipWithError("libtorch keeps other boxes than vecdet does");
         return;
@@ -251,8 +241,8 @@ void register_nms(const std::string& variant, index_t count) {
           const auto data = prepare();
           set_isa(set);
           timed_loop(state, isa_name(set), [&] {
-            benchmark::DoNotOptimize(nms(data->boxes(), data->scores(), nms_params{},
-                                         data->workspace, execution::sequential));
+            benchmark::DoNotOptimize(
+                nms(data->b(), data->s(), nms_params{}, data->workspace, execution::sequential));
           });
           count_steps(state, *data, count);
         });
@@ -268,8 +258,7 @@ void register_preset(const std::string& name, const nms_params& params, index_t 
         "nms/" + name + degenerate + "/f32/" + std::to_string(count), amount_of(count),
         [=] { return make_problem(variant, count, 91); },
         [params](problem_data& data, execution policy) {
-          benchmark::DoNotOptimize(
-              nms(data.boxes(), data.scores(), params, data.workspace, policy));
+          benchmark::DoNotOptimize(nms(data.b(), data.s(), params, data.workspace, policy));
         });
   }
 }
@@ -280,8 +269,8 @@ void register_batched_nms(const std::string& variant, index_t count, index_t cla
 #if defined(VECDET_BENCH_OPENCV)
   register_implementation(problem, "opencv", 1, amount_of(count), [=](benchmark::State& state) {
     const auto data = make_problem(variant, count, classes);
-    opencv_nms_problem peer(data->input.boxes, data->input.scores, data->input.classes);
-    if (!agrees_with_vecdet(state, peer.run_batched(0.5f), *data, data->groups())) return;
+    opencv_nms_problem peer(data->boxes, data->scores, data->classes);
+    if (!agrees_with_vecdet(state, peer.run_batched(0.5f), *data, data->by_class())) return;
     timed_loop(state, "opencv", [&] { benchmark::DoNotOptimize(peer.run_batched(0.5f)); });
   });
 #endif
@@ -290,8 +279,8 @@ void register_batched_nms(const std::string& variant, index_t count, index_t cla
         const auto data = make_problem(variant, count, classes);
         const char* const threads = policy.threads() == 1 ? "" : ", all threads";
         timed_loop(state, std::string(isa_name(active_isa())) + threads, [&] {
-          benchmark::DoNotOptimize(batched_nms(data->boxes(), data->scores(), data->groups(),
-                                               nms_params{}, data->workspace, policy));
+          benchmark::DoNotOptimize(batched_nms(data->b(), data->s(), data->by_class(), nms_params{},
+                                               data->workspace, policy));
         });
       });
 }
@@ -303,8 +292,8 @@ void register_soft_nms(const std::string& variant, soft_nms_method method, index
       "soft_nms/" + variant + "/f32/" + std::to_string(count), amount_of(count),
       [=] { return make_problem("clustered91", count, 91); },
       [params](problem_data& data, execution policy) {
-        benchmark::DoNotOptimize(soft_nms(data.boxes(), data.scores(), data.groups(), params,
-                                          data.soft_workspace, policy));
+        benchmark::DoNotOptimize(
+            soft_nms(data.b(), data.s(), data.by_class(), params, data.soft_workspace, policy));
       });
 }
 

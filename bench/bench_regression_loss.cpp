@@ -26,22 +26,20 @@ struct head {
 };
 
 std::shared_ptr<head> make_head() {
-  static std::weak_ptr<head> known;
-  auto data = known.lock();
-  if (data != nullptr) return data;
-  data = std::make_shared<head>();
-  data->anchors = retinanet_anchors();
-  data->deltas = head_deltas<float>(box_count);
-  data->truth = scene().boxes;
-  const assignment assigned = assign(data->anchors, scene(), 91);
-  data->matches = assigned.matches;
-  data->labels = assigned.labels;
-  data->targets = matched_boxes(data->matches, data->truth);
-  data->foreground = foreground_indices(data->labels);
-  data->all_targets = predicted_boxes(data->anchors);
-  data->grad.resize(data->deltas.size());
-  known = data;
-  return data;
+  return shared_data([] {
+    head data;
+    data.anchors = retinanet_anchors();
+    data.deltas = head_deltas<float>(box_count);
+    data.truth = scene().boxes;
+    const assignment assigned = assign(data.anchors, scene(), 91);
+    data.matches = assigned.matches;
+    data.labels = assigned.labels;
+    data.targets = matched_boxes(data.matches, data.truth);
+    data.foreground = foreground_indices(data.labels);
+    data.all_targets = predicted_boxes(data.anchors);
+    data.grad.resize(data.deltas.size());
+    return data;
+  });
 }
 
 constexpr double boxes = static_cast<double>(box_count);
@@ -142,15 +140,13 @@ void register_mixed() {
     std::vector<bfloat16> deltas, grad;
   };
   const auto prepare = [] {
-    static std::weak_ptr<mixed_head> known;
-    auto data = known.lock();
-    if (data != nullptr) return data;
-    data = std::make_shared<mixed_head>();
-    data->boxes = make_head();
-    data->deltas = head_deltas<bfloat16>(box_count);
-    data->grad.resize(data->deltas.size());
-    known = data;
-    return data;
+    return shared_data([] {
+      mixed_head data;
+      data.boxes = make_head();
+      data.deltas = head_deltas<bfloat16>(box_count);
+      data.grad.resize(data.deltas.size());
+      return data;
+    });
   };
   register_vecdet("regression_loss_and_grad/float_smooth_l1/bf16/120087", {boxes, (8 + 8) * boxes},
                   prepare, [](mixed_head& data, execution policy) {

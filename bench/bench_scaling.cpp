@@ -3,8 +3,8 @@
 // scaling.svg and the fitted exponents. A size is what a kernel's time is in proportion to: logits,
 // boxes, or pairs of boxes.
 #include "support/implementations.hpp"
+#include "support/operands.hpp"
 #include "support/plots.hpp"
-#include "support/scene.hpp"
 #include <vecdet/vecdet.hpp>
 
 #include <memory>
@@ -83,19 +83,8 @@ struct pair_data {
         out(static_cast<std::size_t>(pairs)) {}
 };
 
-struct detection_data {
-  detections input;
-  nms_workspace workspace;
-  soft_nms_workspace<float> soft_workspace;
-
-  explicit detection_data(index_t boxes) : input(clustered_detections(boxes)) {}
-  boxes_view<const float> b() const { return input.boxes; }
-  vector_view<const float> s() const { return input.scores; }
-  nms_groups by_class() const {
-    nms_groups groups;
-    groups.classes = input.classes;
-    return groups;
-  }
+struct detection_data : nms_operands<float> {
+  explicit detection_data(index_t count) : nms_operands(clustered_detections(count)) {}
 };
 
 /// The data of the size that runs now.

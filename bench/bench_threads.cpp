@@ -26,15 +26,13 @@ struct head {
 constexpr index_t anchors = 120087, classes = 91;
 
 std::shared_ptr<head> make_head() {
-  static std::weak_ptr<head> known;
-  auto data = known.lock();
-  if (data != nullptr) return data;
-  data = std::make_shared<head>();
-  data->labels = assign(retinanet_anchors(), scene(), classes).labels;
-  data->logits = head_logits<float>(data->labels, classes);
-  data->grad.resize(data->logits.size());
-  known = data;
-  return data;
+  return shared_data([] {
+    head data;
+    data.labels = assign(retinanet_anchors(), scene(), classes).labels;
+    data.logits = head_logits<float>(data.labels, classes);
+    data.grad.resize(data.logits.size());
+    return data;
+  });
 }
 
 /// What a convolution does to the threads: a region in which all of them have work.

@@ -67,14 +67,6 @@ void soft_target_loss(isa set) {
 }
 
 template <class T>
-std::vector<T> random_deltas_of(index_t boxes) {
-  random_generator generator(8);
-  std::vector<T> deltas(static_cast<std::size_t>(4 * boxes));
-  for (T& d : deltas) d = to<T>(0.4 * generator.normal());
-  return deltas;
-}
-
-template <class T>
 void focal_loss(isa set) {
   const index_t rows = 41, cols = 91;
   const auto logits = finite_logits<T>(rows * cols, 1);
@@ -189,7 +181,7 @@ void box_coding(isa set, const scene<T>& s) {
 template <class T>
 void box_losses(isa set, const scene<T>& s) {
   digest hash;
-  std::vector<T> grad(s.a_values.size()), deltas = random_deltas_of<T>(s.count);
+  std::vector<T> grad(s.a_values.size()), deltas = random_deltas<T>(s.count, 8, 0.4);
   const boxes_view<T> view(grad);
   const std::vector<std::int32_t> narrow(s.labels.begin(), s.labels.end());
   for (const box_selection& selection :
@@ -266,13 +258,13 @@ void detections(isa set) {
   const index_t anchors = 201, images = 2, classes = 21;
   const auto logits = finite_logits<T>(images * anchors * classes, 5);
   const auto centerness = finite_logits<T>(images * anchors, 6);
-  std::vector<T> deltas = random_deltas_of<T>(images * anchors);
+  std::vector<T> deltas = random_deltas<T>(images * anchors, 8, 0.4);
   for (T& d : deltas) d = to<T>(std::abs(static_cast<double>(d)));  // distances are positive
   const auto boxes = random_boxes<float>(anchors, 7, 300);
   const std::vector<image_size> sizes{{300, 300}, {250, 280}};
-  filter_topk_workspace room;
+  filter_topk_workspace search;
   const auto top = filter_topk(matrix_view<const T>(logits.data(), images * anchors, classes), 0.05,
-                               700, room, sequential);
+                               700, search, sequential);
   hash.add(top.logits.data(), static_cast<std::size_t>(top.logits.size()));
   hash.add(top.elements.data(), static_cast<std::size_t>(top.elements.size()));
   for (const auto& params :
@@ -289,7 +281,7 @@ void detections(isa set) {
     hash.add(found.scores.data(), size);
     hash.add(found.labels.data(), size);
   }
-  const auto of_head = random_deltas_of<T>(anchors * classes);
+  const auto of_head = random_deltas<T>(anchors * classes, 8, 0.4);
   const std::vector<index_t> offsets{0, 120, anchors};
   postprocess_workspace workspace;
   const auto found =
@@ -403,7 +395,7 @@ void matching(isa set, bool with_special) {
 void mixed_types(isa set) {
   digest hash;
   const scene<float> s(true);
-  const auto deltas = random_deltas_of<bfloat16>(s.count);
+  const auto deltas = random_deltas<bfloat16>(s.count, 8, 0.4);
   std::vector<float> out(s.a_values.size());
   std::vector<bfloat16> grad(s.a_values.size());
   const boxes_view<const bfloat16> d(deltas);

@@ -35,7 +35,7 @@ std::vector<index_t> sizes_of(const pyramid& p) {
   return sizes;
 }
 
-pyramid usual() {
+pyramid three_levels() {
   pyramid p;
   p.add(25, 20, 8);
   p.add(13, 10, 16);
@@ -197,7 +197,7 @@ TEST_CASE("ATSS: golden vectors") {
 
 TEST_CASE("task-aligned assigner: golden vectors") {
   if (!has_data("golden_step/tal_index_0.npy", "task-aligned assigner against torch")) return;
-  const pyramid p = usual();
+  const pyramid p = three_levels();
   assigner_workspace workspace;
   for (int k = 0; k < 3; ++k) {
     const std::string number = std::to_string(k);
@@ -238,25 +238,25 @@ TEST_CASE("ATSS: grids, candidates, ties and batches") {
     std::uint64_t seed = 0;
     for (const bool whole : {false, true}) {
       for (const index_t boxes : {0, 1, 2, 7, 60})
-        check_atss(usual(), boxes_near(boxes, ++seed, whole));
+        check_atss(three_levels(), boxes_near(boxes, ++seed, whole));
       for (const index_t k : {1, 2, 3, 16, 40, 600, 100000})
-        check_atss(usual(), boxes_near(20, ++seed, whole), 1, k);
-      check_atss(usual(), boxes_near(90, ++seed, whole), 5);
-      pyramid odd;  // one row, one column, one point, none; far apart
-      odd.add(1, 30, 8);
-      odd.add(30, 1, 8);
-      odd.add(1, 1, 64);
-      odd.add(0, 5, 8);
-      odd.add(5, 0, 8);
-      odd.add(3, 3, 0.01f, 4000);
-      check_atss(odd, boxes_near(40, ++seed, whole), 2);
-      check_atss(odd, boxes_near(40, ++seed, whole), 1, 1);
+        check_atss(three_levels(), boxes_near(20, ++seed, whole), 1, k);
+      check_atss(three_levels(), boxes_near(90, ++seed, whole), 5);
+      pyramid irregular;  // one row, one column, one point, none; far apart
+      irregular.add(1, 30, 8);
+      irregular.add(30, 1, 8);
+      irregular.add(1, 1, 64);
+      irregular.add(0, 5, 8);
+      irregular.add(5, 0, 8);
+      irregular.add(3, 3, 0.01f, 4000);
+      check_atss(irregular, boxes_near(40, ++seed, whole), 2);
+      check_atss(irregular, boxes_near(40, ++seed, whole), 1, 1);
     }
     check_atss(pyramid(), boxes_near(3, 1, false));
     // Boxes that are the same: the first one has all.
     std::vector<float> same = boxes_near(1, 3, true);
     same.insert(same.end(), same.begin(), same.end());
-    check_atss(usual(), same);
+    check_atss(three_levels(), same);
   });
 }
 
@@ -278,41 +278,42 @@ TEST_CASE("ATSS: boxes that are not finite, empty, far off or inverted") {
     std::vector<float> truth = special_boxes_as<float>();
     const std::vector<float> more = boxes_near(10, 5, false);
     truth.insert(truth.end(), more.begin(), more.end());
-    check_atss(usual(), truth);
+    check_atss(three_levels(), truth);
   });
 }
 
 TEST_CASE("task-aligned assigner: grids, candidates, exponents and batches") {
   for_each_isa([](isa) {
     std::uint64_t seed = 0;
-    for (const index_t boxes : {0, 1, 2, 7, 33, 60}) task_problem(usual(), boxes, ++seed).check();
+    for (const index_t boxes : {0, 1, 2, 7, 33, 60})
+      task_problem(three_levels(), boxes, ++seed).check();
     for (const index_t top : {1, 3, 13, 1000}) {
-      task_problem p(usual(), 20, ++seed, 1, 3);
+      task_problem p(three_levels(), 20, ++seed, 1, 3);
       p.params.top = top;
       p.check();
     }
     for (const double alpha : {0.0, 1.0, 2.0})
       for (const double beta : {0.0, 1.0, 3.5}) {
-        task_problem p(usual(), 20, ++seed);
+        task_problem p(three_levels(), 20, ++seed);
         p.params.alpha = alpha;
         p.params.beta = beta;
         // Where neither counts all metrics are equal.
         p.check();
       }
-    task_problem(usual(), 70, ++seed, 4).check();
-    pyramid odd;
-    odd.add(1, 30, 8);
-    odd.add(30, 1, 8);
-    odd.add(0, 3, 8);
-    odd.add(1, 1, 64);
-    task_problem(odd, 30, ++seed, 2).check();
+    task_problem(three_levels(), 70, ++seed, 4).check();
+    pyramid irregular;
+    irregular.add(1, 30, 8);
+    irregular.add(30, 1, 8);
+    irregular.add(0, 3, 8);
+    irregular.add(1, 1, 64);
+    task_problem(irregular, 30, ++seed, 2).check();
     task_problem(pyramid(), 3, ++seed).check();
   });
 }
 
 TEST_CASE("task-aligned assigner: equal metrics and overlaps go by lower index") {
   for_each_isa([](isa) {
-    task_problem p(usual(), 2, 1);
+    task_problem p(three_levels(), 2, 1);
     for (float& score : p.scores) score = 0.25f;
     for (std::size_t i = 0; i < p.predictions.size(); i += 4) {
       const float box[] = {10, 10, 90, 120};
@@ -329,7 +330,7 @@ TEST_CASE("task-aligned assigner: equal metrics and overlaps go by lower index")
 TEST_CASE(
     "task-aligned assigner: points on a side are outside; what is not finite matches nothing") {
   for_each_isa([](isa) {
-    task_problem p(usual(), 12, 1);
+    task_problem p(three_levels(), 12, 1);
     for (std::size_t k = 0; k < 4; ++k) {
       p.truth[k] = std::vector<float>{4, 4, 20, 28}[k];
       p.truth[4 + k] = std::vector<float>{8, 8, 8, 80}[k];
@@ -349,7 +350,7 @@ TEST_CASE(
 }
 
 TEST_CASE("assigners: the same bits for any threads, on AVX2 and AVX-512") {
-  task_problem p(usual(), 200, 9, 4);
+  task_problem p(three_levels(), 200, 9, 4);
   assigner_workspace workspace;
   check_same_bits_everywhere([&](execution policy) {
     p.run(workspace, policy);
@@ -364,7 +365,7 @@ TEST_CASE("assigners: the same bits for any threads, on AVX2 and AVX-512") {
 }
 
 TEST_CASE("assigners: nothing is allocated once the workspace has grown") {
-  task_problem p(usual(), 50, 9, 2);
+  task_problem p(three_levels(), 50, 9, 2);
   assigner_workspace workspace;
   const ground_truth known = p.known();
   const auto both = [&] {
@@ -379,7 +380,7 @@ TEST_CASE("assigners: nothing is allocated once the workspace has grown") {
 }
 
 TEST_CASE("assigners: errors name function, argument, value and expectation") {
-  task_problem p(usual(), 10, 9, 2);
+  task_problem p(three_levels(), 10, 9, 2);
   assigner_workspace workspace;
   ground_truth known = p.known();
   task_aligned_predictions said = p.said();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threshold and top-k against a stable sort: element types, instruction sets, strides, sizes around
-// the block and the room for candidates, ties, special logits, threads, and every documented error.
+// the block and the memory for candidates, ties, special logits, threads, and every documented
+// error.
 #include "support/allocations.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
@@ -93,7 +94,7 @@ TEST_CASE_TEMPLATE("filter_topk: strided rows of every length", T, float, bfloat
   }
 }
 
-TEST_CASE("filter_topk: more candidates than there is room for, ascending, equal, many threads") {
+TEST_CASE("filter_topk: more candidates than the memory holds, ascending, equal, many threads") {
   std::vector<float> ascending, equal;
   for (int i = 0; i < 300000; ++i) {
     ascending.push_back(static_cast<float>(i / 3));

@@ -5,6 +5,7 @@
 // documented error.
 #include "support/allocations.hpp"
 #include "support/focal_problem.hpp"
+#include "support/head_tensor.hpp"
 #include <vecdet/soft_target_loss.hpp>
 
 #include <algorithm>
@@ -21,75 +22,31 @@ using namespace vecdet::test;
 
 namespace {
 
-struct size {
-  index_t height, width;
-};
-
-/// A head in one of the layouts, and the same as a matrix of all anchors.
+/// A head in one of the layouts, its gradient, and what a loss takes beside them.
 template <class T>
 struct head {
-  head_layout layout;
-  index_t images, anchors, classes, channels, before;  ///< channels before those that count
-  std::vector<size> sizes;
-  std::vector<std::vector<T>> logits, grads;
-  std::vector<head_level<const T>> logit_levels;
-  std::vector<head_level<T>> grad_levels;
+  head_tensor<T> logits, grad;
   std::vector<index_t> labels;
   std::vector<float> scores, scales;
 
-  head(head_layout how, index_t n, index_t a, index_t c, const std::vector<size>& of_levels,
-       std::uint64_t seed, double foreground = 0.02, index_t other_channels = 0)
-      : layout(how),
-        images(n),
-        anchors(a),
-        classes(c),
-        channels(c + other_channels),
-        before(other_channels / 2),
-        sizes(of_levels) {
+  head(head_layout layout, index_t images, index_t anchors, index_t classes,
+       const std::vector<typename head_tensor<T>::size>& sizes, std::uint64_t seed,
+       double foreground = 0.02, index_t other_channels = 0)
+      : logits(layout, images, anchors, classes, sizes, other_channels),
+        grad(layout, images, anchors, classes, sizes, other_channels, mark()) {
     random_generator generator(seed);
-    for (const size& s : sizes) {
-      const index_t plane = s.height * s.width;
-      logits.push_back(random_logits<T>(n * a * channels * plane, ++seed));
-      grads.emplace_back(logits.back().size(), to<T>(-12345));
-      const index_t first = before * (layout == head_layout::nhwc ? 1 : plane);
-      logit_levels.push_back({logits.back().data() + first, s.height, s.width});
-      grad_levels.push_back({grads.back().data() + first, s.height, s.width});
+    for (std::vector<T>& level : logits.data) {
+      const auto numbers = random_logits<T>(static_cast<index_t>(level.size()), ++seed);
+      std::copy(numbers.begin(), numbers.end(), level.begin());
     }
-    labels = random_labels(n * view().anchors_of_image(), c, seed + 1, foreground);
+    labels = random_labels(logits.rows(), classes, seed + 1, foreground);
     for (std::size_t i = 0; i < labels.size(); ++i) {
       scores.push_back(static_cast<float>(generator.uniform()));
       // Elsewhere ignored anchors are few: here a stretch of them as well.
       if (i % 1000 > 700 && i % 1000 < 760) labels[i] = -2;
     }
-    for (index_t i = 0; i < n; ++i) scales.push_back(static_cast<float>(generator.uniform() + 0.1));
-  }
-
-  head_view<const T> view() const {
-    return {logit_levels, images, anchors, classes, layout, channels};
-  }
-  head_view<T> grad_view() const {
-    return {grad_levels, images, anchors, classes, layout, channels};
-  }
-
-  /// each(level, element of it, row of the matrix, class)
-  template <class Each>
-  void for_each(const Each& each) const {
-    index_t row = 0;
-    for (index_t n = 0; n < images; ++n) {
-      for (std::size_t l = 0; l < sizes.size(); ++l) {
-        const index_t plane = sizes[l].height * sizes[l].width;
-        for (index_t p = 0; p < plane; ++p) {
-          for (index_t a = 0; a < anchors; ++a, ++row) {
-            for (index_t c = 0; c < classes; ++c) {
-              const index_t at = layout == head_layout::nhwc
-                                     ? ((n * plane + p) * anchors + a) * channels + before + c
-                                     : ((n * anchors + a) * channels + before + c) * plane + p;
-              each(l, static_cast<std::size_t>(at), row, c);
-            }
-          }
-        }
-      }
-    }
+    for (index_t i = 0; i < images; ++i)
+      scales.push_back(static_cast<float>(generator.uniform() + 0.1));
   }
 
   void check(const focal_loss_params& params, bool scored) {
@@ -97,62 +54,57 @@ struct head {
       return scored ? focal_targets<T>(scored_labels{labels, scores}) : focal_targets<T>(labels);
     };
     INFO("gamma ", params.gamma, " scored ", scored);
-    check(params, [&](const auto& x, const auto& grad, const auto&... more) {
-      return sigmoid_focal_loss_and_grad(x, truth(), grad, more...);
+    check(params, [&](const auto& x, const auto& out, const auto&... more) {
+      return sigmoid_focal_loss_and_grad(x, truth(), out, more...);
     });
   }
 
   /// Of any loss: on levels and on a matrix.
   template <class Params, class Loss>
   void check(const Params& params, const Loss& loss) {
-    const auto rows = static_cast<index_t>(labels.size());
-    std::vector<T> matrix(static_cast<std::size_t>(rows * classes)), expected(matrix.size());
-    for_each([&](std::size_t l, std::size_t at, index_t row, index_t c) {
-      matrix[static_cast<std::size_t>(row * classes + c)] = logits[l][at];
-    });
+    const index_t rows = logits.rows(), classes = logits.columns;
+    const std::vector<T> matrix = logits.flat();
+    std::vector<T> expected(matrix.size());
     // A row's weight is its image's scale.
     std::vector<float> weights;
     for (index_t i = 0; i < rows; ++i)
-      weights.push_back(scales[static_cast<std::size_t>(i / (rows / images))]);
+      weights.push_back(scales[static_cast<std::size_t>(i / logits.anchors_of_image())]);
     Params weighted = params;
     weighted.row_weights = weights;
     const double sum = loss(matrix_view<const T>(matrix.data(), rows, classes),
                             matrix_view<T>(expected.data(), rows, classes), weighted);
-    const double of_levels = loss(view(), grad_view(), scales, params);
-    INFO("classes ", classes, " anchors ", anchors, " channels ", channels, " ",
+    const double of_levels = loss(logits.const_view(), grad.view(), scales, params);
+    INFO("classes ", classes, " anchors ", logits.anchors, " channels ", logits.channels, " ",
          std::string(dtype_name<T>()));
     CHECK((of_levels == doctest::Approx(sum).epsilon(1e-6) || std::isnan(sum)));
     CHECK(std::isnan(of_levels) == std::isnan(sum));
-    index_t wrong = 0;
-    for_each([&](std::size_t l, std::size_t at, index_t row, index_t c) {
-      const T actual = grads[l][at], exact = expected[static_cast<std::size_t>(row * classes + c)];
-      wrong += std::memcmp(&actual, &exact, sizeof(T)) != 0 &&
-               !(std::isnan(static_cast<double>(actual)) && std::isnan(static_cast<double>(exact)));
-    });
+    const std::vector<T> actual = grad.flat();
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      wrong += std::memcmp(&actual[i], &expected[i], sizeof(T)) != 0 &&
+               !(std::isnan(static_cast<double>(actual[i])) &&
+                 std::isnan(static_cast<double>(expected[i])));
+    }
     CHECK(wrong == 0);
     // Other channels are not touched.
-    std::size_t untouched = 0, others = 0;
-    for (const std::vector<T>& level : grads) {
-      others += level.size() / static_cast<std::size_t>(channels) *
-                static_cast<std::size_t>(channels - classes);
-      untouched += static_cast<std::size_t>(std::count_if(
-          level.begin(), level.end(), [](T x) { return static_cast<double>(x) == sentinel(); }));
+    std::size_t untouched = 0, all = 0;
+    for (const std::vector<T>& level : grad.data) {
+      all += level.size();
+      untouched += static_cast<std::size_t>(std::count(level.begin(), level.end(), mark()));
     }
-    CHECK(untouched == others);
+    CHECK(untouched == all - actual.size());
   }
 
  private:
-  static double sentinel() { return static_cast<double>(to<T>(-12345)); }
+  static T mark() { return to<T>(-12345); }
 };
-
-constexpr head_layout layouts[] = {head_layout::nhwc, head_layout::nchw};
 
 }  // namespace
 
 TEST_CASE_TEMPLATE("focal loss of levels: the bits of a matrix", T, float, bfloat16, double) {
   for_each_isa([](isa) {
     std::uint64_t seed = 0;
-    for (const head_layout layout : layouts) {
+    for (const head_layout layout : all_layouts) {
       for (const bool scored : {false, true}) {
         for (const double gamma : {2.0, 0.0, 1.5}) {
           focal_loss_params params;
@@ -171,7 +123,7 @@ TEST_CASE_TEMPLATE("focal loss of levels: the bits of a matrix", T, float, bfloa
 }
 
 TEST_CASE_TEMPLATE("soft target losses of levels: the bits of a matrix", T, float, bfloat16) {
-  for (const head_layout layout : layouts) {
+  for (const head_layout layout : all_layouts) {
     for (const index_t others : {0, 4}) {
       head<T> h(layout, 2, 3, 7, {{9, 13}, {5, 7}}, 3, 0.1, others);
       const scored_labels truth{h.labels, h.scores};
@@ -189,100 +141,113 @@ TEST_CASE_TEMPLATE("soft target losses of levels: the bits of a matrix", T, floa
 }
 
 TEST_CASE("focal loss of levels: any threads, in place, nothing allocated") {
-  for (const head_layout layout : layouts) {
+  for (const head_layout layout : all_layouts) {
     head<float> h(layout, 2, 3, 20, {{60, 50}, {20, 30}}, 5);
-    const double sum = sigmoid_focal_loss_and_grad(h.view(), h.labels, h.grad_view(), h.scales, {},
-                                                   execution::sequential);
-    const auto expected = h.grads;
+    const double sum = sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels, h.grad.view(),
+                                                   h.scales, {}, execution::sequential);
+    const auto expected = h.grad.data;
     for (const int threads : {1, 2, 5}) {
       tbb::task_arena(threads).execute([&] {
         const double parallel =
-            sigmoid_focal_loss_and_grad(h.view(), h.labels, h.grad_view(), h.scales);
+            sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels, h.grad.view(), h.scales);
         CHECK(std::memcmp(&sum, &parallel, sizeof sum) == 0);
       });
-      for (std::size_t l = 0; l < expected.size(); ++l) CHECK(same_bits(expected[l], h.grads[l]));
+      for (std::size_t l = 0; l < expected.size(); ++l)
+        CHECK(same_bits(expected[l], h.grad.data[l]));
     }
-    for (std::size_t l = 0; l < expected.size(); ++l) h.grads[l] = h.logits[l];
+    h.grad.set(h.logits.flat());
     const allocation_count allocations;
-    const double in_place = sigmoid_focal_loss_and_grad(h.grad_view(), h.labels, h.grad_view(),
+    const double in_place = sigmoid_focal_loss_and_grad(h.grad.view(), h.labels, h.grad.view(),
                                                         h.scales, {}, execution::sequential);
     CHECK(allocations.since() == 0);
     CHECK(std::memcmp(&sum, &in_place, sizeof sum) == 0);
-    for (std::size_t l = 0; l < expected.size(); ++l) CHECK(same_bits(expected[l], h.grads[l]));
+    for (std::size_t l = 0; l < expected.size(); ++l) CHECK(same_bits(expected[l], h.grad.data[l]));
   }
 }
 
 TEST_CASE("focal loss of levels: rows are ignored whatever they hold") {
-  for (const head_layout layout : layouts) {
+  for (const head_layout layout : all_layouts) {
     head<float> h(layout, 1, 2, 5, {{40, 30}}, 9);
-    std::vector<float>& x = h.logits[0];
-    h.for_each([&](std::size_t, std::size_t at, index_t row, index_t) {
-      x[at] = h.labels[static_cast<std::size_t>(row)] == -2 ? std::nanf("") : -2.0f;
-    });
-    CHECK(sigmoid_focal_loss_and_grad(h.view(), h.labels, h.grad_view()) > 0);
-    h.for_each([&](std::size_t, std::size_t at, index_t row, index_t) {
-      if (h.labels[static_cast<std::size_t>(row)] == -2) REQUIRE(h.grads[0][at] == 0);
+    const auto is_ignored = [&](index_t row) {
+      return h.labels[static_cast<std::size_t>(row)] == -2;
+    };
+    h.logits.for_each(
+        [&](float& x, index_t row, index_t) { x = is_ignored(row) ? std::nanf("") : -2.0f; });
+    CHECK(sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels, h.grad.view()) > 0);
+    h.grad.for_each([&](float& x, index_t row, index_t) {
+      if (is_ignored(row)) REQUIRE(x == 0);
     });
   }
 }
 
 TEST_CASE("focal loss of levels: bad arguments are named and nothing is written") {
   head<float> h(head_layout::nchw, 2, 3, 4, {{5, 6}, {2, 3}}, 1);
-  const auto before = h.grads;
+  const auto before = h.grad.data;
   const auto throws = [&](const auto& call, const char* message) {
     INFO(std::string(message));
     CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
-    CHECK(same_bits(before[0], h.grads[0]));
+    CHECK(same_bits(before[0], h.grad.data[0]));
   };
   const auto with_grad = [&](const head_view<float>& grad) {
-    return [&h, grad] { sigmoid_focal_loss_and_grad(h.view(), h.labels, grad); };
+    return [&h, grad] { sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels, grad); };
   };
-  throws(with_grad({h.grad_levels, 2, 3, 4, head_layout::nhwc}),
+  throws(with_grad({h.grad.levels, 2, 3, 4, head_layout::nhwc}),
          "grad.layout() is nhwc, expected nchw");
-  throws(with_grad({h.grad_levels, 1, 3, 4, head_layout::nchw}), "grad.images() is 1");
-  throws(with_grad({h.grad_levels, 2, 2, 4, head_layout::nchw}), "grad.anchors() is 2");
-  throws(with_grad({h.grad_levels, 2, 3, 5, head_layout::nchw}), "grad.classes() is 5");
-  throws(with_grad({{h.grad_levels.data(), 1}, 2, 3, 4, head_layout::nchw}),
+  throws(with_grad({h.grad.levels, 1, 3, 4, head_layout::nchw}), "grad.images() is 1");
+  throws(with_grad({h.grad.levels, 2, 2, 4, head_layout::nchw}), "grad.anchors() is 2");
+  throws(with_grad({h.grad.levels, 2, 3, 5, head_layout::nchw}), "grad.classes() is 5");
+  throws(with_grad({{h.grad.levels.data(), 1}, 2, 3, 4, head_layout::nchw}),
          "grad.levels().size() is 1");
-  auto narrower = h.grad_levels;
+  auto narrower = h.grad.levels;
   narrower[1].width = 2;
   throws(with_grad({narrower, 2, 3, 4, head_layout::nchw}), "grad.levels()[1] is 2 x 2");
   const std::vector<float> three(3, 1.0f);
-  throws([&] { sigmoid_focal_loss_and_grad(h.view(), h.labels, h.grad_view(), three); },
-         "image_scales.size() is 3");
+  throws(
+      [&] { sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels, h.grad.view(), three); },
+      "image_scales.size() is 3");
   const std::vector<float> infinite(2, static_cast<float>(infinity));
-  throws([&] { sigmoid_focal_loss_and_grad(h.view(), h.labels, h.grad_view(), infinite); },
-         "image_scales[0] is inf");
+  throws(
+      [&] {
+        sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels, h.grad.view(), infinite);
+      },
+      "image_scales[0] is inf");
   focal_loss_params weighted;
   weighted.row_weights = three;
-  throws([&] { sigmoid_focal_loss_and_grad(h.view(), h.labels, h.grad_view(), {}, weighted); },
-         "params.row_weights.size() is 3");
+  throws(
+      [&] {
+        sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels, h.grad.view(), {}, weighted);
+      },
+      "params.row_weights.size() is 3");
   auto labels = h.labels;
   labels[7] = 4;
-  throws([&] { sigmoid_focal_loss_and_grad(h.view(), labels, h.grad_view()); }, "labels[7] is 4");
+  throws([&] { sigmoid_focal_loss_and_grad(h.logits.const_view(), labels, h.grad.view()); },
+         "labels[7] is 4");
   labels.pop_back();
-  throws([&] { sigmoid_focal_loss_and_grad(h.view(), labels, h.grad_view()); }, "labels.size()");
-  const matrix_view<const float> dense(h.logits[0].data(), 1, 1);
-  throws([&] { sigmoid_focal_loss_and_grad(h.view(), dense, h.grad_view()); },
+  throws([&] { sigmoid_focal_loss_and_grad(h.logits.const_view(), labels, h.grad.view()); },
+         "labels.size()");
+  const matrix_view<const float> dense(h.logits.data[0].data(), 1, 1);
+  throws([&] { sigmoid_focal_loss_and_grad(h.logits.const_view(), dense, h.grad.view()); },
          "targets is a matrix");
   throws([&] { head_view<float>({}, -1, 1, 1, head_layout::nchw); }, "head_view: images is -1");
   throws([&] { head_view<float>({}, 1, 1, 3, head_layout::nchw, 2); }, "channels is 2");
   const auto with_levels = [&](std::vector<head_level<float>> grad) {
     return [&h, grad] {
-      sigmoid_focal_loss_and_grad(h.view(), h.labels, {grad, 2, 3, 4, head_layout::nchw});
+      sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels,
+                                  {grad, 2, 3, 4, head_layout::nchw});
     };
   };
-  auto shared = h.grad_levels;
+  auto shared = h.grad.levels;
   shared[1].data = shared[0].data + 700;
   throws(with_levels(shared), "grad.levels()[1] is grad.levels()[0], expected memory apart");
-  shared = h.grad_levels;
-  shared[1].data = h.logits[0].data() + 5;
+  shared = h.grad.levels;
+  shared[1].data = h.logits.data[0].data() + 5;
   throws(with_levels(shared), "grad.levels()[1] is logits.levels()[0], expected memory apart");
-  shared[1].data = h.logits[1].data() + 1;
+  shared[1].data = h.logits.data[1].data() + 1;
   throws(with_levels(shared), "grad.levels()[1] is logits.levels()[1], expected memory apart");
-  const vector_view<const float> in_grad(h.grads[1].data(), 2);
-  throws([&] { sigmoid_focal_loss_and_grad(h.view(), h.labels, h.grad_view(), in_grad); },
-         "grad.levels()[1] is image_scales");
+  const vector_view<const float> in_grad(h.grad.data[1].data(), 2);
+  throws(
+      [&] { sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels, h.grad.view(), in_grad); },
+      "grad.levels()[1] is image_scales");
   std::vector<head_level<float>> levels{{nullptr, 1, 1}};
   throws([&] { head_view<float>(levels, 1, 1, 1, head_layout::nchw); }, "levels[0] is null");
   levels[0].height = index_t{1} << 40;

@@ -265,10 +265,10 @@ TEST_CASE("postprocess: SSD's softmax of any row") {
           CHECK(std::abs(static_cast<double>(score) * static_cast<double>(cols) - 1) < 1e-6);
       }
       // One NaN or +inf, and no score of the row is a number.
-      for (const double odd : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+      for (const double not_finite : {std::nan(""), std::numeric_limits<double>::infinity()}) {
         for (std::size_t place = 0; place < cols; ++place) {
           std::vector<float> row(cols, 1);
-          row[place] = static_cast<float>(odd);
+          row[place] = static_cast<float>(not_finite);
           CHECK(run(row).scores.empty());
         }
       }
@@ -309,7 +309,7 @@ TEST_CASE("postprocess: later calls allocate nothing, any number of threads give
   }
 }
 
-TEST_CASE("postprocess: no candidates at all, of more logits than there is room for") {
+TEST_CASE("postprocess: no candidates at all, of more logits than the memory holds") {
   for (postprocess_params params :
        {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
     params.max_candidates = 0;

@@ -38,7 +38,7 @@ template <class T>
 std::shared_ptr<operands<T>> make_operands(index_t images, index_t anchors, bool distances,
                                            bool by_size) {
   const auto data = std::make_shared<operands<T>>();
-  data->anchors = profile::converted<T>(profile::anchors(anchors));
+  data->anchors = bench::converted<T>(profile::anchors(anchors));
   data->images.assign(static_cast<std::size_t>(images), image);
   data->codes = bench::head_deltas<T>(images * anchors);
   data->boxes.resize(data->codes.size());

@@ -19,7 +19,7 @@ struct operands {
   std::vector<std::uint8_t> mask;
   std::vector<index_t> indices;
 
-  explicit operands(index_t count) : boxes(profile::converted<T>(profile::anchors(count))) {
+  explicit operands(index_t count) : boxes(bench::converted<T>(profile::anchors(count))) {
     out.resize(boxes.size());
     areas.resize(boxes.size() / 4);
     mask.resize(areas.size());

@@ -28,14 +28,6 @@ inline std::vector<index_t> labels_like_training(index_t rows, index_t classes) 
   return labels;
 }
 
-template <class T>
-std::vector<T> converted(const std::vector<float>& numbers) {
-  std::vector<T> out(numbers.size());
-  std::transform(numbers.begin(), numbers.end(), out.begin(),
-                 [](float x) { return T(static_cast<compute_type<T>>(x)); });
-  return out;
-}
-
 /// RetinaNet's anchors, from the first on again where more are asked for.
 inline std::vector<float> anchors(index_t count) {
   static const std::vector<float> all = bench::retinanet_anchors();

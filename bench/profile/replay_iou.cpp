@@ -31,8 +31,8 @@ profile::replay_call make_pairwise_call(const profile::entry& e, execution polic
   const index_t rows = e.shape[0], cols = e.shape[1];
   const auto data = std::make_shared<operands<T>>();
   const auto boxes = [&](index_t count, bool truth) {
-    return profile::converted<T>(truth ? bench::built_in_picture(count).boxes
-                                       : profile::anchors(count));
+    return bench::converted<T>(truth ? bench::built_in_picture(count).boxes
+                                     : profile::anchors(count));
   };
   data->a = boxes(rows, rows <= cols);
   data->b = boxes(cols, rows > cols);
@@ -46,8 +46,8 @@ template <class T>
 profile::replay_call make_elementwise_call(const profile::entry& e, execution policy) {
   const auto data = std::make_shared<operands<T>>();
   const std::vector<float> anchors = profile::anchors(e.shape[0]);
-  data->a = profile::converted<T>(anchors);
-  data->b = profile::converted<T>(bench::predicted_boxes(anchors));
+  data->a = bench::converted<T>(anchors);
+  data->b = bench::converted<T>(bench::predicted_boxes(anchors));
   data->out.resize(static_cast<std::size_t>(e.shape[0]));
   if (e.variant.compare(0, 4, "soa_") == 0) {
     data->a = bench::as_planes(data->a);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays the IoU losses on anchors and boxes predicted from them.
+#include "../support/operands.hpp"
 #include "replay_inputs.hpp"
 #include "replay_levels.hpp"
 #include <vecdet/iou_loss.hpp>
@@ -11,19 +12,6 @@ namespace {
 
 using namespace vecdet;
 
-template <class T>
-struct operands {
-  std::vector<T> predicted, targets, grad, loss;
-
-  explicit operands(index_t boxes) {
-    const std::vector<float> anchors = profile::anchors(boxes);
-    targets = profile::converted<T>(anchors);
-    predicted = profile::converted<T>(bench::predicted_boxes(anchors));
-    grad.resize(targets.size());
-    loss.resize(static_cast<std::size_t>(boxes));
-  }
-};
-
 /// Registers the three functions of one loss: call(data, policy) for each.
 template <class Sum, class Unreduced, class WithGrad>
 void register_loss(const std::string& name, const Sum& sum, const Unreduced& unreduced,
@@ -34,7 +22,8 @@ void register_loss(const std::string& name, const Sum& sum, const Unreduced& unr
       if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
       if (e.variant != "boxes" || e.shape.size() != 1) return {};
       return profile::for_type(e.type, [&](auto number) -> profile::replay_call {
-        const auto data = std::make_shared<operands<decltype(number)>>(e.shape[0]);
+        const auto data = std::make_shared<bench::iou_loss_operands<decltype(number)>>(
+            profile::anchors(e.shape[0]));
         return [=] { call(*data, policy); };
       });
     };

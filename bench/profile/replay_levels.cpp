@@ -61,7 +61,7 @@ struct boxes_operands {
         anchors(profile::anchors(count)),
         all_anchors(profile::anchors(images * count)),
         decoded(all_anchors.size()),
-        targets(converted<T>(all_anchors)),
+        targets(bench::converted<T>(all_anchors)),
         labels(labels_like_training(images * count, 1)) {}
 };
 

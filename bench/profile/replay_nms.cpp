@@ -2,16 +2,14 @@
 // Replays NMS, of one class or of 91, and soft-NMS on clustered detections with default parameters:
 // a problem's name tells neither thresholds nor groups. Its variant is the type of the scores,
 // where that is another than the boxes'. Its size is a rounded one; the bytes tell the mean.
+#include "../support/operands.hpp"
 #include "replay_inputs.hpp"
-#include <vecdet/nms.hpp>
-#include <vecdet/soft_nms.hpp>
 
 #include <cmath>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace {
 
@@ -20,26 +18,6 @@ using namespace vecdet;
 const std::map<std::string, soft_nms_method> methods = {{"hard", soft_nms_method::hard},
                                                         {"linear", soft_nms_method::linear},
                                                         {"gaussian", soft_nms_method::gaussian}};
-
-template <class T>
-struct operands {
-  std::vector<T> boxes, scores;
-  std::vector<index_t> classes;
-  nms_workspace workspace;
-  soft_nms_workspace<compute_type<T>> soft_workspace;
-
-  explicit operands(index_t count) {
-    const bench::detections all = bench::clustered_detections(count);
-    boxes = profile::converted<T>(all.boxes);
-    scores = profile::converted<T>(all.scores);
-    classes = all.classes;
-  }
-  nms_groups by_class() const {
-    nms_groups groups;
-    groups.classes = classes;
-    return groups;
-  }
-};
 
 /// Boxes of a call on average.
 template <class T>
@@ -52,16 +30,17 @@ index_t mean_count(const profile::entry& e) {
 
 template <class T>
 profile::replay_call make_call(const profile::entry& e, execution policy) {
-  const auto data = std::make_shared<operands<T>>(mean_count<T>(e));
-  const boxes_view<const T> boxes(data->boxes);
-  const vector_view<const T> scores(data->scores);
+  const auto data =
+      std::make_shared<bench::nms_operands<T>>(bench::clustered_detections(mean_count<T>(e)));
   if (e.function == "soft_nms") {
     soft_nms_params params;
     params.method = methods.at(e.variant);
-    return [=] { soft_nms(boxes, scores, data->by_class(), params, data->soft_workspace, policy); };
+    return [=] {
+      soft_nms(data->b(), data->s(), data->by_class(), params, data->soft_workspace, policy);
+    };
   }
-  if (e.function == "nms") return [=] { nms(boxes, scores, {}, data->workspace, policy); };
-  return [=] { batched_nms(boxes, scores, data->by_class(), {}, data->workspace, policy); };
+  if (e.function == "nms") return [=] { nms(data->b(), data->s(), {}, data->workspace, policy); };
+  return [=] { batched_nms(data->b(), data->s(), data->by_class(), {}, data->workspace, policy); };
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {

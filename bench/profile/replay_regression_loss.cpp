@@ -27,8 +27,8 @@ struct operands {
 
   explicit operands(index_t boxes) : labels(profile::labels_like_training(boxes, 80)) {
     const std::vector<float> all = profile::anchors(boxes);
-    anchors = profile::converted<Box>(all);
-    targets = profile::converted<Box>(bench::predicted_boxes(all));
+    anchors = bench::converted<Box>(all);
+    targets = bench::converted<Box>(bench::predicted_boxes(all));
     deltas = bench::head_deltas<T>(boxes);
     grad.resize(deltas.size());
   }

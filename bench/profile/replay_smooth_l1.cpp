@@ -1,34 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays smooth L1 of all boxes, of the foreground by labels, or by a list of as many.
+#include "../support/operands.hpp"
 #include "replay_inputs.hpp"
 #include "replay_levels.hpp"
 #include <vecdet/smooth_l1.hpp>
 
 #include <memory>
-#include <vector>
 
 namespace {
 
 using namespace vecdet;
 
 template <class T>
-struct operands {
-  std::vector<T> predictions, targets, out;
-  std::vector<index_t> labels, foreground;
-
-  explicit operands(index_t boxes)
-      : predictions(bench::head_deltas<T>(boxes, 3)),
-        targets(bench::head_deltas<T>(boxes, 4)),
-        out(predictions.size()),
-        labels(profile::labels_like_training(boxes, 80)) {
-    for (index_t i = 0; i < boxes; ++i)
-      if (labels[static_cast<std::size_t>(i)] >= 0) foreground.push_back(i);
-  }
-};
-
-template <class T>
 profile::replay_call make_call(const profile::entry& e, execution policy) {
-  const auto data = std::make_shared<operands<T>>(e.shape[0]);
+  const auto data =
+      std::make_shared<bench::smooth_l1_operands<T>>(profile::labels_like_training(e.shape[0], 80));
   const box_selection selection = e.variant == "all"      ? box_selection::all()
                                   : e.variant == "labels" ? box_selection(data->labels)
                                                           : box_selection::list(data->foreground);

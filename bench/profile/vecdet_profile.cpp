@@ -106,7 +106,7 @@ std::vector<alternative> alternatives_of(const options& o) {
   std::vector<alternative> all;
   for (const std::string& isa : o.isas) all.push_back({isa, 0, "", ""});
   for (const int threads : o.threads) all.push_back({"", threads, "", ""});
-  // One of the two given, the other is what is most usual.
+  // Where one of the two is given, the other is the common case.
   if (o.layouts.empty() && o.types.empty()) return all;
   using list = std::vector<std::string>;
   for (const std::string& type : o.types.empty() ? list{"f32"} : o.types) {

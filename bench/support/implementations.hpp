@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -39,6 +40,16 @@ void register_implementation(const std::string& problem, const std::string& impl
     run(state);
     count_work(state, amount.elements, amount.bytes, threads);
   })->UseRealTime();
+}
+
+/// What make() gives, which is made once for as long as anybody holds it. Each `make` has its own.
+template <class Make>
+auto shared_data(const Make& make) {
+  using data = std::decay_t<decltype(make())>;
+  static std::weak_ptr<data> known;
+  std::shared_ptr<data> held = known.lock();
+  if (held == nullptr) known = held = std::make_shared<data>(make());
+  return held;
 }
 
 /// What `call` returns, 0 if nothing.

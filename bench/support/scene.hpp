@@ -230,6 +230,15 @@ inline std::vector<float> predicted_boxes(const std::vector<float>& boxes, std::
   return out;
 }
 
+/// As another element type.
+template <class T>
+std::vector<T> converted(const std::vector<float>& numbers) {
+  std::vector<T> out(numbers.size());
+  std::transform(numbers.begin(), numbers.end(), out.begin(),
+                 [](float x) { return T(static_cast<compute_type<T>>(x)); });
+  return out;
+}
+
 /// Logits of a RetinaNet in training, a row a label: around the prior log(0.01 / 0.99) = -4.6, and
 /// around 0 at the label's class.
 template <class T>

@@ -14,9 +14,10 @@
 //
 //   metric = score(class of the box)^alpha overlap^beta, overlap = max(0, CIoU(box, prediction))
 //
-// A point that is candidate of several boxes goes to the one, of all that it lies in, of the
-// greatest overlap, be it none of them. Its target is its metric times the greatest overlap of its
-// box, divided by the greatest metric of its box + 1e-9, both over the box's points.
+// A point that is a candidate of several boxes goes to the box of the greatest overlap among all
+// that it lies in, even where it is no candidate of that one. Its target is its metric times the
+// greatest overlap of its box, divided by the greatest metric of its box + 1e-9, both over the
+// box's points.
 //
 // FCOS. An anchor finds the smallest of the boxes that its centre lies in, off the box's centre by
 // less than `radius` anchor widths on either axis, and whose farthest side is more than 4 anchor
@@ -25,10 +26,10 @@
 // Equal ones go by lower index everywhere: distances, metrics, IoUs, overlaps. (torch's topk says
 // nothing of equals.)
 //
-// There is no matrix of points by boxes, and a box sees but points near to it or inside of it: the
-// points of a level form a grid. Points, and anchors, are level after level, row by row; the x of
-// the points of a column are equal, as are the y of a row, and both ascend. The same points serve
-// all images of a batch.
+// There is no matrix of points by boxes. The points of a level form a grid, so that a box is
+// compared only with the points near to it or inside of it. Points, and anchors, are level after
+// level, row by row; the x of the points of a column are equal, as are the y of a row, and both
+// ascend. The same points serve all images of a batch.
 //
 // All is computed in float, one rounding an operation; the mean and the deviation in double, their
 // sum rounded to float. Targets are within 2e-5 of their size, and 1e-9: CIoU of boxes that hardly

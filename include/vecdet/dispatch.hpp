@@ -66,7 +66,7 @@ namespace detail {
 
 /// The kernels of a family and its types for an instruction set that is_compiled_in. A public
 /// function asks active_isa() once and hands the answer to all that it calls: one call runs on one
-/// instruction set.
+/// instruction set. The loss of a whole head calls public functions, each of which asks for itself.
 template <class Kernels>
 const Kernels& kernels(isa set) noexcept {
 #if !defined(VECDET_DISPATCH)
@@ -146,7 +146,7 @@ inline bool isa_available(isa set) noexcept {
 }
 
 /// Runs the kernels of all later calls, on every thread, on `set`. Calls under way finish on the
-/// old one.
+/// old one; of the loss of a whole head, such as retinanet_loss_and_grad(), the part under way.
 /// @throws std::invalid_argument when `set` is not compiled in or not supported by this machine.
 inline void set_isa(isa set) {
   detail::check_runnable(set, "set_isa", "set");

@@ -26,7 +26,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct multiscale_roi_align_params {
-  /// Locations a pixel, one a level: 1/4, 1/8, 1/16, 1/32 of a usual pyramid.
+  /// Locations a pixel, one a level: 1/4, 1/8, 1/16 and 1/32 in most detectors.
   lasting<vector_view<const double>> scales;
   index_t sampling_ratio = 2;   ///< as roi_align_params'
   bool aligned = false;         ///< detectron2's half pixel

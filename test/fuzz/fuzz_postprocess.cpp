@@ -61,7 +61,7 @@ fuzz::tensor<T> head_numbers(fuzz::input& in, index_t count, bool tame, double l
 
 template <class T>
 head<T> any_head(fuzz::input& in, dense_detector detector, bool tame) {
-  // More candidates than there is room for. Not more anchors: check_image compares each candidate
+  // More candidates than the memory holds. Not more anchors: check_image compares each candidate
   // with all detections of its class, up to anchors^2 x classes.
   const bool large = in.byte() < 16;
   const index_t images = in.integer(0, 3), classes = in.integer(0, large ? 100 : 20);

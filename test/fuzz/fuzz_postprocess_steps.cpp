@@ -74,7 +74,7 @@ std::vector<std::vector<T>> some_rows(fuzz::input& in, source& from, index_t cla
 
 template <class T>
 head<T> any_head(fuzz::input& in, dense_detector detector) {
-  // Many: more candidates than there is room for at once, and more boxes than NMS takes one by one.
+  // Many: more candidates than the memory holds at once, and more boxes than NMS takes one by one.
   const bool large = in.byte() > 250;
   const bool exact = large || in.byte() < 192;
   source from(in, large);

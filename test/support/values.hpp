@@ -136,5 +136,14 @@ std::vector<T> random_boxes(index_t count, std::uint64_t seed, double extent = 8
   return boxes;
 }
 
+/// Deltas of `count` boxes.
+template <class T>
+std::vector<T> random_deltas(index_t count, std::uint64_t seed, double spread) {
+  random_generator generator(seed);
+  std::vector<T> deltas;
+  for (index_t i = 0; i < 4 * count; ++i) deltas.push_back(to<T>(spread * generator.normal()));
+  return deltas;
+}
+
 }  // namespace test
 }  // namespace vecdet

@@ -43,7 +43,7 @@ struct task_aligned_args {
   const float* predictions;  ///< corners, image after image
   labels_view classes;       ///< of the boxes
   float alpha, beta;
-  const float* planes[4];  ///< the coordinates of the boxes, with room for 16 more
+  const float* planes[4];  ///< the coordinates of the boxes, and memory for 16 more
   // Memory: `most` elements a box, of `greatest` two.
   index_t* positives;
   float* metrics;

@@ -59,7 +59,7 @@ struct match_truth {
   std::int32_t index;
 };
 
-/// What some anchors are to a ground truth box.
+/// What is known of a ground truth box with some of the anchors.
 struct match_row {
   static constexpr int known_blocks = 13;
 
@@ -70,8 +70,8 @@ struct match_row {
 };
 constexpr std::uint32_t no_anchor = 0xffffffff;
 
-/// What all boxes of the ground truth are to 16 anchors: the best IoU, and the lowest box that has
-/// it. The sign bit of `best` is set where the anchor keeps that box however low the IoU.
+/// The best IoU of each of 16 anchors with a ground truth box, and the lowest box that has it. The
+/// sign bit of `best` is set where the anchor keeps that box however low the IoU.
 struct alignas(64) match_lanes {
   float iou[block_anchors];
   std::int32_t best[block_anchors];

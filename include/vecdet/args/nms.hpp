@@ -36,14 +36,14 @@ struct nms_args {
   index_t max_kept;
 };
 
-/// How far a list of boxes has been worked off.
+/// How far NMS has come in a list of boxes.
 struct nms_progress {
   index_t slots;  ///< boxes in the list, of which
   index_t left;   ///< are neither kept nor suppressed, and
   index_t block;  ///< lie in this block or later ones
 };
 
-/// Where one group stands.
+/// The state of NMS of one group between `begin`, `build_index` and `finish`.
 struct nms_state {
   const nms_record* order;  ///< by descending score
   index_t count;

@@ -90,7 +90,8 @@ VECDET_INLINE constexpr index_t roi_channel_block(index_t plane,
 /// Numbers from one row of a tile to the next, backward in NCHW: 16 columns from any on fit.
 VECDET_INLINE constexpr index_t roi_row_stride(index_t width) { return roi_padded(width) + 16; }
 
-// What tasks work in, in numbers of compute_type<T>, with room to begin at a multiple of 64 bytes.
+// The sizes of tasks' work memory, in numbers of compute_type<T>, with what it takes to begin at a
+// multiple of 64 bytes.
 
 /// Forward in NCHW: sums of 16 rows of bins, the bins of a channel, and copies of planes where they
 /// cannot be read in place.

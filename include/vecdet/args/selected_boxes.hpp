@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all box losses share: which boxes count, and what a call writes.
+// What all box losses have in common: which boxes count, and what a call writes.
 #pragma once
 
 #include <vecdet/labels.hpp>

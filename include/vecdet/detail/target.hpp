@@ -60,3 +60,19 @@
 #else
 #define VECDET_UNROLL
 #endif
+
+// Loops that stay loops, where unrolled ones would only be more code.
+#if defined(__clang__)
+#define VECDET_NO_UNROLL _Pragma("clang loop unroll(disable)")
+#elif defined(__GNUC__)
+#define VECDET_NO_UNROLL _Pragma("GCC unroll 1")
+#else
+#define VECDET_NO_UNROLL
+#endif
+
+// Loops over rows of 16 lanes: on the baseline, a row is four registers and more by itself.
+#if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
+#define VECDET_UNROLL_ROWS VECDET_UNROLL
+#else
+#define VECDET_UNROLL_ROWS VECDET_NO_UNROLL
+#endif

@@ -23,7 +23,7 @@ inline bool is_positive_float(double x) {
   return x > 0 && fits_float(x) && static_cast<float>(x) > 0;
 }
 
-/// The index of what is one alone, and no element of a list.
+/// The index, in messages, of a value that is no element of a list.
 constexpr index_t alone = -1;
 
 /// "<list>", "<list>[<level>]" and either with a member: text for messages alone.

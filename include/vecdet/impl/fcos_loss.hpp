@@ -147,8 +147,8 @@ class fcos_loss_call {
     return foreground;
   }
 
-  /// use(matched anchor's label number, its number among the image's, where its level's part of
-  /// `head` has it, or that of an anchor without a match) for all anchors of the batch.
+  /// use(its number among the batch's, its number among the image's, its number in `head`) for all
+  /// anchors of the batch; `head` has one class and one anchor at a location.
   template <class Head, class Use>
   void for_each_anchor(const head_view<Head>& head, const Use& use) const {
     for_each_stretch(head, 0, total_, [&](const level_stretch& s) {

@@ -49,9 +49,9 @@ inline chunking search_chunks(index_t items, index_t elements, execution policy)
                           std::max(of_elements(smallest), (items + threads - 1) / threads))};
 }
 
-/// search(first, last, records, spare) leaves the best records of a chunk, and their number;
-/// start(n) is told how many of all, at most k, take(i, first item of its chunk, record) gets one
-/// by one: the best first, and of equal ones that of the earlier chunk.
+/// search(first, last, records, spare) finds the best records of a chunk and returns their number.
+/// Of all records the best k or fewer are results: start(n) is told how many, and then take(i,
+/// first item of its chunk, record) is called for each, the best first, equal ones by their chunks.
 template <class Search, class Start, class Take>
 void search_best(filter_topk_buffers& ws, const chunking& chunks, index_t capacity, index_t k,
                  execution policy, const Search& search, const Start& start, const Take& take) {

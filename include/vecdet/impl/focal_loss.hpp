@@ -224,8 +224,8 @@ double focal_piece(const focal_loss_kernels<T>& kernels, focal_loss_args<T> args
              std::min(level.locations_a_piece(), level.locations - first), level.anchors});
 }
 
-/// The call `of_rows`, which has neither logits nor an output yet, on levels: of all anchors, as
-/// what it has in common with a matrix.
+/// The call `of_rows`, which has neither logits nor an output yet, on levels: their anchors are the
+/// rows of the matrix that it is checked and named as.
 template <class T, class Logit>
 double run_focal_loss_of_levels(const focal_call<T>& of_rows, const head_view<Logit>& logits,
                                 const head_view<T>& grad, vector_view<const float> image_scales,

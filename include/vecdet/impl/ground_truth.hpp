@@ -32,7 +32,7 @@ inline index_t first_box_of_image(const ground_truth& truth, index_t image) {
   return truth.image_offsets.empty() ? image * truth.boxes.size() : truth.image_offsets[image];
 }
 
-/// Those of `boxes`, the truth's own or its regions, that are the image's.
+/// The image's part of `boxes`, which are the truth's own or its regions.
 inline boxes_view<const float> boxes_of_image(const boxes_view<const float>& boxes,
                                               const vector_view<const index_t>& offsets,
                                               index_t image) {
@@ -40,7 +40,7 @@ inline boxes_view<const float> boxes_of_image(const boxes_view<const float>& box
   return {boxes[offsets[image]], offsets[image + 1] - offsets[image]};
 }
 
-/// use(name, its memory) for all that the truth leads to: no output may share it.
+/// use(name, its memory) for each array of the ground truth: no output may share memory with them.
 template <class Use>
 void for_each_memory_of(const ground_truth& truth, const Use& use) {
   use("truth.boxes", address_range(truth.boxes));

@@ -113,7 +113,7 @@ inline index_t end_of_block(index_t begin, index_t end, index_t anchors) {
   return std::min(end, begin - begin % std::min(anchors, whole) + whole);
 }
 
-/// Boxes of levels, gathered: of type T in the head, and Box what they are held against.
+/// Boxes of levels, gathered: of type T in the head; anchors and targets are of type Box.
 template <class T, class Box>
 struct level_block {
   index_t count = 0;
@@ -287,8 +287,8 @@ void check_level_targets(const char* function, const head_view<Input>& in, const
   check_levels_apart(function, "grad", grad, "targets", targets);
 }
 
-/// Throws unless the gradient is like the boxes called `name` and nothing that it shares memory
-/// with is read after it is written.
+/// Throws unless the gradient has the levels of the boxes called `name`, and shares memory with
+/// nothing that is read after it is written.
 template <class Input, class T>
 void check_level_boxes(const char* function, const char* name, const head_view<Input>& in,
                        const head_view<T>& grad, const box_selection& selection,

@@ -24,7 +24,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// Tiles, as threads share them in the matching of one image.
+/// Chunks of tiles, by which threads divide the matching of one image.
 inline chunking tile_chunks(index_t tiles, index_t threads) {
   const index_t parts = threads == 1 ? 1 : std::min(4 * threads, index_t{chunking::max_count});
   return chunking(tiles, std::max<index_t>(1, (tiles + parts - 1) / parts));
@@ -145,7 +145,7 @@ class image_matching {
     if (call_.params.ignore_matched) args_.areas = args_.areas_out;
   }
 
-  /// Every anchor's best box, and what tops each box has in each chunk.
+  /// Every anchor's best box, and the greatest IoU that each box has in each chunk.
   void compare() {
     const chunking chunks = chunks_of_tiles();
     match_row* const rows = ws_.rows.data();

@@ -197,7 +197,7 @@ class nms_call {
     return ws_.image_of_group[ws_.group_of[index_of(record)]];
   }
 
-  /// Drops what is beyond max_per_image and max_total from records in descending score.
+  /// Drops the records beyond max_per_image and max_total; they are in descending score.
   index_t apply_limits(nms_record* records, index_t count) {
     index_t* const of_image = grown(ws_.counters, ws_.images);
     std::fill(of_image, of_image + ws_.images, 0);

@@ -181,6 +181,20 @@ inline void number_groups_directly(const nms_groups& groups, const id_range& ima
 /// Sorts the first `count` of workspace.records, which ascend by index, into groups that ascend by
 /// image and class; inside a group the order stays. Sets group_of (at least of the boxes that take
 /// part), group_begin and image_of_group.
+///
+///     records      [ chunk 0         | chunk 1         | chunk 2         ]   one record a box
+///     group of each  0 2 1 0 2 1 0     2 0 0 1 2 2 1     1 0 2 2 0 1 1
+///
+///     counters     group:   0  1  2      how many records of each group a chunk has, and then, as
+///       chunk 0             3  2  2      running sums down the columns, one column after the
+///       chunk 1             2  2  3      other, where the first of these records goes
+///       chunk 2             2  3  2
+///
+///     spare        [ group 0       | group 1       | group 2       ]   becomes the records
+///                  ^ group_begin[0]  ^ [1]           ^ [2]         ^ [3]
+///
+/// Each chunk writes its records of a group behind those of the chunks before it, so that the
+/// result does not depend on the number of threads.
 inline void partition_into_groups(const nms_groups& groups, index_t boxes, index_t count,
                                   nms_buffers& ws, execution policy) {
   // Both of one size, so that they can change places and later calls need no more of either.
@@ -268,7 +282,7 @@ inline void plan_tasks(nms_buffers& ws) {
 /// NMS of each group, suppress(begin, end, scratch) of its records [begin, end), which returns how
 /// many it keeps: from ws.kept[begin] on. Sets ws.group_kept.
 ///
-/// Each strand of work takes one task after the other, and reuses its scratch memory while that is
+/// Each thread's loop takes one task after the other, and reuses its scratch memory while that is
 /// in the cache. It begins with one of the largest tasks, and so needs no more memory later.
 template <class ScratchBytes, class Suppress>
 void suppress_groups(nms_buffers& ws, execution policy, ScratchBytes scratch_bytes,

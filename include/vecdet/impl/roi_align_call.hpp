@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What RoIAlign of one map and of a pyramid share: checks of the boxes, their order by level and
-// image, their tables, and the tasks.
+// What RoIAlign of one map and of a pyramid have in common: checks of the boxes, their order by
+// level and image, their tables, and the tasks.
 #pragma once
 
 #include <vecdet/args/roi_align.hpp>

@@ -21,7 +21,7 @@ T* grown(std::vector<T>& memory, index_t size) {
   return memory.data();
 }
 
-/// The buffers of a workspace, which are no affair of its user's.
+/// The buffers of a workspace, which its user does not see.
 struct workspace_access {
   template <class Workspace>
   static auto& buffers(Workspace& workspace) noexcept {

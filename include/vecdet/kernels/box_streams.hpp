@@ -6,8 +6,10 @@
 //
 // An operation is a struct with
 //   row_pack<real> operator()(const box_streams<T>& at) const   16 boxes; returns what adds up
-//   static constexpr bool adds_up                               else it returns nothing
-//   static constexpr bool lanes_are_boxes                       else inputs of zeros add zeros
+//   static constexpr bool adds_up           whether the 16 numbers returned are added to a sum
+//   static constexpr bool lanes_are_boxes   whether lane i of them is box i, so that the lanes of
+//                                           missing boxes are cleared; otherwise inputs of zeros,
+//                                           which stand for missing boxes, must add nothing
 // The loop over full groups is compiled for each operation; all around it is compiled once, and
 // calls that loop through a pointer.
 #pragma once
@@ -52,7 +54,7 @@ struct box_streams {
   }
 };
 
-/// Memory of a group of boxes like that which a stream's pointer leads to.
+/// Memory for a group of boxes, of the type that a stream's pointer leads to.
 template <class Pointer>
 struct group_memory;
 template <class T>
@@ -77,7 +79,7 @@ VECDET_INLINE detail::coordinate_arrays<const T> as_input(
   return {{boxes.of[0], boxes.of[1], boxes.of[2], boxes.of[3]}, boxes.first};
 }
 
-/// x times a weight, where 0 wins over infinity on either side: NaN only where one of them is.
+/// x times a weight, where 0 times infinity is 0: NaN only where x or the weight is.
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> vanishing_product(const pack<Real, N>& x, const pack<Real, N>& weight) {
   using real = pack<Real, N>;
@@ -88,7 +90,8 @@ VECDET_INLINE pack<Real, N> vanishing_product(const pack<Real, N>& x, const pack
   return select(product == real(Real(0)), product, x * weight);
 }
 
-/// Whether plain products do: with a finite scale, neither it nor a weight is 0, infinite or NaN.
+/// Whether plain products give what weigh_boxes asks for: neither the scale nor a weight is 0,
+/// infinite or NaN.
 template <class Real, int N>
 VECDET_INLINE bool are_plain_weights(Real scale, const pack<Real, N>& weight) {
   using real = pack<Real, N>;
@@ -153,7 +156,7 @@ VECDET_INLINE row_pack<Real> first_lanes(const row_pack<Real>& row, int count) {
 template <class Op, class S>
 void run_groups(const void* op, const box_streams<S>& streams, index_t groups, int valid,
                 lane_sums& sums) {
-  const Op local = *static_cast<const Op*>(op);  // out of reach of what the streams store
+  const Op local = *static_cast<const Op*>(op);  // stores to the streams cannot change a local copy
   lane_sums total = sums;
   box_streams<S> at = streams;
   for (index_t g = 0; g < groups; ++g, at = at.at(box_group)) {

@@ -187,7 +187,7 @@ class softmax_group {
       if (cols > softmax_panel) load_panel(rows_, first, count, panel_, greatest);
       for (index_t begin = 0; begin < count; begin += summed_columns) {
         const index_t end = count - begin < summed_columns ? count : begin + summed_columns;
-        // Of even and odd columns apart: one sum would wait for each addition.
+        // Even and odd columns have sums of their own: a single one would wait for each addition.
         float_row sums[2] = {0.0f, 0.0f};
         take_exponentials(begin, end,
                           [&](int k, const float_row& d, const float_row& e) VECDET_INLINE_LAMBDA {
@@ -231,8 +231,8 @@ class softmax_group {
     return cols_ - first < softmax_panel ? cols_ - first : softmax_panel;
   }
 
-  /// x in columns [c, end) of the panel becomes exp(x - max); take(c, x - max, exp(x - max)) for
-  /// each, c being as odd as the column is.
+  /// x in columns [c, end) of the panel becomes exp(x - max); take(k, x - max, exp(x - max)) is
+  /// called for each, where k is even in even columns and odd in others.
   template <class Take>
   VECDET_INLINE void take_exponentials(index_t c, index_t end, const Take& take) {
     constexpr int together = columns_in_flight;

@@ -15,7 +15,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// The loss of one row of logits, and its gradient where `grad` has room for it.
+/// The loss of one row of logits, and its gradient unless `grad` is empty.
 inline double softmax_cross_entropy(vector_view<const float> x, index_t label,
                                     vector_view<double> grad = {}) {
   const log_softmax log_p(x);

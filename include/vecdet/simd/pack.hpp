@@ -35,20 +35,35 @@ struct pack_mask {
 template <class T, int N>
 struct pack;
 
+/// Whether packs of so many batches lie in memory anyway, as a row of doubles on the baseline, of
+/// which 16 registers hold two. Loops over their batches stay loops: a quarter of the code.
+template <int N>
+constexpr bool is_beyond_registers = batch_lanes<float> == 4 && N > 4;
+
 /// f on every batch of the packs: pack<T, N> -> pack<Result, N>.
 template <class Result, int N, class F, class... Packs>
 VECDET_INLINE pack<Result, N> map(F f, const Packs&... p) {
   pack<Result, N> result;
-  VECDET_UNROLL
-  for (int i = 0; i < N; ++i) result.v[i] = f(p.v[i]...);
+  if constexpr (is_beyond_registers<N>) {
+    VECDET_NO_UNROLL
+    for (int i = 0; i < N; ++i) result.v[i] = f(p.v[i]...);
+  } else {
+    VECDET_UNROLL
+    for (int i = 0; i < N; ++i) result.v[i] = f(p.v[i]...);
+  }
   return result;
 }
 
 template <class T, int N, class F, class... Packs>
 VECDET_INLINE pack_mask<T, N> map_mask(F f, const Packs&... p) {
   pack_mask<T, N> result;
-  VECDET_UNROLL
-  for (int i = 0; i < N; ++i) result.v[i] = f(p.v[i]...);
+  if constexpr (is_beyond_registers<N>) {
+    VECDET_NO_UNROLL
+    for (int i = 0; i < N; ++i) result.v[i] = f(p.v[i]...);
+  } else {
+    VECDET_UNROLL
+    for (int i = 0; i < N; ++i) result.v[i] = f(p.v[i]...);
+  }
   return result;
 }
 
@@ -62,8 +77,13 @@ struct pack {
   // Copied batch by batch: as an aggregate, GCC copies packs through memory.
   VECDET_INLINE pack(const pack& other) { *this = other; }
   VECDET_INLINE pack& operator=(const pack& other) {
-    VECDET_UNROLL
-    for (int i = 0; i < N; ++i) v[i] = other.v[i];
+    if constexpr (is_beyond_registers<N>) {
+      VECDET_NO_UNROLL
+      for (int i = 0; i < N; ++i) v[i] = other.v[i];
+    } else {
+      VECDET_UNROLL
+      for (int i = 0; i < N; ++i) v[i] = other.v[i];
+    }
     return *this;
   }
   /// The same number in every lane.
@@ -221,6 +241,9 @@ VECDET_INLINE pack<compute_type<T>, N> load_pack(const T* from) {
   constexpr int lanes = batch_lanes<compute_type<T>>;
   if constexpr (std::is_same<T, bfloat16>::value && N % 2 == 0) {
     for (int i = 0; i < N; i += 2) load_two(from + i * lanes, result.v[i], result.v[i + 1]);
+  } else if constexpr (is_beyond_registers<N>) {
+    VECDET_NO_UNROLL
+    for (int i = 0; i < N; ++i) result.v[i] = load(from + i * lanes);
   } else {
     for (int i = 0; i < N; ++i) result.v[i] = load(from + i * lanes);
   }
@@ -233,6 +256,9 @@ VECDET_INLINE void store_pack(T* to, const pack<compute_type<T>, N>& x) {
   constexpr int lanes = batch_lanes<compute_type<T>>;
   if constexpr (std::is_same<T, bfloat16>::value && N % 2 == 0) {
     for (int i = 0; i < N; i += 2) store_two<Nans>(to + i * lanes, x.v[i], x.v[i + 1]);
+  } else if constexpr (is_beyond_registers<N>) {
+    VECDET_NO_UNROLL
+    for (int i = 0; i < N; ++i) store(to + i * lanes, x.v[i]);
   } else {
     for (int i = 0; i < N; ++i) store(to + i * lanes, x.v[i]);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Box coding over N x 4: the loops around the equations of box_coding_terms.hpp. No box depends on
-// another, so the order in lanes is all the same but where one number a box is written.
+// Box coding over N x 4: the loops around the equations of terms.hpp. No box depends on another, so
+// their order in the lanes matters only where one number a box is written.
 //
 // A batch of boxes takes 58 operations to decode on AVX-512, 68 on AVX2, and 116 to encode, and 12
 // shuffles more where coordinates do not lie in arrays of their own.

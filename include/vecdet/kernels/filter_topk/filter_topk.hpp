@@ -70,7 +70,7 @@ class topk_search {
       for (int k = 0; k < block; k += static_cast<int>(64 / sizeof(T)))
         prefetch_behind(logits + i + k, ahead);
       reals greatest(-__builtin_huge_val());
-      VECDET_UNROLL
+      VECDET_UNROLL_ROWS
       for (int k = 0; k < block; k += lanes)
         greatest = max(load(logits + i + k), greatest);  // skips NaN
       if (__builtin_expect(to_bits(greatest > reals(threshold_)) != 0, 0))
@@ -103,7 +103,7 @@ class topk_search {
       take(logits, size, element);
   }
 
-  /// Takes those above the threshold, of a block at most.
+  /// Appends the logits above the threshold, of a block at most.
   VECDET_NOINLINE void take(const T* logits, index_t size, index_t element) {
     index_t i = 0;
     for (; i + lanes <= size; i += lanes) {
@@ -196,7 +196,7 @@ VECDET_INLINE log_sum log_sum_exp(const T* row, index_t cols) {
   return {static_cast<double>(most), __builtin_log(total)};
 }
 
-/// Of a bound, for what rounding does to it.
+/// How far rounding may take a bound from its exact value.
 constexpr double bound_slack = 1e-4;
 
 template <class T>
@@ -209,15 +209,15 @@ VECDET_INLINE double centered_score(double centre, double x) {
   return __builtin_sqrt(centre / (1 + __builtin_exp(-x)));
 }
 
-/// Below what bound no logit has a score above the threshold; false where none has.
+/// Sets a bound below which no logit has a score above the threshold; false where no logit has one.
 VECDET_INLINE bool find_centered_bound(float threshold, double centre, double& bound) {
   const double p = static_cast<double>(threshold) * static_cast<double>(threshold) / centre;
   bound = __builtin_log(p / (1 - p)) - bound_slack;
   return !(p >= 1);
 }
 
-/// The logits that pass are those above a bound of their row, found without exp; their score is
-/// computed, and decides.
+/// Only logits above a bound of their row can pass; only of these are the scores computed and
+/// compared.
 template <class T>
 index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t last,
                           uint64_t* records, uint64_t* spare) {

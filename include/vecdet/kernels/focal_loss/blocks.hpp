@@ -8,23 +8,24 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Rows of 16 lanes that are worked on together: by exp, by the equations in float without targets,
-/// and by those with targets. Blocks go through exp first and through the rest afterwards, so that
-/// each chain of dependent instructions is short enough for the processor to overlap many, and few
-/// registers are live; that is faster than more batches at once. Rounding to bfloat16 takes
-/// registers of its own.
-constexpr int focal_exp_rows = batch_lanes<float> == 16 ? 4 : 1;
+/// Batches that are worked on together: by exp, by the equations in float without targets, by those
+/// with targets, and by those that compute any output. Blocks go through exp first and through the
+/// rest afterwards, so that each chain of dependent instructions is short enough for the processor
+/// to overlap many, and few registers are live; that is faster than more batches at once. AVX-512
+/// has twice the registers; rounding to bfloat16 takes some of its own.
+constexpr bool has_32_registers = batch_lanes<float> == 16;
+constexpr int focal_exp_batches = has_32_registers ? 4 : 2;
 template <class T>
-constexpr int focal_label_rows = batch_lanes<float> != 16           ? 1
-                                 : std::is_same<T, bfloat16>::value ? 2
-                                                                    : 4;
-constexpr int focal_target_rows = batch_lanes<float> == 16 ? 2 : 1;
+constexpr int focal_label_batches = has_32_registers && !std::is_same<T, bfloat16>::value ? 4 : 2;
+constexpr int focal_target_batches = 2;
+constexpr int focal_output_batches = has_32_registers ? 1 : 2;
 
-/// The same for the equations in double, whose polynomials are longer.
-constexpr int focal_double_rows = batch_lanes<double> == 8 ? 2 : 1;
+/// The same for the equations in double.
+constexpr int focal_double_batches = 4;
 
 /// Blocks that are worked on together: in float several, as the processor has more to overlap
-/// between exp and the rest. With targets fewer, as one positive costs all of them the shorter way.
+/// between exp and the rest. With targets fewer, as one positive among them rules out the shorter
+/// equation for all.
 constexpr int focal_negatives_group = 4 * focal_block;
 constexpr int focal_targets_group = 2 * focal_block;
 
@@ -65,12 +66,11 @@ VECDET_NOINLINE bool exp_of_block(const T* x, float* e, int size, float least) {
   // those of all numbers without one.
   return all(greatest == least_bits);
 }
-constexpr int focal_exp_batches = row_pack<float>::batches * focal_exp_rows;
 
-/// Calls terms_at(i) for the elements from i on, pack by pack, and adds up row after row its
-/// `share` of modulation times cross entropy.
+/// Calls terms_at(i) for the elements from i on, pack by pack, and adds up modulation times cross
+/// entropy times `factor`, a row of lanes after the other. A pack is some rows, or a part of one.
 template <int N, class Real, class Terms>
-VECDET_INLINE void add_losses(int size, Real share, lane_sums& sums, const Terms& terms_at) {
+VECDET_INLINE void add_losses(int size, Real factor, lane_sums& sums, const Terms& terms_at) {
   constexpr int row = row_pack<Real>::batches;
   // Elements that are added up in Real: with more, losses near its limit overflow.
   constexpr int summed = 2 * focal_block;
@@ -79,11 +79,17 @@ VECDET_INLINE void add_losses(int size, Real share, lane_sums& sums, const Terms
     row_pack<Real> total = 0;
     for (int i = begin; i < end; i += pack<Real, N>::lanes) {
       const focal_terms<Real, N> terms = terms_at(i);
-      for (int k = 0; k < N; k += row) {
-        total = fma(slice<row>(terms.modulation, k), slice<row>(terms.cross_entropy, k), total);
+      if constexpr (N < row) {
+        const int part = i % row_lanes / batch_lanes<Real>;
+        for (int k = 0; k < N; ++k)
+          total.v[part + k] =
+              fma(terms.modulation.v[k], terms.cross_entropy.v[k], total.v[part + k]);
+      } else {
+        for (int k = 0; k < N; k += row)
+          total = fma(slice<row>(terms.modulation, k), slice<row>(terms.cross_entropy, k), total);
       }
     }
-    sums.add(total * row_pack<Real>(share));
+    sums.add(total * row_pack<Real>(factor));
   }
 }
 
@@ -94,10 +100,10 @@ VECDET_INLINE void add_losses(int size, Real share, lane_sums& sums, const Terms
 template <int Gamma, class T>
 VECDET_NOINLINE void focal_negatives(const focal_equation<T>& equation, const focal_span<T>& span,
                                      index_t size, lane_sums& sums) {
-  constexpr int N = row_pack<float>::batches * focal_label_rows<T>;
+  constexpr int N = focal_label_batches<T>;
   const split_weight weight(equation.mirrored ? -equation.negative.exact : equation.negative.exact);
   alignas(64) float e[focal_negatives_group];
-  alignas(64) T nowhere[focal_negatives_group];  // the sum alone computes gradients for nobody
+  alignas(64) T nowhere[focal_negatives_group];  // where gradients go if only the sum is wanted
   for (index_t i = 0; i < size;) {
     const int step = size - i >= focal_negatives_group ? focal_negatives_group : focal_block;
     const T* const x = span.x + i;
@@ -162,7 +168,7 @@ VECDET_INLINE weighted_focal_terms<float, N> hard_focal_terms(const pack<float, 
 template <class T>
 VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
                                          const focal_span<T>& span, index_t size, lane_sums& sums) {
-  constexpr int N = row_pack<float>::batches * focal_target_rows;
+  constexpr int N = focal_target_batches;
   constexpr int gamma = 2;
   const split_weight positive = equation.positive.split, negative = equation.negative.split;
   alignas(64) float e[focal_targets_group];
@@ -206,8 +212,8 @@ VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
 template <class Real>
 alignas(64) constexpr Real all_negative[max_focal_group] = {};
 
-/// Writes what `formula` asks for of the elements from i on, and returns what is added up. Without
-/// branches around packs, which compilers would keep in memory.
+/// Writes the output of `formula` for the elements from i on, and returns what is added up. There
+/// are no branches around packs, as compilers would then keep the packs in memory.
 template <class Real, int N>
 VECDET_INLINE focal_terms<Real, N> write_output(const focal_formula& formula,
                                                 const focal_span<Real>& at, int i,
@@ -234,7 +240,7 @@ VECDET_INLINE focal_terms<Real, N> write_output(const focal_formula& formula,
 template <int Gamma>
 VECDET_NOINLINE void focal_in_float(const focal_formula& formula, const focal_span<float>& at,
                                     int size, lane_sums& sums) {
-  constexpr int N = row_pack<float>::batches;
+  constexpr int N = focal_output_batches;
   const split_weight positive = formula.positive.split, negative = formula.negative.split;
   const auto focusing = static_cast<float>(formula.focusing);
   alignas(64) float e[max_focal_group];
@@ -255,7 +261,7 @@ enum class double_terms { gamma_2, other_gamma, quality, varifocal };
 template <double_terms Terms>
 VECDET_NOINLINE void focal_in_double(const focal_formula& formula, const focal_span<double>& at,
                                      int size, lane_sums& sums) {
-  constexpr int N = row_pack<double>::batches * focal_double_rows;
+  constexpr int N = focal_double_batches;
   using real = pack<double, N>;
   add_losses<N>(size, 1.0, sums, [&](int i) VECDET_INLINE_LAMBDA {
     const real x = load_pack<N>(at.x + i);
@@ -287,7 +293,7 @@ VECDET_NOINLINE void narrow_elements(const Real* from, int size, T* to) {
     store_as<Real, N>(to + i, load_pack<N>(from + i));
 }
 
-/// Blocks in Real by way of copies, unless T is Real.
+/// Blocks computed in Real, from copies in that type unless T is Real.
 template <class Real, void (*Block)(const focal_formula&, const focal_span<Real>&, int, lane_sums&),
           class T>
 void focal_generally(const focal_equation<T>& equation, const focal_span<T>& span, index_t size,

@@ -4,11 +4,11 @@
 // With integer labels nearly every element is a negative of one weight. Rows are walked as one flat
 // run in blocks of 128 elements, in which positives and ignored rows are holes: in a copy of their
 // blocks, logits of -inf take their places, whose loss and gradient are 0. The positives are
-// computed with the others of the run, as negatives of -x; those with targets of their own in
-// double. Of a head in NCHW, the planes of an anchor's classes are such runs. With dense targets, a
-// block takes the equation that its targets allow: all 0, all 0 or 1, any. What an element's result
-// is depends on the element alone: not on those around it, the strides or the block that it happens
-// to lie in.
+// computed together with the other positives of the run, as negatives of -x; those with targets of
+// their own in double. Of a head in NCHW, the planes of an anchor's classes are such runs. With
+// dense targets, a block takes the equation that its targets allow: all 0, all 0 or 1, any. An
+// element's result depends on the element alone: not on its neighbours, the strides or the block
+// that it happens to lie in.
 #pragma once
 
 #include <vecdet/kernels/focal_loss/label_search.hpp>

@@ -48,7 +48,8 @@ double focal_planes_with_hits(const focal_loss_args<T>& a, const detail::focal_p
   return sum;
 }
 
-/// All locations of one anchor: at once, unless more than a list of hits holds stand out.
+/// All locations of one anchor: at once, unless more of them have a label other than background
+/// than the list of hits holds.
 template <class T>
 double focal_planes_of_labels(const focal_loss_args<T>& a, const detail::focal_planes& planes) {
   constexpr int most = 1024;

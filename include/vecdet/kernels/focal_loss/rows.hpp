@@ -113,10 +113,10 @@ focal_equation<T> focal_equation_of(const focal_loss_args<T>& a, weight_range ra
   return equation;
 }
 
-/// What stands out in a run with labels.
+/// The elements of a run with labels that are no negatives.
 struct focal_marks {
-  focal_hole holes[focal_block];   ///< elements that are no negatives
-  index_t positives[focal_block];  ///< those of them that are labelled
+  focal_hole holes[focal_block];   ///< where they lie
+  index_t positives[focal_block];  ///< the positives among them
   index_t labels[focal_block];     ///< the labels that they come from
   int hole_count = 0, positive_count = 0;
 
@@ -190,7 +190,7 @@ class scored_positives {
         : a.labelled == detail::labelled_loss::varifocal ? focal_in_double<double_terms::varifocal>
         : a.gamma == 2                                   ? focal_in_double<double_terms::gamma_2>
                        : focal_in_double<double_terms::other_gamma>;
-    constexpr int together = pack<double, row_pack<double>::batches * focal_double_rows>::lanes;
+    constexpr int together = pack<double, focal_double_batches>::lanes;
     const int size = (marks_.positive_count + together - 1) / together * together;
     lane_sums sums;
     block(formula, {x_, t_, run.upstream != nullptr ? upstream_ : nullptr, out_}, size, sums);
@@ -243,7 +243,7 @@ double focal_rows_from_labels(const focal_loss_args<T>& a, index_t first, index_
       ++row;
       continue;
     }
-    // The run: all rows or this one, up to as many holes as marks hold.
+    // The run: all rows or this one, but no further than `marks` has memory for holes.
     focal_marks marks;
     const index_t limit = flat ? last : row + 1;
     index_t end = row;

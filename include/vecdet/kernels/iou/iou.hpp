@@ -14,8 +14,8 @@ namespace VECDET_TARGET {
 
 using detail::iou_args;
 
-/// Boxes of `b` that become `columns` columns of the result, and some of the next tile's: where the
-/// result is written past the cache, a line that crosses the border is this tile's.
+/// Boxes of `b` that become `columns` columns of the result, and some boxes of the next tile: where
+/// the result is written past the cache, a cache line that crosses the border belongs to this tile.
 template <class Real>
 struct iou_tile {
   static constexpr int columns = 512, capacity = columns + row_lanes;
@@ -25,7 +25,7 @@ struct iou_tile {
 
   /// Boxes [0, size) of `from`; up to a whole group, the last is repeated.
   template <class T>
-  VECDET_INLINE void fill(const T* from, int size) {
+  VECDET_NOINLINE void fill(const T* from, int size) {
     constexpr int N = row_pack<Real>::batches;
     for (int i = 0; i < size; i += box_group) {
       box_pack<Real, N> boxes;
@@ -55,45 +55,68 @@ VECDET_INLINE int to_next_line(const T* at) {
   return static_cast<int>((64 - reinterpret_cast<std::uintptr_t>(at) % 64) % 64 / sizeof(T));
 }
 
-/// One box of `a` against boxes [first, last) of a tile, whose first box's column is `out`; whole
-/// cache lines past the cache, or not.
-template <iou_kind Kind, class Real, class T>
-VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first, int last,
-                               empty_iou rule, bool past_cache, T* out) {
-  constexpr int N = boxes_in_flight;
-  constexpr int lanes = pack<Real, N>::lanes;
+/// The IoU of one box with those of a tile.
+template <iou_kind Kind, class Real>
+struct ious_in_tile {
+  static constexpr int N = boxes_in_flight;
+  static constexpr int lanes = pack<Real, N>::lanes;
   using real = pack<Real, N>;
-  const box_pack<Real, N> box{real(Real(a[0])), real(Real(a[1])), real(Real(a[2])),
-                              real(Real(a[3]))};
-  const real area = area_of(box);
-  const auto of = [&](int j) VECDET_INLINE_LAMBDA -> real {
+  const iou_tile<Real>& tile;
+  empty_iou rule;
+  box_pack<Real, N> box;
+  real area;
+
+  template <class T>
+  VECDET_INLINE ious_in_tile(const T* a, const iou_tile<Real>& of_tile, empty_iou empty)
+      : tile(of_tile),
+        rule(empty),
+        box{real(Real(a[0])), real(Real(a[1])), real(Real(a[2])), real(Real(a[3]))},
+        area(area_of(box)) {}
+
+  /// With boxes j and on.
+  VECDET_INLINE real operator()(int j) const {
     const box_pack<Real, N> other{load_pack<N>(tile.x1 + j), load_pack<N>(tile.y1 + j),
                                   load_pack<N>(tile.x2 + j), load_pack<N>(tile.y2 + j)};
     return iou_of<Kind>(box, area, other, load_pack<N>(tile.area + j), rule);
-  };
-  const auto store_up_to = [&](int j, int end) VECDET_INLINE_LAMBDA {
-    for (; j + lanes <= end; j += lanes) store_pack<N>(out + j, of(j));
-    if (j < end) {
-      alignas(64) T rest[lanes];
-      store_pack<N>(rest, of(j));
-      for (int k = 0; j + k < end; ++k) out[j + k] = rest[k];
-    }
-  };
+  }
+};
+
+/// One box of `a` against boxes [j, end) of a tile, whose first box's column is `out`.
+template <iou_kind Kind, class Real, class T>
+VECDET_NOINLINE void store_ious(const T* a, const iou_tile<Real>& tile, int j, int end,
+                                empty_iou rule, T* out) {
+  const ious_in_tile<Kind, Real> of(a, tile, rule);
+  constexpr int N = ious_in_tile<Kind, Real>::N, lanes = ious_in_tile<Kind, Real>::lanes;
+  for (; j + lanes <= end; j += lanes) store_pack<N>(out + j, of(j));
+  if (j < end) {
+    alignas(64) T rest[lanes];
+    store_pack<N>(rest, of(j));
+    for (int k = 0; j + k < end; ++k) out[j + k] = rest[k];
+  }
+}
+
+/// The same of boxes [first, last), whole cache lines past the cache, or not.
+template <iou_kind Kind, class Real, class T>
+VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first, int last,
+                               empty_iou rule, bool past_cache, T* out) {
   if constexpr (std::is_same<T, float>::value) {
     static_assert(64 / sizeof(T) <= row_lanes, "a tile holds the rest of a line");
     const int first_line = first + to_next_line(out + first);
     if (past_cache && first_line + row_lanes <= last) {
-      store_up_to(first, first_line);
-      // A cache line at a time, or the processor gives up half of it now and then.
+      store_ious<Kind>(a, tile, first, first_line, rule, out);
+      const ious_in_tile<Kind, Real> of(a, tile, rule);
+      constexpr int lanes = ious_in_tile<Kind, Real>::lanes;
+      // A whole cache line at a time: otherwise the processor sometimes writes half of it by
+      // itself.
       for (first = first_line; first + row_lanes <= last; first += row_lanes) {
-        pack<Real, N> values[row_lanes / lanes];
+        pack<Real, ious_in_tile<Kind, Real>::N> values[row_lanes / lanes];
         for (int k = 0; k < row_lanes / lanes; ++k) values[k] = of(first + k * lanes);
         for (int k = 0; k < row_lanes / lanes; ++k)
           store_past_cache(out + first + k * lanes, values[k].v[0]);
       }
     }
   }
-  store_up_to(first, last);
+  store_ious<Kind>(a, tile, first, last, rule, out);
 }
 
 template <iou_kind Kind, class T>
@@ -109,7 +132,7 @@ VECDET_NOINLINE void pairwise_of_kind(const iou_args<T>& a, index_t first_a, ind
     const int size = at_most(last_b - begin, tile.columns);
     for (index_t i = first_a; i < last_a; ++i) {
       T* const out = a.out + i * a.out_stride + begin;
-      // Lines that are written in part, and in part past the cache, cost more than all else.
+      // A cache line written partly past the cache and partly into it costs more than all else.
       const bool past_cache = std::is_same<T, float>::value && a.past_cache &&
                               reinterpret_cast<std::uintptr_t>(out) % sizeof(T) == 0;
       const int first = past_cache && begin > 0 ? to_next_line(out) : 0;

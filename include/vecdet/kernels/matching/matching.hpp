@@ -2,8 +2,9 @@
 // Matching of anchors: 16 anchors at a time against one box of the ground truth, tile by tile, so
 // that what a tile's anchors know of their best box stays in the cache.
 //
-// IoU is computed operation by operation, without contraction, as torchvision does. It is divided
-// only where it may be an anchor's or a box's new best: the others are told by a product.
+// IoU is computed operation by operation, without contraction, as torchvision does. The division is
+// made only where its result may be an anchor's or a box's new best: a product rules out the
+// others.
 #pragma once
 
 #include <vecdet/args/matching.hpp>
@@ -57,8 +58,7 @@ VECDET_INLINE void for_each_touched(const anchor_blocks& anchors, const broadcas
   }
 }
 
-/// What an IoU may be above its exact value, relative to 1, through roundings of all that is in it,
-/// and far more.
+/// More, by far, than roundings can take an IoU above its exact value.
 constexpr float iou_slack = 0x1p-20f;
 
 /// The least above 0.
@@ -83,7 +83,7 @@ VECDET_INLINE std::uint32_t of_interest(const anchor_node& node, const number_ro
   return touched & may_reach(shared, joined, min(load_pack<match_batches>(ious.of), top));
 }
 
-/// Notes the blocks where a row reaches its top.
+/// Notes the blocks in which a ground truth box has its greatest IoU so far.
 VECDET_INLINE void note_top(match_row& row, index_t block, const match_pack& iou, match_pack& top) {
   alignas(64) float each[block_anchors];
   store_pack<match_batches>(each, iou);

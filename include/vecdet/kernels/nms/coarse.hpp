@@ -82,7 +82,7 @@ inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rul
     regular += count_bits(counts);
     fine += count_bits(counts & to_bits(weighted_area >= real(some)));
   }
-  if (blocks % 2 != 0) {  // nothing passes a weighted area of 65535
+  if (blocks % 2 != 0) {  // no box passes the test against a weighted area of 65535
     nms_coarse& last = coarse[blocks / 2];
     for (int i = 16; i < 32; ++i) {
       last.x1[i] = last.y1[i] = last.x2[i] = last.y2[i] = 0;

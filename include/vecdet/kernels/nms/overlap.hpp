@@ -120,8 +120,8 @@ class nms_tester {
     return __builtin_expect(candidates == 0, 1) ? 0 : candidates & exact(block, candidates);
   }
 
-  /// Bit i: whether box i may be suppressed. Found without a division, this is never 0 for a box
-  /// that is.
+  /// Bit i: whether box i may be suppressed, found without a division. The bit of a box that is
+  /// suppressed is always set.
   VECDET_INLINE uint32_t near(const nms_block<Real>& block) const {
     if constexpr (Test == nms_test::general) return near_any(block);
     // One negative side is enough to fail: with both negative the other is 0.
@@ -132,6 +132,16 @@ class nms_tester {
 
   /// Those of the candidates that are suppressed.
   VECDET_INLINE uint32_t exact(const nms_block<Real>& block, uint32_t candidates) const {
+    if constexpr (Test == nms_test::general) return exact_any(block, candidates);
+    return exact_of(block, candidates);
+  }
+
+ private:
+  struct terms {
+    real intersection, area, both, joined;
+  };
+
+  VECDET_INLINE uint32_t exact_of(const nms_block<Real>& block, uint32_t candidates) const {
     const terms t = terms_of(block);
     if (rule_.overlap == nms_overlap::jaccard) return exact_jaccard(t, candidates);
     real overlap = t.intersection / t.joined;
@@ -145,11 +155,10 @@ class nms_tester {
     }
     return candidates & to_bits(overlap >= real(rule_.least_overlap));
   }
-
- private:
-  struct terms {
-    real intersection, area, both, joined;
-  };
+  // One copy of the general test, which hardly any input needs, serves all that call it.
+  VECDET_NOINLINE uint32_t exact_any(const nms_block<Real>& block, uint32_t candidates) const {
+    return exact_of(block, candidates);
+  }
 
   VECDET_INLINE terms terms_of(const nms_block<Real>& block) const {
     const real one(rule_.one), zero(Real(0));
@@ -164,9 +173,9 @@ class nms_tester {
     return t;
   }
 
-  /// Where I >= t J in numbers without end, no rounding takes I below the rounded t J, however
-  /// small: I is a float itself.
-  VECDET_INLINE uint32_t near_any(const nms_block<Real>& block) const {
+  /// Where I >= t J holds exactly, it also holds of the rounded t J, however small: I is a float
+  /// itself, and rounding does not take t J beyond it.
+  VECDET_NOINLINE uint32_t near_any(const nms_block<Real>& block) const {
     const terms t = terms_of(block);
     const real excluded = max(t.joined * real(rule_.least_iou), real(rule_.least_intersection));
     uint32_t bits = ~to_bits(excluded > t.intersection);  // NaN passes

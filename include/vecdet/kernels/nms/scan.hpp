@@ -69,7 +69,7 @@ void complete_list(const nms_list<Real>& list, index_t count, nms_progress& prog
 template <class Real, class T>
 void gather_boxes(const nms_args<T>& args, const nms_rule<Real>& rule, nms_memory<Real>& memory,
                   nms_state& state) {
-  // The boxes lie anywhere: out of the near caches, each would be waited for.
+  // The boxes lie anywhere in memory: without prefetching, each load would wait for a far cache.
   constexpr index_t near = 8192, ahead = 24;
   const index_t prefetched = state.count > near ? state.count - ahead : 0;
   index_t exceptional_count = 0;
@@ -241,8 +241,8 @@ class coarse_list<float, true> {
  public:
   explicit coarse_list(nms_coarse* boxes) : boxes_(boxes) {}
 
-  /// Takes the boxes over where that pays: neither with as many left as get an index, nor where few
-  /// of them will be kept if the rest goes on as it began.
+  /// Sets the coarse boxes where they pay: not while so many boxes are left that an index pays, nor
+  /// where few of them will be kept if the rest goes on as it began.
   VECDET_INLINE void follow(const nms_list<float>& list, nms_state& state,
                             const nms_rule<float>& rule) {
     nms_progress& progress = state.regular;
@@ -254,18 +254,18 @@ class coarse_list<float, true> {
       take_over(list, progress, rule);
   }
 
-  /// As many boxes left as get an index.
+  /// The number of boxes left from which on an index pays.
   VECDET_INLINE index_t least_indexed(const nms_progress& progress) const {
     return stands_for(progress) ? nms_memory<float>::coarse_limit
                                 : nms_memory<float>::least_indexed;
   }
 
-  /// Whether no box was moved since: moving them leaves fewer slots.
+  /// Whether no box has been moved since they were set: moving leaves fewer slots.
   VECDET_INLINE bool stands_for(const nms_progress& progress) const {
     return slots_ == progress.slots;
   }
 
-  /// Takes what the kept box of a slot suppresses out of the list.
+  /// Removes from the list the boxes that the kept box in a slot suppresses.
   template <nms_test Test>
   VECDET_INLINE void suppress(const nms_list<float>& list, nms_progress& progress, index_t slot,
                               const nms_box<float>& kept, const nms_rule<float>& rule) {
@@ -289,7 +289,7 @@ class coarse_list<float, true> {
       // After the last block, where another list may lie, there are no candidates.
       if (candidates >> 16 != 0) suppress(b + 1, candidates >> 16 & list.live[b + 1]);
     }
-    // Where more than one block in 8 is tested twice, the boxes as they are cost less.
+    // Where more than one block in 8 passes the coarse test, the test in floats alone costs less.
     budget_ += (blocks - progress.block) / 8 - wasted;
     if (budget_ < 0) {
       is_fine_ = false;
@@ -311,7 +311,7 @@ class coarse_list<float, true> {
   nms_coarse* boxes_;
   nms_frame frame_{};
   index_t slots_ = 0;     ///< of the list when they were set; 0 while they are not
-  index_t budget_ = 256;  ///< of blocks that pass the coarse test alone
+  index_t budget_ = 256;  ///< blocks that may still pass the coarse test without a result
   bool is_fine_ = true;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Soft-NMS of one group: pick the best score, let its box take off the others what their overlap
-// asks for, drop what falls below the floor, and again. Each pick is one pass over what is left,
-// which also finds the next best.
+// Soft-NMS of one group: pick the box of the best score, lower the other boxes' scores by how much
+// it overlaps them, drop those below the floor, and begin again. Each pick is one pass over the
+// boxes left, which also finds the next best.
 #pragma once
 
 #include <vecdet/kernels/nms/scan.hpp>
@@ -18,7 +18,7 @@ VECDET_INLINE row_pack<double> as_double(const row_pack<double>& x) { return x; 
 VECDET_INLINE void from_double(const row_pack<double>& x, row_pack<float>& to) { to = narrow(x); }
 VECDET_INLINE void from_double(const row_pack<double>& x, row_pack<double>& to) { to = x; }
 
-/// Soft-NMS needs no weighted areas: the scores take their place in a block.
+/// Soft-NMS needs no weighted areas: a block holds the scores in their place.
 template <class Real>
 VECDET_INLINE Real* scores_of(nms_block<Real>& block) {
   return block.weighted_area;
@@ -147,7 +147,7 @@ index_t soft_nms_group(const soft_nms_args<T>& args) {
     if (progress.slots > 2 * progress.left + worth_moving) {
       compact(list, progress);
       blocks = blocks_of(progress.slots);
-      // What fills the last block up leaves at once.
+      // The boxes that pad the last block leave at once, by a score of NaN.
       for (index_t i = progress.slots; i < 16 * blocks; ++i)
         scores_of(list.blocks[i / 16])[i % 16] = nan;
     }

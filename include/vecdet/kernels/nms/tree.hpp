@@ -9,8 +9,16 @@
 // which bounds all four coordinates of whatever a kept box may suppress. The boxes are sorted by
 // place and size and packed by 16 into leaves, 16 leaves into a node with the bounds of each
 // (Guttman's R-tree, packed once), and so on. A kept box walks down from the top, 16 bounds a test,
-// and compares with the 16 boxes of each leaf that it reaches. Leaves without any box left drop
-// out, and when half of the boxes are gone, the leaves are filled up anew in the same order.
+// and is compared with the 16 boxes of each leaf that it reaches:
+//
+//     nodes[1]     [ 16 bounds              ]     a box walks down to the children
+//                    |           |                whose bounds it can reach
+//     nodes[0]     [ 16 bounds ] [ 16 bounds ]
+//                    |      |
+//     leaves       [ 16 boxes ] [ 16 boxes ]      near boxes lie in one leaf
+//
+// Leaves without any box left are taken out of their nodes, and when half of the boxes are gone,
+// the leaves are filled anew in the same order.
 #pragma once
 
 #include <vecdet/kernels/nms/scan.hpp>
@@ -22,7 +30,8 @@ namespace VECDET_TARGET {
 constexpr uint32_t no_place = 0xffffffffu;    // a box that suppresses nothing
 constexpr uint32_t gone_place = 0xfffffffeu;  // kept or suppressed
 
-/// The middle half of some of the boxes' centres, twice as wide: robust against far-off boxes.
+/// The range of the middle half of some of the boxes' centres, made twice as wide: a few boxes far
+/// off do not change it.
 template <class Real>
 void spread_of(const nms_memory<Real>& memory, index_t count, Real low[2], Real scale[2],
                Real cells) {
@@ -221,7 +230,7 @@ struct nms_reach {
   }
 
  private:
-  /// Where there is no bound on one side, there is on the other all the same.
+  /// Each side is bounded by itself, also where the other has no bound.
   VECDET_INLINE void set(int k, double at, double below, double above) {
     constexpr double ulps = sizeof(Real) == 4 ? 1e-6 : 1e-14;
     const double size = at < 0 ? -at : at;
@@ -281,7 +290,7 @@ VECDET_INLINE void suppress_in_reach(nms_memory<Real>& memory, nms_state& state,
     const uint32_t bits = suppressed.exact(memory.leaves[leaf], candidates);
     if (bits != 0) take_out(memory, state, leaf, bits);
   };
-  leaves[leaf_count] = 0;  // makes the number even; what is gone is not taken out again
+  leaves[leaf_count] = 0;  // makes the number even; boxes removed twice do no harm
   for (index_t k = 0; k < leaf_count; k += 2) {
     const uint32_t a = leaves[k], b = leaves[k + 1];
     const uint32_t first = suppressed.near(memory.leaves[a]) & memory.leaf_live[a];

@@ -3,8 +3,8 @@
 //
 // Forward, the rows of a bin are added up first, 16 neighbouring columns at a time, over the whole
 // width of the box; then the lanes are bins, and take their columns from these sums. Backward is
-// the same from the end: lanes are columns, and take what their bins have of them; their sums are
-// added to the rows.
+// the same from the end: lanes are columns, and add up the gradients of the bins that they are part
+// of; these sums are added to the rows.
 #pragma once
 
 #include <vecdet/args/roi_align.hpp>
@@ -17,7 +17,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// The next multiple of 64 bytes, which the memory of a task has room for.
+/// The next multiple of 64 bytes, which lies within the memory of a task.
 template <class Real>
 VECDET_INLINE Real* next_line(Real* at) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Smooth L1 over N x 4 deltas. Coordinates do not meet, so 16 boxes are four rows of 16 elements as
-// they lie in memory.
+// Smooth L1 over N x 4 deltas. Each number is computed by itself, so 16 boxes are four rows of 16
+// elements as they lie in memory.
 #pragma once
 
 #include <vecdet/args/smooth_l1.hpp>
@@ -23,7 +23,7 @@ struct smooth_l1_of_boxes {
     constexpr int N = row_pack<real>::batches;
     const row_pack<real> factor(scale);
     row_pack<real> sum(real(0));
-    VECDET_UNROLL
+    VECDET_UNROLL_ROWS
     for (int i = 0; i < 4 * box_group; i += row_lanes) {
       const auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
       sum = sum + terms.loss;
@@ -34,7 +34,7 @@ struct smooth_l1_of_boxes {
   }
 };
 
-/// The same with weights of the boxes, or with a scale of 0, which is as a weight.
+/// The same with weights of the boxes, or with a scale of 0, which acts as a weight of 0 does.
 template <class T>
 struct weighted_smooth_l1_of_boxes {
   using real = compute_type<T>;
@@ -49,7 +49,7 @@ struct weighted_smooth_l1_of_boxes {
     }
     const element_weights weight(at.weights);
     row_pack<real> sum(real(0));
-    VECDET_UNROLL
+    VECDET_UNROLL_ROWS
     for (int i = 0; i < 4 * box_group; i += row_lanes) {
       sum = sum + row(at, i, weight,
                       [](const row_pack<real>& x, const row_pack<real>& y)
@@ -73,12 +73,16 @@ struct weighted_smooth_l1_of_boxes {
   VECDET_NOINLINE row_pack<real> with_special_weights(const box_streams<T>& at) const {
     const element_weights weight(at.weights);
     row_pack<real> sum(real(0));
+    VECDET_NO_UNROLL
     for (int i = 0; i < 4 * box_group; i += row_lanes) {
-      sum = sum + row(at, i, weight,
-                      [](const row_pack<real>& x, const row_pack<real>& y)
-                          VECDET_INLINE_LAMBDA { return vanishing_product(x, y); });
+      sum = sum + row(at, i, weight, vanishing_row);
     }
     return sum;
+  }
+
+  static VECDET_NOINLINE row_pack<real> vanishing_row(const row_pack<real>& x,
+                                                      const row_pack<real>& y) {
+    return vanishing_product(x, y);
   }
 
   static VECDET_INLINE row_pack<real> row_of_weights(const float* weights) {

@@ -13,8 +13,8 @@ namespace VECDET_TARGET {
 
 using std::uint32_t;
 
-/// What keys up to the n-th smallest have in common: those below `last` are fewer than n, and
-/// `equal` of those that are it complete them.
+/// The n smallest keys: all keys below `last`, which are fewer than n, and `equal` of the keys that
+/// are `last`.
 struct nth_key {
   uint32_t last;
   index_t equal;

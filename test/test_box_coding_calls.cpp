@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// How box coding is called: determinism, boxes in four arrays, mixed element types, outputs that
+// are inputs, allocations, documented errors.
+#include "support/allocations.hpp"
+#include "support/box_tensor.hpp"
+#include "support/isa.hpp"
+#include "support/values.hpp"
+#include <vecdet/box_coding.hpp>
+#include <vecdet/box_ops.hpp>
+
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
+
+TEST_CASE("box coding: the same bits for any thread count, policy and on AVX2 and AVX-512") {
+  const auto check = [](auto zero) {
+    using T = decltype(zero);
+    auto g = random_boxes<T>(20011, 12), a = random_boxes<T>(20011, 13);
+    const auto special = special_boxes_as<T>();  // groups of ordinary and of special boxes
+    for (std::size_t i = 0; i < special.size(); ++i) g[40 * (i / 4) + i % 4] = special[i];
+    const auto d = random_deltas<T>(20011, 14, 3);
+    const boxes_view<const T> gv(g), dv(d);
+    check_same_bits_everywhere([&](execution policy) {
+      std::vector<T> out(g.size());
+      encode_boxes(gv, a, out, {}, policy);
+      return out;
+    });
+    check_same_bits_everywhere([&](execution policy) {
+      std::vector<T> out(g.size());
+      decode_boxes(dv, a, image_size{800, 800}, out, {}, policy);
+      return out;
+    });
+    check_same_bits_everywhere([&](execution policy) {
+      std::vector<T> out(g.size() / 4);
+      box_areas(gv, out, policy);
+      return out;
+    });
+  };
+  check(0.0f);
+  check(bfloat16(0.0f));
+  check(0.0);
+}
+
+TEST_CASE("box coding: boxes in four arrays have the same bits") {
+  const auto check = [](auto zero) {
+    using T = decltype(zero);
+    for (const index_t count : {0, 1, 7, 8, 15, 16, 17, 33, 500, 9000}) {
+      for (const coder_params& p : {coder_params{}, coder_params::ssd()}) {
+        INFO("boxes ", count, " ", std::string(dtype_name<T>()));
+        auto anchors = random_boxes<T>(count, 21), targets = random_boxes<T>(count, 22);
+        const auto special = special_boxes_as<T>();
+        for (std::size_t i = 0; i < std::min(special.size(), targets.size()); ++i)
+          targets[i] = special[i];
+        const auto deltas = random_deltas<T>(count, 23, 0.5);
+        std::vector<T> expected(targets.size());
+        const boxes_view<const T> g(targets), d(deltas);
+        marked<T> a(as_planes(anchors), 1), in(as_planes(targets), 2), out(4 * count, 3);
+        encode_boxes(g, anchors, expected, p);
+        encode_boxes(in.planes(), a.planes(), out.planes(), p);
+        CHECK(same_bits(as_planes(expected).data(), out.data(), expected.size()));
+        in = marked<T>(as_planes(deltas), 1);
+        decode_boxes(d, anchors, expected, p);
+        decode_boxes(in.planes(), a.planes(), out.planes(), p);
+        CHECK(same_bits(as_planes(expected).data(), out.data(), expected.size()));
+        const std::vector<image_size> images{{70, 90}};
+        decode_boxes(d, anchors, images[0], expected, p);
+        decode_boxes(in.planes(), a.planes(), images[0], out.planes(), p);
+        CHECK(same_bits(as_planes(expected).data(), out.data(), expected.size()));
+        CHECK(out.marks_untouched());
+        decode_boxes(in.planes(), a.planes(), vector_view<const image_size>(images), in.planes(),
+                     p);
+        CHECK(same_bits(as_planes(expected).data(), in.data(), expected.size()));
+      }
+    }
+  };
+  for_each_isa([&](isa) {
+    check(0.0f);
+    check(bfloat16(0.0f));
+    check(0.0);
+  });
+}
+
+TEST_CASE("box coding: bfloat16 deltas on float anchors are decoded as if they were float") {
+  for_each_isa([](isa) {
+    for (const index_t count : {0, 1, 15, 16, 17, 333, 9000}) {
+      const auto deltas = random_deltas<bfloat16>(2 * count, 24, 0.5);
+      const std::vector<float> wide(deltas.begin(), deltas.end());
+      const auto anchors = random_boxes<float>(count, 25);
+      const boxes_view<const bfloat16> both(deltas), d(deltas.data(), count);
+      const boxes_view<const float> wide_both(wide), w(wide.data(), count);
+      std::vector<float> expected(wide.size() / 2);
+      const auto same = [&](marked<float>& actual) {
+        CHECK(same_bits(expected.data(), actual.data(), expected.size()));
+        CHECK(actual.marks_untouched());
+      };
+      marked<float> out(4 * count, 1);
+      decode_boxes(w, anchors, expected);
+      decode_boxes(d, anchors, out.boxes());
+      same(out);
+      decode_boxes(w, anchors, image_size{70, 90}, expected, coder_params::ssd());
+      decode_boxes(d, anchors, image_size{70, 90}, out.boxes(), coder_params::ssd());
+      same(out);
+      decode_distances(w, anchors, expected);
+      decode_distances(d, anchors, out.boxes());
+      same(out);
+      decode_distances(w, anchors, image_size{70, 90}, expected);
+      decode_distances(d, anchors, image_size{70, 90}, out.boxes());
+      same(out);
+      const std::vector<image_size> images{{70, 90}, {50, 40}};
+      expected.resize(wide.size());
+      marked<float> all(8 * count, 1);
+      decode_boxes(wide_both, anchors, vector_view<const image_size>(images), expected);
+      decode_boxes(both, anchors, vector_view<const image_size>(images), all.boxes());
+      same(all);
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("box coding: an output may be the input", T, float, bfloat16, double) {
+  for_each_isa([](isa) {
+    for (const index_t count : {1, 7, 8, 15, 16, 17, 31, 33, 300}) {
+      CAPTURE(count);
+      const auto anchors = random_boxes<T>(count, 15), targets = random_boxes<T>(count, 17);
+      const auto deltas = random_deltas<T>(count, 16, 0.2);
+      const image_size image{300, 200};
+      // call(from, to) gives the same bits where both are one.
+      const auto check = [&](const std::vector<T>& from, const auto& call) {
+        auto same = from;
+        std::vector<T> other(from.size());
+        call(boxes_view<const T>(from), boxes_view<T>(other));
+        call(boxes_view<const T>(same), boxes_view<T>(same));
+        CHECK(same_bits(same, other));
+      };
+      check(targets, [&](auto in, auto out) { encode_boxes(in, anchors, out); });
+      check(deltas, [&](auto in, auto out) { decode_boxes(in, anchors, image, out); });
+      check(targets, [&](auto in, auto out) { encode_distances(in, anchors, out); });
+      check(deltas, [&](auto in, auto out) { decode_distances(in, anchors, image, out); });
+      check(targets, [&](auto in, auto out) { clip_boxes(in, image, out); });
+      check(targets, [&](auto in, auto out) {
+        convert_boxes(in, box_format::xyxy, box_format::cxcywh, out);
+      });
+    }
+  });
+}
+
+TEST_CASE("box coding: nothing is allocated") {
+  const auto a = random_boxes<float>(20000, 15);
+  const auto d = random_deltas<float>(20000, 16, 0.2);
+  std::vector<float> out(d.size());
+  const std::vector<image_size> images(20, image_size{9, 9});
+  const boxes_view<const float> anchors(a.data(), 1000);
+  for (const execution policy : {execution::sequential, execution::parallel}) {
+    const auto call = [&] {
+      decode_boxes(boxes_view<const float>(d), anchors, images, out, {}, policy);
+      encode_boxes(boxes_view<const float>(a), a, out, {}, policy);
+      decode_boxes(boxes_view<const float>(d), a, image_size{9, 9}, out, {}, policy);
+    };
+    call();
+    const allocation_count allocations;
+    for (int i = 0; i < 20; ++i) call();
+    CHECK(allocations.since() == 0);
+  }
+}
+
+TEST_CASE("box coding: bad arguments are named and nothing is written") {
+  const std::vector<float> four(16, 1), three(12, 1);
+  marked<float> out(16, 0);
+  const boxes_view<const float> b(four);
+  coder_params p;
+  const auto fails = [&](const char* message, const auto& call) {
+    INFO(std::string(message));
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
+    CHECK(out.untouched());
+    p = {};
+  };
+  const auto encode = [&] { encode_boxes(b, four, out.boxes(), p); };
+  const auto decode = [&] { decode_boxes(b, four, out.boxes(), p); };
+  p.weight_x = quiet_nan;
+  fails("encode_boxes: params.weight_x is nan, expected a number from 1e-35 to 1e35", encode);
+  p.weight_h = infinity;
+  fails("decode_boxes: params.weight_h is inf", decode);
+  p.weight_y = 0;
+  fails("params.weight_y is 0", decode);
+  p.weight_w = -1;
+  fails("params.weight_w is -1", decode);
+  p.size_limit = -2;
+  fails("params.size_limit is -2", decode);
+  p.anchors = box_format::xywh;
+  fails("params.anchors is xywh", decode);
+  fails("anchors.size() is 3", [&] { encode_boxes(b, three, out.boxes()); });
+  fails("boxes.size() is 4, expected the number of inputs",
+        [&] { decode_boxes(boxes_view<const float>(three), three, out.boxes()); });
+  fails("image.width is -1", [&] { decode_boxes(b, four, image_size{-1, 5}, out.boxes()); });
+  fails("image.height is nan", [&] {
+    decode_boxes(b, four, image_size{1, quiet_nan}, out.boxes());
+  });
+  const std::vector<image_size> images{{1, 1}, {2, -2}};
+  fails("images[1].height is -2",
+        [&] { decode_boxes(b, four, vector_view<const image_size>(images), out.boxes()); });
+  fails("deltas.size() is 4", [&] {
+    decode_boxes(b, three, vector_view<const image_size>(images.data(), 1), out.boxes());
+  });
+  // So many that their number times that of the images is 0 in 64 bits.
+  const std::vector<image_size> many(64, image_size{1, 1});
+  fails("decode_boxes: deltas.size() is 0, expected anchors.size() times images.size()", [&] {
+    decode_boxes(boxes_view<const float>(), boxes_view<const float>(out.data(), index_t{1} << 58),
+                 many, boxes_view<float>());
+  });
+  marked<float> planes(12, 0);
+  fails("encode_boxes: anchors.size() is 3",
+        [&] { encode_boxes(out.planes(), planes.planes(), out.planes()); });
+  fails("boxes_view: data is null, expected memory of `size` x 4 elements",
+        [] { boxes_view<float>(nullptr, 1); });
+  fails("vector_view: data is null, expected memory of `size` elements",
+        [] { vector_view<float>(nullptr, 1); });
+  fails("boxes_soa_view: x2 is null, expected memory of `size` elements",
+        [&] { boxes_soa_view<float>(out.data(), out.data(), nullptr, out.data(), 4); });
+  fails("boxes_soa_view: size is -1",
+        [&] { boxes_soa_view<float>(out.data(), out.data(), out.data(), out.data(), -1); });
+  const std::vector<bfloat16> half(16);
+  fails("anchors.size() is 3",
+        [&] { decode_boxes(boxes_view<const bfloat16>(half), three, out.boxes()); });
+  fails("encode_distances: anchors.size() is 3", [&] { encode_distances(b, three, out.boxes()); });
+  fails("decode_distances: image.width is -3", [&] {
+    decode_distances(b, four, image_size{-3, 1}, out.boxes());
+  });
+}
