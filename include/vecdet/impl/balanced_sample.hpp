@@ -106,8 +106,10 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
       std::copy_n(found, 2, of_kind + 2 * k);
     }
   });
-  const auto most =
-      static_cast<index_t>(std::floor(static_cast<double>(params.size) * params.positive_share));
+  // Of a size near index_t's end, the product may be past it.
+  const auto most = static_cast<index_t>(
+      std::min(static_cast<double>(labels.size()),
+               std::floor(static_cast<double>(params.size) * params.positive_share)));
   offsets[0] = 0;
   for (index_t k = 0; k < images; ++k) {
     positives[k] = std::min(of_kind[2 * k], most);
