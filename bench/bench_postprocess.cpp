@@ -1,147 +1,309 @@
 // SPDX-License-Identifier: Apache-2.0
-// From RetinaNet's head outputs for an 800 x 800 picture to detections: threshold and top-k alone,
-// and the whole.
+// From head outputs for an 800 x 800 picture to detections or proposals: threshold and top-k alone,
+// decoding alone, and the whole, of RetinaNet, FCOS and an RPN, in rows and as the convolutions
+// leave them, channels first.
+#include "plain/functions.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
+#include <vecdet/anchors.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/postprocess.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace vecdet {
 namespace bench {
 namespace {
 
-constexpr index_t class_count = 91;
+constexpr double threshold = 0.05;
+constexpr index_t best = 1000;
 
+/// What a head is for.
+struct head_kind {
+  postprocess_params params;
+  std::vector<anchor_shapes> shapes;
+  std::vector<index_t> sides;  ///< of the levels
+  index_t classes;
+
+  static head_kind of(dense_detector detector) {
+    const std::vector<index_t> sides{100, 50, 25, 13, 7};
+    if (detector == dense_detector::fcos) return {fcos_postprocess(), fcos_shapes(), sides, 91};
+    if (detector == dense_detector::rpn)
+      return {rpn_postprocess(), rpn_shapes(), {200, 100, 50, 25, 13}, 1};
+    return {retinanet_postprocess(), retinanet_shapes(), sides, 91};
+  }
+  index_t at_location() const { return shapes[0].count(); }
+};
+
+/// Rows, level by level: a level of one image is a part of each matrix.
 template <class T>
 struct head {
+  const head_kind kind;
   std::vector<float> anchors;
   std::vector<index_t> level_sizes;
-  std::vector<T> logits, deltas;
+  std::vector<T> logits, deltas, centerness;
   std::vector<image_size> sizes{{800, 800}};
   filter_topk_workspace topk;
   postprocess_workspace workspace;
+  // What the last call has found.
+  vector_view<const float> scores;
+  boxes_view<const float> boxes;
+
+  explicit head(dense_detector detector) : kind(head_kind::of(detector)) {
+    std::vector<grid_size> grids;
+    for (const index_t side : kind.sides) {
+      grids.push_back({side, side});
+      level_sizes.push_back(kind.at_location() * side * side);
+    }
+    anchors.resize(static_cast<std::size_t>(4 * count_anchors(kind.shapes, grids)));
+    make_anchors(kind.shapes, {800, 800}, grids, anchors);
+    const bool is_rpn = detector == dense_detector::rpn;
+    const std::vector<index_t> labels =
+        is_rpn ? std::vector<index_t>(static_cast<std::size_t>(rows()), -1)
+               : assign(anchors, scene(), kind.classes).labels;
+    logits = head_logits<T>(labels, kind.classes);
+    deltas = head_deltas<T>(rows());
+    if (detector != dense_detector::fcos) return;
+    centerness = head_logits<T>(std::vector<index_t>(static_cast<std::size_t>(rows()), 0), 1);
+    // Distances, in the anchor's sizes.
+    for (T& d : deltas) d = T(static_cast<compute_type<T>>(2 + 4 * static_cast<double>(d)));
+  }
 
   index_t rows() const { return static_cast<index_t>(anchors.size()) / 4; }
-  matrix_view<const T> x() const { return {logits.data(), rows(), class_count}; }
+  matrix_view<const T> x() const { return {logits.data(), rows(), kind.classes}; }
+  void set(const detections_view& found) {
+    boxes = found.boxes;
+    scores = found.scores;
+  }
+  void detect(execution policy) {
+    const head_outputs<T> outputs{x(), deltas, centerness};
+    set(postprocess(outputs, boxes_view<const float>(anchors),
+                    vector_view<const index_t>(level_sizes), vector_view<const image_size>(sizes),
+                    kind.params, workspace, policy));
+  }
 };
 
+/// The head of the problem that runs now; the one before is freed.
 template <class T>
-std::shared_ptr<head<T>> make_head() {
+std::shared_ptr<head<T>> make_head(dense_detector detector) {
   static std::shared_ptr<head<T>> current;
-  if (current != nullptr) return current;
-  current = std::make_shared<head<T>>();
-  current->anchors = retinanet_anchors();
-  current->level_sizes = retinanet_level_sizes();
-  current->logits =
-      head_logits<T>(assign(current->anchors, scene(), class_count).labels, class_count);
-  current->deltas = head_deltas<T>(current->rows());
+  if (current == nullptr || current->kind.params.detector != detector) {
+    current.reset();
+    current = std::make_shared<head<T>>(detector);
+  }
   return current;
 }
 
-template <class T>
-void register_type() {
-  const double elements = 120087.0 * class_count;
-  const std::string shape = std::string(dtype_name<T>()) + "/120087x91";
-  if (std::is_same<T, float>::value) {
-    register_implementation(
-        "filter_topk/threshold0.05/" + shape, "reference", 1, {elements, elements * sizeof(T)},
-        [](benchmark::State& state) {
-          const auto data = make_head<T>();
-          std::vector<index_t> above;
-          for (auto _ : state) {
-            above.clear();
-            for (index_t i = 0; i < data->x().size(); ++i)
-              if (static_cast<double>(data->logits[static_cast<std::size_t>(i)]) > logit_of(0.05))
-                above.push_back(i);
-            const auto better = [&](index_t a, index_t b) {
-              const T x = data->logits[static_cast<std::size_t>(a)];
-              const T y = data->logits[static_cast<std::size_t>(b)];
-              return x > y || (x == y && a < b);
-            };
-            std::partial_sort(above.begin(), above.begin() + 1000, above.end(), better);
-            benchmark::DoNotOptimize(above.data());
-          }
-        });
-  }
-  register_vecdet("filter_topk/threshold0.05/" + shape, {elements, elements * sizeof(T)},
-                  make_head<T>, [](head<T>& data, execution policy) {
-                    benchmark::DoNotOptimize(filter_topk(data.x(), 0.05, 1000, data.topk, policy));
-                  });
-  register_vecdet(
-      "postprocess/retinanet/" + shape, {elements, elements * sizeof(T)}, make_head<T>,
-      [](head<T>& data, execution policy) {
-        const head_outputs<T> outputs{data.x(), data.deltas, {}};
-        benchmark::DoNotOptimize(postprocess(outputs, boxes_view<const float>(data.anchors),
-                                             vector_view<const index_t>(data.level_sizes),
-                                             vector_view<const image_size>(data.sizes),
-                                             retinanet_postprocess(), data.workspace, policy));
-      });
-}
+/// A head of float in either layout, and what its plain loops work in.
+struct float_head {
+  std::shared_ptr<head<float>> rows;
+  bool planes;
+  std::vector<float> logits, deltas, centerness, decoded;
+  std::vector<head_level<const float>> logit_levels, delta_levels, centerness_levels;
+  std::vector<plain_level> levels;
+  plain_postprocess_memory plain_memory;
+  std::vector<float> found;  ///< the logits or scores that the last call has found
 
-/// The same head as its convolutions leave it, channels first.
-struct planes {
-  std::shared_ptr<head<float>> rows = make_head<float>();
-  std::vector<float> logits = rows->logits, deltas = rows->deltas, boxes = rows->deltas;
-  std::vector<head_level<const float>> logit_levels, delta_levels;
-
-  planes() {
+  float_head(dense_detector detector, bool channels_first)
+      : rows(make_head<float>(detector)),
+        planes(channels_first),
+        logits(rows->logits),
+        deltas(rows->deltas),
+        centerness(rows->centerness),
+        decoded(deltas.size()) {
+    const index_t a = rows->kind.at_location(), classes = rows->kind.classes;
     index_t first = 0;
-    for (const index_t side : {100, 50, 25, 13, 7}) {
-      const index_t plane = side * side;
-      const auto transpose = [&](const std::vector<float>& from, std::vector<float>& to,
-                                 index_t columns) {
-        const index_t channels = 9 * columns, begin = first * columns;
-        for (index_t p = 0; p < plane; ++p)
-          for (index_t c = 0; c < channels; ++c)
-            to[static_cast<std::size_t>(begin + c * plane + p)] =
-                from[static_cast<std::size_t>(begin + p * channels + c)];
-        return to.data() + begin;
-      };
-      logit_levels.push_back({transpose(rows->logits, logits, class_count), side, side});
-      delta_levels.push_back({transpose(rows->deltas, deltas, 4), side, side});
-      first += 9 * plane;
+    for (const index_t side : rows->kind.sides) {
+      const index_t locations = side * side;
+      plain_level level{logits.data() + first * classes,
+                        deltas.data() + first * 4,
+                        centerness.empty() ? nullptr : centerness.data() + first,
+                        a,
+                        classes,
+                        locations};
+      if (planes) {
+        transpose(rows->logits, logits, first * classes, a * classes, locations);
+        transpose(rows->deltas, deltas, first * 4, a * 4, locations);
+      }
+      logit_levels.push_back({level.logits, side, side});
+      delta_levels.push_back({level.deltas, side, side});
+      if (!centerness.empty()) centerness_levels.push_back({level.centerness, side, side});
+      levels.push_back(level);
+      first += a * locations;
     }
   }
-  head_view<const float> x() const { return {logit_levels, 1, 9, class_count, head_layout::nchw}; }
-  head_view<const float> d() const { return {delta_levels, 1, 9, 4, head_layout::nchw}; }
+  static void transpose(const std::vector<float>& from, std::vector<float>& to, index_t begin,
+                        index_t channels, index_t locations) {
+    for (index_t p = 0; p < locations; ++p)
+      for (index_t c = 0; c < channels; ++c)
+        to[static_cast<std::size_t>(begin + c * locations + p)] =
+            from[static_cast<std::size_t>(begin + p * channels + c)];
+  }
+
+  head_view<const float> view(const std::vector<head_level<const float>>& of,
+                              index_t classes) const {
+    return {of, 1, rows->kind.at_location(), classes, head_layout::nchw};
+  }
+  head_view<const float> x() const { return view(logit_levels, rows->kind.classes); }
+  head_view<const float> d() const { return view(delta_levels, 4); }
+
+  void detect(execution policy) {
+    if (planes) {
+      head_level_outputs<float> outputs{x(), d(), {}};
+      if (!centerness.empty()) outputs.centerness = view(centerness_levels, 1);
+      rows->set(postprocess(outputs, boxes_view<const float>(rows->anchors),
+                            vector_view<const image_size>(rows->sizes), rows->kind.params,
+                            rows->workspace, policy));
+    } else {
+      rows->detect(policy);
+    }
+  }
+  void detect_plain() {
+    const postprocess_params& p = rows->kind.params;
+    const plain_detector detector = p.detector == dense_detector::fcos  ? plain_detector::fcos
+                                    : p.detector == dense_detector::rpn ? plain_detector::rpn
+                                                                        : plain_detector::retinanet;
+    VECDET_PLAIN(plain_postprocess)
+    (levels.data(), static_cast<index_t>(levels.size()), rows->anchors.data(),
+     {detector, planes, static_cast<float>(p.score_threshold), static_cast<float>(p.iou_threshold),
+      static_cast<float>(p.min_size), p.max_candidates, p.max_detections, 800, 800},
+     plain_memory);
+    rows->boxes = plain_memory.best_boxes;
+    rows->scores = plain_memory.best_scores;
+  }
+  /// Boxes and scores of the last call.
+  std::vector<float> detected() const {
+    std::vector<float> all(rows->scores.begin(), rows->scores.end());
+    all.insert(all.end(), rows->boxes.data(), rows->boxes.data() + 4 * rows->boxes.size());
+    return all;
+  }
+
+  void search_plain(const plain_level& level) {
+    VECDET_PLAIN(plain_topk)
+    (level, planes, static_cast<float>(logit_of(threshold)), best, plain_memory.candidates);
+    for (const plain_candidate& c : plain_memory.candidates) found.push_back(c.value);
+  }
 };
 
-void register_planes() {
-  const double elements = 120087.0 * class_count;
-  const auto prepare = [] {
-    static const auto data = std::make_shared<planes>();
-    return data;
+auto prepare(dense_detector detector, bool planes) {
+  return [=] {
+    static std::shared_ptr<float_head> current;
+    if (current == nullptr || current->planes != planes ||
+        current->rows->kind.params.detector != detector) {
+      current.reset();
+      current = std::make_shared<float_head>(detector, planes);
+    }
+    return current;
   };
-  register_vecdet(
-      "filter_topk/nchw/f32/120087x91", {elements, elements * sizeof(float)}, prepare,
-      [](planes& data, execution policy) {
-        benchmark::DoNotOptimize(filter_topk(data.x(), 0.05, 1000, data.rows->topk, policy));
+}
+
+constexpr double elements = 120087.0 * 91;
+
+/// The best of all rows together, and of each level in planes.
+void register_topk() {
+  const std::string shape = "f32/120087x91";
+  const work amount{elements, elements * sizeof(float)};
+  register_implementation(
+      "filter_topk/threshold0.05/" + shape, "reference", 1, amount, [](benchmark::State& state) {
+        const auto data = make_head<float>(dense_detector::retinanet);
+        std::vector<index_t> above;
+        for (auto _ : state) {
+          above.clear();
+          for (index_t i = 0; i < data->x().size(); ++i)
+            if (static_cast<double>(data->logits[static_cast<std::size_t>(i)]) >
+                logit_of(threshold))
+              above.push_back(i);
+          const auto better = [&](index_t a, index_t b) {
+            const float x = data->logits[static_cast<std::size_t>(a)];
+            const float y = data->logits[static_cast<std::size_t>(b)];
+            return x > y || (x == y && a < b);
+          };
+          std::partial_sort(above.begin(), above.begin() + best, above.end(), better);
+          benchmark::DoNotOptimize(above.data());
+        }
       });
-  register_vecdet("postprocess/nchw_retinanet/f32/120087x91", {elements, elements * sizeof(float)},
-                  prepare, [](planes& data, execution policy) {
-                    head_level_outputs<float> outputs;
-                    outputs.logits = data.x();
-                    outputs.deltas = data.d();
-                    benchmark::DoNotOptimize(
-                        postprocess(outputs, boxes_view<const float>(data.rows->anchors),
-                                    vector_view<const image_size>(data.rows->sizes),
-                                    retinanet_postprocess(), data.rows->workspace, policy));
-                  });
-  register_vecdet("decode_boxes/nchw/f32/120087", {120087.0, 48.0 * 120087}, prepare,
-                  [](planes& data, execution policy) {
-                    decode_boxes(data.d(), data.rows->anchors, {}, data.boxes, coder_params{},
-                                 policy);
-                  });
+  register_with_plain(
+      "filter_topk/threshold0.05/" + shape, amount, prepare(dense_detector::retinanet, false),
+      [](float_head& data, execution policy) {
+        const auto of = filter_topk(data.rows->x(), threshold, best, data.rows->topk, policy);
+        data.found.assign(of.logits.begin(), of.logits.end());
+      },
+      [](float_head& data) {
+        plain_level all = data.levels[0];
+        all.locations = data.rows->rows() / all.at_location;
+        data.found.clear();
+        data.search_plain(all);
+      },
+      &float_head::found);
+  register_with_plain(
+      "filter_topk/nchw/" + shape, amount, prepare(dense_detector::retinanet, true),
+      [](float_head& data, execution policy) {
+        const auto of = filter_topk(data.x(), threshold, best, data.rows->topk, policy);
+        data.found.assign(of.logits.begin(), of.logits.end());
+      },
+      [](float_head& data) {
+        data.found.clear();
+        for (const plain_level& level : data.levels) data.search_plain(level);
+      },
+      &float_head::found);
+}
+
+void register_decoding() {
+  register_with_plain(
+      "decode_boxes/nchw/f32/120087", {120087.0, 48.0 * 120087},
+      prepare(dense_detector::retinanet, true),
+      [](float_head& data, execution policy) {
+        decode_boxes(data.d(), data.rows->anchors, {}, data.decoded, coder_params{}, policy);
+      },
+      [](float_head& data) {
+        index_t first = 0;
+        for (const plain_level& level : data.levels) {
+          VECDET_PLAIN(plain_decode_channels)
+          (level.deltas, data.rows->anchors.data() + 4 * first, data.decoded.data() + 4 * first,
+           level.at_location, level.locations);
+          first += level.at_location * level.locations;
+        }
+      },
+      &float_head::decoded);
+}
+
+/// In rows, and channels first.
+void register_detector(dense_detector detector, const std::string& name, index_t anchors,
+                       index_t classes) {
+  const double logits = static_cast<double>(anchors * classes);
+  for (const bool planes : {false, true})
+    register_with_plain(
+        "postprocess/" + (planes ? "nchw_" + name : name) + "/f32/" + std::to_string(anchors) +
+            "x" + std::to_string(classes),
+        {logits, logits * sizeof(float)}, prepare(detector, planes),
+        [](float_head& data, execution policy) { data.detect(policy); },
+        [](float_head& data) { data.detect_plain(); },
+        [](const float_head& data) { return data.detected(); });
+}
+
+void register_bfloat16() {
+  const work amount{elements, elements * sizeof(bfloat16)};
+  const auto make = [] { return make_head<bfloat16>(dense_detector::retinanet); };
+  register_vecdet(
+      "filter_topk/threshold0.05/bf16/120087x91", amount, make,
+      [](head<bfloat16>& data, execution policy) {
+        benchmark::DoNotOptimize(filter_topk(data.x(), threshold, best, data.topk, policy));
+      });
+  register_vecdet("postprocess/retinanet/bf16/120087x91", amount, make,
+                  [](head<bfloat16>& data, execution policy) { data.detect(policy); });
 }
 
 const bool registered = [] {
-  register_planes();
-  register_type<float>();
-  register_type<bfloat16>();
+  register_topk();
+  register_decoding();
+  register_detector(dense_detector::retinanet, "retinanet", 120087, 91);
+  register_detector(dense_detector::fcos, "fcos", 13343, 91);
+  register_detector(dense_detector::rpn, "rpn", 159882, 1);
+  register_bfloat16();
   return true;
 }();
 

@@ -35,7 +35,8 @@ TEST_CASE("balanced sample: as many as there are to be") {
   const auto labels = random_labels(3 * rows, 20, 4, 0.2);
   const std::vector<int> narrow(labels.begin(), labels.end());
   const std::vector<index_t> offsets{0, rows, rows, rows + 40, 3 * rows};
-  for (const index_t size : {0, 1, 7, 256, 512, 5000})
+  for (const index_t size : {index_t{0}, index_t{1}, index_t{7}, index_t{256}, index_t{512},
+                             index_t{5000}, std::numeric_limits<index_t>::max()})
     for (const double share : {0.0, 0.25, 0.5, 0.999, 1.0}) {
       balanced_sample_params params;
       params.size = size;
@@ -50,8 +51,9 @@ TEST_CASE("balanced sample: as many as there are to be") {
           positives += labels[static_cast<std::size_t>(i)] >= 0;
           negatives += labels[static_cast<std::size_t>(i)] == -1;
         }
-        const index_t most = static_cast<index_t>(static_cast<double>(size) * share);
-        const index_t of_positives = std::min(positives, most);
+        const double most = std::floor(static_cast<double>(size) * share);
+        const auto of_positives =
+            static_cast<index_t>(std::min(static_cast<double>(positives), most));
         const index_t first = sample.offsets[k], middle = first + sample.positives[k];
         const index_t last = sample.offsets[k + 1];
         CHECK(sample.positives[k] == of_positives);

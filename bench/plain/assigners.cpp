@@ -85,6 +85,37 @@ void plain_atss(const float* anchors, const std::int64_t* level_sizes, std::int6
   }
 }
 
+void plain_assign_fcos(const float* anchors, const std::int64_t* level_sizes, std::int64_t levels,
+                       const float* truth, std::int64_t boxes, std::int64_t* matches) {
+  static std::vector<float> smallest;
+  std::int64_t first = 0;
+  for (std::int64_t l = 0; l < levels; ++l) {
+    const std::int64_t size = level_sizes[l];
+    const float low = l == 0 ? 0.0f : 4.0f, high = l + 1 == levels ? 1e30f : 8.0f;
+    smallest.assign(static_cast<std::size_t>(size), 1e8f);
+    std::fill(matches + first, matches + first + size, std::int64_t{-1});
+    for (std::int64_t g = 0; g < boxes; ++g) {
+      const plain_box box = load(truth, g), centre = centre_form(box);
+      const float area = box.width() * box.height();
+      for (std::int64_t i = 0; i < size; ++i) {
+        const plain_box a = centre_form(load(anchors, first + i));
+        const float width = a.x2;
+        const float off = std::max(std::abs(a.x1 - centre.x1), std::abs(a.y1 - centre.y1));
+        const float left = a.x1 - box.x1, right = box.x2 - a.x1;
+        const float above = a.y1 - box.y1, below = box.y2 - a.y1;
+        const float nearest = std::min(std::min(left, right), std::min(above, below));
+        const float farthest = std::max(std::max(left, right), std::max(above, below));
+        float& least = smallest[static_cast<std::size_t>(i)];
+        const bool better = (off < 1.5f * width) & (nearest > 0) & (farthest > low * width) &
+                            (farthest < high * width) & (area < least);
+        least = better ? area : least;
+        matches[first + i] = better ? g : matches[first + i];
+      }
+    }
+    first += size;
+  }
+}
+
 void plain_task_aligned(const float* scores, std::int64_t class_count, const float* predictions,
                         const float* points, std::int64_t count, const float* truth,
                         const std::int64_t* classes, std::int64_t boxes, std::int64_t* matches,

@@ -8,12 +8,6 @@ namespace VECDET_PLAIN_SET {
 
 namespace {
 
-inline float clip(float x, float bound) { return std::fmin(std::fmax(x, 0.0f), bound); }
-
-inline plain_box clipped(plain_box b, float width, float height) {
-  return {clip(b.x1, width), clip(b.y1, height), clip(b.x2, width), clip(b.y2, height)};
-}
-
 /// `f` of each box into `out`.
 template <class F>
 inline void map_boxes(const float* __restrict boxes, float* __restrict out, std::int64_t count,
@@ -33,26 +27,21 @@ inline void map_boxes(const float* __restrict boxes, const float* __restrict anc
     store<L>(f(load<L>(boxes, i, count), load<L>(anchors, i, count)), out, i, count);
 }
 
-inline plain_box decoded_corners(plain_box d, plain_box a) {
-  return corners(decoded(clamped(d), centre_form(a)));
-}
-
-template <bool BySize>
-inline plain_box decoded_distances(plain_box d, plain_box a) {
-  const plain_box c = centre_form(a);
-  const float w = BySize ? c.x2 : 1, h = BySize ? c.y2 : 1;
-  return {c.x1 - w * d.x1, c.y1 - h * d.y1, c.x1 + w * d.x2, c.y1 + h * d.y2};
-}
-
-inline bool is_large(plain_box b, float min_size) {
-  return b.width() >= min_size && b.height() >= min_size;
-}
-
 }  // namespace
 
 template <plain_layout L>
 void plain_decode(const float* deltas, const float* anchors, float* boxes, std::int64_t count) {
   map_boxes<L>(deltas, anchors, boxes, count, decoded_corners);
+}
+
+void plain_decode_channels(const float* deltas, const float* anchors, float* boxes,
+                           std::int64_t at_location, std::int64_t locations) {
+  for (std::int64_t a = 0; a < at_location; ++a)
+    for (std::int64_t i = 0; i < locations; ++i) {
+      const plain_box d = load<plain_layout::planes>(deltas + 4 * a * locations, i, locations);
+      const std::int64_t at = i * at_location + a;
+      store(decoded_corners(d, load(anchors, at)), boxes, at);
+    }
 }
 
 template <plain_layout L>

@@ -26,9 +26,9 @@ inline bool plain_for_avx2 = false;
 /// Boxes as N x 4, or an array a coordinate, one after the other.
 enum class plain_layout { rows, planes };
 
-/// What plain_match_anchors keeps between calls: the best IoU that each anchor and each box has.
+/// What matching keeps between calls: the anchors, their best boxes, and each box's best IoU.
 struct plain_match_memory {
-  std::vector<float> iou, x1, y1, x2, y2, area;
+  std::vector<float> x1, y1, x2, y2, area, top;
   std::vector<std::int32_t> best;
 };
 
@@ -37,6 +37,37 @@ struct plain_nms_memory {
   std::vector<std::int64_t> order, kept;
   std::vector<float> x1, y1, x2, y2, area;
   std::vector<std::uint8_t> gone;
+};
+
+/// One image's outputs of a level of a head. In planes, a channel is an array of the locations.
+struct plain_level {
+  const float *logits, *deltas, *centerness;
+  std::int64_t at_location, classes, locations;
+};
+
+/// A logit or score, and its element (location x at_location + anchor) x classes + class.
+struct plain_candidate {
+  float value;
+  std::int64_t element;
+};
+
+enum class plain_detector { retinanet, fcos, rpn };
+
+struct plain_postprocess_params {
+  plain_detector detector;
+  bool planes;
+  float score_threshold, iou_threshold, min_size;
+  std::int64_t max_candidates, max_detections;
+  float width, height;  ///< of the image
+};
+
+/// What plain_postprocess works in and gives.
+struct plain_postprocess_memory {
+  std::vector<plain_candidate> candidates;
+  std::vector<float> boxes, scores, of_class, scores_of_class;
+  std::vector<std::int64_t> labels, ends, members, kept;
+  std::vector<float> best_boxes, best_scores;
+  plain_nms_memory nms;
 };
 
 enum class plain_iou { torchvision, detectron2, giou, diou, ciou };

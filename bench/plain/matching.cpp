@@ -23,14 +23,11 @@ struct plain_anchors {
   }
 };
 
-}  // namespace
-
-void plain_match_anchors(const float* anchors, std::int64_t count, const float* boxes,
-                         const std::int64_t* classes, std::int64_t box_count, std::int64_t* matches,
-                         std::int64_t* labels, float* ious, plain_match_memory& memory) {
+/// The best IoU and its box of each anchor, and the greatest IoU of each box.
+plain_anchors find_best(const float* anchors, std::int64_t count, const float* boxes,
+                        std::int64_t box_count, float* ious, plain_match_memory& memory) {
   const auto size = static_cast<std::size_t>(count);
-  for (std::vector<float>* of :
-       {&memory.iou, &memory.x1, &memory.y1, &memory.x2, &memory.y2, &memory.area})
+  for (std::vector<float>* of : {&memory.x1, &memory.y1, &memory.x2, &memory.y2, &memory.area})
     of->resize(size);
   memory.best.resize(size);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -47,7 +44,7 @@ void plain_match_anchors(const float* anchors, std::int64_t count, const float* 
   std::int32_t* __restrict best = memory.best.data();
   std::fill(best, best + count, 0);
   std::fill(ious, ious + count, 0.0f);
-  std::vector<float> top(static_cast<std::size_t>(box_count));
+  memory.top.resize(static_cast<std::size_t>(box_count));
   for (std::int64_t j = 0; j < box_count; ++j) {
     const plain_box box = load(boxes, j);
     float most = 0;
@@ -57,8 +54,19 @@ void plain_match_anchors(const float* anchors, std::int64_t count, const float* 
       ious[i] = iou > ious[i] ? iou : ious[i];
       most = iou > most ? iou : most;
     }
-    top[static_cast<std::size_t>(j)] = most;
+    memory.top[static_cast<std::size_t>(j)] = most;
   }
+  return all;
+}
+
+}  // namespace
+
+void plain_match_anchors(const float* anchors, std::int64_t count, const float* boxes,
+                         const std::int64_t* classes, std::int64_t box_count, std::int64_t* matches,
+                         std::int64_t* labels, float* ious, plain_match_memory& memory) {
+  const plain_anchors all = find_best(anchors, count, boxes, box_count, ious, memory);
+  const std::vector<float>& top = memory.top;
+  const std::int32_t* const best = memory.best.data();
   for (std::int64_t i = 0; i < count; ++i)
     matches[i] = box_count == 0 || ious[i] < 0.4f ? -1 : ious[i] < 0.5f ? -2 : best[i];
   for (std::int64_t j = 0; j < box_count; ++j) {
@@ -69,6 +77,26 @@ void plain_match_anchors(const float* anchors, std::int64_t count, const float* 
   }
   for (std::int64_t i = 0; i < count; ++i)
     labels[i] = matches[i] < 0 ? matches[i] : classes[matches[i]];
+}
+
+void plain_match_ssd(const float* anchors, std::int64_t count, const float* boxes,
+                     const std::int64_t* classes, std::int64_t box_count, std::int64_t* matches,
+                     std::int64_t* labels, float* ious, plain_match_memory& memory) {
+  const plain_anchors all = find_best(anchors, count, boxes, box_count, ious, memory);
+  for (std::int64_t i = 0; i < count; ++i)
+    matches[i] = box_count == 0 || ious[i] < 0.5f ? -1 : memory.best[static_cast<std::size_t>(i)];
+  for (std::int64_t j = 0; j < box_count; ++j) {
+    const plain_box box = load(boxes, j);
+    std::int64_t nearest = 0;
+    float most = -1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float iou = all.iou(box, i);
+      nearest = iou > most ? i : nearest;
+      most = iou > most ? iou : most;
+    }
+    matches[nearest] = j;
+  }
+  for (std::int64_t i = 0; i < count; ++i) labels[i] = matches[i] < 0 ? 0 : classes[matches[i]];
 }
 
 }  // namespace VECDET_PLAIN_SET

@@ -3,6 +3,7 @@
 #include "terms.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace vecdet {
 namespace bench {
@@ -81,6 +82,46 @@ double plain_regression_loss_list(const float* deltas, const float* anchors, con
   for (std::int64_t k = 0; k < selected; ++k) {
     const std::int64_t i = indices[k];
     sum += box_loss<L, O>(load(deltas, i), load(anchors, i), load(targets, i), grad, i, beta);
+  }
+  return sum;
+}
+
+double plain_fcos_regression(const plain_level* levels, std::int64_t level_count, bool planes,
+                             const float* anchors, const float* truth, const std::int64_t* matches,
+                             float* distances_grad, float* centerness_grad) {
+  double sum = 0;
+  for (std::int64_t l = 0; l < level_count; ++l) {
+    const plain_level& level = levels[l];
+    const std::int64_t size = level.locations, between = planes ? size : 1;
+    for (std::int64_t i = 0; i < size; ++i) {
+      const float* const d = level.deltas + (planes ? i : 4 * i);
+      float* const g = distances_grad + (planes ? i : 4 * i);
+      plain_box by{0, 0, 0, 0};
+      centerness_grad[i] = 0;
+      if (matches[i] >= 0) {
+        const plain_box anchor = load(anchors, i), t = load(truth, matches[i]);
+        const plain_box a = centre_form(anchor);
+        sum += iou_loss<plain_loss::giou>(
+            decoded_distances<true>({d[0], d[between], d[2 * between], d[3 * between]}, anchor), t,
+            by);
+        by = {-a.x2 * by.x1, -a.y2 * by.y1, a.x2 * by.x2, a.y2 * by.y2};
+        const float left = a.x1 - t.x1, right = t.x2 - a.x1, above = a.y1 - t.y1;
+        const float below = t.y2 - a.y1;
+        const float target = std::sqrt(std::min(left, right) / std::max(left, right) *
+                                       std::min(above, below) / std::max(above, below));
+        const float x = level.centerness[i], e = std::exp(-std::abs(x)), r = 1 / (1 + e);
+        sum += std::fmax(x, 0.0f) - x * target + std::log1p(e);
+        centerness_grad[i] = (x < 0 ? e * r : r) - target;
+      }
+      g[0] = by.x1;
+      g[between] = by.y1;
+      g[2 * between] = by.x2;
+      g[3 * between] = by.y2;
+    }
+    anchors += 4 * size;
+    matches += size;
+    distances_grad += 4 * size;
+    centerness_grad += size;
   }
   return sum;
 }

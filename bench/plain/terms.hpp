@@ -56,6 +56,25 @@ inline plain_box clamped(plain_box d) {
   return {d.x1, d.y1, std::fmin(d.x2, limit), std::fmin(d.y2, limit)};
 }
 
+inline plain_box decoded_corners(plain_box d, plain_box a) {
+  return corners(decoded(clamped(d), centre_form(a)));
+}
+/// Distances to the sides, in pixels or in the anchor's size.
+template <bool BySize>
+inline plain_box decoded_distances(plain_box d, plain_box a) {
+  const plain_box c = centre_form(a);
+  const float w = BySize ? c.x2 : 1, h = BySize ? c.y2 : 1;
+  return {c.x1 - w * d.x1, c.y1 - h * d.y1, c.x1 + w * d.x2, c.y1 + h * d.y2};
+}
+
+inline float clip(float x, float bound) { return std::fmin(std::fmax(x, 0.0f), bound); }
+inline plain_box clipped(plain_box b, float width, float height) {
+  return {clip(b.x1, width), clip(b.y1, height), clip(b.x2, width), clip(b.y2, height)};
+}
+inline bool is_large(plain_box b, float min_size) {
+  return b.width() >= min_size && b.height() >= min_size;
+}
+
 /// Smooth L1 of a difference; its part of `O` to `out`.
 template <plain_output O>
 inline float smooth_l1(float d, float beta, float* out) {

@@ -179,9 +179,10 @@ void check_losses(fuzz::input& in) {
 template <class T>
 void check_detectors(fuzz::input& in) {
   level_sizes sizes(in);
-  const bool is_fcos = in.flag();
+  const std::uint8_t kind = in.byte();
+  const bool is_fcos = kind % 2 == 1, is_rpn = kind % 4 == 2;
   if (is_fcos) sizes.anchors = 1;
-  const index_t classes = in.integer(1, 9), rows = sizes.rows();
+  const index_t classes = is_rpn ? 1 : in.integer(1, 9), rows = sizes.rows();
   const head<T> logits(sizes, classes, in.numbers<T>(rows * classes));
   const head<T> boxes(sizes, 4, in.numbers<T>(4 * rows));
   const head<T> centers(sizes, 1, in.numbers<T>(rows));
@@ -216,7 +217,9 @@ void check_detectors(fuzz::input& in) {
   head_outputs<T> flat;
   flat.logits = {logits.rows.data(), rows, classes};
   flat.deltas = boxes_view<const T>(boxes.rows);
-  postprocess_params params = is_fcos ? fcos_postprocess() : retinanet_postprocess();
+  postprocess_params params = is_fcos  ? fcos_postprocess()
+                              : is_rpn ? rpn_postprocess()
+                                       : retinanet_postprocess();
   params.max_candidates = in.one_of<index_t>({20, 1, 1000});
   if (is_fcos) {
     outputs.centerness = centers.in();
@@ -234,8 +237,14 @@ void check_detectors(fuzz::input& in) {
       const auto known =
           postprocess(flat, about, level_counts, images, params, of_flat, execution::sequential);
       fuzz::results a, b;
-      for (index_t i = 0; i < kept.scores.size(); ++i) a.add(static_cast<double>(kept.scores[i]));
-      for (index_t i = 0; i < known.scores.size(); ++i) b.add(static_cast<double>(known.scores[i]));
+      for (index_t i = 0; i < kept.scores.size(); ++i) {
+        a.add(static_cast<double>(kept.scores[i]));
+        a.add(static_cast<double>(kept.labels[i]));
+      }
+      for (index_t i = 0; i < known.scores.size(); ++i) {
+        b.add(static_cast<double>(known.scores[i]));
+        b.add(static_cast<double>(known.labels[i]));
+      }
       fuzz::expect_same("detections of levels differ", a, b);
     }
     for (index_t i = 0; i < kept.scores.size(); ++i)

@@ -13,6 +13,11 @@ using namespace vecdet;
 
 namespace {
 
+/// Whether a score is the sigmoid of its logit alone, by which it is compared.
+bool is_sigmoid(dense_detector detector) {
+  return detector == dense_detector::retinanet || detector == dense_detector::rpn;
+}
+
 template <class T>
 struct head {
   index_t images, anchors, classes;
@@ -25,6 +30,20 @@ struct head {
   head_outputs<T> outputs() const {
     return {matrix_view<const T>(logits.data(), images * anchors, classes, stride),
             boxes_view<const T>(deltas), vector_view<const T>(centerness)};
+  }
+
+  /// What a detection of an anchor's column is called: by the column, or an RPN's by the level.
+  index_t label_of(dense_detector detector, index_t anchor, index_t column) const {
+    if (detector != dense_detector::rpn) return column;
+    index_t level = 0;
+    for (index_t first = 0; level < levels.size(); ++level) {
+      first += levels.data()[level];
+      if (anchor < first) return level;
+    }
+    return 0;
+  }
+  index_t label_count(dense_detector detector) const {
+    return detector == dense_detector::rpn ? std::max(index_t{1}, levels.size()) : classes;
   }
 
   /// The score of every logit, in double.
@@ -40,7 +59,7 @@ struct head {
       for (index_t c = 0; c < classes; ++c) {
         const double logit = static_cast<double>(x[c]);
         all.push_back(
-            params.detector == dense_detector::retinanet ? sigmoid(logit)
+            is_sigmoid(params.detector) ? sigmoid(logit)
             : params.detector == dense_detector::ssd
                 ? std::exp(logit - greatest) / sum
                 : std::sqrt(sigmoid(static_cast<double>(centerness.data()[row])) * sigmoid(logit)));
@@ -64,7 +83,9 @@ head<T> any_head(fuzz::input& in, dense_detector detector, bool tame) {
   // More candidates than the memory holds. Not more anchors: check_image compares each candidate
   // with all detections of its class, up to anchors^2 x classes.
   const bool large = in.byte() < 16;
-  const index_t images = in.integer(0, 3), classes = in.integer(0, large ? 100 : 20);
+  const bool is_rpn = detector == dense_detector::rpn;
+  const index_t images = in.integer(0, 3);
+  const index_t classes = is_rpn ? 1 : in.integer(0, large ? 100 : 20);
   std::vector<index_t> levels;
   index_t anchors = in.integer(0, large ? 100 : 40);
   if (in.flag()) {
@@ -133,7 +154,8 @@ std::map<index_t, std::vector<candidate>> candidates_of(const head<T>& h,
     const auto least = static_cast<float>(params.min_size);
     if (least > 0 && !(box.width() >= least && box.height() >= least)) continue;
     for (index_t c = params.detector == dense_detector::ssd ? 1 : 0; c < h.classes; ++c)
-      if (score[c] >= params.score_threshold * (1 - 1e-5)) found[c].push_back({score[c], box});
+      if (score[c] >= params.score_threshold * (1 - 1e-5))
+        found[h.label_of(params.detector, a, c)].push_back({score[c], box});
   }
   return found;
 }
@@ -154,13 +176,13 @@ void check_image(const head<T>& h, const std::vector<double>& scores, index_t im
   const auto box = [&](index_t i) { return reference::load_box<float>(found.boxes, i); };
   std::map<index_t, std::vector<index_t>> of_labels;
   for (index_t i = first; i < last; ++i) {
-    // RetinaNet's are compared as logits, and then rounded.
+    // Those compared as logits are rounded afterwards.
     const float least = static_cast<float>(params.score_threshold);
-    if (!(params.detector == dense_detector::retinanet ? found.scores[i] >= least
-                                                       : found.scores[i] > least))
+    if (!(is_sigmoid(params.detector) ? found.scores[i] >= least : found.scores[i] > least))
       fuzz::fail("a score is not above the threshold");
     if (i > first && found.scores[i] > found.scores[i - 1]) fuzz::fail("scores ascend");
-    if (found.labels[i] < 0 || found.labels[i] >= h.classes) fuzz::fail("no such label");
+    if (found.labels[i] < 0 || found.labels[i] >= h.label_count(params.detector))
+      fuzz::fail("no such label");
     std::vector<index_t>& of_label = of_labels[found.labels[i]];
     for (const index_t k : of_label)
       if (overlap(box(k), box(i), params.iou_threshold))
@@ -198,8 +220,8 @@ void check_image(const head<T>& h, const std::vector<double>& scores, index_t im
 
 template <class T>
 void postprocess_of(fuzz::input& in) {
-  postprocess_params params =
-      in.one_of({retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()});
+  postprocess_params params = in.one_of(
+      {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess(), rpn_postprocess()});
   params.score_threshold = in.one_of({params.score_threshold, 0.0, 1.0, in.tame(0, 1), -0.5});
   params.max_candidates = in.one_of<index_t>({1000, 0, 1, in.integer(0, 5000)});
   params.iou_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1)});

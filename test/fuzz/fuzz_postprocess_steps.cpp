@@ -7,6 +7,7 @@
 // 2e-6 of the threshold, nothing is expected. So that they are few, logits come from few values,
 // which also makes ties, and boxes are such that all arithmetic on them is exact; or they are any.
 #include "box_input.hpp"
+#include "close_scores.hpp"
 #include "support/random.hpp"
 #include <vecdet/reference/box_coding.hpp>
 #include <vecdet/reference/nms.hpp>
@@ -79,7 +80,8 @@ head<T> any_head(fuzz::input& in, dense_detector detector) {
   const bool exact = large || in.byte() < 192;
   source from(in, large);
   const index_t images = large ? 1 : in.one_of<index_t>({1, 2, 3, 0});
-  const index_t classes = in.one_of<index_t>({3, 1, 6, in.integer(0, large ? 6 : 40)});
+  const index_t columns = in.one_of<index_t>({3, 1, 6, in.integer(0, large ? 6 : 40)});
+  const index_t classes = detector == dense_detector::rpn ? 1 : columns;
   std::vector<index_t> levels;
   const index_t anchors = large ? in.integer(500, 1500) : 60 - in.integer(0, 60);
   if (in.flag()) {
@@ -168,9 +170,9 @@ class steps {
     std::vector<index_t> levels = h_.levels;
     if (levels.empty() || params_.detector == dense_detector::ssd) levels = {h_.anchors};
     index_t first = 0;
-    for (const index_t level : levels) {
-      keep_best(candidates(first, first + level));
-      first += level;
+    for (std::size_t l = 0; l < levels.size(); ++l) {
+      keep_best(candidates(first, first + levels[l], static_cast<index_t>(l)));
+      first += levels[l];
     }
     if (!out_.certain) return out_;
     suppress();
@@ -188,8 +190,9 @@ class steps {
     if (condition) out_.certain = false;
   }
 
-  /// Those of the anchors [first, last), in the order of the logits.
-  std::vector<candidate> candidates(index_t first, index_t last) {
+  /// Those of the anchors [first, last) of a level, in the order of the logits.
+  std::vector<candidate> candidates(index_t first, index_t last, index_t level) {
+    const bool is_rpn = params_.detector == dense_detector::rpn;
     std::vector<candidate> found;
     const auto threshold = static_cast<double>(static_cast<float>(params_.score_threshold));
     for (index_t a = first; a < last; ++a) {
@@ -201,16 +204,16 @@ class steps {
         sum += std::exp(static_cast<double>(row[c]) - greatest);
       for (index_t c = is_ssd() ? 1 : 0; c < h_.classes; ++c) {
         const auto x = static_cast<double>(row[c]);
-        if (params_.detector == dense_detector::retinanet) {
+        if (is_rpn || params_.detector == dense_detector::retinanet) {
           // Compared and ranked as logits.
           if (x > logit_of(params_.score_threshold))
-            found.push_back({static_cast<float>(sigmoid(x)), x, a, c});
+            found.push_back({static_cast<float>(sigmoid(x)), x, a, is_rpn ? level : c});
           continue;
         }
         const double score = is_ssd() ? std::exp(x - greatest) / sum
                                       : std::sqrt(sigmoid(x) * sigmoid(h_.centre(row_of(a))));
         // Softmax adds floats; sqrt is of doubles, and rounded.
-        const double within = is_ssd() ? 2e-6 : 1e-12;
+        const double within = is_ssd() ? fuzz::softmax_within : 1e-12;
         doubt_if(std::abs(score - threshold) <= within * threshold);
         doubt_if(score > 1e-46 && score < 1e-37);
         doubt_if(!is_ssd() && static_cast<float>(score * (1 - within)) !=
@@ -220,31 +223,10 @@ class steps {
           found.push_back({rounded, static_cast<double>(rounded), a, c});
       }
     }
-    if (is_ssd()) doubt_close_scores(found);
+    doubt_if(is_ssd() && fuzz::any_close_scores(found, h_.classes, [&](const candidate& c) {
+               return h_.row(row_of(c.anchor));
+             }));
     return found;
-  }
-
-  /// Softmax of rows that are not equal: equal scores may differ in their last bits, and close ones
-  /// be equal or change places.
-  void doubt_close_scores(std::vector<candidate> found) {
-    std::sort(found.begin(), found.end(),
-              [](const candidate& a, const candidate& b) { return a.score > b.score; });
-    const auto same_logits = [&](const candidate& a, const candidate& b) {
-      const T *const x = h_.row(row_of(a.anchor)), *const y = h_.row(row_of(b.anchor));
-      if (static_cast<double>(x[a.label]) != static_cast<double>(y[b.label])) return false;
-      return std::equal(x, x + h_.classes, y, [](const T& p, const T& q) {
-        return static_cast<double>(p) == static_cast<double>(q);
-      });
-    };
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      for (std::size_t k = i + 1; k < found.size(); ++k) {
-        if (static_cast<double>(found[k].score) < static_cast<double>(found[i].score) * (1 - 4e-6))
-          break;
-        if (same_logits(found[i], found[k])) continue;
-        doubt_if(true);
-        return;
-      }
-    }
   }
 
   /// Equal ones by the lower logit. SSD's limit is one of each class.
@@ -355,8 +337,8 @@ void check_image(const head<T>& h, const expectation& expected, index_t image,
 
 template <class T>
 void postprocess_of(fuzz::input& in) {
-  postprocess_params params =
-      in.one_of({retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()});
+  postprocess_params params = in.one_of(
+      {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess(), rpn_postprocess()});
   params.score_threshold = in.one_of({params.score_threshold, 0.0, 1.0, in.tame(0, 1)});
   params.max_candidates = in.one_of<index_t>({1000, 0, 1, in.integer(0, 50), in.integer(0, 2000)});
   params.iou_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1), 1.0 / 3});

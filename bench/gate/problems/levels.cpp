@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A head's levels as they lie in memory: one level of 40 x 32 locations of 9 anchors.
+#include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/anchors.hpp>
@@ -88,6 +89,13 @@ void topk(head& d) {
   filter_topk(v.x(), 0.05, 1000, own<filter_topk_workspace>(), sequential);
 }
 
+void plain_topk(head& d) {
+  auto& best = own<bench::plain_postprocess_memory>().candidates;
+  bench::native::plain_topk(
+      {d.logits.data(), nullptr, nullptr, at_location, classes, height * width}, d.is_nchw,
+      static_cast<float>(logit_of(0.05)), 1000, best);
+}
+
 const problems added{
     {"sigmoid_focal_loss_and_grad/levels/f32/11520x80", make<head>(false),
      VECDET_GATE_CALL(focal(d))},
@@ -96,8 +104,11 @@ const problems added{
      VECDET_GATE_CALL(retinanet(d))},
     {"regression_loss_and_grad/nchw_smooth_l1/f32/11520", make<head>(true),
      VECDET_GATE_CALL(regress(d))},
-    {"decode_boxes/nchw/f32/11520", make<head>(true), VECDET_GATE_CALL(decode(d))},
-    {"filter_topk/nchw/f32/11520x80", make<head>(true), VECDET_GATE_CALL(topk(d))},
+    {"decode_boxes/nchw/f32/11520", make<head>(true), VECDET_GATE_CALL(decode(d)),
+     VECDET_GATE_CALL(bench::native::plain_decode_channels(
+         d.deltas.data(), d.anchors.data(), d.deltas_grad.data(), at_location, height* width))},
+    {"filter_topk/nchw/f32/11520x80", make<head>(true), VECDET_GATE_CALL(topk(d)),
+     VECDET_GATE_CALL(plain_topk(d))},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the head outputs of a small picture to its detections.
+#include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/postprocess.hpp>
@@ -37,19 +38,33 @@ struct head {
 template <class Data>
 detections_view run(const Data& d, postprocess_params params) {
   static const image_size size{800, 800};
-  params.score_threshold = 0.05;
+  if (params.detector != dense_detector::rpn) params.score_threshold = 0.05;
   return postprocess(d.outputs(params.detector == dense_detector::fcos), d.boxes(), {},
                      vector_view<const image_size>(&size, 1), params, own<postprocess_workspace>(),
                      execution::sequential);
 }
 
+void run_plain(const head& d, bench::plain_detector detector, const postprocess_params& params) {
+  const bench::plain_level level{d.logits.data(), d.deltas.data(), d.centerness.data(), 1,
+                                 d.classes,       d.anchor_count};
+  bench::native::plain_postprocess(
+      &level, 1, d.anchors.data(),
+      {detector, false, 0.05f, static_cast<float>(params.iou_threshold),
+       static_cast<float>(params.min_size), params.max_candidates, params.max_detections, 800, 800},
+      own<bench::plain_postprocess_memory>());
+}
+
 const problems added{
     {"postprocess/retinanet/f32/1024x91", make<head>(1024, 91),
-     VECDET_GATE_CALL(run(d, retinanet_postprocess()))},
+     VECDET_GATE_CALL(run(d, retinanet_postprocess())),
+     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::retinanet, retinanet_postprocess()))},
     {"postprocess/fcos/f32/1024x91", make<head>(1024, 91),
-     VECDET_GATE_CALL(run(d, fcos_postprocess()))},
+     VECDET_GATE_CALL(run(d, fcos_postprocess())),
+     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::fcos, fcos_postprocess()))},
     {"postprocess/ssd/f32/1024x91", make<head>(1024, 91),
      VECDET_GATE_CALL(run(d, ssd_postprocess()))},
+    {"postprocess/rpn/f32/8192x1", make<head>(8192, 1), VECDET_GATE_CALL(run(d, rpn_postprocess())),
+     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::rpn, rpn_postprocess()))},
 };
 
 }  // namespace

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "functions.hpp"
+#include "terms.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace vecdet {
+namespace bench {
+namespace VECDET_PLAIN_SET {
+
+namespace {
+
+inline float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
+
+/// use(value, element) of all logits of a level.
+template <class Use>
+inline void for_each_logit(const plain_level& level, bool planes, const Use& use) {
+  const std::int64_t channels = level.at_location * level.classes;
+  if (!planes) {
+    for (std::int64_t i = 0; i < level.locations * channels; ++i) use(level.logits[i], i);
+    return;
+  }
+  for (std::int64_t channel = 0; channel < channels; ++channel) {
+    const float* const plane = level.logits + channel * level.locations;
+    for (std::int64_t i = 0; i < level.locations; ++i) use(plane[i], i * channels + channel);
+  }
+}
+
+void keep_best(std::int64_t k, std::vector<plain_candidate>& best) {
+  const auto better = [](const plain_candidate& a, const plain_candidate& b) {
+    return a.value > b.value || (a.value == b.value && a.element < b.element);
+  };
+  const auto last = best.begin() + std::min(k, static_cast<std::int64_t>(best.size()));
+  std::nth_element(best.begin(), last, best.end(), better);
+  best.erase(last, best.end());
+  std::sort(best.begin(), best.end(), better);
+}
+
+/// FCOS's scores, sqrt(sigmoid(x) sigmoid(centerness)): an anchor's centre-ness bounds its logits.
+void find_centered(const plain_level& level, bool planes, float threshold,
+                   std::vector<plain_candidate>& found, std::vector<float>& centers) {
+  const auto size = static_cast<std::size_t>(level.locations);
+  centers.resize(2 * size);
+  float* const sigmoids = centers.data();
+  float* const least = centers.data() + size;
+  for (std::size_t i = 0; i < size; ++i) {
+    sigmoids[i] = sigmoid(level.centerness[i]);
+    const float share = threshold * threshold / sigmoids[i];
+    least[i] = share < 1 ? std::log(share / (1 - share)) : 1e30f;
+  }
+  found.clear();
+  for_each_logit(level, planes, [&](float x, std::int64_t element) {
+    const auto i = static_cast<std::size_t>(element / level.classes);
+    if (x > least[i]) found.push_back({std::sqrt(sigmoid(x) * sigmoids[i]), element});
+  });
+}
+
+plain_box box_of(const plain_level& level, const float* anchors, std::int64_t anchor,
+                 const plain_postprocess_params& params) {
+  plain_box d;
+  if (params.planes) {
+    const std::int64_t channel = 4 * (anchor % level.at_location);
+    d = load<plain_layout::planes>(level.deltas + channel * level.locations,
+                                   anchor / level.at_location, level.locations);
+  } else {
+    d = load(level.deltas, anchor);
+  }
+  const plain_box a = load(anchors, anchor);
+  return clipped(params.detector == plain_detector::fcos ? decoded_distances<true>(d, a)
+                                                         : decoded_corners(d, a),
+                 params.width, params.height);
+}
+
+/// The best candidates of each level, of large boxes.
+void collect(const plain_level* levels, std::int64_t level_count, const float* anchors,
+             const plain_postprocess_params& params, plain_postprocess_memory& memory) {
+  memory.boxes.clear();
+  memory.scores.clear();
+  memory.labels.clear();
+  const bool is_fcos = params.detector == plain_detector::fcos;
+  const bool is_rpn = params.detector == plain_detector::rpn;
+  const float threshold =
+      is_rpn ? -1e30f : std::log(params.score_threshold / (1 - params.score_threshold));
+  for (std::int64_t l = 0; l < level_count; ++l) {
+    const plain_level& level = levels[l];
+    if (is_fcos) {
+      find_centered(level, params.planes, params.score_threshold, memory.candidates,
+                    memory.of_class);
+      keep_best(params.max_candidates, memory.candidates);
+    } else {
+      plain_topk(level, params.planes, threshold, params.max_candidates, memory.candidates);
+    }
+    for (const plain_candidate& c : memory.candidates) {
+      const plain_box box = box_of(level, anchors, c.element / level.classes, params);
+      if (!is_large(box, params.min_size)) continue;
+      memory.boxes.insert(memory.boxes.end(), {box.x1, box.y1, box.x2, box.y2});
+      memory.scores.push_back(is_fcos ? c.value : sigmoid(c.value));
+      memory.labels.push_back(is_rpn ? l : c.element % level.classes);
+    }
+    anchors += 4 * level.locations * level.at_location;
+  }
+}
+
+}  // namespace
+
+void plain_topk(const plain_level& level, bool planes, float threshold, std::int64_t k,
+                std::vector<plain_candidate>& best) {
+  best.clear();
+  for_each_logit(level, planes, [&](float x, std::int64_t element) {
+    if (x > threshold) best.push_back({x, element});
+  });
+  keep_best(k, best);
+}
+
+void plain_postprocess(const plain_level* levels, std::int64_t level_count, const float* anchors,
+                       const plain_postprocess_params& params, plain_postprocess_memory& memory) {
+  collect(levels, level_count, anchors, params, memory);
+  const auto count = static_cast<std::int64_t>(memory.scores.size());
+  const std::int64_t classes =
+      params.detector == plain_detector::rpn ? level_count : levels[0].classes;
+  // The members of each class, by a counting sort.
+  std::vector<std::int64_t>& ends = memory.ends;
+  ends.assign(static_cast<std::size_t>(classes) + 1, 0);
+  for (const std::int64_t label : memory.labels) ++ends[static_cast<std::size_t>(label) + 1];
+  for (std::size_t c = 1; c < ends.size(); ++c) ends[c] += ends[c - 1];
+  memory.members.resize(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto label = static_cast<std::size_t>(memory.labels[static_cast<std::size_t>(i)]);
+    memory.members[static_cast<std::size_t>(ends[label]++)] = i;
+  }
+  memory.kept.clear();
+  std::int64_t first = 0;
+  for (std::int64_t c = 0; c < classes; ++c) {
+    const std::int64_t last = ends[static_cast<std::size_t>(c)], size = last - first;
+    const std::int64_t* const members = memory.members.data() + first;
+    memory.of_class.resize(static_cast<std::size_t>(4 * size));
+    memory.scores_of_class.resize(static_cast<std::size_t>(size));
+    for (std::int64_t i = 0; i < size; ++i) {
+      store(load(memory.boxes.data(), members[i]), memory.of_class.data(), i);
+      memory.scores_of_class[static_cast<std::size_t>(i)] =
+          memory.scores[static_cast<std::size_t>(members[i])];
+    }
+    const std::int64_t kept = plain_nms(memory.of_class.data(), memory.scores_of_class.data(), size,
+                                        params.iou_threshold, memory.nms);
+    for (std::int64_t i = 0; i < kept; ++i)
+      memory.kept.push_back(members[memory.nms.kept[static_cast<std::size_t>(i)]]);
+    first = last;
+  }
+  const auto best = memory.kept.begin() +
+                    std::min(params.max_detections, static_cast<std::int64_t>(memory.kept.size()));
+  std::partial_sort(memory.kept.begin(), best, memory.kept.end(),
+                    [&](std::int64_t a, std::int64_t b) {
+                      const float x = memory.scores[static_cast<std::size_t>(a)];
+                      const float y = memory.scores[static_cast<std::size_t>(b)];
+                      return x > y || (x == y && a < b);
+                    });
+  memory.best_boxes.clear();
+  memory.best_scores.clear();
+  for (auto i = memory.kept.begin(); i != best; ++i) {
+    const plain_box box = load(memory.boxes.data(), *i);
+    memory.best_boxes.insert(memory.best_boxes.end(), {box.x1, box.y1, box.x2, box.y2});
+    memory.best_scores.push_back(memory.scores[static_cast<std::size_t>(*i)]);
+  }
+}
+
+}  // namespace VECDET_PLAIN_SET
+}  // namespace bench
+}  // namespace vecdet
