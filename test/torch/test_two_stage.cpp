@@ -173,8 +173,8 @@ TEST_CASE("A pyramid's boxes go to the levels of their sizes") {
     const Tensor out = ops::multiscale_roi_align(levels, boxes, size, scales);
     std::vector<Tensor> parts;
     for (std::int64_t l = 0; l < 3; ++l)
-      parts.push_back(
-          ops::roi_align(alone[l], boxes.slice(0, 2 * l, 2 * l + 2), size, scales[l], 2));
+      parts.push_back(ops::roi_align(alone[static_cast<std::size_t>(l)],
+                                     boxes.slice(0, 2 * l, 2 * l + 2), size, scales[l], 2));
     const Tensor expected = at::cat(parts);
     CHECK(at::equal(out, expected));
     const Tensor weight = at::randn_like(out);
