@@ -182,6 +182,21 @@ def boxes_and_matching(rows):
                 lambda: theirs.nms(boxes[:count], scores[:count], 0.5))
 
 
+def two_stages():
+    """RoIAlign of 1,000 boxes of a picture of 800 x 800, on a map of stride 4."""
+    boxes = some_boxes(1000, 690)
+    for layout, kept in (("nchw", torch.contiguous_format), ("nhwc", torch.channels_last)):
+        features = torch.randn(1, 256, 200, 200).to(memory_format=kept)
+        pools = [lambda x, f=f: f(x, [boxes], 7, 0.25, 2) for f in (ours.roi_align,
+                                                                    theirs.roi_align)]
+        compare(f"roi_align/{layout}/1000x256x7x7", *(lambda p=p: p(features) for p in pools))
+        bins = [pool(features.requires_grad_()) for pool in pools]
+        upstream = torch.randn_like(bins[0])
+        compare(f"roi_align/{layout}/1000x256x7x7, backward alone",
+                *(lambda b=b: torch.autograd.grad(b, features, upstream, retain_graph=True)
+                  for b in bins))
+
+
 def calls():
     """What a call costs: problems of a few numbers."""
     few, labels = torch.randn(8, 4, requires_grad=True), torch.zeros(8, dtype=torch.int64)
@@ -204,6 +219,7 @@ def main():
         torch.manual_seed(0)
         losses(120087, 91)
         boxes_and_matching(120087)
+        two_stages()
         calls()
 
 

@@ -118,7 +118,8 @@ function(vecdet_add_torch_target include_dir)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   add_library(vecdet_torch SHARED
     "${include_dir}/vecdet/torch/operators.cpp" "${include_dir}/vecdet/torch/profile_operators.cpp"
-    "${include_dir}/vecdet/torch/training_operators.cpp")
+    "${include_dir}/vecdet/torch/training_operators.cpp"
+    "${include_dir}/vecdet/torch/two_stage_operators.cpp")
   add_library(vecdet::torch ALIAS vecdet_torch)
   if(Torch_VERSION VERSION_GREATER_EQUAL 2.10)
     target_compile_features(vecdet_torch PUBLIC cxx_std_20)

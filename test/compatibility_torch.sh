@@ -28,6 +28,6 @@ build=/build
 run cmake -S /src -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON \
   -DVECDET_BUILD_BENCHMARKS=OFF -DVECDET_BUILD_TESTS=OFF -DVECDET_BUILD_EXAMPLES=OFF
 run ninja -C $build -j "${JOBS:-$(nproc)}" vecdet_torch
-for test in compile package training; do
+for test in compile package training two_stage; do
   run env PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 python3 /src/test/torch/test_$test.py
 done

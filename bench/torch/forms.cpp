@@ -176,6 +176,25 @@ Tensor mined_cross_entropy_loss(const Tensor& logits, const Tensor& labels) {
   return losses.masked_select(is_foreground).sum() + losses.masked_select(rank < wanted).sum();
 }
 
+Tensor roi_align(const Tensor& features, const Tensor& boxes, double scale) {
+  const auto height = features.size(2), width = features.size(3);
+  const Tensor step = (at::arange(14) + 0.5) / 14;
+  // Samples of all boxes in a column, as grid_sampler has them: -1 to 1 over the locations.
+  const auto samples = [&](std::int64_t axis, std::int64_t size) {
+    const Tensor low = boxes.select(1, axis) * scale;
+    const Tensor length = (boxes.select(1, axis + 2) * scale - low).clamp_min(1);
+    return (low.unsqueeze(1) + length.unsqueeze(1) * step) * (2.0 / static_cast<double>(size - 1)) -
+           1;
+  };
+  const std::int64_t count = boxes.size(0);
+  const Tensor x = samples(0, width).unsqueeze(1).expand({count, 14, 14});
+  const Tensor y = samples(1, height).unsqueeze(2).expand({count, 14, 14});
+  const Tensor grid = at::stack({x, y}, 3).view({1, 14 * count, 14, 2});
+  const Tensor values = at::grid_sampler(features, grid, /*interpolation_mode=*/0,
+                                         /*padding_mode=*/1, /*align_corners=*/true);
+  return at::avg_pool2d(values, 2).view({features.size(1), count, 7, 7}).transpose(0, 1);
+}
+
 }  // namespace forms
 }  // namespace bench
 }  // namespace vecdet

@@ -45,6 +45,10 @@ at::Tensor retinanet_loss(const std::vector<at::Tensor>& logits,
 /// SSD's classification loss: cross entropy of the foreground and three times as many negatives.
 at::Tensor mined_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& labels);
 
+/// roi_align of one image (1 x channels x height x width) and boxes inside of it, 7 x 7 bins of
+/// 2 x 2 samples: grid_sampler and the mean of four.
+at::Tensor roi_align(const at::Tensor& features, const at::Tensor& boxes, double scale);
+
 }  // namespace forms
 }  // namespace bench
 }  // namespace vecdet

@@ -3,8 +3,8 @@
 // well, torch.ops.vecdet.<name> in Python and TorchScript, with the same arguments in the same
 // order.
 //
-// Link vecdet::torch (CMake option VECDET_TORCH), or compile vecdet/torch/operators.cpp with your
-// program: it holds the bodies, so that this header costs no more than a tensor's declaration.
+// Link vecdet::torch (CMake option VECDET_TORCH), or compile vecdet/torch/*operators.cpp with your
+// program: they hold the bodies, so that this header costs no more than a tensor's declaration.
 //
 // Tensors are dense ones on the CPU, of float32, float64, bfloat16 or float16, which is computed in
 // float32 and rounded. Of floating types that differ the wider one counts. What a function writes
@@ -16,12 +16,13 @@
 // Losses are differentiable in their first argument. Where it requires a gradient, that is computed
 // together with the loss, and backward() only multiplies it by what arrives: in place, unless the
 // graph is retained. It cannot be differentiated again; an argument other than the first that
-// requires a gradient is an error: detach it. What is no loss has no gradient: backward() through
-// it is an error.
+// requires a gradient is an error: detach it. So is RoIAlign, by its features, whose gradient
+// backward() computes. What else is no loss has no gradient: backward() through it is an error.
 //
 // Under autocast, floating arguments become float32, as those of torchvision's operators, and
 // results are of float32. Where the same numbers come of bfloat16 as it is, it is read without a
-// copy: the logits and deltas of losses that are one number, and of what makes detections.
+// copy: the logits and deltas of losses that are one number, and of what makes detections; and the
+// features of RoIAlign, whose result stays in their type.
 //
 // Bad arguments throw c10::Error, RuntimeError in Python, with the text of vecdet's functions; see
 // their headers for what each computes and takes.
@@ -204,6 +205,12 @@ at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
                        const at::Tensor& boxes, at::IntArrayRef box_counts = {},
                        std::int64_t candidates = 9);
 
+/// FCOS's assigner (assigners.hpp), likewise, with torchvision's centre sampling.
+/// @param radius in widths of an anchor
+at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
+                       const at::Tensor& boxes, at::IntArrayRef box_counts = {},
+                       double radius = 1.5);
+
 /// The task-aligned assigner (assigners.hpp): for each of `points`, N x 2, the index of its ground
 /// truth among all `boxes`, or -1, and its target, 0 where there is none; images x N, or N where
 /// there are no box_counts.
@@ -282,6 +289,77 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(
     std::int64_t max_candidates = 1000, double iou_threshold = 0.5,
     std::int64_t max_detections = 300, at::ArrayRef<double> weights = {},
     const at::Tensor& centerness = {}, double size_limit = 4.135166556742356, double min_size = 0);
+
+/// RoIAlign (roi_align.hpp) of `features`, images x channels x height x width, contiguous or with
+/// channels last, as the result, boxes x channels x output_size, and the gradient are. Type of all
+/// three is that of the features; boxes may be of any, and have no gradient. Differentiable in the
+/// features.
+/// @param boxes K x 5, the number of an image and corners in pixels; or corners, K x 4: the boxes
+///     of one image after those of the other
+/// @param output_size height and width, in bins
+/// @param spatial_scale locations a pixel
+/// @param sampling_ratio samples of a bin in a row; below 1: adaptive
+/// @param aligned detectron2's half pixel
+/// @param box_counts how many of the K x 4 boxes each image has; empty: one image has all
+at::Tensor roi_align(const at::Tensor& features, const at::Tensor& boxes,
+                     at::IntArrayRef output_size, double spatial_scale = 1,
+                     std::int64_t sampling_ratio = -1, bool aligned = false,
+                     at::IntArrayRef box_counts = {});
+
+/// RoIAlign of a pyramid (multiscale_roi_align.hpp), each box from the level that suits its size,
+/// as torchvision's MultiScaleRoIAlign. A single level may have any scale, and gives all boxes.
+/// @param features levels, from the finest on
+/// @param scales locations a pixel, one a level, each half of the one before
+at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes,
+                                at::IntArrayRef output_size, at::ArrayRef<double> scales,
+                                std::int64_t sampling_ratio = 2, bool aligned = false,
+                                at::IntArrayRef box_counts = {}, double canonical_size = 224,
+                                std::int64_t canonical_level = 4);
+
+/// The proposals of an RPN (postprocess.hpp) from the levels of its head as the convolutions left
+/// them: boxes and scores (float32), levels (int64), and the offsets of the images among them
+/// (int64), one more than there are images.
+/// @param logits levels, each images x anchors x height x width
+/// @param deltas levels of the same sizes, each images x (anchors x 4) x height x width
+/// @param anchors corners, N x 4, of all levels of one image, the same for all images
+/// @param image_sizes height and width of each image, one after the other
+/// @param max_candidates of a level, before NMS; torchvision: 2000 in training, 1000 afterwards
+/// @param max_proposals of an image, after NMS; likewise
+/// @param score_threshold scores above it count
+/// @param weights of dx, dy, dw, dh; empty: all 1
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rpn_postprocess(
+    at::TensorList logits, at::TensorList deltas, const at::Tensor& anchors,
+    at::ArrayRef<double> image_sizes, std::int64_t max_candidates = 2000,
+    double iou_threshold = 0.7, std::int64_t max_proposals = 2000, double score_threshold = 0,
+    at::ArrayRef<double> weights = {}, double size_limit = 4.135166556742356,
+    double min_size = 1e-3);
+
+/// The detections of Faster R-CNN's box head (box_head.hpp), as those of postprocess().
+/// @param logits proposals x classes, background first
+/// @param deltas proposals x (classes x 4)
+/// @param proposals corners, N x 4: those of one image after those of the other
+/// @param proposal_counts how many proposals each image has; empty: one image has all
+/// @param weights of dx, dy, dw, dh; empty: 10, 10, 5, 5
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess_box_head(
+    const at::Tensor& logits, const at::Tensor& deltas, const at::Tensor& proposals,
+    at::IntArrayRef proposal_counts, at::ArrayRef<double> image_sizes,
+    double score_threshold = 0.05, double iou_threshold = 0.5, std::int64_t max_detections = 100,
+    at::ArrayRef<double> weights = {}, double size_limit = 4.135166556742356,
+    double min_size = 1e-2);
+
+/// A balanced sample of each image (balanced_sample.hpp): indices of the labels of all images, the
+/// positives of an image, ascending, before its negatives; the offsets of the images among them,
+/// one more than there are images; and the number of each image's positives. All are int64.
+/// @param labels integers, one an anchor or proposal, the labels of one image after those of the
+///     other; all but `background` and `ignore` are positive
+/// @param counts how many labels each image has; empty: one image has all
+/// @param size of an image's sample: 256 for an RPN, 512 for a box head
+/// @param positive_share at most; a quarter for a box head
+/// @param seed another one for each step
+std::tuple<at::Tensor, at::Tensor, at::Tensor> sample_balanced(
+    const at::Tensor& labels, at::IntArrayRef counts = {}, std::int64_t size = 256,
+    double positive_share = 0.5, std::int64_t seed = 0, std::int64_t background = -1,
+    std::int64_t ignore = -2);
 
 }  // namespace ops
 }  // namespace VECDET_ABI

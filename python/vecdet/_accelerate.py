@@ -5,14 +5,18 @@ A module changes its class to a subclass here, and back: parameters, hooks, name
 what they are, and the model may be copied and pickled as before.
 """
 
-from typing import Dict, List, Optional, Tuple, TypeVar, Union
+import contextlib
+import threading
+from typing import Dict, Iterator, List, Optional, Tuple, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torchvision.models.detection import fcos, retinanet, ssd
+from torchvision.models.detection import fcos, retinanet, rpn, roi_heads, ssd
 from torchvision.models.detection._utils import Matcher, SSDMatcher
+from torchvision.ops import poolers
 
-from . import ops
+from . import _rcnn, ops
+from ._parts import are_same, boxes_of, match_all, of_each_image, rows_of
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
@@ -50,45 +54,23 @@ def _offset(targets, matched_idxs: List[Tensor]) -> Tensor:
     return torch.cat(matches)
 
 
-def _boxes(targets) -> List[Tensor]:
-    return [target["boxes"] for target in targets]
+_asked = threading.local()
 
 
-def _are_same(anchors: List[Tensor]) -> bool:
-    """Whether all images have the same anchors, in numbers of which the overlaps are float32's."""
-    return anchors[0].dtype != torch.float64 and all(
-        torch.equal(of_image, anchors[0]) for of_image in anchors[1:])
+@contextlib.contextmanager
+def _as_levels(head: Optional[nn.Module]) -> Iterator[None]:
+    """Inside, this head gives its levels as they are. Its model asks for that: whether the head is
+    in training says nothing of whether the model is."""
+    before = getattr(_asked, "head", None)
+    _asked.head = head
+    try:
+        yield
+    finally:
+        _asked.head = before
 
 
-def _matched_idxs(targets, anchors: List[Tensor], matcher: Matcher,
-                  force_best: bool) -> Optional[List[Tensor]]:
-    """What the matcher gives for each image, without the matrix of overlaps; None where the matrix
-    would not be of float32, or anchors differ."""
-    boxes = _boxes(targets)
-    if not _are_same(anchors) or any(b.dtype != torch.float32 for b in boxes):
-        return None
-    matches, _, _ = ops.match_anchors(
-        anchors[0], boxes, None, matcher.high_threshold, matcher.low_threshold,
-        matcher.allow_low_quality_matches, force_best=force_best)
-    matched_idxs, first = [], 0
-    for of_image, boxes_of_image in zip(matches, boxes):
-        matched_idxs.append(torch.where(of_image >= 0, of_image - first, of_image))
-        first += len(boxes_of_image)
-    return matched_idxs
-
-
-# The output of a head: images x anchors x columns, or levels as convolutions left them.
-_Output = Union[Tensor, List[Tensor]]
-
-
-def _rows(output: _Output, columns: int) -> Tensor:
-    """An output of a head as torchvision's heads give it."""
-    if isinstance(output, Tensor):
-        return output
-    return torch.cat([
-        level.reshape(len(level), -1, columns, *level.shape[2:]).permute(0, 3, 4, 1, 2).reshape(
-            len(level), -1, columns) for level in output
-    ], dim=1)
+def _is_asked(head: nn.Module) -> bool:
+    return getattr(_asked, "head", None) is head
 
 
 def _are_watched(*modules: nn.Module) -> bool:
@@ -111,7 +93,7 @@ class _RetinaNetRegressionHead(retinanet.RetinaNetRegressionHead):
         deltas = head_outputs["bbox_regression"]
         scale, weights = _factors(_foreground(matched_idxs), deltas.shape[1])
         return ops.regression_loss(
-            deltas.reshape(-1, 4), torch.cat(anchors), torch.cat(_boxes(targets)),
+            deltas.reshape(-1, 4), torch.cat(anchors), torch.cat(boxes_of(targets)),
             _offset(targets, matched_idxs), **self.box_loss(), weights=self.box_coder.weights,
             size_limit=self.box_coder.bbox_xform_clip, scale=scale, box_weights=weights)
 
@@ -122,11 +104,11 @@ class _RetinaNetRegressionHead(retinanet.RetinaNetRegressionHead):
 
 
 class _RetinaNetHead(retinanet.RetinaNetHead):
-    """Gives a model in training its levels as they are; _RetinaNet takes them."""
+    """Gives its levels as they are where _RetinaNet asks for them."""
 
     def forward(self, x):
         classes, boxes = self.classification_head, self.regression_head
-        if not self.training or _are_watched(self, classes, boxes):
+        if not _is_asked(self) or _are_watched(self, classes, boxes):
             return super().forward(x)
         return {"cls_logits": [classes.cls_logits(classes.conv(features)) for features in x],
                 "bbox_regression": [boxes.bbox_reg(boxes.conv(features)) for features in x]}
@@ -164,11 +146,11 @@ class _FCOSHead(fcos.FCOSHead):
 
 
 class _FCOSLevelsHead(_FCOSHead):
-    """Leaves the classes' levels of a model in training as they are."""
+    """Leaves the classes' levels as they are where _FCOS asks for them."""
 
     def forward(self, x):
         classes = self.classification_head
-        if not self.training or _are_watched(self, classes):
+        if not _is_asked(self) or _are_watched(self, classes):
             return super().forward(x)
         deltas, centerness = self.regression_head(x)
         return {"cls_logits": [classes.cls_logits(classes.conv(features)) for features in x],
@@ -200,24 +182,28 @@ def _common(anchors: List[List[Tensor]]) -> Optional[Tensor]:
 
 
 class _RetinaNet(retinanet.RetinaNet):
+    def forward(self, images, targets=None):
+        with _as_levels(self.head if self.training else None):
+            return super().forward(images, targets)
+
     def compute_loss(self, targets, head_outputs, anchors):
         logits, deltas = head_outputs["cls_logits"], head_outputs["bbox_regression"]
         matcher, head = self.proposal_matcher, self.head
         is_known = type(matcher) is Matcher and all(
-            boxes.dtype == torch.float32 for boxes in _boxes(targets))
+            boxes.dtype == torch.float32 for boxes in boxes_of(targets))
         if (is_known and isinstance(logits, list) and logits[0].dtype != torch.float64
-                and _are_same(anchors)):
+                and are_same(anchors)):
             coder = head.regression_head.box_coder
             classification, regression = ops.retinanet_loss(
-                logits, deltas, anchors[0], _boxes(targets), [t["labels"] for t in targets],
+                logits, deltas, anchors[0], boxes_of(targets), [t["labels"] for t in targets],
                 matcher.high_threshold, matcher.low_threshold, matcher.allow_low_quality_matches,
                 **head.regression_head.box_loss(), weights=coder.weights,
                 size_limit=coder.bbox_xform_clip)
             return {"classification": classification, "bbox_regression": regression}
         if isinstance(logits, list):
-            head_outputs = {"cls_logits": _rows(logits, head.classification_head.num_classes),
-                            "bbox_regression": _rows(deltas, 4)}
-        matched_idxs = _matched_idxs(targets, anchors, matcher, False) if is_known else None
+            head_outputs = {"cls_logits": rows_of(logits, head.classification_head.num_classes),
+                            "bbox_regression": rows_of(deltas, 4)}
+        matched_idxs = match_all(targets, anchors, matcher, False) if is_known else None
         if matched_idxs is None:
             return super().compute_loss(targets, head_outputs, anchors)
         return head.compute_loss(targets, head_outputs, anchors, matched_idxs)
@@ -235,6 +221,22 @@ class _RetinaNet(retinanet.RetinaNet):
 
 
 class _FCOS(fcos.FCOS):
+    def forward(self, images, targets=None):
+        with _as_levels(self.head if self.training else None):
+            return super().forward(images, targets)
+
+    def compute_loss(self, targets, head_outputs, anchors, num_anchors_per_level):
+        logits, boxes = head_outputs["cls_logits"], boxes_of(targets)
+        # Without levels nothing says how wide the grids of anchors are.
+        if not (isinstance(logits, list) and are_same(anchors)
+                and [level.shape[-2:].numel() for level in logits] == num_anchors_per_level
+                and all(of_image.dtype == torch.float32 for of_image in boxes)):
+            return super().compute_loss(targets, head_outputs, anchors, num_anchors_per_level)
+        matches = ops.assign_fcos(anchors[0], [level.shape[-2:] for level in logits], boxes,
+                                  self.center_sampling_radius)
+        return self.head.compute_loss(targets, head_outputs, anchors,
+                                      of_each_image(matches, boxes))
+
     def postprocess_detections(self, head_outputs, anchors, image_shapes):
         common = _common(anchors)
         if common is None or not self.box_coder.normalize_by_size:
@@ -258,7 +260,7 @@ class _SSD(ssd.SSD):
         features = [features] if isinstance(features, Tensor) else list(features.values())
         head_outputs = self.head(features)
         anchors = self.anchor_generator(images, features)
-        matched_idxs = _matched_idxs(targets, anchors, self.proposal_matcher, True)
+        matched_idxs = match_all(targets, anchors, self.proposal_matcher, True)
         if matched_idxs is None:
             matched_idxs = [
                 self.proposal_matcher(ops.box_iou(target["boxes"], of_image))
@@ -272,7 +274,7 @@ class _SSD(ssd.SSD):
         """Whether torchvision has nothing to say against the targets; otherwise it says it."""
         return targets is not None and all(
             isinstance(boxes, Tensor) and boxes.dim() == 2 and boxes.shape[1] == 4
-            and bool((boxes[:, 2:] > boxes[:, :2]).all()) for boxes in _boxes(targets))
+            and bool((boxes[:, 2:] > boxes[:, :2]).all()) for boxes in boxes_of(targets))
 
     def compute_loss(self, targets, head_outputs, anchors, matched_idxs):
         logits, deltas = head_outputs["cls_logits"], head_outputs["bbox_regression"]
@@ -282,7 +284,7 @@ class _SSD(ssd.SSD):
         scale = 1.0 / max(1, sum(_foreground(matched_idxs)))
         return {
             "bbox_regression": ops.regression_loss(
-                deltas.reshape(-1, 4), torch.cat(anchors), torch.cat(_boxes(targets)),
+                deltas.reshape(-1, 4), torch.cat(anchors), torch.cat(boxes_of(targets)),
                 _offset(targets, matched_idxs), beta=1.0, weights=self.box_coder.weights,
                 scale=scale),
             # Background is class 0.
@@ -308,14 +310,21 @@ _HEADS = {
     retinanet.RetinaNetRegressionHead: _RetinaNetRegressionHead,
     fcos.FCOSHead: _FCOSHead,
 }
+# The parts of two-stage detectors, whatever the model is called.
+_STAGES = {
+    rpn.RegionProposalNetwork: _rcnn.RegionProposalNetwork,
+    roi_heads.RoIHeads: _rcnn.RoIHeads,
+}
+_POOLS = {poolers.MultiScaleRoIAlign: _rcnn.MultiScaleRoIAlign}
 # The same of heads whose models know what levels are.
 _HEADS_OF_LEVELS = {
     retinanet.RetinaNetHead: _RetinaNetHead,
     fcos.FCOSHead: _FCOSLevelsHead,
 }
-_REPLACEMENTS = {**_MODELS, **_HEADS}
-_ORIGINALS = {ours: theirs for classes in (_MODELS, _HEADS, _HEADS_OF_LEVELS)
+_REPLACEMENTS = {**_MODELS, **_HEADS, **_STAGES, **_POOLS}
+_ORIGINALS = {ours: theirs for classes in (_REPLACEMENTS, _HEADS_OF_LEVELS)
               for theirs, ours in classes.items()}
+_KNOWN = ("FCOS", "FasterRCNN", "KeypointRCNN", "MaskRCNN", "RetinaNet", "SSD")
 
 
 def _is(module: nn.Module, *classes: type) -> bool:
@@ -339,11 +348,16 @@ def accelerate(model: _Model) -> _Model:
     losses within 1e-5, detections box for box but for the order of equal scores.
 
     RetinaNet in training has one call for matching and both losses, on the levels of its head as
-    the convolutions left them; FCOS, whose matching stays torchvision's, has one for the levels of
-    its classes. What such a head gives in training is a list of levels, unless it has forward
-    hooks. Heads of other classes, and custom matchers, keep what is theirs.
+    the convolutions left them; FCOS has one for matching and one for the levels of its classes.
+    Heads with forward hooks, heads of other classes, and custom matchers, keep what is theirs.
 
-    Known are torchvision.models.detection's RetinaNet, FCOS and SSD, on the CPU.
+    Faster R-CNN, and what is made of it, has its RPN's and its box head's matching, losses and
+    postprocessing, and RoIAlign, that of the masks of the ground truth as well. Which anchors and
+    proposals are sampled, torchvision's sampler draws from torch's generator, so that a seeded step
+    learns from the same ones.
+
+    Known are torchvision.models.detection's RetinaNet, FCOS, SSD, FasterRCNN, MaskRCNN and
+    KeypointRCNN, and models with their RegionProposalNetwork or RoIHeads, on the CPU.
 
     Returns:
         The model.
@@ -352,10 +366,10 @@ def accelerate(model: _Model) -> _Model:
         TypeError: where there is no detector that is known; it names those that are.
     """
     modules = list(model.modules())
-    if not any(_is(module, *_MODELS) for module in modules):
-        known = ", ".join(sorted(cls.__name__ for cls in _MODELS))
+    if not any(_is(module, *_MODELS, *_STAGES) for module in modules):
         raise TypeError(f"vecdet.accelerate: a {type(model).__name__}, expected one of "
-                        f"torchvision.models.detection's {known}, or a model that contains one")
+                        f"torchvision.models.detection's {', '.join(_KNOWN)}, or a model that "
+                        "contains one")
     for module in modules:
         if _gives_levels(module):
             head = module.head

@@ -36,6 +36,12 @@ def _tell_shapes_to_compilers() -> None:
     def unknown() -> int:
         return torch.library.get_ctx().new_dynamic_size()
 
+    def detections(like, images):
+        kept = unknown()
+        return (like.new_empty((kept, 4), dtype=torch.float32),
+                like.new_empty(kept, dtype=torch.float32), like.new_empty(kept, dtype=torch.int64),
+                like.new_empty(images + 1, dtype=torch.int64))
+
     @torch.library.register_fake("vecdet::nms")
     def _(boxes, scores, iou_threshold):
         return boxes.new_empty(unknown(), dtype=torch.int64)
@@ -57,11 +63,22 @@ def _tell_shapes_to_compilers() -> None:
 
     @torch.library.register_fake("vecdet::postprocess")
     def _(logits, deltas, anchors, image_sizes, *options, **more_options):
-        kept = unknown()
-        return (logits.new_empty((kept, 4), dtype=torch.float32),
-                logits.new_empty(kept, dtype=torch.float32),
-                logits.new_empty(kept, dtype=torch.int64),
-                logits.new_empty(logits.shape[0] + 1, dtype=torch.int64))
+        return detections(logits, logits.shape[0])
+
+    @torch.library.register_fake("vecdet::rpn_postprocess")
+    def _(logits, deltas, anchors, image_sizes, *options, **more_options):
+        return detections(anchors, logits[0].shape[0])
+
+    @torch.library.register_fake("vecdet::postprocess_box_head")
+    def _(logits, deltas, proposals, proposal_counts, image_sizes, *options, **more_options):
+        return detections(logits, len(image_sizes) // 2)
+
+    @torch.library.register_fake("vecdet::sample_balanced")
+    def _(labels, counts=(), *options, **more_options):
+        images = max(1, len(counts))
+        return (labels.new_empty(unknown(), dtype=torch.int64),
+                labels.new_empty(images + 1, dtype=torch.int64),
+                labels.new_empty(images, dtype=torch.int64))
 
 
 _load()

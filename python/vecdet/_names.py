@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that stand for numbers in the operators."""
+"""Names that stand for numbers in the operators, and lists that stand for tensors."""
+
+from typing import List, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 OVERLAPS = {"iou": 0, "giou": 1, "diou": 2, "ciou": 3}
@@ -13,3 +18,22 @@ def number(names: dict, argument: str, name: str) -> int:
         raise ValueError(f"Invalid value for argument '{argument}': '{name}'. "
                          f"Supported: {', '.join(names)}")
     return names[name]
+
+
+def number_pair(value: Union[int, Sequence[int]]) -> List[int]:
+    """Height and width, which may be given as one number."""
+    return [value, value] if isinstance(value, int) else list(value)
+
+
+def joined(of_images: Union[Tensor, Sequence[Tensor]]) -> Tuple[Tensor, List[int]]:
+    """What all images have, and how much each has: nothing, where there are no images."""
+    if isinstance(of_images, Tensor):
+        return of_images, []
+    return torch.cat(list(of_images)), [len(of_image) for of_image in of_images]
+
+
+def split_by(offsets: Tensor, *tensors: Tensor) -> List[Tuple[Tensor, ...]]:
+    """The part of each image."""
+    ends = offsets.tolist()
+    return [tuple(tensor[first:end] for tensor in tensors)
+            for first, end in zip(ends[:-1], ends[1:])]

@@ -5,7 +5,7 @@ import contextlib
 import functools
 import inspect
 import sys
-from typing import Iterator
+from typing import Iterator, List
 
 import torch
 import torchvision
@@ -13,24 +13,36 @@ from torch import Tensor
 
 from . import ops
 
-_LOSSES = ("sigmoid_focal_loss", "generalized_box_iou_loss", "distance_box_iou_loss",
-           "complete_box_iou_loss")
+# What is differentiable in its first argument alone, and what in none.
+_OF_FIRST = ("sigmoid_focal_loss", "generalized_box_iou_loss", "distance_box_iou_loss",
+             "complete_box_iou_loss", "roi_align")
 _OTHERS = ("nms", "batched_nms", "box_iou", "generalized_box_iou", "distance_box_iou",
            "complete_box_iou")
 
 
-def _guarded(ours, theirs, is_loss: bool):
-    """Ours, but theirs for tensors elsewhere than on the CPU and for gradients that only theirs
-    has."""
+def _tensors(values) -> List[Tensor]:
+    """The tensors among arguments, in lists as well."""
+    found = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found.extend(_tensors(value))
+    return found
+
+
+def _guarded(ours, theirs, is_of_first: bool):
+    """Ours, but theirs for tensors elsewhere than on the CPU, quantized ones, and gradients that
+    only theirs has."""
     signature = inspect.signature(theirs)
 
     @functools.wraps(theirs)
     def function(*args, **kwargs):
-        tensors = [value for value in signature.bind(*args, **kwargs).arguments.values()
-                   if isinstance(value, Tensor)]
-        held_constant = tensors[1:] if is_loss else tensors
-        if any(not tensor.is_cpu for tensor in tensors) or torch.is_grad_enabled() and any(
-                tensor.requires_grad for tensor in held_constant):
+        tensors = _tensors(signature.bind(*args, **kwargs).arguments.values())
+        held_constant = tensors[1:] if is_of_first else tensors
+        if any(not tensor.is_cpu or tensor.is_quantized for tensor in tensors):
+            return theirs(*args, **kwargs)
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in held_constant):
             return theirs(*args, **kwargs)
         return ours(*args, **kwargs)
 
@@ -39,14 +51,14 @@ def _guarded(ours, theirs, is_loss: bool):
 
 @contextlib.contextmanager
 def patched() -> Iterator[None]:
-    """Inside of the block, torchvision.ops' losses, overlaps and NMS are vecdet's, wherever
-    torchvision uses them, in the whole process. Tensors elsewhere than on the CPU go to
-    torchvision's own, as do overlaps whose gradient is needed."""
+    """Inside of the block, torchvision.ops' losses, overlaps, NMS and RoIAlign are vecdet's,
+    wherever torchvision uses them, in the whole process. Tensors elsewhere than on the CPU, and
+    quantized ones, go to torchvision's own, as do overlaps whose gradient is needed."""
     replacements = {}
-    for name in _LOSSES + _OTHERS:
+    for name in _OF_FIRST + _OTHERS:
         theirs = getattr(torchvision.ops, name, None)
         if theirs is not None:
-            replacements[theirs] = _guarded(getattr(ops, name), theirs, name in _LOSSES)
+            replacements[theirs] = _guarded(getattr(ops, name), theirs, name in _OF_FIRST)
     replaced = []
     for module_name, module in list(sys.modules.items()):
         if module is None or module_name.partition(".")[0] != "torchvision":

@@ -7,20 +7,13 @@ from typing import List, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor
 
-from ._names import BOX_LOSSES, REDUCTIONS, number
+from ._names import BOX_LOSSES, REDUCTIONS, joined, number
 
 _ops = torch.ops.vecdet
 _SIZE_LIMIT = 4.135166556742356  # log(1000 / 16)
 
 # One image's, or a list with those of each image.
 _OfImages = Union[Tensor, Sequence[Tensor]]
-
-
-def _joined(boxes: _OfImages) -> Tuple[Tensor, List[int]]:
-    """The boxes of all images, and how many each has: nothing, where there are no images."""
-    if isinstance(boxes, Tensor):
-        return boxes, []
-    return torch.cat(list(boxes)), [len(of_image) for of_image in boxes]
 
 
 def _classes(classes: Optional[_OfImages]) -> Optional[Tensor]:
@@ -71,8 +64,8 @@ def match_anchors(
         of one image after those of the other, -1 (background) or -2 (ignored); its label: the class
         of that box, ``background`` or ``ignore``; and its greatest IoU with a box.
     """
-    all_boxes, counts = _joined(boxes)
-    all_regions, region_counts = (None, []) if regions is None else _joined(regions)
+    all_boxes, counts = joined(boxes)
+    all_regions, region_counts = (None, []) if regions is None else joined(regions)
     return _ops.match_anchors(anchors, all_boxes, _classes(classes), counts, high_threshold,
                               low_threshold, allow_low_quality, force_best, skip_untouched,
                               empty_iou_is_zero, all_regions, region_counts, region_threshold,
@@ -88,8 +81,22 @@ def assign_atss(anchors: Tensor, level_sizes: Sequence[Tuple[int, int]], boxes: 
         level_sizes: (height, width) of each level.
         candidates: of each level.
     """
-    all_boxes, counts = _joined(boxes)
+    all_boxes, counts = joined(boxes)
     return _ops.assign_atss(anchors, _sizes(level_sizes), all_boxes, counts, candidates)
+
+
+def assign_fcos(anchors: Tensor, level_sizes: Sequence[Tuple[int, int]], boxes: _OfImages,
+                radius: float = 1.5) -> Tensor:
+    """FCOS's assigner, https://arxiv.org/abs/1904.01355, with torchvision's centre sampling: for
+    each of ``anchors`` [N, 4], one a point, the index of its box among all ``boxes``, or -1: [N],
+    or [images, N] of a list.
+
+    Args:
+        level_sizes: (height, width) of each level.
+        radius: how far off a box's centre an anchor's may be, in widths of the anchor.
+    """
+    all_boxes, counts = joined(boxes)
+    return _ops.assign_fcos(anchors, _sizes(level_sizes), all_boxes, counts, radius)
 
 
 def assign_task_aligned(
@@ -115,7 +122,7 @@ def assign_task_aligned(
         top: candidates of a box.
         alpha, beta: exponents of score and overlap.
     """
-    all_boxes, counts = _joined(boxes)
+    all_boxes, counts = joined(boxes)
     return _ops.assign_task_aligned(scores, predicted, points, _sizes(level_sizes), all_boxes,
                                     _classes(classes), counts, top, alpha, beta)
 
@@ -294,8 +301,8 @@ def retinanet_loss(
     Returns:
         The mean over images of each image's sums divided by max(1, its foreground).
     """
-    all_boxes, counts = _joined(boxes)
-    all_regions, region_counts = (None, []) if regions is None else _joined(regions)
+    all_boxes, counts = joined(boxes)
+    all_regions, region_counts = (None, []) if regions is None else joined(regions)
     return _ops.retinanet_loss(list(logits), list(deltas), anchors, all_boxes, _classes(classes),
                                counts, high_threshold, low_threshold, allow_low_quality, alpha,
                                gamma, number(BOX_LOSSES, "loss", loss), beta, weights, size_limit,

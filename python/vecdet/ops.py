@@ -11,21 +11,26 @@ from typing import List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ._names import BOX_LOSSES, DECAYS, DETECTORS, OVERLAPS, REDUCTIONS, number
-from ._training import (assign_atss, assign_task_aligned, bce_loss, decode_distribution_boxes,
-                        decode_distributions, distribution_focal_loss, match_anchors,
-                        mined_cross_entropy_loss, quality_focal_loss, retinanet_loss,
-                        sigmoid_focal_loss_levels, softmax_cross_entropy_loss, varifocal_loss)
+from ._names import BOX_LOSSES, DECAYS, DETECTORS, OVERLAPS, REDUCTIONS, number, split_by
+from ._training import (assign_atss, assign_fcos, assign_task_aligned, bce_loss,
+                        decode_distribution_boxes, decode_distributions, distribution_focal_loss,
+                        match_anchors, mined_cross_entropy_loss, quality_focal_loss,
+                        retinanet_loss, sigmoid_focal_loss_levels, softmax_cross_entropy_loss,
+                        varifocal_loss)
+from ._two_stage import (MultiScaleRoIAlign, multiscale_roi_align, postprocess_box_head, roi_align,
+                         rpn_postprocess, sample_balanced)
 
 __all__ = [
-    "assign_atss", "assign_task_aligned", "batched_nms", "bce_loss", "box_iou",
-    "complete_box_iou", "complete_box_iou_loss", "decode_boxes", "decode_distances",
-    "decode_distribution_boxes", "decode_distributions", "distance_box_iou",
+    "MultiScaleRoIAlign", "assign_atss", "assign_fcos", "assign_task_aligned", "batched_nms",
+    "bce_loss", "box_iou", "complete_box_iou", "complete_box_iou_loss", "decode_boxes",
+    "decode_distances", "decode_distribution_boxes", "decode_distributions", "distance_box_iou",
     "distance_box_iou_loss", "distribution_focal_loss", "encode_boxes", "encode_distances",
     "filter_topk", "generalized_box_iou", "generalized_box_iou_loss", "match_anchors",
-    "mined_cross_entropy_loss", "nms", "postprocess", "quality_focal_loss", "regression_loss",
-    "retinanet_loss", "sigmoid_focal_loss", "sigmoid_focal_loss_levels", "smooth_l1_loss",
-    "soft_nms", "softmax_cross_entropy_loss", "varifocal_loss",
+    "mined_cross_entropy_loss", "multiscale_roi_align", "nms", "postprocess",
+    "postprocess_box_head", "quality_focal_loss", "regression_loss", "retinanet_loss",
+    "roi_align", "rpn_postprocess", "sample_balanced", "sigmoid_focal_loss",
+    "sigmoid_focal_loss_levels", "smooth_l1_loss", "soft_nms", "softmax_cross_entropy_loss",
+    "varifocal_loss",
 ]
 
 _ops = torch.ops.vecdet
@@ -283,6 +288,4 @@ def postprocess(
         logits, deltas, anchors, sizes, level_sizes, number(DETECTORS, "detector", detector),
         score_threshold, max_candidates, iou_threshold, max_detections, weights, centerness,
         size_limit, min_size)
-    ends = offsets.tolist()
-    return [(boxes[first:end], scores[first:end], labels[first:end])
-            for first, end in zip(ends[:-1], ends[1:])]
+    return split_by(offsets, boxes, scores, labels)

@@ -95,6 +95,8 @@ class Operators(unittest.TestCase):
             ("match_anchors", (some_boxes(ROWS), some_boxes(5), classes, [2, 3])),
             ("assign_atss", (torch.cat([points - 15, points + 15], 1), [8, 8], some_boxes(5),
                              [2, 3])),
+            ("assign_fcos", (torch.cat([points - 15, points + 15], 1), [8, 8], some_boxes(5),
+                             [2, 3])),
             ("assign_task_aligned", (torch.rand(2, 64, CLASSES), some_boxes(128).view(2, 64, 4),
                                      points, [8, 8], some_boxes(5), classes, [2, 3])),
         ]
@@ -104,6 +106,29 @@ class Operators(unittest.TestCase):
                 ("sigmoid_focal_loss_levels", (levels, torch.randint(-2, CLASSES, (2, ANCHORS)))),
                 ("retinanet_loss", (levels, deltas, some_boxes(ANCHORS), some_boxes(5), classes,
                                     [2, 3])),
+            ]
+        for name, arguments in calls:
+            with self.subTest(name):
+                opcheck(getattr(OPS, name).default, arguments)
+
+    def test_opcheck_of_two_stages(self):
+        rois = torch.cat([torch.randint(0, 2, (9, 1)).float(), some_boxes(9)], 1)
+        calls = [
+            ("postprocess_box_head", (torch.randn(9, CLASSES), torch.randn(9, 4 * CLASSES),
+                                      some_boxes(9), [4, 5], [90.0, 90.0, 90.0, 90.0])),
+            ("sample_balanced", (some_labels(), [30, 34], 16)),
+        ]
+        for layout in (torch.contiguous_format, torch.channels_last):
+            features = [torch.randn(2, 5, side, side).to(memory_format=layout).requires_grad_()
+                        for side in (16, 8)]
+            calls += [
+                ("roi_align", (features[0], rois, [3, 2], 0.2, 2)),
+                ("roi_align", (features[0].detach().bfloat16().requires_grad_(), rois, [3, 2])),
+                ("roi_align", (features[0].detach(), some_boxes(9), [2, 2], 0.2, -1, True, [4, 5])),
+                ("multiscale_roi_align", (features, rois, [3, 2], [0.25, 0.125])),
+                ("rpn_postprocess", ([x.detach() for x in some_levels(1, layout)],
+                                     [x.detach() for x in some_levels(4, layout)],
+                                     some_boxes(ANCHORS), [90.0, 90.0, 90.0, 90.0])),
             ]
         for name, arguments in calls:
             with self.subTest(name):
@@ -180,6 +205,22 @@ class Operators(unittest.TestCase):
             under_autocast, lambda: (some_levels(CLASSES, torch.channels_last, torch.bfloat16),
                                      some_levels(4, torch.channels_last, torch.bfloat16)))
 
+    def test_compile_roi_align(self):
+        boxes = [some_boxes(4), some_boxes(5)]
+
+        def one(features):
+            return [vecdet.ops.roi_align(features, boxes, 3, 0.2, 2)]
+
+        def pyramid(levels):
+            return [vecdet.ops.multiscale_roi_align(levels, boxes, (3, 2), [0.25, 0.125])]
+
+        def features(side, layout):
+            return torch.randn(2, 5, side, side).to(memory_format=layout).requires_grad_()
+
+        for layout in (torch.contiguous_format, torch.channels_last):
+            self.assert_compiles(one, lambda: (features(16, layout),))
+            self.assert_compiles(pyramid, lambda: ([features(16, layout), features(8, layout)],))
+
     def test_export(self):
         class Detections(torch.nn.Module):
             def forward(self, boxes, scores):
@@ -189,6 +230,18 @@ class Operators(unittest.TestCase):
         exported = torch.export.export(Detections(), arguments).module()
         for a, b in zip(exported(*arguments), Detections()(*arguments)):
             torch.testing.assert_close(a, b, equal_nan=True)
+
+    def test_export_of_two_stages(self):
+        class Head(torch.nn.Module):
+            def forward(self, features, proposals, deltas):
+                bins = OPS.roi_align(features, proposals, [2, 2], 0.2, 2, False, [9])
+                return OPS.postprocess_box_head(bins.flatten(1)[:, :3], deltas, proposals, [9],
+                                                [90.0, 90.0])
+
+        arguments = (torch.randn(1, 4, 16, 16), some_boxes(9), torch.randn(9, 12))
+        exported = torch.export.export(Head(), arguments).module()
+        for a, b in zip(exported(*arguments), Head()(*arguments)):
+            torch.testing.assert_close(a, b)
 
 
 if __name__ == "__main__":

@@ -342,7 +342,7 @@ class Detectors(unittest.TestCase):
         self.assertIsNot(type(model), detection.FCOS)
 
     def test_unknown_models(self):
-        with self.assertRaisesRegex(TypeError, "a Linear, expected one of .*FCOS, RetinaNet, SSD"):
+        with self.assertRaisesRegex(TypeError, "a Linear, expected one of .*FCOS, .*MaskRCNN, RetinaNet, SSD"):
             vecdet.accelerate(torch.nn.Linear(2, 3))
 
 

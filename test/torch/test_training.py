@@ -255,12 +255,12 @@ class AcceleratedTraining(unittest.TestCase):
 
     def test_matches_of_detectors(self):
         """The matches that accelerated models train on, beside those of torchvision's matcher."""
-        from vecdet._accelerate import _matched_idxs
+        from vecdet._parts import match_all
         torch.manual_seed(3)
         anchors, boxes = some_boxes(5000), [some_boxes(9), some_boxes(0), some_boxes(20)]
         targets = [{"boxes": b} for b in boxes]
         for matcher, force_best in ((Matcher(0.5, 0.4, True), False), (SSDMatcher(0.5), True)):
-            found = _matched_idxs(targets, [anchors] * 3, matcher, force_best)
+            found = match_all(targets, [anchors] * 3, matcher, force_best)
             for matches, of_image in zip(found, boxes):
                 expected = (matcher(theirs.box_iou(of_image, anchors)) if len(of_image)
                             else torch.full((5000,), -1))

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators torch.ops.vecdet.*, and the functions of vecdet/torch.hpp, which call them; those
-// of matching and of whole heads are in training_operators.cpp. Compiled by the CMake target
-// vecdet::torch; or by hand, both files once in a program, with the flags of libtorch (-fopenmp
-// among them) and those of the files that include vecdet/torch.hpp.
+// of matching and of whole heads are in training_operators.cpp, those of two-stage detectors alone
+// in two_stage_operators.cpp. Compiled by the CMake target vecdet::torch; or by hand, the three
+// files once in a program, with the flags of libtorch (-fopenmp among them) and those of the files
+// that include vecdet/torch.hpp.
 //
 // A loss is two operators. The public one asks whether a gradient is needed and ties loss and
 // gradient together; the one with an underscore computes both, on the CPU or of shapes alone, and

@@ -223,6 +223,12 @@ at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
   return op.call(anchors, level_sizes, boxes, box_counts, candidates);
 }
 
+at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
+                       const at::Tensor& boxes, at::IntArrayRef box_counts, double radius) {
+  static const auto op = find_operator("vecdet::assign_fcos", &cpu::assign_fcos);
+  return op.call(anchors, level_sizes, boxes, box_counts, radius);
+}
+
 std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     const at::Tensor& scores, const at::Tensor& predicted, const at::Tensor& points,
     at::IntArrayRef level_sizes, const at::Tensor& boxes, const at::Tensor& classes,
@@ -322,6 +328,9 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "assign_atss(Tensor anchors, int[] level_sizes, Tensor boxes, int[] box_counts=[], "
       "int candidates=9) -> Tensor");
   m.def(
+      "assign_fcos(Tensor anchors, int[] level_sizes, Tensor boxes, int[] box_counts=[], "
+      "float radius=1.5) -> Tensor");
+  m.def(
       "assign_task_aligned(Tensor scores, Tensor predicted, Tensor points, int[] level_sizes, "
       "Tensor boxes, Tensor classes, int[] box_counts=[], int top=10, float alpha=0.5, "
       "float beta=6.0) -> (Tensor, Tensor)");
@@ -340,6 +349,7 @@ TORCH_LIBRARY_IMPL(vecdet, CPU, m) {
   m.impl("_retinanet_loss", &aten::cpu::retinanet_loss);
   m.impl("match_anchors", &aten::cpu::match_anchors);
   m.impl("assign_atss", &aten::cpu::assign_atss);
+  m.impl("assign_fcos", &aten::cpu::assign_fcos);
   m.impl("assign_task_aligned", &aten::cpu::assign_task_aligned);
 }
 
@@ -356,12 +366,13 @@ TORCH_LIBRARY_IMPL(vecdet, Meta, m) {
   m.impl("_retinanet_loss", &aten::meta::retinanet_loss);
   m.impl("match_anchors", &aten::meta::match_anchors);
   m.impl("assign_atss", &aten::meta::assign_atss);
+  m.impl("assign_fcos", &aten::meta::assign_fcos);
   m.impl("assign_task_aligned", &aten::meta::assign_task_aligned);
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
   for (const char* name : {"decode_distributions", "decode_distribution_boxes", "match_anchors",
-                           "assign_atss", "assign_task_aligned"})
+                           "assign_atss", "assign_fcos", "assign_task_aligned"})
     m.impl(name, torch::autograd::autogradNotImplementedFallback());
   for (const char* name :
        {"_quality_focal_loss", "_varifocal_loss", "_bce_loss", "_distribution_focal_loss",
@@ -377,7 +388,7 @@ TORCH_LIBRARY_IMPL(vecdet, AutocastCPU, m) {
   for (const char* name :
        {"distribution_focal_loss", "decode_distributions", "decode_distribution_boxes",
         "softmax_cross_entropy_loss", "mined_cross_entropy_loss", "match_anchors", "assign_atss",
-        "assign_task_aligned"})
+        "assign_fcos", "assign_task_aligned"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&aten::cast_to_float>());
 }
 

@@ -28,17 +28,8 @@ class boxes_of_images {
     check_shape(boxes.dim() == 2, function, argument, boxes, "[M, 4]");
     computed_type(function, argument, boxes);
     tensor_ = contiguous(argument, boxes, at::kFloat);
-    if (counts.empty()) return;
-    offsets_.push_back(0);
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      check_element(counts[i] >= 0 && counts[i] <= boxes.size(0) - offsets_.back(), function,
-                    counts_name, static_cast<index_t>(i), counts[i],
-                    "0 or more, and all together the number of boxes");
-      offsets_.push_back(offsets_.back() + counts[i]);
-    }
-    check(offsets_.back() == boxes.size(0), function,
-          (std::string("the sum of ") + counts_name).c_str(), offsets_.back(),
-          "the number of boxes");
+    if (!counts.empty())
+      offsets_ = offsets_of_images(function, counts_name, counts, boxes.size(0), "boxes");
   }
 
   index_t size() const { return tensor_.size(0); }
@@ -164,6 +155,25 @@ inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_s
   });
 }
 
+inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
+                              const at::Tensor& boxes_, at::IntArrayRef box_counts, double radius) {
+  constexpr const char* function = "assign_fcos";
+  return translated([&] {
+    check_boxes(function, "anchors", anchors);
+    check_shape(anchors.dim() == 2, function, "anchors", anchors, "[N, 4]");
+    computed_type(function, "anchors", anchors);
+    const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
+    const std::vector<grid_size> sizes = sizes_of_levels(function, level_sizes);
+    const truth_of_images truth(function, boxes_, {}, box_counts);
+    fcos_assigner_params params;
+    params.radius = radius;
+    const at::Tensor matches = at::empty(shape_of_matches(anchors.size(0), box_counts), at::kLong);
+    vecdet::assign_fcos(boxes<const float>(a), sizes, truth.view(), vector<index_t>(matches),
+                        params, workspace_of_thread<assigner_workspace>(), threads());
+    return matches;
+  });
+}
+
 inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     const at::Tensor& scores, const at::Tensor& predicted, const at::Tensor& points,
     at::IntArrayRef level_sizes, const at::Tensor& boxes_, const at::Tensor& classes,
@@ -229,6 +239,10 @@ inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor&,
 }
 inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
                               at::IntArrayRef box_counts, std::int64_t) {
+  return new_matches(anchors, box_counts, at::kLong);
+}
+inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef, const at::Tensor&,
+                              at::IntArrayRef box_counts, double) {
   return new_matches(anchors, box_counts, at::kLong);
 }
 inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(const at::Tensor&, const at::Tensor&,

@@ -9,6 +9,8 @@
 #include <vecdet/postprocess.hpp>
 #include <vecdet/soft_nms.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <tuple>
 #include <vector>
 
@@ -39,6 +41,25 @@ inline at::Tensor copied(const vector_view<const float>& numbers) {
 }
 inline at::Tensor copied(const vector_view<const double>& numbers) {
   return copied(numbers.data(), {numbers.size()}, at::kDouble);
+}
+
+/// Boxes, scores, labels, and the offsets of the images among them.
+using detection_tensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+inline detection_tensors copied(const detections_view& found) {
+  return detection_tensors(copied(found.boxes.data(), {found.boxes.size(), 4}, at::kFloat),
+                           copied(found.scores), copied(found.labels), copied(found.offsets));
+}
+
+/// Heights and widths, one after the other, as torchvision orders them.
+inline std::vector<image_size> sizes_of_images(const char* function,
+                                               at::ArrayRef<double> image_sizes, index_t images) {
+  check(static_cast<index_t>(image_sizes.size()) == 2 * images, function, "image_sizes.size()",
+        image_sizes.size(), "height and width of each image");
+  std::vector<image_size> sizes;
+  for (std::size_t i = 0; i < image_sizes.size(); i += 2)
+    sizes.push_back({image_sizes[i + 1], image_sizes[i]});
+  return sizes;
 }
 
 inline at::ScalarType check_scored(const char* function, const at::Tensor& boxes,
@@ -154,12 +175,14 @@ inline std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits,
   });
 }
 
-inline std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(
-    const at::Tensor& logits, const at::Tensor& deltas, const at::Tensor& anchors,
-    at::ArrayRef<double> image_sizes, at::IntArrayRef level_sizes, std::int64_t kind,
-    double score_threshold, std::int64_t max_candidates, double iou_threshold,
-    std::int64_t max_detections, at::ArrayRef<double> weights, const optional_tensor& centerness,
-    double size_limit, double min_size) {
+inline detection_tensors postprocess(const at::Tensor& logits, const at::Tensor& deltas,
+                                     const at::Tensor& anchors, at::ArrayRef<double> image_sizes,
+                                     at::IntArrayRef level_sizes, std::int64_t kind,
+                                     double score_threshold, std::int64_t max_candidates,
+                                     double iou_threshold, std::int64_t max_detections,
+                                     at::ArrayRef<double> weights,
+                                     const optional_tensor& centerness, double size_limit,
+                                     double min_size) {
   constexpr const char* function = "postprocess";
   return translated([&] {
     check_dense(function, "logits", logits);
@@ -167,8 +190,8 @@ inline std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(
     check_boxes(function, "deltas", deltas);
     check_boxes(function, "anchors", anchors);
     check(kind >= 0 && kind <= 2, function, "kind", kind, "0 (RetinaNet), 1 (FCOS) or 2 (SSD)");
-    check(image_sizes.size() == 2 * static_cast<std::size_t>(logits.size(0)), function,
-          "image_sizes.size()", image_sizes.size(), "height and width of each image");
+    const std::vector<vecdet::image_size> sizes =
+        sizes_of_images(function, image_sizes, logits.size(0));
     const std::array<double, 4> coder = coder_weights(function, weights);
     postprocess_params params;
     params.detector = static_cast<dense_detector>(kind);
@@ -179,9 +202,6 @@ inline std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(
     std::copy(coder.begin(), coder.end(), params.weights);
     params.size_limit = size_limit;
     params.min_size = min_size;
-    std::vector<vecdet::image_size> sizes;
-    for (std::size_t i = 0; i < image_sizes.size(); i += 2)
-      sizes.push_back({image_sizes[i + 1], image_sizes[i]});
 
     const at::ScalarType type = computed_type(function, "logits", logits);
     const rows x("logits", logits, type);
@@ -197,13 +217,11 @@ inline std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(
       outputs.logits = x.view<T>();
       outputs.deltas = boxes<const T>(d);
       if (has_centerness) outputs.centerness = vector<const T>(c);
-      const detections_view found =
+      return copied(
           vecdet::postprocess(outputs, boxes<const float>(a),
                               vector_view<const index_t>(level_sizes.data(), level_sizes.size()),
                               vector_view<const vecdet::image_size>(sizes), params,
-                              workspace_of_thread<postprocess_workspace>(), threads());
-      return std::make_tuple(copied(found.boxes.data(), {found.boxes.size(), 4}, at::kFloat),
-                             copied(found.scores), copied(found.labels), copied(found.offsets));
+                              workspace_of_thread<postprocess_workspace>(), threads()));
     });
   });
 }

@@ -62,13 +62,19 @@ class levels {
                : head_layout::nchw;
   }
 
-  /// Copies what does not lie so, or is of another type, and makes memory for the gradients.
-  void prepare(head_layout layout, at::ScalarType type) {
+  /// Copies what does not lie so, or is of another type.
+  void prepare_to_read(head_layout layout, at::ScalarType type) {
     layout_ = layout;
+    for (std::size_t l = 0; l < given_.size(); ++l)
+      read_[l] = contiguous(argument_, given_[l], type, format_of(layout));
+  }
+
+  /// The same, and makes memory for the gradients.
+  void prepare(head_layout layout, at::ScalarType type) {
+    prepare_to_read(layout, type);
     const at::MemoryFormat format = format_of(layout);
-    for (std::size_t l = 0; l < given_.size(); ++l) {
-      read_[l] = contiguous(argument_, given_[l], type, format);
-      const at::Tensor grad = at::empty_like(given_[l]);
+    for (const at::Tensor& given : given_) {
+      const at::Tensor grad = at::empty_like(given);
       grads_.push_back(grad);
       const bool is_written = grad.scalar_type() == type && grad.is_contiguous(format);
       written_.push_back(is_written ? grad
@@ -76,19 +82,19 @@ class levels {
     }
   }
 
-  /// use(levels, levels of the gradient) with heads of so many columns.
+  /// use(levels) with a head of so many anchors at each location.
+  template <class T, class Use>
+  auto with_head(index_t anchors, const Use& use) const {
+    return with_levels<const T>(read_, anchors, use);
+  }
+
+  /// use(levels, levels of the gradient) with such heads.
   template <class T, class Use>
   auto with_heads(index_t anchors, const Use& use) const {
-    std::vector<head_level<const T>> read;
-    std::vector<head_level<T>> written;
-    for (std::size_t l = 0; l < read_.size(); ++l) {
-      const index_t height = read_[l].size(2), width = read_[l].size(3);
-      read.push_back({static_cast<const T*>(read_[l].data_ptr()), height, width});
-      written.push_back({static_cast<T*>(written_[l].data_ptr()), height, width});
-    }
-    const index_t columns = anchors == 0 ? 0 : channels() / anchors;
-    return use(head_view<const T>(read, images(), anchors, columns, layout_),
-               head_view<T>(written, images(), anchors, columns, layout_));
+    return with_head<T>(anchors, [&](const auto& read) {
+      return with_levels<T>(written_, anchors,
+                            [&](const auto& written) { return use(read, written); });
+    });
   }
 
   /// The gradients, which lie as the levels that were given.
@@ -99,6 +105,15 @@ class levels {
   }
 
  private:
+  template <class T, class Use>
+  auto with_levels(const std::vector<at::Tensor>& tensors, index_t anchors, const Use& use) const {
+    std::vector<head_level<T>> list;
+    for (const at::Tensor& level : tensors)
+      list.push_back({static_cast<T*>(level.data_ptr()), level.size(2), level.size(3)});
+    const index_t columns = anchors == 0 ? 0 : channels() / anchors;
+    return use(head_view<T>(list, images(), anchors, columns, layout_));
+  }
+
   const char* argument_;
   std::vector<at::Tensor> given_, read_, written_, grads_;
   head_layout layout_ = head_layout::nchw;

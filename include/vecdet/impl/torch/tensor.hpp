@@ -14,11 +14,13 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <sstream>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -225,6 +227,24 @@ class weights {
  private:
   at::Tensor tensor_;
 };
+
+/// Where each image's things begin among those of all images, and the end of the last.
+/// @param things what they are, for errors
+inline std::vector<index_t> offsets_of_images(const char* function, const char* argument,
+                                              at::IntArrayRef counts, index_t total,
+                                              const char* things) {
+  const std::string number = std::string("the number of ") + things;
+  const std::string expected = "0 or more, and all together " + number;
+  std::vector<index_t> offsets{0};
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    check_element(counts[i] >= 0 && counts[i] <= total - offsets.back(), function, argument,
+                  static_cast<index_t>(i), counts[i], expected.c_str());
+    offsets.push_back(offsets.back() + counts[i]);
+  }
+  check(offsets.back() == total, function, (std::string("the sum of ") + argument).c_str(),
+        offsets.back(), number.c_str());
+  return offsets;
+}
 
 inline std::array<double, 4> coder_weights(const char* function, at::ArrayRef<double> given) {
   check(given.empty() || given.size() == 4, function, "weights.size()", given.size(),

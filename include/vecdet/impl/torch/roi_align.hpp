@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoIAlign on one feature map or the levels of a pyramid, and its gradient.
+#pragma once
+
+#include <vecdet/impl/torch/detections.hpp>
+#include <vecdet/impl/torch/tensor.hpp>
+#include <vecdet/multiscale_roi_align.hpp>
+#include <vecdet/roi_align.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+/// A single map may have any scale, and needs no rule for levels.
+inline const char* name_of_roi_align(std::size_t levels) {
+  return levels == 1 ? "roi_align" : "multiscale_roi_align";
+}
+
+/// Whether most of the maps lie with channels last: so all are read, and the output is written.
+inline bool are_channels_last(at::TensorList features) {
+  index_t last = 0, first = 0;
+  for (const at::Tensor& map : features) {
+    if (map.is_contiguous())
+      ++first;
+    else if (map.is_contiguous(at::MemoryFormat::ChannelsLast))
+      ++last;
+  }
+  return last > first;
+}
+inline at::MemoryFormat format_of_features(bool channels_last) {
+  return channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+}
+
+/// The widest of the maps' types, as the operator's result has it.
+inline at::ScalarType type_of_features(at::TensorList features) {
+  at::ScalarType type = features[0].scalar_type();
+  for (const at::Tensor& map : features) type = c10::promoteTypes(type, map.scalar_type());
+  return type;
+}
+
+inline void check_features(const char* function, at::TensorList features) {
+  check(!features.empty(), function, "levels.size()", features.size(), "1 or more levels");
+  for (const at::Tensor& map : features) {
+    check_dense(function, "features", map);
+    check_shape(
+        map.dim() == 4 && map.size(0) == features[0].size(0) && map.size(1) == features[0].size(1),
+        function, "features", map,
+        "[images, channels, height, width], the first two the same on all levels");
+    computed_type(function, "features", map);
+  }
+}
+
+template <class T>
+feature_view<T> features_of(const at::Tensor& tensor, bool channels_last) {
+  return {static_cast<T*>(tensor.data_ptr()),
+          tensor.size(0),
+          tensor.size(1),
+          tensor.size(2),
+          tensor.size(3),
+          channels_last ? feature_layout::nhwc : feature_layout::nchw};
+}
+
+/// Boxes with their images: K x 5, an image's number and corners, or K x 4, image after image.
+class boxes_of_features {
+ public:
+  /// @param type what the boxes are computed in: float, or double of features in double
+  boxes_of_features(const char* function, const at::Tensor& boxes, at::IntArrayRef box_counts,
+                    index_t images, at::ScalarType type) {
+    check_dense(function, "boxes", boxes);
+    check_shape(boxes.dim() == 2 && (boxes.size(1) == 4 || boxes.size(1) == 5), function, "boxes",
+                boxes, "[K, 5], image and corners, or [K, 4]");
+    computed_type(function, "boxes", boxes);
+    const bool has_images = boxes.size(1) == 5;
+    corners_ = contiguous("boxes", has_images ? boxes.slice(1, 1) : boxes, type);
+    if (has_images) images_ = boxes.select(1, 0).to(at::kLong).contiguous();
+    const index_t counts = static_cast<index_t>(box_counts.size());
+    check(has_images ? counts == 0 : counts == images || (counts == 0 && images == 1), function,
+          "box_counts.size()", counts,
+          "the number of images, or 0 of boxes [K, 5] and where there is but one image");
+    if (counts == 0) return;
+    offsets_ = offsets_of_images(function, "box_counts", box_counts, boxes.size(0), "boxes");
+  }
+
+  index_t size() const { return corners_.size(0); }
+  template <class Real>
+  roi_boxes<Real> view() const {
+    roi_boxes<Real> boxes;
+    boxes.boxes = boxes_view<const Real>(static_cast<const Real*>(corners_.data_ptr()), size());
+    if (images_.defined())
+      boxes.images = labels_view(static_cast<const std::int64_t*>(images_.data_ptr()), size());
+    if (!offsets_.empty()) boxes.image_offsets = offsets_;
+    return boxes;
+  }
+
+ private:
+  at::Tensor corners_, images_;
+  std::vector<index_t> offsets_;
+};
+
+inline roi_align_params params_of_map(double scale, std::int64_t sampling_ratio, bool aligned) {
+  roi_align_params params;
+  params.spatial_scale = scale;
+  params.sampling_ratio = sampling_ratio;
+  params.aligned = aligned;
+  return params;
+}
+inline multiscale_roi_align_params params_of_pyramid(const vector_view<const double>& scales,
+                                                     std::int64_t sampling_ratio, bool aligned,
+                                                     double canonical_size,
+                                                     std::int64_t canonical_level) {
+  multiscale_roi_align_params params;
+  params.scales = scales;
+  params.sampling_ratio = sampling_ratio;
+  params.aligned = aligned;
+  params.canonical_size = canonical_size;
+  params.canonical_level = canonical_level;
+  return params;
+}
+inline vector_view<const double> check_scales(const char* function, at::ArrayRef<double> scales,
+                                              std::size_t levels) {
+  check(scales.size() == levels, function, "scales.size()", scales.size(), "the number of levels");
+  return {scales.data(), scales.size()};
+}
+
+namespace cpu {
+
+inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes,
+                                       at::IntArrayRef output_size, at::ArrayRef<double> scales,
+                                       std::int64_t sampling_ratio, bool aligned,
+                                       at::IntArrayRef box_counts, double canonical_size,
+                                       std::int64_t canonical_level) {
+  const char* const function = name_of_roi_align(features.size());
+  return translated([&] {
+    check_features(function, features);
+    check(output_size.size() == 2, function, "output_size.size()", output_size.size(),
+          "2, height and width");
+    for (std::size_t i = 0; i < 2; ++i)
+      check_element(output_size[i] >= 0, function, "output_size", static_cast<index_t>(i),
+                    output_size[i], "0 or more");
+    const vector_view<const double> scale_of = check_scales(function, scales, features.size());
+    const at::ScalarType result = type_of_features(features);
+    const at::ScalarType type = result == at::kHalf ? at::kFloat : result;
+    const bool channels_last = are_channels_last(features);
+    const at::MemoryFormat format = format_of_features(channels_last);
+    std::vector<at::Tensor> maps;
+    for (const at::Tensor& map : features)
+      maps.push_back(contiguous("features", map, type, format));
+    const boxes_of_features where(function, boxes, box_counts, maps[0].size(0),
+                                  type == at::kDouble ? at::kDouble : at::kFloat);
+    const at::Tensor out = at::empty(
+        {where.size(), maps[0].size(1), output_size[0], output_size[1]}, maps[0].options(), format);
+    with_element(type, [&](auto element) {
+      using T = decltype(element);
+      std::vector<feature_view<const T>> views;
+      for (const at::Tensor& map : maps) views.push_back(features_of<const T>(map, channels_last));
+      const auto bins = features_of<T>(out, channels_last);
+      const auto rois = where.view<compute_type<T>>();
+      auto& workspace = workspace_of_thread<roi_align_workspace>();
+      if (views.size() == 1) {
+        vecdet::roi_align(views[0], rois, bins, params_of_map(scales[0], sampling_ratio, aligned),
+                          workspace, threads());
+      } else {
+        vecdet::multiscale_roi_align<T>(
+            views, rois, bins,
+            params_of_pyramid(scale_of, sampling_ratio, aligned, canonical_size, canonical_level),
+            workspace, threads());
+      }
+    });
+    return out.to(result);
+  });
+}
+
+/// @param sizes images, channels, and the height and width of each level
+inline std::vector<at::Tensor> multiscale_roi_align_grad(
+    const at::Tensor& upstream, const at::Tensor& boxes, at::IntArrayRef sizes,
+    at::ArrayRef<double> scales, std::int64_t sampling_ratio, bool aligned,
+    at::IntArrayRef box_counts, double canonical_size, std::int64_t canonical_level,
+    bool channels_last) {
+  const char* const function = name_of_roi_align(scales.size());
+  return translated([&] {
+    check(sizes.size() == 2 + 2 * scales.size(), function, "sizes.size()", sizes.size(),
+          "images, channels, and height and width of each level");
+    check_shape(upstream.dim() == 4, function, "upstream", upstream,
+                "[boxes, channels, height, width]");
+    const vector_view<const double> scale_of = check_scales(function, scales, scales.size());
+    const at::ScalarType type = computed_type(function, "upstream", upstream);
+    const at::MemoryFormat format = format_of_features(channels_last);
+    const at::Tensor of_bins = contiguous("upstream", upstream, type, format);
+    const boxes_of_features where(function, boxes, box_counts, sizes[0],
+                                  type == at::kDouble ? at::kDouble : at::kFloat);
+    std::vector<at::Tensor> grads;
+    for (std::size_t i = 2; i < sizes.size(); i += 2)
+      grads.push_back(
+          at::empty({sizes[0], sizes[1], sizes[i], sizes[i + 1]}, of_bins.options(), format));
+    with_element(type, [&](auto element) {
+      using T = decltype(element);
+      std::vector<feature_view<T>> views;
+      for (const at::Tensor& grad : grads) views.push_back(features_of<T>(grad, channels_last));
+      const auto bins = features_of<const T>(of_bins, channels_last);
+      const auto rois = where.view<compute_type<T>>();
+      auto& workspace = workspace_of_thread<roi_align_workspace>();
+      if (views.size() == 1) {
+        vecdet::roi_align_grad(bins, rois, views[0],
+                               params_of_map(scales[0], sampling_ratio, aligned), workspace,
+                               threads());
+      } else {
+        vecdet::multiscale_roi_align_grad(
+            bins, rois, vector_view<const feature_view<T>>(views),
+            params_of_pyramid(scale_of, sampling_ratio, aligned, canonical_size, canonical_level),
+            workspace, threads());
+      }
+    });
+    for (at::Tensor& grad : grads) grad = grad.to(upstream.scalar_type());
+    return grads;
+  });
+}
+
+}  // namespace cpu
+
+// The same of tensors without data.
+namespace meta {
+
+inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes,
+                                       at::IntArrayRef output_size, at::ArrayRef<double>,
+                                       std::int64_t, bool, at::IntArrayRef, double, std::int64_t) {
+  TORCH_CHECK(!features.empty() && output_size.size() == 2,
+              "vecdet::multiscale_roi_align: expected 1 or more levels, and height and width");
+  const std::vector<c10::SymInt> sizes{boxes.sym_size(0), features[0].sym_size(1), output_size[0],
+                                       output_size[1]};
+  return at::empty_symint(sizes, features[0].options().dtype(type_of_features(features)),
+                          format_of_features(are_channels_last(features)));
+}
+
+inline std::vector<at::Tensor> multiscale_roi_align_grad(
+    const at::Tensor& upstream, const at::Tensor&, c10::SymIntArrayRef sizes, at::ArrayRef<double>,
+    std::int64_t, bool, at::IntArrayRef, double, std::int64_t, bool channels_last) {
+  std::vector<at::Tensor> grads;
+  for (std::size_t i = 2; i + 1 < sizes.size(); i += 2) {
+    const std::vector<c10::SymInt> level{sizes[0], sizes[1], sizes[i], sizes[i + 1]};
+    grads.push_back(at::empty_symint(level, upstream.options(), format_of_features(channels_last)));
+  }
+  return grads;
+}
+
+}  // namespace meta
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of vecdet.ops that two-stage detectors need: RoIAlign, proposals, detections of a box
+head, and samples."""
+
+from typing import Dict, List, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor
+from torchvision.ops import MultiScaleRoIAlign as _TorchvisionMultiScaleRoIAlign
+from torchvision.ops import poolers
+
+from ._names import joined, number_pair, split_by
+
+_ops = torch.ops.vecdet
+_SIZE_LIMIT = 4.135166556742356  # log(1000 / 16)
+
+
+def _image_sizes(image_sizes: Sequence[Tuple[float, float]]) -> List[float]:
+    return [float(side) for size in image_sizes for side in size]
+
+
+def roi_align(
+    input: Tensor,
+    boxes: Union[Tensor, Sequence[Tensor]],
+    output_size: Union[int, Sequence[int]],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+) -> Tensor:
+    """RoIAlign, https://arxiv.org/abs/1703.06870, differentiable in ``input``.
+
+    Args:
+        input: features [N, C, H, W], contiguous or channels_last: neither is copied, and result and
+            gradient lie the same.
+        boxes: [K, 5], the index of an image and x1, y1, x2, y2 in pixels; or a list of the boxes
+            [L, 4] of each image. Of any floating type.
+        output_size: height and width, or both.
+        spatial_scale: locations a pixel.
+        sampling_ratio: samples of a bin in a row; 0 or less: as many as it has locations.
+        aligned: detectron2's half pixel.
+
+    Returns:
+        [K, C, height, width] of the type of ``input``. Sums are in float32 for bfloat16.
+
+    Raises:
+        RuntimeError: shapes that differ, an image that there is not, boxes that require a gradient.
+    """
+    all_boxes, counts = joined(boxes)
+    return _ops.roi_align(input, all_boxes, number_pair(output_size), spatial_scale, sampling_ratio,
+                          aligned, counts)
+
+
+def multiscale_roi_align(
+    features: Sequence[Tensor],
+    boxes: Union[Tensor, Sequence[Tensor]],
+    output_size: Union[int, Sequence[int]],
+    scales: Sequence[float],
+    sampling_ratio: int = 2,
+    aligned: bool = False,
+    *,
+    canonical_scale: float = 224,
+    canonical_level: int = 4,
+) -> Tensor:
+    """RoIAlign of a pyramid, each box from the level that suits its size, in the order of the
+    boxes: equation 1 of https://arxiv.org/abs/1612.03144, as torchvision's MultiScaleRoIAlign.
+
+    Args:
+        features: levels [N, C, H, W], from the finest on.
+        boxes, output_size, sampling_ratio, aligned: as of roi_align.
+        scales: locations a pixel, one a level, each half of the one before.
+        canonical_scale: the side in pixels of a box of level ``canonical_level``, which has one
+            location in 2 ** canonical_level pixels.
+    """
+    all_boxes, counts = joined(boxes)
+    return _ops.multiscale_roi_align(list(features), all_boxes, number_pair(output_size), scales,
+                                     sampling_ratio, aligned, counts, canonical_scale,
+                                     canonical_level)
+
+
+class MultiScaleRoIAlign(_TorchvisionMultiScaleRoIAlign):
+    """torchvision's MultiScaleRoIAlign, with its arguments, in one call for all levels. Scales that
+    do not halve from level to level, and tensors elsewhere than on the CPU, go to torchvision's own
+    forward()."""
+
+    def forward(self, x: Dict[str, Tensor], boxes: List[Tensor],
+                image_shapes: List[Tuple[int, int]]) -> Tensor:
+        features = [feature for name, feature in x.items() if name in self.featmap_names]
+        if self.scales is None or self.map_levels is None:
+            # torchvision's, so that a model may change from one class to the other at any time.
+            self.scales, self.map_levels = poolers._setup_scales(
+                features, image_shapes, self.canonical_scale, self.canonical_level)
+        are_halves = all(2 * fine == coarse
+                         for coarse, fine in zip(self.scales, self.scales[1:]))
+        if not are_halves or any(not feature.is_cpu for feature in features):
+            return super().forward(x, boxes, image_shapes)
+        return multiscale_roi_align(
+            features, [of_image.detach() for of_image in boxes], self.output_size, self.scales,
+            self.sampling_ratio, canonical_scale=self.canonical_scale,
+            canonical_level=self.canonical_level)
+
+
+def rpn_postprocess(
+    logits: Sequence[Tensor],
+    deltas: Sequence[Tensor],
+    anchors: Tensor,
+    image_sizes: Sequence[Tuple[float, float]],
+    *,
+    max_candidates: int = 2000,
+    iou_threshold: float = 0.7,
+    max_proposals: int = 2000,
+    score_threshold: float = 0.0,
+    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    size_limit: float = _SIZE_LIMIT,
+    min_size: float = 1e-3,
+) -> List[Tuple[Tensor, Tensor, Tensor]]:
+    """From the outputs of an RPN to its proposals: boxes, scores and levels of each image, in
+    descending score. torchvision's filter_proposals, but for scores equal to the threshold.
+
+    Args:
+        logits: levels as convolutions left them, [images, anchors, height, width] each.
+        deltas: levels of the same sizes, [images, anchors x 4, height, width] each.
+        anchors: corners [N, 4] of all levels, the same for all images.
+        image_sizes: (height, width) of each image.
+        max_candidates: of a level, before NMS.
+        max_proposals: of an image, after NMS of each level.
+        score_threshold: scores above it count.
+        min_size: boxes of a smaller side are removed.
+    """
+    boxes, scores, levels, offsets = _ops.rpn_postprocess(
+        list(logits), list(deltas), anchors, _image_sizes(image_sizes), max_candidates,
+        iou_threshold, max_proposals, score_threshold, weights, size_limit, min_size)
+    return split_by(offsets, boxes, scores, levels)
+
+
+def postprocess_box_head(
+    logits: Tensor,
+    deltas: Tensor,
+    proposals: Union[Tensor, Sequence[Tensor]],
+    image_sizes: Sequence[Tuple[float, float]],
+    *,
+    score_threshold: float = 0.05,
+    iou_threshold: float = 0.5,
+    max_detections: int = 100,
+    weights: Sequence[float] = (10.0, 10.0, 5.0, 5.0),
+    size_limit: float = _SIZE_LIMIT,
+    min_size: float = 1e-2,
+) -> List[Tuple[Tensor, Tensor, Tensor]]:
+    """From the outputs of Faster R-CNN's box head to detections: boxes, scores and labels of each
+    image, as torchvision's postprocess_detections.
+
+    Args:
+        logits: [K, classes], class 0 being background.
+        deltas: [K, classes x 4].
+        proposals: corners [K, 4] of one image, or a list with those of each image.
+        image_sizes: (height, width) of each image.
+        max_detections: of an image.
+    """
+    all_proposals, counts = joined(proposals)
+    boxes, scores, labels, offsets = _ops.postprocess_box_head(
+        logits, deltas, all_proposals, counts, _image_sizes(image_sizes), score_threshold,
+        iou_threshold, max_detections, weights, size_limit, min_size)
+    return split_by(offsets, boxes, scores, labels)
+
+
+def sample_balanced(
+    labels: Union[Tensor, Sequence[Tensor]],
+    size: int = 256,
+    positive_share: float = 0.5,
+    seed: Optional[int] = None,
+    *,
+    background: int = -1,
+    ignore: int = -2,
+) -> List[Tuple[Tensor, Tensor]]:
+    """The anchors or proposals of each image that a step learns from, drawn evenly without
+    replacement: the indices of its positives and of its negatives among its labels, ascending.
+
+    Args:
+        labels: integers of one image, or a list with those of each; all but ``background`` and
+            ``ignore`` are positive.
+        size: of the sample of an image.
+        positive_share: at most this part of ``size`` are positives; negatives fill it up.
+        seed: what is drawn depends on it and on the image's place alone; without one, it is drawn
+            from torch's generator.
+    """
+    all_labels, counts = joined(labels)
+    if seed is None:
+        seed = int(torch.randint(2**62, ()))
+    indices, offsets, positives = _ops.sample_balanced(all_labels, counts, size, positive_share,
+                                                       seed, background, ignore)
+    samples, begin = [], 0
+    for (of_image,), chosen, count in zip(split_by(offsets, indices), positives.tolist(),
+                                          counts or [len(all_labels)]):
+        samples.append((of_image[:chosen] - begin, of_image[chosen:] - begin))
+        begin += count
+    return samples
