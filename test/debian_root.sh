@@ -21,7 +21,8 @@ run() {
 # A root is complete when whoever asked for it has made its folder /ccache.
 debootstrap_root() {
   local suite=$1 packages=$2 mirror
-  mirror=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
+  # Either file may be missing.
+  mirror=$({ cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null || true; } |
     sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | head -n 1)
   unshare --mount debootstrap --variant=minbase --include="$packages" "$suite" "$at" "$mirror"
   mkdir "$at/src"

@@ -13,6 +13,7 @@ int main() {
   int evaluated = 0;
   VECDET_PROFILE_SCOPE((++evaluated, "scope"));
   VECDET_PROFILE_WORK((++evaluated, "work"), ++evaluated, 0, 4);
+  VECDET_PROFILE_WAIT((++evaluated, "wait"));
   const vecdet::profile::scope timing([&] {
     ++evaluated;
     return vecdet::profile::problem{};

@@ -215,6 +215,26 @@ TEST_CASE("profile: the table names every problem, on a line of its own") {
                  "no scope has ended"));
 }
 
+TEST_CASE("profile: what a process waits for others is told apart") {
+  profile::enable();
+  profile::reset();
+  {
+    VECDET_PROFILE_SCOPE("step");
+    VECDET_PROFILE_WAIT("all_reduce");
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  profile::disable();
+  const profile::report r = profile::snapshot();
+  profile::reset();
+  const profile::process_info& process = r.processes[0];
+  CHECK(process.recorded_ns == r.whole_ns());
+  CHECK(process.waiting_ns >= 2e6);
+  for (const profile::entry& e : r.entries)
+    if (e.name == "all_reduce/waiting") CHECK(process.waiting_ns == e.self_ns);
+  CHECK(written([&](std::ostream& out) { write_table(out, r); }).find("computing") !=
+        std::string::npos);
+}
+
 TEST_CASE("profile: nothing in a report speaks to the terminal") {
   CHECK(profile::detail::one_line("a\x1b[2Jb\tc\x7f\r\n") == "a [2Jb c   ");
   CHECK(profile::detail::one_line("\xc2\x9b[2J \x9b[2J") == " [2J ?[2J");

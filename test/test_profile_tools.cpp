@@ -279,6 +279,42 @@ TEST_CASE("vecdet-profile: ranks merge into one profile") {
   CHECK(r.entries[r.paths[3].entries[1]].name == "x");
 }
 
+TEST_CASE("vecdet-profile: the merged profile says which ranks waited for the others") {
+  const auto rank = [](int number, double computing, double waiting) {
+    profile::report r = make_report({make_entry("step", {computing})});
+    r.processes[0].rank = number;
+    r.processes[0].recorded_ns = computing + waiting;
+    r.processes[0].waiting_ns = waiting;
+    std::ostringstream text;
+    write_json(text, r);
+    return profile::read_profile(json::parse(text.str()));
+  };
+  const auto table_of = [](const std::vector<profile::report>& ranks) {
+    std::ostringstream text;
+    profile::write_table(text, profile::merge_reports(ranks));
+    return text.str();
+  };
+  const std::string table = table_of({rank(0, 9e9, 1e9), rank(1, 6e9, 4e9)});
+  CAPTURE(table);
+  const auto has = [&](const char* line) { return table.find(line) != std::string::npos; };
+  CHECK(has("  computing  waiting  of all  process\n"));
+  CHECK(has("     9.00 s   1.00 s  10.0 %  rank 0\n"));
+  CHECK(has("     6.00 s   4.00 s  40.0 %  rank 1\n"));
+  CHECK(has(
+      "waiting for other processes: 25.0 % of all; the process that computes most takes x1.50"));
+  CHECK(table_of({rank(0, 9e9, 0), rank(1, 6e9, 0)}).find("waiting") == std::string::npos);
+
+  // Profiles of before this was recorded.
+  json old = json::parse([] {
+    std::ostringstream text;
+    write_json(text, make_report({make_entry("step", {5})}));
+    return text.str();
+  }());
+  old["processes"][0].erase("recorded_ns");
+  old["processes"][0].erase("waiting_ns");
+  CHECK(profile::read_profile(old).processes[0].waiting_ns == 0);
+}
+
 TEST_CASE("vecdet-profile: the rank test") {
   // Conover's Practical Nonparametric Statistics would call these clearly apart; by hand: U = 0,
   // n = 5, 5, z = (12.5 - 0.5) / sqrt(25 * 11 / 12) = 2.5067, p = 0.01219.

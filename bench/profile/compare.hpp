@@ -231,16 +231,7 @@ inline void write_comparison(std::ostream& out, const comparison& c, std::size_t
                      tested ? d.p < 0.0001 ? "<0.0001" : fixed(d.p, 4) : "-",
                      verdict_text(d.result), detail::one_line(d.name)});
   }
-  std::vector<std::size_t> widths(table[0].size(), 0);
-  for (const auto& row : table) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : table) {
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
-      out << std::string(widths[i] - row[i].size(), ' ') << row[i] << "  ";
-    }
-    out << row.back() << '\n';
-  }
+  detail::write_aligned(out, table);
   if (c.problems.size() > rows) {
     out << "and " << c.problems.size() - rows << " more with smaller changes\n";
   }

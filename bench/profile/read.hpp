@@ -87,6 +87,9 @@ inline process_info read_process(const nlohmann::json& j) {
   p.command = j.at("command").get<std::string>();
   p.started_unix_ns = amount(j, "started_unix_ns");
   p.wall_ns = amount(j, "wall_ns");
+  // Older profiles lack these.
+  if (j.contains("recorded_ns")) p.recorded_ns = amount(j, "recorded_ns");
+  if (j.contains("waiting_ns")) p.waiting_ns = amount(j, "waiting_ns");
   p.threads = j.at("threads").get<int>();
   p.dropped_scopes = j.at("dropped_scopes").get<std::uint64_t>();
   p.clock_went_back = j.at("clock_went_back").get<std::uint64_t>();

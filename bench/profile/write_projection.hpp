@@ -18,20 +18,6 @@ namespace vecdet {
 namespace profile {
 namespace detail {
 
-/// The columns line up, all but the last to the right.
-inline void write_aligned(std::ostream& out, const std::vector<std::vector<std::string>>& table) {
-  std::vector<std::size_t> widths(table[0].size(), 0);
-  for (const auto& row : table) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : table) {
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
-      out << std::string(widths[i] - row[i].size(), ' ') << row[i] << "  ";
-    }
-    out << row.back() << '\n';
-  }
-}
-
 inline std::string ratio_text(double part, double of) {
   return of > 0 ? "x" + fixed(part / of, 2) : "-";
 }

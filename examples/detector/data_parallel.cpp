@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data_parallel.hpp"
 
+#include "run_log.hpp"
+#include <vecdet/profile/scope.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
+#include <limits>
 #include <stdexcept>
 #include <tuple>
 #include <unordered_map>
@@ -42,6 +46,18 @@ int number_of(std::initializer_list<const char*> names, int otherwise) {
 
 #ifdef DETECTOR_C10D
 
+namespace {
+
+/// Newer versions of c10d listen by libuv unless told not to, and Debian's are built without it.
+template <class Options, class = decltype(Options::useLibUV)>
+void listen_by_sockets(Options& options, int) {
+  options.useLibUV = false;
+}
+template <class Options>
+void listen_by_sockets(Options&, long) {}
+
+}  // namespace
+
 struct process_group::connection {
   /// Gradients that are added in one message: in the order in which the backward pass comes to
   /// them.
@@ -49,25 +65,49 @@ struct process_group::connection {
     std::vector<at::Tensor> weights;
     at::Tensor sum;        ///< of all of them, one after the other
     std::size_t left = 0;  ///< that have no gradient yet
+    double ready = 0;      ///< seconds after the step began
     c10::intrusive_ptr<c10d::Work> work;
   };
 
-  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
   std::vector<bucket> buckets;
   std::size_t begun = 0;  ///< buckets that are being added
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;  ///< which hold the hooks
+  /// Which hold the hooks; libtorch's versions differ in the kind of pointer.
+  std::vector<decltype(torch::autograd::impl::grad_accumulator(at::Tensor()))> accumulators;
+  stopwatch since_begin;
+  double waited = 0;  ///< seconds, for other processes
+
+  /// Until all processes have done their part of it.
+  void finish(c10d::Work& work) {
+    VECDET_PROFILE_WAIT("all_reduce");
+    const stopwatch watch;
+    try {
+      work.wait();
+    } catch (const std::exception& error) {
+      throw std::runtime_error(
+          std::string("another process of this training has ended or does not answer: ") +
+          error.what());
+    }
+    waited += watch.seconds();
+  }
+
+  void add_over_all(at::Tensor tensor) {
+    std::vector<at::Tensor> message{std::move(tensor)};
+    finish(*group->allreduce(message));
+  }
 
   /// Called when the gradient of a weight is complete.
   void note(std::size_t of_bucket) {
     --buckets[of_bucket].left;
     // All processes have to add the buckets in the same order.
     while (begun < buckets.size() && buckets[begun].left == 0) {
-      bucket& ready = buckets[begun++];
+      bucket& next = buckets[begun++];
+      next.ready = since_begin.seconds();
       std::vector<at::Tensor> parts;
-      for (const at::Tensor& weight : ready.weights) parts.push_back(weight.grad().reshape({-1}));
-      ready.sum = at::cat(parts);
-      std::vector<at::Tensor> message{ready.sum};
-      ready.work = group->allreduce(message);
+      for (const at::Tensor& weight : next.weights) parts.push_back(weight.grad().reshape({-1}));
+      next.sum = at::cat(parts);
+      std::vector<at::Tensor> message{next.sum};
+      next.work = group->allreduce(message);
     }
   }
 };
@@ -89,6 +129,7 @@ process_group::process_group(int timeout_seconds) {
   options.isServer = rank == 0;
   options.numWorkers = size;
   options.timeout = std::chrono::seconds(timeout_seconds);
+  listen_by_sockets(options, 0);
   const auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
   const auto gloo = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(timeout_seconds));
   // One machine needs no name of its own.
@@ -105,7 +146,7 @@ void process_group::share_gradients(const std::vector<at::Tensor>& weights) {
   if (connection_ == nullptr) return;
   for (const at::Tensor& weight : weights) {
     std::vector<at::Tensor> of_rank_0{weight.detach()};
-    connection_->group->broadcast(of_rank_0)->wait();
+    connection_->finish(*connection_->group->broadcast(of_rank_0));
   }
   // As PyTorch's DistributedDataParallel: a small bucket first, so that adding begins early.
   constexpr std::int64_t first_bytes = 1 << 20, bytes = 25 << 20;
@@ -132,15 +173,17 @@ void process_group::share_gradients(const std::vector<at::Tensor>& weights) {
 void process_group::begin_step() {
   if (connection_ == nullptr) return;
   connection_->begun = 0;
+  connection_->since_begin = stopwatch();
   for (connection::bucket& of : connection_->buckets) of.left = of.weights.size();
 }
 
 void process_group::end_step() {
   if (connection_ == nullptr) return;
+  VECDET_PROFILE_SCOPE("share gradients");
   const at::NoGradGuard no_grad;
   for (connection::bucket& of : connection_->buckets) {
     if (of.left > 0) throw std::logic_error("a weight without a gradient");
-    of.work->wait();
+    connection_->finish(*of.work);
     of.sum.div_(static_cast<double>(size_));
     std::int64_t first = 0;
     for (at::Tensor& weight : of.weights) {
@@ -152,9 +195,8 @@ void process_group::end_step() {
 
 std::vector<double> process_group::sum(std::vector<double> numbers) {
   if (connection_ == nullptr || numbers.empty()) return numbers;
-  std::vector<at::Tensor> tensors{
-      at::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kDouble)};
-  connection_->group->allreduce(tensors)->wait();
+  connection_->add_over_all(
+      at::from_blob(numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kDouble));
   return numbers;
 }
 
@@ -175,6 +217,42 @@ std::vector<double> process_group::joined(const std::vector<double>& numbers) {
   return sum(std::move(all));
 }
 
+std::vector<shared_bucket> process_group::buckets() const {
+  std::vector<shared_bucket> all;
+  if (connection_ == nullptr) return all;
+  for (const connection::bucket& of : connection_->buckets) {
+    std::int64_t bytes = 0;
+    for (const at::Tensor& weight : of.weights)
+      bytes += weight.numel() * static_cast<std::int64_t>(weight.element_size());
+    all.push_back({bytes, of.ready});
+  }
+  return all;
+}
+
+double process_group::waited() const noexcept {
+  return connection_ == nullptr ? 0 : connection_->waited;
+}
+
+std::vector<timed_message> process_group::time_messages() {
+  std::vector<timed_message> timed;
+  if (connection_ == nullptr) return timed;
+  std::int64_t largest = 0;
+  for (const shared_bucket& of : buckets()) largest = std::max(largest, of.bytes);
+  constexpr int repetitions = 5;
+  for (const std::int64_t bytes : {std::int64_t{sizeof(float)}, largest}) {
+    const at::Tensor message = at::zeros({bytes / static_cast<std::int64_t>(sizeof(float))});
+    double least = std::numeric_limits<double>::infinity();
+    for (int r = 0; r < repetitions; ++r) {
+      connection_->add_over_all(at::zeros({1}));  // all begin together
+      const stopwatch watch;
+      connection_->add_over_all(message);
+      least = std::min(least, watch.seconds());
+    }
+    timed.push_back({bytes, least});
+  }
+  return timed;
+}
+
 #else
 
 struct process_group::connection {};
@@ -189,6 +267,9 @@ void process_group::begin_step() {}
 void process_group::end_step() {}
 std::vector<double> process_group::sum(std::vector<double> numbers) { return numbers; }
 std::vector<double> process_group::joined(const std::vector<double>& numbers) { return numbers; }
+std::vector<shared_bucket> process_group::buckets() const { return {}; }
+double process_group::waited() const noexcept { return 0; }
+std::vector<timed_message> process_group::time_messages() { return {}; }
 
 #endif
 

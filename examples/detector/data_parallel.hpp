@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,9 +19,21 @@
 
 namespace detector {
 
+/// Gradients that are added in one message.
+struct shared_bucket {
+  std::int64_t bytes;
+  double ready;  ///< of the last step: seconds from begin_step() until it could be sent
+};
+
+/// Seconds that the sum of a message over all processes takes with nothing else going on.
+struct timed_message {
+  std::int64_t bytes;
+  double seconds;
+};
+
 /// One of several processes, or the only one, for which all of this costs nothing. Where another
 /// process ends or does not answer within `timeout_seconds`, every function, and backward(), throws
-/// an exception.
+/// std::runtime_error that says so.
 class process_group {
  public:
   /// Reads the environment, and waits for the other processes. Throws std::runtime_error where the
@@ -34,16 +47,24 @@ class process_group {
   std::size_t size() const noexcept { return size_; }
 
   /// From now on the gradients of these weights are shared, and the weights are those of rank 0. A
-  /// step is begin_step(), forward and backward, and end_step(), which leaves the mean of all
-  /// processes' gradients in the weights. All of them have to have a gradient.
+  /// step is begin_step(), backward, and end_step(), which leaves the mean of all processes'
+  /// gradients in the weights. All of them have to have a gradient.
   void share_gradients(const std::vector<at::Tensor>& weights);
   void begin_step();
   void end_step();
+  /// In the order in which they are sent; none of a process alone.
+  std::vector<shared_bucket> buckets() const;
 
   /// Element by element over all processes.
   std::vector<double> sum(std::vector<double> numbers);
   /// All processes' numbers, in the order of the ranks.
   std::vector<double> joined(const std::vector<double>& numbers);
+
+  /// Seconds in which this process has waited for the others so far.
+  double waited() const noexcept;
+  /// Sends a message of one number and one of the largest bucket's size, a few times, and tells the
+  /// least time of each. Nothing for a process alone.
+  std::vector<timed_message> time_messages();
 
  private:
   struct connection;

@@ -8,6 +8,7 @@
 #include "losses.hpp"
 #include "optimisation.hpp"
 #include "run_log.hpp"
+#include <vecdet/profile/scope.hpp>
 
 #include <atomic>
 #include <cmath>
@@ -124,17 +125,21 @@ class training {
          << " to evaluate; " << now_.model->config().text() << ", " << weights << " weights";
     log_.say(text.str());
     if (now_.state.step > 0) log_.say("going on after step " + std::to_string(now_.state.step));
-    log_.write({{"event", now_.state.step > 0 ? "resume" : "start"},
-                {"step", now_.state.step},
-                {"seconds", seconds()},
-                {"recipe", now_.state.recipe},
-                {"model", now_.model->config().text()},
-                {"weights", weights},
-                {"threads", at::get_num_threads()},
-                {"ranks", processes_.size()},
-                {"pictures", train_.pictures.size()},
-                {"boxes", train_.boxes},
-                {"boxes_dropped", train_.boxes_dropped}});
+    nlohmann::json event{{"event", now_.state.step > 0 ? "resume" : "start"},
+                         {"step", now_.state.step},
+                         {"seconds", seconds()},
+                         {"recipe", now_.state.recipe},
+                         {"model", now_.model->config().text()},
+                         {"weights", weights},
+                         {"threads", at::get_num_threads()},
+                         {"ranks", processes_.size()},
+                         {"pictures", train_.pictures.size()},
+                         {"boxes", train_.boxes},
+                         {"boxes_dropped", train_.boxes_dropped}};
+    for (const shared_bucket& of : processes_.buckets()) event["bucket_bytes"].push_back(of.bytes);
+    for (const timed_message& message : processes_.time_messages())
+      event["all_reduce"].push_back({message.bytes, message.seconds});
+    log_.write(event);
   }
 
   outcome run_epoch() {
@@ -143,8 +148,12 @@ class training {
                    static_cast<std::size_t>(state.step_of_epoch));
     const auto steps = static_cast<std::int64_t>(batches.batches());
     while (state.step_of_epoch < steps) {
+      VECDET_PROFILE_SCOPE("step");
       const stopwatch step_watch;
-      const batch pictures = batches.next();
+      const batch pictures = [&] {
+        VECDET_PROFILE_SCOPE("pictures");
+        return batches.next();
+      }();
       const double waited = step_watch.seconds();
       note_broken(train_, pictures.broken);
       const double rate = options_.optimiser.rate_at(state.step, steps * options_.epochs);
@@ -169,34 +178,61 @@ class training {
     for (const drawn_picture& drawn : pictures.pictures) truth.add_image(drawn.objects);
     set_rate(*optimiser_, rate);
     optimiser_->zero_grad();
-    processes_.begin_step();
-    const head_outputs outputs = compute_heads(*now_.model, pictures.images, options_.precision);
-    loss_values losses = (*criterion_)(outputs, truth, options_.loading.canvas);
+    waited_before_ = processes_.waited();
+    loss_values losses = compute_losses(pictures.images, truth);
     const std::vector<double> sums =
         processes_.sum({losses.classification, losses.regression, is_to_stop ? 1.0 : 0.0});
     losses.classification = sums[0] / static_cast<double>(processes_.size());
     losses.regression = sums[1] / static_cast<double>(processes_.size());
     is_asked_to_stop_ = sums[2] > 0;
     if (!std::isfinite(losses.classification + losses.regression)) return losses;
-    losses.total.backward();
-    processes_.end_step();
+    compute_gradients(losses.total);
+    VECDET_PROFILE_SCOPE("optimiser");
     optimiser_->step();
     return losses;
+  }
+
+  loss_values compute_losses(const at::Tensor& images, const batch_truth& truth) {
+    const head_outputs outputs = [&] {
+      VECDET_PROFILE_SCOPE("forward");
+      return compute_heads(*now_.model, images, options_.precision);
+    }();
+    VECDET_PROFILE_SCOPE("loss");
+    return (*criterion_)(outputs, truth, options_.loading.canvas);
+  }
+
+  /// The means of all processes.
+  void compute_gradients(const at::Tensor& loss) {
+    const stopwatch watch;
+    processes_.begin_step();
+    {
+      VECDET_PROFILE_SCOPE("backward");
+      loss.backward();
+    }
+    backward_seconds_ = watch.seconds();
+    processes_.end_step();
   }
 
   void tell(const loss_values& losses, double rate, std::int64_t steps, double step_seconds,
             double waited) {
     const training_state& state = now_.state;
-    log_.write({{"event", "step"},
-                {"step", state.step},
-                {"epoch", state.epoch},
-                {"loss", losses.classification + losses.regression},
-                {"classification", losses.classification},
-                {"regression", losses.regression},
-                {"rate", rate},
-                {"step_seconds", step_seconds},
-                {"waited", waited},
-                {"seconds", seconds()}});
+    nlohmann::json event{{"event", "step"},
+                         {"step", state.step},
+                         {"epoch", state.epoch},
+                         {"loss", losses.classification + losses.regression},
+                         {"classification", losses.classification},
+                         {"regression", losses.regression},
+                         {"rate", rate},
+                         {"step_seconds", step_seconds},
+                         {"waited", waited},
+                         {"seconds", seconds()}};
+    if (processes_.size() > 1) {
+      event["backward_seconds"] = backward_seconds_;
+      event["all_reduce_waited"] = processes_.waited() - waited_before_;
+      for (const shared_bucket& of : processes_.buckets())
+        event["buckets_ready"].push_back(of.ready);
+    }
+    log_.write(event);
     const double done = static_cast<double>(state.step - first_step_);
     const double left = watch_.seconds() / std::max(1.0, done) *
                         static_cast<double>(steps * options_.epochs - state.step);
@@ -292,7 +328,9 @@ class training {
   std::set<std::string> broken_;
   stopwatch watch_;
   bool is_asked_to_stop_ = false;
-  double before_ = 0;  ///< seconds of earlier runs
+  double before_ = 0;            ///< seconds of earlier runs
+  double backward_seconds_ = 0;  ///< of the last step
+  double waited_before_ = 0;     ///< seconds for other processes, before that step
   std::int64_t first_step_ = 0;
 };
 

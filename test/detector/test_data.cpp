@@ -103,6 +103,8 @@ TEST_CASE("COCO: ids of images and categories, crowds, what is wrong") {
   CHECK(contains(error(), "a box of image 1, which is none"));
   write(file, head + R"({"image_id": 70, "category_id": 1, "bbox": [1, 2, 3, 4]})" + tail);
   CHECK(contains(error(), "a box of category 1, which is none"));
+  write(file, head + tail);
+  CHECK(contains(error(), "there is no box in any picture"));
   write(file, "{}");
   CHECK(contains(error(), "no COCO annotations"));
   const auto no_folder = [&] { read_dataset({file, folder / "no"}); };

@@ -4,6 +4,7 @@
 #include "../../examples/detector/evaluation.hpp"
 #include "../../examples/detector/losses.hpp"
 #include "../../examples/detector/optimisation.hpp"
+#include "../../examples/detector/run_log.hpp"
 #include "../../examples/detector/trainer.hpp"
 #include "shapes.hpp"
 
@@ -179,6 +180,41 @@ TEST_CASE("training: the same on every run, and after it was resumed") {
   CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another recipe: "));
   halves.model.channels = 64;
   CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another model: resnet18"));
+  halves = small_training(folder, "halves");
+  halves.resume = true;
+  for (int i = 0; i < 16; ++i) {
+    const std::string xml = folder / ("Annotations/shapes_" + std::to_string(i) + ".xml");
+    std::ifstream in(xml);
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    for (std::size_t at; (at = text.find("disc")) != std::string::npos;)
+      text.replace(at, 4, "ring");
+    std::ofstream(xml) << text;
+  }
+  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another list of classes: "));
+}
+
+TEST_CASE("training: a broken picture is named once, skipped and counted") {
+  const test::temporary_folder folder;
+  test::write_shapes(folder, 16);
+  std::ofstream(folder / "JPEGImages/shapes_1.png") << "no picture";
+  const training_options options = small_training(folder, "broken");
+  REQUIRE(train(options) == outcome::finished);
+  const std::vector<json> broken = events(options, "broken");
+  REQUIRE(broken.size() == 1);
+  CHECK(broken[0].at("file") == folder / "JPEGImages/shapes_1.png");
+  CHECK(contains(broken[0].at("reason"), "no JPEG or PNG"));
+  CHECK(events(options, "end").back().at("broken_pictures") == 1);
+  CHECK(losses_of(options).size() == 6);  // as many steps as without it
+}
+
+TEST_CASE("training: where it cannot write it says so") {
+  const test::temporary_folder folder;
+  test::write_shapes(folder, 16);
+  std::ofstream(folder / "file") << "no folder";
+  const training_options options = small_training(folder, "file/run");
+  CHECK(contains(error_of([&] { train(options); }), "file/run: cannot be made: Not a directory"));
+  run_log full("/dev/full");
+  CHECK(error_of([&] { full.write({{"event", "step"}}); }) == "/dev/full: cannot be written");
 }
 
 TEST_CASE("training: a loss that is no number ends it with good weights") {

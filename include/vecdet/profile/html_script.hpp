@@ -118,9 +118,10 @@ $('table').addEventListener('click',ev=>{const th=ev.target.closest('th');
 /* processes */
 (function(){
   const P=PROFILE.processes;
-  $('processes').innerHTML='<thead><tr><th>process</th><th>host</th><th class="n">recorded</th><th class="n">threads</th>'+
+  $('processes').innerHTML='<thead><tr><th>process</th><th>host</th><th class="n">recorded</th><th class="n">computing</th><th class="n">waiting</th><th class="n">threads</th>'+
     '<th class="n">profiler, a scope</th><th class="n">scopes lost</th><th class="n">clock went back</th></tr></thead><tbody>'+
     P.map(p=>'<tr><td>'+(p.rank>=0?'rank '+p.rank+': ':'')+esc(p.command)+' '+(p.pid||'')+'</td><td>'+esc(p.host)+'</td><td class="n">'+time(p.wall_ns)+
+    '</td><td class="n">'+time(p.recorded_ns-p.waiting_ns)+'</td><td class="n">'+time(p.waiting_ns)+
     '</td><td class="n">'+p.threads+'</td><td class="n">'+time(p.overhead_per_scope_ns)+'</td><td class="n">'+p.dropped_scopes+
     '</td><td class="n">'+p.clock_went_back+'</td></tr>').join('')+'</tbody>';
 })();

@@ -12,6 +12,10 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace profile {
 
+/// The variant of scopes in which a process waits for others, the ranks of its job: reports set
+/// their time against all else. Known by its text.
+inline constexpr char waiting_variant[] = "waiting";
+
 /// One problem. The strings are literals or come from intern(): scopes compare their addresses. The
 /// profiler has its own copies, so that a library with its literals may be unloaded, if it includes
 /// the profiler itself.

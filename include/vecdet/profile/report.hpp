@@ -79,8 +79,10 @@ struct process_info {
   int rank = -1;  ///< -1 when the process knows none
   std::string host, command;
   double started_unix_ns = 0;
-  double wall_ns = 0;  ///< from the start of recording to the snapshot
-  int threads = 0;     ///< that recorded something, at a time
+  double wall_ns = 0;      ///< from the start of recording to the snapshot
+  double recorded_ns = 0;  ///< self time of all scopes on all threads
+  double waiting_ns = 0;   ///< of that, in scopes of variant "waiting": for other processes
+  int threads = 0;         ///< that recorded something, at a time
   std::uint64_t dropped_scopes = 0, clock_went_back = 0, events_lost = 0;
   double overhead_per_scope_ns = 0;     ///< all the profiler costs around an empty scope
   double overhead_inside_scope_ns = 0;  ///< of that, between the scope's own time stamps

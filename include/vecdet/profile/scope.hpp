@@ -129,6 +129,13 @@ problem user_problem(const char* name, std::int64_t bytes, std::int64_t flops,
   return p;
 }
 
+inline problem waiting_problem(const char* name) noexcept {
+  problem p;
+  p.function = name;
+  p.variant = waiting_variant;
+  return p;
+}
+
 }  // namespace detail
 
 #endif
@@ -140,13 +147,16 @@ problem user_problem(const char* name, std::int64_t bytes, std::int64_t flops,
 /// For the user's own code: times the rest of the block.
 ///   VECDET_PROFILE_SCOPE("backbone");
 ///   VECDET_PROFILE_WORK("conv1", bytes, flops, 64, 112, 112);
+///   VECDET_PROFILE_WAIT("all_reduce");
 /// The name is a literal, or comes from vecdet::profile::intern(). The second form adds the bytes
 /// and operations of the call and up to four dimensions; its arguments are evaluated only when the
-/// profiler is on, and what they throw passes on. Both compile to nothing where
-/// VECDET_PROFILE_DISABLE is defined, as do the scopes inside the library's own functions.
+/// profiler is on, and what they throw passes on. The third is for where the process waits for
+/// others, see waiting_variant. All compile to nothing where VECDET_PROFILE_DISABLE is defined, as
+/// do the scopes inside the library's own functions.
 #if defined(VECDET_PROFILE_DISABLE)
 #define VECDET_PROFILE_SCOPE(name) static_cast<void>(0)
 #define VECDET_PROFILE_WORK(...) static_cast<void>(0)
+#define VECDET_PROFILE_WAIT(name) static_cast<void>(0)
 #else
 #define VECDET_PROFILE_JOIN_(a, b) a##b
 #define VECDET_PROFILE_NAME_(n) VECDET_PROFILE_JOIN_(vecdet_profile_scope_, n)
@@ -156,4 +166,7 @@ problem user_problem(const char* name, std::int64_t bytes, std::int64_t flops,
 #define VECDET_PROFILE_WORK(...)                                    \
   const ::vecdet::profile::scope VECDET_PROFILE_NAME_(__COUNTER__)( \
       [&] { return ::vecdet::profile::detail::user_problem(__VA_ARGS__); })
+#define VECDET_PROFILE_WAIT(name)                                   \
+  const ::vecdet::profile::scope VECDET_PROFILE_NAME_(__COUNTER__)( \
+      [&] { return ::vecdet::profile::detail::waiting_problem(name); })
 #endif

@@ -178,6 +178,10 @@ inline report snapshot() {
     process.clock_went_back += log->clock_went_back.get();
   }
   process.dropped_scopes += detail::dropped_elsewhere.load(std::memory_order_relaxed);
+  process.recorded_ns = builder.result.whole_ns();
+  for (const entry& e : builder.result.entries) {
+    if (e.variant == waiting_variant) process.waiting_ns += e.self_ns;
+  }
   builder.result.processes.push_back(process);
   return std::move(builder.result);
 }

@@ -9,7 +9,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <ostream>
 #include <string>
+#include <vector>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -115,6 +117,20 @@ inline std::string json_string(const std::string& text) {
     i += length;
   }
   return out + '"';
+}
+
+/// The columns line up, all but the last to the right.
+inline void write_aligned(std::ostream& out, const std::vector<std::vector<std::string>>& table) {
+  std::vector<std::size_t> widths(table[0].size(), 0);
+  for (const auto& row : table) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : table) {
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
+      out << std::string(widths[i] - row[i].size(), ' ') << row[i] << "  ";
+    }
+    out << row.back() << '\n';
+  }
 }
 
 }  // namespace detail

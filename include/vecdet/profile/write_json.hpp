@@ -66,6 +66,8 @@ inline void write_json(std::ostream& out, const process_info& p) {
       .field("command", p.command)
       .field("started_unix_ns", p.started_unix_ns)
       .field("wall_ns", p.wall_ns)
+      .field("recorded_ns", p.recorded_ns)
+      .field("waiting_ns", p.waiting_ns)
       .field("threads", p.threads)
       .field("dropped_scopes", p.dropped_scopes)
       .field("clock_went_back", p.clock_went_back)

@@ -52,6 +52,30 @@ inline void write_process_line(std::ostream& out, const process_info& p, const r
   }
 }
 
+/// How long each process computed, and how long it waited for the others. Nothing where none
+/// waited.
+inline void write_waiting(std::ostream& out, const report& r) {
+  double least = 0, most = 0, waiting = 0, recorded = 0;
+  std::vector<std::vector<std::string>> table{{"", "computing", "waiting", "of all", "process"}};
+  for (const process_info& p : r.processes) {
+    if (p.recorded_ns <= 0) continue;
+    const double computing = p.recorded_ns - p.waiting_ns;
+    least = recorded > 0 ? std::min(least, computing) : computing;
+    most = std::max(most, computing);
+    waiting += p.waiting_ns;
+    recorded += p.recorded_ns;
+    table.push_back(
+        {"", duration_text(computing), duration_text(p.waiting_ns),
+         fixed(100 * p.waiting_ns / p.recorded_ns, 1) + " %",
+         p.rank >= 0 ? "rank " + std::to_string(p.rank) : "process " + std::to_string(p.pid)});
+  }
+  if (waiting <= 0) return;
+  write_aligned(out, table);
+  out << "  waiting for other processes: " << fixed(100 * waiting / recorded, 1)
+      << " % of all; the process that computes most takes x"
+      << (least > 0 ? fixed(most / least, 2) : "-") << " of the one that computes least\n";
+}
+
 }  // namespace detail
 
 /// The `rows` problems of most self time, one a line.
@@ -70,6 +94,7 @@ inline void write_table(std::ostream& out, const report& r, std::size_t rows = 5
         << fixed(m.cache_gbs_all_threads, 0) << " in cache; " << fixed(m.gflops_f32, 0) << " and "
         << fixed(m.gflops_f32_all_threads, 0) << " GFLOP/s\n";
   }
+  detail::write_waiting(out, r);
   for (const std::string& warning : r.warnings)
     out << "  note: " << detail::one_line(warning) << '\n';
 
@@ -89,16 +114,7 @@ inline void write_table(std::ostream& out, const report& r, std::size_t rows = 5
                      roof.percent > 0 ? fixed(roof.percent, 0) + " % " + roof.bound : "-",
                      fixed(e.concurrency, 1), detail::one_line(e.name)});
   }
-  std::vector<std::size_t> widths(table[0].size(), 0);
-  for (const row& cells : table) {
-    for (std::size_t c = 0; c < cells.size(); ++c) widths[c] = std::max(widths[c], cells[c].size());
-  }
-  for (const row& cells : table) {
-    for (std::size_t c = 0; c + 1 < cells.size(); ++c) {
-      out << std::string(widths[c] - cells[c].size(), ' ') << cells[c] << "  ";
-    }
-    out << cells.back() << '\n';
-  }
+  detail::write_aligned(out, table);
   if (order.size() > rows) {
     double rest = 0;
     for (std::size_t i = rows; i < order.size(); ++i) rest += r.entries[order[i]].self_ns;

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The projection of more processes, against numbers worked out by hand."""
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/detector/project_ranks.py")
+sys.dont_write_bytecode = True
+spec = importlib.util.spec_from_file_location("project_ranks", SCRIPT)
+project_ranks = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(project_ranks)
+
+
+def step(number, seconds, waited=0.25):
+    return {"event": "step", "step": number, "step_seconds": seconds + waited + 0.5, "waited": 0.5,
+            "all_reduce_waited": waited, "backward_seconds": 1.0, "buckets_ready": [0.25, 0.75]}
+
+
+class Projection(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.log = os.path.join(self.folder.name, "log.jsonl")
+        # Two processes: a latency of 10 ms and a bandwidth of 1 GB/s.
+        self.start = {"event": "start", "ranks": 2, "bucket_bytes": [100_000_000, 400_000_000],
+                      "all_reduce": [[4, 0.020000004], [400_000_000, 0.42]]}
+        self.steps = [step(n, 9.0) for n in range(1, 4)] + [step(n, 1.75 + n % 2 * 0.5) for n in range(4, 8)]
+
+    def write(self):
+        with open(self.log, "w") as log:
+            for event in [self.start] + self.steps:
+                log.write(json.dumps(event) + "\n")
+
+    def test_what_was_measured(self):
+        self.write()
+        run = project_ranks.Run(self.log)
+        self.assertAlmostEqual(run.latency, 0.010)
+        self.assertAlmostEqual(run.bandwidth / 1e9, 1)
+        self.assertEqual(sorted(run.compute), [1.75, 1.75, 2.25, 2.25])  # the first three are left out
+        self.assertAlmostEqual(run.share(), 1.0 / 9.0)
+
+    def test_the_ring(self):
+        # Of four: 2 x 3 passes, each of a quarter.
+        self.assertAlmostEqual(project_ranks.ring(4, 4e8, 0.01, 1e9), 6 * (0.01 + 0.1))
+        self.assertEqual(project_ranks.ring(1, 4e8, 0.01, 1e9), 0)
+
+    def test_what_the_backward_pass_covers(self):
+        self.write()
+        run = project_ranks.Run(self.log)
+        # Without latency, of two: the first bucket from 0.25 to 0.35, the second from 0.75 to 1.15.
+        self.assertAlmostEqual(run.exposed(2, 0, 1e9), 0.15, places=6)
+        # Of very many the first takes 0.2, the second 0.8.
+        self.assertAlmostEqual(run.exposed(1_000_000, 0, 1e9), 0.55, places=5)
+        # Where the first is still under way when the second is ready: 0.25 + 1 + 4.
+        self.assertAlmostEqual(run.exposed(2, 0, 1e8), 4.25, places=6)
+        # All covered but the sum of the losses, which waits for two messages.
+        self.assertAlmostEqual(run.exposed(2, 0.01, 1e12), 0.02, places=3)
+
+    def test_the_slowest_of_several(self):
+        self.write()
+        run = project_ranks.Run(self.log)
+        self.assertAlmostEqual(run.slowest(1), 2.0)
+        self.assertAlmostEqual(run.slowest(2), 0.25 * 1.75 + 0.75 * 2.25)
+
+    def test_the_last_run_of_a_log_counts(self):
+        self.steps += [{**self.start, "event": "resume", "bucket_bytes": [8, 9]}]
+        self.steps += [step(n, 3.0) for n in range(8, 12)]
+        self.write()
+        run = project_ranks.Run(self.log)
+        self.assertEqual(run.compute, [3.0])
+        self.assertEqual(run.buckets, [8, 9])
+
+    def run_script(self, *arguments):
+        return subprocess.run([sys.executable, SCRIPT, self.log, *arguments], text=True, capture_output=True)
+
+    def test_the_report(self):
+        self.write()
+        text = self.run_script("--ranks", "2,64", "--latency", "0", "--gigabits", "8").stdout
+        self.assertIn("11.1 % of the time waiting for others", text)
+        self.assertIn("assumed:\n", text)
+        self.assertIn("latency 10000 us, bandwidth 1.00 GB/s", text)
+        self.assertIn("| 2 | 0.5000 s | 0.1500 s | 2.1500 s | 7.0 % | 93.0 % | 87.9 % |", text)
+        self.assertIn("\n| 64 |", text)
+
+    def test_what_is_no_log_of_several_processes(self):
+        self.start["ranks"] = 1
+        self.write()
+        self.assertIn("a training by one process; expected two or more", self.run_script().stderr)
+        self.start["ranks"], self.steps = 2, self.steps[:3]
+        self.write()
+        self.assertIn("3 steps; expected more than 3", self.run_script().stderr)
+        self.log = os.path.join(self.folder.name, "none.jsonl")
+        run = self.run_script()
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("No such file", run.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
