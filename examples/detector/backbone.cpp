@@ -25,34 +25,54 @@ nn::Conv2d make_conv(std::int64_t inputs, std::int64_t outputs, std::int64_t siz
 /// The name that torchvision gives to the n-th part.
 std::string numbered(const char* name, std::size_t n) { return name + std::to_string(n + 1); }
 
+/// The convolution and its normalisation, by the convolution alone where that is frozen and
+/// `folds`.
+at::Tensor convolve(nn::Conv2dImpl& conv, nn::AnyModule& norm, const at::Tensor& x, bool folds) {
+  const auto* const frozen = folds ? norm.ptr()->as<frozen_batch_norm>() : nullptr;
+  if (frozen == nullptr) return norm.forward(conv.forward(x));
+  const auto weights_and_bias = frozen->folded(conv.weight);
+  const std::int64_t padding = conv.weight.size(2) / 2;
+  return at::conv2d(x, weights_and_bias.first, weights_and_bias.second, conv.options.stride(),
+                    padding, 1, conv.options.groups());
+}
+
 /// Convolutions and normalisations, one after the other, around which the input goes: two of 3x3,
 /// or of 1x1, 3x3 and 1x1.
 class residual_block : public nn::Module {
  public:
-  residual_block(norm_kind norm, std::vector<nn::Conv2d> convs, nn::Sequential downsample)
+  /// @param downsample of what goes around; empty: nothing is done to it
+  residual_block(norm_kind norm, std::vector<nn::Conv2d> convs, nn::Conv2d downsample)
       : convs_(std::move(convs)), downsample_(std::move(downsample)) {
     for (std::size_t i = 0; i < convs_.size(); ++i) {
       register_module(numbered("conv", i), convs_[i]);
       norms_.push_back(make_norm(norm, convs_[i]->options.out_channels()));
       register_module(numbered("bn", i), norms_[i].ptr());
     }
-    if (!downsample_.is_empty()) register_module("downsample", downsample_);
+    if (downsample_.is_empty()) return;
+    downsample_norm_ = make_norm(norm, downsample_->options.out_channels());
+    nn::Sequential both(downsample_);
+    both->push_back(downsample_norm_);
+    register_module("downsample", both);
   }
 
   at::Tensor forward(const at::Tensor& x) {
     at::Tensor y = x;
     for (std::size_t i = 0; i < convs_.size(); ++i) {
-      y = norms_[i].forward(convs_[i]->forward(y));
+      y = convolve(*convs_[i], norms_[i], y, folds_normalisation);
       if (i + 1 < convs_.size()) y = y.relu_();
     }
-    y += downsample_.is_empty() ? x : downsample_->forward(x);
+    y += downsample_.is_empty() ? x
+                                : convolve(*downsample_, downsample_norm_, x, folds_normalisation);
     return y.relu_();
   }
+
+  bool folds_normalisation = true;
 
  private:
   std::vector<nn::Conv2d> convs_;
   std::vector<nn::AnyModule> norms_;
-  nn::Sequential downsample_;
+  nn::Conv2d downsample_;
+  nn::AnyModule downsample_norm_;
 };
 
 }  // namespace
@@ -76,10 +96,16 @@ frozen_batch_norm::frozen_batch_norm(std::int64_t channels)
       running_mean_(register_buffer("running_mean", at::zeros(channels))),
       running_var_(register_buffer("running_var", at::ones(channels))) {}
 
+at::Tensor frozen_batch_norm::scale() const { return weight_ * (running_var_ + 1e-5).rsqrt(); }
+
+at::Tensor frozen_batch_norm::shift() const { return bias_ - running_mean_ * scale(); }
+
 at::Tensor frozen_batch_norm::forward(const at::Tensor& x) {
-  const at::Tensor scale = weight_ * (running_var_ + 1e-5).rsqrt();
-  const at::Tensor shift = bias_ - running_mean_ * scale;
-  return x * scale.reshape({1, -1, 1, 1}) + shift.reshape({1, -1, 1, 1});
+  return x * scale().reshape({1, -1, 1, 1}) + shift().reshape({1, -1, 1, 1});
+}
+
+std::pair<at::Tensor, at::Tensor> frozen_batch_norm::folded(const at::Tensor& weights) const {
+  return {weights * scale().reshape({-1, 1, 1, 1}), shift()};
 }
 
 namespace {
@@ -140,11 +166,8 @@ nn::Sequential backbone::make_stage(backbone_kind kind, norm_kind norm, std::int
                make_conv(inner, inner, 3, stride, has_groups ? 32 : 1),
                make_conv(inner, outputs, 1, 1)};
     }
-    nn::Sequential downsample{nullptr};
-    if (stride != 1 || inputs_ != outputs) {
-      downsample = nn::Sequential(make_conv(inputs_, outputs, 1, stride));
-      downsample->push_back(make_norm(norm, outputs));
-    }
+    nn::Conv2d downsample{nullptr};
+    if (stride != 1 || inputs_ != outputs) downsample = make_conv(inputs_, outputs, 1, stride);
     stage->push_back(std::make_shared<residual_block>(norm, convs, downsample));
     inputs_ = outputs;
     stride = 1;
@@ -154,13 +177,19 @@ nn::Sequential backbone::make_stage(backbone_kind kind, norm_kind norm, std::int
 
 std::vector<at::Tensor> backbone::forward(at::Tensor x) {
   std::vector<at::Tensor> maps;
-  x = bn1_.forward(conv1_->forward(x)).relu_();
+  x = convolve(*conv1_, bn1_, x, folds_).relu_();
   x = at::max_pool2d(x, 3, 2, 1);
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     x = stages_[s]->forward(x);
     if (s > 0) maps.push_back(x);
   }
   return maps;
+}
+
+void backbone::fold_normalisation(bool folds) {
+  folds_ = folds;
+  for (nn::Sequential& stage : stages_)
+    for (nn::AnyModule& block : *stage) block.get<residual_block>().folds_normalisation = folds;
 }
 
 void backbone::freeze(std::int64_t count) {

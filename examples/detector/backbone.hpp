@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/nn.h>
@@ -19,8 +20,14 @@ class frozen_batch_norm : public torch::nn::Module {
  public:
   explicit frozen_batch_norm(std::int64_t channels);
   at::Tensor forward(const at::Tensor& x);
+  /// Weights and bias of a convolution that gives what forward() makes of the output of one with
+  /// these weights and no bias.
+  std::pair<at::Tensor, at::Tensor> folded(const at::Tensor& weights) const;
 
  private:
+  at::Tensor scale() const;
+  at::Tensor shift() const;
+
   at::Tensor weight_, bias_, running_mean_, running_var_;
 };
 
@@ -35,6 +42,9 @@ class backbone : public torch::nn::Module {
   std::vector<at::Tensor> forward(at::Tensor x);
   /// How many channels these have.
   const std::vector<std::int64_t>& channels() const noexcept { return channels_; }
+  /// Whether frozen normalisation is computed by the convolution before it, as it is at first, or
+  /// on that one's output.
+  void fold_normalisation(bool folds);
   /// No gradient for the stem and the stages after it, `count` of the five in all.
   void freeze(std::int64_t count);
 
@@ -47,6 +57,7 @@ class backbone : public torch::nn::Module {
   std::vector<torch::nn::Sequential> stages_;
   std::vector<std::int64_t> channels_;
   std::int64_t inputs_ = 64;  ///< of the next stage
+  bool folds_ = true;
 };
 
 }  // namespace detector

@@ -7,18 +7,24 @@
 #include "optimisation.hpp"
 #include "random.hpp"
 #include "run_log.hpp"
+#include <vecdet/profile.hpp>
+#include <vecdet/torch/profile.hpp>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
+#include <fstream>
+#include <memory>
 #include <stdexcept>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <malloc.h>
+#include <nlohmann/json.hpp>
 
 namespace detector {
 namespace {
+
+constexpr std::int64_t classes = 264;
 
 /// Freed memory stays with the process, so that its pages are zeroed once, not at each step.
 void keep_memory() {
@@ -35,53 +41,149 @@ std::vector<object> random_objects(std::int64_t side, random_source& random) {
     const double y = random.uniform(0, static_cast<double>(side) - size);
     objects.push_back({{static_cast<float>(x), static_cast<float>(y), static_cast<float>(x + size),
                         static_cast<float>(y + size)},
-                       static_cast<std::int64_t>(random.next() % 264),
+                       static_cast<std::int64_t>(random.next() % classes),
                        false});
   }
   return objects;
 }
 
-/// Runs one stage in this process, and prints the seconds of each step that counts.
+batch_truth random_truth(const bench_options& options, random_source& random) {
+  batch_truth truth;
+  for (std::int64_t i = 0; i < options.batches.front(); ++i)
+    truth.add_image(random_objects(options.side, random));
+  return truth;
+}
+
+/// Profiles what runs while it lives, where a file is named, and says what page faults cost.
+class profiled {
+ public:
+  explicit profiled(const std::string& file) : file_(file) {
+    if (file.empty()) return;
+    operators_ = std::make_unique<vecdet::profile::torch_operators>();
+    vecdet::profile::enable();
+  }
+  profiled(const profiled&) = delete;
+  profiled& operator=(const profiled&) = delete;
+
+  void write() const {
+    if (file_.empty()) return;
+    vecdet::profile::disable();
+    vecdet::profile::write_file(file_, vecdet::profile::snapshot());
+    std::fputs(operators_->page_fault_report().c_str(), stderr);
+  }
+
+ private:
+  std::string file_;
+  std::unique_ptr<vecdet::profile::torch_operators> operators_;
+};
+
+/// Runs `step`, which gives its loss, on what `prepare` gives, once without and then options.steps
+/// times with a stopwatch, and prints seconds and loss.
+template <class Prepare, class Step>
+void time_steps(const bench_options& options, const Prepare& prepare, const Step& step) {
+  step(prepare());
+  const profiled recorded(options.profile);
+  for (int i = 0; i < options.steps; ++i) {
+    const auto input = prepare();
+    const stopwatch watch;
+    const double loss = step(input);
+    std::printf("%.6f %.6f\n", watch.seconds(), loss);
+  }
+  recorded.write();
+}
+
+/// The step of a stage: zeroed gradients, heads, loss, backward, optimiser.
 void run_stage(const bench_options& options, const bench_stage& stage) {
-  if (stage.keeps_memory) keep_memory();
   at::manual_seed(0);
   model_config config;
   config.backbone = backbone_kind::resnext50_32x4d;
   config.norm = norm_kind::frozen;
-  config.classes = 264;
+  config.classes = classes;
   config.frozen_stages = 2;
   retinanet model(config);
   model.doubles_small_levels = stage.doubles_small_levels;
+  model.fold_normalisation(stage.folds_normalisation);
   const precision_options precision{stage.channels_last, stage.bfloat16};
   if (precision.channels_last) use_channels_last(model);
   optimisation params;
   params.optimiser = optimiser_kind::sgd;
   params.rate = 1e-6;
   const auto optimiser = make_optimiser(model, params);
-  criterion loss(static_cast<loss_kind>(stage.loss), model.anchor_shapes());
+  criterion loss(stage.loss, model.anchor_shapes());
   random_source random{1};
-  for (int step = 0; step <= options.steps; ++step) {
-    const std::int64_t batch_size = options.batches.front();
-    const at::Tensor images = at::randn({batch_size, 3, options.side, options.side});
-    batch_truth truth;
-    for (std::int64_t i = 0; i < batch_size; ++i)
-      truth.add_image(random_objects(options.side, random));
-    const stopwatch watch;
+  const auto side = static_cast<int>(options.side);
+  const at::Tensor images = at::randn({options.batches.front(), 3, side, side});
+  const batch_truth truth = random_truth(options, random);
+  const auto images_of_step = [&] { return images; };
+  time_steps(options, images_of_step, [&](const at::Tensor& input) {
+    VECDET_PROFILE_SCOPE("step");
     optimiser->zero_grad();
-    const head_outputs outputs = compute_heads(model, images, precision);
-    const loss_values values =
-        loss(outputs, truth, {static_cast<int>(options.side), static_cast<int>(options.side)});
-    values.total.backward();
+    head_outputs outputs;
+    {
+      VECDET_PROFILE_SCOPE("network");
+      outputs = compute_heads(model, input, precision);
+    }
+    loss_values values;
+    {
+      VECDET_PROFILE_SCOPE("loss");
+      values = loss(outputs, truth, {side, side});
+    }
+    {
+      VECDET_PROFILE_SCOPE("backward");
+      values.total.backward();
+    }
+    VECDET_PROFILE_SCOPE("optimiser");
     optimiser->step();
-    if (step > 0)
-      std::printf("%.6f %.6f\n", watch.seconds(), values.classification + values.regression);
+    return values.classification + values.regression;
+  });
+}
+
+/// What the heads' convolutions would leave, as leaves of the graph.
+head_outputs random_outputs(const bench_options& options, const bench_stage& stage) {
+  head_outputs outputs;
+  const auto make = [&](std::int64_t columns, std::int64_t side, double mean) {
+    const at::Tensor level =
+        at::randn({options.batches.front(), retinanet::anchors_of_location * columns, side, side})
+            .mul_(0.01)
+            .add_(mean)
+            .to(stage.bfloat16 ? at::kBFloat16 : at::kFloat);
+    return level
+        .contiguous(stage.channels_last ? at::MemoryFormat::ChannelsLast
+                                        : at::MemoryFormat::Contiguous)
+        .requires_grad_();
+  };
+  std::int64_t side = (options.side + 7) / 8;
+  for (int level = 3; level <= 7; ++level) {
+    outputs.logits.push_back(make(classes, side, -4.6));
+    outputs.deltas.push_back(make(4, side, 0));
+    side = (side + 1) / 2;
   }
+  return outputs;
+}
+
+/// The loss of a stage with its gradient, and nothing else.
+void run_loss(const bench_options& options, const bench_stage& stage) {
+  at::manual_seed(0);
+  criterion loss(stage.loss, vecdet::retinanet_shapes());
+  random_source random{1};
+  const auto side = static_cast<int>(options.side);
+  const batch_truth truth = random_truth(options, random);
+  const auto outputs_of_step = [&] { return random_outputs(options, stage); };
+  time_steps(options, outputs_of_step, [&](const head_outputs& outputs) {
+    const loss_values values = loss(outputs, truth, {side, side});
+    values.total.backward();
+    return values.classification + values.regression;
+  });
 }
 
 struct measured {
   std::vector<double> seconds;
   double loss = 0;  ///< of the last step: the same in all stages of one precision
 
+  void add(const measured& other) {
+    seconds.insert(seconds.end(), other.seconds.begin(), other.seconds.end());
+    loss = other.loss;
+  }
   double median() const {
     std::vector<double> sorted = seconds;
     std::sort(sorted.begin(), sorted.end());
@@ -89,20 +191,21 @@ struct measured {
   }
 };
 
-/// Adds what a process of its own measures.
-void measure(const bench_options& options, std::int64_t batch_size, std::size_t stage,
-             measured& result) {
+/// What a process of its own measures of a stage.
+measured measure(const bench_options& options, std::int64_t batch_size, std::size_t stage) {
   const std::string command =
       "'" + options.program + "' bench --mlperf --stage " + std::to_string(stage) + " --batch " +
       std::to_string(batch_size) + " --steps " + std::to_string(options.steps) + " --side " +
       std::to_string(options.side) + " --threads " + std::to_string(at::get_num_threads());
   std::FILE* const output = popen(command.c_str(), "r");
   if (output == nullptr) throw std::runtime_error("no process for a stage of the benchmark");
+  measured result;
   double seconds = 0;
   while (std::fscanf(output, "%lf %lf", &seconds, &result.loss) == 2)
     result.seconds.push_back(seconds);
   if (pclose(output) != 0 || result.seconds.empty())
     throw std::runtime_error("a stage of the benchmark failed: " + command);
+  return result;
 }
 
 void print_table(const bench_options& options, std::int64_t batch_size,
@@ -125,17 +228,17 @@ void print_table(const bench_options& options, std::int64_t batch_size,
 }  // namespace
 
 const std::vector<bench_stage>& stages() {
-  constexpr int torch = static_cast<int>(loss_kind::torch);
-  constexpr int operators = static_cast<int>(loss_kind::operators);
-  constexpr int vecdet = static_cast<int>(loss_kind::vecdet);
+  constexpr loss_kind torch = loss_kind::torch, operators = loss_kind::operators,
+                      vecdet = loss_kind::vecdet;
   static const std::vector<bench_stage> all{
-      {"as installed, torch's loss", torch, false, false, false, false},
-      {"vecdet's operators", operators, false, false, false, false},
-      {"allocator keeps its memory", operators, true, false, false, false},
-      {"loss on the head's own layout", vecdet, true, false, false, false},
-      {"small levels in oneDNN", vecdet, true, true, false, false},
-      {"channels_last", vecdet, true, true, true, false},
-      {"bfloat16", vecdet, true, true, true, true},
+      {"as installed, torch's loss", torch, false, false, false, false, false},
+      {"vecdet's operators", operators, false, false, false, false, false},
+      {"allocator keeps its memory", operators, true, false, false, false, false},
+      {"loss on the head's own layout", vecdet, true, false, false, false, false},
+      {"small levels in oneDNN", vecdet, true, true, false, false, false},
+      {"normalisation in convolutions", vecdet, true, true, true, false, false},
+      {"channels_last", vecdet, true, true, true, true, false},
+      {"bfloat16", vecdet, true, true, true, true, true},
   };
   return all;
 }
@@ -143,13 +246,29 @@ const std::vector<bench_stage>& stages() {
 void bench_mlperf(const bench_options& options) {
   if (options.threads > 0) at::set_num_threads(options.threads);
   if (options.stage >= 0) {
-    run_stage(options, stages().at(static_cast<std::size_t>(options.stage)));
+    const bench_stage& stage = stages().at(static_cast<std::size_t>(options.stage));
+    if (stage.keeps_memory) keep_memory();
+    if (options.loss_alone)
+      run_loss(options, stage);
+    else
+      run_stage(options, stage);
     return;
   }
+  std::ofstream lines;
+  if (!options.results.empty()) lines.open(options.results, std::ios::app);
   for (const std::int64_t batch_size : options.batches) {
     std::vector<measured> results(stages().size());
     for (int round = 0; round < options.rounds; ++round)
-      for (std::size_t s = 0; s < results.size(); ++s) measure(options, batch_size, s, results[s]);
+      for (std::size_t s = 0; s < results.size(); ++s) {
+        const measured found = measure(options, batch_size, s);
+        results[s].add(found);
+        if (options.results.empty()) continue;
+        const nlohmann::json line{{"batch", batch_size},      {"stage", s},
+                                  {"name", stages()[s].name}, {"threads", at::get_num_threads()},
+                                  {"seconds", found.seconds}, {"loss", found.loss}};
+        if (!(lines << line << std::endl))
+          throw std::runtime_error(options.results + ": cannot be written");
+      }
     print_table(options, batch_size, results);
   }
 }

@@ -2,6 +2,8 @@
 // The training step of MLPerf's RetinaNet, made faster one change at a time.
 #pragma once
 
+#include "options.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,10 +12,10 @@ namespace detector {
 
 /// One way to compute the step; each of stages() changes one thing of the one before.
 struct bench_stage {
-  const char* name;   ///< what is changed
-  int loss;           ///< loss_kind
+  const char* name;  ///< what is changed
+  loss_kind loss;
   bool keeps_memory;  ///< glibc's allocator told to keep freed pages
-  bool doubles_small_levels, channels_last, bfloat16;
+  bool doubles_small_levels, folds_normalisation, channels_last, bfloat16;
 };
 const std::vector<bench_stage>& stages();
 
@@ -23,13 +25,17 @@ struct bench_options {
   int steps = 2;    ///< timed in a process, after one that is not
   int threads = 0;  ///< 0: all
   std::int64_t side = 800;
-  std::string program;  ///< this one, which is started again
-  int stage = -1;       ///< what a process that was started so is to run; -1: all
+  std::string program;      ///< this one, which is started again
+  std::string results;      ///< file that gets a line of JSON for each process; empty: none
+  int stage = -1;           ///< the one that this process is to run alone; -1: all, in processes
+  bool loss_alone = false;  ///< of the stage the loss and its gradient, on numbers of no network
+  std::string profile;      ///< file for a profile of the stage's timed steps; empty: none
 };
 
 /// Prints a table a batch size: step times of the stages in interleaved runs, and what each brings.
 /// ResNeXt50 with frozen normalisation of which the stem and the first stage are not trained, 264
-/// classes, SGD; random pictures and boxes. Throws std::runtime_error where a process fails.
+/// classes, SGD; random pictures and boxes. With a stage, prints seconds and loss of each step.
+/// Throws std::runtime_error where a process fails.
 void bench_mlperf(const bench_options& options);
 
 }  // namespace detector

@@ -199,9 +199,10 @@ loss_values criterion::operator()(const head_outputs& outputs, const batch_truth
                                   canvas_size canvas) {
   const vecdet::cached_anchors& anchors = anchors_of(cache_, outputs, canvas);
   switch (kind_) {
-    case loss_kind::torch:
+    case loss_kind::torch:  // in float also where the network computes in bfloat16
       return torch_loss(
-          joined(outputs.logits, columns_of(outputs.logits)), joined(outputs.deltas, 4), truth,
+          joined(outputs.logits, columns_of(outputs.logits)).to(at::kFloat),
+          joined(outputs.deltas, 4).to(at::kFloat), truth,
           at::from_blob(const_cast<float*>(anchors.boxes().data()), {anchors.boxes().size(), 4}));
     case loss_kind::operators:
       return on_operators(outputs, truth, anchors, matching_);

@@ -191,8 +191,15 @@ struct bench_command {
         ->capture_default_str()
         ->check(CLI::Range(64, 4096));
     app->add_option("--threads", options.threads, "0: all")->check(CLI::NonNegativeNumber);
-    app->add_option("--stage", options.stage, "one alone, by its place; prints seconds and loss")
-        ->check(CLI::Range(0, static_cast<int>(stages().size()) - 1));
+    app->add_option("--results", options.results, "file that gets a line of JSON for each process");
+    auto* const stage = app->add_option("--stage", options.stage,
+                                        "one alone, by its place; prints seconds and loss")
+                            ->check(CLI::Range(0, static_cast<int>(stages().size()) - 1));
+    app->add_flag("--loss-alone", options.loss_alone, "the loss of the stage, and no network")
+        ->needs(stage);
+    app->add_option("--profile", options.profile,
+                    "file for a profile of the stage's timed steps, in the format of its name")
+        ->needs(stage);
   }
 
   int run() {

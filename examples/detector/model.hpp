@@ -59,9 +59,12 @@ class retinanet : public torch::nn::Module {
   /// Of each level, from 32 on: sizes and ratios as RetinaNet has them, scaled by anchor_size.
   std::vector<vecdet::anchor_shapes> anchor_shapes() const;
 
+  /// See backbone.
+  void fold_normalisation(bool folds) { backbone_->fold_normalisation(folds); }
+
   /// Keeps the convolutions of levels of few locations, for batches of one picture, off ATen's
-  /// plain loops, by a second picture of zeros beside it: see bench.cpp.
-  bool doubles_small_levels = false;
+  /// plain loops, by a second picture of zeros beside it.
+  bool doubles_small_levels = true;
 
  private:
   at::Tensor run_head(head& of, const at::Tensor& level);

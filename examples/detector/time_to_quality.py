@@ -1,139 +1,236 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Time to quality over seeds, as MLPerf Training reports it: from the logs of several runs, a table
-and a plot (SVG) of AP50 against time and against steps.
+"""Time to quality over seeds, as MLPerf Training reports it: trains with --loss torch and --loss vecdet,
+and makes a table and a plot of AP50 against time and against steps.
 
-    for seed in 0 1 2; do for loss in torch vecdet; do
-      detector train ... --seed $seed --loss $loss --out runs/$loss-$seed
-    done; done
-    time_to_quality.py runs/* --target 0.8 --svg quality.svg
+    time_to_quality.py train build/torch/examples/detector/detector <folder of VOC> runs --seeds 0 1 2
+    time_to_quality.py report runs --json quality.json --svg docs/time_to_quality.svg \\
+                                   --page docs/time_to_quality.md
 
-Seconds are those of the run, from its start to the end of the evaluation that reached the target,
-with evaluations and, where a run was resumed, of all its parts.
+`train` runs the two losses of a seed side by side, each with one thread on a core of its own, which they
+exchange from seed to seed. Runs that have ended stay as they are, so that it may be called again. They end
+at the highest target, or after all epochs.
+
+Seconds are those of the run, from its start to the end of the evaluation that reached the target, with
+all evaluations and checkpoints.
 """
 import argparse
+import datetime
 import json
 import os
+import pathlib
 import re
 import statistics
+import subprocess
 import sys
 
-COLOURS = {"torch": "#c0504d", "vecdet": "#1f6fb4"}
+LOSSES = ("torch", "vecdet")
+RECIPE = ("--backbone resnet18 --norm group --channels 64 --anchor-size 16 --size 320 240 --batch 8 --epochs 16 "
+          "--rate 4e-4 --hflip 0.5 --vflip 0.5 --bfloat16 --channels-last").split()
+# Legible on white and on black.
+COLOURS = {"torch": "#d9730d", "vecdet": "#2f81f7", "text": "#737c87", "grid": "#8b949e"}
+WIDTH, HEIGHT, TOP = 350, 260, 40  # of a plot, and what is above it
+
+
+def has_ended(folder):
+    log = folder / "log.jsonl"
+    return log.exists() and any(json.loads(line)["event"] == "end" for line in log.read_text().splitlines())
+
+
+def train(options):
+    """Trains all pairs, one after the other."""
+    lists = options.data / "ImageSets/Main"
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        sys.exit("two runs side by side need two cores")
+    for seed in options.seeds:
+        running = []
+        for core, loss in zip(cores, LOSSES):
+            folder = options.folder / f"{loss}-{seed}"
+            if has_ended(folder):
+                continue
+            command = [str(options.detector), "train", "--train", str(lists / "trainval.txt"),
+                       "--test", str(lists / "test.txt"), "--out", str(folder), "--loss", loss,
+                       "--seed", str(seed), "--threads", "1", "--loader-threads", "1",
+                       "--target-ap50", str(max(options.targets)), *RECIPE]
+            running.append(subprocess.Popen(["taskset", "-c", str(core), *command]))
+        if any([process.wait() for process in running]):
+            sys.exit(f"a run of seed {seed} failed")
+        cores.reverse()
 
 
 class Run:
+    """What the log of a run says."""
+
     def __init__(self, folder):
-        self.folder = folder
         self.points = []  # seconds, step, AP50
-        self.losses = {}  # of steps
-        self.waited = 0.0
-        with open(os.path.join(folder, "log.jsonl"), encoding="utf-8") as log:
-            for line in log:
-                event = json.loads(line)
-                kind = event["event"]
-                if kind in ("start", "resume"):
-                    recipe = event["recipe"]
-                    self.threads = event["threads"]
-                elif kind == "evaluation":
-                    self.points.append((event["seconds"], event["step"], event["ap50"]))
-                elif kind == "step":
-                    self.losses[event["step"]] = event["loss"]
-                    self.waited += event["waited"]
-        self.loss = re.search(r"loss (\w+)", recipe).group(1)
-        self.seed = int(re.search(r"seed (\d+)", recipe).group(1))
+        self.losses = {}  # by step
+        steps, evaluations = [], []
+        for line in (folder / "log.jsonl").read_text().splitlines():
+            event = json.loads(line)
+            if event["event"] == "start":
+                recipe, self.threads = event["model"] + "; " + event["recipe"], event["threads"]
+            elif event["event"] == "evaluation":
+                self.points.append((event["seconds"], event["step"], event["ap50"]))
+                evaluations.append(event["evaluation_seconds"])
+            elif event["event"] == "step":
+                self.losses[event["step"]] = event["loss"]
+                steps.append(event["step_seconds"])
+        self.loss = re.search(r"loss (\w+)", recipe)[1]
+        self.seed = int(re.search(r"seed (\d+)", recipe)[1])
         self.recipe = re.sub(r"loss \w+, |seed \d+, ", "", recipe)
+        self.step_seconds = statistics.median(steps)
+        self.evaluation_seconds = sum(evaluations)
 
     def reached(self, target):
         """Seconds and step at which the target was reached, or None."""
-        return next(((s, n) for s, n, ap in self.points if ap >= target), None)
+        return next(((seconds, step) for seconds, step, ap50 in self.points if ap50 >= target), None)
 
 
-def table(runs, target):
-    lines = [f"| loss | seed | minutes to AP50 {target:g} | steps | best AP50 | minutes in all |",
-             "|---|--:|--:|--:|--:|--:|"]
+def read_runs(folder):
+    runs = sorted((Run(path.parent) for path in folder.glob("*/log.jsonl") if has_ended(path.parent)),
+                  key=lambda run: (run.loss, run.seed))
+    if not runs:
+        sys.exit(f"{folder}: no run that has ended")
+    recipes = {run.recipe for run in runs}
+    if len(recipes) > 1:
+        sys.exit("runs of different recipes:\n" + "\n".join(sorted(recipes)))
+    return runs
+
+
+def minutes(reached):
+    return f"{reached[0] / 60:.1f} ({reached[1]})" if reached else "not reached"
+
+
+def table(runs, targets):
+    """A row a run, and the medians of each loss; minutes, and steps in parentheses."""
+    lines = ["| loss | seed | " + " | ".join(f"AP50 {t:g}, minutes (steps)" for t in targets)
+             + " | best AP50 | a step | evaluations |", "|---|--:|" + "--:|" * (len(targets) + 3)]
     for run in runs:
-        reached = run.reached(target)
-        best = max((ap for _, _, ap in run.points), default=float("nan"))
-        lines.append(f"| {run.loss} | {run.seed} | "
-                     + (f"{reached[0] / 60:.1f} | {reached[1]}" if reached else "not reached |")
-                     + f" | {best:.4f} | {run.points[-1][0] / 60:.1f} |")
-    for loss in sorted({run.loss for run in runs}):
-        of_loss = [run.reached(target) for run in runs if run.loss == loss]
-        times = [reached[0] / 60 for reached in of_loss if reached]
-        lines.append(f"| **{loss}** | {len(of_loss)} runs, {len(times)} reached it | "
-                     + (f"median {statistics.median(times):.1f}, {min(times):.1f} to {max(times):.1f}"
-                        if times else "") + " | | | |")
+        lines.append(f"| {run.loss} | {run.seed} | " + " | ".join(minutes(run.reached(t)) for t in targets)
+                     + f" | {max(p[2] for p in run.points):.4f} | {1e3 * run.step_seconds:.0f} ms "
+                     f"| {run.evaluation_seconds:.0f} s |")
+    for loss in LOSSES:
+        of_loss = [run for run in runs if run.loss == loss]
+        if not of_loss:
+            continue
+        cells = []
+        for target in targets:
+            times = [run.reached(target)[0] / 60 for run in of_loss if run.reached(target)]
+            cells.append(f"{statistics.median(times):.1f}, {len(times)} of {len(of_loss)} runs" if times else "")
+        step = statistics.median(run.step_seconds for run in of_loss)
+        lines.append(f"| **{loss}**, median | | " + " | ".join(cells) + f" | | {1e3 * step:.0f} ms | |")
     return "\n".join(lines)
 
 
 def differences(runs):
-    """How far the losses of the two kinds are apart at the same step of the same seed."""
-    lines = []
-    for seed in sorted({run.seed for run in runs}):
-        pair = {run.loss: run.losses for run in runs if run.seed == seed}
-        if len(pair) < 2:
-            continue
-        a, b = pair["torch"], pair["vecdet"]
-        for first, last in ((1, 1), (2, 10), (11, max(a))):
-            steps = [s for s in range(first, last + 1) if s in a and s in b]
-            if steps:
-                worst = max(abs(a[s] - b[s]) / abs(a[s]) for s in steps)
-                lines.append(f"seed {seed}, steps {first} to {last}: losses differ by {worst:.1e} at most")
-    return "\n".join(lines)
+    """How far the curves of the two losses are apart at the same step of the same seed, and how far those of
+    different seeds are."""
+    by_key = {(run.loss, run.seed): run for run in runs}
+    pairs = [(by_key["torch", seed], by_key["vecdet", seed]) for seed in sorted({run.seed for run in runs})
+             if ("torch", seed) in by_key and ("vecdet", seed) in by_key]
+
+    def of_losses(first, last):
+        steps = [(a.losses[s], b.losses[s]) for a, b in pairs for s in range(first, last + 1)
+                 if s in a.losses and s in b.losses]
+        return statistics.median(abs(a - b) / a for a, b in steps) if steps else None
+
+    def of_ap50(two):
+        apart = [abs(p[2] - q[2]) for a, b in two for p, q in zip(a.points, b.points)]
+        return statistics.mean(apart) if apart else None
+
+    others = [(a, b) for a in runs for b in runs if a.loss == b.loss and a.seed < b.seed]
+    return {"loss, step 1": of_losses(1, 1), "loss, steps 2 to 10": of_losses(2, 10),
+            "loss, after step 10": of_losses(11, 10 ** 9), "AP50, two losses": of_ap50(pairs),
+            "AP50, two seeds": of_ap50(others)}
 
 
-def panel(runs, target, left, horizontal, name):
+def panel(runs, targets, left, horizontal, name):
     """One plot of AP50; `horizontal` gives a point's place on its axis."""
-    width, height, top = 360, 260, 40
-    most = max((horizontal(p) for run in runs for p in run.points), default=1)
-    x = lambda p: left + width * horizontal(p) / most
-    y = lambda ap: top + height * (1 - ap)
-    out = [f'<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="none" stroke="#888"/>']
+    most = max(horizontal(point) for run in runs for point in run.points)
+
+    def y(ap50):
+        return TOP + HEIGHT * (1 - ap50)
+
+    out = [f'<rect x="{left}" y="{TOP}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="{COLOURS["grid"]}"/>']
     for tick in (0, 0.2, 0.4, 0.6, 0.8, 1):
         out.append(f'<text x="{left - 6}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
     for part in (0, 0.25, 0.5, 0.75, 1):
-        out.append(f'<text x="{left + width * part:.1f}" y="{top + height + 16}" '
+        out.append(f'<text x="{left + WIDTH * part:.1f}" y="{TOP + HEIGHT + 16}" '
                    f'text-anchor="middle">{most * part:.3g}</text>')
-    out.append(f'<line x1="{left}" x2="{left + width}" y1="{y(target):.1f}" y2="{y(target):.1f}" '
-               'stroke="#888" stroke-dasharray="4 3"/>')
+    for target in targets:
+        out.append(f'<line x1="{left}" x2="{left + WIDTH}" y1="{y(target):.1f}" y2="{y(target):.1f}" '
+                   f'stroke="{COLOURS["grid"]}" stroke-dasharray="4 3"/>')
     for run in runs:
-        points = " ".join(f"{x(p):.1f},{y(p[2]):.1f}" for p in run.points)
-        out.append(f'<polyline points="{points}" fill="none" stroke-width="1.5" '
-                   f'stroke="{COLOURS.get(run.loss, "#444")}"/>')
-    out.append(f'<text x="{left + width / 2}" y="{top + height + 34}" text-anchor="middle">{name}</text>')
-    return out
+        points = " ".join(f"{left + WIDTH * horizontal(p) / most:.1f},{y(p[2]):.1f}" for p in run.points)
+        out.append(f'<polyline points="{points}" fill="none" stroke-width="1.5" stroke="{COLOURS[run.loss]}"/>')
+    return out + [f'<text x="{left + WIDTH / 2}" y="{TOP + HEIGHT + 34}" text-anchor="middle">{name}</text>']
 
 
-def plot(runs, target):
-    out = ['<svg xmlns="http://www.w3.org/2000/svg" width="860" height="350" '
-           'font-family="sans-serif" font-size="12">',
-           '<rect width="860" height="350" fill="white"/>']
+def plot(runs, targets):
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 350" width="860" height="350" '
+           f'font-family="sans-serif" font-size="12" fill="{COLOURS["text"]}">']
     for i, loss in enumerate(sorted({run.loss for run in runs})):
-        out.append(f'<text x="{50 + 110 * i}" y="24" fill="{COLOURS.get(loss, "#444")}">--loss {loss}</text>')
-    out += panel(runs, target, 50, lambda p: p[0] / 60, "AP50 after minutes")
-    out += panel(runs, target, 470, lambda p: p[1], "AP50 after steps")
+        out.append(f'<text x="{50 + 110 * i}" y="24" font-weight="bold" fill="{COLOURS[loss]}">--loss {loss}</text>')
+    out += panel(runs, targets, 50, lambda p: p[0] / 60, "AP50 after minutes")
+    out += panel(runs, targets, 480, lambda p: p[1], "AP50 after steps")
     return "\n".join(out + ["</svg>\n"])
 
 
-def main():
-    arguments = argparse.ArgumentParser(description=__doc__,
-                                        formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("folders", nargs="+", help="of runs: what --out named")
-    arguments.add_argument("--target", type=float, default=0.8, help="AP50")
-    arguments.add_argument("--svg", help="file of the plot")
-    options = arguments.parse_args()
-    runs = sorted((Run(folder) for folder in options.folders), key=lambda run: (run.loss, run.seed))
-    runs = [run for run in runs if run.points]
-    if not runs:
-        sys.exit("no run with an evaluation")
-    recipes = {run.recipe for run in runs}
-    if len(recipes) > 1:
-        sys.exit("runs of different recipes:\n" + "\n".join(sorted(recipes)))
-    print(f"{recipes.pop()}; {runs[0].threads} threads\n\n{table(runs, options.target)}\n")
-    print(differences(runs))
+def processor():
+    names = re.findall(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+    return f"{len(names)} x {names[0]}" if names else "unknown processor"
+
+
+def put(page, mark, text):
+    """Replaces what stands between <!-- mark --> and <!-- end of mark -->."""
+    begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+    before, rest = page.read_text().split(begin)
+    page.write_text(before + begin + text + end + rest.split(end)[1])
+
+
+def report(options):
+    runs = read_runs(options.folder)
+    apart = differences(runs)
+    text = (f"{processor()}, {datetime.date.today()}; the two losses of a seed side by side, "
+            f"{runs[0].threads} thread each.\n{runs[0].recipe}.\n\n{table(runs, options.targets)}\n\n"
+            "| the same step | how far apart |\n|---|--:|\n"
+            + "".join(f"| {name} | {value:.2g} |\n" for name, value in apart.items() if value is not None))
+    print(text)
+    if options.json:
+        options.json.write_text(json.dumps(
+            {"processor": processor(), "date": str(datetime.date.today()), "recipe": runs[0].recipe,
+             "threads": runs[0].threads, "targets": options.targets, "apart": apart,
+             "runs": [{"loss": run.loss, "seed": run.seed, "step_seconds": run.step_seconds,
+                       "evaluation_seconds": run.evaluation_seconds,
+                       "reached": {f"{t:g}": run.reached(t) for t in options.targets},
+                       "seconds, step, AP50": run.points} for run in runs]}, indent=1) + "\n")
     if options.svg:
-        with open(options.svg, "w", encoding="utf-8") as file:
-            file.write(plot(runs, options.target))
+        options.svg.write_text(plot(runs, options.targets))
+    if options.page:
+        picture = os.path.relpath(options.svg, options.page.parent) if options.svg else ""
+        put(options.page, "quality", text + (f"\n![AP50 against minutes and steps]({picture})\n" if picture else ""))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    training = commands.add_parser("train")
+    training.add_argument("detector", type=pathlib.Path, help="the program")
+    training.add_argument("data", type=pathlib.Path, help="folder with Annotations, ImageSets/Main, JPEGImages")
+    training.add_argument("folder", type=pathlib.Path, help="of the runs")
+    training.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    training.set_defaults(action=train)
+    reporting = commands.add_parser("report")
+    reporting.add_argument("folder", type=pathlib.Path, help="of the runs")
+    reporting.add_argument("--json", type=pathlib.Path, help="file for all figures")
+    reporting.add_argument("--svg", type=pathlib.Path, help="file of the plot")
+    reporting.add_argument("--page", type=pathlib.Path, help="page that has the table between its marks")
+    reporting.set_defaults(action=report)
+    for command in (training, reporting):
+        command.add_argument("--targets", type=float, nargs="+", default=[0.8, 0.85], help="AP50")
+    options = parser.parse_args()
+    options.action(options)
 
 
 if __name__ == "__main__":

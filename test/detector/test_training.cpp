@@ -121,12 +121,37 @@ TEST_CASE("model: a second picture of zeros changes nothing") {
   retinanet model(config);
   const at::NoGradGuard no_grad;
   const at::Tensor image = at::randn({1, 3, 128, 160});
+  model.doubles_small_levels = false;
   const head_outputs expected = model.forward(image);
   model.doubles_small_levels = true;
   const head_outputs found = model.forward(image);
   for (std::size_t l = 0; l < expected.logits.size(); ++l) {
     CHECK(at::allclose(found.logits[l], expected.logits[l], 1e-4, 1e-5));
     CHECK(at::allclose(found.deltas[l], expected.deltas[l], 1e-4, 1e-5));
+  }
+}
+
+TEST_CASE("model: frozen normalisation is the same in the convolutions and behind them") {
+  for (const backbone_kind kind : {backbone_kind::resnet18, backbone_kind::resnext50_32x4d}) {
+    at::manual_seed(3);
+    backbone body(kind, norm_kind::frozen);
+    for (at::Tensor& statistic : body.buffers()) statistic.uniform_(0.5, 1);
+    const at::Tensor image = at::randn({2, 3, 64, 96});
+    std::vector<at::Tensor> outputs, gradients;
+    for (const bool folds : {false, true}) {
+      body.fold_normalisation(folds);
+      body.zero_grad();
+      outputs.push_back(body.forward(image).back());
+      outputs.back().square().mean().backward();
+      std::vector<at::Tensor> all;
+      for (const at::Tensor& weight : body.parameters()) all.push_back(weight.grad().flatten());
+      gradients.push_back(at::cat(all));
+    }
+    CHECK(outputs[0].abs().max().item<double>() > 0);
+    CHECK((outputs[1] - outputs[0]).norm().item<double>() <
+          1e-4 * outputs[0].norm().item<double>());
+    CHECK((gradients[1] - gradients[0]).norm().item<double>() <
+          1e-3 * gradients[0].norm().item<double>());
   }
 }
 
