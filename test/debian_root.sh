@@ -21,8 +21,9 @@ run() {
 # A root is complete when whoever asked for it has made its folder /ccache.
 debootstrap_root() {
   local suite=$1 packages=$2 mirror
-  mirror=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
-    sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | head -n 1)
+  # Either file may be absent.
+  mirror=$({ cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null || true; } |
+    sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | sed -n 1p)
   unshare --mount debootstrap --variant=minbase --include="$packages" "$suite" "$at" "$mirror"
   mkdir "$at/src"
 }
