@@ -8,6 +8,7 @@
 # The root directory is made where it is absent, and stays. bench/plot_peers.py draws the run file.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
+source "$source/test/debian_root.sh" # debian_mirror
 [ $# -ge 2 ] || { sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 2; }
 root=$1 run_file=$2
 shift 2
@@ -19,9 +20,7 @@ run() {
 }
 
 if [ ! -e "$root/etc/debian_version" ]; then
-  mirror=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
-    sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | head -n 1)
-  unshare --mount debootstrap --variant=minbase --include=ca-certificates sid "$root" "$mirror"
+  unshare --mount debootstrap --variant=minbase --include=ca-certificates sid "$root" "$(debian_mirror)"
 fi
 mkdir -p "$root/src" "$root/dev/shm"
 run apt-get install -y -qq --no-install-recommends g++ cmake ninja-build libtbb-dev libxsimd-dev \

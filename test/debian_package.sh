@@ -7,6 +7,7 @@
 #   debian_package.sh [<package>.deb]     needs root, debootstrap and 1 GB; ROOTS=folder keeps the root
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
+source "$source/test/debian_root.sh" # debian_mirror
 if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
   echo "needs root and debootstrap"
   exit 77
@@ -32,9 +33,7 @@ fi
 dpkg-deb --info "$package"
 
 if [ ! -e "$root/etc/debian_version" ]; then
-  mirror=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
-    sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | head -n 1)
-  unshare --mount debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "$mirror" >"$scratch/log" ||
+  unshare --mount debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "$(debian_mirror)" >"$scratch/log" ||
     { tail "$scratch/log"; exit 1; }
 fi
 rm -rf "$root/src"

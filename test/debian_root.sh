@@ -17,13 +17,16 @@ run() {
   fi
 }
 
+# The mirror that this machine's packages come from.
+debian_mirror() {
+  # Either file may be missing.
+  { cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null || true; } |
+    sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | sed -n 1p
+}
+
 # debootstrap_root <suite> <packages>: makes the root directory $at by the machine's own mirror.
 # A root is complete when whoever asked for it has made its folder /ccache.
 debootstrap_root() {
-  local suite=$1 packages=$2 mirror
-  # Either file may be missing.
-  mirror=$({ cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null || true; } |
-    sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | head -n 1)
-  unshare --mount debootstrap --variant=minbase --include="$packages" "$suite" "$at" "$mirror"
+  unshare --mount debootstrap --variant=minbase --include="$2" "$1" "$at" "$(debian_mirror)"
   mkdir "$at/src"
 }
