@@ -135,10 +135,12 @@ inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor& 
   });
 }
 
-inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
-                              const at::Tensor& boxes_, at::IntArrayRef box_counts,
-                              std::int64_t candidates) {
-  constexpr const char* function = "assign_atss";
+/// The matches of anchors that form a grid on each level. assign(anchors, sizes of the levels,
+/// ground truth, matches) writes them.
+template <class Assign>
+at::Tensor matches_on_grids(const char* function, const at::Tensor& anchors,
+                            at::IntArrayRef level_sizes, const at::Tensor& boxes_,
+                            at::IntArrayRef box_counts, const Assign& assign) {
   return translated([&] {
     check_boxes(function, "anchors", anchors);
     check_shape(anchors.dim() == 2, function, "anchors", anchors, "[N, 4]");
@@ -146,32 +148,33 @@ inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_s
     const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
     const std::vector<grid_size> sizes = sizes_of_levels(function, level_sizes);
     const truth_of_images truth(function, boxes_, {}, box_counts);
-    atss_params params;
-    params.candidates = candidates;
     const at::Tensor matches = at::empty(shape_of_matches(anchors.size(0), box_counts), at::kLong);
-    vecdet::assign_atss(boxes<const float>(a), sizes, truth.view(), vector<index_t>(matches),
-                        params, workspace_of_thread<assigner_workspace>(), threads());
+    assign(boxes<const float>(a), sizes, truth.view(), vector<index_t>(matches));
     return matches;
   });
 }
 
+inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
+                              const at::Tensor& boxes_, at::IntArrayRef box_counts,
+                              std::int64_t candidates) {
+  atss_params params;
+  params.candidates = candidates;
+  return matches_on_grids(
+      "assign_atss", anchors, level_sizes, boxes_, box_counts, [&](const auto&... of_call) {
+        vecdet::assign_atss(of_call..., params, workspace_of_thread<assigner_workspace>(),
+                            threads());
+      });
+}
+
 inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
                               const at::Tensor& boxes_, at::IntArrayRef box_counts, double radius) {
-  constexpr const char* function = "assign_fcos";
-  return translated([&] {
-    check_boxes(function, "anchors", anchors);
-    check_shape(anchors.dim() == 2, function, "anchors", anchors, "[N, 4]");
-    computed_type(function, "anchors", anchors);
-    const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
-    const std::vector<grid_size> sizes = sizes_of_levels(function, level_sizes);
-    const truth_of_images truth(function, boxes_, {}, box_counts);
-    fcos_assigner_params params;
-    params.radius = radius;
-    const at::Tensor matches = at::empty(shape_of_matches(anchors.size(0), box_counts), at::kLong);
-    vecdet::assign_fcos(boxes<const float>(a), sizes, truth.view(), vector<index_t>(matches),
-                        params, workspace_of_thread<assigner_workspace>(), threads());
-    return matches;
-  });
+  fcos_assigner_params params;
+  params.radius = radius;
+  return matches_on_grids(
+      "assign_fcos", anchors, level_sizes, boxes_, box_counts, [&](const auto&... of_call) {
+        vecdet::assign_fcos(of_call..., params, workspace_of_thread<assigner_workspace>(),
+                            threads());
+      });
 }
 
 inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
