@@ -24,11 +24,11 @@ import statistics
 import subprocess
 import sys
 
+from pages import COLOURS, processor, put
+
 LOSSES = ("torch", "vecdet")
 RECIPE = ("--backbone resnet18 --norm group --channels 64 --anchor-size 16 --size 320 240 --batch 8 --epochs 16 "
           "--rate 4e-4 --hflip 0.5 --vflip 0.5 --bfloat16 --channels-last").split()
-# Legible on white and on black.
-COLOURS = {"torch": "#d9730d", "vecdet": "#2f81f7", "text": "#737c87", "grid": "#8b949e"}
 WIDTH, HEIGHT, TOP = 350, 260, 40  # of a plot, and what is above it
 
 
@@ -175,18 +175,6 @@ def plot(runs, targets):
     out += panel(runs, targets, 50, lambda p: p[0] / 60, "AP50 after minutes")
     out += panel(runs, targets, 480, lambda p: p[1], "AP50 after steps")
     return "\n".join(out + ["</svg>\n"])
-
-
-def processor():
-    names = re.findall(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
-    return f"{len(names)} x {names[0]}" if names else "unknown processor"
-
-
-def put(page, mark, text):
-    """Replaces what stands between <!-- mark --> and <!-- end of mark -->."""
-    begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
-    before, rest = page.read_text().split(begin)
-    page.write_text(before + begin + text + end + rest.split(end)[1])
 
 
 def report(options):
