@@ -3,7 +3,6 @@
 // the others get loss and gradient 0, and what they hold is never read.
 #pragma once
 
-#include <vecdet/args/selected_boxes.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
@@ -25,10 +24,7 @@ class box_selection {
   template <class Labels,
             std::enable_if_t<std::is_convertible<Labels&&, labels_view>::value, int> = 0>
   box_selection(Labels&& labels, index_t background = -1, index_t ignore = -2)
-      : choice_(detail::box_choice::labelled),
-        labels_(labels),
-        background_(background),
-        ignore_(ignore) {}
+      : choice_(choice::labelled), labels_(labels), background_(background), ignore_(ignore) {}
 
   template <class Owner, detail::require_temporary_owner<Owner> = 0>
   box_selection& operator=(Owner&& ends_with_the_statement) = delete;
@@ -36,14 +32,17 @@ class box_selection {
   /// The boxes with these indices, in any order, none twice: such a box's loss would count twice.
   static box_selection list(vector_view<const index_t> indices) noexcept {
     box_selection selection;
-    selection.choice_ = detail::box_choice::listed;
+    selection.choice_ = choice::listed;
     selection.list_ = indices;
     return selection;
   }
 
-  bool is_all() const noexcept { return choice_ == detail::box_choice::all; }
-  bool is_list() const noexcept { return choice_ == detail::box_choice::listed; }
+  bool is_all() const noexcept { return choice_ == choice::all; }
+  bool is_list() const noexcept { return choice_ == choice::listed; }
   const vector_view<const index_t>& indices() const noexcept { return list_; }
+  const labels_view& labels() const noexcept { return labels_; }
+  index_t background() const noexcept { return background_; }
+  index_t ignore() const noexcept { return ignore_; }
 
   /// "all", "labels" or "list", in problem names.
   const char* name() const noexcept { return is_all() ? "all" : is_list() ? "list" : "labels"; }
@@ -55,7 +54,7 @@ class box_selection {
 
   /// Throws, in the name of `function`, unless this can select from `boxes` boxes.
   void check(const char* function, index_t boxes) const {
-    if (choice_ == detail::box_choice::labelled) {
+    if (choice_ == choice::labelled) {
       detail::check(labels_.size() == boxes, function, "labels.size()", labels_.size(),
                     "the number of boxes");
     }
@@ -65,14 +64,12 @@ class box_selection {
     }
   }
 
-  detail::selected_boxes kernel_args() const noexcept {
-    return {choice_, labels_, background_, ignore_, list_.data()};
-  }
-
  private:
+  enum class choice { all, labelled, listed };
+
   box_selection() noexcept = default;
 
-  detail::box_choice choice_ = detail::box_choice::all;
+  choice choice_ = choice::all;
   labels_view labels_;
   index_t background_ = -1, ignore_ = -2;
   vector_view<const index_t> list_;

@@ -34,16 +34,6 @@ namespace detail {
 template <class T>
 constexpr index_t max_elements = std::numeric_limits<index_t>::max() / index_t{sizeof(T)};
 
-/// The four coordinates of boxes, each in an array of its own, from box `first` on: one number to
-/// move on by, not four pointers.
-template <class T>
-struct coordinate_arrays {
-  T* of[4];
-  index_t first = 0;
-
-  constexpr T* at(int k) const noexcept { return of[k] + first; }
-};
-
 }  // namespace detail
 
 /// `size` elements, one after the other.
@@ -187,27 +177,29 @@ class boxes_soa_view {
 
   template <class Size, detail::require_sizes<Size> = 0>
   boxes_soa_view(T* x1, T* y1, T* x2, T* y2, Size size)
-      : data_{{x1, y1, x2, y2}, 0}, size_(static_cast<index_t>(size)) {
+      : coordinates_{x1, y1, x2, y2}, size_(static_cast<index_t>(size)) {
     detail::check(size_ >= 0 && size_ <= detail::max_elements<T> / 4, "boxes_soa_view", "size",
                   size_, "0 or more, and so many that they have addresses");
     constexpr const char* names[] = {"x1", "y1", "x2", "y2"};
     for (int k = 0; k < 4; ++k)
-      detail::check(data_.of[k] != nullptr || size_ == 0, "boxes_soa_view", names[k], "null",
+      detail::check(coordinates_[k] != nullptr || size_ == 0, "boxes_soa_view", names[k], "null",
                     "memory of `size` elements");
   }
 
   template <class U, detail::require_seen_as<U, T> = 0>
   constexpr boxes_soa_view(const boxes_soa_view<U>& other) noexcept
-      : data_{{other.data().of[0], other.data().of[1], other.data().of[2], other.data().of[3]}, 0},
+      : coordinates_{other.coordinates(0), other.coordinates(1), other.coordinates(2),
+                     other.coordinates(3)},
         size_(other.size()) {}
 
-  constexpr const detail::coordinate_arrays<T>& data() const noexcept { return data_; }
+  /// Coordinate k of all boxes.
+  constexpr T* coordinates(index_t k) const noexcept { return coordinates_[k]; }
   constexpr index_t size() const noexcept { return size_; }
   constexpr bool empty() const noexcept { return size_ == 0; }
-  constexpr T& operator()(index_t i, index_t k) const noexcept { return data_.of[k][i]; }
+  constexpr T& operator()(index_t i, index_t k) const noexcept { return coordinates_[k][i]; }
 
  private:
-  detail::coordinate_arrays<T> data_{};
+  T* coordinates_[4] = {};
   index_t size_ = 0;
 };
 

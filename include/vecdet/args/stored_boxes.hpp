@@ -17,6 +17,16 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
+/// The four coordinates of boxes, each in an array of its own, from box `first` on: one number to
+/// move on by, not four pointers.
+template <class T>
+struct coordinate_arrays {
+  T* of[4];
+  index_t first = 0;
+
+  constexpr T* at(int k) const noexcept { return of[k] + first; }
+};
+
 template <class Delta, class Box, class Out>
 struct mixed;
 template <class T>
@@ -83,6 +93,14 @@ using mixed_regression = mixed<bfloat16, float, bfloat16>;
 
 // ---- a pointer to boxes, in either layout; null is no boxes
 
+template <class T>
+T* boxes_of(const boxes_view<T>& view) noexcept {
+  return view.data();
+}
+template <class T>
+coordinate_arrays<T> boxes_of(const boxes_soa_view<T>& view) noexcept {
+  return {{view.coordinates(0), view.coordinates(1), view.coordinates(2), view.coordinates(3)}, 0};
+}
 template <class T>
 VECDET_INLINE T* advanced(T* from, index_t boxes) {
   return from != nullptr ? from + 4 * boxes : from;

@@ -63,7 +63,7 @@ inline void check_apart_or_same(const char* function, const char* output, const 
 
 template <class T>
 address_range coordinate_range(const boxes_soa_view<T>& boxes, int k) {
-  return {boxes.data().at(k), boxes.size()};
+  return {boxes.coordinates(k), boxes.size()};
 }
 template <class T>
 void check_apart(const char* function, const char* output, const address_range& out,

@@ -218,9 +218,9 @@ template <class S, class In, class Anchors, class Out>
 void run_on_anchors(coding_call<S> call, const In& in, const Anchors& anchors, const Out& out,
                     execution policy) {
   using pointers = stored<S>;
-  call.args.in = in.data();
-  call.args.anchors = anchors.data();
-  call.args.out = out.data();
+  call.args.in = boxes_of(in);
+  call.args.anchors = boxes_of(anchors);
+  call.args.out = boxes_of(out);
   call.boxes = anchors.size();
   call.bytes =
       in.size() *

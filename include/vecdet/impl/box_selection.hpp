@@ -2,6 +2,7 @@
 // How the losses of boxes run their kernels over a selection.
 #pragma once
 
+#include <vecdet/args/selected_boxes.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/parallel.hpp>
@@ -18,10 +19,19 @@ inline double scaled(double scale, double sum) {
   return scale == 0 && !is_nan(sum) ? 0 : scale * sum;
 }
 
+/// What kernels know of a selection.
+inline selected_boxes selected_by(const box_selection& selection) noexcept {
+  const box_choice choice = selection.is_all()    ? box_choice::all
+                            : selection.is_list() ? box_choice::listed
+                                                  : box_choice::labelled;
+  return {choice, selection.labels(), selection.background(), selection.ignore(),
+          selection.indices().data()};
+}
+
 /// Throws where an output shares memory with what selects.
 inline void check_apart(const char* function, const char* output, const address_range& out,
                         const box_selection& selection) {
-  check_apart(function, output, out, "labels", selection.kernel_args().labels);
+  check_apart(function, output, out, "labels", selection.labels());
   check_apart(function, output, out, "indices", selection.indices());
 }
 

@@ -205,7 +205,7 @@ class level_boxes_loss {
 
   template <class Fill, class Compute>
   double run_stretch(const level_stretch& s, const Fill& fill, const Compute& compute) const {
-    const selected_boxes selected = selection_.kernel_args();
+    const selected_boxes selected = selected_by(selection_);
     const places at(*this, s);
     block gathered;
     double sum = 0;
@@ -304,7 +304,7 @@ void check_level_boxes(const char* function, const char* name, const head_view<I
   selection.check(function, total);
   check_levels_apart(function, "grad", grad);
   check_levels_apart(function, "grad", grad, name, in, !selection.is_list());
-  check_levels_apart(function, "grad", grad, "labels", selection.kernel_args().labels);
+  check_levels_apart(function, "grad", grad, "labels", selection.labels());
   check_levels_apart(function, "grad", grad, "indices", selection.indices());
   check_levels_apart(function, "grad", grad, "image_scales", image_scales);
   check_levels_apart(function, "grad", grad, "params.box_weights", box_weights);

@@ -106,8 +106,8 @@ void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
             9 * a.size() * index_t{sizeof(type)},
             14 * a.size()};
   });
-  const iou_args<stored> args{a.data(), b.data(),    out.data(),   0,
-                              0,        params.kind, params.empty, false};
+  const iou_args<stored> args{boxes_of(a), boxes_of(b), out.data(),   0,
+                              0,           params.kind, params.empty, false};
   const auto& row = kernels<iou_kernels<type>>(target);
   void (*kernel)(const iou_args<stored>&, index_t, index_t);
   if constexpr (std::is_same<stored, type>::value) {

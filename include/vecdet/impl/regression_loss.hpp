@@ -132,7 +132,7 @@ struct regression_call {
     args.high_size = high_size(params.coder);
     args.output = output;
     args.grad = grad.data();
-    args.selected = selection.kernel_args();
+    args.selected = selected_by(selection);
     return args;
   }
 
@@ -244,7 +244,7 @@ class level_regression_call {
     });
     if (flat_.targets.is_matched()) flat_.check_matches(family, args, policy);
     const index_t* const matches = args.matches;
-    args.selected = box_selection::all().kernel_args();
+    args.selected = selected_by(box_selection::all());
     args.matches = nullptr;
     const level_boxes_loss<Input, T, float> levels(deltas_, grad_, flat_.selection, image_scales_,
                                                    flat_.params.box_weights);

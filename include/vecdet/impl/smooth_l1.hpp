@@ -86,9 +86,9 @@ double run_smooth_l1(const smooth_l1_call<T>& call, execution policy) {
   const isa target = active_isa();
   const profile::scope timing([&] { return call.problem(target, policy.threads()); });
   const smooth_l1_args<T> args{
-      call.predictions.data(), call.targets.data(),         data_or_null(call.params.box_weights),
-      call.params.beta,        call.params.scale,           call.output,
-      call.out.data(),         call.selection.kernel_args()};
+      call.predictions.data(), call.targets.data(),        data_or_null(call.params.box_weights),
+      call.params.beta,        call.params.scale,          call.output,
+      call.out.data(),         selected_by(call.selection)};
   return scaled(call.params.scale, run_selected(kernels<smooth_l1_kernels<T>>(target), args,
                                                 call.selection, call.predictions.size(), policy));
 }
@@ -118,7 +118,7 @@ double run_smooth_l1_of_levels(const smooth_l1_call<T>& call, const head_view<In
           policy, call.targets,
           [&](const T* in, const T* against, const float* weights, T* out, index_t count) {
             return family.run({in, against, weights, params.beta, params.scale,
-                               box_loss_output::grad, out, box_selection::all().kernel_args()},
+                               box_loss_output::grad, out, selected_by(box_selection::all())},
                               0, count);
           }));
 }
