@@ -82,7 +82,8 @@ def only(profile, file, keep):
 
 def measure(options):
     detector = options.build / "examples/detector/detector"
-    replay = [options.build / "bench/profile/vecdet-profile", "replay"]
+    tool = options.build / "bench/profile/vecdet-profile"
+    replay = ["env", f"OMP_NUM_THREADS={options.threads}", tool, "replay", "--repetitions", 2, "--cold-calls", 2, "--seconds", 0.05]
     folder = options.folder
     folder.mkdir(exist_ok=True)
     mlperf = [detector, "bench", "--mlperf", "--threads", options.threads, "--side", options.side]
@@ -100,11 +101,11 @@ def measure(options):
     only(read(folder, LAYOUT), small, is_small)
     only(read(folder, FOLDED), all_convolutions, is_convolution)
     once(folder / "replay-small.txt", lambda file: run(
-        [*replay, small, "--threads", options.threads, "-o", folder / "replay-small.json"], file))
+        [*replay, small, "-o", folder / "replay-small.json"], file))
     once(folder / "replay-layouts.txt", lambda file: run(
         [*replay, all_convolutions, "--layouts", "nchw,channels_last", "--types", "f32,bf16", "-n", 4], file))
     once(folder / "change.html", lambda file: run(
-        [replay[0], "compare", folder / f"profile-{TORCH}.json", folder / f"profile-{FOLDED}.json", "--step", "step",
+        [tool, "compare", folder / f"profile-{TORCH}.json", folder / f"profile-{FOLDED}.json", "--step", "step",
          "-o", file], folder / "compare.txt"))
     (folder / "machine.json").write_text(json.dumps({
         "processor": processor(), "blas": blas(detector), "date": str(datetime.date.today()),
