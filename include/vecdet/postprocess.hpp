@@ -61,7 +61,7 @@ struct head_outputs {
   lasting<vector_view<const T>> centerness;  ///< logits, images x anchors: FCOS only
 };
 
-/// The same as the heads' convolutions left it, of RetinaNet and FCOS.
+/// The same as the heads' convolutions left it, of RetinaNet, FCOS and an RPN.
 template <class T>
 struct head_level_outputs {
   head_view<const T> logits;
