@@ -22,7 +22,7 @@ namespace profile {
 inline std::vector<index_t> labels_like_training(index_t rows, index_t classes) {
   std::vector<index_t> labels(static_cast<std::size_t>(rows), -1);
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (i % 1000 == 500) labels[i] = static_cast<index_t>(i / 1000) % classes;
+    if (i % 1000 == 550) labels[i] = static_cast<index_t>(i / 1000) % classes;
     if (i % 100 < 3) labels[i] = -2;
   }
   return labels;

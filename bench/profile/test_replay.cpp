@@ -494,6 +494,13 @@ void check_replay(const profile::entry& wanted) {
 
 }  // namespace
 
+TEST_CASE("replay: labels are those of a training") {
+  const std::vector<index_t> labels = profile::labels_like_training(100000, 7);
+  CHECK(count_foreground(labels) == 100);
+  CHECK(std::count(labels.begin(), labels.end(), index_t{-2}) == 3000);
+  for (index_t c = 0; c < 7; ++c) CHECK(std::count(labels.begin(), labels.end(), c) >= 100 / 7);
+}
+
 TEST_CASE("replay: every public function records a problem that its replay records again") {
   std::set<std::string> functions;
   for (const execution policy : {execution::sequential, execution::parallel}) {
