@@ -6,23 +6,11 @@
 #include <vecdet/assigners.hpp>
 
 #include <cmath>
-#include <locale>
 #include <memory>
-#include <sstream>
-#include <string>
 
 namespace {
 
 using namespace vecdet;
-
-/// The number after the prefix of a variant; 0 for other variants.
-index_t number_after(const std::string& prefix, const std::string& variant) {
-  if (variant.compare(0, prefix.size(), prefix) != 0) return 0;
-  std::istringstream text(variant.substr(prefix.size()));
-  text.imbue(std::locale::classic());
-  index_t number = 0;
-  return text >> number && text.eof() && number >= 1 ? number : 0;
-}
 
 struct operands : bench::assigner_scene {
   assigner_workspace workspace;
@@ -42,8 +30,9 @@ profile::replay_call make(const profile::entry& e, execution policy) {
     };
   }
   const bool is_atss = e.function == "assign_atss";
-  const index_t number = number_after(is_atss ? "k" : "top", e.variant);
-  if (number == 0 || e.type != "f32" || e.shape.size() != 2) return {};
+  const index_t number =
+      profile::number_after<index_t>(is_atss ? "k" : "top", e.variant).value_or(0);
+  if (number < 1 || e.type != "f32" || e.shape.size() != 2) return {};
   const auto data = std::make_shared<operands>(e.shape[0], e.shape[1], !is_atss);
   if (is_atss) {
     return [=] {

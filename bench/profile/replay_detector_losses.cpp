@@ -2,7 +2,6 @@
 // Replays the whole losses of FCOS and SSD on a batch of pictures like those that the other replays
 // have. A problem's name tells neither the levels nor the ground truth.
 #include "replay_inputs.hpp"
-#include "replay_levels.hpp"
 #include <vecdet/fcos_loss.hpp>
 #include <vecdet/ssd_loss.hpp>
 
@@ -15,25 +14,6 @@
 namespace {
 
 using namespace vecdet;
-
-/// The ground truth of `images` pictures.
-struct pictures {
-  std::vector<float> boxes;
-  std::vector<index_t> classes, offsets{0};
-  ground_truth truth;
-
-  pictures(index_t images, index_t first_class, index_t class_count) {
-    const bench::picture picture = bench::built_in_picture();
-    for (index_t n = 0; n < images; ++n) {
-      boxes.insert(boxes.end(), picture.boxes.begin(), picture.boxes.end());
-      for (const index_t id : picture.classes) classes.push_back(first_class + id % class_count);
-      offsets.push_back(static_cast<index_t>(classes.size()));
-    }
-    truth.boxes = boxes;
-    truth.classes = classes;
-    truth.image_offsets = offsets;
-  }
-};
 
 /// A head whose levels lie one after the other, and its gradient.
 struct head_numbers {
@@ -59,7 +39,7 @@ struct head_numbers {
 
 struct fcos_operands {
   bench::pyramid points;
-  pictures known;
+  profile::pictures known;
   head_numbers logits, distances, centerness;
   fcos_loss_workspace workspace;
 
@@ -76,7 +56,8 @@ struct fcos_operands {
 };
 
 profile::replay_call make_fcos(const profile::entry& e, execution policy) {
-  if (e.type != "f32" || e.shape.size() != 3 || !profile::is_of_levels(e)) return {};
+  if (e.type != "f32" || e.shape.size() != 3 || (e.variant != "levels" && e.variant != "nchw"))
+    return {};
   const auto d =
       std::make_shared<fcos_operands>(e.shape[0], e.shape[1], e.shape[2],
                                       e.variant == "nchw" ? head_layout::nchw : head_layout::nhwc);
@@ -89,7 +70,7 @@ profile::replay_call make_fcos(const profile::entry& e, execution policy) {
 }
 
 struct ssd_operands {
-  pictures known;
+  profile::pictures known;
   std::vector<float> logits, deltas, logits_grad, deltas_grad;
   anchor_index index;
   ssd_loss_workspace workspace;

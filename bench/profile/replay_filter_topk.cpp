@@ -5,10 +5,7 @@
 #include "replay_levels.hpp"
 #include <vecdet/filter_topk.hpp>
 
-#include <locale>
 #include <memory>
-#include <sstream>
-#include <string>
 #include <vector>
 
 namespace {
@@ -32,12 +29,8 @@ profile::replay_call make_call(const profile::entry& e, double threshold, execut
 
 profile::replay_call make(const profile::entry& e, execution policy) {
   if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
-  const std::string prefix = "threshold";
-  if (e.variant.compare(0, prefix.size(), prefix) != 0 || e.shape.size() != 2) return {};
-  std::istringstream text(e.variant.substr(prefix.size()));
-  text.imbue(std::locale::classic());
-  double threshold = -1;
-  if (!(text >> threshold) || !text.eof() || !(threshold >= 0 && threshold <= 1)) return {};
+  const double threshold = profile::number_after<double>("threshold", e.variant).value_or(-1);
+  if (e.shape.size() != 2 || !(threshold >= 0 && threshold <= 1)) return {};
   return profile::for_logit_type(
       e.type, [&](auto number) { return make_call<decltype(number)>(e, threshold, policy); });
 }

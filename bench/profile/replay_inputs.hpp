@@ -7,11 +7,16 @@
 #include "../support/scene.hpp"
 #include "replay.hpp"
 #include <vecdet/dtype.hpp>
+#include <vecdet/ground_truth.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <locale>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -44,6 +49,45 @@ inline std::vector<float> anchors(index_t count) {
 inline double bytes_of_call(const entry& e) {
   return e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1));
 }
+
+/// How many rows, of so many bytes each, a recorded call had on average, where the name's count is
+/// rounded.
+inline index_t exact_count(const entry& e, index_t rounded, double bytes_of_row) {
+  const auto exact = static_cast<index_t>(std::llround(bytes_of_call(e) / bytes_of_row));
+  return rounded_count(exact) == rounded ? exact : rounded;
+}
+
+/// The number that follows `prefix` in a variant, as 0.05 in "threshold0.05"; none in others.
+template <class Number>
+std::optional<Number> number_after(const std::string& prefix, const std::string& variant) {
+  if (variant.compare(0, prefix.size(), prefix) != 0) return std::nullopt;
+  std::istringstream text(variant.substr(prefix.size()));
+  text.imbue(std::locale::classic());
+  Number number{};
+  if (!(text >> number) || !text.eof()) return std::nullopt;
+  return number;
+}
+
+/// The ground truth of `images` pictures, with `class_count` classes from `first_class` on.
+struct pictures {
+  std::vector<float> boxes;
+  std::vector<index_t> classes, offsets{0};
+  ground_truth truth;
+
+  pictures(index_t images, index_t first_class, index_t class_count) {
+    const bench::picture picture = bench::built_in_picture();
+    for (index_t n = 0; n < images; ++n) {
+      boxes.insert(boxes.end(), picture.boxes.begin(), picture.boxes.end());
+      for (const index_t id : picture.classes) classes.push_back(first_class + id % class_count);
+      offsets.push_back(static_cast<index_t>(classes.size()));
+    }
+    truth.boxes = boxes;
+    truth.classes = classes;
+    truth.image_offsets = offsets;
+  }
+  pictures(const pictures&) = delete;
+  pictures& operator=(const pictures&) = delete;
+};
 
 /// make(T()) for the element type that the name stands for; an empty call for other names.
 template <class Make>

@@ -12,18 +12,34 @@
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_target_loss.hpp>
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace vecdet {
 namespace profile {
 namespace {
 
-/// What follows "levels_" or "nchw_".
-std::string loss_of(const std::string& variant) {
+/// What follows "levels_" or "nchw_": a loss or a detector, of functions that have several.
+std::string kind_of(const std::string& variant) {
   const std::size_t at = variant.find('_');
   return at == std::string::npos ? "" : variant.substr(at + 1);
+}
+
+const std::map<std::string, box_loss> box_losses{{"smooth_l1", box_loss::smooth_l1},
+                                                 {"giou", box_loss::giou},
+                                                 {"diou", box_loss::diou},
+                                                 {"ciou", box_loss::ciou}};
+
+bool is_known_kind(const entry& e) {
+  const std::string kind = kind_of(e.variant);
+  if (e.function == "regression_loss_and_grad") return box_losses.count(kind) != 0;
+  if (e.function == "postprocess") return kind == "retinanet" || kind == "fcos" || kind == "rpn";
+  return kind.empty();
 }
 
 template <class T>
@@ -82,11 +98,7 @@ replay_call boxes_call(const entry& e, head_layout layout, execution policy) {
     }
     if (e.function == "regression_loss_and_grad") {
       regression_loss_params params;
-      const std::string loss = loss_of(e.variant);
-      params.loss = loss == "giou"   ? box_loss::giou
-                    : loss == "diou" ? box_loss::diou
-                    : loss == "ciou" ? box_loss::ciou
-                                     : box_loss::smooth_l1;
+      params.loss = box_losses.at(kind_of(e.variant));
       return [=] {
         regression_loss_and_grad(d->deltas.in(), anchors, boxes_view<const float>(d->all_anchors),
                                  d->labels, d->grad.out(), {}, params, policy);
@@ -154,7 +166,7 @@ replay_call logits_call(const entry& e, head_layout layout, execution policy) {
       head_level_outputs<T> outputs;
       outputs.logits = d->logits.in();
       outputs.deltas = d->deltas.in();
-      const bool is_fcos = loss_of(e.variant) == "fcos", is_rpn = loss_of(e.variant) == "rpn";
+      const bool is_fcos = kind_of(e.variant) == "fcos", is_rpn = kind_of(e.variant) == "rpn";
       if (is_rpn && e.shape.back() != 1) return {};
       if (is_fcos) outputs.centerness = d->centerness.in();
       return [=] {
@@ -173,7 +185,8 @@ replay_call logits_call(const entry& e, head_layout layout, execution policy) {
 }  // namespace
 
 bool is_of_levels(const entry& e) {
-  return e.variant.compare(0, 6, "levels") == 0 || e.variant.compare(0, 4, "nchw") == 0;
+  const std::string layout = e.variant.substr(0, e.variant.find('_'));
+  return layout == "levels" || layout == "nchw";
 }
 
 replay_call make_levels_call(const entry& e, execution policy) {
@@ -182,7 +195,8 @@ replay_call make_levels_call(const entry& e, execution policy) {
                            e.function.find("regression_loss") == 0 ||
                            e.function.find("smooth_l1") == 0 ||
                            e.function.find("iou_loss_and_grad") != std::string::npos;
-  if (e.shape.size() < 2 || e.shape.size() > (is_of_boxes ? 2u : 3u)) return {};
+  if (!is_known_kind(e) || e.shape.size() < 2 || e.shape.size() > (is_of_boxes ? 2u : 3u))
+    return {};
   return for_type(e.type, [&](auto number) {
     using T = decltype(number);
     return is_of_boxes ? boxes_call<T>(e, layout, policy) : logits_call<T>(e, layout, policy);

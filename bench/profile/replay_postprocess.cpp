@@ -7,7 +7,6 @@
 #include <vecdet/box_head.hpp>
 #include <vecdet/postprocess.hpp>
 
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -84,17 +83,11 @@ profile::replay_call make(const profile::entry& e, execution policy) {
       e.type, [&](auto number) { return make_call<decltype(number)>(e, policy); });
 }
 
-/// As many rows as the recorded bytes say, where the name's count is those rounded.
-index_t exact_count(const profile::entry& e, index_t rounded, index_t bytes_of_one) {
-  const auto exact = static_cast<index_t>(
-      std::llround(profile::bytes_of_call(e) / static_cast<double>(bytes_of_one)));
-  return profile::rounded_count(exact) == rounded ? exact : rounded;
-}
-
 template <class T>
 profile::replay_call make_box_head_call(const profile::entry& e, execution policy) {
   const index_t classes = e.shape[1];
-  const index_t rows = exact_count(e, e.shape[0], classes * index_t{sizeof(T)});
+  const index_t rows =
+      profile::exact_count(e, e.shape[0], static_cast<double>(classes) * sizeof(T));
   const auto data = std::make_shared<operands<T>>();
   data->anchors = profile::anchors(rows);
   data->level_sizes = {0, rows};  // one image
@@ -128,7 +121,7 @@ profile::replay_call make_sample(const profile::entry& e, execution policy) {
     balanced_sample_workspace workspace;
   };
   const auto data = std::make_shared<sample_operands>();
-  const index_t images = e.shape[0], count = exact_count(e, e.shape[1], is_wide ? 8 : 4);
+  const index_t images = e.shape[0], count = profile::exact_count(e, e.shape[1], is_wide ? 8 : 4);
   data->labels = profile::labels_like_training(count, 20);
   data->narrow.assign(data->labels.begin(), data->labels.end());
   for (index_t k = 0; k <= images; ++k) data->offsets.push_back(count / images * k);

@@ -14,13 +14,12 @@ namespace {
 using namespace vecdet;
 
 struct operands {
-  std::vector<float> anchors, logits, deltas, boxes, logits_grad, deltas_grad;
-  std::vector<index_t> classes, offsets{0};
+  std::vector<float> anchors, logits, deltas, logits_grad, deltas_grad;
   std::vector<head_level<const float>> logit_levels, delta_levels;
   std::vector<head_level<float>> logit_grad_levels, delta_grad_levels;
   anchor_index index;
   retinanet_head<float> head;
-  ground_truth truth;
+  profile::pictures known;
   retinanet_loss_workspace workspace;
 
   operands(index_t images, index_t count, index_t class_count)
@@ -36,17 +35,8 @@ struct operands {
         delta_grad_levels{{deltas_grad.data(), count, 1}},
         index(anchors),
         head{view(logit_levels, images, class_count), view(delta_levels, images, 4),
-             view(logit_grad_levels, images, class_count), view(delta_grad_levels, images, 4)} {
-    const bench::picture picture = bench::built_in_picture();
-    for (index_t n = 0; n < images; ++n) {
-      boxes.insert(boxes.end(), picture.boxes.begin(), picture.boxes.end());
-      for (const index_t id : picture.classes) classes.push_back(id % class_count);
-      offsets.push_back(static_cast<index_t>(classes.size()));
-    }
-    truth.boxes = boxes;
-    truth.classes = classes;
-    truth.image_offsets = offsets;
-  }
+             view(logit_grad_levels, images, class_count), view(delta_grad_levels, images, 4)},
+        known(images, 0, class_count) {}
 
  private:
   template <class T>
@@ -71,7 +61,8 @@ profile::replay_call make(const profile::entry& e, execution policy) {
   }
   const auto data = std::make_shared<operands>(e.shape[0], e.shape[1], e.shape[2]);
   return [=] {
-    retinanet_loss_and_grad(data->head, data->index, data->truth, params, data->workspace, policy);
+    retinanet_loss_and_grad(data->head, data->index, data->known.truth, params, data->workspace,
+                            policy);
   };
 }
 

@@ -5,10 +5,7 @@
 #include "replay_inputs.hpp"
 #include <vecdet/multiscale_roi_align.hpp>
 
-#include <cmath>
-#include <locale>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,12 +14,12 @@ namespace {
 using namespace vecdet;
 
 /// What a variant says: "nhwc_aligned1_sampling2", "aligned0_adaptive".
-struct said {
+struct variant_parts {
   bool is_known = false;
   feature_layout layout = feature_layout::nchw;
   roi_align_params params;
 
-  explicit said(std::string variant) {
+  explicit variant_parts(std::string variant) {
     const auto take = [&](const std::string& prefix) {
       const bool has = variant.compare(0, prefix.size(), prefix) == 0;
       if (has) variant.erase(0, prefix.size());
@@ -33,11 +30,9 @@ struct said {
     if (!params.aligned && !take("aligned0_")) return;
     if (variant == "adaptive") {
       is_known = true;
-    } else if (take("sampling")) {
-      std::istringstream text(variant);
-      text.imbue(std::locale::classic());
-      is_known = text >> params.sampling_ratio && text.eof() && params.sampling_ratio >= 1 &&
-                 params.sampling_ratio <= 1024;
+    } else {
+      params.sampling_ratio = profile::number_after<index_t>("sampling", variant).value_or(0);
+      is_known = params.sampling_ratio >= 1 && params.sampling_ratio <= 1024;
     }
   }
 };
@@ -51,7 +46,7 @@ struct operands : bench::roi_scene<T> {
   std::vector<feature_view<T>> grads;
   multiscale_roi_align_params params;
 
-  operands(const profile::entry& e, index_t box_count, const said& variant)
+  operands(const profile::entry& e, index_t box_count, const variant_parts& variant)
       : bench::roi_scene<T>(box_count, e.shape[1], side, e.shape[2], e.shape[3], variant.layout),
         other_features(this->features),
         other_grad(this->grad),
@@ -66,12 +61,11 @@ struct operands : bench::roi_scene<T> {
 };
 
 template <class T>
-profile::replay_call make_call(const profile::entry& e, const said& variant, execution policy) {
-  // The recorded bytes tell the boxes that the name rounds.
+profile::replay_call make_call(const profile::entry& e, const variant_parts& variant,
+                               execution policy) {
   const double of_box = static_cast<double>(e.shape[1] * e.shape[2] * e.shape[3]) * sizeof(T);
-  const auto exact = static_cast<index_t>(std::llround(profile::bytes_of_call(e) / of_box));
-  const auto data = std::make_shared<operands<T>>(
-      e, profile::rounded_count(exact) == e.shape[0] ? exact : e.shape[0], variant);
+  const auto data =
+      std::make_shared<operands<T>>(e, profile::exact_count(e, e.shape[0], of_box), variant);
   const roi_align_params params = variant.params;
   if (e.function == "roi_align") return [=] { data->forward(params, policy); };
   if (e.function == "roi_align_grad") return [=] { data->backward(params, policy); };
@@ -90,7 +84,7 @@ profile::replay_call make_call(const profile::entry& e, const said& variant, exe
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
-  const said variant(e.variant);
+  const variant_parts variant(e.variant);
   if (!variant.is_known || e.shape.size() != 4) return {};
   return profile::for_type(
       e.type, [&](auto number) { return make_call<decltype(number)>(e, variant, policy); });

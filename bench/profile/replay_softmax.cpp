@@ -7,10 +7,7 @@
 #include <vecdet/softmax_cross_entropy.hpp>
 
 #include <algorithm>
-#include <locale>
 #include <memory>
-#include <sstream>
-#include <string>
 #include <vector>
 
 namespace {
@@ -70,15 +67,12 @@ profile::replay_call make_distribution(const profile::entry& e, execution policy
 
 profile::replay_call make_cross_entropy(const profile::entry& e, execution policy) {
   if (e.type != "f32" || e.shape.size() != 2 || e.shape[1] < 1) return {};
-  const std::string prefix = "mined";
   const bool with_grad = e.function == "softmax_cross_entropy_loss_and_grad";
-  if (with_grad && e.variant.compare(0, prefix.size(), prefix) == 0) {
-    std::istringstream text(e.variant.substr(prefix.size()));
-    text.imbue(std::locale::classic());
+  const auto negatives = profile::number_after<index_t>("mined", e.variant);
+  if (with_grad && negatives) {
+    if (*negatives < 0) return {};
     hard_negative_mining mining;
-    if (!(text >> mining.negatives_per_foreground) || !text.eof() ||
-        mining.negatives_per_foreground < 0)
-      return {};
+    mining.negatives_per_foreground = *negatives;
     const auto data = std::make_shared<operands>(e.shape[0], e.shape[1]);
     return [=] {
       softmax_cross_entropy_loss_and_grad(data->x(), data->labels, mining, data->grad(), {},

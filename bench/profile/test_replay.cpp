@@ -644,8 +644,10 @@ TEST_CASE("replay: every element type") {
     e.type = "f16";
     CHECK_FALSE(profile::replay_makers().at(e.function)(e, execution::sequential));
     e.type = "f32";
-    e.variant = "unheard of";
-    CHECK_FALSE(profile::replay_makers().at(e.function)(e, execution::sequential));
+    for (const char* variant : {"unheard of", "levels_unheard of"}) {
+      e.variant = variant;
+      CHECK_FALSE(profile::replay_makers().at(e.function)(e, execution::sequential));
+    }
   }
 }
 
