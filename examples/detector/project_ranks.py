@@ -26,6 +26,8 @@ ASSUMPTIONS = """assumed:
   all processes take the median step; "slowest" has each step wait for the slowest of so many draws
   from the steps measured, which counts what else ran on the machine as well"""
 
+LOSSES_BYTES = 24  # the message that every step adds up besides the gradients: three doubles
+
 
 def ring(ranks, size, latency, bandwidth):
     """Seconds of an all-reduce."""
@@ -36,7 +38,7 @@ class Run:
     """The steps of the log's last run but its first ones, which touch their memory for the first time."""
 
     def __init__(self, file, first_steps=3):
-        steps = []
+        begin, steps = None, []
         with open(file, encoding="utf-8") as log:
             for line in log:
                 event = json.loads(line)
@@ -44,6 +46,8 @@ class Run:
                     begin, steps = event, []
                 elif event["event"] == "step":
                     steps.append(event)
+        if begin is None:
+            raise ValueError(f"{file}: no start of a training; expected the log.jsonl of one")
         self.ranks = begin["ranks"]
         if self.ranks < 2:
             raise ValueError(f"{file}: a training by one process; expected two or more")
@@ -73,7 +77,7 @@ class Run:
         end = 0.0
         for size, ready in zip(self.buckets, self.ready):
             end = max(end, ready) + ring(ranks, size, latency, bandwidth)
-        return ring(ranks, 24, latency, bandwidth) + max(0.0, end - self.backward)
+        return ring(ranks, LOSSES_BYTES, latency, bandwidth) + max(0.0, end - self.backward)
 
     def slowest(self, ranks):
         """The mean of the greatest of so many draws from the steps' compute."""
@@ -98,17 +102,25 @@ def report(run, ranks, latency, bandwidth):
     yield "|--:|--:|--:|--:|--:|--:|--:|"
     compute = statistics.median(run.compute)
     for p in ranks:
-        busy = ring(p, 24, latency, bandwidth) + sum(ring(p, b, latency, bandwidth) for b in run.buckets)
+        busy = sum(ring(p, size, latency, bandwidth) for size in [LOSSES_BYTES] + run.buckets)
         exposed = run.exposed(p, latency, bandwidth)
         step = compute + exposed
         yield (f"| {p} | {busy:.4f} s | {exposed:.4f} s | {step:.4f} s | {100 * exposed / step:.1f} % "
                f"| {100 * compute / step:.1f} % | {100 * compute / (run.slowest(p) + exposed):.1f} % |")
 
 
+def counts(text):
+    """Numbers of processes, such as 2,4,8."""
+    found = [int(count) for count in text.split(",")]
+    if min(found) < 1:
+        raise ValueError("a number of processes below 1")
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("log", help="log.jsonl of a training by two processes or more")
-    parser.add_argument("--ranks", default="2,4,8,16,32,64", help="processes to project (%(default)s)")
+    parser.add_argument("--ranks", type=counts, default="2,4,8,16,32,64", help="processes to project (%(default)s)")
     parser.add_argument("--latency", type=float, help="seconds of a message; default: as measured")
     parser.add_argument("--gigabits", type=float, help="bandwidth in Gbit/s; default: as measured")
     options = parser.parse_args()
@@ -118,7 +130,7 @@ def main():
         sys.exit(f"project_ranks.py: {error}")
     latency = run.latency if options.latency is None else options.latency
     bandwidth = run.bandwidth if options.gigabits is None else options.gigabits * 1e9 / 8
-    for line in report(run, [int(p) for p in options.ranks.split(",")], latency, bandwidth):
+    for line in report(run, options.ranks, latency, bandwidth):
         print(line)
 
 

@@ -94,6 +94,11 @@ class Projection(unittest.TestCase):
         self.start["ranks"], self.steps = 2, self.steps[:3]
         self.write()
         self.assertIn("3 steps; expected more than 3", self.run_script().stderr)
+        self.start = {"event": "end"}
+        self.write()
+        self.assertIn("no start of a training; expected the log.jsonl of one", self.run_script().stderr)
+        self.assertIn("argument --ranks: invalid counts value: 'two'", self.run_script("--ranks", "two").stderr)
+        self.assertIn("argument --ranks: invalid counts value: '0'", self.run_script("--ranks", "0").stderr)
         self.log = os.path.join(self.folder.name, "none.jsonl")
         run = self.run_script()
         self.assertEqual(run.returncode, 1)
