@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -55,8 +56,8 @@ struct placement {
   /// A box of the picture on the canvas, of which it may lie outside.
   box onto_canvas(const box& b) const {
     double x1 = b[0] * scale, x2 = b[2] * scale, y1 = b[1] * scale, y2 = b[3] * scale;
-    if (flip_horizontal) x1 = std::exchange(x2, width - x1), x1 = width - x1;
-    if (flip_vertical) y1 = std::exchange(y2, height - y1), y1 = height - y1;
+    if (flip_horizontal) std::tie(x1, x2) = std::make_pair(width - x2, width - x1);
+    if (flip_vertical) std::tie(y1, y2) = std::make_pair(height - y2, height - y1);
     return {static_cast<float>(x1 + left), static_cast<float>(y1 + top),
             static_cast<float>(x2 + left), static_cast<float>(y2 + top)};
   }

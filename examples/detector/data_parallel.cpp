@@ -28,15 +28,16 @@
 namespace detector {
 namespace {
 
-/// The first of these variables that is set, as a number.
-int number_of(std::initializer_list<const char*> names, int otherwise) {
+/// The first of these variables that is set, as a number of at most `most`.
+int number_of(std::initializer_list<const char*> names, int otherwise, int most = 1'000'000) {
   for (const char* name : names) {
     const char* const text = std::getenv(name);
     if (text == nullptr) continue;
     char* end = nullptr;
     const long number = std::strtol(text, &end, 10);
-    if (end == text || *end != '\0' || number < 0 || number > 1'000'000)
-      throw std::runtime_error(std::string(name) + " is " + text + ", expected a number");
+    if (end == text || *end != '\0' || number < 0 || number > most)
+      throw std::runtime_error(std::string(name) + " is " + text +
+                               ", expected a number from 0 to " + std::to_string(most));
     return static_cast<int>(number);
   }
   return otherwise;
@@ -125,7 +126,7 @@ process_group::process_group(int timeout_seconds) {
   if (address == nullptr)
     throw std::runtime_error("MASTER_ADDR is not set: expected where rank 0 listens");
   c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(number_of({"MASTER_PORT"}, 29500));
+  options.port = static_cast<std::uint16_t>(number_of({"MASTER_PORT"}, 29500, 65535));
   options.isServer = rank == 0;
   options.numWorkers = size;
   options.timeout = std::chrono::seconds(timeout_seconds);

@@ -42,6 +42,8 @@ dataset read_coco(const dataset_source& source, const std::vector<std::string>& 
   const fs::path path = source.annotations;
   std::ifstream stream(path);
   if (!stream) fail(path, "cannot be opened");
+  if (source.pictures.empty())
+    fail(path, "COCO's annotations need the folder of their pictures, and none is given");
   check_folder(source.pictures, "pictures");
   const nlohmann::json file = nlohmann::json::parse(stream);
   dataset data;

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -55,7 +56,8 @@ class loader {
   /// it is the only one: then pictures come twice.
   std::size_t batches() const noexcept { return batches_; }
 
-  /// The next batch; valid until all have been taken.
+  /// The next batch. To be called as often as there are batches from `first` on: beyond them it
+  /// would wait for ever.
   batch next();
 
  private:

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <exception>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -130,6 +131,9 @@ struct train_command {
   }
 
   int run() {
+    if (scales[0] > scales[1])
+      throw std::invalid_argument("--scales: the smallest is " + std::to_string(scales[0]) +
+                                  ", expected at most the largest, " + std::to_string(scales[1]));
     if (threads > 0) at::set_num_threads(threads);
     // A pyramid's strides divide sizes of whole multiples of 32.
     options.loading.canvas = {(size[0] + 31) / 32 * 32, (size[1] + 31) / 32 * 32};

@@ -10,6 +10,7 @@
 #include "run_log.hpp"
 #include <vecdet/profile/scope.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -282,12 +283,13 @@ class training {
   outcome diverged(const loss_values& losses) {
     const bool is_good = all_finite(*now_.model);
     if (is_good) save(latest());
-    char text[200];
-    std::snprintf(text, sizeof text,
-                  "step %d: the loss is no number (classification %g, regression %g); %s",
-                  static_cast<int>(now_.state.step + 1), losses.classification, losses.regression,
-                  is_good ? "the weights before it are saved; a lower --rate or a --warmup may help"
-                          : "the weights are none either: the last checkpoint stays as it was");
+    char text[240];
+    std::snprintf(
+        text, sizeof text, "step %d: the loss is no number (classification %g, regression %g); %s",
+        static_cast<int>(now_.state.step + 1), losses.classification, losses.regression,
+        is_good ? "the weights before it are saved; a new training with a lower --rate or a "
+                  "--warmup may help"
+                : "the weights are none either: the last checkpoint stays as it was");
     log_.say(text);
     return outcome::diverged;
   }

@@ -109,6 +109,7 @@ TEST_CASE("COCO: ids of images and categories, crowds, what is wrong") {
   CHECK(contains(error(), "no COCO annotations"));
   const auto no_folder = [&] { read_dataset({file, folder / "no"}); };
   CHECK(contains(error_of(no_folder), "no such folder of pictures"));
+  CHECK(contains(error_of([&] { read_dataset({file, ""}); }), "need the folder of their pictures"));
 }
 
 TEST_CASE("pictures: PNG goes there and back, broken ones are named") {

@@ -180,7 +180,8 @@ class Ranks(unittest.TestCase):
         for environment, expected in (
                 ({"RANK": "2"}, "rank 2 of 2 processes: expected one below their number"),
                 ({"WORLD_SIZE": "two"}, "WORLD_SIZE is two, expected a number"),
-                ({"RANK": "-1"}, "RANK is -1, expected a number")):
+                ({"RANK": "-1"}, "RANK is -1, expected a number"),
+                ({"MASTER_PORT": "70000"}, "MASTER_PORT is 70000, expected a number from 0 to 65535")):
             processes = self.begin(os.path.join(self.folder, "none"), **environment)
             for process in processes:
                 _, error = process.communicate(timeout=60)
