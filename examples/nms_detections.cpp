@@ -32,7 +32,12 @@ int main(int argc, char** argv) try {
 
   std::vector<float> rows;
   for (float number; std::cin >> number;) rows.push_back(number);
-  if (rows.size() % 6 != 0) throw std::runtime_error("rows are x1 y1 x2 y2 score class");
+  if (!std::cin.eof())
+    throw std::runtime_error("what follows the first " + std::to_string(rows.size()) +
+                             " numbers is none");
+  if (rows.size() % 6 != 0)
+    throw std::runtime_error(std::to_string(rows.size()) +
+                             " numbers, expected rows of x1 y1 x2 y2 score class");
   const auto count = static_cast<vecdet::index_t>(rows.size() / 6);
   const vecdet::matrix_view<const float> detections(rows.data(), count, 6);
 

@@ -21,6 +21,7 @@ namespace {
 /// A float32 matrix of two dimensions, in C order.
 std::vector<float> load(const std::string& path, vecdet::index_t& rows, vecdet::index_t& columns) {
   std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error(path + ": cannot be opened");
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   const std::size_t begin =
       bytes.find('\n') + 1;  // the header is a Python dictionary and a newline

@@ -40,6 +40,8 @@ def check_postprocess(program):
         assert (done.returncode, done.stdout) == (0, expected), done
         done = run(program, *map(str, files), "640", "640")
         assert done.returncode == 1 and "postprocess" in done.stderr, done
+        done = run(program, "none.npy", str(files[1]), str(height), str(width))
+        assert done.returncode == 1 and "none.npy: cannot be opened" in done.stderr, done
         write_npy(files[0], anchors, classes, logits, "<f8")
         done = run(program, *map(str, files), str(height), str(width))
         assert done.returncode == 1 and "expected a .npy file of float32" in done.stderr, done
@@ -56,6 +58,10 @@ def check_nms(program):
     done = run(program, "1.5", text="\n".join(rows))
     assert done.returncode == 1 and "iou_threshold is 1.5" in done.stderr, done
     assert run(program, "0.5", "caffe").returncode == 1
+    done = run(program, "0.5", text=rows[0] + "\nx")
+    assert done.returncode == 1 and "follows the first 6 numbers" in done.stderr, done
+    done = run(program, "0.5", text=rows[0] + "\n1")
+    assert done.returncode == 1 and "7 numbers, expected rows of" in done.stderr, done
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@
 #include "verdict.hpp"
 #include "worker.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <exception>
 #include <fstream>
 #include <iostream>
 #include <regex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -57,7 +59,9 @@ gate_result make_problems(const options& given) {
       result.problems.push_back({name, isa, i, in_base, ratio, with_plain_loop, {}, {}, {}});
     }
   }
-  if (result.problems.empty()) throw std::runtime_error("no problem matches");
+  if (result.problems.empty())
+    throw std::runtime_error("no problem to measure: --filter \"" + given.filter +
+                             "\" and --isa leave none that this machine can run");
   return result;
 }
 
@@ -139,6 +143,8 @@ int main(int argc, char** argv) try {
     work_on(given.worker);
     return 0;
   }
+  if (given.base.empty() || given.head.empty())
+    throw std::runtime_error("--base and --head are modules to compare, and both are needed");
   if (given.record_ratios) given.isas = {"baseline", "avx2", "avx512"};
   return static_cast<int>(given.record_ratios ? record(given) : compare(given));
 } catch (const std::exception& error) {

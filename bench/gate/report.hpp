@@ -41,7 +41,7 @@ inline const char* outcome_name(outcome answer) {
 
 inline std::string verdict_of(const judged_problem& problem) {
   if (problem.speed.answer == verdict::fail) return "SLOWER";
-  if (problem.ratio.answer == verdict::fail) return "ROTTEN";
+  if (problem.ratio.answer == verdict::fail) return "RATIO FELL";
   return problem.settled() ? "pass" : "inconclusive";
 }
 

@@ -21,7 +21,7 @@ namespace gate {
 constexpr double slow = 1.03;
 constexpr double significance = 0.01;
 constexpr double stray = 1.01;
-constexpr double rotten = 0.85;  ///< of the recorded ratio to the plain loop
+constexpr double least_of_ratio = 0.85;  ///< of the recorded ratio to the plain loop
 constexpr int processes_to_fail = 3;
 constexpr int most_processes = 6;
 
@@ -80,7 +80,7 @@ inline void judge(const std::vector<judged_problem*>& measured, std::size_t test
       problem.speed.add(found.head_to_base > slow && p[i] < significance);
     }
     if (problem.recorded_ratio > 0) {
-      problem.ratio.add(found.plain_to_head < rotten * problem.recorded_ratio);
+      problem.ratio.add(found.plain_to_head < least_of_ratio * problem.recorded_ratio);
     }
   }
 }
