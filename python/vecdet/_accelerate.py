@@ -7,7 +7,7 @@ what they are, and the model may be copied and pickled as before.
 
 import contextlib
 import threading
-from typing import Dict, Iterator, List, Optional, Tuple, TypeVar
+from typing import Dict, Iterable, Iterator, List, Optional, Tuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -74,8 +74,9 @@ def _is_asked(head: nn.Module) -> bool:
 
 
 def _are_watched(*modules: nn.Module) -> bool:
-    """Whether somebody looks at what the modules give, and expects torchvision's."""
-    return any(module._forward_hooks for module in modules)
+    """Whether hooks look at what the modules take or give, and expect torchvision's."""
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(module, kind, None) for module in modules for kind in kinds)
 
 
 class _RetinaNetClassificationHead(retinanet.RetinaNetClassificationHead):
@@ -177,8 +178,9 @@ def _detections(found) -> List[Dict[str, Tensor]]:
 def _common(anchors: List[List[Tensor]]) -> Optional[Tensor]:
     """The anchors of all images, where they are the same."""
     joined = [torch.cat(levels) for levels in anchors]
-    are_same = all(torch.equal(of_image, joined[0]) for of_image in joined[1:])
-    return joined[0] if joined and are_same else None
+    if not joined or any(not torch.equal(of_image, joined[0]) for of_image in joined[1:]):
+        return None
+    return joined[0]
 
 
 class _RetinaNet(retinanet.RetinaNet):
@@ -342,6 +344,15 @@ def _gives_levels(model: nn.Module) -> bool:
             and _is(model.head.regression_head, retinanet.RetinaNetRegressionHead))
 
 
+def _replace(modules: Iterable[nn.Module], classes: Dict[type, type]) -> None:
+    """Changes the classes that have another in ``classes``. Other modules are assigned nothing, not
+    even the class that they have: a wrapper's __setattr__ may pass it on to what it wraps."""
+    for module in modules:
+        other = classes.get(type(module))
+        if other is not None:
+            module.__class__ = other
+
+
 def accelerate(model: _Model) -> _Model:
     """Gives each torchvision detector in ``model``, or the detector that it is, vecdet's matching,
     losses and postprocessing, in place. Results are the same within rounding: matches exactly,
@@ -349,7 +360,7 @@ def accelerate(model: _Model) -> _Model:
 
     RetinaNet in training has one call for matching and both losses, on the levels of its head as
     the convolutions left them; FCOS has one for matching and one for the levels of its classes.
-    Heads with forward hooks, heads of other classes, and custom matchers, keep what is theirs.
+    Heads with hooks, heads of other classes, and custom matchers, keep what is theirs.
 
     Faster R-CNN, and what is made of it, has its RPN's and its box head's matching, losses and
     postprocessing, and RoIAlign, that of the masks of the ground truth as well. Which anchors and
@@ -370,17 +381,12 @@ def accelerate(model: _Model) -> _Model:
         raise TypeError(f"vecdet.accelerate: a {type(model).__name__}, expected one of "
                         f"torchvision.models.detection's {', '.join(_KNOWN)}, or a model that "
                         "contains one")
-    for module in modules:
-        if _gives_levels(module):
-            head = module.head
-            head.__class__ = _HEADS_OF_LEVELS.get(type(head), type(head))
-    for module in modules:
-        module.__class__ = _REPLACEMENTS.get(type(module), type(module))
+    _replace([module.head for module in modules if _gives_levels(module)], _HEADS_OF_LEVELS)
+    _replace(modules, _REPLACEMENTS)
     return model
 
 
 def restore(model: _Model) -> _Model:
     """Takes back what accelerate() did; a model that it did nothing to stays as it is."""
-    for module in model.modules():
-        module.__class__ = _ORIGINALS.get(type(module), type(module))
+    _replace(model.modules(), _ORIGINALS)
     return model

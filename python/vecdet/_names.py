@@ -13,6 +13,9 @@ DECAYS = {"hard": 0, "linear": 1, "gaussian": 2}
 DETECTORS = {"retinanet": 0, "fcos": 1, "ssd": 2}
 
 
+SIZE_LIMIT = 4.135166556742356  # log(1000 / 16): torchvision's bound of dw and dh
+
+
 def number(names: dict, argument: str, name: str) -> int:
     if name not in names:
         raise ValueError(f"Invalid value for argument '{argument}': '{name}'. "
@@ -23,6 +26,11 @@ def number(names: dict, argument: str, name: str) -> int:
 def number_pair(value: Union[int, Sequence[int]]) -> List[int]:
     """Height and width, which may be given as one number."""
     return [value, value] if isinstance(value, int) else list(value)
+
+
+def sizes_of(image_sizes: Sequence[Tuple[float, float]]) -> List[float]:
+    """Heights and widths as the operators take them: one number after the other."""
+    return [float(side) for size in image_sizes for side in size]
 
 
 def joined(of_images: Union[Tensor, Sequence[Tensor]]) -> Tuple[Tensor, List[int]]:

@@ -2,6 +2,7 @@
 """The parts of torchvision's two-stage detectors on vecdet, by the names of those whose place they
 take."""
 
+import inspect
 import types
 from typing import List, Tuple
 
@@ -14,6 +15,9 @@ from torchvision.ops import boxes as box_ops
 
 from . import ops
 from ._parts import boxes_of, rows_of
+
+# torchvision's own: within patched(), the module has vecdet's around it.
+_BOX_IOU = inspect.unwrap(box_ops.box_iou)
 
 
 def _with(function, **replacements):
@@ -48,7 +52,7 @@ class RegionProposalNetwork(rpn.RegionProposalNetwork):
         threshold includes its score here, which makes no difference where it is 0."""
         return (type(self.anchor_generator) is AnchorGenerator
                 and type(self.box_coder) is BoxCoder and type(self.proposal_matcher) is Matcher
-                and self.box_similarity is box_ops.box_iou and self.score_thresh <= 0
+                and inspect.unwrap(self.box_similarity) is _BOX_IOU and self.score_thresh <= 0
                 and all(f.is_cpu and f.dtype != torch.float64 for f in features.values())
                 and (not self.training or targets is not None and all(
                     boxes.dtype == torch.float32 for boxes in boxes_of(targets))))

@@ -7,10 +7,9 @@ from typing import List, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor
 
-from ._names import BOX_LOSSES, REDUCTIONS, joined, number
+from ._names import BOX_LOSSES, REDUCTIONS, SIZE_LIMIT, joined, number
 
 _ops = torch.ops.vecdet
-_SIZE_LIMIT = 4.135166556742356  # log(1000 / 16)
 
 # One image's, or a list with those of each image.
 _OfImages = Union[Tensor, Sequence[Tensor]]
@@ -282,7 +281,7 @@ def retinanet_loss(
     loss: str = "smooth_l1",
     beta: float = 0.0,
     weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-    size_limit: float = _SIZE_LIMIT,
+    size_limit: float = SIZE_LIMIT,
     scale: float = 1.0,
     regions: Optional[_OfImages] = None,
 ) -> Tuple[Tensor, Tensor]:

@@ -9,14 +9,9 @@ from torch import Tensor
 from torchvision.ops import MultiScaleRoIAlign as _TorchvisionMultiScaleRoIAlign
 from torchvision.ops import poolers
 
-from ._names import joined, number_pair, split_by
+from ._names import SIZE_LIMIT, joined, number_pair, sizes_of, split_by
 
 _ops = torch.ops.vecdet
-_SIZE_LIMIT = 4.135166556742356  # log(1000 / 16)
-
-
-def _image_sizes(image_sizes: Sequence[Tuple[float, float]]) -> List[float]:
-    return [float(side) for size in image_sizes for side in size]
 
 
 def roi_align(
@@ -110,7 +105,7 @@ def rpn_postprocess(
     max_proposals: int = 2000,
     score_threshold: float = 0.0,
     weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-    size_limit: float = _SIZE_LIMIT,
+    size_limit: float = SIZE_LIMIT,
     min_size: float = 1e-3,
 ) -> List[Tuple[Tensor, Tensor, Tensor]]:
     """From the outputs of an RPN to its proposals: boxes, scores and levels of each image, in
@@ -127,7 +122,7 @@ def rpn_postprocess(
         min_size: boxes of a smaller side are removed.
     """
     boxes, scores, levels, offsets = _ops.rpn_postprocess(
-        list(logits), list(deltas), anchors, _image_sizes(image_sizes), max_candidates,
+        list(logits), list(deltas), anchors, sizes_of(image_sizes), max_candidates,
         iou_threshold, max_proposals, score_threshold, weights, size_limit, min_size)
     return split_by(offsets, boxes, scores, levels)
 
@@ -142,7 +137,7 @@ def postprocess_box_head(
     iou_threshold: float = 0.5,
     max_detections: int = 100,
     weights: Sequence[float] = (10.0, 10.0, 5.0, 5.0),
-    size_limit: float = _SIZE_LIMIT,
+    size_limit: float = SIZE_LIMIT,
     min_size: float = 1e-2,
 ) -> List[Tuple[Tensor, Tensor, Tensor]]:
     """From the outputs of Faster R-CNN's box head to detections: boxes, scores and labels of each
@@ -157,7 +152,7 @@ def postprocess_box_head(
     """
     all_proposals, counts = joined(proposals)
     boxes, scores, labels, offsets = _ops.postprocess_box_head(
-        logits, deltas, all_proposals, counts, _image_sizes(image_sizes), score_threshold,
+        logits, deltas, all_proposals, counts, sizes_of(image_sizes), score_threshold,
         iou_threshold, max_detections, weights, size_limit, min_size)
     return split_by(offsets, boxes, scores, labels)
 

@@ -11,7 +11,8 @@ from typing import List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ._names import BOX_LOSSES, DECAYS, DETECTORS, OVERLAPS, REDUCTIONS, number, split_by
+from ._names import (BOX_LOSSES, DECAYS, DETECTORS, OVERLAPS, REDUCTIONS, SIZE_LIMIT, number,
+                     sizes_of, split_by)
 from ._training import (assign_atss, assign_fcos, assign_task_aligned, bce_loss,
                         decode_distribution_boxes, decode_distributions, distribution_focal_loss,
                         match_anchors, mined_cross_entropy_loss, quality_focal_loss,
@@ -144,7 +145,7 @@ def regression_loss(
     beta: float = 1.0 / 9,
     eps: float = 1e-7,
     weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-    size_limit: float = 4.135166556742356,
+    size_limit: float = SIZE_LIMIT,
     scale: float = 1.0,
     box_weights: Optional[Tensor] = None,
     background: int = -1,
@@ -181,7 +182,7 @@ def encode_boxes(boxes: Tensor, anchors: Tensor,
 def decode_boxes(deltas: Tensor, anchors: Tensor,
                  weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
                  image_size: Sequence[float] = (),
-                 size_limit: float = 4.135166556742356) -> Tensor:
+                 size_limit: float = SIZE_LIMIT) -> Tensor:
     """The boxes, [N, 4] corners, that ``deltas`` mean on ``anchors``, clipped to an image of
     (height, width) where given. dw and dh are ``size_limit`` at most."""
     return _ops.decode_boxes(deltas, anchors, weights, image_size, size_limit)
@@ -267,7 +268,7 @@ def postprocess(
     max_detections: int = 300,
     weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
     centerness: Optional[Tensor] = None,
-    size_limit: float = 4.135166556742356,
+    size_limit: float = SIZE_LIMIT,
     min_size: float = 0.0,
 ) -> List[Tuple[Tensor, Tensor, Tensor]]:
     """From head outputs to detections: boxes, scores and labels of each image.
@@ -283,9 +284,8 @@ def postprocess(
         max_detections: of an image.
         centerness: logits [images, anchors]: FCOS only.
     """
-    sizes = [float(side) for size in image_sizes for side in size]
     boxes, scores, labels, offsets = _ops.postprocess(
-        logits, deltas, anchors, sizes, level_sizes, number(DETECTORS, "detector", detector),
-        score_threshold, max_candidates, iou_threshold, max_detections, weights, centerness,
-        size_limit, min_size)
+        logits, deltas, anchors, sizes_of(image_sizes), level_sizes,
+        number(DETECTORS, "detector", detector), score_threshold, max_candidates, iou_threshold,
+        max_detections, weights, centerness, size_limit, min_size)
     return split_by(offsets, boxes, scores, labels)

@@ -204,6 +204,10 @@ class AcceleratedTraining(unittest.TestCase):
         self.check_step(model, parts, {"retinanet_loss"})  # what the hook sees stays what it was
         self.assertEqual(seen[0], seen[1])
         handle.remove()
+        handle = model.head.regression_head.register_forward_pre_hook(
+            lambda module, inputs: ([2 * level for level in inputs[0]],))
+        self.check_step(model, parts, {"retinanet_loss"})
+        handle.remove()
         model.proposal_matcher = OtherMatcher(0.5, 0.4, True)
         self.check_step(model, parts - {"match_anchors"}, {"retinanet_loss", "match_anchors"})
 

@@ -2,6 +2,7 @@
 """Two-stage detectors against torchvision: RoIAlign, proposals, detections, samples, and accelerated
 Faster and Mask R-CNN. Needs torch, torchvision and vecdet on PYTHONPATH."""
 
+import contextlib
 import copy
 import pickle
 import sys
@@ -285,10 +286,12 @@ class TwoStages(unittest.TestCase):
         for name in ("torchvision::roi_align", "torchvision::nms"):
             self.assertNotIn(name, calls)
         model.eval()
-        with torch.no_grad():
-            calls = called(lambda: model(self.images))
-        self.assertIn("vecdet::postprocess_box_head", calls)
-        self.assertNotIn("torchvision::nms", calls)
+        for surroundings in (contextlib.nullcontext(), vecdet.patched()):
+            with torch.no_grad(), surroundings:
+                calls = called(lambda: model(self.images))
+            self.assertIn("vecdet::rpn_postprocess", calls)
+            self.assertIn("vecdet::postprocess_box_head", calls)
+            self.assertNotIn("torchvision::nms", calls)
 
     def test_matches_and_samples_are_torchvisions(self):
         """Exactly: what the samplers see, and what they draw."""
