@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A data set to learn within seconds: red discs and blue squares on grey noise, in a folder as
-// VOC's.
+// What the detector's tests have in common; above all a data set to learn within seconds: red discs
+// and blue squares on grey noise, in a folder as VOC's.
 #pragma once
 
 #include "../../examples/detector/picture.hpp"
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 
 namespace test {
@@ -31,6 +32,21 @@ class temporary_folder {
  private:
   std::filesystem::path path_;
 };
+
+/// What an action throws; empty where it throws nothing.
+template <class Action>
+std::string error_of(const Action& action) {
+  try {
+    action();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 /// Draws `count` pictures of 96 x 96 and writes the lists train.txt and test.txt, a quarter of the
 /// pictures being of the latter.

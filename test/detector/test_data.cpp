@@ -13,25 +13,12 @@
 #include <doctest/doctest.h>
 
 using namespace detector;
+using test::contains;
+using test::error_of;
 
 namespace {
 
 void write(const std::string& file, const std::string& text) { std::ofstream(file) << text; }
-
-/// What an action throws.
-template <class Action>
-std::string error_of(const Action& action) {
-  try {
-    action();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

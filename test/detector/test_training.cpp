@@ -22,6 +22,8 @@
 
 using namespace detector;
 using nlohmann::json;
+using test::contains;
+using test::error_of;
 
 namespace {
 
@@ -56,20 +58,6 @@ std::vector<double> losses_of(const training_options& options) {
   std::vector<double> losses;
   for (const json& event : events(options, "step")) losses.push_back(event.at("loss"));
   return losses;
-}
-
-template <class Action>
-std::string error_of(const Action& action) {
-  try {
-    action();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// The loss of a model on fixed pictures, and its gradient in all weights as one vector.
