@@ -76,6 +76,8 @@ int run_report(const options& o) {
 }
 
 int run_compare(const options& o) {
+  if (!o.output.empty() && format_of(o.output) != format::html)
+    throw std::invalid_argument("compare writes .html only, not \"" + o.output + "\"");
   report before = read_report(o.before), after = read_report(o.after);
   if (o.across) {
     before = without_implementation(before);
@@ -84,9 +86,6 @@ int run_compare(const options& o) {
   const comparison c = compare_reports(before, after, o.step);
   write_comparison(std::cout, c, o.rows);
   if (!o.output.empty()) {
-    if (format_of(o.output) != format::html) {
-      throw std::invalid_argument("compare writes .html only, not \"" + o.output + "\"");
-    }
     write_file(o.output,
                [&](std::ostream& out) { write_html(out, after, &before, o.after, o.before); });
     std::cerr << "wrote " << o.output << '\n';
