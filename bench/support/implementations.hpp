@@ -42,9 +42,11 @@ void register_implementation(const std::string& problem, const std::string& impl
   })->UseRealTime();
 }
 
-/// What make() gives, which is made once for as long as anybody holds it. Each `make` has its own.
+/// What make() gives, which is made once for as long as anybody holds it. Each `make` has its own,
+/// told apart by its type.
 template <class Make>
 auto shared_data(const Make& make) {
+  static_assert(std::is_empty<Make>::value, "a make that captures something makes different data");
   using data = std::decay_t<decltype(make())>;
   static std::weak_ptr<data> known;
   std::shared_ptr<data> held = known.lock();
