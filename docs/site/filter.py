@@ -35,8 +35,11 @@ def page_text(page, text):
         if not file.exists():
             return f"\\ref no_such_file_{re.sub('[^a-zA-Z0-9]', '_', target)}"  # Doxygen warns of it
         if file.suffix == ".md" and (ROOT / "docs" in file.parents or file.relative_to(ROOT).as_posix() in
-                                     ("bench/gate/README.md", "examples/profile_step.md", "CHANGELOG.md")):
-            command = "subpage" if tree and not anchor else "ref"
+                                     ("bench/gate/README.md", "examples/detector/README.md", "examples/profile_step.md",
+                                      "CHANGELOG.md")):
+            # A page stands once in the tree: docs/functions.md holds the families.
+            of_tree = page.name == "index.md" or file.parent.name == "families"
+            command = "subpage" if tree and of_tree and not anchor else "ref"
             return f'\\{command} {label(file, anchor)} "{title}"'
         if file.suffix in (".svg", ".png"):
             return found[0]
@@ -52,8 +55,9 @@ def page_text(page, text):
     for i in range(0, len(parts), 2):
         part = re.sub(r"^# (.*)$", lambda m: f"# {m[1].replace('`', '')} {{#{label(page)}}}" +
                       ("" if tree else "\n\n[TOC]\n"), parts[i], flags=re.M)
-        part = re.sub(r"^(##+) (.*)$", lambda m: f"{m[1]} {m[2].replace('`', '')} {{#{label(page, slug(m[2]))}}}",
-                      part, flags=re.M)
+        # Sections of a page of the tree would stand in it, before all pages.
+        part = re.sub(r"^(##+) (.*)$", lambda m: f"<h2>{m[2]}</h2>" if tree else
+                      f"{m[1]} {m[2].replace('`', '')} {{#{label(page, slug(m[2]))}}}", part, flags=re.M)
         parts[i] = re.sub(r"(?<!!)\[([^\]]*)\]\(([^) ]*)\)", link, part)
     return re.sub(r"^```(cpp|cmake|python|sh)$", lambda m: "```{." + {"sh": "bash", "cmake": "bash"}.get(
         m[1], "py" if m[1] == "python" else m[1]) + "}", "".join(parts), flags=re.M)
