@@ -5,8 +5,9 @@
 // Bound of 7 x 7 in float: every location of the map lies in some box, so that 41 MB of features
 // are read once, and 50 MB of bins written. Operations, of two samples a bin and axis on boxes of
 // more than two locations a bin: 4 rows and 4 columns a bin, so that NHWC multiplies and adds 20
-// times for each bin and channel, 250 million in all, or 16 million vectors of 16. NCHW multiplies
-// and adds the 28 rows of a box over its width, and then 4 columns for each bin.
+// times for each bin and channel, 250 million in all, or 16 million vectors of 16. NCHW does so 4
+// times for each row of bins and column touched, 28 at most, and 4 times for each bin; it loads,
+// shuffles and stores about 7 vectors for 64 numbers that it transposes, map and bins.
 #include "plain/functions.hpp"
 #include "support/implementations.hpp"
 #include "support/roi_scene.hpp"

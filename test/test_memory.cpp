@@ -367,13 +367,16 @@ void postprocess_call(placed_memory& memory, result_bytes& results, index_t leng
 
 // ---- RoIAlign
 
-/// As many channels, or as wide a map, as `length`; boxes inside, on the border and outside.
+/// As many channels as `length`, or as wide a map of few channels and of many; boxes inside, on the
+/// border and outside.
 template <class T>
 void roi_align_call(placed_memory& memory, result_bytes& results, index_t length) {
   using real = compute_type<T>;
-  for (const bool is_wide : {false, true})
+  for (const index_t wide_channels : {0, 3, 19})
     for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
-      const index_t channels = is_wide ? 3 : length, width = is_wide ? length : 6, height = 5;
+      const bool is_wide = wide_channels > 0;
+      const index_t channels = is_wide ? wide_channels : length, width = is_wide ? length : 6;
+      const index_t height = 5;
       const index_t rows = 2, columns = 1 + length % 9, images = 2;
       const auto w = static_cast<real>(width), h = static_cast<real>(height);
       const std::vector<real> corners{

@@ -21,9 +21,10 @@
 //   boxes     corners; float, and double for features in double; each with its image
 //
 // NHWC is what vectors like: every operation is on neighbouring channels, and costs what it reads,
-// at most 4 s^2 locations a bin. NCHW reads the whole width of a box in every row that samples
-// touch, and then picks columns: it is about as fast for boxes up to some 40 locations wide, and
-// slower from there on.
+// at most 4 s^2 locations a bin. NCHW is transposed on the way, 16 channels of a few rows at a
+// time, where boxes are many for their map. Forward, few boxes, and maps of fewer than 8 channels,
+// take another way: they read the whole width of a box in every row that samples touch, and then
+// pick columns, at two to four times the time a box.
 //
 // Any box is data. Samples outside of the map are 0, so a box outside gives 0. A box without size
 // has all its samples in one place when `aligned`, and adaptively none; one turned inside out has
@@ -33,8 +34,8 @@
 //
 // Accuracy: in float, outputs are within 4 ulp of the mean of the magnitudes in their bin, for the
 // box as given; torchvision's positions, computed in float, are off by more. bfloat16 is such a
-// float rounded once. Results are the same bits for any number of threads, and forward in either
-// layout. An element of the gradient is the sum over the boxes in their order.
+// float rounded once. Results are the same bits for any number of threads and in either layout. An
+// element of the gradient is the sum over the boxes in their order.
 //
 // Every function throws std::invalid_argument, and writes nothing, when shapes or layouts differ,
 // an output shares memory with an input, there are boxes but no images, both images and
@@ -72,8 +73,9 @@ struct roi_boxes {
   lasting<vector_view<const index_t>> image_offsets;
 };
 
-/// Memory that RoIAlign works in: the boxes' weights, some 1 KiB a box, and backward 1 MiB on one
-/// thread, 8 MiB a thread on several. It grows to what the calls need and is reused. One call at a
+/// Memory that RoIAlign works in: the boxes' weights, some 1 KiB a box, and a tile of the map,
+/// backward of 0.5 MiB, forward in NCHW of 16 channels and as many rows as the highest box has; on
+/// several threads 8 tiles a thread. It grows to what the calls need and is reused. One call at a
 /// time.
 class roi_align_workspace {
   friend detail::workspace_access;

@@ -38,15 +38,9 @@ struct roi_plan {
   std::int32_t row_entries, column_entries;
   std::int32_t first_row, end_row;  ///< rows and columns touched lie in these; none: all 0
   std::int32_t first_column, end_column;
-  std::int32_t steps;  ///< of the lanes: see roi_lanes
-};
-
-/// Which tables kernels of a layout and direction need beside the entries: sums along rows of NCHW
-/// take 16 lanes at a time.
-enum class roi_lanes {
-  none,     ///< NHWC
-  bins,     ///< forward: for the bins of 16 lanes, step by step a column and its weight
-  columns,  ///< backward: for 16 columns, step by step a bin and its weight
+  std::int32_t touched;  ///< how many columns
+  bool by_planes;        ///< whether it needs the tables of lanes, of so many steps, for 16 bins:
+  std::int32_t steps;    ///< in each of the steps a column and its weight
 };
 
 template <class T>
@@ -58,7 +52,6 @@ struct roi_align_args {
   index_t rows, columns;  ///< of bins
   index_t sampling_ratio;
   bool aligned, add;
-  roi_lanes lanes;
   T* out;             ///< forward: the bins
   const T* upstream;  ///< backward: the gradient by the bins
   index_t boxes_count;
@@ -78,40 +71,45 @@ struct roi_task {
 /// `size` rounded up to a multiple of 16.
 VECDET_INLINE constexpr index_t roi_padded(index_t size) { return (size + 15) / 16 * 16; }
 
-/// Planes of NCHW that are worked on for a box before the next box: as many as have `cached`
-/// numbers together.
+/// Planes of NCHW that are worked on for a box before the next box: as many as have 2^17 numbers
+/// together.
 constexpr index_t roi_max_channel_block = 8;
-VECDET_INLINE constexpr index_t roi_channel_block(index_t plane,
-                                                  index_t cached = index_t{1} << 17) {
-  const index_t block = cached / (plane > 0 ? plane : 1);
+VECDET_INLINE constexpr index_t roi_channel_block(index_t plane) {
+  const index_t block = (index_t{1} << 17) / (plane > 0 ? plane : 1);
   return block < 1 ? 1 : block > roi_max_channel_block ? roi_max_channel_block : block;
 }
 
-/// Numbers from one row of a tile to the next, backward in NCHW: 16 columns from any on fit.
-VECDET_INLINE constexpr index_t roi_row_stride(index_t width) { return roi_padded(width) + 16; }
+/// NCHW is worked on by this many channels at a time where it is transposed.
+constexpr index_t roi_transposed_channels = 16;
 
 // The sizes of tasks' work memory, in numbers of compute_type<T>, with what it takes to begin at a
 // multiple of 64 bytes.
 
-/// Forward in NCHW: sums of 16 rows of bins, the bins of a channel, and copies of planes where they
-/// cannot be read in place.
-VECDET_INLINE constexpr index_t roi_forward_memory(index_t width, index_t bins, index_t copies) {
+/// Forward in NCHW by planes: sums of 16 rows of bins, the bins of a channel, and copies of planes
+/// where they cannot be read in place.
+VECDET_INLINE constexpr index_t roi_planes_memory(index_t width, index_t bins, index_t copies) {
   return 17 * (roi_padded(width) + 32) + roi_padded(bins) + 48 + copies;
 }
-/// Backward: the tile and, in NCHW, the gradient by the bins of a channel.
-VECDET_INLINE constexpr index_t roi_backward_memory(index_t tile, index_t rows, index_t columns) {
-  return tile + rows * roi_padded(columns + 1) + 32;
+/// Forward in NCHW transposed: so many rows of the map, a row of sums, and the bins.
+VECDET_INLINE constexpr index_t roi_transposed_memory(index_t rows, index_t width, index_t bins) {
+  return roi_transposed_channels * ((rows + 1) * width + bins) + 16;
+}
+/// Backward: the tile, a row of sums of 64 channels, and the gradient by the bins of 16.
+VECDET_INLINE constexpr index_t roi_backward_memory(index_t tile, index_t width, index_t bins) {
+  return tile + 64 * width + roi_transposed_channels * bins + 16;
 }
 
 template <class T>
 struct roi_align_kernels {
   using real = compute_type<T>;
-  /// Fills plans [first, last), whose box, level and image are given, but for their offset.
-  /// `counts` holds as many numbers as the widest map has columns.
-  void (*measure)(const roi_align_args<T>&, index_t first, index_t last, std::int32_t* counts);
-  /// Fills their tables.
-  void (*fill)(const roi_align_args<T>&, index_t first, index_t last, std::int32_t* counts);
-  void (*forward_nchw)(const roi_align_args<T>&, const roi_task&, real* memory);
+  /// Fills plans [first, last), whose box, level and image are given, and whether it goes by
+  /// planes, but for their offset.
+  void (*measure)(const roi_align_args<T>&, index_t first, index_t last);
+  /// Fills their tables. `is_touched` holds as many numbers as the widest map has columns.
+  void (*fill)(const roi_align_args<T>&, index_t first, index_t last, std::int32_t* is_touched);
+  void (*forward_planes)(const roi_align_args<T>&, const roi_task&, real* memory);
+  /// The plans are ordered by their first rows.
+  void (*forward_transposed)(const roi_align_args<T>&, const roi_task&, real* memory);
   void (*forward_nhwc)(const roi_align_args<T>&, const roi_task&);
   void (*backward_nchw)(const roi_align_args<T>&, const roi_task&, real* memory);
   void (*backward_nhwc)(const roi_align_args<T>&, const roi_task&, real* memory);

@@ -109,7 +109,6 @@ class roi_align_call {
     if (bins_.size() == 0) return;
     const profile::scope timing([&] { return problem(); });
     args_.out = out;
-    args_.lanes = is_nchw() ? roi_lanes::bins : roi_lanes::none;
     plan(level_of);
     if (is_nchw()) {
       forward_nchw();
@@ -129,7 +128,6 @@ class roi_align_call {
     if (elements == 0) return;
     const profile::scope timing([&] { return problem(); });
     args_.upstream = bins_.data();
-    args_.lanes = is_nchw() ? roi_lanes::columns : roi_lanes::none;
     plan(level_of);
     run_backward();
   }
@@ -199,14 +197,24 @@ class roi_align_call {
     for (index_t g = groups(); g > 0; --g) begin[g] = begin[g - 1];
     begin[0] = 0;
     args_.plans = plans;
+    for (index_t g = 0; g < groups(); ++g)
+      for (index_t i = begin[g]; i < begin[g + 1]; ++i)
+        plans[i].by_planes = is_nchw() && args_.out != nullptr && !is_transposed(g);
 
     index_t widest = 0;
     for (const roi_level<T>& level : levels_) widest = std::max(widest, level.width);
     const chunking chunks = few_chunks(count);
-    std::int32_t* const counts = grown(ws_.counts, chunks.count * widest);
-    for_each_chunk(policy_, chunks, [&](index_t c, index_t first, index_t last) {
-      kernels_.measure(args_, first, last, counts + c * widest);
+    std::int32_t* const is_touched = grown(ws_.is_touched, chunks.count * widest);
+    for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
+      kernels_.measure(args_, first, last);
     });
+    if (is_nchw() && args_.out != nullptr)
+      for (index_t g = 0; g < groups(); ++g)
+        if (is_transposed(g))
+          std::sort(plans + begin[g], plans + begin[g + 1],
+                    [](const roi_plan& a, const roi_plan& b) {
+                      return a.first_row != b.first_row ? a.first_row < b.first_row : a.box < b.box;
+                    });
     index_t bytes = 0;
     for (index_t i = 0; i < count; ++i) {
       plans[i].offset = bytes;
@@ -214,24 +222,49 @@ class roi_align_call {
     }
     args_.tables = reinterpret_cast<unsigned char*>(grown(ws_.tables, bytes / 64));
     for_each_chunk(policy_, chunks, [&](index_t c, index_t first, index_t last) {
-      kernels_.fill(args_, first, last, counts + c * widest);
+      kernels_.fill(args_, first, last, is_touched + c * widest);
     });
   }
 
-  /// Channels of each level and image that has boxes.
+  /// Whether forward in NCHW transposes a level's map of an image: where the bins take longer than
+  /// that, which is about as long as four bins at each location by planes. Lanes are 16 channels.
+  bool is_transposed(index_t group) const {
+    const roi_level<T>& level = levels_[group / args_.images];
+    const index_t boxes = ws_.group_begin[static_cast<std::size_t>(group + 1)] -
+                          ws_.group_begin[static_cast<std::size_t>(group)];
+    return args_.channels >= roi_transposed_channels / 2 &&
+           level.height * level.width <= 4 * args_.rows * args_.columns * boxes;
+  }
+
+  /// Of each level and image that has boxes, its channels, or blocks of them and parts of its
+  /// boxes.
   void forward_nchw() {
-    index_t with_boxes = 0, memory_size = 0;
-    for (index_t g = 0; g < groups(); ++g)
-      with_boxes += ws_.group_begin[static_cast<std::size_t>(g)] <
-                    ws_.group_begin[static_cast<std::size_t>(g + 1)];
-    for (const roi_level<T>& level : levels_) {
+    const index_t blocks = (args_.channels + roi_transposed_channels - 1) / roi_transposed_channels;
+    const index_t bins = args_.rows * args_.columns;
+    index_t all_blocks = 0, by_planes = 0, memory_size = 0;
+    for (index_t g = 0; g < groups(); ++g) {
+      const index_t begin = ws_.group_begin[static_cast<std::size_t>(g)];
+      const index_t end = ws_.group_begin[static_cast<std::size_t>(g + 1)];
+      if (begin == end) continue;
+      const roi_level<T>& level = levels_[g / args_.images];
       const index_t plane = level.height * level.width;
-      memory_size =
-          std::max(memory_size, roi_forward_memory(level.width, args_.rows * args_.columns,
-                                                   roi_channel_block(plane) * (plane + 16)));
+      if (is_transposed(g)) {
+        all_blocks += blocks;
+        index_t highest = 0;
+        for (index_t i = begin; i < end; ++i)
+          highest = std::max(highest, index_t{args_.plans[i].end_row - args_.plans[i].first_row});
+        memory_size = std::max(memory_size, roi_transposed_memory(highest, level.width, bins));
+      } else {
+        by_planes += args_.channels;
+        memory_size =
+            std::max(memory_size,
+                     roi_planes_memory(level.width, bins, roi_channel_block(plane) * (plane + 16)));
+      }
     }
-    const index_t channels = args_.channels;
-    const chunking chunks = few_chunks(with_boxes * channels);
+    // Parts, of which each transposes rows of its own, only where blocks are too few for threads.
+    const index_t threads = policy_.threads(), enough = threads == 1 ? 1 : 4 * threads;
+    const index_t parts = std::max(index_t{1}, enough / std::max(index_t{1}, all_blocks));
+    const chunking chunks = few_chunks(by_planes + all_blocks * parts);
     real* const memory = task_memory(chunks, memory_size);
     for_each_chunk(policy_, chunks, [&](index_t c, index_t first, index_t last) {
       index_t item = 0;  // the first of the group's
@@ -239,14 +272,24 @@ class roi_align_call {
         const index_t begin = ws_.group_begin[static_cast<std::size_t>(g)];
         const index_t end = ws_.group_begin[static_cast<std::size_t>(g + 1)];
         if (begin == end) continue;
+        const bool transposed = is_transposed(g);
+        const index_t items = transposed ? blocks * parts : args_.channels;
         const index_t from = std::max(first - item, index_t{0});
-        const index_t to = std::min(last - item, channels);
-        if (from < to) {
-          kernels_.forward_nchw(args_,
-                                {g / args_.images, g % args_.images, begin, end, from, to, 0, 0},
-                                memory_of(memory, c));
+        const index_t to = std::min(last - item, items);
+        roi_task task{g / args_.images, g % args_.images, begin, end, from, to, 0, 0};
+        if (transposed) {
+          for (index_t i = from; i < to; ++i) {
+            task.first_plan = begin + (end - begin) * (i % parts) / parts;
+            task.last_plan = begin + (end - begin) * (i % parts + 1) / parts;
+            task.first_channel = i / parts * roi_transposed_channels;
+            task.last_channel =
+                std::min(task.first_channel + roi_transposed_channels, args_.channels);
+            kernels_.forward_transposed(args_, task, memory_of(memory, c));
+          }
+        } else if (from < to) {
+          kernels_.forward_planes(args_, task, memory_of(memory, c));
         }
-        item += channels;
+        item += items;
       }
     });
   }
@@ -258,20 +301,17 @@ class roi_align_call {
     index_t memory;
   };
   tiling tiles_of(const roi_level<T>& level) const {
-    constexpr index_t cached = index_t{1} << 18;
+    constexpr index_t cached = index_t{1} << 17;
     tiling tiles{};
-    const index_t block =
-        is_nchw() ? roi_channel_block(level.height * roi_row_stride(level.width), cached)
-                  : index_t{64};
-    tiles.channels = std::min(args_.channels, block);
-    const index_t row =
-        is_nchw() ? roi_row_stride(level.width) : level.width * roi_padded(tiles.channels);
-    tiles.rows = std::min(level.height, std::max(index_t{1}, cached / std::max(index_t{1}, row)));
+    tiles.channels = std::min(args_.channels, is_nchw() ? roi_transposed_channels : index_t{64});
+    const index_t row = level.width * roi_padded(tiles.channels);
+    const index_t most = std::max(index_t{1}, cached / std::max(index_t{1}, row));
+    const index_t bands = std::max(index_t{1}, (level.height + most - 1) / most);
+    tiles.rows = (level.height + bands - 1) / bands;
     tiles.channel_blocks = (args_.channels + tiles.channels - 1) / tiles.channels;
     tiles.bands =
         level.width == 0 || level.height == 0 ? 0 : (level.height + tiles.rows - 1) / tiles.rows;
-    const index_t planes = is_nchw() ? tiles.channels : 1;
-    tiles.memory = roi_backward_memory(planes * tiles.rows * row, args_.rows, args_.columns);
+    tiles.memory = roi_backward_memory(tiles.rows * row, level.width, args_.rows * args_.columns);
     return tiles;
   }
 

@@ -74,7 +74,7 @@ struct hard_negative_buffers {
 struct roi_align_buffers {
   std::vector<roi_plan> plans;
   std::vector<index_t> group_of, group_begin;
-  std::vector<std::int32_t> counts;
+  std::vector<std::int32_t> is_touched;
   std::vector<cache_line> tables, memory;
 };
 

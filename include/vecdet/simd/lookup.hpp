@@ -51,40 +51,5 @@ VECDET_INLINE row_pack<double> gather_row(const double* base, const std::int32_t
   return row;
 }
 
-/// The same where all lie in the 16 numbers at `table`, aligned to 64 bytes.
-VECDET_INLINE row_pack<float> lookup_row(const float* table, const std::int32_t* index) {
-#if defined(VECDET_TARGET_AVX512)
-  row_pack<float> row;
-  row.v[0] = f32_batch(_mm512_permutexvar_ps(_mm512_load_si512(index), _mm512_load_ps(table)));
-  return row;
-#elif defined(VECDET_TARGET_AVX2)
-  row_pack<float> row;
-  const __m256 lower = _mm256_load_ps(table), upper = _mm256_load_ps(table + 8);
-  for (int i = 0; i < 2; ++i) {
-    const __m256i at = _mm256_load_si256(reinterpret_cast<const __m256i*>(index + 8 * i));
-    row.v[i] = f32_batch(_mm256_blendv_ps(_mm256_permutevar8x32_ps(lower, at),
-                                          _mm256_permutevar8x32_ps(upper, at),
-                                          _mm256_castsi256_ps(_mm256_slli_epi32(at, 28))));
-  }
-  return row;
-#else
-  return gather_row(table, index);
-#endif
-}
-VECDET_INLINE row_pack<double> lookup_row(const double* table, const std::int32_t* index) {
-#if defined(VECDET_TARGET_AVX512)
-  row_pack<double> row;
-  const __m512d lower = _mm512_load_pd(table), upper = _mm512_load_pd(table + 8);
-  for (int i = 0; i < 2; ++i) {
-    const __m512i at =
-        _mm512_cvtepi32_epi64(_mm256_load_si256(reinterpret_cast<const __m256i*>(index + 8 * i)));
-    row.v[i] = f64_batch(_mm512_permutex2var_pd(lower, at, upper));
-  }
-  return row;
-#else
-  return gather_row(table, index);
-#endif
-}
-
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoIAlign in NHWC: lanes are channels, and every location that samples touch is read whole.
+// RoIAlign forward in NHWC: lanes are channels, and every location that samples touch is read
+// whole.
 #pragma once
 
 #include <vecdet/args/roi_align.hpp>
@@ -97,76 +98,6 @@ void roi_align_nhwc(const detail::roi_align_args<T>& a, const detail::roi_task& 
       }
     }
   }
-}
-
-/// Adds some channels of a box's part of the gradient to a tile.
-template <class T>
-struct add_to_channels {
-  using real = compute_type<T>;
-  const detail::roi_align_args<T>& a;
-  const roi_tables<real>& t;
-  const detail::roi_task& task;
-  const T* upstream;  ///< of the box
-  real* tile;
-  index_t width, channels;  ///< of the tile: channels are a multiple of 16
-
-  template <int N, bool IsWhole>
-  VECDET_INLINE void run(index_t c, index_t size) const {
-    using reals = pack<real, N>;
-    for (index_t p = 0; p < a.rows; ++p) {
-      // Of the rows, ascending but for rounding, those in the tile.
-      std::int32_t first = t.row_begin[p], last = t.row_begin[p + 1];
-      while (first < last && t.row[first].at < task.first_row) ++first;
-      while (first < last && t.row[last - 1].at >= task.last_row) --last;
-      if (first == last) continue;
-      for (index_t q = 0; q < a.columns; ++q) {
-        const reals of_bin =
-            load_channels<N, IsWhole>(upstream + (p * a.columns + q) * a.channels + c, size);
-        for (std::int32_t e = t.column_begin[q]; e < t.column_begin[q + 1]; ++e) {
-          const reals of_column = reals(t.column[e].weight) * of_bin;
-          real* const column = tile + t.column[e].at * channels + (c - task.first_channel);
-          for (std::int32_t r = first; r < last; ++r) {
-            const index_t row = t.row[r].at - task.first_row;
-            if (row < 0 || row >= task.last_row - task.first_row) continue;
-            real* const at = column + row * width * channels;
-            store_pack<N>(at, fma(reals(t.row[r].weight), of_column, load_pack<N>(at)));
-          }
-        }
-      }
-    }
-  }
-};
-
-template <class T>
-void roi_align_grad_nhwc(const detail::roi_align_args<T>& a, const detail::roi_task& task,
-                         compute_type<T>* memory) {
-  using real = compute_type<T>;
-  const auto& level = a.levels[task.level];
-  const index_t size = task.last_channel - task.first_channel;
-  const index_t channels = detail::roi_padded(size);
-  const index_t locations = (task.last_row - task.first_row) * level.width;
-  real* const tile = next_line(memory);
-  T* const grad = level.grad +
-                  ((task.image * level.height + task.first_row) * level.width) * a.channels +
-                  task.first_channel;
-  if (a.add) {
-    for (index_t i = 0; i < locations; ++i)
-      convert(grad + i * a.channels, size, tile + i * channels);
-  } else {
-    for (index_t i = 0; i < locations * channels; i += row_lanes)
-      store_pack<row_pack<real>::batches>(tile + i, row_pack<real>(real(0)));
-  }
-  for (index_t k = task.first_plan; k < task.last_plan; ++k) {
-    const detail::roi_plan& plan = a.plans[k];
-    if (plan.first_row >= task.last_row || plan.end_row <= task.first_row) continue;
-    const roi_tables<real> t = tables_of(a, plan);
-    const add_to_channels<T> box{
-        a,    t,           task,    a.upstream + plan.box * a.rows * a.columns * a.channels,
-        tile, level.width, channels};
-    for_each_channel_pack<real>(task.first_channel, task.last_channel, box);
-  }
-  for (index_t i = 0; i < locations; ++i)
-    convert_back(tile + i * channels, size, grad + i * a.channels);
 }
 
 }  // namespace VECDET_TARGET

@@ -9,6 +9,7 @@
 #include <vecdet/simd/pack.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -100,6 +101,13 @@ VECDET_INLINE index_t in_lines(index_t bytes) {
   return (bytes + roi_line - 1) / roi_line * roi_line;
 }
 
+/// The next multiple of 64 bytes, which lies within the memory of a task.
+template <class Real>
+VECDET_INLINE Real* next_line(Real* at) {
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  return at + (roi_line - address % roi_line) % roi_line / sizeof(Real);
+}
+
 /// How 16 lanes hold bins: whole rows of them as long as they fit, or a part of a row.
 struct bin_lanes {
   index_t rows;    ///< of bins at a time
@@ -121,12 +129,13 @@ struct roi_tables {
   detail::roi_entry<Real>* row;  ///< of bin p, [row_begin[p], row_begin[p + 1])
   std::int32_t* column_begin;
   detail::roi_entry<Real>* column;
+  std::int32_t* touched;     ///< columns of any bin, ascending: plan.touched of them
   std::int32_t* lane_index;  ///< by group and step, 16
   Real* lane_weight;
   index_t bytes;
 
   VECDET_INLINE roi_tables(unsigned char* at, const detail::roi_plan& plan, index_t bins_rows,
-                           index_t bins_columns, index_t lane_groups) {
+                           index_t bins_columns) {
     index_t offset = 0;
     const auto take = [&](index_t size) {
       unsigned char* const from = at != nullptr ? at + offset : nullptr;
@@ -134,11 +143,14 @@ struct roi_tables {
       return from;
     };
     constexpr index_t entry = sizeof(detail::roi_entry<Real>);
-    const index_t lanes = lane_groups * plan.steps * row_lanes;
+    const index_t lanes = bin_lanes(bins_columns).groups * plan.steps * row_lanes;
+    const index_t between = plan.end_column - plan.first_column;
+    const index_t columns = between < plan.column_entries ? between : plan.column_entries;
     row_begin = reinterpret_cast<std::int32_t*>(take((bins_rows + 1) * 4));
     row = reinterpret_cast<detail::roi_entry<Real>*>(take(plan.row_entries * entry));
     column_begin = reinterpret_cast<std::int32_t*>(take((bins_columns + 1) * 4));
     column = reinterpret_cast<detail::roi_entry<Real>*>(take(plan.column_entries * entry));
+    touched = reinterpret_cast<std::int32_t*>(take(columns * 4));
     lane_index = reinterpret_cast<std::int32_t*>(take(lanes * 4));
     lane_weight = reinterpret_cast<Real*>(take(lanes * index_t{sizeof(Real)}));
     bytes = offset;
@@ -146,21 +158,22 @@ struct roi_tables {
 };
 
 template <class T>
-VECDET_INLINE index_t lane_groups_of(const detail::roi_align_args<T>& a,
-                                     const detail::roi_plan& plan) {
-  return a.lanes == detail::roi_lanes::none   ? 0
-         : a.lanes == detail::roi_lanes::bins ? bin_lanes(a.columns).groups
-                                              : columns_taken(plan) / row_lanes;
-}
-template <class T>
 VECDET_INLINE roi_tables<compute_type<T>> tables_of(const detail::roi_align_args<T>& a,
                                                     const detail::roi_plan& plan) {
-  return {a.tables + plan.offset, plan, a.rows, a.columns, lane_groups_of(a, plan)};
+  return {a.tables + plan.offset, plan, a.rows, a.columns};
 }
 
+/// Rows of locations and their weights in a row of bins, as many at once as there are registers
+/// for.
+constexpr int roi_rows_at_once = 4;
+template <class Number>
+struct weighted_rows {
+  Number* row[roi_rows_at_once];
+  std::remove_const_t<Number> weight[roi_rows_at_once];
+};
+
 template <class T>
-void measure_rois(const detail::roi_align_args<T>& a, index_t first, index_t last,
-                  std::int32_t* counts) {
+void measure_rois(const detail::roi_align_args<T>& a, index_t first, index_t last) {
   for (index_t k = first; k < last; ++k) {
     detail::roi_plan& plan = a.plans[k];
     const roi_axis y = axis_of(a, plan, 1), x = axis_of(a, plan, 0);
@@ -187,22 +200,13 @@ void measure_rois(const detail::roi_align_args<T>& a, index_t first, index_t las
     plan.end_column = is_empty ? 0 : end[0];
     plan.first_row = is_empty ? 0 : least[1];
     plan.end_row = is_empty ? 0 : end[1];
-    plan.steps = a.lanes == detail::roi_lanes::none || is_empty ? 0 : most_of_bin;
-    if (a.lanes == detail::roi_lanes::columns && !is_empty) {
-      plan.steps = 0;
-      for (std::int32_t c = plan.first_column; c < plan.end_column; ++c) counts[c] = 0;
-      for (index_t b = 0; b < a.columns; ++b)
-        x.for_each_entry(b, [&](std::int32_t at, double) {
-          if (++counts[at] > plan.steps) plan.steps = counts[at];
-        });
-    }
-    plan.bytes =
-        roi_tables<compute_type<T>>(nullptr, plan, a.rows, a.columns, lane_groups_of(a, plan))
-            .bytes;
+    plan.touched = 0;
+    plan.steps = plan.by_planes && !is_empty ? most_of_bin : 0;
+    plan.bytes = roi_tables<compute_type<T>>(nullptr, plan, a.rows, a.columns).bytes;
   }
 }
 
-/// Forward: lane i of a group is bin i, or of bin_lanes.rows rows of bins, i / columns and
+/// Lane i of a group is bin i, or of bin_lanes.rows rows of bins, i / columns and
 /// i % columns. Numbers of a row lie columns_taken + 16 apart, the last of them being 0: steps that
 /// a bin does not have take that.
 template <class Real>
@@ -224,33 +228,23 @@ void fill_bin_lanes(const roi_tables<Real>& t, const detail::roi_plan& plan, ind
       }
 }
 
-/// Backward: lane i of group g is column 16 g + i of the box's. Steps that a column does not have
-/// take the number after the bins of a row, which is 0.
+/// Of a box whose entries are filled. `is_touched` is work memory of as many numbers as the map has
+/// columns.
 template <class Real>
-void fill_column_lanes(const roi_tables<Real>& t, const detail::roi_plan& plan, index_t columns,
-                       std::int32_t* counts) {
-  const index_t size = columns_taken(plan) * plan.steps;
-  for (index_t i = 0; i < size; ++i) {
-    t.lane_index[i] = static_cast<std::int32_t>(detail::roi_padded(columns + 1) - 1);
-    t.lane_weight[i] = 0;
-  }
-  for (std::int32_t c = plan.first_column; c < plan.end_column; ++c) counts[c] = 0;
-  for (index_t b = 0; b < columns; ++b)
-    for (std::int32_t e = t.column_begin[b]; e < t.column_begin[b + 1]; ++e) {
-      const std::int32_t at = t.column[e].at;
-      const index_t c = at - plan.first_column, j = counts[at]++;
-      const index_t to = (c / row_lanes * plan.steps + j) * row_lanes + c % row_lanes;
-      t.lane_index[to] = static_cast<std::int32_t>(b);
-      t.lane_weight[to] = t.column[e].weight;
-    }
+void fill_touched(const roi_tables<Real>& t, detail::roi_plan& plan, std::int32_t* is_touched) {
+  for (std::int32_t c = plan.first_column; c < plan.end_column; ++c) is_touched[c] = 0;
+  for (std::int32_t e = 0; e < plan.column_entries; ++e) is_touched[t.column[e].at] = 1;
+  plan.touched = 0;
+  for (std::int32_t c = plan.first_column; c < plan.end_column; ++c)
+    if (is_touched[c] != 0) t.touched[plan.touched++] = c;
 }
 
 template <class T>
 void fill_rois(const detail::roi_align_args<T>& a, index_t first, index_t last,
-               std::int32_t* counts) {
+               std::int32_t* is_touched) {
   using real = compute_type<T>;
   for (index_t k = first; k < last; ++k) {
-    const detail::roi_plan& plan = a.plans[k];
+    detail::roi_plan& plan = a.plans[k];
     const roi_tables<real> t = tables_of(a, plan);
     const auto fill = [&](const roi_axis& axis, index_t bins, std::int32_t* begin,
                           detail::roi_entry<real>* entries) {
@@ -270,8 +264,8 @@ void fill_rois(const detail::roi_align_args<T>& a, index_t first, index_t last,
     }
     fill(axis_of(a, plan, 1), a.rows, t.row_begin, t.row);
     fill(axis_of(a, plan, 0), a.columns, t.column_begin, t.column);
-    if (a.lanes == detail::roi_lanes::bins) fill_bin_lanes(t, plan, a.columns);
-    if (a.lanes == detail::roi_lanes::columns) fill_column_lanes(t, plan, a.columns, counts);
+    fill_touched(t, plan, is_touched);
+    if (plan.by_planes) fill_bin_lanes(t, plan, a.columns);
   }
 }
 

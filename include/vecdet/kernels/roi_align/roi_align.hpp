@@ -4,9 +4,11 @@
 
 #include <vecdet/args/roi_align.hpp>
 #include <vecdet/kernels/kernels_of.hpp>
-#include <vecdet/kernels/roi_align/nchw.hpp>
 #include <vecdet/kernels/roi_align/nhwc.hpp>
 #include <vecdet/kernels/roi_align/plan.hpp>
+#include <vecdet/kernels/roi_align/planes.hpp>
+#include <vecdet/kernels/roi_align/tiles.hpp>
+#include <vecdet/kernels/roi_align/transposed.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -17,7 +19,8 @@ struct kernels_of<detail::roi_align_kernels<T>> {
     detail::roi_align_kernels<T> kernels{};
     kernels.measure = measure_rois<T>;
     kernels.fill = fill_rois<T>;
-    kernels.forward_nchw = roi_align_nchw<T>;
+    kernels.forward_planes = roi_align_planes<T>;
+    kernels.forward_transposed = roi_align_transposed<T>;
     kernels.forward_nhwc = roi_align_nhwc<T>;
     kernels.backward_nchw = roi_align_grad_nchw<T>;
     kernels.backward_nhwc = roi_align_grad_nhwc<T>;
