@@ -24,7 +24,7 @@
 // at most 4 s^2 locations a bin. NCHW is transposed on the way, 16 channels of a few rows at a
 // time, where boxes are many for their map. Forward, few boxes, and maps of fewer than 8 channels,
 // take another way: they read the whole width of a box in every row that samples touch, and then
-// pick columns, at two to four times the time a box.
+// pick columns, at about three times the time a box.
 //
 // Any box is data. Samples outside of the map are 0, so a box outside gives 0. A box without size
 // has all its samples in one place when `aligned`, and adaptively none; one turned inside out has

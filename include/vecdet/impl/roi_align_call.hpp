@@ -226,14 +226,14 @@ class roi_align_call {
     });
   }
 
-  /// Whether forward in NCHW transposes a level's map of an image: where the bins take longer than
-  /// that, which is about as long as four bins at each location by planes. Lanes are 16 channels.
+  /// Whether forward in NCHW transposes a level's map of an image, which takes about as long as
+  /// bins take longer by planes if there is one to 25 locations. Lanes are 16 channels.
   bool is_transposed(index_t group) const {
     const roi_level<T>& level = levels_[group / args_.images];
     const index_t boxes = ws_.group_begin[static_cast<std::size_t>(group + 1)] -
                           ws_.group_begin[static_cast<std::size_t>(group)];
     return args_.channels >= roi_transposed_channels / 2 &&
-           level.height * level.width <= 4 * args_.rows * args_.columns * boxes;
+           level.height * level.width <= 16 * args_.rows * args_.columns * boxes;
   }
 
   /// Of each level and image that has boxes, its channels, or blocks of them and parts of its
