@@ -10,7 +10,8 @@ python3-onnxruntime); bench/peers.sh makes such a root directory, builds there, 
 each for a number of threads and for the allocator: as glibc is set, large tensors are fresh pages at each
 call; tuned, glibc keeps them (MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_). Figures are the
 least of the rounds, as other work on a machine only adds; medians are kept beside them. One thread is timed
-by the processor time of the process, more by the clock. What differs in
+by the processor time of the process, more by the clock. torch.compile has loss and gradient in one graph,
+of formulas that suit it (loss_formulas.py), and of the others torchvision's function. What differs in
 results is an error.
 """
 
@@ -53,6 +54,18 @@ def gradient_step(torch, loss, values):
     return call
 
 
+def add_compiled(torch, calls, function, check):
+    """torch.compile's way, where there is a compiler for it; `check` has what it returns."""
+    compiled = torch.compile(function)
+    try:
+        result = compiled()
+    except Exception as error:
+        print(f"torch.compile: {type(error).__name__}: {str(error).strip().splitlines()[:1]}", file=sys.stderr)
+        return
+    check(result)
+    calls["torch.compile"] = compiled
+
+
 def onnx_nms(threads, iou_threshold):
     """ONNX Runtime's NonMaxSuppression as a function of boxes [1, N, 4] and scores [1, classes, N]."""
     import onnx
@@ -76,6 +89,7 @@ def onnx_nms(threads, iou_threshold):
 
 def problems(torch, threads):
     """Name, and the calls by implementation, vecdet first; the results of each agree."""
+    import loss_formulas as formulas
     from torchvision import ops as theirs
     from torchvision.models.detection._utils import BoxCoder
     from vecdet import ops as ours
@@ -101,47 +115,41 @@ def problems(torch, threads):
     }
     expected = calls["torchvision"]().clone()
     same(calls["vecdet"](), expected)
-    # Not torchvision's function and autograd, but loss and gradient from the labels in one graph: the best
-    # that a compiler gets.
-    columns = torch.arange(classes)
-
-    def derived(x, labels):
-        is_label = labels[:, None] == columns
-        z = torch.where(is_label, -x, x)
-        p = torch.sigmoid(z)
-        weight = torch.where(is_label, 0.25, 0.75)
-        loss = weight * p * p * torch.nn.functional.softplus(z)
-        slope = weight * p * p * (2 * (1 - p) * torch.nn.functional.softplus(z) + p)
-        return loss.sum(), torch.where(is_label, -slope, slope)
-
-    try:
-        compiled = torch.compile(derived)
-        same(compiled(logits.detach(), labels)[1], expected)
-        calls["torch.compile"] = lambda: compiled(logits.detach(), labels)[1]
-    except Exception as error:  # no compiler for it here
-        print(f"torch.compile: {type(error).__name__}", file=sys.stderr)
+    values = logits.detach()
+    add_compiled(torch, calls, lambda: formulas.focal_loss_and_grad(values, labels),
+                 lambda found: same(found[1], expected))
     yield "focal loss and gradient, 120087 x 91", calls
 
     corner = torch.rand(rows, 2) * 800
     boxes = torch.cat([corner, corner + torch.rand(rows, 2) * 100 + 1], 1)
     predicted = (boxes + torch.randn(rows, 4)).requires_grad_()
-    for name in ("generalized_box_iou_loss", "complete_box_iou_loss"):
-        calls = {"vecdet": gradient_step(torch, lambda b: getattr(ours, name)(b, boxes, "sum"), predicted),
-                 "torchvision": gradient_step(torch, lambda b: getattr(theirs, name)(b, boxes, "sum"), predicted)}
+    for kind, short in (("generalized", "GIoU"), ("complete", "CIoU")):
+        def loss_of(module, name=f"{kind}_box_iou_loss"):
+            return lambda b: getattr(module, name)(b, boxes, "sum")
+
+        def in_one_graph(values=predicted.detach(), kind=kind):
+            return torch.func.grad_and_value(lambda b: formulas.iou_loss(b, boxes, kind))(values)
+
+        calls = {"vecdet": gradient_step(torch, loss_of(ours), predicted),
+                 "torchvision": gradient_step(torch, loss_of(theirs), predicted)}
         expected = calls["torchvision"]().clone()
         same(calls["vecdet"](), expected, 1e-3)
-        short = {"g": "GIoU", "c": "CIoU"}[name[0]]
+        add_compiled(torch, calls, in_one_graph, lambda found: same(found[0], expected, 1e-3))
         yield f"{short} loss and gradient, 120087", calls
 
     coder = BoxCoder((1.0, 1.0, 1.0, 1.0))
     deltas = torch.randn(rows, 4) * 0.2
     calls = {"vecdet": lambda: ours.decode_boxes(deltas, boxes, image_size=(800, 800)),
              "torchvision": lambda: theirs.clip_boxes_to_image(coder.decode_single(deltas, boxes), (800, 800))}
-    same(calls["vecdet"](), calls["torchvision"](), 1e-3)
+    expected = calls["torchvision"]()
+    same(calls["vecdet"](), expected, 1e-3)
+    add_compiled(torch, calls, calls["torchvision"], lambda found: same(found, expected, 1e-3))
     yield "decode and clip, 120087", calls
     calls = {"vecdet": lambda: ours.box_iou(boxes[:32], boxes),
              "torchvision": lambda: theirs.box_iou(boxes[:32], boxes)}
-    same(calls["vecdet"](), calls["torchvision"](), 0)
+    expected = calls["torchvision"]()
+    same(calls["vecdet"](), expected, 0)
+    add_compiled(torch, calls, calls["torchvision"], lambda found: same(found, expected))
     yield "IoU, 32 x 120087", calls
 
     # Clusters of boxes about objects, as a detector has them before NMS.

@@ -4,10 +4,9 @@ one process, forward and backward where there is one.
 
     PYTHONPATH=<build tree>/python python3 bench/bench_torch.py [threads ...]
 
-Medians of runs that alternate. torch.compile is given what is quickest by hand: of the focal loss
-the formula of loss and gradient, without one-hot targets and without autograd; of the IoU losses
-the formula without masks, which it cannot compile; of the others torchvision's function. Most memory is fresh at each call as glibc is set;
-MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 keeps it.
+Medians of runs that alternate. torch.compile is given what is quickest by hand of the focal and the
+IoU losses (loss_formulas.py), of the others torchvision's function. Most memory is fresh at each call
+as glibc is set; MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 keeps it.
 """
 
 import statistics
@@ -18,6 +17,8 @@ import torch
 from torch.nn import functional as F
 from torchvision import ops as theirs
 from torchvision.models.detection._utils import BoxCoder, Matcher
+
+from loss_formulas import focal_loss_and_grad, iou_loss
 from vecdet import ops as ours
 
 ROUNDS = 9
@@ -75,40 +76,6 @@ def compiled(function, *arguments):
         return None
     quick = torch.compile(function)
     return lambda: quick(*arguments)
-
-
-def focal_loss_and_grad(x, labels):
-    """The focal loss (alpha 0.25, gamma 2) of labels, and its gradient."""
-    is_positive = labels.unsqueeze(1) == torch.arange(x.shape[1])
-    z = torch.where(is_positive, -x, x)  # both are the negative's formula, at -x for the positive
-    p = torch.sigmoid(z)
-    softplus = F.softplus(z)
-    alpha = torch.where(is_positive, 0.25, 0.75)
-    loss = alpha * p * p * softplus
-    grad = alpha * p * p * (2 * (1 - p) * softplus + p)
-    return loss.sum(), torch.where(is_positive, -grad, grad)
-
-
-def iou_loss(a, b, kind):
-    """GIoU, DIoU or CIoU loss, summed, without indexing by masks."""
-    ax1, ay1, ax2, ay2 = a.unbind(-1)
-    bx1, by1, bx2, by2 = b.unbind(-1)
-    shared = ((torch.minimum(ax2, bx2) - torch.maximum(ax1, bx1)).clamp(min=0)
-              * (torch.minimum(ay2, by2) - torch.maximum(ay1, by1)).clamp(min=0))
-    joint = (ax2 - ax1) * (ay2 - ay1) + (bx2 - bx1) * (by2 - by1) - shared
-    iou = shared / (joint + 1e-7)
-    width = torch.maximum(ax2, bx2) - torch.minimum(ax1, bx1)
-    height = torch.maximum(ay2, by2) - torch.minimum(ay1, by1)
-    if kind == "generalized":
-        hull = width * height
-        return (1 - iou + (hull - joint) / (hull + 1e-7)).sum()
-    distance = ((ax1 + ax2 - bx1 - bx2) ** 2 + (ay1 + ay2 - by1 - by2) ** 2) / 4
-    loss = 1 - iou + distance / (width ** 2 + height ** 2 + 1e-7)
-    if kind == "complete":
-        v = 0.4052847345693511 * (torch.atan((bx2 - bx1) / (by2 - by1))
-                                  - torch.atan((ax2 - ax1) / (ay2 - ay1))) ** 2  # 4 / pi^2
-        loss = loss + (v / (1 - iou + v + 1e-7)).detach() * v
-    return loss.sum()
 
 
 def some_boxes(count, size=800):

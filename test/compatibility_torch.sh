@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds vecdet::torch in a root directory of a Debian suite, with that suite's PyTorch and compiler,
-# and runs there what the system's older PyTorch cannot: opcheck, torch.compile and torch.export, as well
-# as the Python package's own tests.
+# Builds vecdet::torch and examples/detector in a root directory of a Debian suite, with that suite's
+# PyTorch and compiler, and runs there what the system's older PyTorch cannot: opcheck, torch.compile and
+# torch.export, as well as the Python package's own tests and the detector's.
 #
 #   compatibility_torch.sh [<Debian suite>]      default: sid
 #
@@ -18,7 +18,7 @@ source "$source/test/debian_root.sh"
 
 if [ ! -e "$at/ccache" ]; then
   debootstrap_root "$suite" \
-    ca-certificates,g++,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev,python3-torch,python3-torchvision,libtorch-dev,python3-setuptools,python3-pip
+    ca-certificates,g++,cmake,ninja-build,ccache,libtbb-dev,libxsimd-dev,doctest-dev,nlohmann-json3-dev,libcli11-dev,libbenchmark-dev,libjpeg-dev,libpng-dev,libpugixml-dev,libgloo-dev,python3-torch,python3-torchvision,libtorch-dev,python3-setuptools,python3-pip
   mkdir "$at/ccache" # last: the sign that the root is complete
 fi
 
@@ -26,8 +26,9 @@ run g++ --version | head -n 1
 run python3 -c 'import torch, torchvision; print("PyTorch", torch.__version__, "torchvision", torchvision.__version__)'
 build=/build
 run cmake -S /src -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON \
-  -DVECDET_BUILD_BENCHMARKS=OFF -DVECDET_BUILD_TESTS=OFF -DVECDET_BUILD_EXAMPLES=OFF
-run ninja -C $build -j "${JOBS:-$(nproc)}" vecdet_torch
+  -DVECDET_BUILD_BENCHMARKS=OFF
+run ninja -C $build -j "${JOBS:-$(nproc)}" vecdet_torch detector vecdet_test_detector
 for test in compile package training two_stage; do
   run env PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 python3 /src/test/torch/test_$test.py
 done
+run ctest --test-dir $build -R torch_detector --output-on-failure

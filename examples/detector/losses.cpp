@@ -6,12 +6,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 namespace detector {
 namespace {
@@ -76,49 +75,44 @@ void compute_in_place(const at::TensorList& logits, const at::TensorList& deltas
                                       call.anchors, call.truth, {}, call.workspace, threads());
 }
 
-/// Where the graph comes to the whole loss: the gradients are there already.
-class fused_gradients : public torch::autograd::Node {
- public:
-  explicit fused_gradients(std::vector<at::Tensor> gradients) : gradients_(std::move(gradients)) {}
-
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& arrived) override {
-    const double factor = arrived[0].item<double>();
-    if (factor != 1)
-      for (at::Tensor& gradient : gradients_) gradient.mul_(factor);
-    return std::move(gradients_);
-  }
-
- private:
-  std::vector<at::Tensor> gradients_;
-};
-
 /// The whole loss, in the graph. Its gradients are computed with it, in the memory of the heads'
 /// outputs, which no convolution keeps.
-/// @param outputs the logits of all levels, and then the deltas of all levels
-at::Tensor fused_loss(const std::vector<at::Tensor>& outputs, fused_call& call) {
-  const auto is_nhwc = [](const at::Tensor& x) {
-    return !x.is_contiguous() && x.is_contiguous(at::MemoryFormat::ChannelsLast);
-  };
-  const bool nhwc = std::any_of(outputs.begin(), outputs.end(), is_nhwc);
-  std::vector<at::Tensor> gradients;
-  for (const at::Tensor& output : outputs)
-    gradients.push_back(output.detach().contiguous(nhwc ? at::MemoryFormat::ChannelsLast
-                                                        : at::MemoryFormat::Contiguous));
-  const at::TensorList all = gradients;
-  const at::TensorList logits = all.slice(0, all.size() / 2), deltas = all.slice(all.size() / 2);
-  const auto layout = nhwc ? vecdet::head_layout::nhwc : vecdet::head_layout::nchw;
-  if (all.front().scalar_type() == at::kBFloat16)
-    compute_in_place<vecdet::bfloat16>(logits, deltas, layout, call);
-  else
-    compute_in_place<float>(logits, deltas, layout, call);
-  at::Tensor total =
-      at::scalar_tensor(call.losses.classification + call.losses.regression, at::kFloat);
-  const std::shared_ptr<fused_gradients> node(new fused_gradients(std::move(gradients)),
-                                              torch::autograd::deleteNode);
-  node->set_next_edges(torch::autograd::collect_next_edges(outputs));
-  torch::autograd::create_gradient_edge(total, node);
-  return total;
-}
+struct fused_loss : torch::autograd::Function<fused_loss> {
+  using context = torch::autograd::AutogradContext;
+  using list = torch::autograd::variable_list;
+
+  /// @param outputs the logits of all levels, and then the deltas of all levels
+  static at::Tensor forward(context* ctx, at::TensorList outputs, fused_call& call) {
+    const auto is_nhwc = [](const at::Tensor& x) {
+      return !x.is_contiguous() && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+    };
+    const bool nhwc = std::any_of(outputs.begin(), outputs.end(), is_nhwc);
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& output : outputs)
+      gradients.push_back(output.detach().contiguous(nhwc ? at::MemoryFormat::ChannelsLast
+                                                          : at::MemoryFormat::Contiguous));
+    const at::TensorList all = gradients;
+    const at::TensorList logits = all.slice(0, all.size() / 2), deltas = all.slice(all.size() / 2);
+    const auto layout = nhwc ? vecdet::head_layout::nhwc : vecdet::head_layout::nchw;
+    if (all.front().scalar_type() == at::kBFloat16)
+      compute_in_place<vecdet::bfloat16>(logits, deltas, layout, call);
+    else
+      compute_in_place<float>(logits, deltas, layout, call);
+    ctx->saved_data["gradients"] = std::move(gradients);
+    return at::scalar_tensor(call.losses.classification + call.losses.regression, at::kFloat);
+  }
+
+  static list backward(context* ctx, const list& arrived) {
+    list gradients = ctx->saved_data["gradients"].toTensorVector();
+    // Each gradient's memory is free as soon as its convolution has read it.
+    ctx->saved_data.clear();
+    const double factor = arrived[0].item<double>();
+    if (factor != 1)
+      for (at::Tensor& gradient : gradients) gradient.mul_(factor);
+    gradients.emplace_back();  // of the call, which is no tensor
+    return gradients;
+  }
+};
 
 loss_values on_operators(const head_outputs& outputs, const batch_truth& truth,
                          const vecdet::cached_anchors& anchors,
@@ -212,7 +206,7 @@ loss_values criterion::operator()(const head_outputs& outputs, const batch_truth
       std::vector<at::Tensor> all = outputs.logits;
       all.insert(all.end(), outputs.deltas.begin(), outputs.deltas.end());
       loss_values values;
-      values.total = fused_loss(all, call);
+      values.total = fused_loss::apply(at::TensorList(all), call);
       values.classification = call.losses.classification;
       values.regression = call.losses.regression;
       return values;
