@@ -217,10 +217,12 @@ def main():
     import onnxruntime
     import torch
     import torchvision
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
     run = {"date": time.strftime("%Y-%m-%d"), "processor": processor(), "processors": os.cpu_count(),
            "system": platform.freedesktop_os_release()["PRETTY_NAME"],
            "versions": {"torch": torch.__version__, "torchvision": torchvision.__version__,
-                        "onnxruntime": onnxruntime.__version__}, "rounds": given.rounds, "results": []}
+                        "onnxruntime": onnxruntime.__version__},
+           "torch.compile": str(pick_vec_isa()), "rounds": given.rounds, "results": []}
     for allocator in given.allocator:
         for threads in given.threads:
             environment = dict(os.environ, OMP_NUM_THREADS=str(threads), **(TUNED if allocator == "tuned" else {}))

@@ -24,9 +24,10 @@ if [ ! -e "$root/etc/debian_version" ]; then
 fi
 mkdir -p "$root/src" "$root/dev/shm"
 run apt-get install -y -qq --no-install-recommends g++ cmake ninja-build libtbb-dev libxsimd-dev \
-  libtorch-dev python3-torchvision python3-onnx python3-onnxruntime >/dev/null
+  libtorch-dev libsleef-dev python3-torchvision python3-onnx python3-onnxruntime >/dev/null
 run cmake -S /src -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON \
   -DVECDET_BUILD_TESTS=OFF -DVECDET_BUILD_BENCHMARKS=OFF -DVECDET_BUILD_EXAMPLES=OFF
 run cmake --build /build --target vecdet_torch
-run python3 /src/bench/bench_peers.py --json /build/peers.json "$@"
+# Debian's torch.compile does not link Sleef, and computes without vectors where it does not find it.
+run env LD_PRELOAD=libsleef.so.3 python3 /src/bench/bench_peers.py --json /build/peers.json "$@"
 cp "$root/build/peers.json" "$run_file"
