@@ -52,8 +52,14 @@ execution_unit::execution_unit(const dnnl::primitive_desc_base& made,
                               DNNL_ARG_DIFF_DST,  DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_WEIGHTS,
                               DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_SHIFT};
   for (int i = 0; i < most_sources; ++i) candidates.push_back(DNNL_ARG_MULTIPLE_SRC + i);
-  for (int i = 0; i < most_post_operations; ++i)
-    candidates.push_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1);
+  // Asked for the operand of a post-operation that has none, oneDNN 2 gives memory that nobody
+  // wrote.
+  const dnnl::primitive_attr attributes = made.get_primitive_attr();  // which owns those
+  const dnnl::post_ops operations = attributes.get_post_ops();
+  for (int i = 0; i < operations.len(); ++i) {
+    if (operations.kind(i) == dnnl::primitive::kind::binary)
+      candidates.push_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1);
+  }
   const auto has = [&](int argument) {
     return made.query_md(dnnl::query::exec_arg_md, argument).get_size() != 0;
   };
