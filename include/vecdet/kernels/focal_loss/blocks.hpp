@@ -93,33 +93,78 @@ VECDET_INLINE void add_losses(int size, Real factor, lane_sums& sums, const Term
   }
 }
 
-// ---- gradients in float, as training asks for them
+// ---- in float, as training asks for it
 
-/// Negatives and their gradients. Where no logit is above 0, as nearly everywhere in training, less
-/// is to be done.
-template <int Gamma, class T>
+/// An output known when compiling: only what it needs is computed.
+template <focal_output Output>
+using known_focal_output = std::integral_constant<focal_output, Output>;
+
+/// The output as `Output` has it, which is known, or focal_output for any.
+template <class Output>
+VECDET_INLINE Output output_as(focal_output any) {
+  if constexpr (std::is_same<Output, focal_output>::value) {
+    return any;
+  } else {
+    return {};
+  }
+}
+
+/// Writes the output for the elements from i on.
+template <class Output, class T, int N>
+VECDET_INLINE void store_output(Output output, const focal_span<T>& at, int i,
+                                const pack<float, N>& loss, const pack<float, N>& grad) {
+  if (output == focal_output::loss) {
+    store_as<float, N>(at.out + i, loss);
+  } else if (output == focal_output::grad) {
+    store_as<float, N>(at.out + i, grad);
+  } else if (output == focal_output::upstream_times_grad) {
+    store_as<float, N>(at.out + i, grad * load_as<float, N>(at.upstream + i));
+  }
+}
+
+/// Modulation, with the weight in it, times cross entropy: a modulation of 0 wins over an infinite
+/// cross entropy.
+template <class Real, int N>
+VECDET_INLINE pack<Real, N> weighted_loss(const pack<Real, N>& modulation,
+                                          const pack<Real, N>& cross_entropy) {
+  using real = pack<Real, N>;
+  return modulation * select(modulation == real(Real(0)), min(real(largest<Real>), cross_entropy),
+                             cross_entropy);
+}
+
+/// Negatives. Where no logit is above 0, as nearly everywhere in training, less is to be done.
+template <int Gamma, class Output, class T>
 VECDET_NOINLINE void focal_negatives(const focal_equation<T>& equation, const focal_span<T>& span,
                                      index_t size, lane_sums& sums) {
   constexpr int N = focal_label_batches<T>;
-  const split_weight weight(equation.mirrored ? -equation.negative.exact : equation.negative.exact);
+  const auto output = output_as<Output>(equation.output);
+  // What is multiplied by the upstream gradient is turned afterwards: of a weight of 0, that gives
+  // zeros another sign.
+  const bool turned = equation.mirrored && output == focal_output::grad;
+  const float sign = equation.mirrored ? -0.0f : 0.0f;
+  const split_weight weight(turned ? -equation.negative.exact : equation.negative.exact);
   alignas(64) float e[focal_negatives_group];
-  alignas(64) T nowhere[focal_negatives_group];  // where gradients go if only the sum is wanted
   for (index_t i = 0; i < size;) {
     const int step = size - i >= focal_negatives_group ? focal_negatives_group : focal_block;
-    const T* const x = span.x + i;
-    T* const grad = span.out != nullptr ? span.out + i : nowhere;
-    const auto write = [&](int k, const focal_factors<N>& f) VECDET_INLINE_LAMBDA {
-      store_as<float, N>(grad + k, weight.times(f.modulation) * f.slope);
+    const focal_span<T> at = span.at(i);
+    // `share` of the cross entropy that f tells is the cross entropy.
+    const auto write = [&](int k, const focal_factors<N>& f, float share) VECDET_INLINE_LAMBDA {
+      using real = pack<float, N>;
+      const real modulation = weight.times(f.modulation);
+      real grad = modulation * f.slope;
+      if (output == focal_output::upstream_times_grad) grad = grad ^ real(sign);
+      store_output(output, at, k, weighted_loss(modulation, f.cross_entropy * real(share)), grad);
       return focal_terms<float, N>{f.modulation, f.cross_entropy};
     };
-    if (exp_of_block<focal_exp_batches>(x, e, step, least_focal_logit<Gamma>)) {
+    if (exp_of_block<focal_exp_batches>(at.x, e, step, least_focal_logit<Gamma>)) {
       add_losses<N>(step, 0.5f, sums, [&](int k) VECDET_INLINE_LAMBDA {
-        return write(k, negative_focal_factors_below_zero<Gamma>(load_pack<N>(e + k)));
+        return write(k, negative_focal_factors_below_zero<Gamma>(load_pack<N>(e + k)), 0.5f);
       });
     } else {
       add_losses<N>(step, 1.0f, sums, [&](int k) VECDET_INLINE_LAMBDA {
-        return write(k,
-                     negative_focal_factors<Gamma>(load_as<float, N>(x + k), load_pack<N>(e + k)));
+        return write(
+            k, negative_focal_factors<Gamma>(load_as<float, N>(at.x + k), load_pack<N>(e + k)),
+            1.0f);
       });
     }
     i += step;
@@ -164,22 +209,24 @@ VECDET_INLINE weighted_focal_terms<float, N> hard_focal_terms(const pack<float, 
   return {f.modulation, modulation, f.cross_entropy, (modulation * f.slope) ^ sign};
 }
 
-/// Dense targets, gamma 2, and their gradients. Weights are not 0.
-template <class T>
+/// Dense targets, gamma 2. Weights are not 0.
+template <class Output, class T>
 VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
                                          const focal_span<T>& span, index_t size, lane_sums& sums) {
   constexpr int N = focal_target_batches;
   constexpr int gamma = 2;
+  const auto output = output_as<Output>(equation.output);
   const split_weight positive = equation.positive.split, negative = equation.negative.split;
   alignas(64) float e[focal_targets_group];
-  alignas(64) T nowhere[focal_targets_group];
   for (index_t i = 0; i < size;) {
     const int step = size - i >= focal_targets_group ? focal_targets_group : focal_block;
     const focal_span<T> at = span.at(i);
-    T* const grad = at.out != nullptr ? at.out : nowhere;
-    const auto write = [&](int k,
-                           const weighted_focal_terms<float, N>& terms) VECDET_INLINE_LAMBDA {
-      store_as<float, N>(grad + k, terms.grad);
+    const auto write = [&](int k, const weighted_focal_terms<float, N>& terms,
+                           float share) VECDET_INLINE_LAMBDA {
+      store_output(
+          output, at, k,
+          weighted_loss(terms.weighted_modulation, terms.cross_entropy * pack<float, N>(share)),
+          terms.grad);
       return focal_terms<float, N>{terms.weighted_modulation, terms.cross_entropy};
     };
     const target_kinds kinds = kinds_of_targets(at.t, step);
@@ -188,18 +235,22 @@ VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
       add_losses<N>(step, 0.5f, sums, [&](int k) VECDET_INLINE_LAMBDA {
         const auto f = negative_focal_factors_below_zero<gamma>(load_pack<N>(e + k));
         const auto modulation = negative.times(f.modulation);
-        return write(k, {f.modulation, modulation, f.cross_entropy, modulation * f.slope});
+        return write(k, {f.modulation, modulation, f.cross_entropy, modulation * f.slope}, 0.5f);
       });
     } else if (kinds.all_hard) {
       add_losses<N>(step, 1.0f, sums, [&](int k) VECDET_INLINE_LAMBDA {
-        return write(k, hard_focal_terms<gamma>(load_as<float, N>(at.x + k), load_pack<N>(e + k),
-                                                load_as<float, N>(at.t + k), positive, negative));
+        return write(k,
+                     hard_focal_terms<gamma>(load_as<float, N>(at.x + k), load_pack<N>(e + k),
+                                             load_as<float, N>(at.t + k), positive, negative),
+                     1.0f);
       });
     } else {
       add_losses<N>(step, 1.0f, sums, [&](int k) VECDET_INLINE_LAMBDA {
         return write(
-            k, float_focal_terms<gamma>(load_as<float, N>(at.x + k), load_pack<N>(e + k),
-                                        load_as<float, N>(at.t + k), positive, negative, 1.0f));
+            k,
+            float_focal_terms<gamma>(load_as<float, N>(at.x + k), load_pack<N>(e + k),
+                                     load_as<float, N>(at.t + k), positive, negative, 1.0f),
+            1.0f);
       });
     }
     i += step;
@@ -253,9 +304,9 @@ VECDET_NOINLINE void focal_in_float(const focal_formula& formula, const focal_sp
   });
 }
 
-/// What is computed in double: the focal loss by its gamma, and the losses of the labelled classes
-/// in the quality focal and the varifocal loss.
-enum class double_terms { gamma_2, other_gamma, quality, varifocal };
+/// What is computed in double: the focal loss by its gamma, of negatives in code of its own unless
+/// gamma is 2, and the losses of the labelled classes in the quality focal and the varifocal loss.
+enum class double_terms { gamma_2, other_gamma, negatives, quality, varifocal };
 
 /// A block in double.
 template <double_terms Terms>
@@ -265,17 +316,23 @@ VECDET_NOINLINE void focal_in_double(const focal_formula& formula, const focal_s
   using real = pack<double, N>;
   add_losses<N>(size, 1.0, sums, [&](int i) VECDET_INLINE_LAMBDA {
     const real x = load_pack<N>(at.x + i);
-    const real t = load_pack<N>(at.t + i);
-    const real positive = formula.positive.exact;
-    if constexpr (Terms == double_terms::quality) {
-      return write_output(formula, at, i, quality_focal_terms(x, t, positive, formula.gamma));
-    } else if constexpr (Terms == double_terms::varifocal) {
-      return write_output(formula, at, i, varifocal_terms(x, t, positive));
-    } else {
-      const real weight = fma(positive, t, real(formula.negative.exact) * (real(1.0) - t));
-      constexpr int gamma = Terms == double_terms::gamma_2 ? 2 : any_gamma;
+    const real positive = formula.positive.exact, negative = formula.negative.exact;
+    if constexpr (Terms == double_terms::negatives) {
       return write_output(formula, at, i,
-                          double_focal_terms<gamma>(x, t, weight, formula.gamma, formula.focusing));
+                          double_negative_terms(x, negative, formula.gamma, formula.focusing));
+    } else {
+      const real t = load_pack<N>(at.t + i);
+      if constexpr (Terms == double_terms::quality) {
+        return write_output(formula, at, i, quality_focal_terms(x, t, positive, formula.gamma));
+      } else if constexpr (Terms == double_terms::varifocal) {
+        return write_output(formula, at, i, varifocal_terms(x, t, positive));
+      } else {
+        const real weight = fma(positive, t, negative * (real(1.0) - t));
+        constexpr int gamma = Terms == double_terms::gamma_2 ? 2 : any_gamma;
+        return write_output(
+            formula, at, i,
+            double_focal_terms<gamma>(x, t, weight, formula.gamma, formula.focusing));
+      }
     }
   });
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The equations of the focal loss as a call needs them, with its weights. Those that training asks
 // for all the time have code of their own: gamma 2 of labels and of dense targets, and the cross
-// entropy of labels, each with its gradient. All others share two: one in float, for gamma 0, 1 and
-// 2, and one in double, for any.
+// entropy of labels. All others share three: one in float, for gamma 0, 1 and 2, and two in double,
+// for any, of which one takes negatives alone.
 #pragma once
 
 #include <vecdet/args/focal_loss.hpp>
