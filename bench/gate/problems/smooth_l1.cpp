@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Smooth L1 on the deltas of some 4000 boxes, all of them and the few foreground ones.
+// Smooth L1 on the deltas of some 4000 boxes: all of them, with weights too, and the few foreground
+// ones.
 #include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"
@@ -18,15 +19,23 @@ template <class T>
 struct head {
   std::vector<T> predictions, targets, grad;
   std::vector<std::int64_t> labels;
+  std::vector<float> weights;
 
   explicit head(std::int64_t boxes)
       : predictions(normal<T>(4 * boxes, 0.0f, 0.3f, 1)),
         targets(normal<T>(4 * boxes, 0.0f, 0.3f, 2)),
         grad(predictions.size(), T(0.0f)) {
-    for (std::int64_t i = 0; i < boxes; ++i)
+    for (std::int64_t i = 0; i < boxes; ++i) {
       labels.push_back(i % 50 == 7 ? 3 : i % 50 == 9 ? -2 : -1);
+      weights.push_back(0.5f + 0.1f * static_cast<float>(i % 8));
+    }
   }
   boxes_view<const T> p() const { return predictions; }
+  smooth_l1_params weighted() const {
+    smooth_l1_params params;
+    params.box_weights = weights;
+    return params;
+  }
 };
 
 constexpr execution sequential = execution::sequential;
@@ -42,6 +51,9 @@ const problems added{
          smooth_l1_loss_and_grad(d.p(), d.targets, box_selection::all(), d.grad, {}, sequential))},
     {"smooth_l1_loss_and_grad/labels/f32/4096x4", make<head<float>>(4096),
      VECDET_GATE_CALL(smooth_l1_loss_and_grad(d.p(), d.targets, d.labels, d.grad, {}, sequential))},
+    {"smooth_l1_loss_and_grad/weighted/f32/4096x4", make<head<float>>(4096),
+     VECDET_GATE_CALL(smooth_l1_loss_and_grad(d.p(), d.targets, box_selection::all(), d.grad,
+                                              d.weighted(), sequential))},
 };
 
 }  // namespace

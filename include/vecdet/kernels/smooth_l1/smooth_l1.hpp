@@ -35,7 +35,8 @@ struct smooth_l1_of_boxes {
 };
 
 /// The same with weights of the boxes, or with a scale of 0, which acts as a weight of 0 does.
-template <class T>
+/// Plain weights are those of are_plain_weights.
+template <class T, bool Plain>
 struct weighted_smooth_l1_of_boxes {
   using real = compute_type<T>;
   static constexpr bool adds_up = true, lanes_are_boxes = false;
@@ -44,16 +45,19 @@ struct weighted_smooth_l1_of_boxes {
   box_loss_output output;
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<T>& at) const {
-    if (at.weights == nullptr || !are_plain_weights(scale, row_of_weights(at.weights))) {
-      return with_special_weights(at);
-    }
     const element_weights weight(at.weights);
     row_pack<real> sum(real(0));
-    VECDET_UNROLL_ROWS
-    for (int i = 0; i < 4 * box_group; i += row_lanes) {
-      sum = sum + row(at, i, weight,
-                      [](const row_pack<real>& x, const row_pack<real>& y)
-                          VECDET_INLINE_LAMBDA { return x * y; });
+    if constexpr (Plain) {
+      VECDET_UNROLL_ROWS
+      for (int i = 0; i < 4 * box_group; i += row_lanes) {
+        sum = sum + row(at, i, weight,
+                        [](const row_pack<real>& x, const row_pack<real>& y)
+                            VECDET_INLINE_LAMBDA { return x * y; });
+      }
+    } else {
+      VECDET_NO_UNROLL
+      for (int i = 0; i < 4 * box_group; i += row_lanes)
+        sum = sum + row(at, i, weight, vanishing_row);
     }
     return sum;
   }
@@ -66,32 +70,13 @@ struct weighted_smooth_l1_of_boxes {
     VECDET_INLINE explicit element_weights(const float* of_boxes) {
       for (int i = 0; i < box_group; ++i)
         for (int k = 0; k < 4; ++k)
-          of[4 * i + k] = of_boxes != nullptr ? static_cast<real>(of_boxes[i]) : real(1);
+          of[4 * i + k] = Plain || of_boxes != nullptr ? static_cast<real>(of_boxes[i]) : real(1);
     }
   };
-
-  VECDET_NOINLINE row_pack<real> with_special_weights(const box_streams<T>& at) const {
-    const element_weights weight(at.weights);
-    row_pack<real> sum(real(0));
-    VECDET_NO_UNROLL
-    for (int i = 0; i < 4 * box_group; i += row_lanes) {
-      sum = sum + row(at, i, weight, vanishing_row);
-    }
-    return sum;
-  }
 
   static VECDET_NOINLINE row_pack<real> vanishing_row(const row_pack<real>& x,
                                                       const row_pack<real>& y) {
     return vanishing_product(x, y);
-  }
-
-  static VECDET_INLINE row_pack<real> row_of_weights(const float* weights) {
-    constexpr int N = row_pack<float>::batches;
-    if constexpr (std::is_same<real, double>::value) {
-      return widen(load_pack<N>(weights));
-    } else {
-      return load_pack<N>(weights);
-    }
   }
 
   /// Writes what is asked for of 16 elements from i on, and returns their losses.
@@ -111,31 +96,79 @@ struct weighted_smooth_l1_of_boxes {
   }
 };
 
+/// are_plain_weights of whole groups: so if those of the least and the greatest magnitude are
+/// plain.
+template <class Real>
+VECDET_NOINLINE bool groups_have_plain_weights(Real scale, const float* weights, index_t groups) {
+  constexpr int N = row_pack<float>::batches;
+  using bits = row_pack<std::int32_t>;
+  const bits no_sign = 0x7fffffff;
+  bits least = no_sign, greatest = 0;
+  for (index_t i = 0; i < groups * box_group; i += row_lanes) {
+    const bits magnitude = bit_cast<std::int32_t>(load_pack<N>(weights + i)) & no_sign;
+    least = min(least, magnitude);
+    greatest = max(greatest, magnitude);
+  }
+  const auto are_plain = [&](const bits& magnitudes) VECDET_INLINE_LAMBDA {
+    if constexpr (std::is_same<Real, double>::value) {
+      return are_plain_weights(scale, widen(bit_cast<float>(magnitudes)));
+    } else {
+      return are_plain_weights(scale, bit_cast<float>(magnitudes));
+    }
+  };
+  return are_plain(least) && are_plain(greatest);
+}
+
+/// Runs the operation on some groups after the others, as their weights are; where those of some
+/// are not all plain, group by group. To ask in the loop over groups would cost it its registers.
+template <class T>
+void run_weighted_smooth_l1(const void* op, const box_streams<T>& streams, index_t groups,
+                            int valid, lane_sums& sums) {
+  using plain = weighted_smooth_l1_of_boxes<T, true>;
+  using special = weighted_smooth_l1_of_boxes<T, false>;
+  const plain of_plain = *static_cast<const plain*>(op);
+  const special of_special{of_plain.curve, of_plain.scale, of_plain.output};
+  const auto are_plain = [&](index_t first, index_t count) {
+    return streams.weights != nullptr &&
+           groups_have_plain_weights(of_plain.scale, streams.weights + first * box_group, count);
+  };
+  constexpr index_t together = 16;
+  const auto at_most = [&](index_t count, index_t g) {
+    return groups - g < count ? groups - g : count;
+  };
+  index_t step = together;
+  for (index_t g = 0; g < groups;) {
+    if (g % together == 0) step = are_plain(g, at_most(together, g)) ? together : 1;
+    const index_t count = at_most(step, g);
+    const box_streams<T> at = streams.at(g * box_group);
+    if (step == together || are_plain(g, 1)) {
+      run_groups<plain>(&of_plain, at, count, valid, sums);
+    } else {
+      run_groups<special>(&of_special, at, count, valid, sums);
+    }
+    g += count;
+  }
+}
+
 template <class T>
 box_streams<T> streams_of(const detail::smooth_l1_args<T>& a) {
   return {a.predictions, {a.targets, nullptr}, a.box_weights, a.out, nullptr};
 }
 
-template <class T, class Op>
-double smooth_l1_with(const Op& op, const detail::smooth_l1_args<T>& a, index_t first,
-                      index_t last) {
-  return run_selected(as_operation<T>(op), streams_of(a), a.selected, nullptr, first, last);
-}
-
 /// The training case is compiled by itself, the others share one copy of the code.
 template <class T>
 double smooth_l1(const detail::smooth_l1_args<T>& a, index_t first, index_t last) {
+  using grad = known_box_output<box_loss_output::grad>;
   const smooth_l1_curve<compute_type<T>> curve(a.beta);
   const auto scale = static_cast<compute_type<T>>(a.scale);
-  if (a.box_weights != nullptr || scale == 0) {
-    return smooth_l1_with(weighted_smooth_l1_of_boxes<T>{curve, scale, a.output}, a, first, last);
-  }
-  if (a.output == box_loss_output::grad) {
-    using grad = known_box_output<box_loss_output::grad>;
-    return smooth_l1_with(smooth_l1_of_boxes<T, grad>{curve, scale, {}}, a, first, last);
-  }
-  return smooth_l1_with(smooth_l1_of_boxes<T, box_loss_output>{curve, scale, a.output}, a, first,
-                        last);
+  const weighted_smooth_l1_of_boxes<T, true> weighted{curve, scale, a.output};
+  const smooth_l1_of_boxes<T, grad> for_grad{curve, scale, {}};
+  const smooth_l1_of_boxes<T, box_loss_output> for_others{curve, scale, a.output};
+  const auto op = a.box_weights != nullptr || scale == 0
+                      ? box_operation<T>{&weighted, run_weighted_smooth_l1<T>}
+                  : a.output == box_loss_output::grad ? as_operation<T>(for_grad)
+                                                      : as_operation<T>(for_others);
+  return run_selected(op, streams_of(a), a.selected, nullptr, first, last);
 }
 template <class T>
 void smooth_l1_clear(const detail::smooth_l1_args<T>& a, index_t first, index_t last) {
