@@ -109,6 +109,15 @@ template <class T>
 VECDET_INLINE coordinate_arrays<T> advanced(const coordinate_arrays<T>& from, index_t boxes) {
   return {{from.of[0], from.of[1], from.of[2], from.of[3]}, from.first + boxes};
 }
+/// The same of boxes that are given: without the question whether the pointer is null.
+template <class T>
+VECDET_INLINE T* from_box(T* boxes, index_t box) {
+  return boxes + 4 * box;
+}
+template <class T>
+VECDET_INLINE coordinate_arrays<T> from_box(const coordinate_arrays<T>& boxes, index_t box) {
+  return advanced(boxes, box);
+}
 template <class T>
 VECDET_INLINE bool is_given(T* boxes) {
   return boxes != nullptr;

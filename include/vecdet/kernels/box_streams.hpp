@@ -99,12 +99,13 @@ VECDET_INLINE bool are_plain_weights(Real scale, const pack<Real, N>& weight) {
   return all((factor > real(Real(0))) & (factor <= real(largest<Real>)));
 }
 
-/// One number a box, in the order of the lanes of load_boxes; 1 where there are none.
+/// One number a box, from box `first` on, in the order of the lanes of load_boxes; 1 where there
+/// are none.
 template <class Real, int N>
-VECDET_INLINE pack<Real, N> load_box_weights(const float* from) {
+VECDET_INLINE pack<Real, N> load_box_weights(const float* from, int first) {
   if (from == nullptr) return Real(1);
   alignas(64) Real weight[pack<Real, N>::lanes];
-  for (int k = 0; k < pack<Real, N>::lanes; ++k) weight[k] = static_cast<Real>(from[k]);
+  for (int k = 0; k < pack<Real, N>::lanes; ++k) weight[k] = static_cast<Real>(from[first + k]);
   return to_lane_order(load_pack<N>(weight));
 }
 
@@ -119,13 +120,14 @@ VECDET_NOINLINE void weigh_specially(box_loss_terms<Real, N>& terms, Real scale,
        vanishing_product(g.x2, factor), vanishing_product(g.y2, factor)};
 }
 
-/// The losses of boxes times their weights, and the gradients, if wanted, times those and the
-/// scale.
+/// The losses of boxes times their weights from box `first` on, and the gradients, if wanted, times
+/// those and the scale.
 template <bool Grad, class Real, int N>
-VECDET_INLINE void weigh_boxes(box_loss_terms<Real, N>& terms, Real scale, const float* weights) {
+VECDET_INLINE void weigh_boxes(box_loss_terms<Real, N>& terms, Real scale, const float* weights,
+                               int first) {
   pack<Real, N> factor = scale;
   if (weights != nullptr || scale == 0) {
-    const auto w = load_box_weights<Real, N>(weights);
+    const auto w = load_box_weights<Real, N>(weights, first);
     if (__builtin_expect(!are_plain_weights(scale, w), 0)) {
       box_loss_terms<Real, N> copy;  // whose address is taken, so that `terms` stays in registers
       copy.loss = terms.loss;

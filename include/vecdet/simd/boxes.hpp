@@ -189,7 +189,11 @@ VECDET_INLINE box_pack<compute_type<T>, N> load_boxes(const T* from) {
   VECDET_UNROLL
   for (int i = 0; i < N; ++i) {
     batch<real> r[4];
-    if constexpr (std::is_same<real, float>::value) {
+    if constexpr (std::is_same<T, bfloat16>::value) {
+      load_two(from + 4 * i * lanes, r[0], r[1]);
+      load_two(from + (4 * i + 2) * lanes, r[2], r[3]);
+      transpose4(r);
+    } else if constexpr (std::is_same<real, float>::value) {
       VECDET_UNROLL
       for (int k = 0; k < 4; ++k) r[k] = load(from + (4 * i + k) * lanes);
       transpose4(r);
@@ -222,7 +226,11 @@ VECDET_INLINE void store_boxes(T* to, const box_pack<compute_type<T>, N>& boxes)
   VECDET_UNROLL
   for (int i = 0; i < N; ++i) {
     batch<real> r[4] = {boxes.x1.v[i], boxes.y1.v[i], boxes.x2.v[i], boxes.y2.v[i]};
-    if constexpr (std::is_same<real, float>::value) {
+    if constexpr (std::is_same<T, bfloat16>::value) {
+      transpose4(r);
+      store_two<rounded_nans::any>(to + 4 * i * lanes, r[0], r[1]);
+      store_two<rounded_nans::any>(to + (4 * i + 2) * lanes, r[2], r[3]);
+    } else if constexpr (std::is_same<real, float>::value) {
       transpose4(r);
       VECDET_UNROLL
       for (int k = 0; k < 4; ++k) store(to + (4 * i + k) * lanes, r[k]);

@@ -22,14 +22,16 @@ struct iou_loss_of_boxes {
     constexpr int N = boxes_in_flight, count = box_pack<real, N>::count;
     alignas(64) real losses[box_group];
     for (int i = 0; i < box_group; i += count) {
-      const box_streams<T> at = group.at(i);
-      auto terms = iou_loss_of<Kind>(load_boxes<N>(at.in), load_boxes<N>(at.boxes[0]), epsilon);
-      weigh_boxes<Grad>(terms, scale, at.weights);
+      // Not by group.at(i), which asks of each stream whether it is null.
+      auto terms = iou_loss_of<Kind>(load_boxes<N>(detail::from_box(group.in, i)),
+                                     load_boxes<N>(detail::from_box(group.boxes[0], i)), epsilon);
+      weigh_boxes<Grad>(terms, scale, group.weights, i);
       const pack<real, N> loss = to_box_order(terms.loss);
-      if (Grad && at.out != nullptr) store_boxes<N>(at.out, terms.grad);
-      if (at.out_each != nullptr) {
+      if (Grad && group.out != nullptr) store_boxes<N>(detail::from_box(group.out, i), terms.grad);
+      if (group.out_each != nullptr) {
         const pack<real, N> factor(scale);
-        store_pack<N>(at.out_each, scale != 0 ? loss * factor : vanishing_product(loss, factor));
+        store_pack<N>(group.out_each + i,
+                      scale != 0 ? loss * factor : vanishing_product(loss, factor));
       }
       store_pack<N>(losses + i, loss);
     }

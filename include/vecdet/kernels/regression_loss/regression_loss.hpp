@@ -31,10 +31,12 @@ struct smooth_l1_regression {
   }
 
   template <int N>
-  VECDET_INLINE box_loss_terms<real, N> at(const box_streams<S>& group) const {
-    const auto deltas = load_boxes<N>(group.in);
+  VECDET_INLINE box_loss_terms<real, N> at(const box_streams<S>& group, int i) const {
+    const auto deltas = load_boxes<N>(detail::from_box(group.in, i));
     const auto encoded =
-        coordinates(weighted<S>(encode_at<true, 2 * N>(group.boxes[1], group.boxes[0]), weights));
+        coordinates(weighted<S>(encode_at<true, 2 * N>(detail::from_box(group.boxes[1], i),
+                                                       detail::from_box(group.boxes[0], i)),
+                                weights));
     const auto x = curve(deltas.x1 - encoded.x1), y = curve(deltas.y1 - encoded.y1);
     const auto w = curve(deltas.x2 - encoded.x2), h = curve(deltas.y2 - encoded.y2);
     return {(x.loss + y.loss) + (w.loss + h.loss), {x.slope, y.slope, w.slope, h.slope}};
@@ -51,9 +53,10 @@ struct iou_regression {
       : code(a.weights, a.low_size, a.high_size), epsilon(static_cast<real>(a.epsilon)) {}
 
   template <int N>
-  VECDET_INLINE box_loss_terms<real, N> at(const box_streams<S>& group) const {
-    const auto deltas = load_boxes<N>(group.in), anchors = load_boxes<N>(group.boxes[0]);
-    const auto targets = load_boxes<N>(group.boxes[1]);
+  VECDET_INLINE box_loss_terms<real, N> at(const box_streams<S>& group, int i) const {
+    const auto deltas = load_boxes<N>(detail::from_box(group.in, i));
+    const auto anchors = load_boxes<N>(detail::from_box(group.boxes[0], i));
+    const auto targets = load_boxes<N>(detail::from_box(group.boxes[1], i));
     using anchor = anchor_axis<real, N>;
     const auto ax = anchor::template of<true>(anchors.x1, anchors.x2);
     const auto ay = anchor::template of<true>(anchors.y1, anchors.y2);
@@ -87,10 +90,11 @@ struct regression_of_boxes {
     constexpr int N = boxes_in_flight, count = box_pack<real, N>::count;
     alignas(64) real losses[box_group];
     for (int i = 0; i < box_group; i += count) {
-      const box_streams<S> at = group.at(i);
-      auto terms = equation.template at<N>(at);
-      weigh_boxes<Grad>(terms, scale, at.weights);
-      if (Grad && detail::is_given(at.out)) store_boxes<N>(at.out, terms.grad);
+      // Not by group.at(i), which asks of each stream whether it is null.
+      auto terms = equation.template at<N>(group, i);
+      weigh_boxes<Grad>(terms, scale, group.weights, i);
+      if (Grad && detail::is_given(group.out))
+        store_boxes<N>(detail::from_box(group.out, i), terms.grad);
       store_pack<N>(losses + i, to_box_order(terms.loss));
     }
     return load_pack<row_pack<real>::batches>(losses);
