@@ -302,9 +302,9 @@ VECDET_INLINE pack<float, N / 2> narrow(const pack<double, N>& x) {
 
 template <class T, int N>
 VECDET_INLINE bool all(const pack_mask<T, N>& mask) {
-  bool result = true;
-  for (int i = 0; i < N; ++i) result = result && xsimd::all(mask.v[i]);
-  return result;
+  batch_mask<T> every = mask.v[0];
+  for (int i = 1; i < N; ++i) every = every & mask.v[i];
+  return xsimd::all(every);
 }
 
 /// Lane by lane, the least of a pack's batches; and their sum.
