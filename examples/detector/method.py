@@ -33,13 +33,13 @@ LOSS_ALONE = (TORCH, OPERATORS, ALLOCATOR, LAYOUT)
 LARGEST_SLOW = 20480
 
 
-def run(command, output=None, errors=None):
-    """Runs it, with standard output and errors in files where they are named."""
+def run(command, output=None, errors=None, folder=None):
+    """Runs it, in the folder if one is given, with standard output and errors in files where they are named."""
     command = list(map(str, command))
     print(" ".join(command), file=sys.stderr)
     with contextlib.ExitStack() as files:
         to = [files.enter_context(file.open("w")) if file else None for file in (output, errors)]
-        if subprocess.run(command, stdout=to[0], stderr=to[1]).returncode != 0:
+        if subprocess.run(command, stdout=to[0], stderr=to[1], cwd=folder).returncode != 0:
             sys.exit(f"failed: {' '.join(command)}")
 
 
@@ -105,8 +105,8 @@ def measure(options):
     once(folder / "replay-layouts.txt", lambda file: run(
         [*replay, all_convolutions, "--layouts", "nchw,channels_last", "--types", "f32,bf16", "-n", 4], file))
     once(folder / "change.html", lambda file: run(
-        [tool, "compare", folder / f"profile-{TORCH}.json", folder / f"profile-{FOLDED}.json", "--step", "step",
-         "-o", file], folder / "compare.txt"))
+        [tool.resolve(), "compare", f"profile-{TORCH}.json", f"profile-{FOLDED}.json", "--step", "step",
+         "-o", file.name], folder / "compare.txt", folder=folder))
     (folder / "machine.json").write_text(json.dumps({
         "processor": processor(), "blas": blas(detector), "date": str(datetime.date.today()),
         "threads": options.threads, "side": options.side}))
@@ -119,7 +119,7 @@ def read(folder, stage):
 def blas(program):
     """The library of matrix products that the program finds."""
     found = re.search(r"libblas\S* => (\S+)", subprocess.run(["ldd", program], capture_output=True, text=True).stdout)
-    return pathlib.Path(found[1]).resolve().name if found else "a BLAS inside of libtorch"
+    return "/".join(pathlib.Path(found[1]).resolve().parts[-2:]) if found else "a BLAS inside of libtorch"
 
 
 def seconds_of(entries):
@@ -147,8 +147,8 @@ def duration(text):
 
 
 def layouts(folder):
-    """Seconds of all convolutions with cold caches and fresh pages, by layout and type."""
-    rows = re.findall(r"^ *[\d.]+ \w+ +([\d.]+ \w+) +x[\d.]+ +((?:nchw|channels_last) \w+)$",
+    """Seconds of all convolutions with warm caches, as the memory is kept, by layout and type."""
+    rows = re.findall(r"^ *([\d.]+ \w+) +[\d.]+ \w+ +x[\d.]+ +((?:nchw|channels_last) \w+)$",
                       (folder / "replay-layouts.txt").read_text(), re.M)
     return {name: duration(time) for time, name in rows}
 
@@ -237,9 +237,12 @@ def main_table(folder):
             cells = [words, f"{saving:.2f} s", f"{medians[1, stage - 1] - medians[1, stage]:.2f} s"]
         lines.append(f"| {names[stage]} | " + " | ".join(cells) + f" | {medians[1, stage]:.2f} s | "
                      f"{medians[1, 0] / medians[1, stage]:.2f}x |")
-    text = "\n".join(lines) + "\n"
+    spread = statistics.median(max(times[1, stage]) - min(times[1, stage]) for stage in names)
+    text = (f"Each the median of {len(times[1, 0])} steps, of which the fastest and the slowest of a row are "
+            f"{spread:.2f} s apart (median of the rows).\n\n")
+    text += "\n".join(lines) + "\n"
     for batch in batches[1:]:
-        text += (f"\nA batch of {batch}:\n\n| step | a step | least | of the one before | of the first | loss |\n"
+        text += (f"\nA batch of {batch}, {len(times[batch, 0])} steps each:\n\n| step | a step | least | of the one before | of the first | loss |\n"
                  "|---|--:|--:|--:|--:|--:|\n")
         for stage in sorted(names):
             median = medians[batch, stage]
@@ -289,7 +292,7 @@ def report(options):
     options.svg.write_text(plot(folder))
     with tempfile.TemporaryDirectory() as profile:
         run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-             "--virtual-time-budget=2000", f"--user-data-dir={profile}", "--window-size=1200,1000",
+             "--virtual-time-budget=2000", f"--user-data-dir={profile}", "--window-size=1200,920",
              f"--screenshot={options.png.resolve()}", f"file://{(folder / 'change.html').resolve()}"],
             errors=folder / "chromium.txt")
 
