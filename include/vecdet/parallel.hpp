@@ -156,6 +156,25 @@ class piece_set {
   std::atomic<std::uint64_t> words_[chunking::max_count / 64] = {};
 };
 
+/// Numbers of pieces of memory, one of which a chunk takes while it runs. The least that is free is
+/// taken, so that as many pieces are used, and stay in the caches, as chunks run at the same time.
+/// With one for each chunk there is always a free one: whoever finds a number taken has met another
+/// chunk.
+class memory_numbers {
+ public:
+  index_t take() noexcept {
+    index_t number = 0;
+    while (is_taken_[number].exchange(true, std::memory_order_acquire)) ++number;
+    return number;
+  }
+  void give_back(index_t number) noexcept {
+    is_taken_[number].store(false, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<bool> is_taken_[chunking::max_count] = {};
+};
+
 /// work(chunk, begin, end) for every chunk. Throws what the first of them to fail has thrown.
 template <class Work>
 void for_each_chunk(execution policy, const chunking& chunks, const Work& work) {

@@ -163,12 +163,17 @@ class roi_align_call {
     return {items, std::max(index_t{1}, (items + pieces - 1) / pieces)};
   }
 
-  real* task_memory(const chunking& chunks, index_t size) {
-    stride_ = (size * index_t{sizeof(real)} + 63) / 64;
-    return reinterpret_cast<real*>(grown(ws_.memory, chunks.count * stride_));
-  }
-  real* memory_of(real* all, index_t chunk) const {
-    return all + chunk * stride_ * (64 / index_t{sizeof(real)});
+  /// run(first, last, memory) for each chunk, with memory of `size` numbers.
+  template <class Run>
+  void run_chunks_with_memory(const chunking& chunks, index_t size, const Run& run) {
+    const index_t lines = (size * index_t{sizeof(real)} + 63) / 64;
+    cache_line* const all = grown(ws_.memory, chunks.count * lines);
+    memory_numbers numbers;
+    for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
+      const index_t number = numbers.take();
+      run(first, last, reinterpret_cast<real*>(all + number * lines));
+      numbers.give_back(number);
+    });
   }
 
   /// Orders the boxes by level and image, and makes their tables.
@@ -265,8 +270,7 @@ class roi_align_call {
     const index_t threads = policy_.threads(), enough = threads == 1 ? 1 : 4 * threads;
     const index_t parts = std::max(index_t{1}, enough / std::max(index_t{1}, all_blocks));
     const chunking chunks = few_chunks(by_planes + all_blocks * parts);
-    real* const memory = task_memory(chunks, memory_size);
-    for_each_chunk(policy_, chunks, [&](index_t c, index_t first, index_t last) {
+    run_chunks_with_memory(chunks, memory_size, [&](index_t first, index_t last, real* memory) {
       index_t item = 0;  // the first of the group's
       for (index_t g = 0; g < groups() && item < last; ++g) {
         const index_t begin = ws_.group_begin[static_cast<std::size_t>(g)];
@@ -284,10 +288,10 @@ class roi_align_call {
             task.first_channel = i / parts * roi_transposed_channels;
             task.last_channel =
                 std::min(task.first_channel + roi_transposed_channels, args_.channels);
-            kernels_.forward_transposed(args_, task, memory_of(memory, c));
+            kernels_.forward_transposed(args_, task, memory);
           }
         } else if (from < to) {
-          kernels_.forward_planes(args_, task, memory_of(memory, c));
+          kernels_.forward_planes(args_, task, memory);
         }
         item += items;
       }
@@ -323,8 +327,7 @@ class roi_align_call {
       memory_size = std::max(memory_size, tiles.memory);
     }
     const chunking chunks = few_chunks(items);
-    real* const memory = task_memory(chunks, memory_size);
-    for_each_chunk(policy_, chunks, [&](index_t c, index_t first, index_t last) {
+    run_chunks_with_memory(chunks, memory_size, [&](index_t first, index_t last, real* memory) {
       index_t item = 0;  // the first of the level's
       for (index_t l = 0; l < levels_.size() && item < last; ++l) {
         const tiling tiles = tiles_of(levels_[l]);
@@ -332,7 +335,7 @@ class roi_align_call {
         const index_t of_level = args_.images * of_image;
         for (index_t i = std::max(first - item, index_t{0}); i < std::min(last - item, of_level);
              ++i)
-          run_tile(l, i / of_image, i % of_image, tiles, memory_of(memory, c));
+          run_tile(l, i / of_image, i % of_image, tiles, memory);
         item += of_level;
       }
     });
@@ -363,7 +366,6 @@ class roi_align_call {
   isa target_;
   const roi_align_kernels<T>& kernels_;
   roi_align_args<T> args_{};
-  index_t stride_ = 0;  ///< lines of memory from one chunk's to the next
 };
 
 }  // namespace detail

@@ -172,6 +172,22 @@ struct weighted_rows {
   std::remove_const_t<Number> weight[roi_rows_at_once];
 };
 
+/// use(std::integral_constant<int, count>()) for a count of 1 to roi_rows_at_once.
+template <class Use>
+VECDET_INLINE void with_row_count(int count, const Use& use) {
+  static_assert(roi_rows_at_once == 4, "a case for each count");
+  switch (count) {
+    case 1:
+      return use(std::integral_constant<int, 1>());
+    case 2:
+      return use(std::integral_constant<int, 2>());
+    case 3:
+      return use(std::integral_constant<int, 3>());
+    default:
+      return use(std::integral_constant<int, 4>());
+  }
+}
+
 template <class T>
 void measure_rois(const detail::roi_align_args<T>& a, index_t first, index_t last) {
   for (index_t k = first; k < last; ++k) {

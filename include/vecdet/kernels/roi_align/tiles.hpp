@@ -89,25 +89,11 @@ struct add_to_channels {
   /// Adds the sums to rows, and leaves none.
   template <int N>
   VECDET_INLINE void add(const weighted_rows<real>& rows, int& count) const {
-    const auto add_all = [&](auto all) {
+    if (count == 0) return;
+    with_row_count(count, [&](auto all) VECDET_INLINE_LAMBDA {
       add_to_rows<decltype(all)::value, N>(rows, t.touched, plan.touched, plan.first_column, sums,
                                            channels);
-    };
-    switch (count) {
-      case 0:
-        break;
-      case 1:
-        add_all(std::integral_constant<int, 1>{});
-        break;
-      case 2:
-        add_all(std::integral_constant<int, 2>{});
-        break;
-      case 3:
-        add_all(std::integral_constant<int, 3>{});
-        break;
-      default:
-        add_all(std::integral_constant<int, 4>{});
-    }
+    });
     count = 0;
   }
 };

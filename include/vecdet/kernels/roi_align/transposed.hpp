@@ -66,23 +66,10 @@ void bins_of_channels(const detail::roi_align_args<T>& a, const detail::roi_plan
         rows.row[r] = row + in_row;
         rows.weight[r] = t.row[e + r].weight;
       }
-      const auto add = [&](auto all) {
+      with_row_count(count, [&](auto all) VECDET_INLINE_LAMBDA {
         add_rows_of_channels<decltype(all)::value>(rows, e == first_entry, t.touched, plan.touched,
                                                    plan.first_column, sums);
-      };
-      switch (count) {
-        case 1:
-          add(std::integral_constant<int, 1>{});
-          break;
-        case 2:
-          add(std::integral_constant<int, 2>{});
-          break;
-        case 3:
-          add(std::integral_constant<int, 3>{});
-          break;
-        default:
-          add(std::integral_constant<int, 4>{});
-      }
+      });
     }
     for (index_t q = 0; q < a.columns; ++q) {
       row_pack<Real> sum(Real(0));
