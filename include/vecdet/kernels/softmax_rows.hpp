@@ -10,6 +10,7 @@
 #include <vecdet/simd/boxes.hpp>
 #include <vecdet/simd/math.hpp>
 #include <vecdet/simd/math_boxes.hpp>
+#include <vecdet/simd/transpose.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -55,39 +56,6 @@ constexpr index_t softmax_panel = 128;
 /// Columns whose exponentials are computed together: four batches.
 constexpr int columns_in_flight = float_row::batches >= 4 ? 1 : 4 / float_row::batches;
 
-// gather_quads: four numbers each at from[0] + column, from[4] + column, from[8] + column..., for
-// as many as a batch holds. scatter_quads writes them back.
-#if defined(VECDET_TARGET_AVX512)
-VECDET_INLINE f32_batch gather_quads(const float* const* from, index_t column) {
-  __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(from[0] + column));
-  x = _mm512_insertf32x4(x, _mm_loadu_ps(from[4] + column), 1);
-  x = _mm512_insertf32x4(x, _mm_loadu_ps(from[8] + column), 2);
-  return _mm512_insertf32x4(x, _mm_loadu_ps(from[12] + column), 3);
-}
-VECDET_INLINE void scatter_quads(float* const* to, index_t column, f32_batch x) {
-  _mm_storeu_ps(to[0] + column, _mm512_castps512_ps128(x));
-  _mm_storeu_ps(to[4] + column, _mm512_extractf32x4_ps(x, 1));
-  _mm_storeu_ps(to[8] + column, _mm512_extractf32x4_ps(x, 2));
-  _mm_storeu_ps(to[12] + column, _mm512_extractf32x4_ps(x, 3));
-}
-#elif defined(VECDET_TARGET_AVX2)
-VECDET_INLINE f32_batch gather_quads(const float* const* from, index_t column) {
-  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from[0] + column)),
-                              _mm_loadu_ps(from[4] + column), 1);
-}
-VECDET_INLINE void scatter_quads(float* const* to, index_t column, f32_batch x) {
-  _mm_storeu_ps(to[0] + column, _mm256_castps256_ps128(x));
-  _mm_storeu_ps(to[4] + column, _mm256_extractf128_ps(x, 1));
-}
-#else
-VECDET_INLINE f32_batch gather_quads(const float* const* from, index_t column) {
-  return load(from[0] + column);
-}
-VECDET_INLINE void scatter_quads(float* const* to, index_t column, f32_batch x) {
-  store(to[0] + column, x);
-}
-#endif
-
 /// Where the next four columns of `count` begin after those before `column`.
 VECDET_INLINE index_t quad_at(index_t column, index_t count) {
   return column + 4 <= count ? column : count - 4;
@@ -111,7 +79,8 @@ VECDET_INLINE float_row load_panel(const row_group& rows, index_t first, index_t
     for (int b = 0; b < N; ++b) {
       f32_batch quad[4];
       VECDET_UNROLL
-      for (int k = 0; k < 4; ++k) quad[k] = gather_quads(rows.in + b * lanes + k, first + c);
+      for (int k = 0; k < 4; ++k)
+        quad[k] = load_quads([&](int i) { return rows.in[b * lanes + k + 4 * i] + first + c; });
       transpose4(quad);
       VECDET_UNROLL
       for (int k = 0; k < 4; ++k) store(panel[c + k] + b * lanes, quad[k]);
@@ -146,7 +115,8 @@ VECDET_INLINE void store_panel(const row_group& rows, index_t first, index_t cou
       f32_batch quad[4] = {x[0].v[b], x[1].v[b], x[2].v[b], x[3].v[b]};
       transpose4(quad);
       VECDET_UNROLL
-      for (int k = 0; k < 4; ++k) scatter_quads(rows.out + b * lanes + k, first + c, quad[k]);
+      for (int k = 0; k < 4; ++k)
+        store_quads([&](int i) { return rows.out[b * lanes + k + 4 * i] + first + c; }, quad[k]);
     }
   }
 }

@@ -26,33 +26,43 @@ VECDET_INLINE void convert_back(const Real* from, index_t size, T* to) {
   for (; i < size; ++i) to[i] = T(from[i]);
 }
 
-// A batch from four numbers at each multiple of `stride`, and back.
+// load_quads: a batch of the four numbers at at(0), the four at at(1), for as many as it holds.
+// store_quads writes them back.
 #if defined(VECDET_TARGET_AVX512)
-VECDET_INLINE f32_batch load_fours(const float* from, index_t stride) {
-  const __m256 lower = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from)),
-                                            _mm_loadu_ps(from + stride), 1);
-  const __m256 upper = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from + 2 * stride)),
-                                            _mm_loadu_ps(from + 3 * stride), 1);
+template <class At>
+VECDET_INLINE f32_batch load_quads(const At& at) {
+  const __m256 lower =
+      _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(at(0))), _mm_loadu_ps(at(1)), 1);
+  const __m256 upper =
+      _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(at(2))), _mm_loadu_ps(at(3)), 1);
   return _mm512_insertf32x8(_mm512_castps256_ps512(lower), upper, 1);
 }
-VECDET_INLINE void store_fours(float* to, index_t stride, f32_batch x) {
-  _mm_storeu_ps(to, _mm512_castps512_ps128(x));
-  _mm_storeu_ps(to + stride, _mm512_extractf32x4_ps(x, 1));
-  _mm_storeu_ps(to + 2 * stride, _mm512_extractf32x4_ps(x, 2));
-  _mm_storeu_ps(to + 3 * stride, _mm512_extractf32x4_ps(x, 3));
+template <class At>
+VECDET_INLINE void store_quads(const At& at, f32_batch x) {
+  _mm_storeu_ps(at(0), _mm512_castps512_ps128(x));
+  _mm_storeu_ps(at(1), _mm512_extractf32x4_ps(x, 1));
+  _mm_storeu_ps(at(2), _mm512_extractf32x4_ps(x, 2));
+  _mm_storeu_ps(at(3), _mm512_extractf32x4_ps(x, 3));
 }
 #elif defined(VECDET_TARGET_AVX2)
-VECDET_INLINE f32_batch load_fours(const float* from, index_t stride) {
-  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from)),
-                              _mm_loadu_ps(from + stride), 1);
+template <class At>
+VECDET_INLINE f32_batch load_quads(const At& at) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(at(0))), _mm_loadu_ps(at(1)), 1);
 }
-VECDET_INLINE void store_fours(float* to, index_t stride, f32_batch x) {
-  _mm_storeu_ps(to, _mm256_castps256_ps128(x));
-  _mm_storeu_ps(to + stride, _mm256_extractf128_ps(x, 1));
+template <class At>
+VECDET_INLINE void store_quads(const At& at, f32_batch x) {
+  _mm_storeu_ps(at(0), _mm256_castps256_ps128(x));
+  _mm_storeu_ps(at(1), _mm256_extractf128_ps(x, 1));
 }
 #else
-VECDET_INLINE f32_batch load_fours(const float* from, index_t) { return load(from); }
-VECDET_INLINE void store_fours(float* to, index_t, f32_batch x) { store(to, x); }
+template <class At>
+VECDET_INLINE f32_batch load_quads(const At& at) {
+  return load(at(0));
+}
+template <class At>
+VECDET_INLINE void store_quads(const At& at, f32_batch x) {
+  store(at(0), x);
+}
 #endif
 
 /// Four numbers of each of 16 channels, which lie `stride` apart, as four rows of 16.
@@ -63,7 +73,8 @@ VECDET_INLINE void transpose_block(const float* from, index_t stride, float* to)
     f32_batch r[4];
     // Fours of channels 0, 4, 8, 12, then 1, 5, 9, 13, so that channels come out in their order.
     VECDET_UNROLL
-    for (int i = 0; i < 4; ++i) r[i] = load_fours(from + (lanes * b + i) * stride, 4 * stride);
+    for (int i = 0; i < 4; ++i)
+      r[i] = load_quads([&](int k) { return from + (lanes * b + i + 4 * k) * stride; });
     transpose4(r);
     VECDET_UNROLL
     for (int i = 0; i < 4; ++i) store(to + i * row_lanes + 4 * fours * b, r[i]);
@@ -78,7 +89,8 @@ VECDET_INLINE void transpose_block_back(const float* from, float* to, index_t st
     for (int i = 0; i < 4; ++i) r[i] = load(from + i * row_lanes + lanes * b);
     transpose4(r);
     VECDET_UNROLL
-    for (int i = 0; i < 4; ++i) store_fours(to + (lanes * b + i) * stride, 4 * stride, r[i]);
+    for (int i = 0; i < 4; ++i)
+      store_quads([&](int k) { return to + (lanes * b + i + 4 * k) * stride; }, r[i]);
   }
 }
 
