@@ -16,6 +16,9 @@ VECDET_INLINE f32_batch load(const bfloat16* from) {
 #elif defined(VECDET_TARGET_AVX2)
   const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+#elif defined(__SSE2__)
+  const __m128i half = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
+  return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), half));
 #else
   alignas(64) float wide[batch_lanes<float>];
   for (int i = 0; i < batch_lanes<float>; ++i) wide[i] = from[i];
@@ -51,6 +54,16 @@ VECDET_INLINE __m256i round_upper_half(f32_batch x) {
   }
   return _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
 }
+#elif defined(__SSE2__)
+
+/// The same for four, with the sign in front, as numbers are packed with signs here.
+VECDET_INLINE __m128i round_upper_half(f32_batch x) {
+  const __m128i bits = _mm_castps_si128(x);
+  const __m128i odd = _mm_and_si128(_mm_srli_epi32(bits, 16), _mm_set1_epi32(1));
+  const __m128i half = _mm_and_si128(_mm_add_epi32(odd, _mm_set1_epi32(0x7fff)),
+                                     _mm_castps_si128(_mm_cmpord_ps(x, x)));
+  return _mm_srai_epi32(_mm_add_epi32(bits, half), 16);
+}
 #endif
 
 /// Rounds to nearest even as bfloat16's constructor does; NaN stays NaN.
@@ -62,6 +75,9 @@ VECDET_INLINE void store(bfloat16* to, f32_batch x) {
   const __m256i upper = round_upper_half(x);
   const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(upper, upper), 0x08);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(packed));
+#elif defined(__SSE2__)
+  const __m128i upper = round_upper_half(x);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packs_epi32(upper, upper));
 #else
   alignas(64) float wide[batch_lanes<float>];
   x.store_aligned(wide);

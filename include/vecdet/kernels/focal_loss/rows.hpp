@@ -71,10 +71,12 @@ weight_range range_of(const focal_loss_args<T>& a, float row_weight) {
              : weight_range::of_double;
 }
 
-/// Whether the sum and the gradient have code of their own, beside one copy for any output, which
-/// costs bfloat16 nothing next to rounding. The baseline's code is twice as large.
+/// Whether the sum and the gradient have code of their own, beside one copy for any output. Next to
+/// rounding, that copy costs bfloat16's gradient nothing. The baseline's code is twice as large.
 template <class T>
-constexpr bool focal_outputs_have_code = has_fma&& std::is_same<T, float>::value;
+constexpr bool focal_sum_has_code = has_fma && !std::is_same<T, double>::value;
+template <class T>
+constexpr bool focal_grad_has_code = has_fma&& std::is_same<T, float>::value;
 
 /// The code for an equation in float and the output `Output`.
 template <class Output, class T>
@@ -88,9 +90,11 @@ auto focal_code_with(const focal_loss_args<T>& a) {
 template <class T>
 auto focal_code_in_float(const focal_loss_args<T>& a) {
   if (a.focusing == 1 && (a.gamma == 2 || (a.gamma == 0 && a.targets == nullptr))) {
-    if constexpr (focal_outputs_have_code<T>) {
+    if constexpr (focal_sum_has_code<T>) {
       if (a.output == focal_output::sum)
         return focal_code_with<known_focal_output<focal_output::sum>>(a);
+    }
+    if constexpr (focal_grad_has_code<T>) {
       if (a.output == focal_output::grad)
         return focal_code_with<known_focal_output<focal_output::grad>>(a);
     }
