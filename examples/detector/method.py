@@ -48,6 +48,7 @@ def once(target, make):
     if target.exists():
         return
     unfinished = target.with_name("unfinished-" + target.name)
+    unfinished.unlink(missing_ok=True)
     make(unfinished)
     unfinished.rename(target)
 
@@ -83,12 +84,13 @@ def only(profile, file, keep):
 def measure(options):
     detector = options.build / "examples/detector/detector"
     tool = options.build / "bench/profile/vecdet-profile"
-    replay = ["env", f"OMP_NUM_THREADS={options.threads}", tool, "replay", "--repetitions", 2, "--cold-calls", 2, "--seconds", 0.05]
+    replay = ["env", f"OMP_NUM_THREADS={options.threads}", tool, "replay",
+              "--repetitions", 2, "--cold-calls", 2, "--seconds", 0.05]
     folder = options.folder
     folder.mkdir(exist_ok=True)
     mlperf = [detector, "bench", "--mlperf", "--threads", options.threads, "--side", options.side]
-    once(folder / "steps.txt", lambda file: run(
-        [*mlperf, "--rounds", options.rounds, "--steps", options.steps, "--results", folder / "steps.jsonl"], file))
+    once(folder / "steps.jsonl", lambda file: run(
+        [*mlperf, "--rounds", options.rounds, "--steps", options.steps, "--results", file]))
     one = [*mlperf, "--batch", 1]
     for stage in LOSS_ALONE:
         once(folder / f"loss-{stage}.txt", lambda file: run(
@@ -122,10 +124,6 @@ def blas(program):
     return "/".join(pathlib.Path(found[1]).resolve().parts[-2:]) if found else "a BLAS inside of libtorch"
 
 
-def seconds_of(entries):
-    return sum(entry["self_ns"] for entry in entries) * 1e-9
-
-
 def inclusive_seconds(profile, keep):
     return sum(entry["inclusive_ns"] for entry in profile["entries"] if keep(entry)) * 1e-9
 
@@ -156,8 +154,8 @@ def layouts(folder):
 def projections(folder):
     """By stage, what it should save of the one before, and where that is read."""
     losses = {stage: loss_alone(folder, stage) for stage in LOSS_ALONE}
-    normalisation = [entry for entry in read(folder, SMALL_LEVELS)["entries"]
-                     if re.match(r"aten::(mul|add)/f32/\d+x\d+x\d+x\d+,1x\d+x1x1\b", entry["name"])]
+    normalisation = sum(entry["self_ns"] for entry in read(folder, SMALL_LEVELS)["entries"]
+                        if re.match(r"aten::(mul|add)/f32/\d+x\d+x\d+x\d+,1x\d+x1x1\b", entry["name"]))
     slow = inclusive_seconds(read(folder, LAYOUT), is_small)
     small = json.loads((folder / "replay-small.json").read_text())
     # Two pictures instead of one.
@@ -175,12 +173,12 @@ def projections(folder):
         SMALL_LEVELS: (slow - fast,
                        f"convolutions of {LARGEST_SLOW:,} elements or fewer take {slow:.3f} s, of two pictures in "
                        f"oneDNN {fast:.3f} s"),
-        FOLDED: (seconds_of(normalisation), "products and sums with a constant a channel, forward and backward"),
+        FOLDED: (1e-9 * normalisation, "products and sums with a constant a channel, forward and backward"),
+        CHANNELS_LAST: (by_layout["nchw f32"] - by_layout["channels_last f32"],
+                        f"the convolutions take {by_layout['nchw f32']:.2f} s, in channels_last "
+                        f"{by_layout['channels_last f32']:.2f} s"),
     }
-    if "channels_last f32" in by_layout:
-        found[CHANNELS_LAST] = (by_layout["nchw f32"] - by_layout["channels_last f32"],
-                                f"the convolutions take {by_layout['nchw f32']:.2f} s, in channels_last "
-                                f"{by_layout['channels_last f32']:.2f} s")
+    # Processors without instructions for bfloat16 are not replayed in it.
     if "channels_last bf16" in by_layout:
         found[BFLOAT16] = (by_layout["channels_last f32"] - by_layout["channels_last bf16"],
                            f"in bfloat16 they take {by_layout['channels_last bf16']:.2f} s")
