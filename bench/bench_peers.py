@@ -87,15 +87,23 @@ def onnx_nms(threads, iou_threshold):
     return lambda boxes, scores: session.run(None, {"boxes": boxes, "scores": scores})[0]
 
 
+def retinanet_anchors(torch):
+    from torchvision.models.detection.image_list import ImageList
+    from torchvision.models.detection.retinanet import _default_anchorgen
+
+    maps = [torch.empty(1, 1, side, side) for side in (100, 50, 25, 13, 7)]
+    return _default_anchorgen()(ImageList(torch.empty(1, 3, 800, 800), [(800, 800)]), maps)[0]
+
+
 def problems(torch, threads):
     """Name, and the calls by implementation, vecdet first; the results of each agree."""
     import loss_formulas as formulas
     from torchvision import ops as theirs
-    from torchvision.models.detection._utils import BoxCoder
+    from torchvision.models.detection._utils import BoxCoder, Matcher
     from vecdet import ops as ours
 
-    def same(a, b, tolerance=1e-4):
-        if not torch.allclose(a.double(), b.double(), rtol=tolerance, atol=1e-6, equal_nan=True):
+    def same(a, b, tolerance=1e-4, least=1e-6):
+        if not torch.allclose(a.double(), b.double(), rtol=tolerance, atol=least, equal_nan=True):
             raise SystemExit("results differ")
 
     torch.manual_seed(0)
@@ -137,6 +145,19 @@ def problems(torch, threads):
         add_compiled(torch, calls, in_one_graph, lambda found: same(found[0], expected, 1e-3))
         yield f"{short} loss and gradient, 120087", calls
 
+    # RetinaNet's anchors of an 800 x 800 picture, which trainers keep for the next one.
+    anchors = retinanet_anchors(torch)
+    for count in (32, 300):
+        corner = torch.rand(count, 2) * 650
+        truth = torch.cat([corner, corner + torch.rand(count, 2) * 130 + 16], 1)
+        matcher = Matcher(0.5, 0.4, allow_low_quality_matches=True)
+        calls = {"vecdet": lambda: ours.match_anchors(anchors, truth)[0],
+                 "torchvision": lambda: matcher(theirs.box_iou(truth, anchors))}
+        expected = calls["torchvision"]()
+        same(calls["vecdet"](), expected, 0)
+        add_compiled(torch, calls, calls["torchvision"], lambda found: same(found, expected, 0))
+        yield f"matching, {count} boxes x 120087", calls
+
     coder = BoxCoder((1.0, 1.0, 1.0, 1.0))
     deltas = torch.randn(rows, 4) * 0.2
     calls = {"vecdet": lambda: ours.decode_boxes(deltas, boxes, image_size=(800, 800)),
@@ -151,6 +172,23 @@ def problems(torch, threads):
     same(calls["vecdet"](), expected, 0)
     add_compiled(torch, calls, calls["torchvision"], lambda found: same(found, expected))
     yield "IoU, 32 x 120087", calls
+
+    corner = torch.rand(1000, 2) * 600
+    rois = [torch.cat([corner, corner + torch.rand(1000, 2) * 180 + 16], 1)]
+    features = torch.randn(1, 256, 200, 200).requires_grad_()
+    upstream = torch.randn(1000, 256, 7, 7)
+
+    def pooled(module):
+        def call():
+            features.grad = None
+            module.roi_align(features, rois, 7, 0.25, 2).backward(upstream)
+            return features.grad
+        return call
+
+    calls = {"vecdet": pooled(ours), "torchvision": pooled(theirs)}
+    expected = calls["torchvision"]().clone()
+    same(calls["vecdet"](), expected, 1e-4, 1e-4)
+    yield "RoIAlign and gradient, 1000 x 256 x 7 x 7", calls
 
     # Clusters of boxes about objects, as a detector has them before NMS.
     for count in (1000, 5000):
