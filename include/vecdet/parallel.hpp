@@ -84,9 +84,15 @@ class execution {
     return threads_ != all_of_arena ? threads_ : tbb::this_task_arena::max_concurrency();
   }
 
+  /// Whether `count` pieces run one after the other on the calling thread, without a loop of the
+  /// caller's.
+  bool is_sequential(index_t count) const {
+    return count <= 1 || (loop_ == nullptr && threads() == 1);
+  }
+
   /// Runs task(i) for each i in [0, count).
   void run(index_t count, const task& work) const {
-    if (count <= 1 || (loop_ == nullptr && threads() == 1)) {
+    if (is_sequential(count)) {
       for (index_t i = 0; i < count; ++i) work(i);
     } else if (loop_ != nullptr) {
       run_on_loop_(loop_, count, work);
@@ -178,6 +184,10 @@ class memory_numbers {
 /// work(chunk, begin, end) for every chunk. Throws what the first of them to fail has thrown.
 template <class Work>
 void for_each_chunk(execution policy, const chunking& chunks, const Work& work) {
+  if (policy.is_sequential(chunks.count)) {
+    for (index_t c = 0; c < chunks.count; ++c) work(c, chunks.begin(c), chunks.end(c));
+    return;
+  }
   // Exceptions are held back: they must not leave a loop of the caller's, as OpenMP's, which would
   // end the program.
   std::exception_ptr failure;
