@@ -13,6 +13,7 @@
 #include <exception>
 #include <limits>
 #include <stdexcept>
+#include <thread>
 #include <type_traits>
 
 #include <tbb/blocked_range.h>
@@ -162,15 +163,21 @@ class piece_set {
   std::atomic<std::uint64_t> words_[chunking::max_count / 64] = {};
 };
 
-/// Numbers of pieces of memory, one of which a chunk takes while it runs. The least that is free is
-/// taken, so that as many pieces are used, and stay in the caches, as chunks run at the same time.
-/// With one for each chunk there is always a free one: whoever finds a number taken has met another
-/// chunk.
+/// Pieces of memory, one of which a chunk takes while it runs: as many as there are threads, so
+/// that they stay in the caches. The least number that is free is taken.
 class memory_numbers {
  public:
+  explicit memory_numbers(index_t count) noexcept : count_(std::min(count, chunking::max_count)) {}
+
+  index_t count() const noexcept { return count_; }
+  /// Waits where a loop of the caller's runs more chunks at a time than it said.
   index_t take() noexcept {
     index_t number = 0;
-    while (is_taken_[number].exchange(true, std::memory_order_acquire)) ++number;
+    while (is_taken_[number].exchange(true, std::memory_order_acquire)) {
+      if (++number < count_) continue;
+      number = 0;
+      std::this_thread::yield();
+    }
     return number;
   }
   void give_back(index_t number) noexcept {
@@ -178,6 +185,7 @@ class memory_numbers {
   }
 
  private:
+  index_t count_;
   std::atomic<bool> is_taken_[chunking::max_count] = {};
 };
 

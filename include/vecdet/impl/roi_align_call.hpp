@@ -157,7 +157,7 @@ class roi_align_call {
         bins_.size() * index_t{sizeof(T)}};
   }
 
-  /// Chunks of `items` of tasks that each work in memory of their own: few a thread.
+  /// Chunks of `items` of which many are better done together: few a thread.
   chunking few_chunks(index_t items) const {
     const index_t threads = policy_.threads(), pieces = threads == 1 ? 1 : 8 * threads;
     return {items, std::max(index_t{1}, (items + pieces - 1) / pieces)};
@@ -167,8 +167,8 @@ class roi_align_call {
   template <class Run>
   void run_chunks_with_memory(const chunking& chunks, index_t size, const Run& run) {
     const index_t lines = (size * index_t{sizeof(real)} + 63) / 64;
-    cache_line* const all = grown(ws_.memory, chunks.count * lines);
-    memory_numbers numbers;
+    memory_numbers numbers(std::min(index_t{policy_.threads()}, chunks.count));
+    cache_line* const all = grown(ws_.memory, numbers.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       const index_t number = numbers.take();
       run(first, last, reinterpret_cast<real*>(all + number * lines));
@@ -326,8 +326,7 @@ class roi_align_call {
       items += args_.images * tiles.bands * tiles.channel_blocks;
       memory_size = std::max(memory_size, tiles.memory);
     }
-    const chunking chunks = few_chunks(items);
-    run_chunks_with_memory(chunks, memory_size, [&](index_t first, index_t last, real* memory) {
+    run_chunks_with_memory({items, 1}, memory_size, [&](index_t first, index_t last, real* memory) {
       index_t item = 0;  // the first of the level's
       for (index_t l = 0; l < levels_.size() && item < last; ++l) {
         const tiling tiles = tiles_of(levels_[l]);
