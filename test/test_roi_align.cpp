@@ -15,6 +15,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -301,6 +302,21 @@ TEST_CASE_TEMPLATE("RoIAlign: threads and allocations", T, float, bfloat16) {
     p.policy = execution::on(backwards, 5);
     CHECK(same_bits(p.forward(), out));
     CHECK(same_bits(p.backward(), grad));
+    // A loop that runs more pieces at a time than it said waits for the memory of the others.
+    const auto on_three = [](index_t count, const task& work) {
+      std::vector<std::thread> threads;
+      for (index_t of = 0; of < 3; ++of) {
+        threads.emplace_back([=, &work] {
+          for (index_t i = of; i < count; i += 3) work(i);
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+    };
+    for (const int said : {1, 2}) {
+      p.policy = execution::on(on_three, said);
+      CHECK(same_bits(p.forward(), out));
+      CHECK(same_bits(p.backward(), grad));
+    }
     p.policy = execution::sequential;
     roi_align_workspace workspace;
     std::vector<T> to_out(out.size()), to_grad(grad.size());
