@@ -84,5 +84,15 @@ VECDET_NOINLINE inline void radix_sort(uint64_t* records, uint64_t* spare, index
     for (index_t i = 0; i < count; ++i) records[i] = from[i];
 }
 
+/// The same by their lower halves.
+inline void radix_sort_lower(uint64_t* records, uint64_t* spare, index_t count) {
+  const auto swap_halves = [&] {
+    for (index_t i = 0; i < count; ++i) records[i] = records[i] >> 32 | records[i] << 32;
+  };
+  swap_halves();
+  radix_sort(records, spare, count);
+  swap_halves();
+}
+
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

@@ -29,9 +29,7 @@ VECDET_INLINE void prefetch_behind(const void* address, std::uintptr_t bytes) {
 
 /// Sorts records by key, and equal ones by element, in whatever order they come.
 VECDET_NOINLINE inline void sort_records(uint64_t* records, uint64_t* spare, index_t count) {
-  for (index_t i = 0; i < count; ++i) records[i] = records[i] << 32 | records[i] >> 32;
-  radix_sort(records, spare, count);
-  for (index_t i = 0; i < count; ++i) records[i] = records[i] << 32 | records[i] >> 32;
+  radix_sort_lower(records, spare, count);
   radix_sort(records, spare, count);
 }
 
@@ -119,8 +117,7 @@ class topk_search {
     if (count_ > most_before_block_) keep_best();
   }
   VECDET_INLINE void record(T logit, index_t element) {
-    records_[count_++] = static_cast<uint64_t>(descending_key(static_cast<real>(logit))) << 32 |
-                         static_cast<uint64_t>(element);
+    records_[count_++] = record_of(logit, static_cast<uint32_t>(element));
   }
 
   VECDET_NOINLINE void keep_best() {
@@ -246,8 +243,8 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
           softmax ? __builtin_exp(x - sum.greatest - sum.rest) : centered_score(centre, x);
       const auto rounded_score = static_cast<float>(score);
       if (!(rounded_score > threshold)) return;
-      records[count++] = static_cast<uint64_t>(descending_key(rounded_score)) << 32 |
-                         static_cast<uint64_t>((r - first) * columns + col);
+      records[count++] =
+          record_of(rounded_score, static_cast<uint32_t>((r - first) * columns + col));
     };
     index_t col = softmax ? 1 : 0;
     for (; col + 16 <= columns; col += 16) {
@@ -268,7 +265,7 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
 }
 
 /// FCOS's scores in planes: some hundred locations of an anchor have their bounds found, and then
-/// all classes are held against them.
+/// all classes are compared with them.
 template <class T>
 index_t search_centered_planes(const plane_search_args<T>& args, index_t first, index_t last,
                                uint64_t* records, uint64_t* spare) {
@@ -301,9 +298,8 @@ index_t search_centered_planes(const plane_search_args<T>& args, index_t first, 
           const auto score =
               static_cast<float>(centered_score(centres[i], static_cast<double>(plane[i])));
           if (!(score > threshold)) return;
-          records[count++] =
-              static_cast<uint64_t>(descending_key(score)) << 32 |
-              static_cast<uint64_t>((begin - first + i) * every + a * args.classes + c);
+          records[count++] = record_of(
+              score, static_cast<uint32_t>((begin - first + i) * every + a * args.classes + c));
         };
         index_t i = 0;
         for (; i + row_lanes <= size; i += row_lanes) {
