@@ -40,9 +40,6 @@ VECDET_INLINE void convert(Batch& first, Batch& second) {
   }
 }
 
-template <class Real>
-constexpr Real no_bound = Real(__builtin_huge_val());
-
 /// The bounds that boxes are clipped to; infinite where they are not.
 template <class Real>
 struct image_bounds {
@@ -52,9 +49,9 @@ struct image_bounds {
       : low(0), width(static_cast<Real>(image_width)), height(static_cast<Real>(image_height)) {}
   template <class S>
   explicit image_bounds(const box_coding_args<S>& a)
-      : low(a.clips ? Real(0) : -no_bound<Real>),
-        width(a.clips ? static_cast<Real>(a.width) : no_bound<Real>),
-        height(a.clips ? static_cast<Real>(a.height) : no_bound<Real>) {}
+      : low(a.clips ? Real(0) : -infinity<Real>),
+        width(a.clips ? static_cast<Real>(a.width) : infinity<Real>),
+        height(a.clips ? static_cast<Real>(a.height) : infinity<Real>) {}
 
   /// Boxes that are stored as S says. NaN stays NaN.
   template <class S, int N>

@@ -39,8 +39,7 @@ template <class Real, int N>
 VECDET_INLINE pack<Real, N> any_sum_of_differences(const pack<Real, N>& a, const pack<Real, N>& b,
                                                    const pack<Real, N>& c, const pack<Real, N>& d) {
   const auto plain = (a - b) + (c - d);
-  return select(abs(plain) < pack<Real, N>(Real(__builtin_huge_val())),
-                sum_of_differences(a, b, c, d), plain);
+  return select(abs(plain) < pack<Real, N>(infinity<Real>), sum_of_differences(a, b, c, d), plain);
 }
 
 /// The size of an anchor on one axis and what rounding it lost: of its ends, or of centre and size.

@@ -16,7 +16,7 @@ namespace VECDET_TARGET {
 template <class T>
 index_t select_scores(const T* scores, index_t first, index_t last, double threshold, bool drop_nan,
                       nms_record* records) {
-  const bool keeps_numbers = threshold == -__builtin_huge_val();
+  const bool keeps_numbers = threshold == -infinity<double>;
   if (keeps_numbers && !drop_nan) {  // a loop that compilers vectorise
     for (index_t i = first; i < last; ++i)
       records[i - first] = record_of(scores[i], static_cast<uint32_t>(i));
