@@ -63,9 +63,9 @@ struct image_bounds {
 };
 
 /// Calls box(at) for each of the packs that make up 16 boxes.
-template <class Real, class S, class Box>
+template <class S, class Box>
 VECDET_INLINE void for_each_pack(const box_streams<S>& at, const Box& box) {
-  constexpr int count = box_pack<Real, boxes_in_flight>::count;
+  constexpr int count = box_pack<typename stored<S>::real, boxes_in_flight>::count;
   for (int i = 0; i < box_group; i += count) box(at.at(i));
 }
 
@@ -88,7 +88,7 @@ struct encoding : coding_operation<S> {
   }
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       const auto deltas = encode_at<Corners, base::N>(at.in, at.boxes[0]);
       store_halves<base::N>(at.out, weighted<S>(deltas, weights));
     });
@@ -107,7 +107,7 @@ struct decoding : coding_operation<S> {
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
     const auto axes = code.template axes<S, base::N>();
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       const auto d = load_halves<base::N>(at.in), a = load_halves<base::N>(at.boxes[0]);
       const auto anchor = anchor_axis<real, base::N>::template of<Corners>(a.first, a.second);
       const auto box = axes.decode(d.first, d.second, anchor.centre, anchor.size);
@@ -126,7 +126,7 @@ struct distance_encoding : coding_operation<S> {
   explicit distance_encoding(const box_coding_args<S>& a) : by_size(a.by_size) {}
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       const auto g = load_halves<base::N>(at.in), a = load_halves<base::N>(at.boxes[0]);
       const pack<real, base::N> half = real(0.5), one = real(1);
       const auto high = anchor_high<Corners>(a.first, a.second);
@@ -149,7 +149,7 @@ struct distance_decoding : coding_operation<S> {
   explicit distance_decoding(const box_coding_args<S>& a) : image(a), by_size(a.by_size) {}
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       const auto d = load_halves<base::N>(at.in), a = load_halves<base::N>(at.boxes[0]);
       const auto anchor = anchor_axis<real, base::N>::template of<Corners>(a.first, a.second);
       const auto unit = by_size ? anchor.size : pack<real, base::N>(real(1));
@@ -162,10 +162,9 @@ struct distance_decoding : coding_operation<S> {
 template <box_format From, box_format To, class S>
 struct conversion : coding_operation<S> {
   using base = coding_operation<S>;
-  using typename base::real;
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       auto box = load_halves<base::N>(at.in);
       VECDET_UNROLL
       for (int i = 0; i < base::N; ++i) convert<From, To>(box.first.v[i], box.second.v[i]);
@@ -184,7 +183,7 @@ struct clipping : coding_operation<S> {
   clipping(double width, double height) : image(width, height) {}
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       constexpr int batches = base::N, half = pack<real, batches>::lanes;
       const auto clipped =
           image.template clip<S>(load_pack<batches>(at.in), load_pack<batches>(at.in + half));
@@ -197,10 +196,9 @@ struct clipping : coding_operation<S> {
 template <class S>
 struct area : coding_operation<S> {
   using base = coding_operation<S>;
-  using typename base::real;
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       constexpr int batches = boxes_in_flight;
       const auto b = load_boxes<batches>(at.in);
       store_pack<batches>(at.out_each, to_box_order((b.x2 - b.x1) * (b.y2 - b.y1)));
