@@ -254,7 +254,6 @@ VECDET_INLINE xsimd::batch<T, arch> square_root(xsimd::batch<T, arch> x) {
 }
 
 // ---- stored elements to computed lanes, and back
-// ----------------------------------------------------
 
 template <class T>
 VECDET_INLINE batch<compute_type<T>> load(const T* from) {
