@@ -264,6 +264,23 @@ VECDET_INLINE void store(T* to, const xsimd::batch<T, arch>& x) {
   x.store_unaligned(to);
 }
 
+/// Writes to 64-byte aligned memory without reading it into the cache first, with AVX2 and
+/// AVX-512; finish_stores_past_cache() makes the stores visible to other threads' later reads.
+VECDET_INLINE void store_past_cache(float* to, f32_batch x) {
+#if defined(VECDET_TARGET_AVX512)
+  _mm512_stream_ps(to, x);
+#elif defined(VECDET_TARGET_AVX2)
+  _mm256_stream_ps(to, x);
+#else
+  store(to, x);
+#endif
+}
+VECDET_INLINE void finish_stores_past_cache() {
+#if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
+  _mm_sfence();
+#endif
+}
+
 /// The lower and the upper half of x in double.
 VECDET_INLINE void widen(f32_batch x, f64_batch& lower, f64_batch& upper) {
 #if defined(VECDET_TARGET_AVX512)
