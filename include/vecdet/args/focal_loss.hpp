@@ -5,8 +5,6 @@
 #include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
 
-#include <cstdint>
-
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {

@@ -8,7 +8,6 @@
 #include <vecdet/profile/histogram.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -13,6 +13,7 @@
 #include <vecdet/profile/thread_log.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

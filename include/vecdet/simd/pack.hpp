@@ -12,7 +12,6 @@
 #include <vecdet/simd/bfloat16.hpp>
 
 #include <type_traits>
-#include <utility>
 
 namespace vecdet {
 namespace VECDET_TARGET {
