@@ -33,7 +33,7 @@ struct plane_search_args {
   double threshold;         ///< logits above it pass
   index_t limit, capacity;  ///< as in filter_topk_args
 
-  // Of FCOS, where scores above score_threshold pass instead.
+  // For FCOS alone: scores above score_threshold pass, whatever `threshold` is.
   const T* centerness;  ///< that of anchor a at [a * centerness_step + p]; null: not FCOS
   index_t centerness_step;
   double score_threshold;

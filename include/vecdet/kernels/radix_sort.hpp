@@ -14,7 +14,7 @@ namespace VECDET_TARGET {
 using std::uint32_t;
 using std::uint64_t;
 
-/// For few records.
+/// Sorts few records.
 VECDET_INLINE void insertion_sort(uint64_t* records, index_t count) {
   for (index_t i = 1; i < count; ++i) {
     const uint64_t record = records[i];

@@ -269,7 +269,7 @@ void large_mask(const T* boxes, double min_size, std::uint8_t* mask, index_t fir
   }
 }
 
-/// By the format of the anchors.
+/// Runs the operation for the format that the anchors are in.
 template <template <bool, class> class Operation, class S>
 void code_by_format(const box_coding_args<S>& a, index_t first, index_t last) {
   if (a.anchor_format == box_format::xyxy) {

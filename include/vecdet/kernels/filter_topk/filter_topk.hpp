@@ -61,7 +61,7 @@ class topk_search {
         records_(records),
         spare_(spare) {}
 
-  /// `size` logits, of which the first is element `element`, and the others follow in steps.
+  /// Scans `size` logits: the first is element `element`, each next one step_ elements on.
   VECDET_INLINE void scan(const T* logits, index_t size, index_t element) {
     index_t i = 0;
     for (; i + block <= size; i += block) {
@@ -90,7 +90,7 @@ class topk_search {
  private:
   static VECDET_INLINE reals load(const T* logits) { return load_pack<reals::batches>(logits); }
 
-  /// 16 to 127 logits: whole rows where there is a stride.
+  /// Scans 16 to 127 logits, as whole rows have them where there is a stride.
   VECDET_INLINE void scan_rest(const T* logits, index_t size, index_t element) {
     reals greatest = max(load(logits + size - lanes), reals(-infinity<real>));  // skips NaN
     for (index_t i = 0; i + lanes < size; i += lanes) {

@@ -76,8 +76,8 @@ bool are_of_float(const focal_loss_args<T>& a, index_t first, index_t last) {
          range_of(a, heaviest) == weight_range::of_float;
 }
 
-/// By the ranges of the rows' weights: with finite weights, results are what the formula gives,
-/// rounded; with an infinite one, the limit of growing ones.
+/// Rows [first, last), those together whose weights are of one range: with finite weights, results
+/// are what the formula gives, rounded; with an infinite one, the limit of growing ones.
 template <class T>
 double focal_rows_by_weight(const focal_loss_args<T>& a, index_t first, index_t last) {
   if (a.row_weights == nullptr) return focal_rows(a, first, last, range_of(a, 1));

@@ -73,7 +73,7 @@ struct ious_in_tile {
         box{real(Real(a[0])), real(Real(a[1])), real(Real(a[2])), real(Real(a[3]))},
         area(area_of(box)) {}
 
-  /// With boxes j and on.
+  /// With a pack of boxes from box j on.
   VECDET_INLINE real operator()(int j) const {
     const box_pack<Real, N> other{load_pack<N>(tile.x1 + j), load_pack<N>(tile.y1 + j),
                                   load_pack<N>(tile.x2 + j), load_pack<N>(tile.y2 + j)};
@@ -95,7 +95,7 @@ VECDET_NOINLINE void store_ious(const T* a, const iou_tile<Real>& tile, int j, i
   }
 }
 
-/// The same of boxes [first, last), whole cache lines past the cache, or not.
+/// The same of boxes [first, last); if asked for, whole cache lines are written past the cache.
 template <iou_kind Kind, class Real, class T>
 VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first, int last,
                                empty_iou rule, bool past_cache, T* out) {
