@@ -68,8 +68,9 @@ struct alignas(64) table8 {
 
 // fma(a, b, c) is a * b + c, fnma(a, b, c) is c - a * b. min and max return b where either is NaN.
 // select_by_sign goes by the sign bit, also of -0 and NaN. select_negative goes by x < 0, and
-// either way for -0 and NaN. abs_below(x, limit) is min(|x|, limit), limit where x is NaN.
-// add_positive(y, x) is y + max(x, 0), NaN where x is. lookup8 goes by the low three bits.
+// either way for -0 and NaN. abs_below(x, limit) is min(|x|, limit), limit where x is NaN; but of a
+// signalling NaN, AVX-512 makes NaN. add_positive(y, x) is y + max(x, 0), NaN where x is. lookup8
+// goes by the low three bits.
 #if defined(VECDET_TARGET_AVX512)
 
 VECDET_INLINE f32_batch fma(f32_batch a, f32_batch b, f32_batch c) {

@@ -167,7 +167,7 @@ struct pack {
                          VECDET_INLINE_LAMBDA { return VECDET_TARGET::select_negative(s, n, o); },
                      x, negative, otherwise);
   }
-  /// min(|x|, limit) for limit > 0; limit where x is NaN.
+  /// min(|x|, limit) for limit > 0; limit where x is NaN; see batch.hpp.
   friend VECDET_INLINE pack abs_below(const pack& x, const pack& limit) {
     return map<T, N>([](auto a, auto b)
                          VECDET_INLINE_LAMBDA { return VECDET_TARGET::abs_below(a, b); },
