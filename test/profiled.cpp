@@ -9,5 +9,5 @@
 int main() {
   VECDET_PROFILE_WORK("profiled", 1000, 2000);
   std::cout << vecdet::isa_name(vecdet::active_isa()) << ", rank "
-            << vecdet::profile::detail::job_rank().first << '\n';
+            << vecdet::profile::detail::job_rank() << '\n';
 }

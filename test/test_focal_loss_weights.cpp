@@ -132,6 +132,17 @@ TEST_CASE_TEMPLATE("focal loss: infinite row weights are the limit of growing on
     CHECK(sum(-inf, -inf) == -infinity);
     CHECK(sum(inf, 1) == sum(0, 1));
     CHECK(sum(1, inf) == infinity);
+    // Of the product with an upstream gradient, too.
+    const std::vector<T> upstream{to<T>(0.0), to<T>(-2.0)}, logits{to<T>(1.0), to<T>(1.0)};
+    std::vector<T> grad(2);
+    const std::vector<float> weights{inf, inf};
+    focal_loss_params params;
+    params.row_weights = weights;
+    sigmoid_focal_loss_grad(matrix_view<const T>(logits.data(), 2, 1), background,
+                            matrix_view<const T>(upstream.data(), 2, 1),
+                            matrix_view<T>(grad.data(), 2, 1), params);
+    CHECK(static_cast<double>(grad[0]) == 0);
+    CHECK(static_cast<double>(grad[1]) == -infinity);
   });
 }
 

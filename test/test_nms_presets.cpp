@@ -200,6 +200,20 @@ TEST_CASE("NMS: ONNX Runtime's preset is NonMaxSuppression") {
   });
 }
 
+TEST_CASE("NMS: boxes without area or with NaN suppress others by OpenCV's overlap alone") {
+  const float nan = static_cast<float>(quiet_nan);
+  const std::vector<float> boxes{0, 0, 10, 10, 20, 20, 20, 20, 30, 30, 30, 30, nan, 0, 5, 5};
+  const std::vector<float> first{0.9f, 0.8f, 0.7f, 0.6f}, last{0.6f, 0.7f, 0.8f, 0.9f};
+  const auto kept = [&](const std::vector<float>& scores, const nms_params& params) {
+    return nms(boxes_view<const float>(boxes), vector_view<const float>(scores), params);
+  };
+  for_each_isa([&](isa) {
+    CHECK(kept(first, torchvision_nms(0.5)) == std::vector<index_t>{0, 1, 2, 3});
+    CHECK(kept(first, opencv_nms(0.5, 0)) == std::vector<index_t>{0, 1});
+    CHECK(kept(last, opencv_nms(0.5, 0)) == std::vector<index_t>{3});
+  });
+}
+
 TEST_CASE_TEMPLATE("NMS: exceptional boxes among many, by every rule", T, float, double, bfloat16) {
   random_generator generator(31);
   const nms_params presets[] = {

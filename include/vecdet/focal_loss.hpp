@@ -153,7 +153,8 @@ void sigmoid_focal_loss_grad(matrix_view<T> logits,
 
 /// The gradient of the unreduced losses, each times its element of `upstream`, which has the
 /// logits' shape; params.reduction does not apply. A product like any other: infinity times 0 is
-/// NaN, as in autograd. Ignored rows have gradient 0 all the same.
+/// NaN, as in autograd; but under an infinite row weight, 0 of `upstream` gives 0. Ignored rows
+/// have gradient 0 all the same.
 template <class T>
 void sigmoid_focal_loss_grad(matrix_view<T> logits,
                              const focal_targets<std::remove_const_t<T>>& targets,

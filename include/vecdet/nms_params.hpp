@@ -30,7 +30,7 @@ enum class nms_format {
 enum class nms_overlap {
   plain,          ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX.
   positive_area,  ///< The same, 0 where an area or the intersection is not above 0: ONNX Runtime.
-  jaccard         ///< 1 - float(1 - IoU in double), 1 where both areas are 0: OpenCV.
+  jaccard         ///< 1 - float(1 - IoU in double), 1 where both areas are 0 or one is NaN: OpenCV.
 };
 
 /// The order of the result.

@@ -17,7 +17,7 @@ struct point_level {
   const float* y;
 };
 
-/// What both assigners go through.
+/// The arguments that both assigners have.
 struct assigner_args {
   const float* points;  ///< x and y of each
   index_t point_count;

@@ -47,7 +47,7 @@ struct box_ops_kernels {
                      index_t last);
 };
 
-/// Of bfloat16 deltas on anchors in float.
+/// Decoding of bfloat16 deltas and distances on anchors in float.
 struct mixed_coding_kernels {
   box_coding_function<mixed_decoding> decode, decode_distances;
 };

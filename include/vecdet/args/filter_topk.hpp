@@ -31,9 +31,9 @@ struct plane_search_args {
   index_t anchors, classes;
   index_t plane, anchor_step;
   double threshold;         ///< logits above it pass
-  index_t limit, capacity;  ///< as above
+  index_t limit, capacity;  ///< as in filter_topk_args
 
-  // Of FCOS, where scores above score_threshold pass instead.
+  // For FCOS alone: scores above score_threshold pass, whatever `threshold` is.
   const T* centerness;  ///< that of anchor a at [a * centerness_step + p]; null: not FCOS
   index_t centerness_step;
   double score_threshold;
@@ -50,10 +50,10 @@ struct row_search_args {
   const T* logits;
   index_t cols, stride;
   row_score kind;
-  const T* centerness;  ///< one a row, so far from each other
+  const T* centerness;  ///< that of row r at [r * centerness_step]
   index_t centerness_step;
   double score_threshold;   ///< scores above it pass
-  index_t limit, capacity;  ///< as above
+  index_t limit, capacity;  ///< as in filter_topk_args
 };
 
 /// Records that a search of `size` elements needs memory for, twice over: for those that pass,
@@ -64,15 +64,13 @@ VECDET_INLINE constexpr index_t filter_topk_capacity(index_t limit, index_t size
   return (enough < size ? enough : size) + block;
 }
 
-/// The score, other than NaN, of a sort key (descending_key of the kernels).
-VECDET_INLINE float score_of_key(std::uint32_t key) {
+/// The score, other than NaN, of a record: its upper half is the kernels' descending_key(score).
+VECDET_INLINE float score_of_record(std::uint64_t record) {
+  const auto key = static_cast<std::uint32_t>(record >> 32);
   const std::uint32_t bits = (key >> 31) != 0 ? key : ~(key | 0x80000000u);
   float score;
   std::memcpy(&score, &bits, sizeof score);
   return score;
-}
-VECDET_INLINE float score_of_record(std::uint64_t record) {
-  return score_of_key(static_cast<std::uint32_t>(record >> 32));
 }
 
 template <class T>

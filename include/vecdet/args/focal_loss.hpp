@@ -5,8 +5,6 @@
 #include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
 
-#include <cstdint>
-
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
@@ -17,7 +15,7 @@ constexpr int focal_block = 128;
 /// What a call computes besides the sum of the loss.
 enum class focal_output { sum, loss, grad, upstream_times_grad };
 
-/// What the element of a row's labelled class is. Of the others, all are negatives.
+/// The loss of the element of a row's labelled class. All other elements are negatives.
 enum class labelled_loss { focal, quality, varifocal };
 
 /// One call over rows x cols logits, T being the stored type. Strides are in elements.

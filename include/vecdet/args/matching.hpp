@@ -27,7 +27,7 @@ constexpr int groups_in_tile = 16;
 constexpr int blocks_in_tile = blocks_in_group * groups_in_tile;
 constexpr int tile_anchors = block_anchors * blocks_in_tile;
 
-/// 16 boxes with a row a coordinate: the anchors of a block, or rectangles.
+/// 16 boxes, the numbers of a coordinate together: the anchors of a block, or rectangles.
 struct alignas(64) box_rows {
   float x1[16], y1[16], x2[16], y2[16];
 };
@@ -59,8 +59,8 @@ struct match_truth {
   std::int32_t index;
 };
 
-/// What is known of a ground truth box with some of the anchors.
-struct match_row {
+/// The greatest IoU of a ground truth box with some of the anchors, and where it is.
+struct truth_summary {
   static constexpr int known_blocks = 13;
 
   float top;            ///< the greatest IoU; 0 where it touches none
@@ -111,15 +111,15 @@ struct matching_kernels {
   /// Sets bits where a region covers more of an anchor than the threshold; and, where those take
   /// no part, the areas.
   void (*find_ignored)(const match_args&, index_t first, index_t last);
-  /// Sets the lanes of the tiles [first, last), and rows, one a truth.
-  void (*compare)(const match_args&, index_t first, index_t last, match_row* rows);
+  /// Sets the lanes of the tiles [first, last), and summaries of these, one a truth.
+  void (*compare)(const match_args&, index_t first, index_t last, truth_summary* summaries);
   /// Notes the NaN IoUs of a box with all anchors that take part, or with exceptional anchors
   /// alone: they are those anchors' best unless a lower box's is. Returns the lowest such anchor.
   std::uint32_t (*find_nan)(const match_args&, const match_truth&, bool exceptional_alone);
-  /// Finds the anchors of these tiles that reach a row's `tops`, where that is above 0; they keep
-  /// their best, if `keep`.
-  void (*mark)(const match_args&, index_t first, index_t last, match_row* rows, const float* tops,
-               bool keep);
+  /// Finds the anchors of these tiles whose IoU with a truth is its `tops`, where that is above 0;
+  /// they keep their best, if `keep`.
+  void (*mark)(const match_args&, index_t first, index_t last, truth_summary* summaries,
+               const float* tops, bool keep);
   /// Writes the results of the anchors [first, last), and returns how many are matched.
   index_t (*finish)(const match_args&, index_t first, index_t last);
 };

@@ -17,13 +17,13 @@ struct regression_loss_args {
   typename stored<S>::boxes anchors;
   typename stored<S>::boxes targets;  ///< one an anchor, or ground truth that `matches` index
   const index_t* matches;             ///< one an anchor, or null
-  const float* box_weights;
+  const float* box_weights;           ///< one an anchor, or null: all 1
   bool is_smooth_l1;
   iou_kind kind;  ///< where it is not
   double beta, scale, epsilon;
-  double weights[4];
-  double low_size, high_size;
-  box_loss_output output;  ///< sum or grad
+  double weights[4];           ///< of deltas
+  double low_size, high_size;  ///< bounds of dw and dh after division by the weights
+  box_loss_output output;      ///< sum or grad
   typename stored<S>::out grad;
   selected_boxes selected;
 };

@@ -16,8 +16,8 @@ struct smooth_l1_args {
   const float* box_weights;  ///< one a box, or null: all 1
   double beta, scale;
   box_loss_output output;
-  T* out;  ///< losses or gradient by `output`, N x 4; the gradient may be the predictions
-           ///< themselves
+  T* out;  ///< losses or gradient by `output`, N x 4; the gradient of all boxes may be the
+           ///< predictions themselves
   selected_boxes selected;
 };
 

@@ -32,10 +32,11 @@ struct mixed;
 template <class T>
 struct separate;
 
-/// The pointers of a call; `each` are to one number a box.
+/// The type that a call computes in, and its pointers: to inputs, to the boxes that these are coded
+/// against or compared with, to results, and, `each`, to one number a box.
 template <class S>
 struct stored {
-  using real = compute_type<S>;  ///< computed in
+  using real = compute_type<S>;
   using in = const S*;
   using boxes = const S*;
   using out = S*;
@@ -58,33 +59,14 @@ struct stored<separate<T>> {
   using each = T*;
 };
 
-/// How the boxes of a view are stored, where the others of the call are of type Box, which void
-/// says are as the view's; and the views of those others.
-template <class View, class Box>
-struct viewed;
-template <class T, class Box>
-struct viewed<boxes_view<T>, Box> {
-  using delta = std::remove_const_t<T>;
-  using box = std::conditional_t<std::is_void<Box>::value, delta, Box>;
-  using inputs = boxes_view<const box>;
-  using outputs = boxes_view<box>;
-  static constexpr bool is_mixed = !std::is_same<delta, box>::value;
-  using decoded = std::conditional_t<is_mixed, mixed<delta, box, box>, delta>;
-  using regressed = std::conditional_t<is_mixed, mixed<delta, box, delta>, delta>;
-};
-template <class T>
-struct viewed<boxes_soa_view<T>, void> {
-  using delta = std::remove_const_t<T>;
-  using inputs = boxes_soa_view<const delta>;
-  using outputs = boxes_soa_view<delta>;
-  using decoded = separate<delta>;
-};
-template <class T, class Box>
-using box_of = typename viewed<boxes_view<T>, Box>::box;
-template <class View, class Box = void>
-using inputs_of = typename viewed<View, Box>::inputs;
-template <class View, class Box = void>
-using outputs_of = typename viewed<View, Box>::outputs;
+/// How deltas of type Delta lie beside boxes of type Box that they are decoded to, and where they
+/// are regressed to such boxes and have a gradient of their own type.
+template <class Delta, class Box>
+using decoded_storage =
+    std::conditional_t<std::is_same<Delta, Box>::value, Delta, mixed<Delta, Box, Box>>;
+template <class Delta, class Box>
+using regressed_storage =
+    std::conditional_t<std::is_same<Delta, Box>::value, Delta, mixed<Delta, Box, Delta>>;
 
 /// bfloat16 deltas of boxes in float, as networks trained in bfloat16 have them: decoded to float,
 /// and with gradients in bfloat16.
@@ -109,7 +91,7 @@ template <class T>
 VECDET_INLINE coordinate_arrays<T> advanced(const coordinate_arrays<T>& from, index_t boxes) {
   return {{from.of[0], from.of[1], from.of[2], from.of[3]}, from.first + boxes};
 }
-/// The same of boxes that are given: without the question whether the pointer is null.
+/// The same of boxes that are given: the pointer is not tested for null.
 template <class T>
 VECDET_INLINE T* from_box(T* boxes, index_t box) {
   return boxes + 4 * box;

@@ -34,16 +34,16 @@ inline void check(bool holds, const char* function, const char* argument, const 
   if (!holds) throw_invalid_argument(function, argument, value, expected);
 }
 
-// By the bits: where the caller compiles with -ffast-math, compilers take every number for finite.
-inline std::uint64_t bits_of_size(double x) {
+// By the bits of |x|: with -ffast-math, compilers take every number for finite.
+inline std::uint64_t magnitude_bits(double x) {
   std::uint64_t bits;
   std::memcpy(&bits, &x, sizeof bits);
   return bits & 0x7fffffffffffffff;
 }
-inline bool is_finite(double x) { return bits_of_size(x) < 0x7ff0000000000000; }
-inline bool is_nan(double x) { return bits_of_size(x) > 0x7ff0000000000000; }
+inline bool is_finite(double x) { return magnitude_bits(x) < 0x7ff0000000000000; }
+inline bool is_nan(double x) { return magnitude_bits(x) > 0x7ff0000000000000; }
 /// Whether it is finite as a float, too: what a kernel in float can take.
-inline bool fits_float(double x) { return bits_of_size(x) <= 0x47efffffe0000000; }
+inline bool fits_float(double x) { return magnitude_bits(x) <= 0x47efffffe0000000; }
 inline bool is_within(double x, double least, double most) {
   return !is_nan(x) && x >= least && x <= most;
 }

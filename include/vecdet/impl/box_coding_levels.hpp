@@ -67,7 +67,7 @@ void run_decode_levels(const char* function, const char* input, const head_view<
   using stored = std::remove_const_t<T>;
   static_assert(std::is_same<stored, float>::value || std::is_same<stored, bfloat16>::value,
                 "this function takes float or vecdet::bfloat16");
-  using S = typename viewed<boxes_view<stored>, float>::decoded;
+  using S = decoded_storage<stored, float>;
   constexpr bool is_deltas = std::is_same<Params, coder_params>::value;
   check_decode_levels(function, input, in, anchors, images, boxes);
   if (boxes.empty()) return;

@@ -53,7 +53,7 @@ template <class T>
 void check_classes(const char* function, const matrix_view<T>& detections, execution policy) {
   const auto is_class = [&](index_t i) {
     const auto id = static_cast<double>(detections(i, 5));
-    return bits_of_size(id) <= bits_of_size(0x1p53) &&
+    return magnitude_bits(id) <= magnitude_bits(0x1p53) &&
            id == static_cast<double>(static_cast<index_t>(id));
   };
   std::atomic<index_t> first_bad{detections.rows()};

@@ -46,7 +46,7 @@ inline void reserve_for(match_image_buffers& ws, const match_call& call, index_t
   grown(ws.classes, truths);
   grown(ws.truth, truths);
   ws.exceptional_truth.reserve(static_cast<std::size_t>(truths));
-  grown(ws.rows, tile_chunks(tiles, threads).count * truths);
+  grown(ws.summaries, tile_chunks(tiles, threads).count * truths);
   grown(ws.tops, truths);
   grown(ws.first_nan, truths);
   grown(ws.best_anchor, truths);
@@ -148,15 +148,15 @@ class image_matching {
   /// Every anchor's best box, and the greatest IoU that each box has in each chunk.
   void compare() {
     const chunking chunks = chunks_of_tiles();
-    match_row* const rows = ws_.rows.data();
+    truth_summary* const summaries = ws_.summaries.data();
     for_each_chunk(policy_, chunks, [&](index_t chunk, index_t first, index_t last) {
-      kernels_.compare(args_, first, last, rows + chunk * args_.truths);
+      kernels_.compare(args_, first, last, summaries + chunk * args_.truths);
     });
     float* const tops = ws_.tops.data();
     for (index_t j = 0; j < args_.truths; ++j) {
       tops[j] = 0;
       for (index_t c = 0; c < chunks.count; ++c)
-        tops[j] = std::max(tops[j], rows[c * args_.truths + j].top);
+        tops[j] = std::max(tops[j], summaries[c * args_.truths + j].top);
     }
   }
 
@@ -180,9 +180,9 @@ class image_matching {
     const matcher_params& params = call_.params;
     if (!params.allow_low_quality && !params.force_best) return;
     const chunking chunks = chunks_of_tiles();
-    match_row* const rows = ws_.rows.data();
+    truth_summary* const summaries = ws_.summaries.data();
     for_each_chunk(policy_, chunks, [&](index_t chunk, index_t first, index_t last) {
-      kernels_.mark(args_, first, last, rows + chunk * args_.truths, ws_.tops.data(),
+      kernels_.mark(args_, first, last, summaries + chunk * args_.truths, ws_.tops.data(),
                     params.allow_low_quality);
     });
     std::uint32_t* const best = ws_.best_anchor.data();
@@ -194,7 +194,7 @@ class image_matching {
     for (index_t k = 0; k < args_.truths; ++k) {
       for (index_t c = 0; c < chunks.count; ++c) {
         std::uint32_t& first = best[args_.truth[k].index];
-        first = std::min(first, rows[c * args_.truths + k].first);
+        first = std::min(first, summaries[c * args_.truths + k].first);
       }
     }
     if (params.skip_untouched || anchors_ == 0) return;

@@ -41,7 +41,7 @@ struct anchor_buffers {
 struct match_image_buffers {
   std::vector<match_lanes> lanes;
   std::vector<match_truth> truth, exceptional_truth, regions;
-  std::vector<match_row> rows;
+  std::vector<truth_summary> summaries;
   std::vector<float> tops;
   std::vector<std::uint32_t> first_nan, best_anchor;
   std::vector<index_t> classes, matches;

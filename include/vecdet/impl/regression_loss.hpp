@@ -50,7 +50,7 @@ inline const char* level_box_loss_name(box_loss loss, head_layout layout) noexce
 
 template <class T, class Box>
 struct regression_call {
-  using stored = typename viewed<boxes_view<T>, Box>::regressed;
+  using stored = regressed_storage<T, Box>;
   const char* function;
   boxes_view<const T> deltas;
   boxes_view<const Box> anchors;

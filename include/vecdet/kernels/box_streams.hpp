@@ -40,7 +40,7 @@ constexpr bool loss_alone_has_code = std::is_same<S, float>::value;
 template <class S>
 struct box_streams {
   typename stored<S>::in in;           ///< boxes, or deltas
-  typename stored<S>::boxes boxes[2];  ///< what they are held against
+  typename stored<S>::boxes boxes[2];  ///< what those are compared with, or coded against
   const float* weights;                ///< one number a box
   typename stored<S>::out out;         ///< boxes, or deltas
   typename stored<S>::each out_each;   ///< one number a box
@@ -99,8 +99,8 @@ VECDET_INLINE bool are_plain_weights(Real scale, const pack<Real, N>& weight) {
   return all((factor > real(Real(0))) & (factor <= real(largest<Real>)));
 }
 
-/// One number a box, from box `first` on, in the order of the lanes of load_boxes; 1 where there
-/// are none.
+/// One weight a box, from box `first` on, in the order of the lanes of load_boxes; 1 where there
+/// are no weights.
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> load_box_weights(const float* from, int first) {
   if (from == nullptr) return Real(1);
@@ -254,7 +254,7 @@ class gathered_boxes {
   alignas(64) std::remove_pointer_t<typename stored<S>::each> out_each_[box_group];
 };
 
-/// Computes the boxes gathered.
+/// Computes the gathered boxes and writes them to where they belong.
 template <class S>
 void run_gathered(const box_operation<S>& op, gathered_boxes<S>& gathered, lane_sums& sums) {
   if (gathered.count() == 0) return;
@@ -287,7 +287,6 @@ VECDET_NOINLINE double run_boxes(const box_operation<S>& op, const box_streams<S
 }
 
 // ---- selected boxes
-// ----------------------------------------------------------------------------
 
 /// Labels that are looked at, and boxes that are set to 0, together.
 constexpr int label_block = 64;

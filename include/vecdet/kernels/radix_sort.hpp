@@ -14,7 +14,7 @@ namespace VECDET_TARGET {
 using std::uint32_t;
 using std::uint64_t;
 
-/// For few records.
+/// Sorts few records.
 VECDET_INLINE void insertion_sort(uint64_t* records, index_t count) {
   for (index_t i = 1; i < count; ++i) {
     const uint64_t record = records[i];
@@ -82,6 +82,16 @@ VECDET_NOINLINE inline void radix_sort(uint64_t* records, uint64_t* spare, index
   }
   if (from != records)
     for (index_t i = 0; i < count; ++i) records[i] = from[i];
+}
+
+/// The same by their lower halves.
+inline void radix_sort_lower(uint64_t* records, uint64_t* spare, index_t count) {
+  const auto swap_halves = [&] {
+    for (index_t i = 0; i < count; ++i) records[i] = records[i] >> 32 | records[i] << 32;
+  };
+  swap_halves();
+  radix_sort(records, spare, count);
+  swap_halves();
 }
 
 }  // namespace VECDET_TARGET

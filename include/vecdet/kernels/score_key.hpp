@@ -33,14 +33,14 @@ VECDET_INLINE uint64_t descending_key(double score) {
   return (bits ^ (0x7fffffffffffffffu & ~is_negative)) & is_number;
 }
 
-/// A record: the upper half of the key, and the index of the box.
+/// A record: the upper half of the key, and the index of the box or element.
 template <class T>
-VECDET_INLINE uint64_t record_of(T stored_score, uint32_t box) {
+VECDET_INLINE uint64_t record_of(T stored_score, uint32_t index) {
   const compute_type<T> score = static_cast<compute_type<T>>(stored_score);
   if constexpr (sizeof(score) == 8) {
-    return (descending_key(score) & 0xffffffff00000000u) | box;
+    return (descending_key(score) & 0xffffffff00000000u) | index;
   } else {
-    return static_cast<uint64_t>(descending_key(score)) << 32 | box;
+    return static_cast<uint64_t>(descending_key(score)) << 32 | index;
   }
 }
 

@@ -228,9 +228,10 @@ constexpr std::int64_t peak_steps = 200000;
 
 #define VECDET_PROFILE_TWELVE_(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11)
 #if defined(__x86_64__)
+// All sixteen: vzeroupper clears the upper halves of the other four too.
 #define VECDET_PROFILE_CLOBBERS_                                                                 \
   "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
-      "xmm11"
+      "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
 #define VECDET_PROFILE_ZERO_(i) "xorps %%xmm" #i ", %%xmm" #i "\n\t"
 #define VECDET_PROFILE_CHAINS_(name, lanes, step, end)                                         \
   inline double name() {                                                                       \

@@ -13,13 +13,16 @@
 #include <vecdet/profile/write_text.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <mutex>
+#include <ostream>
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace vecdet {
 inline namespace VECDET_ABI {

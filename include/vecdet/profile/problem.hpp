@@ -45,6 +45,10 @@ inline std::int64_t rounded_count(std::int64_t count) noexcept {
   return (count + unit - 1) / unit * unit;
 }
 
+namespace detail {
+inline std::string text_or_empty(const char* s) { return s != nullptr ? s : ""; }
+}  // namespace detail
+
 /// "120087x91" for {120087, 91, 0, 0}; empty for an empty shape.
 template <class Dimensions>
 std::string shape_text(const Dimensions& shape) {
@@ -71,9 +75,9 @@ inline std::string problem_text(const std::string& function, const std::string& 
 }
 
 inline std::string problem_text(const problem& p) {
-  const auto text = [](const char* s) { return std::string(s != nullptr ? s : ""); };
-  return problem_text(text(p.function), text(p.variant), text(p.type), shape_text(p.shape),
-                      text(p.implementation), p.threads);
+  using detail::text_or_empty;
+  return problem_text(text_or_empty(p.function), text_or_empty(p.variant), text_or_empty(p.type),
+                      shape_text(p.shape), text_or_empty(p.implementation), p.threads);
 }
 
 }  // namespace profile

@@ -8,7 +8,6 @@
 #include <vecdet/profile/histogram.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -107,7 +106,7 @@ struct report {
   /// What went wrong when it was made, for the reader.
   std::vector<std::string> warnings;
 
-  /// The whole that shares are counted of: self time of all scopes on all threads.
+  /// Self time of all scopes on all threads, which reports give shares of.
   double whole_ns() const {
     double whole = 0;
     for (const entry& e : entries) whole += e.self_ns;

@@ -51,8 +51,8 @@ inline const char* numbered_name(const char* prefix, double number) noexcept {
     const std::string name = text.str();
     detail::registry& r = detail::registry::get();
     const std::lock_guard<std::mutex> lock(r.mutex);
-    const bool has_room = r.strings.size() < problems_kept || r.strings.count(name) != 0;
-    const char* const interned = has_room ? r.strings.insert(name).first->c_str() : prefix;
+    const bool is_kept = r.strings.size() < problems_kept || r.strings.count(name) != 0;
+    const char* const interned = is_kept ? r.strings.insert(name).first->c_str() : prefix;
     known[next++ % names] = {prefix, number, interned, unloads};
     return interned;
   } catch (...) {

@@ -2,23 +2,107 @@
 // Gathers what all threads have recorded into one report.
 #pragma once
 
+#include <vecdet/detail/environment_variable.hpp>
 #include <vecdet/detail/target.hpp>
-#include <vecdet/profile/control.hpp>
+#include <vecdet/profile/clock.hpp>
+#include <vecdet/profile/histogram.hpp>
+#include <vecdet/profile/problem.hpp>
 #include <vecdet/profile/registry.hpp>
 #include <vecdet/profile/report.hpp>
+#include <vecdet/profile/statistics.hpp>
+#include <vecdet/profile/thread_log.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
 #include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
 
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
+
+/// The process's rank in its job, from the variables that launchers set; -1 without.
+inline int job_rank() {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}) {
+    const char* rank = vecdet::detail::environment_variable(name);
+    if (rank != nullptr && *rank >= '0' && *rank <= '9') return std::atoi(rank);
+  }
+  return -1;
+}
+
+/// Empty where the file cannot be read.
+inline std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// Takes a sample of 256 from two, each drawn evenly from so many calls.
+inline void merge_samples(std::vector<float>& into, std::uint64_t into_count,
+                          const std::vector<float>& from, std::uint64_t from_count) {
+  if (into.size() + from.size() <= samples_kept) {
+    into.insert(into.end(), from.begin(), from.end());
+    return;
+  }
+  const double fraction =
+      static_cast<double>(from_count) / static_cast<double>(into_count + from_count);
+  std::size_t take = static_cast<std::size_t>(fraction * static_cast<double>(samples_kept) + 0.5);
+  take = std::min(take, from.size());
+  const std::size_t keep = std::min(samples_kept - take, into.size());
+  // Evenly spread picks: the samples are in no order that matters.
+  const auto pick = [](const std::vector<float>& all, std::size_t n) {
+    std::vector<float> some;
+    for (std::size_t i = 0; i < n; ++i) some.push_back(all[i * all.size() / n]);
+    return some;
+  };
+  std::vector<float> merged = pick(into, keep);
+  const std::vector<float> others = pick(from, take);
+  merged.insert(merged.end(), others.begin(), others.end());
+  into = std::move(merged);
+}
+
+/// Adds what another thread or process knows of the same problem.
+inline void merge_entry(entry& into, const entry& from) {
+  if (from.count == 0) return;
+  if (into.count == 0) {
+    into = from;
+    return;
+  }
+  const auto a = static_cast<double>(into.count), b = static_cast<double>(from.count);
+  const double difference = from.mean_ns() - into.mean_ns();
+  into.variance_ns2 = (a * into.variance_ns2 + b * from.variance_ns2) / (a + b) +
+                      difference * difference * a * b / ((a + b) * (a + b));
+  const double weight = into.total_ns + from.total_ns;
+  if (weight > 0) {
+    into.concurrency =
+        (into.concurrency * into.total_ns + from.concurrency * from.total_ns) / weight;
+  }
+  merge_samples(into.samples, into.count, from.samples, from.count);
+  into.count += from.count;
+  into.total_ns += from.total_ns;
+  into.inclusive_ns += from.inclusive_ns;
+  into.self_ns += from.self_ns;
+  into.min_ns = std::min(into.min_ns, from.min_ns);
+  into.max_ns = std::max(into.max_ns, from.max_ns);
+  into.bytes += from.bytes;
+  into.flops += from.flops;
+  into.seen_on_threads += from.seen_on_threads;
+  for (const auto& bucket : from.histogram) into.histogram[bucket.first] += bucket.second;
+}
 
 inline entry read_statistics(const statistics& s) {
   const problem& key = s.interned->key;
@@ -147,9 +231,9 @@ inline report snapshot() {
   detail::registry& r = detail::registry::get();
   detail::report_builder builder;
   process_info process;
-  process.rank = detail::job_rank().first;
-  process.host = detail::host_name();
-  process.command = detail::command_name();
+  process.rank = detail::job_rank();
+  process.host = detail::first_line("/proc/sys/kernel/hostname");
+  process.command = detail::first_line("/proc/self/comm");
 #if defined(__unix__) || defined(__APPLE__)
   process.pid = getpid();
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one thread has recorded about one problem. Only that thread writes; any thread reads at any
-// time: every field is an atomic that is loaded and stored, never locked, which on the usual
-// processors costs nothing over plain memory.
+// time: every field is an atomic that is loaded and stored, never locked, which on x86-64 and
+// 64-bit Arm costs nothing over plain memory.
 #pragma once
 
 #include <vecdet/detail/target.hpp>

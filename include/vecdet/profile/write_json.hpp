@@ -9,10 +9,10 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 namespace vecdet {
 inline namespace VECDET_ABI {

@@ -68,8 +68,9 @@ struct alignas(64) table8 {
 
 // fma(a, b, c) is a * b + c, fnma(a, b, c) is c - a * b. min and max return b where either is NaN.
 // select_by_sign goes by the sign bit, also of -0 and NaN. select_negative goes by x < 0, and
-// either way for -0 and NaN. abs_below(x, limit) is min(|x|, limit), limit where x is NaN.
-// add_positive(y, x) is y + max(x, 0), NaN where x is. lookup8 goes by the low three bits.
+// either way for -0 and NaN. abs_below(x, limit) is min(|x|, limit), limit where x is NaN; but of a
+// signalling NaN, AVX-512 makes NaN. add_positive(y, x) is y + max(x, 0), NaN where x is. lookup8
+// goes by the low three bits.
 #if defined(VECDET_TARGET_AVX512)
 
 VECDET_INLINE f32_batch fma(f32_batch a, f32_batch b, f32_batch c) {
@@ -254,7 +255,6 @@ VECDET_INLINE xsimd::batch<T, arch> square_root(xsimd::batch<T, arch> x) {
 }
 
 // ---- stored elements to computed lanes, and back
-// ----------------------------------------------------
 
 template <class T>
 VECDET_INLINE batch<compute_type<T>> load(const T* from) {
@@ -263,6 +263,23 @@ VECDET_INLINE batch<compute_type<T>> load(const T* from) {
 template <class T>
 VECDET_INLINE void store(T* to, const xsimd::batch<T, arch>& x) {
   x.store_unaligned(to);
+}
+
+/// Writes to 64-byte aligned memory without reading it into the cache first, with AVX2 and
+/// AVX-512; finish_stores_past_cache() makes the stores visible to other threads' later reads.
+VECDET_INLINE void store_past_cache(float* to, f32_batch x) {
+#if defined(VECDET_TARGET_AVX512)
+  _mm512_stream_ps(to, x);
+#elif defined(VECDET_TARGET_AVX2)
+  _mm256_stream_ps(to, x);
+#else
+  store(to, x);
+#endif
+}
+VECDET_INLINE void finish_stores_past_cache() {
+#if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
+  _mm_sfence();
+#endif
 }
 
 /// The lower and the upper half of x in double.

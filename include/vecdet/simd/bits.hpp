@@ -12,7 +12,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Of a batch of numbers of 4 or 8 bytes.
+/// The truth values of a batch of numbers of 4 or 8 bytes.
 template <class T>
 VECDET_INLINE std::uint32_t batch_bits(const batch_mask<T>& mask) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "");
@@ -39,7 +39,7 @@ VECDET_INLINE std::uint32_t batch_bits(const batch_mask<T>& mask) {
 #endif
 }
 
-/// A pack of at most 32 lanes.
+/// The truth values of a pack of at most 32 lanes.
 template <class T, int N>
 VECDET_INLINE std::uint32_t to_bits(const pack_mask<T, N>& mask) {
   static_assert(N * batch_lanes<T> <= 32, "a bit a lane");
@@ -80,8 +80,8 @@ VECDET_INLINE void write_bits_as_bytes(std::uint32_t bits, std::uint8_t* to) {
   }
 }
 
-/// Writes first + i for every set bit i of the lower 16, ascending, and returns how many there are.
-/// Up to 16 numbers are written, whatever the bits.
+/// Writes first + i for every set bit i of `bits`, of which the lower 16 alone may be set,
+/// ascending, and returns how many there are. Up to 16 numbers are written, whatever the bits.
 VECDET_INLINE int write_set_bits(std::uint32_t bits, std::uint32_t first, std::uint32_t* to) {
 #if defined(VECDET_TARGET_AVX512)
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -116,7 +116,7 @@ VECDET_INLINE void compress16(const T* from, std::uint32_t bits, T* to) {
 }
 
 #if defined(VECDET_TARGET_AVX2)
-/// What folding both halves of a batch leaves, until one number is left.
+/// `fold` of 16 numbers: of two batches lane by lane, then of the batch's halves until one is left.
 template <class Fold>
 VECDET_INLINE float folded(const float* x, const Fold& fold) {
   const f32_batch eight = fold(load(x), load(x + 8));

@@ -3,8 +3,8 @@
 //
 // box_pack: the N x 4 numbers in memory become four packs, one a coordinate. Where registers hold
 // several 128-bit lanes, transposing within the lanes costs two shuffles a batch and leaves the
-// boxes in another order, which is all the same until something else lies one a box in memory:
-// to_box_order and to_lane_order take such a pack across.
+// boxes in another order. That does not matter until it meets numbers that lie one a box in memory:
+// to_box_order and to_lane_order change a pack from one order to the other.
 //
 // box_halves: two packs, (x1, y1) of all boxes and (x2, y2). What treats both axes alike needs no
 // more: it costs half the shuffles, and a constant that differs by axis takes one register.
@@ -139,23 +139,6 @@ VECDET_INLINE f32_batch alternating(float even, float odd) {
   return interleave_lower(f32_batch(even), f32_batch(odd));
 }
 
-/// Writes to 64-byte aligned memory without reading it into the cache first, on x86;
-/// finish_stores_past_cache() makes the stores visible to other threads' later reads.
-VECDET_INLINE void store_past_cache(float* to, f32_batch x) {
-#if defined(VECDET_TARGET_AVX512)
-  _mm512_stream_ps(to, x);
-#elif defined(VECDET_TARGET_AVX2)
-  _mm256_stream_ps(to, x);
-#else
-  store(to, x);
-#endif
-}
-VECDET_INLINE void finish_stores_past_cache() {
-#if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
-  _mm_sfence();
-#endif
-}
-
 VECDET_INLINE f64_batch to_box_order(f64_batch x) { return x; }
 VECDET_INLINE f64_batch to_lane_order(f64_batch x) { return x; }
 
@@ -284,7 +267,7 @@ VECDET_INLINE void store_halves(const detail::coordinate_arrays<T>& to,
   store_pack<N / 2>(to.at(3), slice<N / 2>(boxes.second, N / 2));
 }
 
-/// Boxes that lie N x 4, in the other form.
+/// The boxes of halves, which lie N x 4 in memory, as a pack for each coordinate.
 template <int N, class Real>
 VECDET_INLINE box_pack<Real, N / 2> coordinates(const box_halves<Real, N>& boxes) {
   if constexpr (std::is_same<Real, float>::value) {
@@ -306,7 +289,8 @@ VECDET_INLINE box_pack<Real, N / 2> coordinates(const box_halves<Real, N>& boxes
   }
 }
 
-/// A number for each axis, as box_halves of boxes stored as S says have them.
+/// x in the lanes of the x axis and y in those of the y axis, as box_halves of boxes that are
+/// stored as S says have them.
 template <class S, int N, class Real>
 VECDET_INLINE pack<Real, N> by_axis(Real x, Real y) {
   if constexpr (std::is_pointer<typename detail::stored<S>::in>::value) {

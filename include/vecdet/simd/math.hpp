@@ -42,7 +42,8 @@ alignas(64) constexpr table8 twice_log1p_table[5] = {
 /// exp_minus_abs gives no more than this for |x| from 86.64 on, and more up to 86.63.
 constexpr float exp_minus_abs_end = 2.36e-38f;
 
-/// exp(-|x|), within 0.65 ulp; not below 2e-38 (which it is for NaN too).
+/// exp(-|x|), within 0.65 ulp; not below 2e-38, which it is for NaN too: equations have the NaN by
+/// x itself.
 ///
 /// |x| = n log(2)/8 + r with |r| <= log(2)/16, so exp(-|x|) = k 2^(-n/8) exp(-r)/k, where the first
 /// factor comes from the table and the exponent, and the second from a polynomial of degree 4

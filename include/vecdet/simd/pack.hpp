@@ -12,7 +12,6 @@
 #include <vecdet/simd/bfloat16.hpp>
 
 #include <type_traits>
-#include <utility>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -35,8 +34,9 @@ struct pack_mask {
 template <class T, int N>
 struct pack;
 
-/// Whether packs of so many batches lie in memory anyway, as a row of doubles on the baseline, of
-/// which 16 registers hold two. Loops over their batches stay loops: a quarter of the code.
+/// Whether packs of so many batches lie in memory anyway, as a row of doubles does on the baseline,
+/// where 16 registers hold two such rows. Loops over their batches stay loops, which takes a
+/// quarter of the code.
 template <int N>
 constexpr bool is_beyond_registers = batch_lanes<float> == 4 && N > 4;
 
@@ -167,7 +167,7 @@ struct pack {
                          VECDET_INLINE_LAMBDA { return VECDET_TARGET::select_negative(s, n, o); },
                      x, negative, otherwise);
   }
-  /// min(|x|, limit) for limit > 0; limit where x is NaN.
+  /// min(|x|, limit) for limit > 0; limit where x is NaN; see batch.hpp.
   friend VECDET_INLINE pack abs_below(const pack& x, const pack& limit) {
     return map<T, N>([](auto a, auto b)
                          VECDET_INLINE_LAMBDA { return VECDET_TARGET::abs_below(a, b); },
@@ -212,9 +212,10 @@ VECDET_INLINE pack<std::int32_t, N> lookup8(const table8& table,
       [&](auto i) VECDET_INLINE_LAMBDA { return VECDET_TARGET::lookup8(table, i); }, index);
 }
 
-// a + b and a - b, as multiply-adds where there are such: those go through other ports than
-// additions on Zen, so that code full of additions is faster with some of either kind. Neither fnma
-// nor doubles, as valgrind gets the sign of their zeros wrong.
+// a + b and a - b, as multiply-adds where there are such: on Zen those go through other ports than
+// additions, so that code full of additions is faster with some of either kind. In float alone, and
+// not by fnma: valgrind computes zeros of the wrong sign for fnma, and for multiply-adds of
+// doubles.
 template <class T>
 constexpr bool adds_by_fma = has_fma && sizeof(T) == sizeof(float);
 template <class T, int N>
@@ -264,7 +265,7 @@ VECDET_INLINE void store_pack(T* to, const pack<compute_type<T>, N>& x) {
   }
 }
 
-/// The batches [First, First + Count) of a pack.
+/// The batches [first, first + Count) of a pack.
 template <int Count, class T, int N>
 VECDET_INLINE pack<T, Count> slice(const pack<T, N>& x, int first) {
   pack<T, Count> result;

@@ -40,9 +40,6 @@ VECDET_INLINE void convert(Batch& first, Batch& second) {
   }
 }
 
-template <class Real>
-constexpr Real no_bound = Real(__builtin_huge_val());
-
 /// The bounds that boxes are clipped to; infinite where they are not.
 template <class Real>
 struct image_bounds {
@@ -52,9 +49,9 @@ struct image_bounds {
       : low(0), width(static_cast<Real>(image_width)), height(static_cast<Real>(image_height)) {}
   template <class S>
   explicit image_bounds(const box_coding_args<S>& a)
-      : low(a.clips ? Real(0) : -no_bound<Real>),
-        width(a.clips ? static_cast<Real>(a.width) : no_bound<Real>),
-        height(a.clips ? static_cast<Real>(a.height) : no_bound<Real>) {}
+      : low(a.clips ? Real(0) : -infinity<Real>),
+        width(a.clips ? static_cast<Real>(a.width) : infinity<Real>),
+        height(a.clips ? static_cast<Real>(a.height) : infinity<Real>) {}
 
   /// Boxes that are stored as S says. NaN stays NaN.
   template <class S, int N>
@@ -66,9 +63,9 @@ struct image_bounds {
 };
 
 /// Calls box(at) for each of the packs that make up 16 boxes.
-template <class Real, class S, class Box>
+template <class S, class Box>
 VECDET_INLINE void for_each_pack(const box_streams<S>& at, const Box& box) {
-  constexpr int count = box_pack<Real, boxes_in_flight>::count;
+  constexpr int count = box_pack<typename stored<S>::real, boxes_in_flight>::count;
   for (int i = 0; i < box_group; i += count) box(at.at(i));
 }
 
@@ -91,7 +88,7 @@ struct encoding : coding_operation<S> {
   }
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       const auto deltas = encode_at<Corners, base::N>(at.in, at.boxes[0]);
       store_halves<base::N>(at.out, weighted<S>(deltas, weights));
     });
@@ -110,7 +107,7 @@ struct decoding : coding_operation<S> {
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
     const auto axes = code.template axes<S, base::N>();
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       const auto d = load_halves<base::N>(at.in), a = load_halves<base::N>(at.boxes[0]);
       const auto anchor = anchor_axis<real, base::N>::template of<Corners>(a.first, a.second);
       const auto box = axes.decode(d.first, d.second, anchor.centre, anchor.size);
@@ -129,7 +126,7 @@ struct distance_encoding : coding_operation<S> {
   explicit distance_encoding(const box_coding_args<S>& a) : by_size(a.by_size) {}
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       const auto g = load_halves<base::N>(at.in), a = load_halves<base::N>(at.boxes[0]);
       const pack<real, base::N> half = real(0.5), one = real(1);
       const auto high = anchor_high<Corners>(a.first, a.second);
@@ -152,7 +149,7 @@ struct distance_decoding : coding_operation<S> {
   explicit distance_decoding(const box_coding_args<S>& a) : image(a), by_size(a.by_size) {}
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       const auto d = load_halves<base::N>(at.in), a = load_halves<base::N>(at.boxes[0]);
       const auto anchor = anchor_axis<real, base::N>::template of<Corners>(a.first, a.second);
       const auto unit = by_size ? anchor.size : pack<real, base::N>(real(1));
@@ -165,10 +162,9 @@ struct distance_decoding : coding_operation<S> {
 template <box_format From, box_format To, class S>
 struct conversion : coding_operation<S> {
   using base = coding_operation<S>;
-  using typename base::real;
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       auto box = load_halves<base::N>(at.in);
       VECDET_UNROLL
       for (int i = 0; i < base::N; ++i) convert<From, To>(box.first.v[i], box.second.v[i]);
@@ -187,7 +183,7 @@ struct clipping : coding_operation<S> {
   clipping(double width, double height) : image(width, height) {}
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       constexpr int batches = base::N, half = pack<real, batches>::lanes;
       const auto clipped =
           image.template clip<S>(load_pack<batches>(at.in), load_pack<batches>(at.in + half));
@@ -200,10 +196,9 @@ struct clipping : coding_operation<S> {
 template <class S>
 struct area : coding_operation<S> {
   using base = coding_operation<S>;
-  using typename base::real;
 
   VECDET_INLINE void operator()(const box_streams<S>& group) const {
-    for_each_pack<real>(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
+    for_each_pack(group, [&](const box_streams<S>& at) VECDET_INLINE_LAMBDA {
       constexpr int batches = boxes_in_flight;
       const auto b = load_boxes<batches>(at.in);
       store_pack<batches>(at.out_each, to_box_order((b.x2 - b.x1) * (b.y2 - b.y1)));
@@ -274,7 +269,7 @@ void large_mask(const T* boxes, double min_size, std::uint8_t* mask, index_t fir
   }
 }
 
-/// By the format of the anchors.
+/// Runs the operation for the format that the anchors are in.
 template <template <bool, class> class Operation, class S>
 void code_by_format(const box_coding_args<S>& a, index_t first, index_t last) {
   if (a.anchor_format == box_format::xyxy) {

@@ -39,18 +39,19 @@ template <class Real, int N>
 VECDET_INLINE pack<Real, N> any_sum_of_differences(const pack<Real, N>& a, const pack<Real, N>& b,
                                                    const pack<Real, N>& c, const pack<Real, N>& d) {
   const auto plain = (a - b) + (c - d);
-  return select(abs(plain) < pack<Real, N>(Real(__builtin_huge_val())),
-                sum_of_differences(a, b, c, d), plain);
+  return select(abs(plain) < pack<Real, N>(infinity<Real>), sum_of_differences(a, b, c, d), plain);
 }
 
-/// The size of an anchor on one axis and what rounding it lost: of its ends, or of centre and size.
+/// The size of an anchor on one axis and what rounding it lost, from its ends, or from centre and
+/// size.
 template <bool Corners, class Real, int N>
 VECDET_INLINE exact_sum<Real, N> anchor_size(const pack<Real, N>& first,
                                              const pack<Real, N>& second) {
   if constexpr (Corners) return exact_difference(second, first);
   return {second, pack<Real, N>(Real(0))};
 }
-/// Its upper end; the centre, where the format gives that: both ends' places in a sum of two.
+/// The second number that a sum over an anchor's two ends takes: its upper end; or where the format
+/// gives centre and size, the centre once more.
 template <bool Corners, class Real, int N>
 VECDET_INLINE const pack<Real, N>& anchor_high(const pack<Real, N>& first,
                                                const pack<Real, N>& second) {

@@ -29,14 +29,12 @@ VECDET_INLINE void prefetch_behind(const void* address, std::uintptr_t bytes) {
 
 /// Sorts records by key, and equal ones by element, in whatever order they come.
 VECDET_NOINLINE inline void sort_records(uint64_t* records, uint64_t* spare, index_t count) {
-  for (index_t i = 0; i < count; ++i) records[i] = records[i] << 32 | records[i] >> 32;
-  radix_sort(records, spare, count);
-  for (index_t i = 0; i < count; ++i) records[i] = records[i] << 32 | records[i] >> 32;
+  radix_sort_lower(records, spare, count);
   radix_sort(records, spare, count);
 }
 
 /// The greatest float below x.
-inline float float_below(float x) { return __builtin_nextafterf(x, -__builtin_huge_valf()); }
+inline float float_below(float x) { return __builtin_nextafterf(x, -infinity<float>); }
 
 /// The records found so far.
 template <class T>
@@ -63,13 +61,13 @@ class topk_search {
         records_(records),
         spare_(spare) {}
 
-  /// `size` logits, of which the first is element `element`, and the others follow in steps.
+  /// Scans `size` logits: the first is element `element`, each next one step_ elements on.
   VECDET_INLINE void scan(const T* logits, index_t size, index_t element) {
     index_t i = 0;
     for (; i + block <= size; i += block) {
       for (int k = 0; k < block; k += static_cast<int>(64 / sizeof(T)))
         prefetch_behind(logits + i + k, ahead);
-      reals greatest(-__builtin_huge_val());
+      reals greatest(-infinity<real>);
       VECDET_UNROLL_ROWS
       for (int k = 0; k < block; k += lanes)
         greatest = max(load(logits + i + k), greatest);  // skips NaN
@@ -92,9 +90,9 @@ class topk_search {
  private:
   static VECDET_INLINE reals load(const T* logits) { return load_pack<reals::batches>(logits); }
 
-  /// 16 to 127 logits: whole rows where there is a stride.
+  /// Scans 16 to 127 logits, as whole rows have them where there is a stride.
   VECDET_INLINE void scan_rest(const T* logits, index_t size, index_t element) {
-    reals greatest = max(load(logits + size - lanes), reals(-__builtin_huge_val()));  // skips NaN
+    reals greatest = max(load(logits + size - lanes), reals(-infinity<real>));  // skips NaN
     for (index_t i = 0; i + lanes < size; i += lanes) {
       prefetch_behind(logits + i, ahead);
       greatest = max(load(logits + i), greatest);
@@ -119,8 +117,7 @@ class topk_search {
     if (count_ > most_before_block_) keep_best();
   }
   VECDET_INLINE void record(T logit, index_t element) {
-    records_[count_++] = static_cast<uint64_t>(descending_key(static_cast<real>(logit))) << 32 |
-                         static_cast<uint64_t>(element);
+    records_[count_++] = record_of(logit, static_cast<uint32_t>(element));
   }
 
   VECDET_NOINLINE void keep_best() {
@@ -174,8 +171,7 @@ VECDET_INLINE log_sum log_sum_exp(const T* row, index_t cols) {
   // The row with its last 16 filled up by -inf.
   const index_t full = cols / 16 * 16;
   alignas(64) T rest[16];
-  for (index_t i = 0; i < 16; ++i)
-    rest[i] = full + i < cols ? row[full + i] : T(-__builtin_huge_valf());
+  for (index_t i = 0; i < 16; ++i) rest[i] = full + i < cols ? row[full + i] : T(-infinity<float>);
   floats greatest = load_pack<batches>(rest);
   uint32_t nan = to_bits(greatest != greatest);
   for (index_t i = 0; i < full; i += 16) {
@@ -186,7 +182,7 @@ VECDET_INLINE log_sum log_sum_exp(const T* row, index_t cols) {
   alignas(64) float lane[16];
   store_pack<batches>(lane, greatest);
   const float most = greatest16(lane);
-  if (nan != 0 || !(most < __builtin_huge_valf())) return {0, __builtin_nan("")};
+  if (nan != 0 || !(most < infinity<float>)) return {0, __builtin_nan("")};
   floats sum = exp_minus_abs(load_pack<batches>(rest) - floats(most));
   for (index_t i = 0; i < full; i += 16)
     sum = sum + exp_minus_abs(load_pack<batches>(row + i) - floats(most));
@@ -246,8 +242,8 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
           softmax ? __builtin_exp(x - sum.greatest - sum.rest) : centered_score(centre, x);
       const auto rounded_score = static_cast<float>(score);
       if (!(rounded_score > threshold)) return;
-      records[count++] = static_cast<uint64_t>(descending_key(rounded_score)) << 32 |
-                         static_cast<uint64_t>((r - first) * columns + col);
+      records[count++] =
+          record_of(rounded_score, static_cast<uint32_t>((r - first) * columns + col));
     };
     index_t col = softmax ? 1 : 0;
     for (; col + 16 <= columns; col += 16) {
@@ -268,7 +264,7 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
 }
 
 /// FCOS's scores in planes: some hundred locations of an anchor have their bounds found, and then
-/// all classes are held against them.
+/// all classes are compared with them.
 template <class T>
 index_t search_centered_planes(const plane_search_args<T>& args, index_t first, index_t last,
                                uint64_t* records, uint64_t* spare) {
@@ -293,7 +289,7 @@ index_t search_centered_planes(const plane_search_args<T>& args, index_t first, 
         double bound;
         centres[i] = probability(args.centerness[a * args.centerness_step + begin + i]);
         const bool passes = find_centered_bound(threshold, centres[i], bound);
-        bounds[i] = passes ? float_below(static_cast<float>(bound)) : __builtin_huge_valf();
+        bounds[i] = passes ? float_below(static_cast<float>(bound)) : infinity<float>;
       }
       for (index_t c = 0; c < args.classes; ++c) {
         const T* const plane = args.logits + a * args.anchor_step + c * args.plane + begin;
@@ -301,9 +297,8 @@ index_t search_centered_planes(const plane_search_args<T>& args, index_t first, 
           const auto score =
               static_cast<float>(centered_score(centres[i], static_cast<double>(plane[i])));
           if (!(score > threshold)) return;
-          records[count++] =
-              static_cast<uint64_t>(descending_key(score)) << 32 |
-              static_cast<uint64_t>((begin - first + i) * every + a * args.classes + c);
+          records[count++] = record_of(
+              score, static_cast<uint32_t>((begin - first + i) * every + a * args.classes + c));
         };
         index_t i = 0;
         for (; i + row_lanes <= size; i += row_lanes) {

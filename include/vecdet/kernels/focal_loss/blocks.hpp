@@ -147,13 +147,13 @@ VECDET_NOINLINE void focal_negatives(const focal_equation<T>& equation, const fo
   for (index_t i = 0; i < size;) {
     const int step = size - i >= focal_negatives_group ? focal_negatives_group : focal_block;
     const focal_span<T> at = span.at(i);
-    // `share` of the cross entropy that f tells is the cross entropy.
-    const auto write = [&](int k, const focal_factors<N>& f, float share) VECDET_INLINE_LAMBDA {
+    // f has the cross entropy, or twice that: times `factor` it is the cross entropy.
+    const auto write = [&](int k, const focal_factors<N>& f, float factor) VECDET_INLINE_LAMBDA {
       using real = pack<float, N>;
       const real modulation = weight.times(f.modulation);
       real grad = modulation * f.slope;
       if (output == focal_output::upstream_times_grad) grad = grad ^ real(sign);
-      store_output(output, at, k, weighted_loss(modulation, f.cross_entropy * real(share)), grad);
+      store_output(output, at, k, weighted_loss(modulation, f.cross_entropy * real(factor)), grad);
       return focal_terms<float, N>{f.modulation, f.cross_entropy};
     };
     if (exp_of_block<focal_exp_batches>(at.x, e, step, least_focal_logit<Gamma>)) {
@@ -222,10 +222,10 @@ VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
     const int step = size - i >= focal_targets_group ? focal_targets_group : focal_block;
     const focal_span<T> at = span.at(i);
     const auto write = [&](int k, const weighted_focal_terms<float, N>& terms,
-                           float share) VECDET_INLINE_LAMBDA {
+                           float factor) VECDET_INLINE_LAMBDA {
       store_output(
           output, at, k,
-          weighted_loss(terms.weighted_modulation, terms.cross_entropy * pack<float, N>(share)),
+          weighted_loss(terms.weighted_modulation, terms.cross_entropy * pack<float, N>(factor)),
           terms.grad);
       return focal_terms<float, N>{terms.weighted_modulation, terms.cross_entropy};
     };
@@ -259,7 +259,7 @@ VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
 
 // ---- everything else
 
-/// Targets of negatives.
+/// What equations that take targets are given where all elements are negatives.
 template <class Real>
 alignas(64) constexpr Real all_negative[max_focal_group] = {};
 

@@ -29,7 +29,7 @@ struct focal_span {
   }
 };
 
-/// A weight as the sum of two floats, in float, and in double.
+/// A weight in double, and for float as the sum of two floats.
 struct focal_weight {
   double exact;
   split_weight split;

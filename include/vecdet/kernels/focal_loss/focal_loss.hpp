@@ -19,7 +19,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// x times infinity, where 0 wins.
+/// x times infinity; 0 and NaN stay.
 template <class T>
 T infinite_unless_zero(T x) {
   using bits = std::conditional_t<sizeof(T) == 2, std::uint16_t,
@@ -54,12 +54,12 @@ double focal_row_of_infinite_weight(const focal_loss_args<T>& a, index_t row) {
   return infinite_unless_zero(sum);
 }
 
-/// Whether float can take the weights of all rows: seen at once where they are numbers of ordinary
-/// size, as nearly everywhere.
+/// Whether all rows' weights are of_float, as nearly everywhere: those of the least and of the
+/// greatest magnitude other than 0 decide. False where one is NaN, as then each row is asked.
 template <class T>
 bool are_of_float(const focal_loss_args<T>& a, index_t first, index_t last) {
   constexpr std::uint32_t infinite = 0x7f800000u;
-  std::uint32_t least = infinite, greatest = 0;  // of all magnitudes but 0, by their bits
+  std::uint32_t least = infinite, greatest = 0;  // of all magnitudes but 0; ordered as their bits
   for (index_t row = first; row < last; ++row) {
     std::uint32_t bits;
     __builtin_memcpy(&bits, a.row_weights + row, sizeof bits);
@@ -76,8 +76,8 @@ bool are_of_float(const focal_loss_args<T>& a, index_t first, index_t last) {
          range_of(a, heaviest) == weight_range::of_float;
 }
 
-/// By the ranges of the rows' weights: with finite weights, results are what the formula gives,
-/// rounded; with an infinite one, the limit of growing ones.
+/// Rows [first, last), those together whose weights are of one range: with finite weights, results
+/// are what the formula gives, rounded; with an infinite one, the limit of growing ones.
 template <class T>
 double focal_rows_by_weight(const focal_loss_args<T>& a, index_t first, index_t last) {
   if (a.row_weights == nullptr) return focal_rows(a, first, last, range_of(a, 1));

@@ -14,7 +14,7 @@ T minus_infinity() {
   return T(-infinity<compute_type<T>>);
 }
 
-/// By 16, as a memcpy of constant size becomes moves.
+/// Copies 16 at a time, as a memcpy of constant size becomes moves.
 template <class T>
 VECDET_INLINE void copy_elements(const T* from, int count, T* to) {
   int k = 0;
@@ -98,7 +98,8 @@ class focal_padded_block {
     copy_if_short(from_.upstream, upstream_);
   }
 
-  /// What is computed: the copy, and what needs none.
+  /// The memory to compute on: the copy of the logits, and the other arrays where they lie, or
+  /// their copies where they are short.
   focal_span<T> span() {
     if (count_ == size_) return {x_, from_.t, from_.upstream, from_.out};
     return {x_, from_.t != nullptr ? t_ : nullptr, from_.upstream != nullptr ? upstream_ : nullptr,

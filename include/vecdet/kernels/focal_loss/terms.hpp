@@ -101,8 +101,8 @@ VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
   return focal_factors_of<Gamma>(p, compensated_p, gamma_q, softplus, finite);
 }
 
-/// The same bits for least_focal_logit <= x <= 0, in fewer operations, but for twice the cross
-/// entropy.
+/// The same for least_focal_logit <= x <= 0, bit for bit, in fewer operations; but `cross_entropy`
+/// is twice the cross entropy.
 template <int Gamma, int N>
 VECDET_INLINE focal_factors<N> negative_focal_factors_below_zero(const pack<float, N>& e) {
   using real = pack<float, N>;
@@ -115,7 +115,7 @@ VECDET_INLINE focal_factors<N> negative_focal_factors_below_zero(const pack<floa
   return focal_factors_of<Gamma>(p, compensated_p, half_gamma_q, twice_softplus, twice_softplus);
 }
 
-/// The same with a weight of each element's own.
+/// focal_terms and the gradient, with a weight of each element's own.
 template <class T, int N>
 struct weighted_focal_terms {
   pack<T, N> modulation, weighted_modulation, cross_entropy;
@@ -187,7 +187,8 @@ struct sigmoid_terms {
   }
 };
 
-/// And those with targets: 1-t, p - t and the cross entropy t softplus(-x) + (1-t) softplus(x).
+/// What those with targets share besides: 1-t, p - t and the cross entropy t softplus(-x) + (1-t)
+/// softplus(x).
 template <int N>
 struct target_terms : sigmoid_terms<N> {
   pack<double, N> s, error, cross_entropy, finite;
@@ -240,7 +241,7 @@ VECDET_INLINE weighted_focal_terms<double, N> double_focal_terms(const pack<doub
   }
 }
 
-/// The same bits for t = 0 and any gamma, in fewer operations.
+/// double_focal_terms of t = 0 and any gamma, bit for bit, in fewer operations.
 template <int N>
 VECDET_INLINE weighted_focal_terms<double, N> double_negative_terms(const pack<double, N>& x,
                                                                     const pack<double, N>& weight,

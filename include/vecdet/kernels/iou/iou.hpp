@@ -73,7 +73,7 @@ struct ious_in_tile {
         box{real(Real(a[0])), real(Real(a[1])), real(Real(a[2])), real(Real(a[3]))},
         area(area_of(box)) {}
 
-  /// With boxes j and on.
+  /// With a pack of boxes from box j on.
   VECDET_INLINE real operator()(int j) const {
     const box_pack<Real, N> other{load_pack<N>(tile.x1 + j), load_pack<N>(tile.y1 + j),
                                   load_pack<N>(tile.x2 + j), load_pack<N>(tile.y2 + j)};
@@ -95,7 +95,7 @@ VECDET_NOINLINE void store_ious(const T* a, const iou_tile<Real>& tile, int j, i
   }
 }
 
-/// The same of boxes [first, last), whole cache lines past the cache, or not.
+/// The same of boxes [first, last); if asked for, whole cache lines are written past the cache.
 template <iou_kind Kind, class Real, class T>
 VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first, int last,
                                empty_iou rule, bool past_cache, T* out) {
@@ -155,7 +155,7 @@ void pairwise_iou(const iou_args<T>& a, index_t first_a, index_t last_a, index_t
 }
 
 template <iou_kind Kind, class S>
-struct elementwise_of_kind {
+struct elementwise_operation {
   using real = typename stored<S>::real;
   static constexpr bool adds_up = false, lanes_are_boxes = true;
   empty_iou rule;
@@ -171,27 +171,19 @@ struct elementwise_of_kind {
   }
 };
 
+template <iou_kind Kind, class S>
+void elementwise_of_kind(const iou_args<S>& a, index_t first, index_t last) {
+  run_boxes(as_operation<S>(elementwise_operation<Kind, S>{a.rule}),
+            box_streams<S>{a.a, {a.b, {}}, nullptr, {}, a.out}, first, last);
+}
+
 template <class S>
 void elementwise_iou(const iou_args<S>& a, index_t first, index_t last) {
-  const box_streams<S> streams{a.a, {a.b, {}}, nullptr, {}, a.out};
-  switch (a.kind) {
-    case iou_kind::iou:
-      run_boxes(as_operation<S>(elementwise_of_kind<iou_kind::iou, S>{a.rule}), streams, first,
-                last);
-      break;
-    case iou_kind::giou:
-      run_boxes(as_operation<S>(elementwise_of_kind<iou_kind::giou, S>{a.rule}), streams, first,
-                last);
-      break;
-    case iou_kind::diou:
-      run_boxes(as_operation<S>(elementwise_of_kind<iou_kind::diou, S>{a.rule}), streams, first,
-                last);
-      break;
-    case iou_kind::ciou:
-      run_boxes(as_operation<S>(elementwise_of_kind<iou_kind::ciou, S>{a.rule}), streams, first,
-                last);
-      break;
-  }
+  const auto run = a.kind == iou_kind::iou    ? elementwise_of_kind<iou_kind::iou, S>
+                   : a.kind == iou_kind::giou ? elementwise_of_kind<iou_kind::giou, S>
+                   : a.kind == iou_kind::diou ? elementwise_of_kind<iou_kind::diou, S>
+                                              : elementwise_of_kind<iou_kind::ciou, S>;
+  run(a, first, last);
 }
 
 template <class T>

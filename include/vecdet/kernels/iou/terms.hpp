@@ -44,7 +44,7 @@ VECDET_INLINE aspect_terms<Real, N> aspect_difference(const pack<Real, N>& wa,
 
 constexpr double iou_epsilon = 1e-7;
 
-/// The IoU or one of its kin of boxes a and b, given their areas.
+/// The IoU, GIoU, DIoU or CIoU of boxes a and b, given their areas.
 template <iou_kind Kind, class Real, int N>
 VECDET_INLINE pack<Real, N> iou_of(const box_pack<Real, N>& a, const pack<Real, N>& area_a,
                                    const box_pack<Real, N>& b, const pack<Real, N>& area_b,

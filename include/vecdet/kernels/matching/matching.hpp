@@ -16,9 +16,9 @@ namespace VECDET_TARGET {
 
 using detail::match_args;
 using detail::match_lanes;
-using detail::match_row;
 using detail::match_truth;
 using detail::number_row;
+using detail::truth_summary;
 
 /// A ground truth box in every lane.
 struct broadcast_truth {
@@ -84,26 +84,28 @@ VECDET_INLINE std::uint32_t of_interest(const anchor_node& node, const number_ro
 }
 
 /// Notes the blocks in which a ground truth box has its greatest IoU so far.
-VECDET_INLINE void note_top(match_row& row, index_t block, const match_pack& iou, match_pack& top) {
+VECDET_INLINE void note_top(truth_summary& summary, index_t block, const match_pack& iou,
+                            match_pack& top) {
   alignas(64) float each[block_anchors];
   store_pack<match_batches>(each, iou);
   const float most = greatest16(each);
   if (!(most > 0)) return;
-  if (most > row.top) {
-    row.top = most;
-    row.count = 0;
+  if (most > summary.top) {
+    summary.top = most;
+    summary.count = 0;
     top = most;
   }
-  if (row.count < match_row::known_blocks) row.block[row.count] = static_cast<std::uint32_t>(block);
-  ++row.count;
+  if (summary.count < truth_summary::known_blocks)
+    summary.block[summary.count] = static_cast<std::uint32_t>(block);
+  ++summary.count;
 }
 
 /// One ground truth box against a tile.
 VECDET_INLINE void compare_tile(const match_args& a, index_t tile, const match_truth& truth,
-                                match_row& row) {
+                                truth_summary& summary) {
   const broadcast_truth t(truth);
   const auto index = bit_cast<float>(row_pack<std::int32_t>(truth.index));
-  match_pack top = row.top;
+  match_pack top = summary.top;
   for (std::uint32_t groups = of_interest(a.anchors.tiles[tile], a.group_ious[tile], t, top);
        groups != 0; groups &= groups - 1) {
     const int in_tile = lowest_bit(groups);
@@ -134,18 +136,18 @@ VECDET_INLINE void compare_tile(const match_args& a, index_t tile, const match_t
         block_ious.of[in_group] = least16(lanes.iou);
         has_changed = true;
       }
-      if (to_bits(iou >= top) != 0) note_top(row, block, iou, top);
+      if (to_bits(iou >= top) != 0) note_top(summary, block, iou, top);
     }
     if (has_changed) a.group_ious[tile].of[in_tile] = least16(block_ious.of);
   }
 }
 
 VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, index_t last,
-                                          match_row* rows) {
+                                          truth_summary* summaries) {
   for (index_t j = 0; j < a.truths; ++j) {
-    rows[j].top = 0;
-    rows[j].count = 0;
-    rows[j].first = detail::no_anchor;
+    summaries[j].top = 0;
+    summaries[j].count = 0;
+    summaries[j].first = detail::no_anchor;
   }
   // From the end, where detectors have their coarse levels: the large boxes of those find their
   // best anchors first, and then need not look at the many small ones.
@@ -165,18 +167,18 @@ VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, in
           smaller < 0 ||
           (larger < a.truths && a.truth[larger].area / typical < typical / a.truth[smaller].area);
       const index_t j = turns_up ? larger++ : smaller--;
-      compare_tile(a, tile, a.truth[j], rows[j]);
+      compare_tile(a, tile, a.truth[j], summaries[j]);
     }
   }
 }
 
-inline void mark_tiles(const match_args& a, index_t first, index_t last, match_row* rows,
+inline void mark_tiles(const match_args& a, index_t first, index_t last, truth_summary* summaries,
                        const float* tops, bool keep) {
   for (index_t j = 0; j < a.truths; ++j) {
-    match_row& row = rows[j];
-    if (!(row.top > 0) || row.top != tops[j]) continue;
+    truth_summary& summary = summaries[j];
+    if (!(summary.top > 0) || summary.top != tops[j]) continue;
     const broadcast_truth t(a.truth[j]);
-    const match_pack top = row.top;
+    const match_pack top = summary.top;
     const auto mark_block = [&](index_t block) VECDET_INLINE_LAMBDA {
       match_lanes& lanes = a.lanes[block];
       const match_pack shared = t.shared(a.anchors.blocks[block]);
@@ -184,12 +186,12 @@ inline void mark_tiles(const match_args& a, index_t first, index_t last, match_r
       for (std::uint32_t bits = to_bits(shared / joined == top); bits != 0; bits &= bits - 1) {
         const int lane = lowest_bit(bits);
         const auto anchor = static_cast<std::uint32_t>(block * block_anchors + lane);
-        if (anchor < row.first) row.first = anchor;
+        if (anchor < summary.first) summary.first = anchor;
         if (keep) lanes.best[lane] |= detail::keeps_best;
       }
     };
-    if (row.count <= match_row::known_blocks) {
-      for (std::uint32_t k = 0; k < row.count; ++k) mark_block(index_t{row.block[k]});
+    if (summary.count <= truth_summary::known_blocks) {
+      for (std::uint32_t k = 0; k < summary.count; ++k) mark_block(index_t{summary.block[k]});
     } else {
       for (index_t tile = first; tile < last; ++tile)
         for_each_touched(a.anchors, t, tile, mark_block);

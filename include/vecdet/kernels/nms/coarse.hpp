@@ -23,7 +23,7 @@ struct nms_frame {
 inline nms_frame frame_of(const nms_list<float>& list, index_t slots, const nms_rule<float>& rule) {
   using real = row_pack<float>;
   constexpr int batches = real::batches;
-  const real most = infinite<float>, least = -infinite<float>;
+  const real most = infinity<float>, least = -infinity<float>;
   real low_x = most, low_y = most, high_x = least, high_y = least;
   for (index_t b = 0; b < blocks_of(slots); ++b) {
     const nms_block<float>& block = list.blocks[b];
@@ -47,8 +47,8 @@ inline nms_frame frame_of(const nms_list<float>& list, index_t slots, const nms_
   return {x, y, scale, scale * (below / 65536) * scale};
 }
 
-/// Sets the coarse boxes of a list. Returns whether nearly all weighted areas are larger than a few
-/// units: the test of smaller boxes would pass whatever touches.
+/// Sets the coarse boxes of a list. Returns whether nearly all weighted areas are a few units or
+/// more, so that the coarse test pays: for smaller boxes it would pass all that touch.
 inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rule<float>& rule,
                        const nms_frame& frame, nms_coarse* coarse) {
   using real = row_pack<float>;
@@ -61,7 +61,7 @@ inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rul
     store_pack<batches>(whole, nearest_whole(steps, 65535.0f));
     for (int i = 0; i < 16; ++i) to[i] = static_cast<std::uint16_t>(whole[i]);
   };
-  index_t fine = 0, regular = 0;  // boxes that are large enough, of those that count
+  index_t large = 0, counted = 0;  // boxes that are large enough, of those not isolated
   const index_t blocks = blocks_of(slots);
   for (index_t b = 0; b < blocks; ++b) {
     const nms_block<float>& block = list.blocks[b];
@@ -77,10 +77,10 @@ inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rul
     set(to.y2 + first, steps(block.y2, frame.low_y, one) + up);
     const real weighted_area = load_pack<batches>(block.weighted_area) * real(frame.area_scale);
     set(to.weighted_area + first, weighted_area + down);
-    constexpr float some = 4;
-    const uint32_t counts = to_bits(weighted_area < real(infinite<float>));
-    regular += count_bits(counts);
-    fine += count_bits(counts & to_bits(weighted_area >= real(some)));
+    constexpr float few_units = 4;
+    const uint32_t counts = to_bits(weighted_area < real(infinity<float>));
+    counted += count_bits(counts);
+    large += count_bits(counts & to_bits(weighted_area >= real(few_units)));
   }
   if (blocks % 2 != 0) {  // no box passes the test against a weighted area of 65535
     nms_coarse& last = coarse[blocks / 2];
@@ -89,7 +89,7 @@ inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rul
       last.weighted_area[i] = 65535;
     }
   }
-  return 16 * fine > 15 * regular;
+  return 16 * large > 15 * counted;
 }
 
 /// The coarse test of one kept box, number i of a block.

@@ -7,6 +7,7 @@
 #include <vecdet/kernels/kernels_of.hpp>
 #include <vecdet/kernels/nms/soft_nms.hpp>
 #include <vecdet/kernels/nms/tree.hpp>
+#include <vecdet/kernels/radix_sort.hpp>
 #include <vecdet/kernels/score_key.hpp>
 
 namespace vecdet {
@@ -15,7 +16,7 @@ namespace VECDET_TARGET {
 template <class T>
 index_t select_scores(const T* scores, index_t first, index_t last, double threshold, bool drop_nan,
                       nms_record* records) {
-  const bool keeps_numbers = threshold == -__builtin_huge_val();
+  const bool keeps_numbers = threshold == -infinity<double>;
   if (keeps_numbers && !drop_nan) {  // a loop that compilers vectorise
     for (index_t i = first; i < last; ++i)
       records[i - first] = record_of(scores[i], static_cast<uint32_t>(i));
@@ -62,15 +63,6 @@ void sort_by_score(const T* scores, nms_record* records, nms_record* spare, inde
   radix_sort(records, spare, count);
 }
 
-inline void sort_by_index(nms_record* records, nms_record* spare, index_t count) {
-  const auto swap_halves = [&] {
-    for (index_t i = 0; i < count; ++i) records[i] = records[i] >> 32 | records[i] << 32;
-  };
-  swap_halves();
-  radix_sort(records, spare, count);
-  swap_halves();
-}
-
 /// Sorts records of equal upper halves by their lower ones.
 inline void order_ties(nms_record* records, nms_record* spare, index_t count) {
   uint64_t descents = 0;
@@ -79,14 +71,14 @@ inline void order_ties(nms_record* records, nms_record* spare, index_t count) {
   if (descents == 0) return;
   for (index_t first = 0, last; first < count; first = last) {
     for (last = first + 1; last < count && records[last] >> 32 == records[first] >> 32;) ++last;
-    if (last > first + 1) sort_by_index(records + first, spare, last - first);
+    if (last > first + 1) radix_sort_lower(records + first, spare, last - first);
   }
 }
 
 template <class T>
 void sort_any_by_score(const T* scores, nms_record* records, nms_record* spare, index_t count) {
   if constexpr (sizeof(T) == 8) {
-    sort_by_index(records, spare, count);
+    radix_sort_lower(records, spare, count);
     sort_by_score(scores, records, spare, count);
   } else {
     radix_sort(records, spare, count);
@@ -141,7 +133,7 @@ struct kernels_of<detail::nms_kernels<T>> {
     kernels.drop_degenerate = drop_degenerate_boxes<T>;
     kernels.sort = sort_by_score<T>;
     kernels.sort_any = sort_any_by_score<T>;
-    kernels.sort_by_index = sort_by_index;
+    kernels.sort_by_index = radix_sort_lower;
     kernels.scratch_bytes = nms_scratch_bytes<compute_type<T>>;
     kernels.begin = begin_nms<T>;
     kernels.build_index = build_nms_index<T>;

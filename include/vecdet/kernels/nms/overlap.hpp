@@ -17,8 +17,6 @@ namespace VECDET_TARGET {
 using detail::nms_args;
 
 template <class Real>
-constexpr Real infinite = Real(__builtin_huge_val());
-template <class Real>
 constexpr Real least_positive = sizeof(Real) == 4 ? Real(__FLT_DENORM_MIN__)
                                                   : Real(__DBL_DENORM_MIN__);
 template <class Real>
@@ -68,7 +66,7 @@ struct nms_rule {
     // Smaller areas may lose their digits in products, and have an overlap of 1 in OpenCV.
     least_area = overlap == nms_overlap::jaccard ? 2 * jaccard_epsilon<Real> : Real(1e-30);
     // With pixels counted, rounding may take all digits of smaller sides.
-    least_side = !touches ? infinite<Real> : args.plus_one ? Real(0.25) : Real(0);
+    least_side = !touches ? infinity<Real> : args.plus_one ? Real(0.25) : Real(0);
   }
 };
 
@@ -181,7 +179,7 @@ class nms_tester {
     uint32_t bits = ~to_bits(excluded > t.intersection);  // NaN passes
     if (rule_.overlap == nms_overlap::jaccard)
       bits |= ~to_bits(t.both > real(jaccard_epsilon<Real>));
-    return bits & to_bits(load_pack<batches>(block.weighted_area) < real(infinite<Real>));
+    return bits & to_bits(load_pack<batches>(block.weighted_area) < real(infinity<Real>));
   }
 
   VECDET_INLINE real side(const real& low, const Real* lows, const real& high,

@@ -45,12 +45,12 @@ VECDET_INLINE nms_kind kind_of(nms_box<Real>& box, const nms_rule<Real>& rule) {
   const Real w = box.x2 - box.x1 + rule.one, h = box.y2 - box.y1 + rule.one;
   const Real area = w * h;
   box.weighted_area = rule.area_factor * area;
-  const bool has_area = w > 0 && h > 0 && area > 0 && area < infinite<Real>;
+  const bool has_area = w > 0 && h > 0 && area > 0 && area < infinity<Real>;
   if (has_area && area > rule.least_area && w >= rule.least_side && h >= rule.least_side)
     return nms_kind::regular;
   // Without area, the overlap is 0 or NaN, but not in OpenCV.
   const bool isolated = !has_area && rule.least_overlap > 0 && rule.overlap != nms_overlap::jaccard;
-  box.weighted_area = isolated ? infinite<Real> : Real(0);
+  box.weighted_area = isolated ? infinity<Real> : Real(0);
   return isolated ? nms_kind::isolated : nms_kind::exceptional;
 }
 
@@ -59,7 +59,7 @@ template <class Real>
 void complete_list(const nms_list<Real>& list, index_t count, nms_progress& progress) {
   const index_t blocks = blocks_of(count);
   for (index_t i = count; i < 16 * blocks; ++i)
-    set_box(list.blocks, i, {Real(0), Real(0), Real(0), Real(0), infinite<Real>});
+    set_box(list.blocks, i, {Real(0), Real(0), Real(0), Real(0), infinity<Real>});
   for (index_t b = 0; b < blocks; ++b) list.live[b] = 0xffff;
   if (count % 16 != 0) list.live[blocks - 1] = static_cast<uint16_t>((1u << (count % 16)) - 1);
   progress = {count, count, 0};
@@ -105,19 +105,19 @@ template <class Real>
 void compact(const nms_list<Real>& list, nms_progress& progress) {
   constexpr int batches = row_pack<Real>::batches;
   // Boxes gather here until there are 16, which go to a block that has been read already.
-  alignas(64) Real held[5][32];
-  alignas(64) uint32_t held_rank[32];
+  alignas(64) Real gathered[5][32];
+  alignas(64) uint32_t gathered_rank[32];
   int count = 0;
   index_t to = 0;
   const auto write = [&] {
     nms_block<Real>& block = list.blocks[to];
     Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.weighted_area};
     for (int k = 0; k < 5; ++k) {
-      store_pack<batches>(arrays[k], load_pack<batches>(held[k]));
-      store_pack<batches>(held[k], load_pack<batches>(held[k] + 16));
+      store_pack<batches>(arrays[k], load_pack<batches>(gathered[k]));
+      store_pack<batches>(gathered[k], load_pack<batches>(gathered[k] + 16));
     }
-    for (int i = 0; i < 16; ++i) list.rank[16 * to + i] = held_rank[i];
-    for (int i = 0; i < 16; ++i) held_rank[i] = held_rank[16 + i];
+    for (int i = 0; i < 16; ++i) list.rank[16 * to + i] = gathered_rank[i];
+    for (int i = 0; i < 16; ++i) gathered_rank[i] = gathered_rank[16 + i];
     list.live[to++] = 0xffff;
   };
   const index_t blocks = blocks_of(progress.slots);
@@ -126,8 +126,8 @@ void compact(const nms_list<Real>& list, nms_progress& progress) {
     if (left == 0) continue;
     const nms_block<Real>& block = list.blocks[b];
     const Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.weighted_area};
-    for (int k = 0; k < 5; ++k) compress16(arrays[k], left, held[k] + count);
-    compress16(list.rank + 16 * b, left, held_rank + count);
+    for (int k = 0; k < 5; ++k) compress16(arrays[k], left, gathered[k] + count);
+    compress16(list.rank + 16 * b, left, gathered_rank + count);
     count += count_bits(left);
     if (count < 16) continue;
     count -= 16;
@@ -136,9 +136,9 @@ void compact(const nms_list<Real>& list, nms_progress& progress) {
   const index_t slots = 16 * to + count;
   if (count > 0) {
     for (int i = count; i < 16; ++i) {
-      for (int k = 0; k < 4; ++k) held[k][i] = 0;
-      held[4][i] = infinite<Real>;
-      held_rank[i] = 0;
+      for (int k = 0; k < 4; ++k) gathered[k][i] = 0;
+      gathered[4][i] = infinity<Real>;
+      gathered_rank[i] = 0;
     }
     write();
     list.live[to - 1] = static_cast<uint16_t>((1u << count) - 1);
@@ -223,11 +223,11 @@ VECDET_NOINLINE void suppress_any(const nms_list<Real>& list, nms_progress& prog
 template <class Real, bool = (nms_memory<Real>::coarse_limit > 0)>
 struct coarse_list {
   explicit coarse_list(nms_coarse*) {}
-  void follow(const nms_list<Real>&, nms_state&, const nms_rule<Real>&) {}
+  void update(const nms_list<Real>&, nms_state&, const nms_rule<Real>&) {}
   static constexpr index_t least_indexed(const nms_progress&) {
     return nms_memory<Real>::least_indexed;
   }
-  static constexpr bool stands_for(const nms_progress&) { return false; }
+  static constexpr bool is_current(const nms_progress&) { return false; }
   template <nms_test Test>
   void suppress(const nms_list<Real>&, nms_progress&, index_t, const nms_box<Real>&,
                 const nms_rule<Real>&) {}
@@ -243,25 +243,25 @@ class coarse_list<float, true> {
 
   /// Sets the coarse boxes where they pay: not while so many boxes are left that an index pays, nor
   /// where few of them will be kept if the rest goes on as it began.
-  VECDET_INLINE void follow(const nms_list<float>& list, nms_state& state,
+  VECDET_INLINE void update(const nms_list<float>& list, nms_state& state,
                             const nms_rule<float>& rule) {
     nms_progress& progress = state.regular;
     constexpr index_t least_kept = 16, worth_keeping = 64;
     if (progress.left < worth_keeping || progress.left >= nms_memory<float>::coarse_limit ||
-        state.kept_count < least_kept || stands_for(progress) || !is_fine_)
+        state.kept_count < least_kept || is_current(progress) || !pays_)
       return;
     if (progress.left * state.kept_count >= worth_keeping * (state.count - progress.left))
-      take_over(list, progress, rule);
+      rebuild(list, progress, rule);
   }
 
   /// The number of boxes left from which on an index pays.
   VECDET_INLINE index_t least_indexed(const nms_progress& progress) const {
-    return stands_for(progress) ? nms_memory<float>::coarse_limit
+    return is_current(progress) ? nms_memory<float>::coarse_limit
                                 : nms_memory<float>::least_indexed;
   }
 
-  /// Whether no box has been moved since they were set: moving leaves fewer slots.
-  VECDET_INLINE bool stands_for(const nms_progress& progress) const {
+  /// Whether they are set, and no box has been moved since: moving leaves fewer slots.
+  VECDET_INLINE bool is_current(const nms_progress& progress) const {
     return slots_ == progress.slots;
   }
 
@@ -292,7 +292,7 @@ class coarse_list<float, true> {
     // Where more than one block in 8 passes the coarse test, the test in floats alone costs less.
     budget_ += (blocks - progress.block) / 8 - wasted;
     if (budget_ < 0) {
-      is_fine_ = false;
+      pays_ = false;
       slots_ = 0;
     }
     progress.left -= gone;
@@ -300,19 +300,19 @@ class coarse_list<float, true> {
   }
 
  private:
-  VECDET_NOINLINE void take_over(const nms_list<float>& list, nms_progress& progress,
-                                 const nms_rule<float>& rule) {
+  VECDET_NOINLINE void rebuild(const nms_list<float>& list, nms_progress& progress,
+                               const nms_rule<float>& rule) {
     if (progress.slots > nms_memory<float>::coarse_limit) compact(list, progress);
     if (slots_ == 0) frame_ = frame_of(list, progress.slots, rule);
-    is_fine_ = set_coarse(list, progress.slots, rule, frame_, boxes_);
-    slots_ = is_fine_ ? progress.slots : 0;
+    pays_ = set_coarse(list, progress.slots, rule, frame_, boxes_);
+    slots_ = pays_ ? progress.slots : 0;
   }
 
   nms_coarse* boxes_;
   nms_frame frame_{};
   index_t slots_ = 0;     ///< of the list when they were set; 0 while they are not
   index_t budget_ = 256;  ///< blocks that may still pass the coarse test without a result
-  bool is_fine_ = true;
+  bool pays_ = true;
 };
 
 #endif
@@ -325,7 +325,7 @@ void scan(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state
   const nms_list<Real> exceptional = memory.exceptional(state.exceptional_begin);
   coarse_list<Real> coarse(memory.coarse);
   while (state.kept_count < max_kept) {
-    coarse.follow(memory.list, state, rule);
+    coarse.update(memory.list, state, rule);
     if (state.kept_count >= pause_at && state.regular.left >= coarse.least_indexed(state.regular))
       return;
     const index_t slot = first_slot(memory.list, state.regular);
@@ -342,8 +342,8 @@ void scan(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state
     if (rank == no_rank) break;
     state.kept[state.kept_count++] = state.order[rank];
     const nms_box<Real> kept = take_first(memory.list, state.regular, slot);
-    if (kept.weighted_area == infinite<Real>) continue;
-    if (coarse.stands_for(state.regular)) {
+    if (kept.weighted_area == infinity<Real>) continue;
+    if (coarse.is_current(state.regular)) {
       coarse.template suppress<Test>(memory.list, state.regular, slot, kept, rule);
     } else {
       suppress_in<Test>(memory.list, state.regular, kept, rule);

@@ -96,7 +96,7 @@ index_t soft_nms_group(const soft_nms_args<T>& args) {
   const nms_list<real>& list = memory.list;
   nms_progress progress{args.count, args.count, 0};
   index_t blocks = blocks_of(args.count);
-  reals best(-infinite<real>);
+  reals best(-infinity<real>);
   for (index_t i = 0; i < 16 * blocks; ++i) {
     nms_box<real> box{0, 0, 0, 0, nan};
     if (i < args.count) {
@@ -132,7 +132,7 @@ index_t soft_nms_group(const soft_nms_args<T>& args) {
     const soft_nms_pass<real> pass(args, box_at(list.blocks, slot));
     scores_of(list.blocks[slot / 16])[slot % 16] = nan;
 
-    best = reals(-infinite<real>);
+    best = reals(-infinity<real>);
     progress.left = 0;
     for (b = 0; b < blocks; ++b) {
       if (list.live[b] == 0) continue;

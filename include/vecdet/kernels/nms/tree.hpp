@@ -27,11 +27,12 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-constexpr uint32_t no_place = 0xffffffffu;    // a box that suppresses nothing
+constexpr uint32_t no_place = 0xffffffffu;    // an isolated box, which is in no leaf
 constexpr uint32_t gone_place = 0xfffffffeu;  // kept or suppressed
 
-/// The range of the middle half of some of the boxes' centres, made twice as wide: a few boxes far
-/// off do not change it.
+/// Where the boxes are, per axis, as `low` and `scale`, so that (2 centre - low) scale goes from 0
+/// to `cells`: the range of the middle three quarters of 32 boxes' centres, made half as wide
+/// again. A few boxes far off do not change it.
 template <class Real>
 void spread_of(const nms_memory<Real>& memory, index_t count, Real low[2], Real scale[2],
                Real cells) {
@@ -163,7 +164,7 @@ void build_tree(nms_memory<Real>& memory, nms_state& state) {
       memory.place[i] = left ? no_place : gone_place;
       memory.order[count] =
           static_cast<uint64_t>(static_cast<uint32_t>(keys[lane])) << 32 | static_cast<uint64_t>(i);
-      count += left && memory.list.blocks[b].weighted_area[lane] < infinite<Real>;
+      count += left && memory.list.blocks[b].weighted_area[lane] < infinity<Real>;
     }
   }
   radix_sort(memory.order, memory.spare, count);
@@ -290,7 +291,7 @@ VECDET_INLINE void suppress_in_reach(nms_memory<Real>& memory, nms_state& state,
     const uint32_t bits = suppressed.exact(memory.leaves[leaf], candidates);
     if (bits != 0) take_out(memory, state, leaf, bits);
   };
-  leaves[leaf_count] = 0;  // makes the number even; boxes removed twice do no harm
+  leaves[leaf_count] = 0;  // makes the number even: a leaf tested twice does no harm
   for (index_t k = 0; k < leaf_count; k += 2) {
     const uint32_t a = leaves[k], b = leaves[k + 1];
     const uint32_t first = suppressed.near(memory.leaves[a]) & memory.leaf_live[a];

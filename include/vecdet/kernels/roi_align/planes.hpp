@@ -6,7 +6,7 @@
 
 #include <vecdet/args/roi_align.hpp>
 #include <vecdet/kernels/roi_align/plan.hpp>
-#include <vecdet/simd/lookup.hpp>
+#include <vecdet/simd/gather.hpp>
 #include <vecdet/simd/pack.hpp>
 #include <vecdet/simd/transpose.hpp>
 

@@ -63,7 +63,7 @@ struct weighted_smooth_l1_of_boxes {
   }
 
  private:
-  /// One an element; 1 where there are none.
+  /// One weight an element, that of its box; 1 where boxes have none.
   struct element_weights {
     alignas(64) real of[4 * box_group];
 
@@ -96,8 +96,8 @@ struct weighted_smooth_l1_of_boxes {
   }
 };
 
-/// are_plain_weights of whole groups: so if those of the least and the greatest magnitude are
-/// plain.
+/// are_plain_weights of whole groups: weights are plain if those of the least and of the greatest
+/// magnitude are.
 template <class Real>
 VECDET_NOINLINE bool groups_have_plain_weights(Real scale, const float* weights, index_t groups) {
   constexpr int N = row_pack<float>::batches;
@@ -119,8 +119,9 @@ VECDET_NOINLINE bool groups_have_plain_weights(Real scale, const float* weights,
   return are_plain(least) && are_plain(greatest);
 }
 
-/// Runs the operation on some groups after the others, as their weights are; where those of some
-/// are not all plain, group by group. To ask in the loop over groups would cost it its registers.
+/// Runs the operation over 16 groups at a time, with plain products where all of their weights are
+/// plain, else group by group, each by its own weights. Asking for each group within its loop would
+/// take registers from that loop.
 template <class T>
 void run_weighted_smooth_l1(const void* op, const box_streams<T>& streams, index_t groups,
                             int valid, lane_sums& sums) {

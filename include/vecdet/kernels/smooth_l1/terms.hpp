@@ -21,7 +21,7 @@ struct smooth_l1_curve {
 
   explicit smooth_l1_curve(double of_beta)
       : beta(static_cast<Real>(of_beta)), reciprocal(Real(1) / beta) {
-    if (!(reciprocal < Real(__builtin_huge_val()))) beta = reciprocal = 0;
+    if (!(reciprocal < infinity<Real>)) beta = reciprocal = 0;
   }
 
   /// With s = |d|, m = min(s, beta) and g = 1 where s > beta, else s / beta: dL/dd = sign(d) g and
