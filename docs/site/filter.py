@@ -27,7 +27,7 @@ def page_text(page, text):
     tree = page in (ROOT / "docs/index.md", ROOT / "docs/functions.md")
 
     def link(found):
-        title, target = found[1].replace("`", ""), found[2]
+        title, target = found[1].replace("`", "").replace("\n", " "), found[2]  # Doxygen wants it in one line
         if re.match(r"[a-z]+:", target):
             return found[0]
         name, _, anchor = target.partition("#")
