@@ -7,6 +7,7 @@ links to them become references, so that a broken one is a warning. In docs/inde
 links make the tree of pages. Headers: the comment at the top becomes the file's text, and the inline namespace goes.
 """
 
+import html
 import pathlib
 import re
 import sys
@@ -21,6 +22,14 @@ def label(page, heading=""):
 
 def slug(heading):
     return re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+
+
+def code(found):
+    """A span of code as HTML, where Doxygen's own would end at an apostrophe or lose a % or the :: of no C++ name."""
+    if not re.search(r"['%]|-\w+::", found[1]):
+        return found[0]
+    text = html.escape(found[1], quote=False)
+    return "<code>" + re.sub(r"::|---?|[\\@#%$]", r"\\\g<0>", text) + "</code>"
 
 
 def page_text(page, text):
@@ -46,7 +55,7 @@ def page_text(page, text):
         if file.suffix == ".hpp" and file.parent == ROOT / "include/vecdet":
             return f'\\ref vecdet/{file.name} "{title}"'
         path = file.relative_to(ROOT).as_posix()
-        return f"`{path}`" if title in (path, file.name) else f"{title} (`{path}`)"
+        return f"`{path}`" if path.endswith(title) else f"{title} (`{path}`)"
 
     text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.S)
     text = re.sub(r"^```math\n(.*?)^```$", r"\\f[\n\1\\f]", text, flags=re.M | re.S)
@@ -58,7 +67,9 @@ def page_text(page, text):
         # Sections of a page of the tree would stand in it, before all pages.
         part = re.sub(r"^(##+) (.*)$", lambda m: f"<h2>{m[2]}</h2>" if tree else
                       f"{m[1]} {m[2].replace('`', '')} {{#{label(page, slug(m[2]))}}}", part, flags=re.M)
-        parts[i] = re.sub(r"(?<!!)\[([^\]]*)\]\(([^) ]*)\)", link, part)
+        part = re.sub(r"(?<!!)\[([^\]]*)\]\(([^) ]*)\)", link, part)
+        part = re.sub(r"`([^`]+)`", code, part)
+        parts[i] = re.sub(r"\*\*((?:<code>|`).*?)\*\*", r"<b>\1</b>", part, flags=re.S)  # ** before code is no bold
     return re.sub(r"^```(cpp|cmake|python|sh)$", lambda m: "```{." + {"sh": "bash", "cmake": "bash"}.get(
         m[1], "py" if m[1] == "python" else m[1]) + "}", "".join(parts), flags=re.M)
 
