@@ -25,7 +25,10 @@ def slug(heading):
 
 
 def code(found):
-    """A span of code as HTML, where Doxygen's own would end at an apostrophe or lose a % or the :: of no C++ name."""
+    """A span of code as HTML, where Doxygen's own would end at an apostrophe or lose a % or the :: of no C++ name;
+    an option in one line, as a line may end behind a hyphen."""
+    if re.fullmatch(r"-.{1,23}", found[1]):
+        return f'<span class="option">{found[0]}</span>'
     if not re.search(r"['%]|-\w+::", found[1]):
         return found[0]
     text = html.escape(found[1], quote=False)
@@ -69,7 +72,7 @@ def page_text(page, text):
                       f"{m[1]} {m[2].replace('`', '')} {{#{label(page, slug(m[2]))}}}", part, flags=re.M)
         part = re.sub(r"(?<!!)\[([^\]]*)\]\(([^) ]*)\)", link, part)
         part = re.sub(r"`([^`]+)`", code, part)
-        parts[i] = re.sub(r"\*\*((?:<code>|`).*?)\*\*", r"<b>\1</b>", part, flags=re.S)  # ** before code is no bold
+        parts[i] = re.sub(r"\*\*((?:<|`).*?)\*\*", r"<b>\1</b>", part, flags=re.S)  # ** before code is no bold
     return re.sub(r"^```(cpp|cmake|python|sh)$", lambda m: "```{." + {"sh": "bash", "cmake": "bash"}.get(
         m[1], "py" if m[1] == "python" else m[1]) + "}", "".join(parts), flags=re.M)
 
