@@ -74,7 +74,7 @@ def sigmoid_focal_loss(
     """
     if (targets is None) == (labels is None):
         raise ValueError("sigmoid_focal_loss takes either targets or labels")
-    if targets is not None and not targets.is_floating_point():
+    if isinstance(targets, Tensor) and not targets.is_floating_point():
         targets = targets.to(inputs.dtype)
     return _ops.sigmoid_focal_loss(inputs, labels if targets is None else targets, alpha, gamma,
                                    number(REDUCTIONS, "reduction", reduction), scale, row_weights,
@@ -200,11 +200,13 @@ def decode_distances(distances: Tensor, anchors: Tensor, by_size: bool = True,
     return _ops.decode_distances(distances, anchors, by_size, image_size)
 
 
+def _as_float(boxes: Tensor) -> Tensor:
+    # Integer boxes become float, as in torchvision; what is no tensor, the operator refuses by name.
+    return boxes.float() if isinstance(boxes, Tensor) and not boxes.is_floating_point() else boxes
+
+
 def _overlaps(kind: str, boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    # Integer boxes become float, as in torchvision.
-    boxes1 = boxes1 if boxes1.is_floating_point() else boxes1.float()
-    boxes2 = boxes2 if boxes2.is_floating_point() else boxes2.float()
-    return _ops.pairwise_iou(boxes1, boxes2, OVERLAPS[kind])
+    return _ops.pairwise_iou(_as_float(boxes1), _as_float(boxes2), OVERLAPS[kind])
 
 
 def box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
