@@ -5,7 +5,7 @@ its rows into README.md and all of them into docs/figures.md.
 
     bench/plot_peers.py [run file]     by default bench/peers.json, the committed run
 
-One thread, glibc set to keep memory: what favours the others.
+One thread, glibc set to keep memory: kernels are compared, not how the system makes fresh pages.
 """
 
 import json
