@@ -73,6 +73,8 @@ def page_text(page, text):
         part = re.sub(r"(?<!!)\[([^\]]*)\]\(([^) ]*)\)", link, part)
         part = re.sub(r"`([^`]+)`", code, part)
         parts[i] = re.sub(r"\*\*((?:<|`).*?)\*\*", r"<b>\1</b>", part, flags=re.S)  # ** before code is no bold
+    # Doxygen has a page of the file as well: it leads here.
+    parts.append(f"\n\\file\n\\brief \\ref {label(page)}\n")
     return re.sub(r"^```(cpp|cmake|python|sh)$", lambda m: "```{." + {"sh": "bash", "cmake": "bash"}.get(
         m[1], "py" if m[1] == "python" else m[1]) + "}", "".join(parts), flags=re.M)
 
