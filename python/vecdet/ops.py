@@ -200,33 +200,36 @@ def decode_distances(distances: Tensor, anchors: Tensor, by_size: bool = True,
     return _ops.decode_distances(distances, anchors, by_size, image_size)
 
 
-def _as_float(boxes: Tensor) -> Tensor:
-    # Integer boxes become float, as in torchvision; what is no tensor, the operator refuses by name.
-    return boxes.float() if isinstance(boxes, Tensor) and not boxes.is_floating_point() else boxes
+def _as_float(function: str, argument: str, boxes: Tensor) -> Tensor:
+    if not isinstance(boxes, Tensor):
+        raise RuntimeError(f"vecdet::{function}: {argument} is a {type(boxes).__name__}, expected a "
+                           "tensor")
+    return boxes if boxes.is_floating_point() else boxes.float()  # as in torchvision
 
 
-def _overlaps(kind: str, boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    return _ops.pairwise_iou(_as_float(boxes1), _as_float(boxes2), OVERLAPS[kind])
+def _overlaps(function: str, kind: str, boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    return _ops.pairwise_iou(_as_float(function, "boxes1", boxes1),
+                             _as_float(function, "boxes2", boxes2), OVERLAPS[kind])
 
 
 def box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """The IoU of each of ``boxes1`` [N, 4] with each of ``boxes2`` [M, 4], corners: [N, M]."""
-    return _overlaps("iou", boxes1, boxes2)
+    return _overlaps("box_iou", "iou", boxes1, boxes2)
 
 
 def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """The GIoU of all pairs, as box_iou."""
-    return _overlaps("giou", boxes1, boxes2)
+    return _overlaps("generalized_box_iou", "giou", boxes1, boxes2)
 
 
 def distance_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """The DIoU of all pairs, as box_iou."""
-    return _overlaps("diou", boxes1, boxes2)
+    return _overlaps("distance_box_iou", "diou", boxes1, boxes2)
 
 
 def complete_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """The CIoU of all pairs, as box_iou."""
-    return _overlaps("ciou", boxes1, boxes2)
+    return _overlaps("complete_box_iou", "ciou", boxes1, boxes2)
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:

@@ -118,7 +118,7 @@ class Losses(unittest.TestCase):
                 ("assign_fcos", (boxes, sizes, []), "boxes is an empty list"),
                 ("assign_task_aligned", (torch.rand(9, 2), boxes, boxes[:, :2], sizes, [], []),
                  "boxes is an empty list"),
-                ("sigmoid_focal_loss_levels", ([], classes), r"levels.size\(\) is 0"),
+                ("sigmoid_focal_loss_levels", ([], classes), r"logits.size\(\) is 0"),
                 ("retinanet_loss", ([], [], boxes, boxes, classes), r"logits.size\(\) is 0"),
                 ("retinanet_loss", (levels, levels, boxes, [], []), "boxes is an empty list")):
             with self.assertRaisesRegex(RuntimeError, f"vecdet::{name}: {said}"):
