@@ -5,7 +5,8 @@ its rows into README.md and all of them into docs/figures.md.
 
     bench/plot_peers.py [run file]     by default bench/peers.json, the committed run
 
-One thread, glibc set to keep memory: what favours the others. Picture and README have some of the problems.
+One thread, glibc set to keep memory: kernels are compared, not how the system makes fresh pages. Picture and
+README have some of the problems.
 """
 
 import json
@@ -68,15 +69,19 @@ def svg(run, theme):
     return "\n".join(out) + "\n</svg>\n"
 
 
+def milliseconds(ms):
+    return f"{ms:,.0f} ms" if ms >= 1000 else f"{ms:.3g} ms"
+
+
 def table(run, rows, with_setting):
     names = [name for name in KINDS if any(name in row["ms"] for row in rows)]
     lines = ["| problem | " + ("threads | allocator | " if with_setting else "") + " | ".join(["vecdet", *names]) + " |",
              "|---|" + ("--:|---|" if with_setting else "") + "--:|" * (1 + len(names))]
     for row in rows:
         ms = row["ms"]
-        cells = [f"{ms['vecdet']:.3g} ms"]
+        cells = [milliseconds(ms["vecdet"])]
         for name in names:
-            cells.append(f"{ms[name]:.3g} ms, {ms[name] / ms['vecdet']:.1f}x" if name in ms else "")
+            cells.append(f"{milliseconds(ms[name])}, {ms[name] / ms['vecdet']:.1f}x" if name in ms else "")
         setting = f"{row['threads']} | {row['allocator']} | " if with_setting else ""
         lines.append(f"| {row['problem']} | {setting}" + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

@@ -8,11 +8,21 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace {
+
+/// All of `text`: std::stod takes "0.5x" as well, and does not name what it refuses.
+double threshold_of(const std::string& text) {
+  std::istringstream stream(text);
+  double threshold = 0;
+  if (!(stream >> threshold) || !(stream >> std::ws).eof())
+    throw std::invalid_argument("the IoU threshold is \"" + text + "\", expected a number");
+  return threshold;
+}
 
 /// Whose results are wanted: frameworks differ in thresholds, rounding and order.
 vecdet::nms_params rule_of(const std::string& framework, double threshold) {
@@ -27,7 +37,7 @@ vecdet::nms_params rule_of(const std::string& framework, double threshold) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const double threshold = argc > 1 ? std::stod(argv[1]) : 0.5;
+  const double threshold = argc > 1 ? threshold_of(argv[1]) : 0.5;
   const vecdet::nms_params rule = rule_of(argc > 2 ? argv[2] : "torchvision", threshold);
 
   std::vector<float> rows;

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -41,12 +42,22 @@ std::vector<float> load(const std::string& path, vecdet::index_t& rows, vecdet::
   return values;
 }
 
+/// All of `text`: std::stoll takes "640x" as well, and does not name what it refuses.
+vecdet::index_t pixels_of(const std::string& side, const std::string& text) {
+  std::istringstream stream(text);
+  vecdet::index_t pixels = 0;
+  if (!(stream >> pixels) || !(stream >> std::ws).eof() || pixels < 1)
+    throw std::invalid_argument("the image " + side + " is \"" + text +
+                                "\", expected a whole number of pixels");
+  return pixels;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   if (argc != 5)
     throw std::runtime_error("usage: postprocess_npy logits.npy deltas.npy height width");
-  const vecdet::index_t height = std::stoll(argv[3]), width = std::stoll(argv[4]);
+  const vecdet::index_t height = pixels_of("height", argv[3]), width = pixels_of("width", argv[4]);
   vecdet::index_t anchors = 0, classes = 0, boxes = 0, four = 0;
   const std::vector<float> logits = load(argv[1], anchors, classes);
   const std::vector<float> deltas = load(argv[2], boxes, four);

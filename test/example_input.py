@@ -40,6 +40,11 @@ def check_postprocess(program):
         assert (done.returncode, done.stdout) == (0, expected), done
         done = run(program, *map(str, files), "640", "640")
         assert done.returncode == 1 and "postprocess" in done.stderr, done
+        for sides, said in ((("high", "96"), 'the image height is "high", expected a whole number'),
+                            (("64", "96x"), 'the image width is "96x", expected a whole number'),
+                            (("64", "0"), 'the image width is "0", expected a whole number')):
+            done = run(program, *map(str, files), *sides)
+            assert done.returncode == 1 and said in done.stderr, done
         done = run(program, "none.npy", str(files[1]), str(height), str(width))
         assert done.returncode == 1 and "none.npy: cannot be opened" in done.stderr, done
         write_npy(files[0], anchors, classes, logits, "<f8")
@@ -57,6 +62,9 @@ def check_nms(program):
     assert done.returncode == 0 and done.stdout.splitlines() == [rows[i] for i in (0, 1, 3)], done
     done = run(program, "1.5", text="\n".join(rows))
     assert done.returncode == 1 and "iou_threshold is 1.5" in done.stderr, done
+    for text in ("half", "0.5x", ""):
+        done = run(program, text)
+        assert done.returncode == 1 and f'the IoU threshold is "{text}", expected a number' in done.stderr, done
     assert run(program, "0.5", "caffe").returncode == 1
     done = run(program, "0.5", text=rows[0] + "\nx")
     assert done.returncode == 1 and "follows the first 6 numbers" in done.stderr, done

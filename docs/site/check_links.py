@@ -1,21 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the links of a folder of HTML pages: files and anchors exist, nothing is loaded from elsewhere.
+"""Checks the links of a folder of HTML pages: files and anchors exist, nothing is loaded from elsewhere. And that
+their text has no marks of Markdown left, which Doxygen shows where it does not understand them.
 
     check_links.py <folder>
 """
 
 import html.parser
 import pathlib
+import re
 import sys
 import urllib.parse
+
+
+# What stands in a page as it is written.
+VERBATIM = re.compile(r"<(pre|code|script)\b.*?</\1>|<div class=\"fragment\">.*?<!-- fragment -->|<[^>]*>", re.S)
 
 
 class Page(html.parser.HTMLParser):
     def __init__(self, path):
         super().__init__()
         self.anchors, self.links, self.loads = set(), [], []
-        self.feed(path.read_text(encoding="utf-8", errors="replace"))
+        text = path.read_text(encoding="utf-8", errors="replace")
+        self.feed(text)
+        self.marks = re.findall(r".{0,30}(?:\*\*|`|(?<!\[)\]\().{0,30}", VERBATIM.sub("", text))
 
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
@@ -35,6 +43,7 @@ def main():
     pages = {path.resolve(): Page(path) for path in sorted(root.rglob("*.html"))}
     broken, checked = [], 0
     for path, page in pages.items():
+        broken += [f"{path.name}: marks are left: {mark}" for mark in page.marks]
         for link in page.links + page.loads:
             parts = urllib.parse.urlsplit(link)
             if parts.scheme or parts.netloc:

@@ -7,6 +7,7 @@ links to them become references, so that a broken one is a warning. In docs/inde
 links make the tree of pages. Headers: the comment at the top becomes the file's text, and the inline namespace goes.
 """
 
+import html
 import pathlib
 import re
 import sys
@@ -23,11 +24,22 @@ def slug(heading):
     return re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
 
 
+def code(found):
+    """A span of code as HTML, where Doxygen's own would end at an apostrophe or lose a % or the :: of no C++ name;
+    an option in one line, as a line may end behind a hyphen."""
+    if re.fullmatch(r"-.{1,23}", found[1]):
+        return f'<span class="option">{found[0]}</span>'
+    if not re.search(r"['%]|-\w+::", found[1]):
+        return found[0]
+    text = html.escape(found[1], quote=False)
+    return "<code>" + re.sub(r"::|---?|[\\@#%$]", r"\\\g<0>", text) + "</code>"
+
+
 def page_text(page, text):
     tree = page in (ROOT / "docs/index.md", ROOT / "docs/functions.md")
 
     def link(found):
-        title, target = found[1].replace("`", ""), found[2]
+        title, target = found[1].replace("`", "").replace("\n", " "), found[2]  # Doxygen wants it in one line
         if re.match(r"[a-z]+:", target):
             return found[0]
         name, _, anchor = target.partition("#")
@@ -46,7 +58,7 @@ def page_text(page, text):
         if file.suffix == ".hpp" and file.parent == ROOT / "include/vecdet":
             return f'\\ref vecdet/{file.name} "{title}"'
         path = file.relative_to(ROOT).as_posix()
-        return f"`{path}`" if title in (path, file.name) else f"{title} (`{path}`)"
+        return f"`{path}`" if path.endswith(title) else f"{title} (`{path}`)"
 
     text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.S)
     text = re.sub(r"^```math\n(.*?)^```$", r"\\f[\n\1\\f]", text, flags=re.M | re.S)
@@ -58,7 +70,11 @@ def page_text(page, text):
         # Sections of a page of the tree would stand in it, before all pages.
         part = re.sub(r"^(##+) (.*)$", lambda m: f"<h2>{m[2]}</h2>" if tree else
                       f"{m[1]} {m[2].replace('`', '')} {{#{label(page, slug(m[2]))}}}", part, flags=re.M)
-        parts[i] = re.sub(r"(?<!!)\[([^\]]*)\]\(([^) ]*)\)", link, part)
+        part = re.sub(r"(?<!!)\[([^\]]*)\]\(([^) ]*)\)", link, part)
+        part = re.sub(r"`([^`]+)`", code, part)
+        parts[i] = re.sub(r"\*\*((?:<|`).*?)\*\*", r"<b>\1</b>", part, flags=re.S)  # ** before code is no bold
+    # Doxygen has a page of the file as well: it leads here.
+    parts.append(f"\n\\file\n\\brief \\ref {label(page)}\n")
     return re.sub(r"^```(cpp|cmake|python|sh)$", lambda m: "```{." + {"sh": "bash", "cmake": "bash"}.get(
         m[1], "py" if m[1] == "python" else m[1]) + "}", "".join(parts), flags=re.M)
 

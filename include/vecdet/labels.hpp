@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer class labels, one a row or an anchor: 0 .. classes-1 is foreground; two values, -1 and -2
-// unless said otherwise, stand for background and for rows to be ignored (as torchvision's Matcher
-// marks them). A label counts by its value: 4294967295 of 32 unsigned bits is no -1.
+// Integer class labels, one a row or an anchor: 0 to classes - 1 is foreground; two values, -1 and
+// -2 unless said otherwise, stand for background and for rows to be ignored (as torchvision's
+// Matcher marks them). A label counts by its value: 4294967295 of 32 unsigned bits is no -1.
 #pragma once
 
 #include <vecdet/detail/target.hpp>

@@ -15,8 +15,9 @@ _ops = torch.ops.vecdet
 _OfImages = Union[Tensor, Sequence[Tensor]]
 
 
-def _classes(classes: Optional[_OfImages]) -> Optional[Tensor]:
-    return classes if classes is None or isinstance(classes, Tensor) else torch.cat(list(classes))
+def _joined_if_any(function: str, argument: str,
+                   of_images: Optional[_OfImages]) -> Tuple[Optional[Tensor], List[int]]:
+    return (None, []) if of_images is None else joined(function, argument, of_images)
 
 
 def _sizes(level_sizes: Sequence[Tuple[int, int]]) -> List[int]:
@@ -63,9 +64,10 @@ def match_anchors(
         of one image after those of the other, -1 (background) or -2 (ignored); its label: the class
         of that box, ``background`` or ``ignore``; and its greatest IoU with a box.
     """
-    all_boxes, counts = joined(boxes)
-    all_regions, region_counts = (None, []) if regions is None else joined(regions)
-    return _ops.match_anchors(anchors, all_boxes, _classes(classes), counts, high_threshold,
+    all_boxes, counts = joined("match_anchors", "boxes", boxes)
+    all_classes, _ = _joined_if_any("match_anchors", "classes", classes)
+    all_regions, region_counts = _joined_if_any("match_anchors", "regions", regions)
+    return _ops.match_anchors(anchors, all_boxes, all_classes, counts, high_threshold,
                               low_threshold, allow_low_quality, force_best, skip_untouched,
                               empty_iou_is_zero, all_regions, region_counts, region_threshold,
                               ignore_matched, background, ignore)
@@ -80,7 +82,7 @@ def assign_atss(anchors: Tensor, level_sizes: Sequence[Tuple[int, int]], boxes: 
         level_sizes: (height, width) of each level.
         candidates: of each level.
     """
-    all_boxes, counts = joined(boxes)
+    all_boxes, counts = joined("assign_atss", "boxes", boxes)
     return _ops.assign_atss(anchors, _sizes(level_sizes), all_boxes, counts, candidates)
 
 
@@ -94,7 +96,7 @@ def assign_fcos(anchors: Tensor, level_sizes: Sequence[Tuple[int, int]], boxes: 
         level_sizes: (height, width) of each level.
         radius: how far off a box's centre an anchor's may be, in widths of the anchor.
     """
-    all_boxes, counts = joined(boxes)
+    all_boxes, counts = joined("assign_fcos", "boxes", boxes)
     return _ops.assign_fcos(anchors, _sizes(level_sizes), all_boxes, counts, radius)
 
 
@@ -121,9 +123,10 @@ def assign_task_aligned(
         top: candidates of a box.
         alpha, beta: exponents of score and overlap.
     """
-    all_boxes, counts = joined(boxes)
+    all_boxes, counts = joined("assign_task_aligned", "boxes", boxes)
+    all_classes, _ = _joined_if_any("assign_task_aligned", "classes", classes)
     return _ops.assign_task_aligned(scores, predicted, points, _sizes(level_sizes), all_boxes,
-                                    _classes(classes), counts, top, alpha, beta)
+                                    all_classes, counts, top, alpha, beta)
 
 
 def quality_focal_loss(
@@ -300,9 +303,10 @@ def retinanet_loss(
     Returns:
         The mean over images of each image's sums divided by max(1, its foreground).
     """
-    all_boxes, counts = joined(boxes)
-    all_regions, region_counts = (None, []) if regions is None else joined(regions)
-    return _ops.retinanet_loss(list(logits), list(deltas), anchors, all_boxes, _classes(classes),
+    all_boxes, counts = joined("retinanet_loss", "boxes", boxes)
+    all_classes, _ = _joined_if_any("retinanet_loss", "classes", classes)
+    all_regions, region_counts = _joined_if_any("retinanet_loss", "regions", regions)
+    return _ops.retinanet_loss(list(logits), list(deltas), anchors, all_boxes, all_classes,
                                counts, high_threshold, low_threshold, allow_low_quality, alpha,
                                gamma, number(BOX_LOSSES, "loss", loss), beta, weights, size_limit,
                                scale, all_regions, region_counts)

@@ -40,7 +40,7 @@ def roi_align(
     Raises:
         RuntimeError: shapes that differ, an image that there is not, boxes that require a gradient.
     """
-    all_boxes, counts = joined(boxes)
+    all_boxes, counts = joined("roi_align", "boxes", boxes)
     return _ops.roi_align(input, all_boxes, number_pair(output_size), spatial_scale, sampling_ratio,
                           aligned, counts)
 
@@ -66,7 +66,7 @@ def multiscale_roi_align(
         canonical_scale: the side in pixels of a box of level ``canonical_level``, which has one
             location in 2 ** canonical_level pixels.
     """
-    all_boxes, counts = joined(boxes)
+    all_boxes, counts = joined("multiscale_roi_align", "boxes", boxes)
     return _ops.multiscale_roi_align(list(features), all_boxes, number_pair(output_size), scales,
                                      sampling_ratio, aligned, counts, canonical_scale,
                                      canonical_level)
@@ -150,7 +150,7 @@ def postprocess_box_head(
         image_sizes: (height, width) of each image.
         max_detections: of an image.
     """
-    all_proposals, counts = joined(proposals)
+    all_proposals, counts = joined("postprocess_box_head", "proposals", proposals)
     boxes, scores, labels, offsets = _ops.postprocess_box_head(
         logits, deltas, all_proposals, counts, sizes_of(image_sizes), score_threshold,
         iou_threshold, max_detections, weights, size_limit, min_size)
@@ -177,7 +177,7 @@ def sample_balanced(
         seed: what is drawn depends on it and on the image's place alone; without one, it is drawn
             from torch's generator.
     """
-    all_labels, counts = joined(labels)
+    all_labels, counts = joined("sample_balanced", "labels", labels)
     if seed is None:
         seed = int(torch.randint(2**62, ()))
     indices, offsets, positives = _ops.sample_balanced(all_labels, counts, size, positive_share,

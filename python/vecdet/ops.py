@@ -74,7 +74,7 @@ def sigmoid_focal_loss(
     """
     if (targets is None) == (labels is None):
         raise ValueError("sigmoid_focal_loss takes either targets or labels")
-    if targets is not None and not targets.is_floating_point():
+    if isinstance(targets, Tensor) and not targets.is_floating_point():
         targets = targets.to(inputs.dtype)
     return _ops.sigmoid_focal_loss(inputs, labels if targets is None else targets, alpha, gamma,
                                    number(REDUCTIONS, "reduction", reduction), scale, row_weights,
@@ -200,31 +200,36 @@ def decode_distances(distances: Tensor, anchors: Tensor, by_size: bool = True,
     return _ops.decode_distances(distances, anchors, by_size, image_size)
 
 
-def _overlaps(kind: str, boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    # Integer boxes become float, as in torchvision.
-    boxes1 = boxes1 if boxes1.is_floating_point() else boxes1.float()
-    boxes2 = boxes2 if boxes2.is_floating_point() else boxes2.float()
-    return _ops.pairwise_iou(boxes1, boxes2, OVERLAPS[kind])
+def _as_float(function: str, argument: str, boxes: Tensor) -> Tensor:
+    if not isinstance(boxes, Tensor):
+        raise RuntimeError(f"vecdet::{function}: {argument} is a {type(boxes).__name__}, expected a "
+                           "tensor")
+    return boxes if boxes.is_floating_point() else boxes.float()  # as in torchvision
+
+
+def _overlaps(function: str, kind: str, boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    return _ops.pairwise_iou(_as_float(function, "boxes1", boxes1),
+                             _as_float(function, "boxes2", boxes2), OVERLAPS[kind])
 
 
 def box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """The IoU of each of ``boxes1`` [N, 4] with each of ``boxes2`` [M, 4], corners: [N, M]."""
-    return _overlaps("iou", boxes1, boxes2)
+    return _overlaps("box_iou", "iou", boxes1, boxes2)
 
 
 def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """The GIoU of all pairs, as box_iou."""
-    return _overlaps("giou", boxes1, boxes2)
+    return _overlaps("generalized_box_iou", "giou", boxes1, boxes2)
 
 
 def distance_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """The DIoU of all pairs, as box_iou."""
-    return _overlaps("diou", boxes1, boxes2)
+    return _overlaps("distance_box_iou", "diou", boxes1, boxes2)
 
 
 def complete_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """The CIoU of all pairs, as box_iou."""
-    return _overlaps("ciou", boxes1, boxes2)
+    return _overlaps("complete_box_iou", "ciou", boxes1, boxes2)
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:

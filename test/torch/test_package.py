@@ -180,6 +180,13 @@ class Functions(unittest.TestCase):
             ours.nms(boxes, torch.rand(4), 0.5)
         with self.assertRaisesRegex(RuntimeError, "targets requires a gradient"):
             ours.generalized_box_iou_loss(boxes, boxes.clone().requires_grad_())
+        for name in ("box_iou", "generalized_box_iou", "distance_box_iou", "complete_box_iou"):
+            with self.assertRaisesRegex(RuntimeError, f"vecdet::{name}: boxes2 is a list, expected"):
+                getattr(ours, name)(boxes, [])
+        for function in (ours.sigmoid_focal_loss, ours.distribution_focal_loss):
+            with self.assertRaisesRegex(RuntimeError,
+                                        rf"vecdet::{function.__name__}\(\) .*argument 'logits'"):
+                function([], [])
         overlaps = ours.box_iou(boxes.clone().requires_grad_(), boxes)
         with self.assertRaisesRegex(RuntimeError, "pairwise_iou is not implemented"):
             overlaps.sum().backward()

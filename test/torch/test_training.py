@@ -108,6 +108,24 @@ class Losses(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "classes.shape is"):
             ours.match_anchors(some_boxes(9), some_boxes(3), torch.zeros(2, dtype=torch.int64))
 
+    def test_empty_lists(self):
+        boxes, classes = some_boxes(9), torch.zeros(9, dtype=torch.int64)
+        levels, sizes = [torch.randn(1, 4, 3, 3)], [(3, 3)]
+        for name, arguments, said in (
+                ("match_anchors", (boxes, []), "boxes is an empty list"),
+                ("match_anchors", (boxes, [boxes], []), "classes is an empty list"),
+                ("assign_atss", (boxes, sizes, []), "boxes is an empty list"),
+                ("assign_fcos", (boxes, sizes, []), "boxes is an empty list"),
+                ("assign_task_aligned", (torch.rand(9, 2), boxes, boxes[:, :2], sizes, [], []),
+                 "boxes is an empty list"),
+                ("sigmoid_focal_loss_levels", ([], classes), r"logits.size\(\) is 0"),
+                ("retinanet_loss", ([], [], boxes, boxes, classes), r"logits.size\(\) is 0"),
+                ("retinanet_loss", (levels, levels, boxes, [], []), "boxes is an empty list")):
+            with self.assertRaisesRegex(RuntimeError, f"vecdet::{name}: {said}"):
+                getattr(ours, name)(*arguments)
+        with self.assertRaisesRegex(RuntimeError, "vecdet::match_anchors: regions is an empty list"):
+            ours.match_anchors(boxes, boxes, regions=[])
+
 
 class Matching(unittest.TestCase):
     def setUp(self):

@@ -114,6 +114,19 @@ class RoIAlign(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, r"box_counts.size\(\) is 0, expected the number"):
             ours.roi_align(features, self.boxes[0], 2)
 
+    def test_empty_lists(self):
+        features, sizes = torch.randn(1, 3, 8, 8), [(64, 64)]
+        for name, arguments, said in (
+                ("roi_align", (features, [], 2), "boxes is an empty list"),
+                ("multiscale_roi_align", ([features], [], 2, [1.0]), "boxes is an empty list"),
+                ("multiscale_roi_align", ([], self.boxes, 2, [1.0]), "1 or more levels"),
+                ("rpn_postprocess", ([], [], self.boxes[0], sizes), r"logits.size\(\) is 0"),
+                ("postprocess_box_head", (torch.rand(6, 2), torch.rand(6, 8), [], sizes),
+                 "proposals is an empty list"),
+                ("sample_balanced", ([],), "labels is an empty list")):
+            with self.assertRaisesRegex(RuntimeError, f"vecdet::{name}: .*{said}"):
+                getattr(ours, name)(*arguments)
+
     def test_without_gradients(self):
         features = torch.randn(3, 3, 8, 8, requires_grad=True)
         for mode in (torch.no_grad, torch.inference_mode):
