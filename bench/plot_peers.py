@@ -64,7 +64,7 @@ def svg(run, theme):
         inside = length > 110
         out.append(f'<text x="{LEFT + 5 if inside else LEFT + length + 5:.1f}" y="{y + 13}" font-size="10" '
                    f'fill="{"#ffffff" if inside else colour["text"]}">{name}</text>')
-        shift = 5 if inside else 5 + 6 * len(name)
+        shift = 5 if inside else 12 + 6 * len(name)
         out.append(f'<text x="{LEFT + length + shift:.1f}" y="{y + 13}" font-weight="bold">{ratio:.{0 if ratio >= 10 else 1}f}x</text>')
     return "\n".join(out) + "\n</svg>\n"
 
