@@ -9,15 +9,17 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 /// Batches that are worked on together: by exp, by the equations in float without targets, by those
-/// with targets, and by those that compute any output. Blocks go through exp first and through the
-/// rest afterwards, so that each chain of dependent instructions is short enough for the processor
-/// to overlap many, and few registers are live; that is faster than more batches at once. AVX-512
-/// has twice the registers; rounding to bfloat16 takes some of its own.
+/// with targets of 0 and 1, by those with any targets, and by those that compute any output. Blocks
+/// go through exp first and through the rest afterwards, so that each chain of dependent
+/// instructions is short enough for the processor to overlap many, and few registers are live; that
+/// is faster than more batches at once. AVX-512 has twice the registers; rounding to bfloat16 takes
+/// some of its own.
 constexpr bool has_32_registers = batch_lanes<float> == 16;
 constexpr int focal_exp_batches = has_32_registers ? 4 : 2;
 template <class T>
 constexpr int focal_label_batches = has_32_registers && !std::is_same<T, bfloat16>::value ? 4 : 2;
-constexpr int focal_target_batches = 2;
+constexpr int focal_hard_batches = 2;
+constexpr int focal_soft_batches = 1;
 constexpr int focal_output_batches = has_32_registers ? 1 : 2;
 
 /// The same for the equations in double.
@@ -213,7 +215,7 @@ VECDET_INLINE weighted_focal_terms<float, N> hard_focal_terms(const pack<float, 
 template <class Output, class T>
 VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
                                          const focal_span<T>& span, index_t size, lane_sums& sums) {
-  constexpr int N = focal_target_batches;
+  constexpr int N = focal_hard_batches;
   constexpr int gamma = 2;
   const auto output = output_as<Output>(equation.output);
   const split_weight positive = equation.positive.split, negative = equation.negative.split;
@@ -221,13 +223,12 @@ VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
   for (index_t i = 0; i < size;) {
     const int step = size - i >= focal_targets_group ? focal_targets_group : focal_block;
     const focal_span<T> at = span.at(i);
-    const auto write = [&](int k, const weighted_focal_terms<float, N>& terms,
-                           float factor) VECDET_INLINE_LAMBDA {
-      store_output(
-          output, at, k,
-          weighted_loss(terms.weighted_modulation, terms.cross_entropy * pack<float, N>(factor)),
-          terms.grad);
-      return focal_terms<float, N>{terms.weighted_modulation, terms.cross_entropy};
+    const auto write = [&](int k, const auto& terms, float factor) VECDET_INLINE_LAMBDA {
+      using real = std::decay_t<decltype(terms.grad)>;
+      store_output(output, at, k,
+                   weighted_loss(terms.weighted_modulation, terms.cross_entropy * real(factor)),
+                   terms.grad);
+      return focal_terms<float, real::batches>{terms.weighted_modulation, terms.cross_entropy};
     };
     const target_kinds kinds = kinds_of_targets(at.t, step);
     if (exp_of_block<focal_exp_batches>(at.x, e, step, least_focal_logit<gamma>) &&
@@ -235,7 +236,10 @@ VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
       add_losses<N>(step, 0.5f, sums, [&](int k) VECDET_INLINE_LAMBDA {
         const auto f = negative_focal_factors_below_zero<gamma>(load_pack<N>(e + k));
         const auto modulation = negative.times(f.modulation);
-        return write(k, {f.modulation, modulation, f.cross_entropy, modulation * f.slope}, 0.5f);
+        return write(k,
+                     weighted_focal_terms<float, N>{f.modulation, modulation, f.cross_entropy,
+                                                    modulation * f.slope},
+                     0.5f);
       });
     } else if (kinds.all_hard) {
       add_losses<N>(step, 1.0f, sums, [&](int k) VECDET_INLINE_LAMBDA {
@@ -245,11 +249,12 @@ VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
                      1.0f);
       });
     } else {
-      add_losses<N>(step, 1.0f, sums, [&](int k) VECDET_INLINE_LAMBDA {
+      constexpr int M = focal_soft_batches;
+      add_losses<M>(step, 1.0f, sums, [&](int k) VECDET_INLINE_LAMBDA {
         return write(
             k,
-            float_focal_terms<gamma>(load_as<float, N>(at.x + k), load_pack<N>(e + k),
-                                     load_as<float, N>(at.t + k), positive, negative, 1.0f),
+            float_focal_terms<gamma>(load_as<float, M>(at.x + k), load_pack<M>(e + k),
+                                     load_as<float, M>(at.t + k), positive, negative, 1.0f),
             1.0f);
       });
     }
