@@ -103,7 +103,8 @@ TEST_CASE("focal loss: sums of huge logits") {
   });
 }
 
-TEST_CASE("focal loss: soft targets in float are within 12 ulp of the larger term") {
+TEST_CASE(
+    "focal loss: soft targets in float are within 9 ulp of the larger term, 10 on the baseline") {
   random_generator generator(17);
   const index_t count = under_sanitizer ? 20000 : 400000;
   std::vector<float> logits, targets;
@@ -121,7 +122,8 @@ TEST_CASE("focal loss: soft targets in float are within 12 ulp of the larger ter
   params.scale = 1.0 / 37;
   for (const double gamma : {2.0, 1.0, 0.0}) {
     params.gamma = gamma;
-    for_each_isa([&](isa) {
+    for_each_isa([&](isa set) {
+      const double allowed = set == isa::baseline ? 10 : 9;
       sigmoid_focal_loss_and_grad(x, t, matrix_view<float>(grad.data(), count, 1), params);
       sigmoid_focal_loss_unreduced(x, t, matrix_view<float>(loss.data(), count, 1), params);
       double worst_grad = 0, worst_loss = 0;
@@ -139,8 +141,8 @@ TEST_CASE("focal loss: soft targets in float are within 12 ulp of the larger ter
       }
       MESSAGE("gamma " << gamma << ": loss within " << worst_loss << " ulp, gradient within "
                        << worst_grad);
-      CHECK(worst_grad <= 12);
-      CHECK(worst_loss <= 12);
+      CHECK(worst_grad <= allowed);
+      CHECK(worst_loss <= allowed);
     });
   }
 }

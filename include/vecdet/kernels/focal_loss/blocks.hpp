@@ -175,7 +175,7 @@ VECDET_NOINLINE void focal_negatives(const focal_equation<T>& equation, const fo
 
 /// What `size` targets are.
 struct target_kinds {
-  bool all_zero, all_hard;
+  bool all_zero, all_hard, all_soft;
 };
 template <class T>
 VECDET_INLINE target_kinds kinds_of_targets(const T* t, int size) {
@@ -183,42 +183,27 @@ VECDET_INLINE target_kinds kinds_of_targets(const T* t, int size) {
   const row_pack<float> zero = 0.0f;
   row_pack<float> any = 0.0f;
   for (int i = 0; i < size; i += row_lanes) any = any | load_pack<N>(t + i);
-  if (all(any == zero)) return {true, true};
-  // 0 and 1 are the numbers with t * t - t = 0, exactly.
+  if (all(any == zero)) return {true, true, false};
+  // 0 and 1 are the numbers with t * t - t = 0, exactly; those between them have less.
   any = zero;
+  row_pack<float> greatest = -1.0f;
   for (int i = 0; i < size; i += row_lanes) {
     const auto target = load_pack<N>(t + i);
-    any = any | (target * target - target);
+    const auto difference = target * target - target;
+    any = any | difference;
+    greatest = max(difference, greatest);
   }
-  return {false, all(any == zero)};
-}
-
-/// Targets that are all 0 or 1, gamma 0, 1 or 2.
-template <int Gamma, int N>
-VECDET_INLINE weighted_focal_terms<float, N> hard_focal_terms(const pack<float, N>& x,
-                                                              const pack<float, N>& e,
-                                                              const pack<float, N>& t,
-                                                              const split_weight& positive,
-                                                              const split_weight& negative) {
-  using real = pack<float, N>;
-  // 1.0f is 0x3f800000: shifted by 2, its sign bit is set, that of 0 and -0 is not.
-  const real is_positive = bit_cast<float>(bit_cast<std::int32_t>(t) << 2);
-  const real sign = is_positive & real(-0.0f);
-  const real high = select_by_sign(is_positive, real(positive.high), real(negative.high));
-  const real low = select_by_sign(is_positive, real(positive.low), real(negative.low));
-  const focal_factors<N> f = negative_focal_factors<Gamma>(x ^ sign, e);
-  const real modulation = weighted(high, low, f.modulation);
-  return {f.modulation, modulation, f.cross_entropy, (modulation * f.slope) ^ sign};
+  return {false, all(any == zero), all(greatest < zero)};
 }
 
 /// Dense targets, gamma 2. Weights are not 0.
 template <class Output, class T>
 VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
                                          const focal_span<T>& span, index_t size, lane_sums& sums) {
-  constexpr int N = focal_hard_batches;
+  constexpr int N = focal_hard_batches, M = focal_soft_batches;
   constexpr int gamma = 2;
   const auto output = output_as<Output>(equation.output);
-  const split_weight positive = equation.positive.split, negative = equation.negative.split;
+  const target_weight weight(equation.positive.exact, equation.negative.exact);
   alignas(64) float e[focal_targets_group];
   for (index_t i = 0; i < size;) {
     const int step = size - i >= focal_targets_group ? focal_targets_group : focal_block;
@@ -235,7 +220,7 @@ VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
         kinds.all_zero) {
       add_losses<N>(step, 0.5f, sums, [&](int k) VECDET_INLINE_LAMBDA {
         const auto f = negative_focal_factors_below_zero<gamma>(load_pack<N>(e + k));
-        const auto modulation = negative.times(f.modulation);
+        const auto modulation = weight.negative.times(f.modulation);
         return write(k,
                      weighted_focal_terms<float, N>{f.modulation, modulation, f.cross_entropy,
                                                     modulation * f.slope},
@@ -245,17 +230,22 @@ VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
       add_losses<N>(step, 1.0f, sums, [&](int k) VECDET_INLINE_LAMBDA {
         return write(k,
                      hard_focal_terms<gamma>(load_as<float, N>(at.x + k), load_pack<N>(e + k),
-                                             load_as<float, N>(at.t + k), positive, negative),
+                                             load_as<float, N>(at.t + k), weight, 1.0f),
+                     1.0f);
+      });
+    } else if (kinds.all_soft) {
+      add_losses<M>(step, 1.0f, sums, [&](int k) VECDET_INLINE_LAMBDA {
+        return write(k,
+                     soft_focal_terms<gamma>(load_as<float, M>(at.x + k), load_pack<M>(e + k),
+                                             load_as<float, M>(at.t + k), weight, 1.0f),
                      1.0f);
       });
     } else {
-      constexpr int M = focal_soft_batches;
       add_losses<M>(step, 1.0f, sums, [&](int k) VECDET_INLINE_LAMBDA {
-        return write(
-            k,
-            float_focal_terms<gamma>(load_as<float, M>(at.x + k), load_pack<M>(e + k),
-                                     load_as<float, M>(at.t + k), positive, negative, 1.0f),
-            1.0f);
+        return write(k,
+                     float_focal_terms<gamma>(load_as<float, M>(at.x + k), load_pack<M>(e + k),
+                                              load_as<float, M>(at.t + k), weight, 1.0f),
+                     1.0f);
       });
     }
     i += step;
@@ -297,15 +287,14 @@ template <int Gamma>
 VECDET_NOINLINE void focal_in_float(const focal_formula& formula, const focal_span<float>& at,
                                     int size, lane_sums& sums) {
   constexpr int N = focal_output_batches;
-  const split_weight positive = formula.positive.split, negative = formula.negative.split;
+  const target_weight weight(formula.positive.exact, formula.negative.exact);
   const auto focusing = static_cast<float>(formula.focusing);
   alignas(64) float e[max_focal_group];
   exp_of_block<focal_exp_batches>(at.x, e, size, 0.0f);
   add_losses<N>(size, 1.0f, sums, [&](int i) VECDET_INLINE_LAMBDA {
-    return write_output(
-        formula, at, i,
-        float_focal_terms<Gamma>(load_pack<N>(at.x + i), load_pack<N>(e + i),
-                                 load_pack<N>(at.t + i), positive, negative, focusing));
+    return write_output(formula, at, i,
+                        float_focal_terms<Gamma>(load_pack<N>(at.x + i), load_pack<N>(e + i),
+                                                 load_pack<N>(at.t + i), weight, focusing));
   });
 }
 

@@ -85,7 +85,8 @@ constexpr float least_focal_logit = Gamma == 0 ? -86.63f : -infinity<float>;
 /// says, also with a weight multiplied in. At +inf, loss inf and gradient 1; at -inf, both 0.
 template <int Gamma, int N>
 VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
-                                                      const pack<float, N>& exp) {
+                                                      const pack<float, N>& exp,
+                                                      float focusing = 1.0f) {
   using real = pack<float, N>;
   const real least = exp_minus_abs_end;
   const real e = Gamma == 0 ? select(exp > least, exp, real(0.0f)) : exp;
@@ -96,7 +97,7 @@ VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
   const real p = select_negative(x, ea, r);
   const real compensated_p = select_negative(x, compensated(e, ea), r);
   const real q = select_negative(x, r, a);
-  const real gamma_q = Gamma == 2 ? q + q : real(float{Gamma}) * q;
+  const real gamma_q = real(focusing) * (Gamma == 2 ? q + q : real(float{Gamma}) * q);
   const real finite = min(real(1e28f), softplus);  // where q has vanished, it wins over softplus
   return focal_factors_of<Gamma>(p, compensated_p, gamma_q, softplus, finite);
 }
@@ -122,48 +123,96 @@ struct weighted_focal_terms {
   pack<T, N> grad;  ///< times the weight
 };
 
-/// Any target t in [0, 1] and gamma 0, 1 or 2, in float, given also exp(-|x|). With y = -|x|, whose
-/// target is u = t for negative x and 1-t elsewhere, a = 1/(1+exp(-y)), r = 1-a and v = 1-u,
+/// The weight of any target t: `negative` + (`positive` - `negative`) t.
+struct target_weight {
+  split_weight positive, negative, difference;
+
+  target_weight(double of_positive, double of_negative)
+      : positive(of_positive), negative(of_negative), difference(of_positive - of_negative) {}
+};
+
+/// Targets of 0 and 1, gamma 0, 1 or 2, in float, given also exp(-|x|). `focusing`, 0 or 1, is a
+/// factor of the gradient's term with gamma.
+template <int Gamma, int N>
+VECDET_INLINE weighted_focal_terms<float, N> hard_focal_terms(const pack<float, N>& x,
+                                                              const pack<float, N>& exp,
+                                                              const pack<float, N>& t,
+                                                              const target_weight& weight,
+                                                              float focusing) {
+  using real = pack<float, N>;
+  // 1.0f is 0x3f800000: shifted by 2, its sign bit is set, that of 0 and -0 is not.
+  const real is_positive = bit_cast<float>(bit_cast<std::int32_t>(t) << 2);
+  const real sign = is_positive & real(-0.0f);
+  const real high =
+      select_by_sign(is_positive, real(weight.positive.high), real(weight.negative.high));
+  const real low =
+      select_by_sign(is_positive, real(weight.positive.low), real(weight.negative.low));
+  const focal_factors<N> f = negative_focal_factors<Gamma>(x ^ sign, exp, focusing);
+  const real modulation = weighted(high, low, f.modulation);
+  return {f.modulation, modulation, f.cross_entropy, (modulation * f.slope) ^ sign};
+}
+
+/// Targets t between 0 and 1. With y = -|x|, whose target is u = t for negative x and 1-t
+/// elsewhere, a = 1/(1+exp(-y)), r = 1-a and v = 1-u,
 ///
 ///   miss = a v + r u       ce = log(1 + exp(y)) + |x| u
 ///   L = miss^gamma ce      dL/dy = miss^gamma (a v - r u) + gamma miss^(gamma-1) (v-u) a r ce
 ///
-/// where nothing cancels but the gradient's terms each other. Where t is 0 or 1, loss and gradient
-/// have the bits that negative_focal_factors gives. `focusing`, 0 or 1, is a factor of the term
-/// with gamma.
+/// where nothing cancels but the gradient's terms each other.
 template <int Gamma, int N>
-VECDET_INLINE weighted_focal_terms<float, N> float_focal_terms(
-    const pack<float, N>& x, const pack<float, N>& exp, const pack<float, N>& t,
-    const split_weight& positive, const split_weight& negative, float focusing) {
+VECDET_INLINE weighted_focal_terms<float, N> soft_focal_terms(const pack<float, N>& x,
+                                                              const pack<float, N>& exp,
+                                                              const pack<float, N>& t,
+                                                              const target_weight& weight,
+                                                              float focusing) {
   using real = pack<float, N>;
-  const real zero = 0.0f, one = 1.0f, least = exp_minus_abs_end;
-  const real e = Gamma == 0 ? select(exp > least, exp, zero) : exp;
+  const real one = 1.0f, least = exp_minus_abs_end;
+  const real e = Gamma == 0 ? select(exp > least, exp, real(0.0f)) : exp;
   const real a = e / (one + e);
   const real r = one - a;
   const real ea = fnma(e, a, e);
   const real s = one - t;
   const real u = select_by_sign(x, t, s), v = select_by_sign(x, s, t);
-  // 0 wins over an infinite logit.
-  const real limit = select(u == zero, real(largest<float>), real(infinity<float>));
-  const real cross_entropy = fma(min(limit, abs(x)), u, real(0.5f) * twice_log1p_unit(e));
+  const real cross_entropy = fma(abs(x), u, real(0.5f) * twice_log1p_unit(e));
   const real finite = min(real(100.0f), cross_entropy);  // beyond, a has vanished and wins
+  const real high = fma(real(weight.difference.high), t, real(weight.negative.high));
+  const real rounded = fma(real(weight.difference.high), t, real(weight.negative.high) - high);
+  const real low = fma(real(weight.difference.low), t, real(weight.negative.low) + rounded);
   const real miss = fma(r, u, ea * v);
-  const real error = fnma(r, u, v * (Gamma == 2 ? compensated(e, ea) : ea));
-  const real slope = real(focusing) * fnma(u, a, v * r);
-  const real high = fma(real(positive.high), t, real(negative.high) * s);
-  const real low = fma(real(positive.low), t, real(negative.low) * s);
-  const real power = Gamma == 0 ? one : Gamma == 1 ? miss : miss * miss;
-  const real weighted_power = weighted(high, low, power);
-  const real hard_grad =
-      weighted_power * fma(Gamma == 2 ? slope + slope : real(float{Gamma}) * slope, finite, error);
-  real grad = hard_grad;
-  if constexpr (Gamma != 0) {
-    const real soft_slope = real(Gamma * focusing) * ((v - u) * (a * r));
-    const real soft_grad =
-        (Gamma == 2 ? high * miss : high) * fma(soft_slope, finite, miss * error);
-    grad = select(u * v == zero, hard_grad, soft_grad);
+  const real minus_slope = real(Gamma * focusing) * ((u - v) * (a * r));
+  real power, minus_grad;
+  if constexpr (Gamma == 2) {
+    // p with its error, corrected, and with the opposite error, which takes the first one's back in
+    // miss^2.
+    const real lack = fnma(e, ea, e - ea);  // 1 + e times what ea lacks
+    const real corrected = fma(r, lack, ea), opposite = fma(r + r, lack, ea);
+    const real ru = r * u;
+    const real weighted_miss = weighted(high, low, miss);
+    power = weighted_miss * fma(opposite, v, ru);
+    minus_grad = fma(weighted_miss * minus_slope, finite, power * fnma(corrected, v, ru));
+  } else {
+    power = weighted(high, low, Gamma == 1 ? miss : one);
+    const real minus_error = fnma(ea, v, r * u);  // NaN comes by `finite`
+    minus_grad = weighted(high, low,
+                          fma(minus_slope, finite, Gamma == 1 ? miss * minus_error : minus_error));
   }
-  return {power, weighted_power, cross_entropy, select_by_sign(x, grad, grad ^ real(-0.0f))};
+  return {miss, power, cross_entropy, select_by_sign(x, minus_grad ^ real(-0.0f), minus_grad)};
+}
+
+/// Any targets t in [0, 1]: an element's result does not depend on its neighbours.
+template <int Gamma, int N>
+VECDET_INLINE weighted_focal_terms<float, N> float_focal_terms(const pack<float, N>& x,
+                                                               const pack<float, N>& exp,
+                                                               const pack<float, N>& t,
+                                                               const target_weight& weight,
+                                                               float focusing) {
+  const auto is_hard = t * t == t;
+  const auto hard = hard_focal_terms<Gamma>(x, exp, t, weight, focusing);
+  if (all(is_hard)) return hard;
+  const auto soft = soft_focal_terms<Gamma>(x, exp, t, weight, focusing);
+  return {hard.modulation, select(is_hard, hard.weighted_modulation, soft.weighted_modulation),
+          select(is_hard, hard.cross_entropy, soft.cross_entropy),
+          select(is_hard, hard.grad, soft.grad)};
 }
 
 constexpr int any_gamma = -1;
