@@ -34,9 +34,11 @@ run_x86() {
   fi
   echo "$cpu: detects $expected, $(sed 1d "$scratch/$cpu" | wc -l) results equal this processor's"
   [ -z "$tests" ] && return
-  # Not the memory tests: the emulator reads masked-out elements of AVX2's masked loads.
+  # Not the memory tests: the emulator reads masked-out elements of AVX2's masked loads. Of the special
+  # values those of float, without a test of many calls: the others took it a minute and a half more.
   for filter in --source-file='*test_dispatch.cpp' --test-case='*: special*'; do
-    qemu-x86_64-static -cpu "$cpu" "$tests" "$filter" >"$scratch/log" 2>/dev/null ||
+    qemu-x86_64-static -cpu "$cpu" "$tests" "$filter" \
+      --test-case-exclude='*double*,*bfloat16*,*runs to its end*' >"$scratch/log" 2>/dev/null ||
       { cat "$scratch/log"; echo "$cpu: $filter failed"; exit 1; }
     tail -n 3 "$scratch/log"
     ! grep -q 'test cases: *0 ' "$scratch/log" || { echo "$cpu: no test is $filter"; exit 1; }

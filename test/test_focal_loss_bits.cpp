@@ -2,6 +2,7 @@
 // The bits of the focal loss: an element's depend on that element alone, and none on threads,
 // policy or instruction set.
 #include "support/focal_problem.hpp"
+#include "support/sanitizer.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -97,7 +98,8 @@ TEST_CASE_TEMPLATE("focal loss: an element's bits do not depend on its block", T
         std::vector<T> whole(logits.size()), alone(logits.size());
         for (const output written : {output::loss, output::upstream_times_grad, output::grad}) {
           run(written, 0, rows, logits.data(), whole.data());
-          for (index_t i = 0; i < rows; ++i)
+          alone = whole;
+          for (index_t i = 0; i < rows; i += under_sanitizer ? 19 : 1)
             run(written, i, 1, logits.data() + i, alone.data() + i);
           CHECK(same_bits(whole, alone));
           if (dense) continue;

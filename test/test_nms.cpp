@@ -6,6 +6,7 @@
 #include "support/data.hpp"
 #include "support/isa.hpp"
 #include "support/nms_scene.hpp"
+#include "support/sanitizer.hpp"
 #include "support/values.hpp"
 #include <vecdet/nms.hpp>
 
@@ -181,7 +182,7 @@ TEST_CASE("NMS: boxes in frames of any size and place") {
 
 TEST_CASE("NMS: extreme scenes") {
   random_generator generator(5);
-  const index_t count = 3000;
+  const index_t count = under_sanitizer ? 1000 : 3000;
   const auto run = [&](const char* name, const auto& box_of) {
     CAPTURE(std::string(name));
     scene_of<float> scene;

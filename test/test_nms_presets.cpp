@@ -3,6 +3,7 @@
 // for which the fast tests are not.
 #include "support/isa.hpp"
 #include "support/nms_scene.hpp"
+#include "support/sanitizer.hpp"
 #include "support/values.hpp"
 #include <vecdet/nms.hpp>
 
@@ -222,7 +223,7 @@ TEST_CASE_TEMPLATE("NMS: exceptional boxes among many, by every rule", T, float,
       mmcv_nms(2e-3, true),       onnx_nms(0.5, 40),   opencv_nms(0, -1),  opencv_nms(1e-3, -1),
       torchvision_nms(0.5 - 1e-9)};
   for (const double share : {0.0004, 0.02, 0.5, 1.0}) {
-    scene_of<T> scene = clustered_scene<T>(2500, 5, -100);
+    scene_of<T> scene = clustered_scene<T>(under_sanitizer ? 900 : 2500, 5, -100);
     for (std::size_t i = 0; i < scene.boxes.size(); i += 4) {
       if (!generator.chance(share)) continue;
       T* const box = &scene.boxes[i];

@@ -2,6 +2,7 @@
 // Calls from many threads, inside the caller's own oneTBB work, around exceptions and after fork().
 // Every result must be the bits that one thread alone computes.
 #include "support/isa.hpp"
+#include "support/sanitizer.hpp"
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>
 
@@ -545,7 +546,7 @@ TEST_CASE("threads: while a call waits, its thread takes none of the caller's ta
 TEST_CASE("threads: cancelling the caller's tasks never leaves a call half done") {
   for_each_problem([](const problem& p) {
     std::atomic<int> wrong{0};
-    for (int round = 0; round < 10; ++round) {
+    for (int round = 0; round < (under_sanitizer ? 2 : 10); ++round) {
       tbb::task_arena arena(4);
       arena.execute([&] {
         CHECK_THROWS_AS(tbb::parallel_for(0, 40,

@@ -7,7 +7,7 @@
 #
 # Where there is libtorch, also vecdet::torch from an installed vecdet.
 #
-#   run.sh        CXX chooses the compiler (default g++), VECDET_XSIMD_INCLUDE_DIR xsimd's headers
+#   run.sh [--all]   all: also the units under hostile flags; CXX chooses the compiler (default g++), VECDET_XSIMD_INCLUDE_DIR xsimd's headers
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -174,7 +174,8 @@ without_libtorch() {
   grep libtorch-dev "$scratch/message"
 }
 
-ours=(-DCMAKE_CXX_COMPILER_LAUNCHER="$here/unit_launcher.sh" -DCMAKE_BUILD_TYPE=Release)
+# Programs of some calls: unoptimised, as they compile for longer than they run.
+ours=(-DCMAKE_CXX_COMPILER_LAUNCHER="$here/unit_launcher.sh" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=)
 
 consumer "by hand, with the README's commands" by_hand
 known=$("$units/a.out")
@@ -201,11 +202,13 @@ else
 fi
 consumer "the message where libtorch is missing" without_libtorch
 consumer "FetchContent" with_cmake FetchContent "${ours[@]}"
-# Without -g, with which the units would compile for minutes more.
-consumer "add_subdirectory, a project of hostile flags" with_cmake add_subdirectory \
-  -DCMAKE_CXX_COMPILER_LAUNCHER="$cache" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= \
-  -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON -DCMAKE_UNITY_BUILD=ON \
-  -DCMAKE_CXX_FLAGS="-march=native -ffast-math -ffp-contract=fast"
-consumer "the units built under hostile flags" "$root/test/check_symbols.sh" objects \
-  $(find "$scratch/add_subdirectory" -path '*/vecdet_units/*.o')
+if [ "${1:-}" = --all ]; then
+  # Without -g, with which the units would compile for minutes more.
+  consumer "add_subdirectory, a project of hostile flags" with_cmake add_subdirectory \
+    -DCMAKE_CXX_COMPILER_LAUNCHER="$cache" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= \
+    -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON -DCMAKE_UNITY_BUILD=ON \
+    -DCMAKE_CXX_FLAGS="-march=native -ffast-math -ffp-contract=fast"
+  consumer "the units built under hostile flags" "$root/test/check_symbols.sh" objects \
+    $(find "$scratch/add_subdirectory" -path '*/vecdet_units/*.o')
+fi
 echo "all consumers: $SECONDS s"
