@@ -59,11 +59,12 @@ struct match_truth {
   std::int32_t index;
 };
 
-/// The greatest IoU of a ground truth box with some of the anchors, and where it is.
+/// The greatest IoU of a ground truth box that was known when some tiles were done, and where among
+/// their anchors it is.
 struct truth_summary {
   static constexpr int known_blocks = 13;
 
-  float top;            ///< the greatest IoU; 0 where it touches none
+  float top;            ///< the greatest IoU; 0 where it touched none
   std::uint32_t count;  ///< of the blocks that reach it, of which the first are known
   std::uint32_t block[known_blocks];
   std::uint32_t first;  ///< the lowest anchor that reaches it; found by `mark`
@@ -84,6 +85,7 @@ struct match_args {
   const number_row* areas;   ///< those of the blocks; infinite where an anchor takes no part
   const match_truth* truth;  ///< that can touch regular anchors, by ascending area
   index_t truths;
+  float* tops;         ///< the greatest IoU of each truth with any anchor, of all chunks
   match_lanes* lanes;  ///< one a block
   /// The least IoU among the lanes of each block, one row a group; and of each group, one a tile.
   number_row *block_ious, *group_ious;
@@ -111,15 +113,15 @@ struct matching_kernels {
   /// Sets bits where a region covers more of an anchor than the threshold; and, where those take
   /// no part, the areas.
   void (*find_ignored)(const match_args&, index_t first, index_t last);
-  /// Sets the lanes of the tiles [first, last), and summaries of these, one a truth.
+  /// Sets the lanes of the tiles [first, last), and summaries of these, one a truth; raises the
+  /// tops to theirs.
   void (*compare)(const match_args&, index_t first, index_t last, truth_summary* summaries);
   /// Notes the NaN IoUs of a box with all anchors that take part, or with exceptional anchors
   /// alone: they are those anchors' best unless a lower box's is. Returns the lowest such anchor.
   std::uint32_t (*find_nan)(const match_args&, const match_truth&, bool exceptional_alone);
-  /// Finds the anchors of these tiles whose IoU with a truth is its `tops`, where that is above 0;
+  /// Finds the anchors of these tiles whose IoU with a truth is its top, where that is above 0;
   /// they keep their best, if `keep`.
-  void (*mark)(const match_args&, index_t first, index_t last, truth_summary* summaries,
-               const float* tops, bool keep);
+  void (*mark)(const match_args&, index_t first, index_t last, truth_summary* summaries, bool keep);
   /// Writes the results of the anchors [first, last), and returns how many are matched.
   index_t (*finish)(const match_args&, index_t first, index_t last);
 };

@@ -14,6 +14,7 @@
 #include <vecdet/views.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <limits>
 #if !defined(VECDET_DISPATCH)
@@ -145,19 +146,19 @@ class image_matching {
     if (call_.params.ignore_matched) args_.areas = args_.areas_out;
   }
 
-  /// Every anchor's best box, and the greatest IoU that each box has in each chunk.
+  /// Every anchor's best box, and every box's greatest IoU. The last chunks go first, as tiles do
+  /// within a chunk.
   void compare() {
     const chunking chunks = chunks_of_tiles();
     truth_summary* const summaries = ws_.summaries.data();
-    for_each_chunk(policy_, chunks, [&](index_t chunk, index_t first, index_t last) {
-      kernels_.compare(args_, first, last, summaries + chunk * args_.truths);
+    args_.tops = ws_.tops.data();
+    std::fill(args_.tops, args_.tops + args_.truths, 0.0f);
+    std::atomic<index_t> left{chunks.count};
+    for_each_chunk(policy_, chunks, [&](index_t, index_t, index_t) {
+      const index_t chunk = left.fetch_sub(1, std::memory_order_relaxed) - 1;
+      kernels_.compare(args_, chunks.begin(chunk), chunks.end(chunk),
+                       summaries + chunk * args_.truths);
     });
-    float* const tops = ws_.tops.data();
-    for (index_t j = 0; j < args_.truths; ++j) {
-      tops[j] = 0;
-      for (index_t c = 0; c < chunks.count; ++c)
-        tops[j] = std::max(tops[j], summaries[c * args_.truths + j].top);
-    }
   }
 
   void find_nan() {
@@ -172,7 +173,7 @@ class image_matching {
       if (first_nan[j] == no_anchor) first_nan[j] = kernels_.find_nan(args_, t, true);
     }
     for (index_t k = 0; k < args_.truths; ++k)
-      if (first_nan[args_.truth[k].index] != no_anchor) ws_.tops[static_cast<std::size_t>(k)] = -1;
+      if (first_nan[args_.truth[k].index] != no_anchor) args_.tops[k] = -1;
   }
 
   /// Low-quality matches, and the best anchor of each box where those are forced.
@@ -182,8 +183,7 @@ class image_matching {
     const chunking chunks = chunks_of_tiles();
     truth_summary* const summaries = ws_.summaries.data();
     for_each_chunk(policy_, chunks, [&](index_t chunk, index_t first, index_t last) {
-      kernels_.mark(args_, first, last, summaries + chunk * args_.truths, ws_.tops.data(),
-                    params.allow_low_quality);
+      kernels_.mark(args_, first, last, summaries + chunk * args_.truths, params.allow_low_quality);
     });
     std::uint32_t* const best = ws_.best_anchor.data();
     if (params.skip_untouched) {  // a NaN is no touch

@@ -142,6 +142,15 @@ VECDET_INLINE void compare_tile(const match_args& a, index_t tile, const match_t
   }
 }
 
+/// Raises a number that other threads raise as well.
+VECDET_INLINE void raise(float* number, float to) {
+  float now;
+  __atomic_load(number, &now, __ATOMIC_RELAXED);
+  while (now < to &&
+         !__atomic_compare_exchange(number, &now, &to, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
 VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, index_t last,
                                           truth_summary* summaries) {
   for (index_t j = 0; j < a.truths; ++j) {
@@ -167,16 +176,24 @@ VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, in
           smaller < 0 ||
           (larger < a.truths && a.truth[larger].area / typical < typical / a.truth[smaller].area);
       const index_t j = turns_up ? larger++ : smaller--;
-      compare_tile(a, tile, a.truth[j], summaries[j]);
+      truth_summary& summary = summaries[j];
+      float known;  // by the chunks of other threads, too
+      __atomic_load(a.tops + j, &known, __ATOMIC_RELAXED);
+      if (known > summary.top) {
+        summary.top = known;
+        summary.count = 0;
+      }
+      compare_tile(a, tile, a.truth[j], summary);
+      if (summary.top > known) raise(a.tops + j, summary.top);
     }
   }
 }
 
 inline void mark_tiles(const match_args& a, index_t first, index_t last, truth_summary* summaries,
-                       const float* tops, bool keep) {
+                       bool keep) {
   for (index_t j = 0; j < a.truths; ++j) {
     truth_summary& summary = summaries[j];
-    if (!(summary.top > 0) || summary.top != tops[j]) continue;
+    if (!(summary.top > 0) || summary.top != a.tops[j]) continue;
     const broadcast_truth t(a.truth[j]);
     const match_pack top = summary.top;
     const auto mark_block = [&](index_t block) VECDET_INLINE_LAMBDA {
