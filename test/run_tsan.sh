@@ -47,7 +47,7 @@ build=$root/build/tsan_all
 # The compiler, and so the sanitizer's runtime, is oneTBB's.
 cmake --preset tsan -B "$build" -DCMAKE_CXX_COMPILER=g++ \
   -DTBB_DIR="$onetbb/prefix/lib/cmake/TBB" "$@"
-cmake --build "$build" --target vecdet_test train_focal_loss profile_step
+cmake --build "$build" --target vecdet_test examples/all
 ldd "$build/test/vecdet_test" | grep "$onetbb/prefix/lib/libtbb" # not the packaged one
 echo "built: $SECONDS s"
 ctest --test-dir "$build" -R "$TESTS" --no-tests=error --output-on-failure

@@ -349,6 +349,34 @@ TEST_CASE("matching: the same bits for any number of threads and policy") {
   });
 }
 
+TEST_CASE("matching: equal IoUs in the chunks of several threads") {
+  // Four equal tiles, in each of which an anchor stands in 64 blocks: more than a summary knows.
+  const std::vector<float> few = random_boxes<float>(64, 3, 100, 2);
+  batch_problem problem;
+  for (int copy = 0; copy < 4 * 64; ++copy)
+    problem.anchors.insert(problem.anchors.end(), few.begin(), few.end());
+  problem.add_image(random_boxes<float>(9, 4, 100, 2));
+  matcher_params params;
+  for (const bool force_best : {false, true}) {
+    params.force_best = force_best;
+    const outcome right = expected(problem, params);
+    for_each_isa([&](isa) {
+      for (const int threads : {1, 2, 3, 16}) {
+        tbb::task_arena arena(threads);
+        arena.execute([&] {
+          for (int round = 0; round < 5; ++round) {
+            match_workspace workspace;
+            outcome out(problem.size(), problem.images());
+            match_anchors(boxes_view<const float>(problem.anchors), problem.truth(), out.results(),
+                          params, workspace);
+            CHECK(out == right);
+          }
+        });
+      }
+    });
+  }
+}
+
 TEST_CASE("matching: what is not asked for is not needed") {
   const auto anchors = random_boxes<float>(300, 1, 100, 2);
   const auto truth_boxes = random_boxes<float>(12, 2, 100, 2);

@@ -23,7 +23,7 @@
 // and other losses of scored labels.
 //
 // Accuracy: in float, losses and gradients within 8 ulp of the exact value wherever that is
-// above 1e-30; for targets other than 0 and 1 within 9 ulp, 10 on the baseline, those of the
+// above 1e-30; for targets other than 0 and 1 within 9 ulp, 11 on the baseline, those of the
 // larger one of the gradient's two terms, which may cancel. bfloat16 results are such floats
 // rounded once. gamma 0, 1 and 2 are fast; other gammas, and scored classes, are computed in
 // double. Sums are accumulated in double from sums of 16 floats: of logits beyond 2e37, which no

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs a tiny user of vecdet in every way that users build: by the README's commands
-# without CMake; with find_package, add_subdirectory and FetchContent; with compiler flags that are
-# not vecdet's; header-only and dispatching in one program. The instruction sets' units are compiled
-# twice: by hand, and once under flags that would break them if they reached them.
+# without CMake; with find_package and FetchContent; with compiler flags that are not vecdet's;
+# header-only and dispatching in one program. The instruction sets' units are compiled once, by hand.
 #
 # Where there is libtorch, also vecdet::torch from an installed vecdet.
 #
-#   run.sh [--all]   all: also the units under hostile flags; CXX chooses the compiler (default g++), VECDET_XSIMD_INCLUDE_DIR xsimd's headers
+#   run.sh [--all]   --all adds add_subdirectory, whose units are compiled once more, under flags that
+#                    would break them if they reached them; CXX chooses the compiler (default
+#                    g++), VECDET_XSIMD_INCLUDE_DIR xsimd's headers
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

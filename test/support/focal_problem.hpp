@@ -68,9 +68,9 @@ class tensor {
 
 /// Whether `actual` is within 8 ulp of `exact` in float, or its rounding in bfloat16; below 1e-30
 /// only that both are that small. In double 1024 ulp: soft targets' gradients cancel. `terms` is
-/// the greatest of the terms that may cancel each other: 10 ulp of it are allowed as well.
+/// the greatest of the terms that may cancel each other: 11 ulp of it are allowed as well.
 inline bool close_enough(float actual, double exact, double terms = 0) {
-  if (std::abs(static_cast<double>(actual) - exact) <= 10 * terms * 0x1p-23) return true;
+  if (std::abs(static_cast<double>(actual) - exact) <= 11 * terms * 0x1p-23) return true;
   if (std::abs(exact) <= 1e-30) return std::abs(actual) <= 1.0001e-30f;
   if (std::isinf(actual)) return exact * static_cast<double>(actual) > 3.4028e38;
   return ulp_distance(actual, exact) <= 8;
@@ -83,7 +83,7 @@ inline bool close_enough(double actual, double exact, double terms = 0) {
 inline bool close_enough(bfloat16 actual, double exact, double terms = 0) {
   if (std::abs(exact) <= 1e-30) return std::abs(static_cast<float>(actual)) <= 1.01e-30f;
   if (!std::isfinite(exact)) return ulp_distance(actual, exact) == 0;
-  const double slack = 8 * ulp_of<float>(exact) + 10 * terms * 0x1p-23;
+  const double slack = 8 * ulp_of<float>(exact) + 11 * terms * 0x1p-23;
   const float low = bfloat16(static_cast<float>(exact - slack));
   const float high = bfloat16(static_cast<float>(exact + slack));
   return low <= static_cast<float>(actual) && static_cast<float>(actual) <= high;

@@ -85,7 +85,9 @@ struct match_args {
   const number_row* areas;   ///< those of the blocks; infinite where an anchor takes no part
   const match_truth* truth;  ///< that can touch regular anchors, by ascending area
   index_t truths;
-  float* tops;         ///< the greatest IoU of each truth with any anchor, of all chunks
+  /// The greatest IoU of each truth with any anchor; -1 where one is NaN. During `compare` all
+  /// threads raise it, by atomic operations alone.
+  float* tops;
   match_lanes* lanes;  ///< one a block
   /// The least IoU among the lanes of each block, one row a group; and of each group, one a tile.
   number_row *block_ious, *group_ious;

@@ -146,8 +146,9 @@ class image_matching {
     if (call_.params.ignore_matched) args_.areas = args_.areas_out;
   }
 
-  /// Every anchor's best box, and every box's greatest IoU. The last chunks go first, as tiles do
-  /// within a chunk.
+  /// Every anchor's best box, and every box's greatest IoU. The last chunks go first, whatever
+  /// the order in which the policy runs them: what coarse levels know of the boxes spares the
+  /// others most of their work. Results do not depend on it.
   void compare() {
     const chunking chunks = chunks_of_tiles();
     truth_summary* const summaries = ws_.summaries.data();

@@ -6,9 +6,9 @@
 // blocks, logits of -inf take their places, whose loss and gradient are 0. The positives are
 // computed together with the other positives of the run, as negatives of -x; those with targets of
 // their own in double. Of a head in NCHW, the planes of an anchor's classes are such runs. With
-// dense targets, a block takes the equation that its targets allow: all 0, all 0 or 1, any. An
-// element's result depends on the element alone: not on its neighbours, the strides or the block
-// that it happens to lie in.
+// dense targets, a block takes the equation that its targets allow: all 0, all 0 or 1, all between
+// them, any. An element's result depends on the element alone: not on its neighbours, the strides
+// or the block that it happens to lie in.
 #pragma once
 
 #include <vecdet/kernels/focal_loss/label_search.hpp>

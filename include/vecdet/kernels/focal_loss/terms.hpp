@@ -123,12 +123,22 @@ struct weighted_focal_terms {
   pack<T, N> grad;  ///< times the weight
 };
 
-/// The weight of any target t: `negative` + (`positive` - `negative`) t.
+/// The weights of targets: of 1, of 0, and of any t between them, in terms of the lesser, so that
+/// nothing cancels: `least` + `difference` t, or `least` + `difference` (1-t).
 struct target_weight {
-  split_weight positive, negative, difference;
+  split_weight positive, negative, least, difference;
+  float falls;  ///< its sign bit is set where the weight of 1 is the lesser
 
-  target_weight(double of_positive, double of_negative)
-      : positive(of_positive), negative(of_negative), difference(of_positive - of_negative) {}
+  target_weight(double of_one, double of_zero)
+      : target_weight(of_one, of_zero, __builtin_fabs(of_one) < __builtin_fabs(of_zero)) {}
+
+ private:
+  target_weight(double of_one, double of_zero, bool falling)
+      : positive(of_one),
+        negative(of_zero),
+        least(falling ? of_one : of_zero),
+        difference(falling ? of_zero - of_one : of_one - of_zero),
+        falls(falling ? -0.0f : 0.0f) {}
 };
 
 /// Targets of 0 and 1, gamma 0, 1 or 2, in float, given also exp(-|x|). `focusing`, 0 or 1, is a
@@ -158,7 +168,8 @@ VECDET_INLINE weighted_focal_terms<float, N> hard_focal_terms(const pack<float, 
 ///   miss = a v + r u       ce = log(1 + exp(y)) + |x| u
 ///   L = miss^gamma ce      dL/dy = miss^gamma (a v - r u) + gamma miss^(gamma-1) (v-u) a r ce
 ///
-/// where nothing cancels but the gradient's terms each other.
+/// where nothing cancels but the gradient's terms each other. Losses are added up with their
+/// weights: the modulation is not computed without them.
 template <int Gamma, int N>
 VECDET_INLINE weighted_focal_terms<float, N> soft_focal_terms(const pack<float, N>& x,
                                                               const pack<float, N>& exp,
@@ -166,8 +177,8 @@ VECDET_INLINE weighted_focal_terms<float, N> soft_focal_terms(const pack<float, 
                                                               const target_weight& weight,
                                                               float focusing) {
   using real = pack<float, N>;
-  const real one = 1.0f, least = exp_minus_abs_end;
-  const real e = Gamma == 0 ? select(exp > least, exp, real(0.0f)) : exp;
+  const real one = 1.0f;
+  const real e = Gamma == 0 ? select(exp > real(exp_minus_abs_end), exp, real(0.0f)) : exp;
   const real a = e / (one + e);
   const real r = one - a;
   const real ea = fnma(e, a, e);
@@ -175,9 +186,11 @@ VECDET_INLINE weighted_focal_terms<float, N> soft_focal_terms(const pack<float, 
   const real u = select_by_sign(x, t, s), v = select_by_sign(x, s, t);
   const real cross_entropy = fma(abs(x), u, real(0.5f) * twice_log1p_unit(e));
   const real finite = min(real(100.0f), cross_entropy);  // beyond, a has vanished and wins
-  const real high = fma(real(weight.difference.high), t, real(weight.negative.high));
-  const real rounded = fma(real(weight.difference.high), t, real(weight.negative.high) - high);
-  const real low = fma(real(weight.difference.low), t, real(weight.negative.low) + rounded);
+  const real share = select_by_sign(real(weight.falls), s, t);
+  const real least = weight.least.high, difference = weight.difference.high;
+  const real high = fma(difference, share, least);
+  const real rounded = fma(difference, share, least - high);
+  const real low = fma(real(weight.difference.low), share, real(weight.least.low) + rounded);
   const real miss = fma(r, u, ea * v);
   const real minus_slope = real(Gamma * focusing) * ((u - v) * (a * r));
   real power, minus_grad;
@@ -196,7 +209,7 @@ VECDET_INLINE weighted_focal_terms<float, N> soft_focal_terms(const pack<float, 
     minus_grad = weighted(high, low,
                           fma(minus_slope, finite, Gamma == 1 ? miss * minus_error : minus_error));
   }
-  return {miss, power, cross_entropy, select_by_sign(x, minus_grad ^ real(-0.0f), minus_grad)};
+  return {power, power, cross_entropy, select_by_sign(x, minus_grad ^ real(-0.0f), minus_grad)};
 }
 
 /// Any targets t in [0, 1]: an element's result does not depend on its neighbours.
