@@ -186,14 +186,17 @@ VECDET_INLINE target_kinds kinds_of_targets(const T* t, int size) {
   if (all(any == zero)) return {true, true, false};
   // 0 and 1 are the numbers with t * t - t = 0, exactly; those between them have less.
   any = zero;
+  for (int i = 0; i < size; i += row_lanes) {
+    const auto target = load_pack<N>(t + i);
+    any = any | (target * target - target);
+  }
+  if (all(any == zero)) return {false, true, false};
   row_pack<float> greatest = -1.0f;
   for (int i = 0; i < size; i += row_lanes) {
     const auto target = load_pack<N>(t + i);
-    const auto difference = target * target - target;
-    any = any | difference;
-    greatest = max(difference, greatest);
+    greatest = max(target * target - target, greatest);
   }
-  return {false, all(any == zero), all(greatest < zero)};
+  return {false, false, all(greatest < zero)};
 }
 
 /// Dense targets, gamma 2. Weights are not 0.

@@ -119,7 +119,7 @@ VECDET_NOINLINE bool groups_have_plain_weights(Real scale, const float* weights,
   return are_plain(least) && are_plain(greatest);
 }
 
-/// Runs the operation over 16 groups at a time, with plain products where all of their weights are
+/// Runs the operation over 64 groups at a time, with plain products where all of their weights are
 /// plain, else group by group, each by its own weights. Asking for each group within its loop would
 /// take registers from that loop.
 template <class T>
@@ -133,7 +133,7 @@ void run_weighted_smooth_l1(const void* op, const box_streams<T>& streams, index
     return streams.weights != nullptr &&
            groups_have_plain_weights(of_plain.scale, streams.weights + first * box_group, count);
   };
-  constexpr index_t together = 16;
+  constexpr index_t together = 64;
   const auto at_most = [&](index_t count, index_t g) {
     return groups - g < count ? groups - g : count;
   };
