@@ -32,7 +32,7 @@ units() {
   for set in baseline avx2 avx512; do
     read -ra flags < <(unit_flags "$set")
     for file in include/vecdet/isa/units/*.cpp; do
-      cost "$set/$(basename "$file" .cpp)" "$file" -DVECDET_ISA_UNIT="$set" -O3 \
+      cost "$set/$(basename "$file" .cpp)" "$file" -DVECDET_ISA_UNIT="$set" -O2 \
         -ffp-contract=off -fno-math-errno "${flags[@]}"
     done
   done

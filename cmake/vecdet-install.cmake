@@ -21,7 +21,7 @@ install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDI
 set(pc_dir "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 file(RELATIVE_PATH pc_to_prefix "/${pc_dir}" "/")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
-set(pc_unit_flags "-O3 -ffp-contract=off -fno-math-errno")
+set(pc_unit_flags "-O2 -ffp-contract=off -fno-math-errno")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/vecdet.pc.in" "${PROJECT_BINARY_DIR}/vecdet.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/vecdet.pc" DESTINATION "${pc_dir}")
 

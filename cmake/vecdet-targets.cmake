@@ -32,10 +32,10 @@ endif()
 
 # Each instruction set's unit keeps its own flags, whatever those of the rest: they come last on the
 # command line. Fast-math, contraction, LTO or a lower -O would change results or leak instructions.
-set(VECDET_UNIT_FLAGS -O3 -ffp-contract=off -fno-fast-math -fno-math-errno
+set(VECDET_UNIT_FLAGS -O2 -ffp-contract=off -fno-fast-math -fno-math-errno
     -fno-lto -fvisibility=hidden)
 if(VECDET_SANITIZE)
-  list(TRANSFORM VECDET_UNIT_FLAGS REPLACE "-O3" "-O1")
+  list(TRANSFORM VECDET_UNIT_FLAGS REPLACE "-O2" "-O1")
 endif()
 set(VECDET_FLAGS_baseline -march=x86-64 -mtune=generic -mno-avx)
 set(VECDET_FLAGS_avx2 -march=x86-64-v3 -mtune=generic -mno-avx512f)

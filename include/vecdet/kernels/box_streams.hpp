@@ -104,9 +104,13 @@ VECDET_INLINE bool are_plain_weights(Real scale, const pack<Real, N>& weight) {
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> load_box_weights(const float* from, int first) {
   if (from == nullptr) return Real(1);
-  alignas(64) Real weight[pack<Real, N>::lanes];
-  for (int k = 0; k < pack<Real, N>::lanes; ++k) weight[k] = static_cast<Real>(from[first + k]);
-  return to_lane_order(load_pack<N>(weight));
+  if constexpr (std::is_same<Real, float>::value) {
+    return to_lane_order(load_pack<N>(from + first));
+  } else {
+    alignas(64) Real weight[pack<Real, N>::lanes];
+    for (int k = 0; k < pack<Real, N>::lanes; ++k) weight[k] = static_cast<Real>(from[first + k]);
+    return to_lane_order(load_pack<N>(weight));
+  }
 }
 
 /// weigh_boxes where a weight or the scale is 0, infinite or NaN.
@@ -206,11 +210,9 @@ class gathered_boxes {
   /// The boxes added, followed by zeros, in this object's memory.
   VECDET_NOINLINE box_streams<S> completed() {
     for (int i = count_; i < box_group; ++i) {
-      for (int k = 0; k < 4; ++k) {
-        clear(in_, i, k);
-        clear(boxes_[0], i, k);
-        clear(boxes_[1], i, k);
-      }
+      clear(in_, i);
+      clear(boxes_[0], i);
+      clear(boxes_[1], i);
       weights_[i] = 0;
     }
     box_streams<S> local{};
@@ -236,12 +238,20 @@ class gathered_boxes {
   template <class From, class To>
   static VECDET_INLINE void copy(const From& from, index_t box, const To& to, index_t at) {
     if (!detail::is_given(from) || !detail::is_given(to)) return;
-    for (int k = 0; k < 4; ++k) detail::coordinate(to, at, k) = detail::coordinate(from, box, k);
+    if constexpr (std::is_pointer<From>::value && std::is_pointer<To>::value) {
+      __builtin_memcpy(to + 4 * at, from + 4 * box, 4 * sizeof(*to));
+    } else {
+      VECDET_UNROLL
+      for (int k = 0; k < 4; ++k) detail::coordinate(to, at, k) = detail::coordinate(from, box, k);
+    }
   }
   template <class Pointer>
-  static VECDET_INLINE void clear(group_memory<Pointer>& memory, int box, int k) {
-    auto& number = detail::coordinate(memory.begin(), box, k);
-    number = std::decay_t<decltype(number)>(0.0f);
+  static VECDET_INLINE void clear(group_memory<Pointer>& memory, int box) {
+    VECDET_UNROLL
+    for (int k = 0; k < 4; ++k) {
+      auto& number = detail::coordinate(memory.begin(), box, k);
+      number = std::decay_t<decltype(number)>(0.0f);
+    }
   }
 
   const box_streams<S> streams_;
@@ -317,8 +327,10 @@ VECDET_NOINLINE std::uint64_t selected_bits(const detail::label_bits<Bits>& labe
   if (size == label_block && !skipped.none) {
     using row = row_pack<Bits>;
     const row skipped_a = skipped.a, skipped_b = skipped.b;
+    VECDET_UNROLL_ROWS
     for (int i = 0; i < label_block; i += row_lanes) {
       row x;
+      VECDET_UNROLL
       for (int k = 0; k < row::batches; ++k) {
         // A vector may be loaded from memory of any type.
         x.v[k] = batch<Bits>::load_unaligned(

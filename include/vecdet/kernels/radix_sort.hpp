@@ -3,8 +3,7 @@
 // bits in which the keys differ.
 #pragma once
 
-#include <vecdet/detail/target.hpp>
-#include <vecdet/views.hpp>
+#include <vecdet/kernels/sixteens.hpp>
 
 #include <cstdint>
 
@@ -31,10 +30,10 @@ VECDET_NOINLINE inline void radix_sort(uint64_t* records, uint64_t* spare, index
   if (count <= insertion_limit) return insertion_sort(records, count);
 
   uint64_t differing = 0, descents = 0;
-  for (index_t i = 1; i < count; ++i) {
+  for_each_by_sixteens(1, count, [&](index_t i) VECDET_INLINE_LAMBDA {
     differing |= records[i] ^ records[0];
     descents |= static_cast<uint64_t>(records[i - 1] >> 32 > records[i] >> 32);
-  }
+  });
   if (descents == 0) return;  // proposals often come sorted
   const uint32_t bits = static_cast<uint32_t>(differing >> 32);
   const int low = 32 + __builtin_ctz(bits);
@@ -58,8 +57,11 @@ VECDET_NOINLINE inline void radix_sort(uint64_t* records, uint64_t* spare, index
     for (uint32_t digit = 0; digit <= mask; ++digit) counters[pass][digit] = 0;
   for (index_t i = 0; i < count; ++i) {
     uint64_t key = records[i] >> low;
-    for (int pass = 0; pass < passes; ++pass, key >>= width)
+    VECDET_UNROLL
+    for (int pass = 0; pass < most_passes; ++pass, key >>= width) {
+      if (pass == passes) break;
       ++counters[pass][static_cast<uint32_t>(key) & mask];
+    }
   }
   uint64_t* from = records;
   uint64_t* to = spare;
@@ -87,7 +89,9 @@ VECDET_NOINLINE inline void radix_sort(uint64_t* records, uint64_t* spare, index
 /// The same by their lower halves.
 inline void radix_sort_lower(uint64_t* records, uint64_t* spare, index_t count) {
   const auto swap_halves = [&] {
-    for (index_t i = 0; i < count; ++i) records[i] = records[i] >> 32 | records[i] << 32;
+    for_each_by_sixteens(0, count, [&](index_t i) VECDET_INLINE_LAMBDA {
+      records[i] = records[i] >> 32 | records[i] << 32;
+    });
   };
   swap_halves();
   radix_sort(records, spare, count);

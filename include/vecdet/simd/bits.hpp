@@ -71,6 +71,7 @@ VECDET_INLINE pack_mask<T, N> operator&(const pack_mask<T, N>& a, const pack_mas
 
 /// Writes 1 or 0 for each of the lower 16 bits.
 VECDET_INLINE void write_bits_as_bytes(std::uint32_t bits, std::uint8_t* to) {
+  VECDET_UNROLL
   for (int half = 0; half < 2; ++half) {
     // Seven copies of the lower bits, each shifted on by seven, have bit i in byte i; then bit 7.
     const std::uint64_t eight = (bits >> (8 * half)) & 0xff;

@@ -19,6 +19,7 @@ VECDET_INLINE row_pack<float> gather_row(const float* base, const std::int32_t* 
   row.v[0] = f32_batch(
       _mm512_mask_i32gather_ps(_mm512_setzero_ps(), 0xffff, _mm512_load_si512(index), base, 4));
 #elif defined(VECDET_TARGET_AVX2)
+  VECDET_UNROLL
   for (int i = 0; i < 2; ++i) {
     const std::int32_t* const at = index + 8 * i;
     row.v[i] = f32_batch(_mm256_setr_ps(base[at[0]], base[at[1]], base[at[2]], base[at[3]],
@@ -34,11 +35,13 @@ VECDET_INLINE row_pack<float> gather_row(const float* base, const std::int32_t* 
 VECDET_INLINE row_pack<double> gather_row(const double* base, const std::int32_t* index) {
   row_pack<double> row;
 #if defined(VECDET_TARGET_AVX512)
+  VECDET_UNROLL
   for (int i = 0; i < 2; ++i)
     row.v[i] = f64_batch(_mm512_mask_i32gather_pd(
         _mm512_setzero_pd(), 0xff,
         _mm256_load_si256(reinterpret_cast<const __m256i*>(index + 8 * i)), base, 8));
 #elif defined(VECDET_TARGET_AVX2)
+  VECDET_UNROLL
   for (int i = 0; i < 4; ++i) {
     const std::int32_t* const at = index + 4 * i;
     row.v[i] = f64_batch(_mm256_setr_pd(base[at[0]], base[at[1]], base[at[2]], base[at[3]]));

@@ -107,6 +107,7 @@ VECDET_INLINE pack<double, N> exp_minus(const pack<double, N>& u) {
                           -2.5109151333334651e-8,
                           2.0922208110740106e-9};
   real q = c[11];
+  VECDET_UNROLL
   for (int k = 10; k >= 0; --k) q = fma(r, q, real(c[k]));
   return fma(scale * r, q, scale);
 }
@@ -121,6 +122,7 @@ VECDET_INLINE pack<double, N> twice_atanh(const pack<double, N>& s) {
                           3.9390927200728733e-2, 7.484981991747012e-2};
   const real z = s * s;
   real q = c[10];
+  VECDET_UNROLL
   for (int k = 9; k >= 0; --k) q = fma(z, q, real(c[k]));
   const real twice = s + s;
   return fma(twice * z, q, twice);

@@ -100,6 +100,7 @@ VECDET_INLINE pack<double, N> exp_product(const pack<double, N>& x, const pack<d
                           2.51126651833356959e-8,
                           2.08749949002934762e-9};
   real q = c[10];
+  VECDET_UNROLL
   for (int k = 9; k >= 0; --k) q = fma(r, q, real(c[k]));
   return scale_by_power(real(1.0) + fma(r * r, q, r), n, n_shifted);
 }
@@ -178,6 +179,7 @@ VECDET_INLINE pack<double, N> atan_polynomial(const pack<double, N>& z) {
                           -6.6662957997195043e-2,  5.8776419363898776e-2,  -5.2220848323390303e-2,
                           4.5174105983987911e-2,   -3.3774582938709107e-2, 1.5479698059897540e-2};
   real q = c[11];
+  VECDET_UNROLL
   for (int k = 10; k >= 0; --k) q = fma(z, q, real(c[k]));
   return q;
 }

@@ -241,11 +241,13 @@ VECDET_INLINE pack<compute_type<T>, N> load_pack(const T* from) {
   pack<compute_type<T>, N> result;
   constexpr int lanes = batch_lanes<compute_type<T>>;
   if constexpr (std::is_same<T, bfloat16>::value && N % 2 == 0) {
+    VECDET_UNROLL
     for (int i = 0; i < N; i += 2) load_two(from + i * lanes, result.v[i], result.v[i + 1]);
   } else if constexpr (is_beyond_registers<N>) {
     VECDET_NO_UNROLL
     for (int i = 0; i < N; ++i) result.v[i] = load(from + i * lanes);
   } else {
+    VECDET_UNROLL
     for (int i = 0; i < N; ++i) result.v[i] = load(from + i * lanes);
   }
   return result;
@@ -256,11 +258,13 @@ template <int N, rounded_nans Nans = rounded_nans::any, class T>
 VECDET_INLINE void store_pack(T* to, const pack<compute_type<T>, N>& x) {
   constexpr int lanes = batch_lanes<compute_type<T>>;
   if constexpr (std::is_same<T, bfloat16>::value && N % 2 == 0) {
+    VECDET_UNROLL
     for (int i = 0; i < N; i += 2) store_two<Nans>(to + i * lanes, x.v[i], x.v[i + 1]);
   } else if constexpr (is_beyond_registers<N>) {
     VECDET_NO_UNROLL
     for (int i = 0; i < N; ++i) store(to + i * lanes, x.v[i]);
   } else {
+    VECDET_UNROLL
     for (int i = 0; i < N; ++i) store(to + i * lanes, x.v[i]);
   }
 }
@@ -269,6 +273,7 @@ VECDET_INLINE void store_pack(T* to, const pack<compute_type<T>, N>& x) {
 template <int Count, class T, int N>
 VECDET_INLINE pack<T, Count> slice(const pack<T, N>& x, int first) {
   pack<T, Count> result;
+  VECDET_UNROLL
   for (int i = 0; i < Count; ++i) result.v[i] = x.v[first + i];
   return result;
 }
@@ -289,6 +294,7 @@ VECDET_INLINE pack<T, 2 * N> joined(const pack<T, N>& lower, const pack<T, N>& u
 template <int N>
 VECDET_INLINE pack<double, 2 * N> widen(const pack<float, N>& x) {
   pack<double, 2 * N> result;
+  VECDET_UNROLL
   for (int i = 0; i < N; ++i) widen(x.v[i], result.v[2 * i], result.v[2 * i + 1]);
   return result;
 }
@@ -297,6 +303,7 @@ VECDET_INLINE pack<double, 2 * N> widen(const pack<float, N>& x) {
 template <int N>
 VECDET_INLINE pack<float, N / 2> narrow(const pack<double, N>& x) {
   pack<float, N / 2> result;
+  VECDET_UNROLL
   for (int i = 0; i < N / 2; ++i) result.v[i] = narrow(x.v[2 * i], x.v[2 * i + 1]);
   return result;
 }
@@ -304,6 +311,7 @@ VECDET_INLINE pack<float, N / 2> narrow(const pack<double, N>& x) {
 template <class T, int N>
 VECDET_INLINE bool all(const pack_mask<T, N>& mask) {
   batch_mask<T> every = mask.v[0];
+  VECDET_UNROLL
   for (int i = 1; i < N; ++i) every = every & mask.v[i];
   return xsimd::all(every);
 }
@@ -312,12 +320,14 @@ VECDET_INLINE bool all(const pack_mask<T, N>& mask) {
 template <class T, int N>
 VECDET_INLINE pack<T, 1> least_batch(const pack<T, N>& x) {
   auto least = slice<1>(x, 0);
+  VECDET_UNROLL
   for (int i = 1; i < N; ++i) least = min(slice<1>(x, i), least);
   return least;
 }
 template <class T, int N>
 VECDET_INLINE pack<T, 1> sum_of_batches(const pack<T, N>& x) {
   auto sum = slice<1>(x, 0);
+  VECDET_UNROLL
   for (int i = 1; i < N; ++i) sum = sum + slice<1>(x, i);
   return sum;
 }

@@ -9,7 +9,7 @@
 #include <vecdet/dtype.hpp>
 
 #if defined(__FAST_MATH__) || !defined(__OPTIMIZE__)
-#error "vecdet: units are compiled with -O3 -ffp-contract=off -fno-fast-math -fno-math-errno"
+#error "vecdet: units are compiled with -O2 -ffp-contract=off -fno-fast-math -fno-math-errno"
 #endif
 static_assert(vecdet::isa::VECDET_ISA_UNIT == vecdet::isa::VECDET_TARGET_ISA,
               "vecdet: the unit's -march does not match its instruction set");

@@ -16,9 +16,12 @@ using detail::atss_args;
 using detail::task_aligned_args;
 
 inline void anchor_centres(const float* anchors, index_t first, index_t last, float* points) {
-  for (index_t i = first; i < last; ++i)
-    for (int k = 0; k < 2; ++k)
-      points[2 * i + k] = (anchors[4 * i + k] + anchors[4 * i + 2 + k]) * 0.5f;
+  for (index_t i = first; i < last; ++i) {
+    const float* const box = anchors + 4 * i;
+    const float x = (box[0] + box[2]) * 0.5f, y = (box[1] + box[3]) * 0.5f;
+    points[2 * i] = x;
+    points[2 * i + 1] = y;
+  }
 }
 
 // ---- ATSS
@@ -135,14 +138,15 @@ inline void task_aligned_candidates(const task_aligned_args& args, index_t image
     }
     size = 0;
   };
-  for_points_within(common, truth, task_aligned_margin, [&](index_t first, index_t last) {
-    for (index_t i = first; i < last; ++i) {
-      pairs.set_other(size, predictions + 4 * i);
-      score[size] = scores[i * args.stride];
-      waiting[size++] = i;
-      if (size == row_lanes) compute();
-    }
-  });
+  for_points_within(common, truth, task_aligned_margin,
+                    [&](index_t first, index_t last) VECDET_INLINE_LAMBDA {
+                      for (index_t i = first; i < last; ++i) {
+                        pairs.set_other(size, predictions + 4 * i);
+                        score[size] = scores[i * args.stride];
+                        waiting[size++] = i;
+                        if (size == row_lanes) compute();
+                      }
+                    });
   compute();
   common.counts[box] = count;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vecdet/args/assigners.hpp>
+#include <vecdet/kernels/sixteens.hpp>
 #include <vecdet/simd/bits.hpp>
 
 namespace vecdet {
@@ -59,8 +60,8 @@ VECDET_INLINE void for_points_within(const assigner_args& args, const float* box
 /// They are sought in a window about the place. A point outside of it is at least as far as the
 /// nearest row or column outside: the float distance, the root of two rounded squares, is never
 /// less than either difference.
-inline index_t nearest_points(const point_level& level, float x, float y, index_t wanted,
-                              index_t* nearest, float* distances) {
+VECDET_INLINE index_t nearest_points(const point_level& level, float x, float y, index_t wanted,
+                                     index_t* nearest, float* distances) {
   const index_t size = level.height * level.width;
   if (wanted > size) wanted = size;
   if (wanted == 0) return 0;
@@ -114,8 +115,9 @@ inline index_t find_off_grid_point(const float* points, const point_level& level
   for (index_t row = 0; row < level.height; ++row, at += 2 * level.width) {
     const float y = level.y[row];
     bool is_grid = row == 0 || level.y[row - 1] < y;
-    for (index_t c = 0; c < level.width; ++c)
+    for_each_by_sixteens(0, level.width, [&](index_t c) VECDET_INLINE_LAMBDA {
       is_grid &= at[2 * c] == level.x[c] && at[2 * c + 1] == y;
+    });
     if (row == 0)
       for (index_t c = 1; c < level.width; ++c) is_grid &= level.x[c - 1] < level.x[c];
     if (is_grid) continue;

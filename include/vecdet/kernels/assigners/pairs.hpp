@@ -20,7 +20,10 @@ struct box_pairs {
   VECDET_INLINE void set_truth(int pair, const float* box) { copy(truth, pair, box); }
   VECDET_INLINE void set_other(int pair, const float* box) { copy(other, pair, box); }
   VECDET_INLINE void set_all_truth(const float* box) {
-    for (int i = 0; i < row_lanes; ++i) set_truth(i, box);
+    float corners[4];  // which no store to the pairs changes
+    copy(corners, 0, box);
+    VECDET_UNROLL
+    for (int i = 0; i < row_lanes; ++i) set_truth(i, corners);
   }
   /// The pairs from `count` on are the last one.
   VECDET_INLINE void repeat_last(int count) {

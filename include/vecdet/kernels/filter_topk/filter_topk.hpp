@@ -65,6 +65,7 @@ class topk_search {
   VECDET_INLINE void scan(const T* logits, index_t size, index_t element) {
     index_t i = 0;
     for (; i + block <= size; i += block) {
+      VECDET_UNROLL
       for (int k = 0; k < block; k += static_cast<int>(64 / sizeof(T)))
         prefetch_behind(logits + i + k, ahead);
       reals greatest(-infinity<real>);

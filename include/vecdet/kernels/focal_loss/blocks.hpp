@@ -61,6 +61,7 @@ VECDET_NOINLINE bool exp_of_block(const T* x, float* e, int size, float least) {
   for (int i = 0; i < size; i += pack<float, N>::lanes) {
     const auto logit = load_as<float, N>(x + i);
     const auto logit_bits = bit_cast<std::int32_t>(logit);
+    VECDET_UNROLL
     for (int k = 0; k < N; ++k) greatest = max(slice<1>(logit_bits, k), greatest);
     store_pack<N>(e + i, exp_minus_abs(logit));
   }
@@ -83,10 +84,12 @@ VECDET_INLINE void add_losses(int size, Real factor, lane_sums& sums, const Term
       const focal_terms<Real, N> terms = terms_at(i);
       if constexpr (N < row) {
         const int part = i % row_lanes / batch_lanes<Real>;
+        VECDET_UNROLL
         for (int k = 0; k < N; ++k)
           total.v[part + k] =
               fma(terms.modulation.v[k], terms.cross_entropy.v[k], total.v[part + k]);
       } else {
+        VECDET_UNROLL
         for (int k = 0; k < N; k += row)
           total = fma(slice<row>(terms.modulation, k), slice<row>(terms.cross_entropy, k), total);
       }
@@ -144,7 +147,7 @@ VECDET_NOINLINE void focal_negatives(const focal_equation<T>& equation, const fo
   // zeros another sign.
   const bool turned = equation.mirrored && output == focal_output::grad;
   const float sign = equation.mirrored ? -0.0f : 0.0f;
-  const split_weight weight(turned ? -equation.negative.exact : equation.negative.exact);
+  const split_weight weight(turned ? -equation.negative : equation.negative);
   alignas(64) float e[focal_negatives_group];
   for (index_t i = 0; i < size;) {
     const int step = size - i >= focal_negatives_group ? focal_negatives_group : focal_block;
@@ -206,7 +209,7 @@ VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
   constexpr int N = focal_hard_batches, M = focal_soft_batches;
   constexpr int gamma = 2;
   const auto output = output_as<Output>(equation.output);
-  const target_weight weight(equation.positive.exact, equation.negative.exact);
+  const target_weight weight(equation.positive, equation.negative);
   alignas(64) float e[focal_targets_group];
   for (index_t i = 0; i < size;) {
     const int step = size - i >= focal_targets_group ? focal_targets_group : focal_block;
@@ -290,7 +293,7 @@ template <int Gamma>
 VECDET_NOINLINE void focal_in_float(const focal_formula& formula, const focal_span<float>& at,
                                     int size, lane_sums& sums) {
   constexpr int N = focal_output_batches;
-  const target_weight weight(formula.positive.exact, formula.negative.exact);
+  const target_weight weight(formula.positive, formula.negative);
   const auto focusing = static_cast<float>(formula.focusing);
   alignas(64) float e[max_focal_group];
   exp_of_block<focal_exp_batches>(at.x, e, size, 0.0f);
@@ -313,7 +316,7 @@ VECDET_NOINLINE void focal_in_double(const focal_formula& formula, const focal_s
   using real = pack<double, N>;
   add_losses<N>(size, 1.0, sums, [&](int i) VECDET_INLINE_LAMBDA {
     const real x = load_pack<N>(at.x + i);
-    const real positive = formula.positive.exact, negative = formula.negative.exact;
+    const real positive = formula.positive, negative = formula.negative;
     if constexpr (Terms == double_terms::negatives) {
       return write_output(formula, at, i,
                           double_negative_terms(x, negative, formula.gamma, formula.focusing));

@@ -29,17 +29,9 @@ struct focal_span {
   }
 };
 
-/// A weight in double, and for float as the sum of two floats.
-struct focal_weight {
-  double exact;
-  split_weight split;
-
-  explicit focal_weight(double weight) : exact(weight), split(weight) {}
-};
-
 /// What an equation computes with. Elements without targets are negatives.
 struct focal_formula {
-  focal_weight positive, negative;
+  double positive, negative;  ///< weights
   double gamma;
   double focusing;   ///< 1, or 0 where the modulating factor is a constant in the gradient
   bool has_targets;  ///< otherwise all are negatives, whose losses are added up without weights

@@ -107,14 +107,14 @@ template <class T>
 focal_equation<T> focal_equation_of(const focal_loss_args<T>& a, weight_range range,
                                     double positive_weight, double negative_weight) {
   const bool dense = a.targets != nullptr;
-  focal_equation<T> equation{{focal_weight(positive_weight), focal_weight(negative_weight), a.gamma,
-                              a.focusing, dense, false, a.output},
-                             focal_block,
-                             nullptr};
+  focal_equation<T> equation{
+      {positive_weight, negative_weight, a.gamma, a.focusing, dense, false, a.output},
+      focal_block,
+      nullptr};
   if constexpr (!std::is_same<T, double>::value) {
     // Not where a target's weight of 0 may meet an infinite loss.
-    const bool is_weighable =
-        !dense || (equation.positive.split.high != 0 && equation.negative.split.high != 0);
+    const bool is_weighable = !dense || (static_cast<float>(positive_weight) != 0 &&
+                                         static_cast<float>(negative_weight) != 0);
     const bool has_code = a.gamma == 0 || a.gamma == 1 || a.gamma == 2;
     if (has_code && range == weight_range::of_float && is_weighable) {
       equation.group = dense ? focal_targets_group : focal_negatives_group;
@@ -197,13 +197,8 @@ class scored_positives {
   }
   VECDET_NOINLINE double compute(const focal_loss_args<T>& a, double positive_weight,
                                  double negative_weight, const focal_span<T>& run) {
-    const focal_formula formula{focal_weight(positive_weight),
-                                focal_weight(negative_weight),
-                                a.gamma,
-                                1,
-                                true,
-                                false,
-                                a.output};
+    const focal_formula formula{positive_weight, negative_weight, a.gamma, 1, true,
+                                false,           a.output};
     const auto block =
         a.labelled == detail::labelled_loss::quality     ? focal_in_double<double_terms::quality>
         : a.labelled == detail::labelled_loss::varifocal ? focal_in_double<double_terms::varifocal>

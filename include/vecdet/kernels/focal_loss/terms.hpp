@@ -82,7 +82,8 @@ template <int Gamma>
 constexpr float least_focal_logit = Gamma == 0 ? -86.63f : -infinity<float>;
 
 /// gamma = 0, 1 or 2, in float, given also exp(-|x|): loss and gradient within what focal_loss.hpp
-/// says, also with a weight multiplied in. At +inf, loss inf and gradient 1; at -inf, both 0.
+/// says, also with a weight multiplied in. `focusing`, 0 or 1, is a factor of the slope's term with
+/// gamma. At +inf, loss inf and gradient 1; at -inf, both 0.
 template <int Gamma, int N>
 VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
                                                       const pack<float, N>& exp,

@@ -55,19 +55,34 @@ VECDET_INLINE int to_next_line(const T* at) {
   return static_cast<int>((64 - reinterpret_cast<std::uintptr_t>(at) % 64) % 64 / sizeof(T));
 }
 
+/// use(rule); IoU itself is so short that asking for the rule in its loop shows, so that there the
+/// rule is known when compiling.
+template <iou_kind Kind, class Use>
+VECDET_INLINE void with_rule(empty_iou rule, const Use& use) {
+  if constexpr (Kind == iou_kind::iou) {
+    if (rule == empty_iou::zero) {
+      use(std::integral_constant<empty_iou, empty_iou::zero>());
+    } else {
+      use(std::integral_constant<empty_iou, empty_iou::nan>());
+    }
+  } else {
+    use(rule);
+  }
+}
+
 /// The IoU of one box with those of a tile.
-template <iou_kind Kind, class Real>
+template <iou_kind Kind, class Real, class Rule>
 struct ious_in_tile {
   static constexpr int N = boxes_in_flight;
   static constexpr int lanes = pack<Real, N>::lanes;
   using real = pack<Real, N>;
   const iou_tile<Real>& tile;
-  empty_iou rule;
+  Rule rule;
   box_pack<Real, N> box;
   real area;
 
   template <class T>
-  VECDET_INLINE ious_in_tile(const T* a, const iou_tile<Real>& of_tile, empty_iou empty)
+  VECDET_INLINE ious_in_tile(const T* a, const iou_tile<Real>& of_tile, Rule empty)
       : tile(of_tile),
         rule(empty),
         box{real(Real(a[0])), real(Real(a[1])), real(Real(a[2])), real(Real(a[3]))},
@@ -82,11 +97,11 @@ struct ious_in_tile {
 };
 
 /// One box of `a` against boxes [j, end) of a tile, whose first box's column is `out`.
-template <iou_kind Kind, class Real, class T>
-VECDET_NOINLINE void store_ious(const T* a, const iou_tile<Real>& tile, int j, int end,
-                                empty_iou rule, T* out) {
-  const ious_in_tile<Kind, Real> of(a, tile, rule);
-  constexpr int N = ious_in_tile<Kind, Real>::N, lanes = ious_in_tile<Kind, Real>::lanes;
+template <iou_kind Kind, class Real, class T, class Rule>
+VECDET_NOINLINE void store_ious(const T* a, const iou_tile<Real>& tile, int j, int end, Rule rule,
+                                T* out) {
+  const ious_in_tile<Kind, Real, Rule> of(a, tile, rule);
+  constexpr int N = of.N, lanes = of.lanes;
   for (; j + lanes <= end; j += lanes) store_pack<N>(out + j, of(j));
   if (j < end) {
     alignas(64) T rest[lanes];
@@ -96,21 +111,23 @@ VECDET_NOINLINE void store_ious(const T* a, const iou_tile<Real>& tile, int j, i
 }
 
 /// The same of boxes [first, last); if asked for, whole cache lines are written past the cache.
-template <iou_kind Kind, class Real, class T>
+template <iou_kind Kind, class Real, class T, class Rule>
 VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first, int last,
-                               empty_iou rule, bool past_cache, T* out) {
+                               Rule rule, bool past_cache, T* out) {
   if constexpr (std::is_same<T, float>::value) {
     static_assert(64 / sizeof(T) <= row_lanes, "a tile holds the rest of a line");
     const int first_line = first + to_next_line(out + first);
     if (past_cache && first_line + row_lanes <= last) {
       store_ious<Kind>(a, tile, first, first_line, rule, out);
-      const ious_in_tile<Kind, Real> of(a, tile, rule);
-      constexpr int lanes = ious_in_tile<Kind, Real>::lanes;
+      const ious_in_tile<Kind, Real, Rule> of(a, tile, rule);
+      constexpr int lanes = of.lanes;
       // A whole cache line at a time: otherwise the processor sometimes writes half of it by
       // itself.
       for (first = first_line; first + row_lanes <= last; first += row_lanes) {
-        pack<Real, ious_in_tile<Kind, Real>::N> values[row_lanes / lanes];
+        pack<Real, of.N> values[row_lanes / lanes];
+        VECDET_UNROLL
         for (int k = 0; k < row_lanes / lanes; ++k) values[k] = of(first + k * lanes);
+        VECDET_UNROLL
         for (int k = 0; k < row_lanes / lanes; ++k)
           store_past_cache(out + first + k * lanes, values[k].v[0]);
       }
@@ -138,7 +155,9 @@ VECDET_NOINLINE void pairwise_of_kind(const iou_args<T>& a, index_t first_a, ind
       const int first = past_cache && begin > 0 ? to_next_line(out) : 0;
       const int last =
           at_most(a.columns - begin, size + (past_cache ? to_next_line(out + size) : 0));
-      iou_of_tile<Kind>(a.a + 4 * i, tile, first, last, a.rule, past_cache, out);
+      with_rule<Kind>(a.rule, [&](auto rule) VECDET_INLINE_LAMBDA {
+        iou_of_tile<Kind>(a.a + 4 * i, tile, first, last, rule, past_cache, out);
+      });
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <vecdet/kernels/nms/tree.hpp>
 #include <vecdet/kernels/radix_sort.hpp>
 #include <vecdet/kernels/score_key.hpp>
+#include <vecdet/kernels/sixteens.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -17,9 +18,10 @@ template <class T>
 index_t select_scores(const T* scores, index_t first, index_t last, double threshold, bool drop_nan,
                       nms_record* records) {
   const bool keeps_numbers = threshold == -infinity<double>;
-  if (keeps_numbers && !drop_nan) {  // a loop that compilers vectorise
-    for (index_t i = first; i < last; ++i)
+  if (keeps_numbers && !drop_nan) {
+    for_each_by_sixteens(first, last, [&](index_t i) VECDET_INLINE_LAMBDA {
       records[i - first] = record_of(scores[i], static_cast<uint32_t>(i));
+    });
     return last - first;
   }
   index_t count = 0;
@@ -66,8 +68,9 @@ void sort_by_score(const T* scores, nms_record* records, nms_record* spare, inde
 /// Sorts records of equal upper halves by their lower ones.
 inline void order_ties(nms_record* records, nms_record* spare, index_t count) {
   uint64_t descents = 0;
-  for (index_t i = 1; i < count; ++i)
+  for_each_by_sixteens(1, count, [&](index_t i) VECDET_INLINE_LAMBDA {
     descents |= static_cast<uint64_t>(records[i - 1] > records[i]);
+  });
   if (descents == 0) return;
   for (index_t first = 0, last; first < count; first = last) {
     for (last = first + 1; last < count && records[last] >> 32 == records[first] >> 32;) ++last;

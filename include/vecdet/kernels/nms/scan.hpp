@@ -112,12 +112,13 @@ void compact(const nms_list<Real>& list, nms_progress& progress) {
   const auto write = [&] {
     nms_block<Real>& block = list.blocks[to];
     Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.weighted_area};
+    VECDET_UNROLL
     for (int k = 0; k < 5; ++k) {
       store_pack<batches>(arrays[k], load_pack<batches>(gathered[k]));
       store_pack<batches>(gathered[k], load_pack<batches>(gathered[k] + 16));
     }
-    for (int i = 0; i < 16; ++i) list.rank[16 * to + i] = gathered_rank[i];
-    for (int i = 0; i < 16; ++i) gathered_rank[i] = gathered_rank[16 + i];
+    __builtin_memcpy(list.rank + 16 * to, gathered_rank, 16 * sizeof(uint32_t));
+    __builtin_memcpy(gathered_rank, gathered_rank + 16, 16 * sizeof(uint32_t));
     list.live[to++] = 0xffff;
   };
   const index_t blocks = blocks_of(progress.slots);
@@ -126,6 +127,7 @@ void compact(const nms_list<Real>& list, nms_progress& progress) {
     if (left == 0) continue;
     const nms_block<Real>& block = list.blocks[b];
     const Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.weighted_area};
+    VECDET_UNROLL
     for (int k = 0; k < 5; ++k) compress16(arrays[k], left, gathered[k] + count);
     compress16(list.rank + 16 * b, left, gathered_rank + count);
     count += count_bits(left);
@@ -192,7 +194,7 @@ VECDET_INLINE void suppress_in(const nms_list<Real>& list, nms_progress& progres
   const nms_tester<Real, Test> suppressed(kept, rule);
   const index_t blocks = blocks_of(progress.slots);
   index_t gone = 0;
-  const auto suppress = [&](index_t k, uint32_t candidates) {
+  const auto suppress = [&](index_t k, uint32_t candidates) VECDET_INLINE_LAMBDA {
     gone += suppress_candidates(list, k, candidates, suppressed);
   };
   // Two blocks a branch.
@@ -272,7 +274,7 @@ class coarse_list<float, true> {
     const nms_coarse_tester may_be_near(boxes_[slot / 32], slot % 32);
     const nms_tester<float, Test> suppressed(kept, rule);
     index_t gone = 0, wasted = 0;
-    const auto suppress = [&](index_t b, uint32_t candidates) {
+    const auto suppress = [&](index_t b, uint32_t candidates) VECDET_INLINE_LAMBDA {
       if (candidates == 0) return;
       candidates &= suppressed.near(list.blocks[b]);
       if (candidates == 0) {

@@ -36,7 +36,7 @@ class soft_nms_pass {
 
  public:
   template <class T>
-  soft_nms_pass(const soft_nms_args<T>& args, const nms_box<Real>& picked)
+  VECDET_INLINE soft_nms_pass(const soft_nms_args<T>& args, const nms_box<Real>& picked)
       : method_(args.method),
         x1_(picked.x1),
         y1_(picked.y1),

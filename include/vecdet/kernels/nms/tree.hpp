@@ -113,6 +113,7 @@ void bound_tree(nms_memory<Real>& memory, nms_state& state, index_t count) {
     nms_node<Real>& node = memory.nodes[0][leaf / 16];
     const nms_block<Real>& block = memory.leaves[leaf];
     const Real* const coordinates[4] = {block.x1, block.y1, block.x2, block.y2};
+    VECDET_UNROLL
     for (int k = 0; k < 4; ++k) {
       node.low[k][leaf % 16] = least16(coordinates[k]);
       node.high[k][leaf % 16] = greatest16(coordinates[k]);
@@ -140,6 +141,7 @@ void bound_tree(nms_memory<Real>& memory, nms_state& state, index_t count) {
     if (nodes <= few) return;
     for (index_t n = 0; n < nodes; ++n) {
       nms_node<Real>& parent = memory.nodes[level + 1][n / 16];
+      VECDET_UNROLL
       for (int k = 0; k < 4; ++k) {
         parent.low[k][n % 16] = least16(node[n].low[k]);
         parent.high[k][n % 16] = greatest16(node[n].high[k]);
@@ -287,7 +289,7 @@ VECDET_INLINE void suppress_in_reach(nms_memory<Real>& memory, nms_state& state,
   uint32_t* leaves;
   const index_t leaf_count = leaves_in_reach(nms_reach<Real>(kept, rule), memory, state, leaves);
   const nms_tester<Real, Test> suppressed(kept, rule);
-  const auto suppress = [&](uint32_t leaf, uint32_t candidates) {
+  const auto suppress = [&](uint32_t leaf, uint32_t candidates) VECDET_INLINE_LAMBDA {
     const uint32_t bits = suppressed.exact(memory.leaves[leaf], candidates);
     if (bits != 0) take_out(memory, state, leaf, bits);
   };

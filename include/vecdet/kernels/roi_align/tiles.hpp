@@ -23,9 +23,11 @@ VECDET_INLINE void add_to_rows(const weighted_rows<Real>& rows, const std::int32
                                const Real* sums, index_t channels) {
   using reals = pack<Real, N>;
   reals weight[Count];
+  VECDET_UNROLL
   for (int r = 0; r < Count; ++r) weight[r] = reals(rows.weight[r]);
   for (std::int32_t i = 0; i < touched_count; ++i) {
     const reals sum = load_pack<N>(sums + index_t{touched[i] - first_column} * reals::lanes);
+    VECDET_UNROLL
     for (int r = 0; r < Count; ++r) {
       Real* const to = rows.row[r] + touched[i] * channels;
       store_pack<N>(to, fma(weight[r], sum, load_pack<N>(to)));

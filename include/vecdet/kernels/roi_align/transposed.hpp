@@ -25,11 +25,13 @@ VECDET_INLINE void add_rows_of_channels(const weighted_rows<const Real>& rows, b
                                         std::int32_t first_column, Real* sums) {
   constexpr int N = row_pack<Real>::batches;
   row_pack<Real> weight[Count];
+  VECDET_UNROLL
   for (int r = 0; r < Count; ++r) weight[r] = row_pack<Real>(rows.weight[r]);
   for (std::int32_t i = 0; i < touched_count; ++i) {
     const index_t at = index_t{touched[i] - first_column} * row_lanes;
     row_pack<Real> sum(Real(0));
     if (!is_first) sum = load_pack<N>(sums + at);
+    VECDET_UNROLL
     for (int r = 0; r < Count; ++r) sum = fma(weight[r], load_pack<N>(rows.row[r] + at), sum);
     store_pack<N>(sums + at, sum);
   }

@@ -68,9 +68,8 @@ struct weighted_smooth_l1_of_boxes {
     alignas(64) real of[4 * box_group];
 
     VECDET_INLINE explicit element_weights(const float* of_boxes) {
-      for (int i = 0; i < box_group; ++i)
-        for (int k = 0; k < 4; ++k)
-          of[4 * i + k] = Plain || of_boxes != nullptr ? static_cast<real>(of_boxes[i]) : real(1);
+      const auto weight = load_box_weights<real, row_pack<real>::batches>(of_boxes, 0);
+      store_boxes(of, box_pack<real, row_pack<real>::batches>{weight, weight, weight, weight});
     }
   };
 

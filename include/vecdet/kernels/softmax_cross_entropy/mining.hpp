@@ -5,6 +5,7 @@
 #pragma once
 
 #include <vecdet/args/softmax_cross_entropy.hpp>
+#include <vecdet/kernels/sixteens.hpp>
 
 #include <cstdint>
 
@@ -32,10 +33,11 @@ inline nth_key find_nth_key(const uint32_t* keys, index_t size, index_t n) {
     index_t counts[2][1 << 11];
     for (uint32_t digit = 0; digit < digits; ++digit) counts[0][digit] = counts[1][digit] = 0;
     const int known = below + width;
+    const std::uint64_t known_bits = std::uint64_t{found} >> known;
     for (index_t i = 0; i < size; ++i) {
       const uint32_t key = keys[i];
       if (key >= detail::ignored_key) continue;
-      if (known < 32 && key >> known != found >> known) continue;
+      if (std::uint64_t{key} >> known != known_bits) continue;
       ++counts[i & 1][key >> below & (digits - 1)];
     }
     uint32_t digit = 0;
@@ -52,10 +54,10 @@ inline nth_key find_nth_key(const uint32_t* keys, index_t size, index_t n) {
 inline index_t mined_rows(const uint32_t* keys, index_t first, index_t last, index_t ratio,
                           index_t* rows) {
   index_t foreground = 0, negatives = 0;
-  for (index_t i = first; i < last; ++i) {
+  for_each_by_sixteens(first, last, [&](index_t i) VECDET_INLINE_LAMBDA {
     foreground += static_cast<index_t>(keys[i] == detail::foreground_key);
     negatives += static_cast<index_t>(keys[i] < detail::ignored_key);
-  }
+  });
   if (foreground == 0) return 0;
   const index_t wanted = ratio > negatives / foreground ? negatives : ratio * foreground;
   nth_key limit{0, 0};

@@ -79,9 +79,9 @@ VECDET_INLINE index_t find_invalid_class(const detail::label_bits<Bits>& labels,
   };
   index_t i = 0;
   // Blocks without a way out, which compilers turn into vectors.
-  for (constexpr index_t block = 64; i + block <= size; i += block) {
+  for (constexpr int block = 64; i + block <= size; i += block) {
     unsigned any = 0;
-    for (index_t k = i; k < i + block; ++k) any |= is_invalid(labels[k]) & 1u;
+    for (int k = 0; k < block; ++k) any |= is_invalid(labels[i + k]) & 1u;
     if (any != 0) break;
   }
   while (i < size && (is_invalid(labels[i]) & 1u) == 0) ++i;

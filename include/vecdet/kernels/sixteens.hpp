@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain loops that compilers vectorise by themselves, at -O2, too.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+#include <vecdet/views.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+/// body(i) for every i in [first, last). GCC 12 vectorises loops at -O2 only where they run a known
+/// number of times: the inner one here does.
+template <class Body>
+VECDET_INLINE void for_each_by_sixteens(index_t first, index_t last, const Body& body) {
+  index_t i = first;
+  for (; i + 16 <= last; i += 16)
+    for (int k = 0; k < 16; ++k) body(i + k);
+  for (; i < last; ++i) body(i);
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet
