@@ -163,6 +163,24 @@ VECDET_INLINE void transpose4(f32_batch (&r)[4]) {
   r[3] = interleave_upper(c, d);
 }
 
+/// What transpose4 makes of four copies of x.
+VECDET_INLINE void repeat4(f32_batch x, f32_batch (&r)[4]) {
+#if defined(VECDET_TARGET_AVX512)
+  r[0] = _mm512_permute_ps(x, 0x00);
+  r[1] = _mm512_permute_ps(x, 0x55);
+  r[2] = _mm512_permute_ps(x, 0xaa);
+  r[3] = _mm512_permute_ps(x, 0xff);
+#elif defined(VECDET_TARGET_AVX2)
+  r[0] = _mm256_permute_ps(x, 0x00);
+  r[1] = _mm256_permute_ps(x, 0x55);
+  r[2] = _mm256_permute_ps(x, 0xaa);
+  r[3] = _mm256_permute_ps(x, 0xff);
+#else
+  r[0] = r[1] = r[2] = r[3] = x;
+  transpose4(r);
+#endif
+}
+
 /// Reads box_pack<..., N>::count boxes.
 template <int N, class T>
 VECDET_INLINE box_pack<compute_type<T>, N> load_boxes(const T* from) {
@@ -223,6 +241,22 @@ VECDET_INLINE void store_boxes(T* to, const box_pack<compute_type<T>, N>& boxes)
       for (int j = 0; j < lanes; ++j)
         for (int k = 0; k < 4; ++k) to[4 * (i * lanes + j) + k] = coordinate[k][j];
     }
+  }
+}
+
+/// Writes one number a box, in the lanes of load_boxes, as often as a box has numbers.
+template <int N, class Real>
+VECDET_INLINE void store_for_each_number(Real* to, const pack<Real, N>& x) {
+  if constexpr (std::is_same<Real, float>::value) {
+    VECDET_UNROLL
+    for (int i = 0; i < N; ++i) {
+      f32_batch r[4];
+      repeat4(x.v[i], r);
+      VECDET_UNROLL
+      for (int k = 0; k < 4; ++k) store(to + (4 * i + k) * batch_lanes<float>, r[k]);
+    }
+  } else {
+    store_boxes(to, box_pack<Real, N>{x, x, x, x});
   }
 }
 

@@ -117,11 +117,19 @@ VECDET_INLINE float_row expectations_of(const distribution_decoding_args& args, 
       [&](index_t first_bin, index_t size, const float(*panel)[row_lanes]) VECDET_INLINE_LAMBDA {
         for (index_t begin = 0; begin < size; begin += summed_columns) {
           const index_t end = size - begin < summed_columns ? size : begin + summed_columns;
-          float_row sums[2] = {0.0f, 0.0f};
-          for (index_t c = begin; c < end; ++c)
-            sums[c & 1] = fma(float_row(static_cast<float>(first_bin + c)),
-                              load_pack<float_row::batches>(panel[c]), sums[c & 1]);
-          weighted.add(sums[0] + sums[1]);
+          // Two sums in turn, as each waits for its last addition.
+          float_row sum = 0.0f, other = 0.0f;
+          const auto add = [&](float_row& to, index_t c) VECDET_INLINE_LAMBDA {
+            to = fma(float_row(static_cast<float>(first_bin + c)),
+                     load_pack<float_row::batches>(panel[c]), to);
+          };
+          index_t c = begin;
+          for (; c + 2 <= end; c += 2) {
+            add(sum, c);
+            add(other, c + 1);
+          }
+          if (c < end) add(sum, c);
+          weighted.add(sum + other);
         }
       });
   return weighted.total() / group.sum;

@@ -68,8 +68,7 @@ struct weighted_smooth_l1_of_boxes {
     alignas(64) real of[4 * box_group];
 
     VECDET_INLINE explicit element_weights(const float* of_boxes) {
-      const auto weight = load_box_weights<real, row_pack<real>::batches>(of_boxes, 0);
-      store_boxes(of, box_pack<real, row_pack<real>::batches>{weight, weight, weight, weight});
+      store_for_each_number(of, load_box_weights<real, row_pack<real>::batches>(of_boxes, 0));
     }
   };
 
@@ -95,27 +94,27 @@ struct weighted_smooth_l1_of_boxes {
   }
 };
 
-/// are_plain_weights of whole groups: weights are plain if those of the least and of the greatest
-/// magnitude are.
+/// are_plain_weights of whole groups: weights above 0 are plain if the least and the greatest are.
+/// Negative ones, which are rare, are not asked for.
 template <class Real>
 VECDET_NOINLINE bool groups_have_plain_weights(Real scale, const float* weights, index_t groups) {
   constexpr int N = row_pack<float>::batches;
   using bits = row_pack<std::int32_t>;
-  const bits no_sign = 0x7fffffff;
-  bits least = no_sign, greatest = 0;
+  // As integers, floats with a minus sign lie below all others, and NaN without one above.
+  bits least = 0x7fffffff, greatest = 0;
   for (index_t i = 0; i < groups * box_group; i += row_lanes) {
-    const bits magnitude = bit_cast<std::int32_t>(load_pack<N>(weights + i)) & no_sign;
-    least = min(least, magnitude);
-    greatest = max(greatest, magnitude);
+    const bits weight = bit_cast<std::int32_t>(load_pack<N>(weights + i));
+    least = min(least, weight);
+    greatest = max(greatest, weight);
   }
-  const auto are_plain = [&](const bits& magnitudes) VECDET_INLINE_LAMBDA {
+  const auto are_plain = [&](const bits& of_weights) VECDET_INLINE_LAMBDA {
     if constexpr (std::is_same<Real, double>::value) {
-      return are_plain_weights(scale, widen(bit_cast<float>(magnitudes)));
+      return are_plain_weights(scale, widen(bit_cast<float>(of_weights)));
     } else {
-      return are_plain_weights(scale, bit_cast<float>(magnitudes));
+      return are_plain_weights(scale, bit_cast<float>(of_weights));
     }
   };
-  return are_plain(least) && are_plain(greatest);
+  return all(least > bits(0)) && are_plain(least) && are_plain(greatest);
 }
 
 /// Runs the operation over 64 groups at a time, with plain products where all of their weights are
