@@ -35,15 +35,16 @@ VECDET_INLINE void store_channels(T* to, const pack<compute_type<T>, N>& x, inde
 }
 
 /// use(first channel, size, batches, whether all of the lanes are channels) over the channels of a
-/// task: four batches at a time, then rows of 16, then what is left.
+/// task: four batches at a time, then rows of 16 where those are fewer, then what is left.
 template <class Real, class Use>
 VECDET_INLINE void for_each_channel_pack(index_t first, index_t last, const Use& use) {
-  constexpr int wide = 4 * batch_lanes<Real>;
+  constexpr int row = row_pack<Real>::batches, N = row < 4 ? row : 4;
+  constexpr int wide = 4 * batch_lanes<Real>, lanes = N * batch_lanes<Real>;
   index_t c = first;
-  for (; c + wide <= last; c += wide) use.template run<4, true>(c, index_t{wide});
-  constexpr int row = row_pack<Real>::batches;
-  for (; c + row_lanes <= last; c += row_lanes) use.template run<row, true>(c, index_t{row_lanes});
-  if (c < last) use.template run<row, false>(c, last - c);
+  if constexpr (wide > lanes)
+    for (; c + wide <= last; c += wide) use.template run<4, true>(c, index_t{wide});
+  for (; c + lanes <= last; c += lanes) use.template run<N, true>(c, index_t{lanes});
+  if (c < last) use.template run<N, false>(c, last - c);
 }
 
 /// Some channels of a bin.

@@ -188,36 +188,41 @@ VECDET_INLINE void with_row_count(int count, const Use& use) {
   }
 }
 
+/// What the bins of a box touch along an axis: so many entries, `most` of one bin, in [least, end).
+struct roi_extent {
+  std::int32_t entries, most, least, end;
+};
+VECDET_NOINLINE inline roi_extent extent_of(const roi_axis& axis, index_t bins) {
+  roi_extent extent{};
+  for (index_t b = 0; b < bins; ++b) {
+    std::int32_t of_bin = 0;
+    axis.for_each_entry(b, [&](std::int32_t at, double) {
+      if (extent.entries + of_bin == 0 || at < extent.least) extent.least = at;
+      if (at >= extent.end) extent.end = at + 1;
+      ++of_bin;
+    });
+    extent.entries += of_bin;
+    if (of_bin > extent.most) extent.most = of_bin;
+  }
+  return extent;
+}
+
 template <class T>
 void measure_rois(const detail::roi_align_args<T>& a, index_t first, index_t last) {
   for (index_t k = first; k < last; ++k) {
     detail::roi_plan& plan = a.plans[k];
-    const roi_axis y = axis_of(a, plan, 1), x = axis_of(a, plan, 0);
-    std::int32_t total[2] = {}, least[2] = {}, end[2] = {}, most_of_bin = 0;
-    const auto measure = [&](const roi_axis& axis, index_t bins, int k_axis) {
-      for (index_t b = 0; b < bins; ++b) {
-        std::int32_t of_bin = 0;
-        axis.for_each_entry(b, [&](std::int32_t at, double) {
-          if (total[k_axis] + of_bin == 0 || at < least[k_axis]) least[k_axis] = at;
-          if (at >= end[k_axis]) end[k_axis] = at + 1;
-          ++of_bin;
-        });
-        total[k_axis] += of_bin;
-        if (k_axis == 0 && of_bin > most_of_bin) most_of_bin = of_bin;
-      }
-    };
-    measure(x, a.columns, 0);
-    measure(y, a.rows, 1);
+    roi_extent x = extent_of(axis_of(a, plan, 0), a.columns);
+    roi_extent y = extent_of(axis_of(a, plan, 1), a.rows);
     // Without samples along one axis there are none.
-    const bool is_empty = total[0] == 0 || total[1] == 0;
-    plan.column_entries = is_empty ? 0 : total[0];
-    plan.row_entries = is_empty ? 0 : total[1];
-    plan.first_column = is_empty ? 0 : least[0];
-    plan.end_column = is_empty ? 0 : end[0];
-    plan.first_row = is_empty ? 0 : least[1];
-    plan.end_row = is_empty ? 0 : end[1];
+    if (x.entries == 0 || y.entries == 0) x = y = {};
+    plan.column_entries = x.entries;
+    plan.row_entries = y.entries;
+    plan.first_column = x.least;
+    plan.end_column = x.end;
+    plan.first_row = y.least;
+    plan.end_row = y.end;
     plan.touched = 0;
-    plan.steps = plan.by_planes && !is_empty ? most_of_bin : 0;
+    plan.steps = plan.by_planes ? x.most : 0;
     plan.bytes = roi_tables<compute_type<T>>(nullptr, plan, a.rows, a.columns).bytes;
   }
 }
@@ -226,7 +231,8 @@ void measure_rois(const detail::roi_align_args<T>& a, index_t first, index_t las
 /// i % columns. Numbers of a row lie columns_taken + 16 apart, the last of them being 0: steps that
 /// a bin does not have take that.
 template <class Real>
-void fill_bin_lanes(const roi_tables<Real>& t, const detail::roi_plan& plan, index_t columns) {
+VECDET_NOINLINE void fill_bin_lanes(const roi_tables<Real>& t, const detail::roi_plan& plan,
+                                    index_t columns) {
   const bin_lanes lanes(columns);
   const index_t stride = columns_taken(plan) + row_lanes;
   for (index_t g = 0; g < lanes.groups; ++g)
@@ -247,12 +253,27 @@ void fill_bin_lanes(const roi_tables<Real>& t, const detail::roi_plan& plan, ind
 /// Of a box whose entries are filled. `is_touched` is work memory of as many numbers as the map has
 /// columns.
 template <class Real>
-void fill_touched(const roi_tables<Real>& t, detail::roi_plan& plan, std::int32_t* is_touched) {
+VECDET_NOINLINE void fill_touched(const roi_tables<Real>& t, detail::roi_plan& plan,
+                                  std::int32_t* is_touched) {
   for (std::int32_t c = plan.first_column; c < plan.end_column; ++c) is_touched[c] = 0;
   for (std::int32_t e = 0; e < plan.column_entries; ++e) is_touched[t.column[e].at] = 1;
   plan.touched = 0;
   for (std::int32_t c = plan.first_column; c < plan.end_column; ++c)
     if (is_touched[c] != 0) t.touched[plan.touched++] = c;
+}
+
+/// The entries of all bins along an axis; those of bin b begin at begin[b].
+template <class Real>
+VECDET_NOINLINE void fill_entries(const roi_axis& axis, index_t bins, std::int32_t* begin,
+                                  detail::roi_entry<Real>* entries) {
+  std::int32_t n = 0;
+  for (index_t b = 0; b < bins; ++b) {
+    begin[b] = n;
+    axis.for_each_entry(b, [&](std::int32_t at, double weight) {
+      entries[n++] = {at, static_cast<Real>(weight)};
+    });
+  }
+  begin[bins] = n;
 }
 
 template <class T>
@@ -262,24 +283,13 @@ void fill_rois(const detail::roi_align_args<T>& a, index_t first, index_t last,
   for (index_t k = first; k < last; ++k) {
     detail::roi_plan& plan = a.plans[k];
     const roi_tables<real> t = tables_of(a, plan);
-    const auto fill = [&](const roi_axis& axis, index_t bins, std::int32_t* begin,
-                          detail::roi_entry<real>* entries) {
-      std::int32_t n = 0;
-      for (index_t b = 0; b < bins; ++b) {
-        begin[b] = n;
-        axis.for_each_entry(b, [&](std::int32_t at, double weight) {
-          entries[n++] = {at, static_cast<real>(weight)};
-        });
-      }
-      begin[bins] = n;
-    };
     if (plan.row_entries == 0) {
       for (index_t b = 0; b <= a.rows; ++b) t.row_begin[b] = 0;
       for (index_t b = 0; b <= a.columns; ++b) t.column_begin[b] = 0;
       continue;
     }
-    fill(axis_of(a, plan, 1), a.rows, t.row_begin, t.row);
-    fill(axis_of(a, plan, 0), a.columns, t.column_begin, t.column);
+    fill_entries(axis_of(a, plan, 1), a.rows, t.row_begin, t.row);
+    fill_entries(axis_of(a, plan, 0), a.columns, t.column_begin, t.column);
     fill_touched(t, plan, is_touched);
     if (plan.by_planes) fill_bin_lanes(t, plan, a.columns);
   }

@@ -29,17 +29,16 @@ VECDET_INLINE void add_rows(const detail::roi_entry<Real>* row, const detail::ro
 }
 
 /// The bins of a box in a plane of `width` columns, 15 numbers after which may be read.
-template <class T, class Real>
-void bins_of_plane(const detail::roi_align_args<T>& a, const detail::roi_plan& plan,
-                   const roi_tables<Real>& t, const Real* plane, index_t width, Real* sums,
-                   Real* bins) {
+template <class Real>
+void bins_of_plane(const detail::roi_plan& plan, const roi_tables<Real>& t, index_t bins_rows,
+                   index_t bins_columns, const Real* plane, index_t width, Real* sums, Real* bins) {
   constexpr int N = row_pack<Real>::batches;
-  const bin_lanes lanes(a.columns);
+  const bin_lanes lanes(bins_columns);
   const index_t taken = columns_taken(plan), stride = taken + row_lanes;
   const Real* const columns = plane + plan.first_column;
   store_pack<N>(sums + taken, row_pack<Real>(Real(0)));
-  for (index_t p = 0; p < a.rows; p += lanes.rows) {
-    const index_t end = p + lanes.rows < a.rows ? p + lanes.rows : a.rows;
+  for (index_t p = 0; p < bins_rows; p += lanes.rows) {
+    const index_t end = p + lanes.rows < bins_rows ? p + lanes.rows : bins_rows;
     for (index_t r = p; r < end; ++r) {
       Real* const to = sums + (r - p) * stride;
       const auto* const first = t.row + t.row_begin[r];
@@ -57,7 +56,7 @@ void bins_of_plane(const detail::roi_align_args<T>& a, const detail::roi_plan& p
         sum = fma(load_pack<N>(t.lane_weight + at), gather_row(sums, t.lane_index + at), sum);
       }
       // Lanes after the last bin of the row are overwritten, or lie after all.
-      store_pack<N>(bins + p * a.columns + g * row_lanes, sum);
+      store_pack<N>(bins + p * bins_columns + g * row_lanes, sum);
     }
   }
 }
@@ -107,7 +106,7 @@ void roi_align_planes(const detail::roi_align_args<T>& a, const detail::roi_task
       }
       const roi_tables<real> t = tables_of(a, plan);
       for (index_t c = c0; c < c_end; ++c) {
-        bins_of_plane(a, plan, t, planes[c - c0], level.width, sums, bins);
+        bins_of_plane(plan, t, a.rows, a.columns, planes[c - c0], level.width, sums, bins);
         convert_back(bins, bins_size, out + (c - c0) * bins_size);
       }
     }

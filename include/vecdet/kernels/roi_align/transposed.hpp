@@ -48,16 +48,16 @@ struct transposed_rows {
 };
 
 /// The bins of 16 channels of a box, in rows of 16. `first_column` is the ring's.
-template <class T, class Real>
-void bins_of_channels(const detail::roi_align_args<T>& a, const detail::roi_plan& plan,
-                      const transposed_rows<Real>& ring, std::int32_t first_column, Real* sums,
-                      Real* bins) {
+template <class Real>
+VECDET_NOINLINE void bins_of_channels(const detail::roi_plan& plan, const roi_tables<Real>& t,
+                                      index_t bins_rows, index_t bins_columns,
+                                      const transposed_rows<Real>& ring, std::int32_t first_column,
+                                      Real* sums, Real* bins) {
   constexpr int N = row_pack<Real>::batches;
-  const roi_tables<Real> t = tables_of(a, plan);
   const Real* const first = ring.at(plan.first_row);
   const Real* const end = ring.rows + ring.size * ring.width;
   const index_t in_row = index_t{plan.first_column - first_column} * row_lanes;
-  for (index_t p = 0; p < a.rows; ++p) {
+  for (index_t p = 0; p < bins_rows; ++p) {
     const std::int32_t first_entry = t.row_begin[p], last_entry = t.row_begin[p + 1];
     for (std::int32_t e = first_entry; e < last_entry; e += roi_rows_at_once) {
       weighted_rows<const Real> rows;
@@ -73,14 +73,14 @@ void bins_of_channels(const detail::roi_align_args<T>& a, const detail::roi_plan
                                                    plan.first_column, sums);
       });
     }
-    for (index_t q = 0; q < a.columns; ++q) {
+    for (index_t q = 0; q < bins_columns; ++q) {
       row_pack<Real> sum(Real(0));
       if (first_entry < last_entry)
         for (std::int32_t e = t.column_begin[q]; e < t.column_begin[q + 1]; ++e) {
           const index_t at = index_t{t.column[e].at - plan.first_column} * row_lanes;
           sum = fma(row_pack<Real>(t.column[e].weight), load_pack<N>(sums + at), sum);
         }
-      store_pack<N>(bins + (p * a.columns + q) * row_lanes, sum);
+      store_pack<N>(bins + (p * bins_columns + q) * row_lanes, sum);
     }
   }
 }
@@ -120,7 +120,7 @@ void roi_align_transposed(const detail::roi_align_args<T>& a, const detail::roi_
     for (; ring.ready < plan.end_row; ++ring.ready)
       to_channel_rows(planes + ring.ready * level.width + first_column, plane_size, channels, width,
                       ring.at(ring.ready));
-    bins_of_channels(a, plan, ring, first_column, sums, bins);
+    bins_of_channels(plan, tables_of(a, plan), a.rows, a.columns, ring, first_column, sums, bins);
     from_channel_rows(bins, bins_size, channels, out, bins_size);
   }
 }
