@@ -353,15 +353,18 @@ VECDET_NOINLINE std::uint64_t selected_bits(const detail::label_bits<Bits>& labe
 template <class Before, class Visit>
 VECDET_INLINE void for_each_selected(const detail::selected_boxes& selected, index_t first,
                                      index_t last, const Before& before, const Visit& visit) {
+  using std::int32_t;
+  using std::int64_t;
+  const labels_view& labels = selected.labels;
+  const bool is_wide = labels.is_wide();
+  const detail::skipped_labels<int64_t> wide(labels, selected.background, selected.ignore);
+  const detail::skipped_labels<int32_t> narrow(labels, selected.background, selected.ignore);
   for (index_t begin = first; begin < last; begin += label_block) {
     const index_t end = last - begin < label_block ? last : begin + label_block;
     before(begin, end);
-    const auto bits_of = [&](const auto& labels) VECDET_INLINE_LAMBDA {
-      return selected_bits(labels, begin, static_cast<int>(end - begin),
-                           {selected.labels, selected.background, selected.ignore});
-    };
-    std::uint64_t bits = selected.labels.is_wide() ? bits_of(selected.labels.bits<std::int64_t>())
-                                                   : bits_of(selected.labels.bits<std::int32_t>());
+    const int size = static_cast<int>(end - begin);
+    std::uint64_t bits = is_wide ? selected_bits(labels.bits<int64_t>(), begin, size, wide)
+                                 : selected_bits(labels.bits<int32_t>(), begin, size, narrow);
     for (; bits != 0; bits &= bits - 1) visit(begin + __builtin_ctzll(bits));
   }
 }

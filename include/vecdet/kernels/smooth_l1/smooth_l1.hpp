@@ -94,8 +94,9 @@ struct weighted_smooth_l1_of_boxes {
   }
 };
 
-/// are_plain_weights of whole groups: weights above 0 are plain if the least and the greatest are.
-/// Negative ones, which are rare, are not asked for.
+/// Whether all weights of whole groups are above 0 and plain: they are if the least and the
+/// greatest are. Groups with a negative weight, which are rare, go the special way, to the same
+/// bits.
 template <class Real>
 VECDET_NOINLINE bool groups_have_plain_weights(Real scale, const float* weights, index_t groups) {
   constexpr int N = row_pack<float>::batches;
