@@ -325,18 +325,9 @@ VECDET_NOINLINE std::uint64_t selected_bits(const detail::label_bits<Bits>& labe
                                             int size, const detail::skipped_labels<Bits>& skipped) {
   std::uint64_t selected = 0;
   if (size == label_block && !skipped.none) {
-    using row = row_pack<Bits>;
-    const row skipped_a = skipped.a, skipped_b = skipped.b;
     VECDET_UNROLL_ROWS
     for (int i = 0; i < label_block; i += row_lanes) {
-      row x;
-      VECDET_UNROLL
-      for (int k = 0; k < row::batches; ++k) {
-        // A vector may be loaded from memory of any type.
-        x.v[k] = batch<Bits>::load_unaligned(
-            static_cast<const Bits*>(labels.at(begin + i + k * batch_lanes<Bits>)));
-      }
-      const std::uint32_t bits = to_bits(x == skipped_a) | to_bits(x == skipped_b);
+      const std::uint32_t bits = either_of_16(labels.at(begin + i), skipped.a, skipped.b);
       selected |= std::uint64_t{~bits & 0xffff} << i;
     }
   } else {

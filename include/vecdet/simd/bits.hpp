@@ -49,6 +49,41 @@ VECDET_INLINE std::uint32_t to_bits(const pack_mask<T, N>& mask) {
   return bits;
 }
 
+/// Bit i: whether integer i of the 16 at `from` is a or b. A vector may be loaded from memory of
+/// any type.
+template <class Int>
+VECDET_INLINE std::uint32_t either_of_16(const void* from, Int a, Int b) {
+  const Int* const x = static_cast<const Int*>(from);
+  std::uint32_t bits = 0;
+#if defined(__x86_64__) && defined(VECDET_TARGET_BASELINE)
+  if constexpr (sizeof(Int) == 8) {
+    // No comparison of 8 bytes: lower and upper halves of four integers are compared apart.
+    const auto is = [](__m128 lower, __m128 upper, Int value) VECDET_INLINE_LAMBDA {
+      const __m128i low = _mm_set1_epi32(static_cast<int>(value));
+      const __m128i high = _mm_set1_epi32(static_cast<int>(value >> 32));
+      return _mm_and_si128(_mm_cmpeq_epi32(_mm_castps_si128(lower), low),
+                           _mm_cmpeq_epi32(_mm_castps_si128(upper), high));
+    };
+    VECDET_UNROLL
+    for (int k = 0; k < 16; k += 4) {
+      const __m128 first = _mm_loadu_ps(reinterpret_cast<const float*>(x + k));
+      const __m128 second = _mm_loadu_ps(reinterpret_cast<const float*>(x + k + 2));
+      const __m128 lower = _mm_shuffle_ps(first, second, 0x88);
+      const __m128 upper = _mm_shuffle_ps(first, second, 0xdd);
+      const __m128i either = _mm_or_si128(is(lower, upper, a), is(lower, upper, b));
+      bits |= static_cast<std::uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(either))) << k;
+    }
+    return bits;
+  }
+#endif
+  VECDET_UNROLL
+  for (int k = 0; k < 16; k += batch_lanes<Int>) {
+    const auto some = batch<Int>::load_unaligned(x + k);
+    bits |= batch_bits<Int>((some == batch<Int>(a)) | (some == batch<Int>(b))) << k;
+  }
+  return bits;
+}
+
 VECDET_INLINE int lowest_bit(std::uint32_t bits) { return __builtin_ctz(bits); }
 VECDET_INLINE int count_bits(std::uint32_t bits) {
 #if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2) || !defined(__x86_64__)
