@@ -15,7 +15,7 @@ namespace VECDET_TARGET {
 /// is faster than more batches at once. AVX-512 has twice the registers; rounding to bfloat16 takes
 /// some of its own.
 constexpr bool has_32_registers = batch_lanes<float> == 16;
-constexpr int focal_exp_batches = has_32_registers ? 4 : 2;
+constexpr int focal_exp_batches = has_32_registers || !has_fma ? 4 : 2;
 template <class T>
 constexpr int focal_label_batches = has_32_registers && !std::is_same<T, bfloat16>::value ? 4 : 2;
 constexpr int focal_hard_batches = 2;
@@ -104,6 +104,9 @@ VECDET_INLINE void add_losses(int size, Real factor, lane_sums& sums, const Term
 template <focal_output Output>
 using known_focal_output = std::integral_constant<focal_output, Output>;
 
+template <class Output>
+constexpr bool is_sum = std::is_same<Output, known_focal_output<focal_output::sum>>::value;
+
 /// The output as `Output` has it, which is known, or focal_output for any.
 template <class Output>
 VECDET_INLINE Output output_as(focal_output any) {
@@ -141,7 +144,7 @@ VECDET_INLINE pack<Real, N> weighted_loss(const pack<Real, N>& modulation,
 template <int Gamma, class Output, class T>
 VECDET_NOINLINE void focal_negatives(const focal_equation<T>& equation, const focal_span<T>& span,
                                      index_t size, lane_sums& sums) {
-  constexpr int N = focal_label_batches<T>;
+  constexpr int N = is_sum<Output> ? 4 : focal_label_batches<T>;
   const auto output = output_as<Output>(equation.output);
   // What is multiplied by the upstream gradient is turned afterwards: of a weight of 0, that gives
   // zeros another sign.

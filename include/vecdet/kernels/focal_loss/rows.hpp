@@ -83,16 +83,17 @@ auto focal_code_with(const focal_loss_args<T>& a) {
 template <class T>
 auto focal_code_in_float(const focal_loss_args<T>& a) {
   if (a.focusing == 1 && (a.gamma == 2 || (a.gamma == 0 && a.targets == nullptr))) {
-    // The sum and the gradient have code of their own. Not on the baseline, where code is twice as
-    // large; nor has the gradient of bfloat16, as next to rounding, the code for any output is as
-    // fast.
-    if constexpr (has_fma) {
+    // The sum and the gradient have code of their own, but where it would be large and bring
+    // little: on the baseline, code is twice as large, and a gradient next to which losses are
+    // added up is as fast with the code for any output.
+    constexpr bool is_float = std::is_same<T, float>::value;
+    if constexpr (has_fma || is_float) {
       if (a.output == focal_output::sum)
         return focal_code_with<known_focal_output<focal_output::sum>>(a);
-      if constexpr (std::is_same<T, float>::value) {
-        if (a.output == focal_output::grad)
-          return focal_code_with<known_focal_output<focal_output::grad>>(a);
-      }
+    }
+    if constexpr (has_fma) {
+      if (a.output == focal_output::grad)
+        return focal_code_with<known_focal_output<focal_output::grad>>(a);
     }
     return focal_code_with<focal_output>(a);
   }
