@@ -69,7 +69,7 @@ class topk_search {
       for (int k = 0; k < block; k += static_cast<int>(64 / sizeof(T)))
         prefetch_behind(logits + i + k, ahead);
       reals greatest(-infinity<real>);
-      VECDET_UNROLL_ROWS
+      VECDET_UNROLL
       for (int k = 0; k < block; k += lanes)
         greatest = max(load(logits + i + k), greatest);  // skips NaN
       if (__builtin_expect(to_bits(greatest > reals(threshold_)) != 0, 0))
