@@ -98,8 +98,8 @@ struct ious_in_tile {
 
 /// One box of `a` against boxes [j, end) of a tile, whose first box's column is `out`.
 template <iou_kind Kind, class Real, class T, class Rule>
-VECDET_NOINLINE void store_ious(const T* a, const iou_tile<Real>& tile, int j, int end, Rule rule,
-                                T* out) {
+VECDET_INLINE void store_ious(const T* a, const iou_tile<Real>& tile, int j, int end, Rule rule,
+                              T* out) {
   const ious_in_tile<Kind, Real, Rule> of(a, tile, rule);
   constexpr int N = of.N, lanes = of.lanes;
   for (; j + lanes <= end; j += lanes) store_pack<N>(out + j, of(j));
