@@ -75,4 +75,9 @@ headers() {
 }
 
 if [ $# = 0 ]; then set -- units headers; fi
-for part; do "$part"; done
+for part; do
+  case $part in
+    units | headers) "$part" ;;
+    *) sed -n '3,6s/^# //p' "$0"; exit 2 ;;
+  esac
+done

@@ -13,6 +13,7 @@ set -euo pipefail
 
 check_objects() {
   local object unit bad status=0
+  [ $# -gt 0 ] || { echo "no objects to check"; return 1; }
   for object in "$@"; do
     case $object in
       */avx512/* | *avx512.o) unit=avx512 ;;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Labels and ids of every integer type, in a program that is compiled at several levels of
 // optimisation: what the caller writes through its own type must be read, though long and long long
-// are two types of the same bits; and a label counts by its value, signed or not. The headers
-// alone, without the kernel table.
+// are two types of the same bits; and a label counts by its value, signed or not. By the headers
+// alone, without dispatch.
 #include <vecdet/impl/nms_groups.hpp>
 #include <vecdet/kernels/box_streams.hpp>
 #include <vecdet/kernels/focal_loss/label_search.hpp>

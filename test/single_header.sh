@@ -11,14 +11,14 @@ cd "$scratch"
 
 "$here/../packaging/single_header.py" vecdet.hpp
 head -n 2 vecdet.hpp
-! grep -n '#include <vecdet/' vecdet.hpp
+if grep -n '#include <vecdet/' vecdet.hpp; then exit 1; fi
 version=$(sed -nE 's/^#define VECDET_VERSION_[A-Z]+ //p' "$here/../include/vecdet/version.hpp" | paste -sd .)
 grep -q "^// vecdet $version, revision [0-9a-f]* of 20" vecdet.hpp || grep -q "revision unknown" vecdet.hpp
 
 # trainer.cpp holds a loss and its gradient against numbers worked out by hand.
 for file in trainer header_only; do
   sed -E 's|#include <vecdet/.*>|#include "vecdet.hpp"|' "$here/consumers/$file.cpp" >$file.cpp
-  "$@" -std=c++17 -O1 -ffp-contract=off -DHEADER_ONLY_TOO -I. -c $file.cpp -o $file.o
+  "$@" -std=c++17 -O0 -ffp-contract=off -DHEADER_ONLY_TOO -I. -c $file.cpp -o $file.o
 done
 "$1" trainer.o header_only.o -ltbb -o trainer
 VECDET_PROFILE=1 ./trainer 2>profile

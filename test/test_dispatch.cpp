@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which instruction set is chosen: detection on simulated processors, VECDET_ISA and set_isa(). The
-// ctest entries isa_baseline, isa_avx2 and isa_avx512 run this file and the kernels' tests under
-// that value of VECDET_ISA.
+// ctest entries isa_baseline, isa_avx2 and isa_avx512 run this file under that value of VECDET_ISA.
 #include "support/isa.hpp"
 #include <vecdet/args/focal_loss.hpp>
 #include <vecdet/dispatch.hpp>

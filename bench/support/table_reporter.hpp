@@ -60,7 +60,7 @@ class table_reporter : public benchmark::BenchmarkReporter {
     for (const Run& run : runs) {
       name = run.run_name.function_name;
       if (has_failed(run, 0)) {
-        GetOutputStream() << name << ": failed\n";
+        GetOutputStream() << progress() << name << ": failed\n";
         continue;
       }
       if (run.run_type == Run::RT_Iteration) samples.push_back(&run);

@@ -16,7 +16,8 @@ root=$(cd "$here/../.." && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 configure=(cmake -G Ninja -DCMAKE_CXX_COMPILER="$CXX")
-if [ -n "${VECDET_XSIMD_INCLUDE_DIR:-}" ]; then
+# Not /usr/include: GCC would search it before its own C++ headers.
+if [ -n "${VECDET_XSIMD_INCLUDE_DIR:-}" ] && [ "$VECDET_XSIMD_INCLUDE_DIR" != /usr/include ]; then
   export CPLUS_INCLUDE_PATH=$VECDET_XSIMD_INCLUDE_DIR
   configure+=(-DVECDET_XSIMD_INCLUDE_DIR="$VECDET_XSIMD_INCLUDE_DIR")
 fi
@@ -89,7 +90,7 @@ two_in_one() {
   # The linker takes one copy of what both files define: vecdet's functions are not among it.
   nm --defined-only "$mixed.o" | awk '$2 ~ /[A-Zuvw]/ && $3 ~ /6vecdet/ { print $3 }' | sort >"$scratch/symbols"
   nm --defined-only "$scratch/trainer.o" "$units/environment.o" | awk '$2 ~ /[A-Zuvw]/ { print $3 }' |
-    sort -u | comm -12 - "$scratch/symbols" | grep -v 18reporting_profiles >"$scratch/shared" || true
+    sort -u | comm -12 - "$scratch/symbols" | { grep -v 18reporting_profiles || [ $? = 1 ]; } >"$scratch/shared"
   if [ -s "$scratch/shared" ]; then
     echo "functions that a header-only file shares with a dispatching one:"
     c++filt <"$scratch/shared"
@@ -98,7 +99,7 @@ two_in_one() {
   nm --defined-only "$mixed.o" | awk '$2 ~ /[A-Zuvw]/ { print $3 }' | sort >"$scratch/symbols"
   for unit in baseline avx2 avx512; do
     nm --defined-only "$units/$unit.o" | awk '$2 ~ /[A-Zuvw]/ { print $3 }' | sort |
-      comm -12 - "$scratch/symbols" | grep -v '^DW\.ref' >"$scratch/shared" || true
+      comm -12 - "$scratch/symbols" | { grep -v '^DW\.ref' || [ $? = 1 ]; } >"$scratch/shared"
     if [ -s "$scratch/shared" ]; then
       echo "symbols that a header-only unit shares with $unit.o:"
       c++filt <"$scratch/shared"
