@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/iou_loss.hpp>
+#include <vecdet/args/stored_boxes.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
@@ -106,6 +107,7 @@ double run_iou_loss_of_levels(const iou_loss_call<T>& call, const head_view<Inpu
   const profile::scope timing([&] {
     return problem_of_levels(
         call.function, levels_variant(predicted.layout()), predicted, target, policy.threads(),
+        bytes_of_level_loss(predicted, selection, call.targets.size() * bytes_a_box<const T*>),
         (call.kind == iou_kind::ciou ? 110 : 60) * selection.known_size(predicted.size() / 4));
   });
   const auto kernel = detail::kernels<iou_loss_kernels<T>>(target).run;

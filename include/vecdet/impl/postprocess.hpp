@@ -75,8 +75,10 @@ inline void check_postprocess_params(const char* function, const postprocess_par
   check(params.max_detections >= 0, function, "params.max_detections", params.max_detections,
         "0 or more");
   check_min_size(function, "params.min_size", params.min_size);
-  for (const double weight : params.weights) check_weight(function, "params.weights", weight);
-  check_size_limit(function, params.size_limit);
+  for (const double weight : params.weights)
+    check(is_coder_weight(weight), function, "params.weights", weight, a_coder_weight);
+  check(is_size_limit(params.size_limit), function, "params.size_limit", params.size_limit,
+        a_size_limit);
 }
 
 inline void check_image_sizes(const char* function, const vector_view<const image_size>& sizes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/regression_loss.hpp>
+#include <vecdet/args/stored_boxes.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
@@ -238,9 +239,13 @@ class level_regression_call {
     const auto& family = kernels<regression_loss_kernels<stored>>(target);
     regression_loss_args<stored> args = flat_.kernel_args();
     const profile::scope timing([&] {
+      const index_t boxes_and_anchors = total_ + deltas_.anchors_of_image();
       return problem_of_levels(flat_.function,
                                level_box_loss_name(flat_.params.loss, deltas_.layout()), deltas_,
-                               target, policy.threads(), flat_.flops());
+                               target, policy.threads(),
+                               bytes_of_level_loss(deltas_, flat_.selection,
+                                                   boxes_and_anchors * bytes_a_box<const float*>),
+                               flat_.flops());
     });
     if (flat_.targets.is_matched()) flat_.check_matches(family, args, policy);
     const index_t* const matches = args.matches;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/smooth_l1.hpp>
+#include <vecdet/args/stored_boxes.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
@@ -107,6 +108,8 @@ double run_smooth_l1_of_levels(const smooth_l1_call<T>& call, const head_view<In
   const profile::scope timing([&] {
     return problem_of_levels(call.function, levels_variant(predictions.layout()), predictions,
                              target, policy.threads(),
+                             bytes_of_level_loss(predictions, call.selection,
+                                                 call.targets.size() * bytes_a_box<const T*>),
                              4 * 8 * call.selection.known_size(predictions.size() / 4));
   });
   const auto& family = kernels<smooth_l1_kernels<T>>(target);
