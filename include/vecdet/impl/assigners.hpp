@@ -51,7 +51,8 @@ class assigner_call {
     check(left == 0, function, (std::string(points_name) + ".size()").c_str(), points,
           "as many as the levels have");
     const vector_view<const index_t>& offsets = truth.image_offsets;
-    if (!offsets.empty()) check_offsets(function, "truth.image_offsets", offsets, boxes_);
+    if (!offsets.empty())
+      check_offsets(function, "truth.image_offsets", offsets, boxes_, "the number of boxes");
     check(truth.regions.empty(), function, "truth.regions.size()", truth.regions.size(),
           "0: assigners know no regions to be ignored");
     check(images_ == 0 || points <= max_elements<index_t> / images_, function,

@@ -4,6 +4,7 @@
 
 #include <vecdet/balanced_sample.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/profile/scope.hpp>
 
@@ -65,13 +66,8 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
   const index_t images = std::max(index_t{0}, image_offsets.size() - 1);
   detail::check(image_offsets.size() > 0, function, "image_offsets.size()", image_offsets.size(),
                 "1 or more");
-  for (index_t k = 0; k <= images; ++k)
-    detail::check_element(
-        image_offsets[k] >= (k == 0 ? 0 : image_offsets[k - 1]) &&
-            (k > 0 || image_offsets[k] == 0) &&
-            (k < images ? image_offsets[k] <= labels.size() : image_offsets[k] == labels.size()),
-        function, "image_offsets", k, image_offsets[k],
-        "an ascending number, from 0 to the number of labels");
+  detail::check_offsets(function, "image_offsets", image_offsets, labels.size(),
+                        "the number of labels");
   const profile::scope timing([&] {
     return profile::problem{function,
                             nullptr,

@@ -54,6 +54,12 @@ inline void check_coder(const char* function, const char* of, const coder_params
                "xyxy or cxcywh");
 }
 
+/// The same where anchors have to be corners.
+inline void check_corner_coder(const char* function, const char* of, const coder_params& params) {
+  check_coder(function, of, params);
+  check_member(params.anchors == box_format::xyxy, function, of, "anchors", "cxcywh", "xyxy");
+}
+
 /// `index` is the image's among several; names are made for messages alone.
 inline void check_image(const char* function, const image_size& image, index_t index = -1) {
   for (const double* side : {&image.width, &image.height}) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/box_head.hpp>
+#include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/impl/postprocess.hpp>
 
 #include <algorithm>
@@ -37,11 +38,7 @@ void check_box_head(const box_head_outputs<T>& outputs, index_t proposals,
         outputs.deltas.size(), "proposals x classes");
   check(offsets.size() == images + 1, function, "image_offsets.size()", offsets.size(),
         "the number of images + 1");
-  for (index_t k = 0; k < offsets.size(); ++k)
-    check_element(offsets[k] >= (k == 0 ? 0 : offsets[k - 1]) && (k > 0 || offsets[k] == 0) &&
-                      (k < images ? offsets[k] <= proposals : offsets[k] == proposals),
-                  function, "image_offsets", k, offsets[k],
-                  "an ascending number, from 0 to the number of proposals");
+  check_offsets(function, "image_offsets", offsets, proposals, "the number of proposals");
   check(cols == 0 || rows <= (index_t{1} << 32) / cols, function, "outputs.logits.rows()", rows,
         "at most 2^32 logits");
   check_postprocess_params(function, params);

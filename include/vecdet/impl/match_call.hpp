@@ -59,7 +59,7 @@ struct match_call {
           "results.foreground.size()", results.foreground.size(), "0 or the number of images");
     check_memory();
     if (results.deltas.empty()) return;
-    check_matcher_coder(function, "params.coder", params.coder);
+    check_corner_coder(function, "params.coder", params.coder);
   }
 
   /// Results are written while other images are still matched.

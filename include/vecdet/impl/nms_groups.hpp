@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/nms_params.hpp>
@@ -31,13 +32,7 @@ inline void check_groups(const char* function, const nms_groups& groups, index_t
   if (offsets.empty()) return;
   check(groups.images.size() == 0, function, "groups.images.size()", groups.images.size(),
         "0 where image_offsets are given");
-  check(offsets[0] == 0, function, "groups.image_offsets[0]", offsets[0], "0");
-  for (index_t k = 1; k < offsets.size(); ++k)
-    check_element(offsets[k] >= offsets[k - 1], function, "groups.image_offsets", k, offsets[k],
-                  "the element before it or more");
-  const index_t last = offsets.size() - 1;
-  check_element(offsets[last] == boxes, function, "groups.image_offsets", last, offsets[last],
-                "the number of boxes");
+  check_offsets(function, "groups.image_offsets", offsets, boxes, "the number of boxes");
 }
 
 /// Ids of one width as integers in their order: unsigned ones are moved down by half of their

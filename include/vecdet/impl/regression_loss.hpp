@@ -11,6 +11,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/box_selection.hpp>
+#include <vecdet/impl/find_first.hpp>
 #include <vecdet/impl/head_boxes.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -18,7 +19,6 @@
 #include <vecdet/views.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <string>
 #include <type_traits>
 #if !defined(VECDET_DISPATCH)
@@ -67,9 +67,7 @@ struct regression_call {
     check(params.epsilon >= 0 && fits_float(params.epsilon), function, "params.epsilon",
           params.epsilon, "a finite float, 0 or more");
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
-    check_coder(function, "params.coder", params.coder);
-    check(params.coder.anchors == box_format::xyxy, function, "params.coder.anchors", "cxcywh",
-          "xyxy");
+    check_corner_coder(function, "params.coder", params.coder);
   }
 
   void check_targets() const {
@@ -143,16 +141,12 @@ struct regression_call {
     const index_t truths = targets.boxes().size();
     index_t bad = deltas.size();
     if (!selection.is_all() && !selection.is_list()) {
-      std::atomic<index_t> first_bad{bad};
-      for_each_chunk(
-          policy, chunking(deltas.size(), smallest_box_chunk),
-          [&](index_t, index_t first, index_t last) {
-            const index_t found = kernels.bad_match(args, truths, first, last);
-            index_t least = first_bad.load();
-            while (found >= 0 && found < least && !first_bad.compare_exchange_weak(least, found)) {
-            }
-          });
-      bad = first_bad;
+      const index_t none = deltas.size();
+      bad = find_first(chunking(deltas.size(), smallest_box_chunk), none, policy,
+                       [&](index_t first, index_t last) {
+                         const index_t found = kernels.bad_match(args, truths, first, last);
+                         return found < 0 ? none : found;
+                       });
     } else {
       const index_t count = selection.is_all() ? deltas.size() : selection.indices().size();
       for (index_t k = 0; k < count; ++k) {

@@ -83,7 +83,7 @@ class retinanet_loss_call {
     }
     const matcher_params& matcher = params_.matcher;
     check_matcher(function, "params.matcher", matcher);
-    check_matcher_coder(function, "params.matcher.coder", matcher.coder);
+    check_corner_coder(function, "params.matcher.coder", matcher.coder);
     check(matcher.ignore != matcher.background, function, "params.matcher.ignore", matcher.ignore,
           "a value other than params.matcher.background");
     check_focusing(function, params_.alpha, params_.gamma);

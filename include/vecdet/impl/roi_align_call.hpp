@@ -6,6 +6,7 @@
 #include <vecdet/args/roi_align.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/workspace.hpp>
@@ -43,11 +44,7 @@ void check_roi_boxes(const char* function, const roi_boxes<Real>& boxes, index_t
         "0 where image_offsets are given");
   check(offsets.size() == images + 1, function, "boxes.image_offsets.size()", offsets.size(),
         "the number of images + 1");
-  for (index_t k = 0; k < offsets.size(); ++k)
-    check_element(offsets[k] >= (k == 0 ? 0 : offsets[k - 1]) && offsets[k] <= count &&
-                      (k > 0 || offsets[k] == 0) && (k < images || offsets[k] == count),
-                  function, "boxes.image_offsets", k, offsets[k],
-                  "an ascending number, from 0 to the number of boxes");
+  check_offsets(function, "boxes.image_offsets", offsets, count, "the number of boxes");
 }
 
 inline void check_roi_params(const char* function, const roi_align_params& params) {
@@ -71,6 +68,14 @@ void check_bins(const char* function, const char* name, const feature_view<T>& b
     throw_invalid_argument(function, (std::string(name) + ".layout()").c_str(),
                            bins.layout() == feature_layout::nchw ? "nchw" : "nhwc",
                            "the features' layout");
+}
+
+template <class T, class Out>
+void check_apart_from_boxes(const char* function, const char* name, const Out& out,
+                            const roi_boxes<T>& boxes) {
+  check_apart(function, name, out, "boxes.boxes", boxes.boxes);
+  check_apart(function, name, out, "boxes.images", boxes.images);
+  check_apart(function, name, out, "boxes.image_offsets", boxes.image_offsets);
 }
 
 /// A call whose arguments have been checked. `T` is the stored type.

@@ -86,7 +86,7 @@ class ssd_loss_call {
                     "1 to classes - 1, as 0 is background");
     const matcher_params& matcher = params_.matcher;
     check_matcher(function, "params.matcher", matcher);
-    check_matcher_coder(function, "params.matcher.coder", matcher.coder);
+    check_corner_coder(function, "params.matcher.coder", matcher.coder);
     check(matcher.ignore < 0 || matcher.ignore >= classes, function, "params.matcher.ignore",
           matcher.ignore, "no column of head.logits");
     check(params_.negatives_per_foreground >= 0, function, "params.negatives_per_foreground",
