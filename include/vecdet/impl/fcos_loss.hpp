@@ -9,6 +9,7 @@
 #include <vecdet/impl/box_coding.hpp>
 #include <vecdet/impl/detector_loss.hpp>
 #include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/scaled.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/profile/scope.hpp>

@@ -11,6 +11,7 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/box_selection.hpp>
 #include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/scaled.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>

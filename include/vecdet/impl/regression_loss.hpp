@@ -13,6 +13,7 @@
 #include <vecdet/impl/box_selection.hpp>
 #include <vecdet/impl/find_first.hpp>
 #include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/scaled.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/regression_loss.hpp>

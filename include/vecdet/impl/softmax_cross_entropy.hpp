@@ -7,7 +7,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
-#include <vecdet/impl/box_selection.hpp>
+#include <vecdet/impl/scaled.hpp>
 #include <vecdet/impl/softmax_chunks.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
