@@ -57,7 +57,6 @@ struct assigned_image {
   float* targets;  ///< null for ATSS
 };
 
-template <class T>
 struct assigner_kernels {
   /// The centres of anchors [first, last), x and y of each.
   void (*centres)(const float* anchors, index_t first, index_t last, float* points);

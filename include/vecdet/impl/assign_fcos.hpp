@@ -108,7 +108,7 @@ inline void run_assign_fcos(const char* function, const boxes_view<const float>&
         "a finite float, 0 or more");
   check_apart(function, "matches", matches, "anchors", anchors);
   const isa target = active_isa();
-  const auto& family = kernels<assigner_kernels<float>>(target);
+  const auto& kernels = detail::kernels<assigner_kernels>(target);
   const profile::scope timing([&] {
     profile::problem problem =
         call.problem("centers", 4 * points * index_t{sizeof(float)}, target, policy);
@@ -116,9 +116,9 @@ inline void run_assign_fcos(const char* function, const boxes_view<const float>&
     return problem;
   });
   const assigner_args args =
-      call.prepare(family, anchor_centres(family, anchors, buffers, policy), 1, buffers);
-  const fcos_assigner assigner(args, anchors, radius, grown(buffers.greatest, levels.size()),
-                               grown(buffers.metrics, matches.size()));
+      call.prepare(kernels, anchor_centres(kernels, anchors, buffers, policy), 1, buffers);
+  const fcos_assigner assigner(args, anchors, radius, grown(buffers.widest, levels.size()),
+                               grown(buffers.ranks, matches.size()));
   call.run(
       matches, nullptr, policy, [](index_t, index_t) {},
       [&](const assigned_image& image) { assigner.match(image); });

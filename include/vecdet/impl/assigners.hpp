@@ -76,8 +76,7 @@ class assigner_call {
 
   /// The levels with their axes, once they are known for grids, and memory for `most` choices a
   /// box.
-  template <class Kernels>
-  assigner_args prepare(const Kernels& kernels, const float* points, index_t most,
+  assigner_args prepare(const assigner_kernels& kernels, const float* points, index_t most,
                         assigner_buffers& workspace) const {
     index_t numbers = 0;
     for (const grid_size& level : levels_)
@@ -105,15 +104,17 @@ class assigner_call {
     }
     check(boxes_ == 0 || most <= max_elements<index_t> / boxes_, function_, "truth.boxes.size()",
           boxes_, "so many that their candidates have addresses");
-    return {points,
-            points_,
-            levels,
-            levels_.size(),
-            truth_.boxes.data(),
-            most,
-            grown(workspace.chosen, most * boxes_),
-            grown(workspace.values, most * boxes_),
-            grown(workspace.counts, boxes_)};
+    assigner_args args{};
+    args.points = points;
+    args.point_count = points_;
+    args.levels = levels;
+    args.level_count = levels_.size();
+    args.truth = truth_.boxes.data();
+    args.most = most;
+    args.chosen = grown(workspace.chosen, most * boxes_);
+    args.values = grown(workspace.values, most * boxes_);
+    args.counts = grown(workspace.counts, boxes_);
+    return args;
   }
 
   /// choose(image, box) for all boxes, then match(image and its boxes) for all images.
@@ -160,14 +161,14 @@ class assigner_call {
 };
 
 /// The centres of anchors, x and y, in the workspace.
-template <class Kernels>
-float* anchor_centres(const Kernels& family, const boxes_view<const float>& anchors,
-                      assigner_buffers& workspace, execution policy) {
+inline float* anchor_centres(const assigner_kernels& kernels,
+                             const boxes_view<const float>& anchors, assigner_buffers& workspace,
+                             execution policy) {
   float* const centres = grown(workspace.points, 2 * anchors.size());
   constexpr index_t smallest = 16384;
   for_each_chunk(policy, chunking(anchors.size(), smallest),
                  [&](index_t, index_t first, index_t last) {
-                   family.centres(anchors.data(), first, last, centres);
+                   kernels.centres(anchors.data(), first, last, centres);
                  });
   return centres;
 }
@@ -185,22 +186,22 @@ inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_
                 "1 or more");
   detail::check_apart(function, "matches", matches, "anchors", anchors);
   const isa target = active_isa();
-  const auto& family = detail::kernels<detail::assigner_kernels<float>>(target);
+  const auto& kernels = detail::kernels<detail::assigner_kernels>(target);
   detail::assigner_buffers& buffers = detail::workspace_access::buffers(workspace);
   const profile::scope timing([&] {
     return call.problem(profile::numbered_name("k", static_cast<double>(params.candidates)),
                         4 * points * index_t{sizeof(float)}, target, policy);
   });
 
-  float* const centres = detail::anchor_centres(family, anchors, buffers, policy);
+  float* const centres = detail::anchor_centres(kernels, anchors, buffers, policy);
   const index_t candidates = std::min(params.candidates, std::max(index_t{1}, points));
   index_t most = 0;
   for (const grid_size& level : levels) most += std::min(candidates, level.height * level.width);
-  const detail::atss_args args{call.prepare(family, centres, most, buffers), anchors.data(),
+  const detail::atss_args args{call.prepare(kernels, centres, most, buffers), anchors.data(),
                                candidates};
   call.run(
-      matches, nullptr, policy, [&](index_t, index_t box) { family.atss_candidates(args, box); },
-      [&](const detail::assigned_image& image) { family.atss_matches(args, image); });
+      matches, nullptr, policy, [&](index_t, index_t box) { kernels.atss_candidates(args, box); },
+      [&](const detail::assigned_image& image) { kernels.atss_matches(args, image); });
 }
 
 inline void assign_task_aligned(const task_aligned_predictions& predictions,
@@ -238,7 +239,7 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
   check_apart_from_inputs("matches", matches);
   check_apart_from_inputs("targets", targets);
   const isa target = active_isa();
-  const auto& family = detail::kernels<detail::assigner_kernels<float>>(target);
+  const auto& kernels = detail::kernels<detail::assigner_kernels>(target);
   detail::assigner_buffers& buffers = detail::workspace_access::buffers(workspace);
   const profile::scope timing([&] {
     return call.problem(profile::numbered_name("top", static_cast<double>(params.top)),
@@ -247,7 +248,7 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
 
   const index_t most = std::min(params.top, std::max(index_t{1}, points.rows()));
   detail::task_aligned_args args{};
-  args.common = call.prepare(family, points.data(), most, buffers);
+  args.common = call.prepare(kernels, points.data(), most, buffers);
   args.scores = scores.data();
   args.stride = scores.stride();
   args.predictions = predictions.boxes.data();
@@ -267,8 +268,8 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
   }
   call.run(
       matches, targets.data(), policy,
-      [&](index_t image, index_t box) { family.task_aligned_candidates(args, image, box); },
-      [&](const detail::assigned_image& image) { family.task_aligned_matches(args, image); });
+      [&](index_t image, index_t box) { kernels.task_aligned_candidates(args, image, box); },
+      [&](const detail::assigned_image& image) { kernels.task_aligned_matches(args, image); });
 }
 
 }  // namespace VECDET_ABI

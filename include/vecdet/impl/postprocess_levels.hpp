@@ -82,7 +82,7 @@ class levels_postprocess {
     const head_view<const T>&logits = outputs_.logits, &centerness = outputs_.centerness;
     const level_steps centre(centerness, level);
     const T* const centres = centerness.levels()[level].data + image * centre.image;
-    const auto& family = kernels<filter_topk_kernels<T>>(target_);
+    const auto& kernels = detail::kernels<filter_topk_kernels<T>>(target_);
     const index_t limit = params_.max_candidates;
     const auto search = [&](index_t items, index_t elements, index_t more, const auto& run) {
       const chunking chunks = search_chunks(items, elements, policy);
@@ -112,7 +112,7 @@ class levels_postprocess {
       search(rows.rows(), rows.cols(), rows.cols(), [&](index_t capacity, auto... range) {
         row_search_args<T> of_chunk = args;
         of_chunk.capacity = capacity;
-        return family.search_rows(of_chunk, range...);
+        return kernels.search_rows(of_chunk, range...);
       });
     } else {
       auto args = plane_args(logits, image, level);
@@ -124,7 +124,7 @@ class levels_postprocess {
              [&](index_t capacity, auto... range) {
                plane_search_args<T> of_chunk = args;
                of_chunk.capacity = capacity;
-               return family.search_planes(of_chunk, range...);
+               return kernels.search_planes(of_chunk, range...);
              });
     }
   }

@@ -49,14 +49,23 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
   detail::partition_into_groups(groups, size, count, ws, policy);
   real* const rescored = detail::grown(buffers.rescored, size);
   detail::nms_record* const kept_of_groups = detail::grown(ws.kept, count);
-  detail::suppress_groups(
-      ws, policy, kernels.scratch_bytes,
-      [&](index_t begin, index_t end, detail::cache_line* scratch) {
-        return kernels.soft({boxes.data(), scores.data(), params.method, params.iou_threshold,
-                             params.sigma, params.score_floor, params.plus_one,
-                             ws.records.data() + begin, end - begin, scratch, rescored,
-                             kept_of_groups + begin});
-      });
+  detail::suppress_groups(ws, policy, kernels.scratch_bytes,
+                          [&](index_t begin, index_t end, detail::cache_line* scratch) {
+                            detail::soft_nms_args<stored> args{};
+                            args.boxes = boxes.data();
+                            args.scores = scores.data();
+                            args.method = params.method;
+                            args.iou_threshold = params.iou_threshold;
+                            args.sigma = params.sigma;
+                            args.score_floor = params.score_floor;
+                            args.plus_one = params.plus_one;
+                            args.records = ws.records.data() + begin;
+                            args.count = end - begin;
+                            args.scratch = scratch;
+                            args.rescored = rescored;
+                            args.kept = kept_of_groups + begin;
+                            return kernels.soft(args);
+                          });
 
   const index_t kept = detail::gather_kept(ws);
   detail::kernels<detail::nms_kernels<real>>(target).sort_any(rescored, ws.records.data(),

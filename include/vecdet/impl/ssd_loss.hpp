@@ -141,16 +141,12 @@ class ssd_loss_call {
     hard_negative_mining mining;
     mining.images = images_;
     mining.negatives_per_foreground = params_.negatives_per_foreground;
-    return softmax_cross_entropy_call{"softmax_cross_entropy_loss_and_grad",
-                                      head_.logits,
-                                      vector_view<const index_t>(ws_.labels.data(), rows_),
-                                      params,
-                                      &mining,
-                                      {},
-                                      head_.logits_grad,
-                                      false,
-                                      true}
-        .run_mined(ws_.mining, policy_);
+    softmax_cross_entropy_call call{"softmax_cross_entropy_loss_and_grad", head_.logits,
+                                    vector_view<const index_t>(ws_.labels.data(), rows_), params};
+    call.mining = &mining;
+    call.output = softmax_output::grad;
+    call.grad = head_.logits_grad;
+    return call.run_mined(ws_.mining, policy_);
   }
 
   const ssd_head& head_;

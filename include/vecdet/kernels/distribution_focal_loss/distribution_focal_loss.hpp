@@ -161,10 +161,10 @@ inline void boxes_of_rows(const distribution_decoding_args& args, index_t first,
   }
 }
 
-template <class T>
-struct kernels_of<detail::distribution_focal_loss_kernels<T>> {
-  static constexpr detail::distribution_focal_loss_kernels<T> get() {
-    detail::distribution_focal_loss_kernels<T> k{};
+template <>
+struct kernels_of<detail::distribution_focal_loss_kernels> {
+  static constexpr detail::distribution_focal_loss_kernels get() {
+    detail::distribution_focal_loss_kernels k{};
     k.loss = distribution_focal_loss_of_rows;
     k.expectations = expectations_of_rows;
     k.boxes = boxes_of_rows;
