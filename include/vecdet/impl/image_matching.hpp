@@ -43,7 +43,7 @@ inline void reserve_for(match_image_buffers& ws, const match_call& call, index_t
   grown(ws.block_ious, tiles * groups_in_tile);
   grown(ws.group_ious, tiles);
   if (!call.results.deltas.empty() && call.results.matches.empty())
-    grown(ws.matches, call.anchors.anchors);
+    grown(ws.matches, call.anchors.anchor_count);
   grown(ws.classes, truths);
   grown(ws.truth, truths);
   ws.exceptional_truth.reserve(static_cast<std::size_t>(truths));
@@ -66,7 +66,7 @@ class image_matching {
         ws_(buffers),
         kernels_(kernels<matching_kernels>(call.target)),
         policy_(policy),
-        anchors_(call.anchors.anchors),
+        anchors_(call.anchors.anchor_count),
         first_result_(image * anchors_),
         first_truth_(first_box_of_image(call.truth, image)),
         truth_(call.truth_of_image(image)),
@@ -103,6 +103,7 @@ class image_matching {
     if (!results.deltas.empty() && results.matches.empty()) args_.matches = ws_.matches.data();
     if (!results.labels.empty()) args_.labels = results.labels.data() + first_result_;
     if (!results.best_ious.empty()) args_.best_ious = results.best_ious.data() + first_result_;
+    // Without boxes all anchors are background, whatever the threshold.
     if (truths_ == 0) args_.low = std::numeric_limits<float>::infinity();
 
     index_t* const classes = ws_.classes.data();
@@ -114,10 +115,10 @@ class image_matching {
       if (!is_finite(t.area) || t.area < 0) {
         ws_.exceptional_truth.push_back(t);
       } else if (t.x1 < t.x2 && t.y1 < t.y2) {
-        truth[args_.truths++] = t;
+        truth[args_.truth_count++] = t;
       }
     }
-    std::sort(truth, truth + args_.truths, [](const match_truth& a, const match_truth& b) {
+    std::sort(truth, truth + args_.truth_count, [](const match_truth& a, const match_truth& b) {
       return a.area != b.area ? a.area < b.area : a.index < b.index;
     });
     args_.classes = classes;
@@ -153,12 +154,12 @@ class image_matching {
     const chunking chunks = chunks_of_tiles();
     truth_summary* const summaries = ws_.summaries.data();
     args_.tops = ws_.tops.data();
-    std::fill(args_.tops, args_.tops + args_.truths, 0.0f);
+    std::fill(args_.tops, args_.tops + args_.truth_count, 0.0f);
     std::atomic<index_t> left{chunks.count};
     for_each_chunk(policy_, chunks, [&](index_t, index_t, index_t) {
       const index_t chunk = left.fetch_sub(1, std::memory_order_relaxed) - 1;
       kernels_.compare(args_, chunks.begin(chunk), chunks.end(chunk),
-                       summaries + chunk * args_.truths);
+                       summaries + chunk * args_.truth_count);
     });
   }
 
@@ -173,7 +174,7 @@ class image_matching {
       const match_truth t = truth_of(truth_[j], j);
       if (first_nan[j] == no_anchor) first_nan[j] = kernels_.find_nan(args_, t, true);
     }
-    for (index_t k = 0; k < args_.truths; ++k)
+    for (index_t k = 0; k < args_.truth_count; ++k)
       if (first_nan[args_.truth[k].index] != no_anchor) args_.tops[k] = -1;
   }
 
@@ -184,7 +185,8 @@ class image_matching {
     const chunking chunks = chunks_of_tiles();
     truth_summary* const summaries = ws_.summaries.data();
     for_each_chunk(policy_, chunks, [&](index_t chunk, index_t first, index_t last) {
-      kernels_.mark(args_, first, last, summaries + chunk * args_.truths, params.allow_low_quality);
+      kernels_.mark(args_, first, last, summaries + chunk * args_.truth_count,
+                    params.allow_low_quality);
     });
     std::uint32_t* const best = ws_.best_anchor.data();
     if (params.skip_untouched) {  // a NaN is no touch
@@ -192,10 +194,10 @@ class image_matching {
     } else {
       std::copy(ws_.first_nan.data(), ws_.first_nan.data() + truths_, best);
     }
-    for (index_t k = 0; k < args_.truths; ++k) {
+    for (index_t k = 0; k < args_.truth_count; ++k) {
       for (index_t c = 0; c < chunks.count; ++c) {
         std::uint32_t& first = best[args_.truth[k].index];
-        first = std::min(first, summaries[c * args_.truths + k].first);
+        first = std::min(first, summaries[c * args_.truth_count + k].first);
       }
     }
     if (params.skip_untouched || anchors_ == 0) return;

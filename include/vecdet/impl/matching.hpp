@@ -33,7 +33,7 @@ inline void check_anchor_count(const char* function, index_t anchors) {
 /// Sets the buffers for these anchors.
 inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, isa target,
                          execution policy) {
-  to.anchors = anchors.size();
+  to.anchor_count = anchors.size();
   const index_t tiles = to.tile_count();
   grown(to.blocks, tiles * blocks_in_tile);
   grown(to.areas, tiles * blocks_in_tile);
@@ -74,8 +74,8 @@ inline index_t run_match(const match_call& call, const char* variant, match_buff
     for (index_t k = 0; k < threads; ++k)
       reserve_for(ws.images[static_cast<std::size_t>(k)], call, 1);
     std::atomic<index_t> next{0};
-    for_each_chunk(policy, chunking(threads, 1), [&](index_t strand, index_t, index_t) {
-      match_image_buffers& buffers = ws.images[static_cast<std::size_t>(strand)];
+    for_each_chunk(policy, chunking(threads, 1), [&](index_t worker, index_t, index_t) {
+      match_image_buffers& buffers = ws.images[static_cast<std::size_t>(worker)];
       for (index_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < images;)
         foreground[k] = image_matching(call, buffers, k, execution::sequential).run();
     });

@@ -288,20 +288,20 @@ void suppress_groups(nms_buffers& ws, execution policy, ScratchBytes scratch_byt
   const auto tasks = static_cast<index_t>(ws.tasks.size());
   const nms_task* const task = ws.tasks.data();
   const index_t* const begin = ws.group_begin.data();
-  const index_t strands =
+  const index_t workers =
       std::min({index_t{policy.threads()}, tasks, index_t{chunking::max_count}});
   index_t scratch_begin[chunking::max_count], lines = 0;
-  for (index_t s = 0; s < strands; ++s) {
-    scratch_begin[s] = lines;
-    lines += (scratch_bytes(task[s].largest) + 63) / 64;
+  for (index_t w = 0; w < workers; ++w) {
+    scratch_begin[w] = lines;
+    lines += (scratch_bytes(task[w].largest) + 63) / 64;
   }
   cache_line* const scratch = grown(ws.scratch, lines);
-  std::atomic<index_t> next{strands};
-  for_each_chunk(policy, chunking(strands, 1), [&](index_t strand, index_t, index_t) {
-    for (index_t t = strand; t < tasks; t = next.fetch_add(1, std::memory_order_relaxed)) {
+  std::atomic<index_t> next{workers};
+  for_each_chunk(policy, chunking(workers, 1), [&](index_t worker, index_t, index_t) {
+    for (index_t t = worker; t < tasks; t = next.fetch_add(1, std::memory_order_relaxed)) {
       for (index_t g = task[t].first_group; g < task[t].last_group; ++g) {
         if (begin[g] == begin[g + 1]) continue;
-        group_kept[g] = suppress(begin[g], begin[g + 1], scratch + scratch_begin[strand]);
+        group_kept[g] = suppress(begin[g], begin[g + 1], scratch + scratch_begin[worker]);
       }
     }
   });
