@@ -17,7 +17,7 @@ struct point_level {
   const float* y;
 };
 
-/// The arguments that both assigners have.
+/// The arguments that all assigners have.
 struct assigner_args {
   const float* points;  ///< x and y of each
   index_t point_count;
@@ -54,7 +54,7 @@ struct task_aligned_args {
 struct assigned_image {
   index_t image, first, last;
   index_t* matches;
-  float* targets;  ///< null for ATSS
+  float* targets;  ///< null but for the task-aligned assigner
 };
 
 struct assigner_kernels {

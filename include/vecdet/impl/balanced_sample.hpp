@@ -35,7 +35,7 @@ class split_mix {
   std::uint64_t state_;
 };
 
-/// Some of `left` candidates, met one by one.
+/// Draws `size` of `candidates` candidates, which are met one by one (algorithm S).
 class subset {
  public:
   subset(index_t candidates, index_t size, const split_mix& random)

@@ -13,7 +13,7 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// SSD's scores, of every class as many as there are.
+/// Postprocessing as SSD's, without a limit on candidates of a class.
 inline postprocess_params as_postprocess(const box_head_params& params) {
   postprocess_params dense;
   dense.detector = dense_detector::ssd;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of fcos_loss.hpp: the parts in their order, once everything has been checked in the
-// function's own name.
+// The function of fcos_loss.hpp: its parts in their order. The assigner, which comes first, makes
+// the checks of points and radius; no gradient is written before.
 #pragma once
 
 #include <vecdet/detail/check.hpp>

@@ -110,7 +110,7 @@ index_t append_best(filter_topk_buffers& ws, const chunking& chunks, index_t ele
   return count + total;
 }
 
-/// Of a matrix; as append_best.
+/// append_best of a matrix.
 template <class T>
 index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double score_threshold,
                             index_t k, index_t count, index_t first_element,
@@ -154,7 +154,7 @@ matrix_view<T> rows_of_level(const head_view<T>& logits, index_t image, index_t 
           logits.locations(level) * logits.anchors(), logits.classes(), logits.channels()};
 }
 
-/// Of a level in an image; as append_best.
+/// append_best of a level in an image.
 template <class T>
 index_t append_best_of_level(isa target, const head_view<T>& logits, index_t image, index_t level,
                              double score_threshold, index_t k, index_t count,

@@ -61,8 +61,8 @@ class level_boxes {
 
   bool are_flat() const { return steps_.number == 1 && steps_.anchor == 4; }
 
-  /// use(numbers from the one returned on, their step, how many, the first one's anchor) for each
-  /// anchor at a location and each of its four numbers, k, of the anchors [first, last).
+  /// For each anchor at a location and each of its four numbers, use(pointer to the first, step,
+  /// count, number of the first anchor, k) over the anchors [first, last).
   template <class Use>
   void for_each_plane(index_t first, index_t last, const Use& use) const {
     for (index_t a = 0; a < anchors_; ++a) {

@@ -58,7 +58,7 @@ Real least_overlap(const nms_params& params) {
   return suppresses ? nearest : std::nextafter(nearest, std::numeric_limits<Real>::infinity());
 }
 
-/// One call of a function of this header. T and S are the stored types of boxes and scores.
+/// One call of nms or batched_nms. T and S are the stored types of boxes and scores.
 template <class T, class S>
 class nms_call {
  public:

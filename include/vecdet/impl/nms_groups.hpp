@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classes and images as groups of boxes: which boxes may suppress each other, and the work memory
-// of NMS.
+// Which boxes may suppress each other: classes and images as groups, their partition, and the tasks
+// that groups become.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -223,8 +223,8 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
 
   // A counting sort of the records: each chunk counts its groups, and then knows its places.
   index_t* const begin = grown(ws.group_begin, ws.groups + 1);
-  const index_t many_groups = 1 + 16 * ws.groups;  // for counters that outnumber the records
-  const chunking chunks(count, std::max({smallest_chunk, many_groups, index_t{1}}));
+  const index_t many_groups = 1 + 16 * ws.groups;  // counters stay a sixteenth of the records
+  const chunking chunks(count, std::max(smallest_chunk, many_groups));
   index_t* const at = grown(ws.counters, chunks.count * ws.groups);
   nms_record* const grouped = ws.spare.data();
   // Numbered where they are counted, unless that leaves threads without work.
