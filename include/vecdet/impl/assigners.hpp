@@ -77,12 +77,12 @@ class assigner_call {
   /// The levels with their axes, once they are known for grids, and memory for `most` choices a
   /// box.
   assigner_args prepare(const assigner_kernels& kernels, const float* points, index_t most,
-                        assigner_buffers& workspace) const {
+                        assigner_buffers& buffers) const {
     index_t numbers = 0;
     for (const grid_size& level : levels_)
       if (level.height > 0 && level.width > 0) numbers += level.height + level.width;
-    float* axis = grown(workspace.axes, numbers);
-    point_level* const levels = grown(workspace.levels, levels_.size());
+    float* axis = grown(buffers.axes, numbers);
+    point_level* const levels = grown(buffers.levels, levels_.size());
     index_t first = 0;
     for (index_t l = 0; l < levels_.size(); ++l) {
       const index_t height = levels_[l].height, width = levels_[l].width;
@@ -111,9 +111,9 @@ class assigner_call {
     args.level_count = levels_.size();
     args.truth = truth_.boxes.data();
     args.most = most;
-    args.chosen = grown(workspace.chosen, most * boxes_);
-    args.values = grown(workspace.values, most * boxes_);
-    args.counts = grown(workspace.counts, boxes_);
+    args.chosen = grown(buffers.chosen, most * boxes_);
+    args.values = grown(buffers.values, most * boxes_);
+    args.counts = grown(buffers.counts, boxes_);
     return args;
   }
 
@@ -160,11 +160,11 @@ class assigner_call {
   index_t boxes_, images_;
 };
 
-/// The centres of anchors, x and y, in the workspace.
+/// The centres of anchors, x and y, in the buffers.
 inline float* anchor_centres(const assigner_kernels& kernels,
-                             const boxes_view<const float>& anchors, assigner_buffers& workspace,
+                             const boxes_view<const float>& anchors, assigner_buffers& buffers,
                              execution policy) {
-  float* const centres = grown(workspace.points, 2 * anchors.size());
+  float* const centres = grown(buffers.points, 2 * anchors.size());
   constexpr index_t smallest = 16384;
   for_each_chunk(policy, chunking(anchors.size(), smallest),
                  [&](index_t, index_t first, index_t last) {

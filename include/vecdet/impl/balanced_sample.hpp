@@ -78,10 +78,10 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
                             labels.size() * (labels.is_wide() ? 8 : 4)};
   });
 
-  auto& ws = detail::workspace_access::buffers(workspace);
-  index_t* const offsets = detail::grown(ws.offsets, images + 1);
-  index_t* const positives = detail::grown(ws.positives, images);
-  index_t* const of_kind = detail::grown(ws.counts, 2 * images);
+  auto& buffers = detail::workspace_access::buffers(workspace);
+  index_t* const offsets = detail::grown(buffers.offsets, images + 1);
+  index_t* const positives = detail::grown(buffers.positives, images);
+  index_t* const of_kind = detail::grown(buffers.counts, 2 * images);
   const detail::chunking chunks(images, 1);
   const auto with_kind = [&](index_t image, const auto& use) {
     detail::with_bits(labels, [&](auto bits) {
@@ -112,7 +112,7 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
     offsets[k + 1] =
         offsets[k] + positives[k] + std::min(of_kind[2 * k + 1], params.size - positives[k]);
   }
-  index_t* const indices = detail::grown(ws.indices, offsets[images]);
+  index_t* const indices = detail::grown(buffers.indices, offsets[images]);
   detail::for_each_chunk(policy, chunks, [&](index_t, index_t first, index_t last) {
     for (index_t k = first; k < last; ++k) {
       const auto stream = 2 * static_cast<std::uint64_t>(k);

@@ -53,7 +53,7 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                                      vector_view<const image_size> image_sizes,
                                      const box_head_params& params,
                                      postprocess_workspace& workspace, execution policy) {
-  detail::postprocess_buffers& ws = detail::workspace_access::buffers(workspace);
+  detail::postprocess_buffers& buffers = detail::workspace_access::buffers(workspace);
   const index_t images = image_sizes.size();
   const postprocess_params dense = detail::as_postprocess(params);
   detail::check_box_head(outputs, proposals.size(), image_offsets, images, dense);
@@ -69,8 +69,8 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                             policy.threads(),
                             logits.size() * index_t{sizeof(T)}};
   });
-  if (static_cast<index_t>(ws.images.size()) < images)
-    ws.images.resize(static_cast<std::size_t>(images));
+  if (static_cast<index_t>(buffers.images.size()) < images)
+    buffers.images.resize(static_cast<std::size_t>(images));
   detail::for_each_chunk(
       policy, detail::chunking(images, 1), [&](index_t, index_t first, index_t last) {
         for (index_t i = first; i < last; ++i) {
@@ -83,11 +83,11 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
           const detail::image_postprocess<T> call(
               target, of_image, boxes_view<const float>(proposals.data() + 4 * begin, count), {},
               dense, true);
-          call.collect(0, image_sizes[i], ws.images[static_cast<std::size_t>(i)],
+          call.collect(0, image_sizes[i], buffers.images[static_cast<std::size_t>(i)],
                        execution::sequential);
         }
       });
-  return detail::best_of_images(ws, images, dense, target, policy);
+  return detail::best_of_images(buffers, images, dense, target, policy);
 }
 
 }  // namespace VECDET_ABI

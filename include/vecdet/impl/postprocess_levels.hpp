@@ -77,7 +77,7 @@ class levels_postprocess {
  private:
   /// FCOS's candidates: add(element of the level, score).
   template <class Add>
-  void find_centered(index_t image, index_t level, filter_topk_buffers& ws, execution policy,
+  void find_centered(index_t image, index_t level, filter_topk_buffers& buffers, execution policy,
                      const Add& add) const {
     const head_view<const T>&logits = outputs_.logits, &centerness = outputs_.centerness;
     const level_steps centre(centerness, level);
@@ -88,7 +88,7 @@ class levels_postprocess {
       const chunking chunks = search_chunks(items, elements, policy);
       const index_t capacity = filter_topk_capacity(limit, chunks.size * elements) + more;
       search_best(
-          ws, chunks, capacity, limit, policy,
+          buffers, chunks, capacity, limit, policy,
           [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
             return run(capacity, first, last, records, spare);
           },

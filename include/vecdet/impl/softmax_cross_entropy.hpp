@@ -118,7 +118,7 @@ struct softmax_cross_entropy_call {
                                                 }));
   }
 
-  double run_mined(hard_negative_buffers& workspace, execution policy) const {
+  double run_mined(hard_negative_buffers& buffers, execution policy) const {
     check_arguments();
     const isa target = active_isa();
     const auto& kernels = detail::kernels<softmax_cross_entropy_kernels>(target);
@@ -127,9 +127,9 @@ struct softmax_cross_entropy_call {
     if (rows == 0) return 0;
     const profile::scope timing([&] { return problem(target, policy.threads()); });
     const index_t images = mining->images, of_image = rows / images;
-    std::uint32_t* const keys = grown(workspace.keys, rows);
-    index_t* const mined = grown(workspace.rows, rows);
-    index_t* const counts = grown(workspace.counts, images);
+    std::uint32_t* const keys = grown(buffers.keys, rows);
+    index_t* const mined = grown(buffers.rows, rows);
+    index_t* const counts = grown(buffers.counts, images);
 
     softmax_cross_entropy_args some = kernel_args();
     for_each_chunk(

@@ -23,7 +23,7 @@ class ssd_loss_call {
         anchors_(anchors),
         truth_(truth),
         params_(params),
-        ws_(buffers),
+        buffers_(buffers),
         policy_(policy),
         images_(image_count(truth)),
         rows_(head.logits.rows()) {}
@@ -109,11 +109,11 @@ class ssd_loss_call {
 
   index_t match() {
     match_results results;
-    results.matches = {grown(ws_.matches, rows_), rows_};
-    results.labels = {grown(ws_.labels, rows_), rows_};
+    results.matches = {grown(buffers_.matches, rows_), rows_};
+    results.labels = {grown(buffers_.labels, rows_), rows_};
     matcher_params matcher = params_.matcher;
     matcher.background = 0;
-    return match_anchors(anchors_, truth_, results, matcher, ws_.matching, policy_);
+    return match_anchors(anchors_, truth_, results, matcher, buffers_.matching, policy_);
   }
 
   /// The boxes as a level of one anchor at each of as many locations, channels last.
@@ -126,7 +126,7 @@ class ssd_loss_call {
     params.beta = params_.beta;
     params.scale = scale;
     params.coder = params_.matcher.coder;
-    const vector_view<const index_t> matches(ws_.matches.data(), rows_);
+    const vector_view<const index_t> matches(buffers_.matches.data(), rows_);
     const regression_targets<float> targets(truth_.boxes, matches);
     const box_selection matched(matches);
     return level_regression_call<const float, float>("regression_loss_and_grad", in, targets,
@@ -142,18 +142,19 @@ class ssd_loss_call {
     mining.images = images_;
     mining.negatives_per_foreground = params_.negatives_per_foreground;
     softmax_cross_entropy_call call{"softmax_cross_entropy_loss_and_grad", head_.logits,
-                                    vector_view<const index_t>(ws_.labels.data(), rows_), params};
+                                    vector_view<const index_t>(buffers_.labels.data(), rows_),
+                                    params};
     call.mining = &mining;
     call.output = softmax_output::grad;
     call.grad = head_.logits_grad;
-    return call.run_mined(ws_.mining, policy_);
+    return call.run_mined(buffers_.mining, policy_);
   }
 
   const ssd_head& head_;
   const anchor_index& anchors_;
   const ground_truth& truth_;
   const ssd_loss_params& params_;
-  ssd_loss_buffers& ws_;
+  ssd_loss_buffers& buffers_;
   execution policy_;
   index_t images_, rows_;
 };
