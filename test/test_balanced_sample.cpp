@@ -150,7 +150,7 @@ TEST_CASE("balanced sample: labels of other conventions, and errors") {
   fails({}, "image_offsets.size() is 0, expected 1 or more");
   fails({0, 6}, "image_offsets[1] is 6");
   fails({1, 7}, "image_offsets[0] is 1");
-  fails({0, 8, 7}, "image_offsets[1] is 8");
+  fails({0, 8, 7}, "image_offsets[2] is 7");
   fails({0, 5, 4, 7}, "image_offsets[2] is 4");
   params.size = -1;
   fails(offsets, "params.size is -1, expected 0 or more");

@@ -339,7 +339,7 @@ TEST_CASE("FCOS's loss: bad arguments are named, and nothing is written") {
   fails("anchors.size() is 1", t.head(), off, truth, {});
   ground_truth one = truth;
   one.image_offsets = {};
-  fails("the images of truth is 1", t.head(), p.anchors, one, {});
+  fails("the number of truth's images is 1", t.head(), p.anchors, one, {});
   p.classes[1] = 5;
   fails("truth.classes[1] is 5", t.head(), p.anchors, truth, {});
   p.classes[1] = 3;

@@ -9,12 +9,14 @@
 #include "support/sanitizer.hpp"
 #include <vecdet/box_coding.hpp>
 #include <vecdet/iou_loss.hpp>
+#include <vecdet/profile.hpp>
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -210,6 +212,57 @@ TEST_CASE_TEMPLATE("levels: decoded boxes are those of rows", T, float, bfloat16
       }
     }
   });
+}
+
+TEST_CASE_TEMPLATE("levels: the profiler counts the bytes and operations of rows", T, float,
+                   bfloat16) {
+  problem<T> p(head_layout::nhwc, 1, 3, 0, 3);
+  const boxes_view<const T> rows(p.numbers);
+  const image_size images[] = {{30, 40}};
+  const vector_view<const image_size> sizes(images, 1);
+  std::vector<float> boxes(p.numbers.size());
+  std::vector<T> grad(p.numbers.size());
+  const auto recorded = [](const auto& run) {
+    profile::enable();
+    profile::reset();
+    run();
+    const profile::report report = profile::snapshot();
+    profile::disable();
+    profile::reset();
+    REQUIRE(report.entries.size() == 1);
+    return std::make_pair(report.entries[0].bytes, report.entries[0].flops);
+  };
+
+  const auto decoded =
+      recorded([&] { decode_boxes(p.in.const_view(), p.anchors, {}, boxes, coder_params{}); });
+  CHECK(decoded == recorded([&] { decode_boxes(rows, p.anchors, boxes_view<float>(boxes)); }));
+  CHECK(decoded.first == p.in.rows() * (4 * index_t{sizeof(T)} + 16 + 16));
+  CHECK(recorded([&] { decode_boxes(p.in.const_view(), p.anchors, sizes, boxes); }) ==
+        recorded([&] { decode_boxes(rows, p.anchors, images[0], boxes_view<float>(boxes)); }));
+  for (const bool by_size : {false, true}) {
+    distance_params params;
+    params.by_size = by_size;
+    CHECK(recorded([&] { decode_distances(p.in.const_view(), p.anchors, {}, boxes, params); }) ==
+          recorded([&] { decode_distances(rows, p.anchors, boxes_view<float>(boxes), params); }));
+    CHECK(recorded([&] { decode_distances(p.in.const_view(), p.anchors, sizes, boxes, params); }) ==
+          recorded([&] {
+            decode_distances(rows, p.anchors, images[0], boxes_view<float>(boxes), params);
+          }));
+  }
+
+  const std::vector<float> targets = random_boxes<float>(p.in.rows(), 5);
+  for (const box_selection& selection : {box_selection::all(), box_selection(p.labels)}) {
+    CHECK(recorded([&] {
+            regression_loss_and_grad(p.in.const_view(), p.anchors, targets, selection,
+                                     p.grad.view());
+          }) == recorded([&] {
+            regression_loss_and_grad(rows, p.anchors, targets, selection, boxes_view<T>(grad));
+          }));
+  }
+  const std::vector<T> against = random_boxes<T>(p.in.rows(), 6);
+  CHECK(recorded([&] {
+          giou_loss_and_grad(p.in.const_view(), against, box_selection::all(), p.grad.view());
+        }) == recorded([&] { giou_loss_and_grad(rows, against, boxes_view<T>(grad)); }));
 }
 
 TEST_CASE("levels: the same bits for any number of threads, nothing is allocated") {

@@ -310,7 +310,7 @@ TEST_CASE("retinanet loss: bad arguments are named, and nothing is written") {
   {
     ground_truth one = truth;
     one.image_offsets = {};
-    check_refused("the images of truth", b.head(), index, one, {});
+    check_refused("the number of truth's images", b.head(), index, one, {});
   }
   {
     std::vector<index_t> classes = b.box_classes;

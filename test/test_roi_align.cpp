@@ -392,9 +392,7 @@ TEST_CASE("RoIAlign: errors") {
   check_error(p, "boxes.images.size() is 11, expected 0 or the number of boxes");
   p = good;
   p.offsets = {0, 5, 11};
-  check_error(p,
-              "boxes.image_offsets[2] is 11, expected an ascending number, from 0 to the number of "
-              "boxes");
+  check_error(p, "boxes.image_offsets[2] is 11, expected the number of boxes");
   p.offsets = {0, 12};
   check_error(p, "boxes.image_offsets.size() is 2, expected the number of images + 1");
 

@@ -107,7 +107,7 @@ class anchor_index {
   explicit anchor_index(boxes_view<const float> anchors, execution policy = execution::parallel);
 
   /// The number of anchors.
-  index_t size() const noexcept { return buffers_.anchors; }
+  index_t size() const noexcept { return buffers_.anchor_count; }
 
  private:
   friend detail::workspace_access;

@@ -17,7 +17,7 @@ struct point_level {
   const float* y;
 };
 
-/// The arguments that both assigners have.
+/// The arguments that all assigners have.
 struct assigner_args {
   const float* points;  ///< x and y of each
   index_t point_count;
@@ -54,10 +54,9 @@ struct task_aligned_args {
 struct assigned_image {
   index_t image, first, last;
   index_t* matches;
-  float* targets;  ///< null for ATSS
+  float* targets;  ///< null but for the task-aligned assigner
 };
 
-template <class T>
 struct assigner_kernels {
   /// The centres of anchors [first, last), x and y of each.
   void (*centres)(const float* anchors, index_t first, index_t last, float* points);

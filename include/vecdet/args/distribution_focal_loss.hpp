@@ -31,7 +31,6 @@ struct distribution_decoding_args {
   float* out;            ///< the expectation of each row, or the corners of each box
 };
 
-template <class T>
 struct distribution_focal_loss_kernels {
   /// Rows [first, last); returns their unscaled sum.
   double (*loss)(const distribution_focal_loss_args&, index_t first, index_t last);

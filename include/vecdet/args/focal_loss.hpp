@@ -23,8 +23,8 @@ template <class T>
 struct focal_loss_args {
   const T* logits;
   index_t cols, logits_stride;
-  labels_view labels;  ///< classes, or
-  const T* targets;    ///< dense targets in [0, 1]
+  labels_view labels;  ///< classes; none with dense targets
+  const T* targets;    ///< dense targets in [0, 1]; null with labels
   index_t targets_stride;
   index_t first_label;  ///< of row 0, or of location 0
   const float* scores;  ///< the targets of the labelled classes, or null: all 1

@@ -48,7 +48,7 @@ struct anchor_blocks {
   number_row* areas;
   anchor_node *groups, *tiles;
   float* typical_areas;  ///< one a tile
-  index_t anchors, tile_count;
+  index_t anchor_count, tile_count;
   const std::uint32_t* exceptional;  ///< exceptional anchors, ascending
   index_t exceptional_count;
 };
@@ -84,7 +84,7 @@ struct match_args {
   anchor_blocks anchors;
   const number_row* areas;   ///< those of the blocks; infinite where an anchor takes no part
   const match_truth* truth;  ///< that can touch regular anchors, by ascending area
-  index_t truths;
+  index_t truth_count;
   /// The greatest IoU of each truth with any anchor; -1 where one is NaN. During `compare` all
   /// threads raise it, by atomic operations alone.
   float* tops;

@@ -38,9 +38,9 @@ struct nms_args {
 
 /// How far NMS has come in a list of boxes.
 struct nms_progress {
-  index_t slots;  ///< boxes in the list, of which
-  index_t left;   ///< are neither kept nor suppressed, and
-  index_t block;  ///< lie in this block or later ones
+  index_t slots;  ///< boxes in the list
+  index_t left;   ///< how many of them are neither kept nor suppressed
+  index_t block;  ///< the first block that may hold one of those
 };
 
 /// The state of NMS of one group between `begin`, `build_index` and `finish`.
@@ -51,11 +51,13 @@ struct nms_state {
   void* scratch;
   index_t kept_count;
   nms_progress regular;       ///< boxes that the fast tests are for
-  nms_progress exceptional;   ///< and others
+  nms_progress exceptional;   ///< all other boxes
   index_t exceptional_begin;  ///< the first block of the exceptional boxes
-  index_t leaves, in_leaves, top_nodes;
-  bool done;
-  int levels;
+  index_t leaves;             ///< of the index
+  index_t in_leaves;          ///< boxes in the leaves that are neither kept nor suppressed
+  index_t top_nodes;          ///< nodes of the highest level
+  bool done;                  ///< whether nothing is left for the index
+  int levels;                 ///< of nodes above the leaves
 };
 
 /// Soft-NMS of one group, by records in ascending index without NaN scores.
@@ -69,8 +71,8 @@ struct soft_nms_args {
   const nms_record* records;
   index_t count;
   void* scratch;
-  compute_type<T>* rescored;  ///< of all boxes: those picked get their score here, and
-  nms_record* kept;           ///< are written here, in the order of picking
+  compute_type<T>* rescored;  ///< one a box: the scores that boxes have when they are picked
+  nms_record* kept;           ///< the boxes in the order of picking
 };
 
 template <class T>

@@ -39,8 +39,8 @@ struct roi_plan {
   std::int32_t first_row, end_row;  ///< rows and columns touched lie in these; none: all 0
   std::int32_t first_column, end_column;
   std::int32_t touched;  ///< how many columns
-  bool by_planes;        ///< whether it needs the tables of lanes, of so many steps, for 16 bins:
-  std::int32_t steps;    ///< in each of the steps a column and its weight
+  bool by_planes;        ///< forward in NCHW by planes: has the tables of lanes
+  std::int32_t steps;    ///< of those tables: the most columns that a bin touches; else 0
 };
 
 template <class T>
@@ -54,7 +54,6 @@ struct roi_align_args {
   bool aligned, add;
   T* out;             ///< forward: the bins
   const T* upstream;  ///< backward: the gradient by the bins
-  index_t boxes_count;
   roi_plan* plans;
   unsigned char* tables;
 };

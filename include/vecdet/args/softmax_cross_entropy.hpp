@@ -29,7 +29,6 @@ struct softmax_cross_entropy_args {
 /// are no negatives.
 constexpr std::uint32_t foreground_key = 0xffffffff, ignored_key = 0xfffffffe;
 
-template <class T>
 struct softmax_cross_entropy_kernels {
   /// Rows, or numbers of the list of rows, [first, last); returns their unscaled sum.
   double (*loss)(const softmax_cross_entropy_args&, index_t first, index_t last);

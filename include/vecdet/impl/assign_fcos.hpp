@@ -29,7 +29,8 @@ class fcos_assigner {
     }
   }
 
-  /// `rank` of an anchor's box: the greater, the smaller the box.
+  /// Gives each anchor of the image the smallest box that accepts it. `rank` is 1e8 less the area,
+  /// as torchvision has it.
   void match(const assigned_image& image) const {
     float* const best = best_ + image.image * common_.point_count;
     std::fill(image.matches, image.matches + common_.point_count, index_t{-1});
@@ -97,7 +98,7 @@ class fcos_assigner {
   float* best_;          ///< rank of the box that each anchor of each image has so far
 };
 
-/// In the name of `function`, where another one calls it.
+/// Errors name `function`, which is fcos_loss_and_grad where that calls.
 inline void run_assign_fcos(const char* function, const boxes_view<const float>& anchors,
                             const vector_view<const grid_size>& levels, const ground_truth& truth,
                             const vector_view<index_t>& matches, double radius,
@@ -108,7 +109,7 @@ inline void run_assign_fcos(const char* function, const boxes_view<const float>&
         "a finite float, 0 or more");
   check_apart(function, "matches", matches, "anchors", anchors);
   const isa target = active_isa();
-  const auto& family = kernels<assigner_kernels<float>>(target);
+  const auto& kernels = detail::kernels<assigner_kernels>(target);
   const profile::scope timing([&] {
     profile::problem problem =
         call.problem("centers", 4 * points * index_t{sizeof(float)}, target, policy);
@@ -116,9 +117,9 @@ inline void run_assign_fcos(const char* function, const boxes_view<const float>&
     return problem;
   });
   const assigner_args args =
-      call.prepare(family, anchor_centres(family, anchors, buffers, policy), 1, buffers);
-  const fcos_assigner assigner(args, anchors, radius, grown(buffers.greatest, levels.size()),
-                               grown(buffers.metrics, matches.size()));
+      call.prepare(kernels, anchor_centres(kernels, anchors, buffers, policy), 1, buffers);
+  const fcos_assigner assigner(args, anchors, radius, grown(buffers.widest, levels.size()),
+                               grown(buffers.ranks, matches.size()));
   call.run(
       matches, nullptr, policy, [](index_t, index_t) {},
       [&](const assigned_image& image) { assigner.match(image); });

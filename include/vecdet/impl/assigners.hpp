@@ -51,7 +51,8 @@ class assigner_call {
     check(left == 0, function, (std::string(points_name) + ".size()").c_str(), points,
           "as many as the levels have");
     const vector_view<const index_t>& offsets = truth.image_offsets;
-    if (!offsets.empty()) check_offsets(function, "truth.image_offsets", offsets, boxes_);
+    if (!offsets.empty())
+      check_offsets(function, "truth.image_offsets", offsets, boxes_, "the number of boxes");
     check(truth.regions.empty(), function, "truth.regions.size()", truth.regions.size(),
           "0: assigners know no regions to be ignored");
     check(images_ == 0 || points <= max_elements<index_t> / images_, function,
@@ -75,14 +76,13 @@ class assigner_call {
 
   /// The levels with their axes, once they are known for grids, and memory for `most` choices a
   /// box.
-  template <class Kernels>
-  assigner_args prepare(const Kernels& kernels, const float* points, index_t most,
-                        assigner_buffers& workspace) const {
+  assigner_args prepare(const assigner_kernels& kernels, const float* points, index_t most,
+                        assigner_buffers& buffers) const {
     index_t numbers = 0;
     for (const grid_size& level : levels_)
       if (level.height > 0 && level.width > 0) numbers += level.height + level.width;
-    float* axis = grown(workspace.axes, numbers);
-    point_level* const levels = grown(workspace.levels, levels_.size());
+    float* axis = grown(buffers.axes, numbers);
+    point_level* const levels = grown(buffers.levels, levels_.size());
     index_t first = 0;
     for (index_t l = 0; l < levels_.size(); ++l) {
       const index_t height = levels_[l].height, width = levels_[l].width;
@@ -104,15 +104,17 @@ class assigner_call {
     }
     check(boxes_ == 0 || most <= max_elements<index_t> / boxes_, function_, "truth.boxes.size()",
           boxes_, "so many that their candidates have addresses");
-    return {points,
-            points_,
-            levels,
-            levels_.size(),
-            truth_.boxes.data(),
-            most,
-            grown(workspace.chosen, most * boxes_),
-            grown(workspace.values, most * boxes_),
-            grown(workspace.counts, boxes_)};
+    assigner_args args{};
+    args.points = points;
+    args.point_count = points_;
+    args.levels = levels;
+    args.level_count = levels_.size();
+    args.truth = truth_.boxes.data();
+    args.most = most;
+    args.chosen = grown(buffers.chosen, most * boxes_);
+    args.values = grown(buffers.values, most * boxes_);
+    args.counts = grown(buffers.counts, boxes_);
+    return args;
   }
 
   /// choose(image, box) for all boxes, then match(image and its boxes) for all images.
@@ -158,15 +160,15 @@ class assigner_call {
   index_t boxes_, images_;
 };
 
-/// The centres of anchors, x and y, in the workspace.
-template <class Kernels>
-float* anchor_centres(const Kernels& family, const boxes_view<const float>& anchors,
-                      assigner_buffers& workspace, execution policy) {
-  float* const centres = grown(workspace.points, 2 * anchors.size());
+/// The centres of anchors, x and y, in the buffers.
+inline float* anchor_centres(const assigner_kernels& kernels,
+                             const boxes_view<const float>& anchors, assigner_buffers& buffers,
+                             execution policy) {
+  float* const centres = grown(buffers.points, 2 * anchors.size());
   constexpr index_t smallest = 16384;
   for_each_chunk(policy, chunking(anchors.size(), smallest),
                  [&](index_t, index_t first, index_t last) {
-                   family.centres(anchors.data(), first, last, centres);
+                   kernels.centres(anchors.data(), first, last, centres);
                  });
   return centres;
 }
@@ -184,22 +186,22 @@ inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_
                 "1 or more");
   detail::check_apart(function, "matches", matches, "anchors", anchors);
   const isa target = active_isa();
-  const auto& family = detail::kernels<detail::assigner_kernels<float>>(target);
+  const auto& kernels = detail::kernels<detail::assigner_kernels>(target);
   detail::assigner_buffers& buffers = detail::workspace_access::buffers(workspace);
   const profile::scope timing([&] {
     return call.problem(profile::numbered_name("k", static_cast<double>(params.candidates)),
                         4 * points * index_t{sizeof(float)}, target, policy);
   });
 
-  float* const centres = detail::anchor_centres(family, anchors, buffers, policy);
+  float* const centres = detail::anchor_centres(kernels, anchors, buffers, policy);
   const index_t candidates = std::min(params.candidates, std::max(index_t{1}, points));
   index_t most = 0;
   for (const grid_size& level : levels) most += std::min(candidates, level.height * level.width);
-  const detail::atss_args args{call.prepare(family, centres, most, buffers), anchors.data(),
+  const detail::atss_args args{call.prepare(kernels, centres, most, buffers), anchors.data(),
                                candidates};
   call.run(
-      matches, nullptr, policy, [&](index_t, index_t box) { family.atss_candidates(args, box); },
-      [&](const detail::assigned_image& image) { family.atss_matches(args, image); });
+      matches, nullptr, policy, [&](index_t, index_t box) { kernels.atss_candidates(args, box); },
+      [&](const detail::assigned_image& image) { kernels.atss_matches(args, image); });
 }
 
 inline void assign_task_aligned(const task_aligned_predictions& predictions,
@@ -237,7 +239,7 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
   check_apart_from_inputs("matches", matches);
   check_apart_from_inputs("targets", targets);
   const isa target = active_isa();
-  const auto& family = detail::kernels<detail::assigner_kernels<float>>(target);
+  const auto& kernels = detail::kernels<detail::assigner_kernels>(target);
   detail::assigner_buffers& buffers = detail::workspace_access::buffers(workspace);
   const profile::scope timing([&] {
     return call.problem(profile::numbered_name("top", static_cast<double>(params.top)),
@@ -246,7 +248,7 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
 
   const index_t most = std::min(params.top, std::max(index_t{1}, points.rows()));
   detail::task_aligned_args args{};
-  args.common = call.prepare(family, points.data(), most, buffers);
+  args.common = call.prepare(kernels, points.data(), most, buffers);
   args.scores = scores.data();
   args.stride = scores.stride();
   args.predictions = predictions.boxes.data();
@@ -266,8 +268,8 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
   }
   call.run(
       matches, targets.data(), policy,
-      [&](index_t image, index_t box) { family.task_aligned_candidates(args, image, box); },
-      [&](const detail::assigned_image& image) { family.task_aligned_matches(args, image); });
+      [&](index_t image, index_t box) { kernels.task_aligned_candidates(args, image, box); },
+      [&](const detail::assigned_image& image) { kernels.task_aligned_matches(args, image); });
 }
 
 }  // namespace VECDET_ABI

@@ -4,6 +4,7 @@
 
 #include <vecdet/balanced_sample.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/profile/scope.hpp>
 
@@ -34,7 +35,7 @@ class split_mix {
   std::uint64_t state_;
 };
 
-/// Some of `left` candidates, met one by one.
+/// Draws `size` of `candidates` candidates, which are met one by one (algorithm S).
 class subset {
  public:
   subset(index_t candidates, index_t size, const split_mix& random)
@@ -65,13 +66,8 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
   const index_t images = std::max(index_t{0}, image_offsets.size() - 1);
   detail::check(image_offsets.size() > 0, function, "image_offsets.size()", image_offsets.size(),
                 "1 or more");
-  for (index_t k = 0; k <= images; ++k)
-    detail::check_element(
-        image_offsets[k] >= (k == 0 ? 0 : image_offsets[k - 1]) &&
-            (k > 0 || image_offsets[k] == 0) &&
-            (k < images ? image_offsets[k] <= labels.size() : image_offsets[k] == labels.size()),
-        function, "image_offsets", k, image_offsets[k],
-        "an ascending number, from 0 to the number of labels");
+  detail::check_offsets(function, "image_offsets", image_offsets, labels.size(),
+                        "the number of labels");
   const profile::scope timing([&] {
     return profile::problem{function,
                             nullptr,
@@ -82,10 +78,10 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
                             labels.size() * (labels.is_wide() ? 8 : 4)};
   });
 
-  auto& ws = detail::workspace_access::buffers(workspace);
-  index_t* const offsets = detail::grown(ws.offsets, images + 1);
-  index_t* const positives = detail::grown(ws.positives, images);
-  index_t* const of_kind = detail::grown(ws.counts, 2 * images);
+  auto& buffers = detail::workspace_access::buffers(workspace);
+  index_t* const offsets = detail::grown(buffers.offsets, images + 1);
+  index_t* const positives = detail::grown(buffers.positives, images);
+  index_t* const of_kind = detail::grown(buffers.counts, 2 * images);
   const detail::chunking chunks(images, 1);
   const auto with_kind = [&](index_t image, const auto& use) {
     detail::with_bits(labels, [&](auto bits) {
@@ -116,7 +112,7 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
     offsets[k + 1] =
         offsets[k] + positives[k] + std::min(of_kind[2 * k + 1], params.size - positives[k]);
   }
-  index_t* const indices = detail::grown(ws.indices, offsets[images]);
+  index_t* const indices = detail::grown(buffers.indices, offsets[images]);
   detail::for_each_chunk(policy, chunks, [&](index_t, index_t first, index_t last) {
     for (index_t k = first; k < last; ++k) {
       const auto stream = 2 * static_cast<std::uint64_t>(k);

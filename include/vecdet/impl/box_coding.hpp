@@ -46,21 +46,17 @@ void run_encode_boxes(const Boxes& targets, const Boxes& anchors, const Deltas& 
   using kernels = coding_kernels<S>;
   check_coder("encode_boxes", "params", params);
   check_boxes("encode_boxes", "targets", targets, anchors, "deltas", "deltas.size()", deltas);
-  const isa target = active_isa();
-  run_on_anchors<S>(
-      {"encode_boxes",
-       all_weights_are_1(params) ? kernels::variants.weights1 : kernels::variants.boxes,
-       target,
-       kernels::encode(target),
-       coding_args<S>(params),
-       0,
-       box_flops::encode,
-       0,
-       {}},
-      targets, anchors, deltas, policy);
+  coding_call<S> call{};
+  call.function = "encode_boxes";
+  call.variant = all_weights_are_1(params) ? kernels::variants.weights1 : kernels::variants.boxes;
+  call.target = active_isa();
+  call.kernel = kernels::encode(call.target);
+  call.args = coding_args<S>(params);
+  call.flops = box_flops::encode;
+  run_coding(call, targets, anchors, deltas, policy);
 }
 
-/// With an image or none.
+/// Clips to the image, if one is given.
 template <class S, class Deltas, class Anchors, class Boxes>
 void run_decode_boxes(const Deltas& deltas, const Anchors& anchors,
                       vector_view<const image_size> image, const Boxes& boxes,
@@ -69,15 +65,18 @@ void run_decode_boxes(const Deltas& deltas, const Anchors& anchors,
   check_coder("decode_boxes", "params", params);
   for (const image_size& size : image) check_image("decode_boxes", size);
   check_boxes("decode_boxes", "deltas", deltas, anchors, "boxes", "boxes.size()", boxes);
-  const isa target = active_isa();
-  run_on_anchors<S>(
-      {"decode_boxes", image.empty() ? kernels::variants.boxes : kernels::variants.clip, target,
-       kernels::decode(target), coding_args<S>(params), 0,
-       box_flops::decode + (image.empty() ? 0 : box_flops::clip), 0, image},
-      deltas, anchors, boxes, policy);
+  coding_call<S> call{};
+  call.function = "decode_boxes";
+  call.variant = image.empty() ? kernels::variants.boxes : kernels::variants.clip;
+  call.target = active_isa();
+  call.kernel = kernels::decode(call.target);
+  call.args = coding_args<S>(params);
+  call.flops = decode_flops(params, !image.empty());
+  call.images = image;
+  run_coding(call, deltas, anchors, boxes, policy);
 }
 
-/// With as many times the anchors as there are images.
+/// Decodes all images of a batch; each uses the same anchors.
 template <class S, class Deltas, class Anchors, class Boxes>
 void run_decode_batch(const Deltas& deltas, const Anchors& anchors,
                       vector_view<const image_size> images, const Boxes& boxes,
@@ -94,14 +93,19 @@ void run_decode_batch(const Deltas& deltas, const Anchors& anchors,
   check_size(function, "boxes.size()", boxes.size(), total, "anchors.size() times images.size()");
   check_memory(function, "deltas", deltas, anchors, "boxes", boxes);
   if (total == 0) return;
-  const isa target = active_isa();
-  run_on_anchors<S>(
-      {function, kernels::variants.clip_batch, target, kernels::decode(target),
-       coding_args<S>(params), 0, box_flops::decode + box_flops::clip, 0, images, true},
-      deltas, anchors, boxes, policy);
+  coding_call<S> call{};
+  call.function = function;
+  call.variant = kernels::variants.clip_batch;
+  call.target = active_isa();
+  call.kernel = kernels::decode(call.target);
+  call.args = coding_args<S>(params);
+  call.flops = decode_flops(params, true);
+  call.images = images;
+  call.is_batch = true;
+  run_coding(call, deltas, anchors, boxes, policy);
 }
 
-/// With an image or none.
+/// Clips to the image, if one is given.
 template <class S, class Distances, class Anchors, class Boxes>
 void run_decode_distances(const Distances& distances, const Anchors& anchors,
                           vector_view<const image_size> image, const Boxes& boxes,
@@ -110,16 +114,17 @@ void run_decode_distances(const Distances& distances, const Anchors& anchors,
   for (const image_size& size : image) check_image("decode_distances", size);
   check_boxes("decode_distances", "distances", distances, anchors, "boxes", "boxes.size()", boxes);
   constexpr coding_variants variants = coding_kernels<S>::variants;
-  const char* const variant = params.by_size  ? image.empty() ? variants.by_size : variants.clip
-                              : image.empty() ? variants.pixels
-                                              : variants.pixels_clip;
-  const index_t flops = (params.by_size ? box_flops::decode_by_size : box_flops::decode_pixels) +
-                        (image.empty() ? 0 : box_flops::clip);
-  const isa target = active_isa();
-  run_on_anchors<S>(
-      {"decode_distances", variant, target, coding_kernels<S>::decode_distances(target),
-       coding_args<S>(params), 0, flops, 0, image},
-      distances, anchors, boxes, policy);
+  coding_call<S> call{};
+  call.function = "decode_distances";
+  call.variant = params.by_size  ? image.empty() ? variants.by_size : variants.clip
+                 : image.empty() ? variants.pixels
+                                 : variants.pixels_clip;
+  call.target = active_isa();
+  call.kernel = coding_kernels<S>::decode_distances(call.target);
+  call.args = coding_args<S>(params);
+  call.flops = decode_flops(params, !image.empty());
+  call.images = image;
+  run_coding(call, distances, anchors, boxes, policy);
 }
 
 }  // namespace detail
@@ -221,18 +226,15 @@ void encode_distances(boxes_view<T> targets, boxes_view<const std::remove_const_
   detail::check_anchor_format("encode_distances", params.anchors);
   detail::check_boxes("encode_distances", "targets", targets, anchors, "distances",
                       "distances.size()", distances);
-  const isa target = active_isa();
-  detail::run_on_anchors<type>(
-      {"encode_distances",
-       params.by_size ? "by_size" : "pixels",
-       target,
-       detail::coding_kernels<type>::get(target).encode_distances,
-       detail::coding_args<type>(params),
-       0,
-       params.by_size ? detail::box_flops::encode_by_size : detail::box_flops::encode_pixels,
-       0,
-       {}},
-      targets, anchors, distances, policy);
+  detail::coding_call<type> call{};
+  call.function = "encode_distances";
+  call.variant = params.by_size ? "by_size" : "pixels";
+  call.target = active_isa();
+  call.kernel = detail::coding_kernels<type>::get(call.target).encode_distances;
+  call.args = detail::coding_args<type>(params);
+  call.flops =
+      params.by_size ? detail::box_flops::encode_by_size : detail::box_flops::encode_pixels;
+  detail::run_coding(call, targets, anchors, distances, policy);
 }
 
 template <class T>

@@ -33,29 +33,31 @@ inline void check_anchor_format(const char* function, box_format format) {
   check(format != box_format::xywh, function, "params.anchors", "xywh", "xyxy or cxcywh");
 }
 
-inline void check_weight(const char* function, const char* argument, double weight) {
-  check(is_within(weight, 1e-35, 1e35), function, argument, weight, "a number from 1e-35 to 1e35");
-}
-
-inline void check_size_limit(const char* function, double limit) {
-  check(limit >= 0 && is_finite(limit), function, "params.size_limit", limit,
-        "a finite number, 0 or more");
-}
+/// What weights and the size limit of a coder may be, and how errors say so.
+inline bool is_coder_weight(double weight) { return is_within(weight, 1e-35, 1e35); }
+inline bool is_size_limit(double limit) { return limit >= 0 && is_finite(limit); }
+constexpr const char* a_coder_weight = "a number from 1e-35 to 1e35";
+constexpr const char* a_size_limit = "a finite number, 0 or more";
 
 /// `of` is what the function's user calls the parameters.
 inline void check_coder(const char* function, const char* of, const coder_params& params) {
-  const auto check_weight_of = [&](const char* member, double weight) {
-    check_member(is_within(weight, 1e-35, 1e35), function, of, member, weight,
-                 "a number from 1e-35 to 1e35");
+  const auto check_weight = [&](const char* member, double weight) {
+    check_member(is_coder_weight(weight), function, of, member, weight, a_coder_weight);
   };
-  check_weight_of("weight_x", params.weight_x);
-  check_weight_of("weight_y", params.weight_y);
-  check_weight_of("weight_w", params.weight_w);
-  check_weight_of("weight_h", params.weight_h);
-  check_member(params.size_limit >= 0 && is_finite(params.size_limit), function, of, "size_limit",
-               params.size_limit, "a finite number, 0 or more");
+  check_weight("weight_x", params.weight_x);
+  check_weight("weight_y", params.weight_y);
+  check_weight("weight_w", params.weight_w);
+  check_weight("weight_h", params.weight_h);
+  check_member(is_size_limit(params.size_limit), function, of, "size_limit", params.size_limit,
+               a_size_limit);
   check_member(params.anchors != box_format::xywh, function, of, "anchors", "xywh",
                "xyxy or cxcywh");
+}
+
+/// The same where anchors have to be corners.
+inline void check_corner_coder(const char* function, const char* of, const coder_params& params) {
+  check_coder(function, of, params);
+  check_member(params.anchors == box_format::xyxy, function, of, "anchors", "cxcywh", "xyxy");
 }
 
 /// `index` is the image's among several; names are made for messages alone.
@@ -115,11 +117,9 @@ struct coding_call {
   isa target;
   box_coding_function<S> kernel;
   box_coding_args<S> args;
-  index_t boxes;                         ///< anchors, where there are some
   index_t flops;                         ///< of a box
-  index_t bytes;                         ///< read and written
-  vector_view<const image_size> images;  ///< each with that many boxes, clipped; none: not clipped
-  bool is_batch = false;
+  vector_view<const image_size> images;  ///< boxes are clipped to their image; none: not clipped
+  bool is_batch = false;                 ///< each image has a box for every anchor
 };
 
 /// The variants in problem names.
@@ -142,6 +142,15 @@ constexpr index_t convert(box_format from, box_format to) {
   return to == box_format::xywh ? 2 : 8;
 }
 }  // namespace box_flops
+
+/// Operations of decoding a box.
+inline index_t decode_flops(const coder_params&, bool clips) {
+  return box_flops::decode + (clips ? box_flops::clip : 0);
+}
+inline index_t decode_flops(const distance_params& params, bool clips) {
+  return (params.by_size ? box_flops::decode_by_size : box_flops::decode_pixels) +
+         (clips ? box_flops::clip : 0);
+}
 
 constexpr index_t smallest_coding_chunk = 4096;  // boxes: some microseconds
 
@@ -186,25 +195,40 @@ struct coding_kernels<mixed_decoding> {
   using element = bfloat16;
 };
 
-template <class S>
-void run_coding(const coding_call<S>& call, execution policy) {
-  const index_t images = call.images.empty() ? 1 : call.images.size();
-  const index_t total = images * call.boxes;
+/// Runs it with the anchors for each image.
+template <class S, class In, class Anchors, class Out>
+void run_coding(const coding_call<S>& call, const In& in, const Anchors& anchors, const Out& out,
+                execution policy) {
+  const index_t boxes = anchors.size(), images = call.images.empty() ? 1 : call.images.size();
+  const index_t total = images * boxes;
   if (total == 0) return;
   const profile::scope timing([&]() -> profile::problem {
     using element = typename coding_kernels<S>::element;
-    profile::problem problem{call.function, call.variant,          dtype_name<element>(),
-                             {call.boxes},  isa_name(call.target), policy.threads(),
-                             call.bytes,    total * call.flops};
-    if (call.is_batch) problem.shape = {images, call.boxes};
+    constexpr index_t read = bytes_a_box<typename stored<S>::in>;
+    constexpr index_t written = bytes_a_box<typename stored<S>::out>;
+    constexpr index_t of_anchor = bytes_a_box<typename stored<S>::boxes>;
+    profile::problem problem;
+    problem.function = call.function;
+    problem.variant = call.variant;
+    problem.type = dtype_name<element>();
+    problem.shape = {boxes};
+    if (call.is_batch) problem.shape = {images, boxes};
+    problem.implementation = isa_name(call.target);
+    problem.threads = policy.threads();
+    problem.bytes = total * (read + written) + boxes * of_anchor;
+    problem.flops = total * call.flops;
     return problem;
   });
+  box_coding_args<S> of_all = call.args;
+  of_all.in = boxes_of(in);
+  of_all.anchors = boxes_of(anchors);
+  of_all.out = boxes_of(out);
   for_each_chunk(policy, chunking(total, smallest_coding_chunk),
                  [&](index_t, index_t first, index_t last) {
                    while (first < last) {  // the parts of the chunk that lie in one image
-                     const index_t image = first / call.boxes, begin = image * call.boxes;
-                     const index_t end = std::min(last, begin + call.boxes);
-                     auto args = call.args;
+                     const index_t image = first / boxes, begin = image * boxes;
+                     const index_t end = std::min(last, begin + boxes);
+                     auto args = of_all;
                      if (!call.images.empty()) clip_to(args, call.images[image]);
                      args.in = advanced(args.in, begin);
                      args.out = advanced(args.out, begin);
@@ -212,21 +236,6 @@ void run_coding(const coding_call<S>& call, execution policy) {
                      first = end;
                    }
                  });
-}
-
-template <class S, class In, class Anchors, class Out>
-void run_on_anchors(coding_call<S> call, const In& in, const Anchors& anchors, const Out& out,
-                    execution policy) {
-  using pointers = stored<S>;
-  call.args.in = boxes_of(in);
-  call.args.anchors = boxes_of(anchors);
-  call.args.out = boxes_of(out);
-  call.boxes = anchors.size();
-  call.bytes =
-      in.size() *
-      (bytes_a_box<typename pointers::in> + bytes_a_box<typename pointers::out>)+anchors.size() *
-      bytes_a_box<typename pointers::boxes>;
-  run_coding(call, policy);
 }
 
 }  // namespace detail

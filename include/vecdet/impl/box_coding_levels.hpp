@@ -73,9 +73,10 @@ void run_decode_levels(const char* function, const char* input, const head_view<
   if (boxes.empty()) return;
   const isa target = active_isa();
   const profile::scope timing([&] {
-    return problem_of_levels(
-        function, levels_variant(in.layout()), in, target, policy.threads(),
-        (is_deltas ? box_flops::decode : box_flops::decode_by_size) * boxes.size());
+    constexpr index_t coded = bytes_a_box<T*>, box = bytes_a_box<float*>;
+    return problem_of_levels(function, levels_variant(in.layout()), in, target, policy.threads(),
+                             boxes.size() * (coded + box) + anchors.size() * box,
+                             boxes.size() * decode_flops(params, !images.empty()));
   });
   const auto kernel =
       is_deltas ? coding_kernels<S>::decode(target) : coding_kernels<S>::decode_distances(target);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/box_head.hpp>
+#include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/impl/postprocess.hpp>
 
 #include <algorithm>
@@ -12,7 +13,7 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// SSD's scores, of every class as many as there are.
+/// Postprocessing as SSD's, without a limit on candidates of a class.
 inline postprocess_params as_postprocess(const box_head_params& params) {
   postprocess_params dense;
   dense.detector = dense_detector::ssd;
@@ -37,11 +38,7 @@ void check_box_head(const box_head_outputs<T>& outputs, index_t proposals,
         outputs.deltas.size(), "proposals x classes");
   check(offsets.size() == images + 1, function, "image_offsets.size()", offsets.size(),
         "the number of images + 1");
-  for (index_t k = 0; k < offsets.size(); ++k)
-    check_element(offsets[k] >= (k == 0 ? 0 : offsets[k - 1]) && (k > 0 || offsets[k] == 0) &&
-                      (k < images ? offsets[k] <= proposals : offsets[k] == proposals),
-                  function, "image_offsets", k, offsets[k],
-                  "an ascending number, from 0 to the number of proposals");
+  check_offsets(function, "image_offsets", offsets, proposals, "the number of proposals");
   check(cols == 0 || rows <= (index_t{1} << 32) / cols, function, "outputs.logits.rows()", rows,
         "at most 2^32 logits");
   check_postprocess_params(function, params);
@@ -56,7 +53,7 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                                      vector_view<const image_size> image_sizes,
                                      const box_head_params& params,
                                      postprocess_workspace& workspace, execution policy) {
-  detail::postprocess_buffers& ws = detail::workspace_access::buffers(workspace);
+  detail::postprocess_buffers& buffers = detail::workspace_access::buffers(workspace);
   const index_t images = image_sizes.size();
   const postprocess_params dense = detail::as_postprocess(params);
   detail::check_box_head(outputs, proposals.size(), image_offsets, images, dense);
@@ -72,8 +69,8 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                             policy.threads(),
                             logits.size() * index_t{sizeof(T)}};
   });
-  if (static_cast<index_t>(ws.images.size()) < images)
-    ws.images.resize(static_cast<std::size_t>(images));
+  if (static_cast<index_t>(buffers.images.size()) < images)
+    buffers.images.resize(static_cast<std::size_t>(images));
   detail::for_each_chunk(
       policy, detail::chunking(images, 1), [&](index_t, index_t first, index_t last) {
         for (index_t i = first; i < last; ++i) {
@@ -86,11 +83,11 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
           const detail::image_postprocess<T> call(
               target, of_image, boxes_view<const float>(proposals.data() + 4 * begin, count), {},
               dense, true);
-          call.collect(0, image_sizes[i], ws.images[static_cast<std::size_t>(i)],
+          call.collect(0, image_sizes[i], buffers.images[static_cast<std::size_t>(i)],
                        execution::sequential);
         }
       });
-  return detail::best_of_images(ws, images, dense, target, policy);
+  return detail::best_of_images(buffers, images, dense, target, policy);
 }
 
 }  // namespace VECDET_ABI

@@ -5,9 +5,9 @@
 #include <vecdet/box_ops.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/impl/box_coding.hpp>
+#include <vecdet/impl/find_first.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <type_traits>
 
 namespace vecdet {
@@ -56,17 +56,13 @@ void check_classes(const char* function, const matrix_view<T>& detections, execu
     return magnitude_bits(id) <= magnitude_bits(0x1p53) &&
            id == static_cast<double>(static_cast<index_t>(id));
   };
-  std::atomic<index_t> first_bad{detections.rows()};
-  for_each_chunk(policy, chunking(detections.rows(), smallest_coding_chunk),
-                 [&](index_t, index_t first, index_t last) {
-                   index_t i = first;
-                   while (i < last && is_class(i)) ++i;
-                   index_t least = first_bad.load();
-                   while (i < last && i < least && !first_bad.compare_exchange_weak(least, i)) {
-                   }
-                 });
-  const index_t bad = first_bad;
-  if (bad == detections.rows()) return;
+  const index_t rows = detections.rows();
+  const index_t bad = find_first(chunking(rows, smallest_coding_chunk), rows, policy,
+                                 [&](index_t first, index_t last) {
+                                   while (first < last && is_class(first)) ++first;
+                                   return first < last ? first : rows;
+                                 });
+  if (bad == rows) return;
   throw_invalid_argument(function, element("classes", bad).c_str(),
                          static_cast<double>(detections(bad, 5)), "an integer within 2^53");
 }

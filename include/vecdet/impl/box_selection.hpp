@@ -14,11 +14,6 @@ namespace detail {
 /// Boxes that are worth a task of their own: some microseconds.
 constexpr index_t smallest_box_chunk = 4096;
 
-/// scale * sum, where a scale of 0 wins over an infinite sum.
-inline double scaled(double scale, double sum) {
-  return scale == 0 && !is_nan(sum) ? 0 : scale * sum;
-}
-
 /// What kernels know of a selection.
 inline selected_boxes selected_by(const box_selection& selection) noexcept {
   const box_choice choice = selection.is_all()    ? box_choice::all

@@ -9,7 +9,7 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/dtype.hpp>
-#include <vecdet/impl/box_selection.hpp>
+#include <vecdet/impl/scaled.hpp>
 #include <vecdet/impl/softmax_chunks.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -34,9 +34,9 @@ struct distribution_focal_loss_call {
   matrix_view<const float> logits;
   vector_view<const float> targets;
   const distribution_focal_loss_params& params;
-  vector_view<float> loss;  ///< of each row, for the function that gives it
-  matrix_view<float> grad;  ///< likewise
-  bool gives_loss, gives_grad;
+  softmax_output output = softmax_output::sum;
+  vector_view<float> loss{};  ///< of each row, by `output`
+  matrix_view<float> grad{};  ///< likewise
 
   void check_arguments() const {
     const index_t rows = logits.rows();
@@ -45,13 +45,13 @@ struct distribution_focal_loss_call {
     check(targets.size() == rows, function, "targets.size()", targets.size(), "the number of rows");
     check(params.row_weights.empty() || params.row_weights.size() == rows, function,
           "params.row_weights.size()", params.row_weights.size(), "0 or the number of rows");
-    if (gives_loss) {
+    if (output == softmax_output::loss) {
       check(loss.size() == rows, function, "loss.size()", loss.size(), "the number of rows");
       check_apart(function, "loss", loss, "logits", logits);
       check_apart(function, "loss", loss, "targets", targets);
       check_apart(function, "loss", loss, "params.row_weights", params.row_weights);
     }
-    if (gives_grad) {
+    if (output == softmax_output::grad) {
       check(grad.rows() == rows, function, "grad.rows()", grad.rows(), "the number of rows");
       check(grad.cols() == logits.cols(), function, "grad.cols()", grad.cols(),
             "the number of bins");
@@ -68,26 +68,28 @@ struct distribution_focal_loss_call {
     if (rows == 0) return 0;
     const isa target = active_isa();
     const profile::scope timing([&] {
-      return profile::problem{
-          function,
-          "sides",
-          dtype_name<float>(),
-          {rows, bins},
-          isa_name(target),
-          policy.threads(),
-          rows * index_t{sizeof(float)} * (bins * (gives_grad ? 2 : 1) + (gives_loss ? 2 : 1)),
-          24 * rows * bins};
+      const index_t tensors = output == softmax_output::grad ? 2 : 1;
+      const index_t numbers = output == softmax_output::loss ? 2 : 1;
+      return profile::problem{function,
+                              "sides",
+                              dtype_name<float>(),
+                              {rows, bins},
+                              isa_name(target),
+                              policy.threads(),
+                              rows * index_t{sizeof(float)} * (bins * tensors + numbers),
+                              24 * rows * bins};
     });
-    const distribution_focal_loss_args args{logits.data(),
-                                            logits.stride(),
-                                            bins,
-                                            targets.data(),
-                                            data_or_null(params.row_weights),
-                                            params.scale,
-                                            gives_loss ? loss.data() : nullptr,
-                                            gives_grad ? grad.data() : nullptr,
-                                            grad.stride()};
-    const auto kernel = kernels<distribution_focal_loss_kernels<float>>(target).loss;
+    distribution_focal_loss_args args{};
+    args.logits = logits.data();
+    args.stride = logits.stride();
+    args.bins = bins;
+    args.targets = targets.data();
+    args.weights = data_or_null(params.row_weights);
+    args.scale = params.scale;
+    args.loss = output == softmax_output::loss ? loss.data() : nullptr;
+    args.grad = output == softmax_output::grad ? grad.data() : nullptr;
+    args.grad_stride = grad.stride();
+    const auto kernel = kernels<distribution_focal_loss_kernels>(target).loss;
     return scaled(params.scale, sum_over_chunks(policy, softmax_chunks(rows, bins),
                                                 [&](index_t first, index_t last) {
                                                   return kernel(args, first, last);
@@ -114,8 +116,7 @@ inline double distribution_focal_loss(matrix_view<const float> logits,
                                       vector_view<const float> targets,
                                       const distribution_focal_loss_params& params,
                                       execution policy) {
-  return detail::distribution_focal_loss_call{
-      "distribution_focal_loss", logits, targets, params, {}, {}, false, false}
+  return detail::distribution_focal_loss_call{"distribution_focal_loss", logits, targets, params}
       .run(policy);
 }
 
@@ -124,9 +125,11 @@ inline void distribution_focal_loss_unreduced(matrix_view<const float> logits,
                                               vector_view<float> loss,
                                               const distribution_focal_loss_params& params,
                                               execution policy) {
-  detail::distribution_focal_loss_call{
-      "distribution_focal_loss_unreduced", logits, targets, params, loss, {}, true, false}
-      .run(policy);
+  detail::distribution_focal_loss_call call{"distribution_focal_loss_unreduced", logits, targets,
+                                            params};
+  call.output = detail::softmax_output::loss;
+  call.loss = loss;
+  call.run(policy);
 }
 
 inline double distribution_focal_loss_and_grad(matrix_view<const float> logits,
@@ -134,9 +137,11 @@ inline double distribution_focal_loss_and_grad(matrix_view<const float> logits,
                                                matrix_view<float> grad,
                                                const distribution_focal_loss_params& params,
                                                execution policy) {
-  return detail::distribution_focal_loss_call{
-      "distribution_focal_loss_and_grad", logits, targets, params, {}, grad, false, true}
-      .run(policy);
+  detail::distribution_focal_loss_call call{"distribution_focal_loss_and_grad", logits, targets,
+                                            params};
+  call.output = detail::softmax_output::grad;
+  call.grad = grad;
+  return call.run(policy);
 }
 
 inline void decode_distributions(matrix_view<const float> logits, vector_view<float> distances,
@@ -155,8 +160,7 @@ inline void decode_distributions(matrix_view<const float> logits, vector_view<fl
   });
   const detail::distribution_decoding_args args{logits.data(), logits.stride(), bins,
                                                 nullptr,       nullptr,         distances.data()};
-  const auto kernel =
-      detail::kernels<detail::distribution_focal_loss_kernels<float>>(target).expectations;
+  const auto kernel = detail::kernels<detail::distribution_focal_loss_kernels>(target).expectations;
   detail::for_each_chunk(policy, detail::softmax_chunks(rows, bins),
                          [&](index_t, index_t first, index_t last) { kernel(args, first, last); });
 }
@@ -187,7 +191,7 @@ inline void decode_distribution_boxes(matrix_view<const float> logits,
   });
   const detail::distribution_decoding_args args{logits.data(), logits.stride(), bins,
                                                 points.data(), strides.data(),  boxes.data()};
-  const auto kernel = detail::kernels<detail::distribution_focal_loss_kernels<float>>(target).boxes;
+  const auto kernel = detail::kernels<detail::distribution_focal_loss_kernels>(target).boxes;
   detail::for_each_chunk(policy, detail::softmax_chunks(count, 4 * bins),
                          [&](index_t, index_t first, index_t last) { kernel(args, first, last); });
 }

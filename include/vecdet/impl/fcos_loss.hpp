@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of fcos_loss.hpp: the parts in their order, once everything has been checked in the
-// function's own name.
+// The function of fcos_loss.hpp: its parts in their order. The assigner, which comes first, makes
+// the checks of points and radius; no gradient is written before.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -9,6 +9,7 @@
 #include <vecdet/impl/box_coding.hpp>
 #include <vecdet/impl/detector_loss.hpp>
 #include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/scaled.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -48,7 +49,7 @@ class fcos_loss_call {
         anchors_(anchors),
         truth_(truth),
         params_(params),
-        ws_(buffers),
+        buffers_(buffers),
         policy_(policy),
         images_(head.logits.images()),
         total_(images_ * head.logits.anchors_of_image()) {}
@@ -109,8 +110,8 @@ class fcos_loss_call {
   void check_truth_and_params() const {
     check(anchors_.size() == head_.logits.anchors_of_image(), function, "anchors.size()",
           anchors_.size(), "the anchors of one image of the head");
-    check(image_count(truth_) == images_, function, "the images of truth", image_count(truth_),
-          "the images of the head");
+    check(image_count(truth_) == images_, function, "the number of truth's images",
+          image_count(truth_), "that of the head's");
     check_classified(function, truth_, head_.logits.classes());
     check_focusing(function, params_.alpha, params_.gamma);
     check(params_.epsilon >= 0 && fits_float(params_.epsilon), function, "params.epsilon",
@@ -132,13 +133,13 @@ class fcos_loss_call {
 
   /// Matches and labels; returns how many anchors are matched.
   index_t assign() {
-    ws_.levels.clear();
+    buffers_.levels.clear();
     for (const auto& level : head_.logits.levels())
-      ws_.levels.push_back({level.height, level.width});
-    index_t* const matches = grown(ws_.matches, total_);
-    index_t* const labels = grown(ws_.labels, total_);
-    run_assign_fcos(function, anchors_, ws_.levels, truth_, {matches, total_}, params_.radius,
-                    workspace_access::buffers(ws_.assigner), policy_);
+      buffers_.levels.push_back({level.height, level.width});
+    index_t* const matches = grown(buffers_.matches, total_);
+    index_t* const labels = grown(buffers_.labels, total_);
+    run_assign_fcos(function, anchors_, buffers_.levels, truth_, {matches, total_}, params_.radius,
+                    workspace_access::buffers(buffers_.assigner), policy_);
     index_t foreground = 0;
     for (index_t i = 0; i < total_; ++i) {
       labels[i] = matches[i] < 0 ? -1 : truth_.classes[matches[i]];
@@ -161,33 +162,33 @@ class fcos_loss_call {
   }
 
   double center(index_t foreground, double scale) {
-    float* const logits = grown(ws_.centerness, foreground);
-    float* const targets = grown(ws_.targets, foreground);
-    float* const grad = grown(ws_.grad, foreground);
-    grown(ws_.zeros, foreground);
+    float* const logits = grown(buffers_.centerness, foreground);
+    float* const targets = grown(buffers_.targets, foreground);
+    float* const grad = grown(buffers_.grad, foreground);
+    grown(buffers_.zeros, foreground);
     index_t k = 0;
     for_each_anchor(head_.centerness, [&](index_t label, index_t anchor, const T& logit) {
-      const index_t match = ws_.matches[static_cast<std::size_t>(label)];
+      const index_t match = buffers_.matches[static_cast<std::size_t>(label)];
       if (match < 0) return;
       logits[k] = static_cast<float>(logit);
       targets[k++] = centerness_of(anchors_[anchor], truth_.boxes[match]);
     });
     bce_params params;
     params.scale = scale;
-    const scored_labels scored{vector_view<const index_t>(ws_.zeros.data(), foreground),
+    const scored_labels scored{vector_view<const index_t>(buffers_.zeros.data(), foreground),
                                {targets, foreground}};
     const double loss = bce_loss_and_grad(matrix_view<const float>(logits, foreground, 1), scored,
                                           matrix_view<float>(grad, foreground, 1), params, policy_);
     k = 0;
     for_each_anchor(head_.centerness_grad, [&](index_t label, index_t, T& to) {
-      to = T(ws_.matches[static_cast<std::size_t>(label)] < 0 ? 0.0f : grad[k++]);
+      to = T(buffers_.matches[static_cast<std::size_t>(label)] < 0 ? 0.0f : grad[k++]);
     });
     return loss;
   }
 
   /// Boxes from distances, their GIoU losses, and the gradient by the sides back to the distances.
   double regress(double scale) const {
-    const vector_view<const index_t> matches(ws_.matches.data(), total_);
+    const vector_view<const index_t> matches(buffers_.matches.data(), total_);
     const box_selection matched(matches);
     const isa target = active_isa();
     const auto decode = coding_kernels<float>::decode_distances(target);
@@ -234,7 +235,7 @@ class fcos_loss_call {
     params.gamma = params_.gamma;
     params.scale = scale;
     return sigmoid_focal_loss_and_grad(head_.logits,
-                                       vector_view<const index_t>(ws_.labels.data(), total_),
+                                       vector_view<const index_t>(buffers_.labels.data(), total_),
                                        head_.logits_grad, {}, params, policy_);
   }
 
@@ -242,7 +243,7 @@ class fcos_loss_call {
   const boxes_view<const float>& anchors_;
   const ground_truth& truth_;
   const fcos_loss_params& params_;
-  fcos_loss_buffers& ws_;
+  fcos_loss_buffers& buffers_;
   execution policy_;
   index_t images_, total_;
 };

@@ -53,11 +53,11 @@ inline chunking search_chunks(index_t items, index_t elements, execution policy)
 /// Of all records the best k or fewer are results: start(n) is told how many, and then take(i,
 /// first item of its chunk, record) is called for each, the best first, equal ones by their chunks.
 template <class Search, class Start, class Take>
-void search_best(filter_topk_buffers& ws, const chunking& chunks, index_t capacity, index_t k,
+void search_best(filter_topk_buffers& buffers, const chunking& chunks, index_t capacity, index_t k,
                  execution policy, const Search& search, const Start& start, const Take& take) {
-  std::uint64_t* const records = grown(ws.records, chunks.count * capacity);
-  std::uint64_t* const spare = grown(ws.spare, chunks.count * capacity);
-  index_t* const found = grown(ws.found, 2 * chunks.count);
+  std::uint64_t* const records = grown(buffers.records, chunks.count * capacity);
+  std::uint64_t* const spare = grown(buffers.spare, chunks.count * capacity);
+  index_t* const found = grown(buffers.found, 2 * chunks.count);
   for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
     found[c] = search(first, last, records + c * capacity, spare + c * capacity);
   });
@@ -87,34 +87,34 @@ inline void check_search(double score_threshold, index_t k) {
   check(k >= 0, "filter_topk", "k", k, "0 or more");
 }
 
-/// Appends what search_best finds to the results that the workspace holds, of which there are
+/// Appends what search_best finds to the results that the buffers hold, of which there are
 /// `count`, and returns how many there are then; elements count from `first_element`. A chunk's
 /// items are of `elements` elements each.
 template <class Search>
-index_t append_best(filter_topk_buffers& ws, const chunking& chunks, index_t elements,
+index_t append_best(filter_topk_buffers& buffers, const chunking& chunks, index_t elements,
                     index_t capacity, index_t k, index_t count, index_t first_element,
                     execution policy, const Search& search) {
   index_t total = 0;
   search_best(
-      ws, chunks, capacity, k, policy, search,
+      buffers, chunks, capacity, k, policy, search,
       [&](index_t found) {
         total = found;
-        grown(ws.elements, count + found);
-        grown(ws.logits, count + found);
+        grown(buffers.elements, count + found);
+        grown(buffers.logits, count + found);
       },
       [&](index_t i, index_t first, std::uint64_t record) {
-        ws.elements[static_cast<std::size_t>(count + i)] =
+        buffers.elements[static_cast<std::size_t>(count + i)] =
             first_element + first * elements + static_cast<index_t>(record & 0xffffffffu);
-        ws.logits[static_cast<std::size_t>(count + i)] = score_of_record(record);
+        buffers.logits[static_cast<std::size_t>(count + i)] = score_of_record(record);
       });
   return count + total;
 }
 
-/// Of a matrix; as append_best.
+/// append_best of a matrix.
 template <class T>
 index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double score_threshold,
                             index_t k, index_t count, index_t first_element,
-                            filter_topk_buffers& ws, execution policy) {
+                            filter_topk_buffers& buffers, execution policy) {
   using stored = std::remove_const_t<T>;
   const chunking chunks = search_chunks(logits.size(), 1, policy);
   filter_topk_args<stored> args{};
@@ -126,7 +126,7 @@ index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double sco
   args.capacity = filter_topk_capacity(k, chunks.size);
   const auto search = kernels<filter_topk_kernels<stored>>(target).search;
   return append_best(
-      ws, chunks, 1, args.capacity, k, count, first_element, policy,
+      buffers, chunks, 1, args.capacity, k, count, first_element, policy,
       [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
         return search(args, first, last, records, spare);
       });
@@ -154,16 +154,17 @@ matrix_view<T> rows_of_level(const head_view<T>& logits, index_t image, index_t 
           logits.locations(level) * logits.anchors(), logits.classes(), logits.channels()};
 }
 
-/// Of a level in an image; as append_best.
+/// append_best of a level in an image.
 template <class T>
 index_t append_best_of_level(isa target, const head_view<T>& logits, index_t image, index_t level,
                              double score_threshold, index_t k, index_t count,
-                             index_t first_element, filter_topk_buffers& ws, execution policy) {
+                             index_t first_element, filter_topk_buffers& buffers,
+                             execution policy) {
   const index_t of_location = logits.anchors() * logits.classes();
   if (of_location * logits.locations(level) == 0 || k == 0) return count;
   if (logits.layout() == head_layout::nhwc) {
     return append_best_of_rows(target, rows_of_level(logits, image, level), score_threshold, k,
-                               count, first_element, ws, policy);
+                               count, first_element, buffers, policy);
   }
   const chunking chunks = search_chunks(logits.locations(level), of_location, policy);
   auto args = plane_args(logits, image, level);
@@ -172,7 +173,7 @@ index_t append_best_of_level(isa target, const head_view<T>& logits, index_t ima
   args.capacity = filter_topk_capacity(k, chunks.size * of_location);
   const auto search = kernels<filter_topk_kernels<std::remove_const_t<T>>>(target).search_planes;
   return append_best(
-      ws, chunks, of_location, args.capacity, k, count, first_element, policy,
+      buffers, chunks, of_location, args.capacity, k, count, first_element, policy,
       [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
         return search(args, first, last, records, spare);
       });
@@ -180,7 +181,7 @@ index_t append_best_of_level(isa target, const head_view<T>& logits, index_t ima
 
 template <class T>
 filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double score_threshold,
-                                   index_t k, filter_topk_buffers& workspace, execution policy) {
+                                   index_t k, filter_topk_buffers& buffers, execution policy) {
   using stored = std::remove_const_t<T>;
   check_search(score_threshold, k);
   const index_t size = logits.size();
@@ -196,17 +197,18 @@ filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double sco
                             size};  // a maximum a logit; few pass, and are compared as integers
   });
   const index_t total =
-      append_best_of_rows(target, logits, score_threshold, k, 0, 0, workspace, policy);
-  return {{workspace.logits.data(), total}, {workspace.elements.data(), total}};
+      append_best_of_rows(target, logits, score_threshold, k, 0, 0, buffers, policy);
+  return {{buffers.logits.data(), total}, {buffers.elements.data(), total}};
 }
 
 template <class T>
 filter_topk_levels_result run_filter_topk_of_levels(isa target, const head_view<T>& logits,
                                                     double score_threshold, index_t k,
-                                                    filter_topk_buffers& ws, execution policy) {
+                                                    filter_topk_buffers& buffers,
+                                                    execution policy) {
   check_search(score_threshold, k);
   const index_t levels = logits.levels().size(), groups = logits.images() * levels;
-  index_t* const offsets = grown(ws.offsets, groups + 1);
+  index_t* const offsets = grown(buffers.offsets, groups + 1);
   offsets[0] = 0;
   const profile::scope timing([&] {
     return profile::problem{"filter_topk",
@@ -223,12 +225,12 @@ filter_topk_levels_result run_filter_topk_of_levels(isa target, const head_view<
     index_t first_anchor = 0;
     for (index_t l = 0; l < levels; ++l) {
       count = append_best_of_level(target, logits, n, l, score_threshold, k, count,
-                                   first_anchor * logits.classes(), ws, policy);
+                                   first_anchor * logits.classes(), buffers, policy);
       offsets[n * levels + l + 1] = count;
       first_anchor += logits.locations(l) * logits.anchors();
     }
   }
-  return {{ws.logits.data(), count}, {ws.elements.data(), count}, {offsets, groups + 1}};
+  return {{buffers.logits.data(), count}, {buffers.elements.data(), count}, {offsets, groups + 1}};
 }
 
 }  // namespace detail

@@ -35,17 +35,17 @@ inline void check_focusing(const char* function, double alpha, double gamma) {
         "a number in [0, 1], or a negative one for no weighting");
 }
 
-/// One call of a function of this header.
+/// One call of a focal or soft-target loss.
 template <class T>
 struct focal_call {
   const char* function;
-  matrix_view<const T> logits;
   const focal_targets<T>& targets;
   const focal_loss_params& params;
-  focal_output output;
-  matrix_view<T> out;  ///< the loss or the gradient, by `output`
-  matrix_view<const T> upstream;
-  double scale;  ///< on top of params.scale
+  matrix_view<const T> logits{};
+  focal_output output = focal_output::sum;
+  matrix_view<T> out{};  ///< the loss or the gradient, by `output`
+  matrix_view<const T> upstream{};
+  double scale = 1;  ///< on top of params.scale
   labelled_loss labelled = labelled_loss::focal;
   const char* scored_variant = "scored";  ///< what the profiler calls scored labels
   double negative_weight = 1;             ///< of negatives, on top of what alpha says
@@ -304,18 +304,18 @@ double sigmoid_focal_loss_and_grad(const head_view<T>& logits,
                                    const head_view<std::remove_const_t<T>>& grad,
                                    vector_view<const float> image_scales,
                                    const focal_loss_params& params, execution policy) {
-  return detail::run_focal_loss_of_levels<std::remove_const_t<T>>(
-      {"sigmoid_focal_loss_and_grad", {}, targets, params, detail::focal_output::grad, {}, {}, 1},
-      logits, grad, image_scales, policy);
+  detail::focal_call<std::remove_const_t<T>> call{"sigmoid_focal_loss_and_grad", targets, params};
+  call.output = detail::focal_output::grad;
+  return detail::run_focal_loss_of_levels(call, logits, grad, image_scales, policy);
 }
 
 template <class T>
 double sigmoid_focal_loss(matrix_view<T> logits,
                           const focal_targets<std::remove_const_t<T>>& targets,
                           const focal_loss_params& params, execution policy) {
-  return detail::run_focal_loss<std::remove_const_t<T>>(
-      {"sigmoid_focal_loss", logits, targets, params, detail::focal_output::sum, {}, {}, 1},
-      policy);
+  detail::focal_call<std::remove_const_t<T>> call{"sigmoid_focal_loss", targets, params};
+  call.logits = logits;
+  return detail::run_focal_loss(call, policy);
 }
 
 template <class T>
@@ -323,15 +323,11 @@ void sigmoid_focal_loss_unreduced(matrix_view<T> logits,
                                   const focal_targets<std::remove_const_t<T>>& targets,
                                   matrix_view<std::remove_const_t<T>> loss,
                                   const focal_loss_params& params, execution policy) {
-  detail::run_focal_loss<std::remove_const_t<T>>({"sigmoid_focal_loss_unreduced",
-                                                  logits,
-                                                  targets,
-                                                  params,
-                                                  detail::focal_output::loss,
-                                                  loss,
-                                                  {},
-                                                  1},
-                                                 policy);
+  detail::focal_call<std::remove_const_t<T>> call{"sigmoid_focal_loss_unreduced", targets, params};
+  call.logits = logits;
+  call.output = detail::focal_output::loss;
+  call.out = loss;
+  detail::run_focal_loss(call, policy);
 }
 
 template <class T>
@@ -339,15 +335,11 @@ double sigmoid_focal_loss_and_grad(matrix_view<T> logits,
                                    const focal_targets<std::remove_const_t<T>>& targets,
                                    matrix_view<std::remove_const_t<T>> grad,
                                    const focal_loss_params& params, execution policy) {
-  return detail::run_focal_loss<std::remove_const_t<T>>({"sigmoid_focal_loss_and_grad",
-                                                         logits,
-                                                         targets,
-                                                         params,
-                                                         detail::focal_output::grad,
-                                                         grad,
-                                                         {},
-                                                         1},
-                                                        policy);
+  detail::focal_call<std::remove_const_t<T>> call{"sigmoid_focal_loss_and_grad", targets, params};
+  call.logits = logits;
+  call.output = detail::focal_output::grad;
+  call.out = grad;
+  return detail::run_focal_loss(call, policy);
 }
 
 template <class T>
@@ -355,15 +347,12 @@ void sigmoid_focal_loss_grad(matrix_view<T> logits,
                              const focal_targets<std::remove_const_t<T>>& targets, double upstream,
                              matrix_view<std::remove_const_t<T>> grad,
                              const focal_loss_params& params, execution policy) {
-  detail::run_focal_loss<std::remove_const_t<T>>({"sigmoid_focal_loss_grad",
-                                                  logits,
-                                                  targets,
-                                                  params,
-                                                  detail::focal_output::grad,
-                                                  grad,
-                                                  {},
-                                                  upstream},
-                                                 policy);
+  detail::focal_call<std::remove_const_t<T>> call{"sigmoid_focal_loss_grad", targets, params};
+  call.logits = logits;
+  call.output = detail::focal_output::grad;
+  call.out = grad;
+  call.scale = upstream;
+  detail::run_focal_loss(call, policy);
 }
 
 template <class T>
@@ -372,10 +361,12 @@ void sigmoid_focal_loss_grad(matrix_view<T> logits,
                              matrix_view<const std::remove_const_t<T>> upstream,
                              matrix_view<std::remove_const_t<T>> grad,
                              const focal_loss_params& params, execution policy) {
-  detail::run_focal_loss<std::remove_const_t<T>>(
-      {"sigmoid_focal_loss_grad", logits, targets, params,
-       detail::focal_output::upstream_times_grad, grad, upstream, 1},
-      policy);
+  detail::focal_call<std::remove_const_t<T>> call{"sigmoid_focal_loss_grad", targets, params};
+  call.logits = logits;
+  call.output = detail::focal_output::upstream_times_grad;
+  call.out = grad;
+  call.upstream = upstream;
+  detail::run_focal_loss(call, policy);
 }
 
 }  // namespace VECDET_ABI

@@ -4,6 +4,7 @@
 
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/ground_truth.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
@@ -11,17 +12,6 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
-
-/// Throws unless the offsets, of which there is at least one, ascend from 0 to the number of boxes.
-inline void check_offsets(const char* function, const char* name,
-                          const vector_view<const index_t>& offsets, index_t boxes) {
-  check_element(offsets[0] == 0, function, name, 0, offsets[0], "0");
-  for (index_t k = 1; k < offsets.size(); ++k)
-    check_element(offsets[k] >= offsets[k - 1], function, name, k, offsets[k],
-                  "the element before it or more");
-  const index_t last = offsets.size() - 1;
-  check_element(offsets[last] == boxes, function, name, last, offsets[last], "the number of boxes");
-}
 
 inline index_t image_count(const ground_truth& truth) {
   return truth.image_offsets.empty() ? 1 : truth.image_offsets.size() - 1;
@@ -53,7 +43,8 @@ void for_each_memory_of(const ground_truth& truth, const Use& use) {
 /// Throws unless the boxes have classes below `classes`, and their offsets are such.
 inline void check_classified(const char* function, const ground_truth& truth, index_t classes) {
   if (!truth.image_offsets.empty())
-    check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size());
+    check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size(),
+                  "the number of boxes");
   check(truth.classes.size() == truth.boxes.size(), function, "truth.classes.size()",
         truth.classes.size(), "the number of boxes");
   for (index_t k = 0; k < truth.classes.size(); ++k) {

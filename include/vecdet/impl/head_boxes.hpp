@@ -61,8 +61,8 @@ class level_boxes {
 
   bool are_flat() const { return steps_.number == 1 && steps_.anchor == 4; }
 
-  /// use(numbers from the one returned on, their step, how many, the first one's anchor) for each
-  /// anchor at a location and each of its four numbers, k, of the anchors [first, last).
+  /// For each anchor at a location and each of its four numbers, use(pointer to the first, step,
+  /// count, number of the first anchor, k) over the anchors [first, last).
   template <class Use>
   void for_each_plane(index_t first, index_t last, const Use& use) const {
     for (index_t a = 0; a < anchors_; ++a) {
@@ -262,20 +262,29 @@ class level_boxes_loss {
   const vector_view<const float> image_scales_, box_weights_;
 };
 
-/// What the profiler records of a loss of levels.
+/// What the profiler records of the boxes of levels.
 template <class T>
 profile::problem problem_of_levels(const char* function, const char* variant,
-                                   const head_view<T>& head, isa target, int threads,
+                                   const head_view<T>& head, isa target, int threads, index_t bytes,
                                    index_t flops) {
-  const index_t boxes = head.images() * head.anchors_of_image();
   return {function,
           variant,
           dtype_name<std::remove_const_t<T>>(),
           {head.images(), head.anchors_of_image()},
           isa_name(target),
           threads,
-          boxes * index_t{4 * sizeof(T) + sizeof(index_t)},
+          bytes,
           flops};
+}
+
+/// What a loss of levels reads and writes: the gradient; if of all boxes, these and the
+/// `target_bytes` that they are compared with; else the labels, as these select few.
+template <class T>
+index_t bytes_of_level_loss(const head_view<T>& head, const box_selection& selection,
+                            index_t target_bytes) {
+  const index_t boxes = head.images() * head.anchors_of_image();
+  const index_t tensor = 4 * boxes * index_t{sizeof(T)};
+  return tensor + (selection.is_all() ? tensor + target_bytes : boxes * index_t{sizeof(index_t)});
 }
 
 /// Throws unless there is a target for each of the batch's anchors, apart from the gradient.

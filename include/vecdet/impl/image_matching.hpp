@@ -32,29 +32,29 @@ inline chunking tile_chunks(index_t tiles, index_t threads) {
 }
 
 /// Grows the buffers for the matching of any image of a call on so many threads.
-inline void reserve_for(match_image_buffers& ws, const match_call& call, index_t threads) {
+inline void reserve_for(match_image_buffers& buffers, const match_call& call, index_t threads) {
   index_t truths = 0, regions = 0;
   for (index_t k = 0; k < call.images(); ++k) {
     truths = std::max(truths, call.truth_of_image(k).size());
     regions = std::max(regions, call.regions_of_image(k).size());
   }
   const index_t tiles = call.anchors.tile_count(), blocks = tiles * blocks_in_tile;
-  grown(ws.lanes, blocks);
-  grown(ws.block_ious, tiles * groups_in_tile);
-  grown(ws.group_ious, tiles);
+  grown(buffers.lanes, blocks);
+  grown(buffers.block_ious, tiles * groups_in_tile);
+  grown(buffers.group_ious, tiles);
   if (!call.results.deltas.empty() && call.results.matches.empty())
-    grown(ws.matches, call.anchors.anchors);
-  grown(ws.classes, truths);
-  grown(ws.truth, truths);
-  ws.exceptional_truth.reserve(static_cast<std::size_t>(truths));
-  grown(ws.summaries, tile_chunks(tiles, threads).count * truths);
-  grown(ws.tops, truths);
-  grown(ws.first_nan, truths);
-  grown(ws.best_anchor, truths);
+    grown(buffers.matches, call.anchors.anchor_count);
+  grown(buffers.classes, truths);
+  grown(buffers.truth, truths);
+  buffers.exceptional_truth.reserve(static_cast<std::size_t>(truths));
+  grown(buffers.summaries, tile_chunks(tiles, threads).count * truths);
+  grown(buffers.tops, truths);
+  grown(buffers.first_nan, truths);
+  grown(buffers.best_anchor, truths);
   if (regions == 0) return;
-  grown(ws.regions, regions);
-  grown(ws.ignored, blocks);
-  if (call.params.ignore_matched) grown(ws.areas, blocks);
+  grown(buffers.regions, regions);
+  grown(buffers.ignored, blocks);
+  if (call.params.ignore_matched) grown(buffers.areas, blocks);
 }
 
 /// The matching of one image.
@@ -63,10 +63,10 @@ class image_matching {
   image_matching(const match_call& call, match_image_buffers& buffers, index_t image,
                  execution policy)
       : call_(call),
-        ws_(buffers),
+        buffers_(buffers),
         kernels_(kernels<matching_kernels>(call.target)),
         policy_(policy),
-        anchors_(call.anchors.anchors),
+        anchors_(call.anchors.anchor_count),
         first_result_(image * anchors_),
         first_truth_(first_box_of_image(call.truth, image)),
         truth_(call.truth_of_image(image)),
@@ -90,9 +90,9 @@ class image_matching {
     const match_results& results = call_.results;
     args_.anchors = call_.anchors.view();
     args_.areas = args_.anchors.areas;
-    args_.lanes = ws_.lanes.data();
-    args_.block_ious = ws_.block_ious.data();
-    args_.group_ious = ws_.group_ious.data();
+    args_.lanes = buffers_.lanes.data();
+    args_.block_ious = buffers_.block_ious.data();
+    args_.group_ious = buffers_.group_ious.data();
     args_.low = static_cast<float>(params.low_threshold);
     args_.high = static_cast<float>(params.high_threshold);
     args_.first_truth = first_truth_;
@@ -100,24 +100,25 @@ class image_matching {
     args_.ignore = params.ignore;
     args_.ignore_matched = params.ignore_matched;
     if (!results.matches.empty()) args_.matches = results.matches.data() + first_result_;
-    if (!results.deltas.empty() && results.matches.empty()) args_.matches = ws_.matches.data();
+    if (!results.deltas.empty() && results.matches.empty()) args_.matches = buffers_.matches.data();
     if (!results.labels.empty()) args_.labels = results.labels.data() + first_result_;
     if (!results.best_ious.empty()) args_.best_ious = results.best_ious.data() + first_result_;
+    // Without boxes all anchors are background, whatever the threshold.
     if (truths_ == 0) args_.low = std::numeric_limits<float>::infinity();
 
-    index_t* const classes = ws_.classes.data();
-    match_truth* const truth = ws_.truth.data();
-    ws_.exceptional_truth.clear();
+    index_t* const classes = buffers_.classes.data();
+    match_truth* const truth = buffers_.truth.data();
+    buffers_.exceptional_truth.clear();
     for (index_t j = 0; j < truths_; ++j) {
       classes[j] = call_.truth.classes.size() > 0 ? call_.truth.classes[first_truth_ + j] : 0;
       const match_truth t = truth_of(truth_[j], j);
       if (!is_finite(t.area) || t.area < 0) {
-        ws_.exceptional_truth.push_back(t);
+        buffers_.exceptional_truth.push_back(t);
       } else if (t.x1 < t.x2 && t.y1 < t.y2) {
-        truth[args_.truths++] = t;
+        truth[args_.truth_count++] = t;
       }
     }
-    std::sort(truth, truth + args_.truths, [](const match_truth& a, const match_truth& b) {
+    std::sort(truth, truth + args_.truth_count, [](const match_truth& a, const match_truth& b) {
       return a.area != b.area ? a.area < b.area : a.index < b.index;
     });
     args_.classes = classes;
@@ -130,15 +131,15 @@ class image_matching {
 
   void find_ignored() {
     if (regions_.empty()) return;
-    match_truth* const regions = ws_.regions.data();
+    match_truth* const regions = buffers_.regions.data();
     for (index_t k = 0; k < regions_.size(); ++k) {
       const match_truth region = truth_of(regions_[k], k);
       if (region.x1 < region.x2 && region.y1 < region.y2) regions[args_.region_count++] = region;
     }
     args_.regions = regions;
     args_.region_threshold = static_cast<float>(call_.params.region_threshold);
-    args_.ignored_out = ws_.ignored.data();
-    if (call_.params.ignore_matched) args_.areas_out = ws_.areas.data();
+    args_.ignored_out = buffers_.ignored.data();
+    if (call_.params.ignore_matched) args_.areas_out = buffers_.areas.data();
     for_each_chunk(policy_, chunks_of_tiles(), [&](index_t, index_t first, index_t last) {
       kernels_.find_ignored(args_, first, last);
     });
@@ -151,29 +152,29 @@ class image_matching {
   /// others most of their work. Results do not depend on it.
   void compare() {
     const chunking chunks = chunks_of_tiles();
-    truth_summary* const summaries = ws_.summaries.data();
-    args_.tops = ws_.tops.data();
-    std::fill(args_.tops, args_.tops + args_.truths, 0.0f);
+    truth_summary* const summaries = buffers_.summaries.data();
+    args_.tops = buffers_.tops.data();
+    std::fill(args_.tops, args_.tops + args_.truth_count, 0.0f);
     std::atomic<index_t> left{chunks.count};
     for_each_chunk(policy_, chunks, [&](index_t, index_t, index_t) {
       const index_t chunk = left.fetch_sub(1, std::memory_order_relaxed) - 1;
       kernels_.compare(args_, chunks.begin(chunk), chunks.end(chunk),
-                       summaries + chunk * args_.truths);
+                       summaries + chunk * args_.truth_count);
     });
   }
 
   void find_nan() {
-    std::uint32_t* const first_nan = ws_.first_nan.data();
+    std::uint32_t* const first_nan = buffers_.first_nan.data();
     std::fill(first_nan, first_nan + truths_, no_anchor);
     if (call_.params.empty == empty_iou::zero) return;
-    for (const match_truth& exceptional : ws_.exceptional_truth)
+    for (const match_truth& exceptional : buffers_.exceptional_truth)
       first_nan[exceptional.index] = kernels_.find_nan(args_, exceptional, false);
     if (args_.anchors.exceptional_count == 0) return;
     for (index_t j = 0; j < truths_; ++j) {
       const match_truth t = truth_of(truth_[j], j);
       if (first_nan[j] == no_anchor) first_nan[j] = kernels_.find_nan(args_, t, true);
     }
-    for (index_t k = 0; k < args_.truths; ++k)
+    for (index_t k = 0; k < args_.truth_count; ++k)
       if (first_nan[args_.truth[k].index] != no_anchor) args_.tops[k] = -1;
   }
 
@@ -182,20 +183,21 @@ class image_matching {
     const matcher_params& params = call_.params;
     if (!params.allow_low_quality && !params.force_best) return;
     const chunking chunks = chunks_of_tiles();
-    truth_summary* const summaries = ws_.summaries.data();
+    truth_summary* const summaries = buffers_.summaries.data();
     for_each_chunk(policy_, chunks, [&](index_t chunk, index_t first, index_t last) {
-      kernels_.mark(args_, first, last, summaries + chunk * args_.truths, params.allow_low_quality);
+      kernels_.mark(args_, first, last, summaries + chunk * args_.truth_count,
+                    params.allow_low_quality);
     });
-    std::uint32_t* const best = ws_.best_anchor.data();
+    std::uint32_t* const best = buffers_.best_anchor.data();
     if (params.skip_untouched) {  // a NaN is no touch
       std::fill(best, best + truths_, no_anchor);
     } else {
-      std::copy(ws_.first_nan.data(), ws_.first_nan.data() + truths_, best);
+      std::copy(buffers_.first_nan.data(), buffers_.first_nan.data() + truths_, best);
     }
-    for (index_t k = 0; k < args_.truths; ++k) {
+    for (index_t k = 0; k < args_.truth_count; ++k) {
       for (index_t c = 0; c < chunks.count; ++c) {
         std::uint32_t& first = best[args_.truth[k].index];
-        first = std::min(first, summaries[c * args_.truths + k].first);
+        first = std::min(first, summaries[c * args_.truth_count + k].first);
       }
     }
     if (params.skip_untouched || anchors_ == 0) return;
@@ -220,7 +222,7 @@ class image_matching {
   void force_best() {
     if (!call_.params.force_best) return;
     for (index_t j = 0; j < truths_; ++j) {
-      const std::uint32_t anchor = ws_.best_anchor[static_cast<std::size_t>(j)];
+      const std::uint32_t anchor = buffers_.best_anchor[static_cast<std::size_t>(j)];
       if (anchor == no_anchor) continue;
       args_.lanes[anchor / block_anchors].best[anchor % block_anchors] =
           static_cast<std::int32_t>(j) | keeps_best;
@@ -271,7 +273,7 @@ class image_matching {
   }
 
   const match_call& call_;
-  match_image_buffers& ws_;
+  match_image_buffers& buffers_;
   const matching_kernels& kernels_;
   execution policy_;
   index_t anchors_, first_result_;

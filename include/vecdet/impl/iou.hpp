@@ -87,8 +87,6 @@ namespace detail {
 template <class S, class Boxes, class T>
 void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
                          const iou_params& params, execution policy) {
-  using type = T;
-  using stored = S;
   check(b.size() == a.size(), "elementwise_iou", "b.size()", b.size(), "the number of boxes a");
   check(out.size() == a.size(), "elementwise_iou", "out.size()", out.size(),
         "the number of boxes a");
@@ -98,22 +96,22 @@ void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
   const isa target = active_isa();
   const profile::scope timing([&]() -> profile::problem {
     return {"elementwise_iou",
-            iou_variant(params, !std::is_same<stored, type>::value),
-            dtype_name<type>(),
+            iou_variant(params, !std::is_same<S, T>::value),
+            dtype_name<T>(),
             {a.size()},
             isa_name(target),
             policy.threads(),
-            9 * a.size() * index_t{sizeof(type)},
+            9 * a.size() * index_t{sizeof(T)},
             14 * a.size()};
   });
-  const iou_args<stored> args{boxes_of(a), boxes_of(b), out.data(),   0,
-                              0,           params.kind, params.empty, false};
-  const auto& row = kernels<iou_kernels<type>>(target);
-  void (*kernel)(const iou_args<stored>&, index_t, index_t);
-  if constexpr (std::is_same<stored, type>::value) {
-    kernel = row.elementwise;
+  const iou_args<S> args{boxes_of(a), boxes_of(b), out.data(),   0,
+                         0,           params.kind, params.empty, false};
+  const auto& kernels = detail::kernels<iou_kernels<T>>(target);
+  void (*kernel)(const iou_args<S>&, index_t, index_t);
+  if constexpr (std::is_same<S, T>::value) {
+    kernel = kernels.elementwise;
   } else {
-    kernel = row.elementwise_separate;
+    kernel = kernels.elementwise_separate;
   }
   for_each_chunk(policy, chunking(a.size(), smallest_iou_chunk),
                  [&](index_t, index_t first, index_t last) { kernel(args, first, last); });

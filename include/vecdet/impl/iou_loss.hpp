@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/iou_loss.hpp>
+#include <vecdet/args/stored_boxes.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
@@ -10,6 +11,7 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/box_selection.hpp>
 #include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/scaled.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -29,11 +31,11 @@ template <class T>
 struct iou_loss_call {
   const char* function;
   iou_kind kind;
-  boxes_view<const T> predicted, targets;
   const iou_loss_params& params;
-  box_loss_output output;
-  boxes_view<T> grad;
-  vector_view<T> loss;
+  boxes_view<const T> predicted{}, targets{};
+  box_loss_output output = box_loss_output::sum;
+  boxes_view<T> grad{};
+  vector_view<T> loss{};
 
   void check_params() const {
     check(params.epsilon >= 0 && fits_float(params.epsilon), function, "params.epsilon",
@@ -93,10 +95,14 @@ double run_iou_loss(const iou_loss_call<T>& call, execution policy) {
 }
 
 template <class T, class Input>
-double run_iou_loss_of_levels(const iou_loss_call<T>& call, const head_view<Input>& predicted,
+double run_iou_loss_of_levels(const char* function, iou_kind kind,
+                              const head_view<Input>& predicted, const boxes_view<const T>& targets,
                               const box_selection& selection, const head_view<T>& grad,
-                              const vector_view<const float>& image_scales, execution policy) {
-  const iou_loss_params& params = call.params;
+                              const vector_view<const float>& image_scales,
+                              const iou_loss_params& params, execution policy) {
+  iou_loss_call<T> call{function, kind, params};
+  call.targets = targets;
+  call.output = box_loss_output::grad;
   call.check_params();
   check_level_boxes(call.function, "predicted", predicted, grad, selection, image_scales,
                     params.box_weights);
@@ -106,6 +112,7 @@ double run_iou_loss_of_levels(const iou_loss_call<T>& call, const head_view<Inpu
   const profile::scope timing([&] {
     return problem_of_levels(
         call.function, levels_variant(predicted.layout()), predicted, target, policy.threads(),
+        bytes_of_level_loss(predicted, selection, call.targets.size() * bytes_a_box<const T*>),
         (call.kind == iou_kind::ciou ? 110 : 60) * selection.known_size(predicted.size() / 4));
   });
   const auto kernel = detail::kernels<iou_loss_kernels<T>>(target).run;
@@ -128,22 +135,32 @@ template <class T>
 double sum_of_iou_losses(const char* function, iou_kind kind, boxes_view<const T> predicted,
                          boxes_view<const T> targets, const iou_loss_params& params,
                          execution policy) {
-  return run_iou_loss<T>({function, kind, predicted, targets, params, box_loss_output::sum, {}, {}},
-                         policy);
+  iou_loss_call<T> call{function, kind, params};
+  call.predicted = predicted;
+  call.targets = targets;
+  return run_iou_loss(call, policy);
 }
 template <class T>
 void each_iou_loss(const char* function, iou_kind kind, boxes_view<const T> predicted,
                    boxes_view<const T> targets, vector_view<T> loss, const iou_loss_params& params,
                    execution policy) {
-  run_iou_loss<T>({function, kind, predicted, targets, params, box_loss_output::loss, {}, loss},
-                  policy);
+  iou_loss_call<T> call{function, kind, params};
+  call.predicted = predicted;
+  call.targets = targets;
+  call.output = box_loss_output::loss;
+  call.loss = loss;
+  run_iou_loss(call, policy);
 }
 template <class T>
 double iou_losses_and_grad(const char* function, iou_kind kind, boxes_view<const T> predicted,
                            boxes_view<const T> targets, boxes_view<T> grad,
                            const iou_loss_params& params, execution policy) {
-  return run_iou_loss<T>(
-      {function, kind, predicted, targets, params, box_loss_output::grad, grad, {}}, policy);
+  iou_loss_call<T> call{function, kind, params};
+  call.predicted = predicted;
+  call.targets = targets;
+  call.output = box_loss_output::grad;
+  call.grad = grad;
+  return run_iou_loss(call, policy);
 }
 
 }  // namespace detail
@@ -170,16 +187,9 @@ double giou_loss_and_grad(const head_view<T>& predicted,
                           const head_view<std::remove_const_t<T>>& grad,
                           vector_view<const float> image_scales, const iou_loss_params& params,
                           execution policy) {
-  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>({"giou_loss_and_grad",
-                                                                 iou_kind::giou,
-                                                                 {},
-                                                                 targets,
-                                                                 params,
-                                                                 detail::box_loss_output::grad,
-                                                                 {},
-                                                                 {}},
-                                                                predicted, selection, grad,
-                                                                image_scales, policy);
+  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>(
+      "giou_loss_and_grad", iou_kind::giou, predicted, targets, selection, grad, image_scales,
+      params, policy);
 }
 
 template <class T>
@@ -212,16 +222,9 @@ double diou_loss_and_grad(const head_view<T>& predicted,
                           const head_view<std::remove_const_t<T>>& grad,
                           vector_view<const float> image_scales, const iou_loss_params& params,
                           execution policy) {
-  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>({"diou_loss_and_grad",
-                                                                 iou_kind::diou,
-                                                                 {},
-                                                                 targets,
-                                                                 params,
-                                                                 detail::box_loss_output::grad,
-                                                                 {},
-                                                                 {}},
-                                                                predicted, selection, grad,
-                                                                image_scales, policy);
+  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>(
+      "diou_loss_and_grad", iou_kind::diou, predicted, targets, selection, grad, image_scales,
+      params, policy);
 }
 
 template <class T>
@@ -254,16 +257,9 @@ double ciou_loss_and_grad(const head_view<T>& predicted,
                           const head_view<std::remove_const_t<T>>& grad,
                           vector_view<const float> image_scales, const iou_loss_params& params,
                           execution policy) {
-  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>({"ciou_loss_and_grad",
-                                                                 iou_kind::ciou,
-                                                                 {},
-                                                                 targets,
-                                                                 params,
-                                                                 detail::box_loss_output::grad,
-                                                                 {},
-                                                                 {}},
-                                                                predicted, selection, grad,
-                                                                image_scales, policy);
+  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>(
+      "ciou_loss_and_grad", iou_kind::ciou, predicted, targets, selection, grad, image_scales,
+      params, policy);
 }
 
 template <class T>

@@ -45,7 +45,7 @@ struct match_call {
     check(truth.classes.size() == 0 || truth.classes.size() == truth.boxes.size(), function,
           "truth.classes.size()", truth.classes.size(), "0 or the number of boxes");
     check_matched_truth(function, truth, images());
-    const index_t total = images() * anchors.anchors;
+    const index_t total = images() * anchors.anchor_count;
     constexpr const char* expected = "0 or the number of anchors times that of images";
     check(results.matches.empty() || results.matches.size() == total, function,
           "results.matches.size()", results.matches.size(), expected);
@@ -59,7 +59,7 @@ struct match_call {
           "results.foreground.size()", results.foreground.size(), "0 or the number of images");
     check_memory();
     if (results.deltas.empty()) return;
-    check_matcher_coder(function, "params.coder", params.coder);
+    check_corner_coder(function, "params.coder", params.coder);
   }
 
   /// Results are written while other images are still matched.
@@ -84,16 +84,16 @@ struct match_call {
   }
 
   profile::problem problem(const char* variant, int threads) const {
-    const index_t total = images() * anchors.anchors;
+    const index_t total = images() * anchors.anchor_count;
     const index_t asked = (results.matches.empty() ? 0 : 8) + (results.labels.empty() ? 0 : 8) +
                           (results.best_ious.empty() ? 0 : 4);
     return {"match_anchors",
             variant,
             "f32",
-            {images(), profile::rounded_count(truth.boxes.size()), anchors.anchors},
+            {images(), profile::rounded_count(truth.boxes.size()), anchors.anchor_count},
             isa_name(target),
             threads,
-            total * asked + 16 * anchors.anchors};
+            total * asked + 16 * anchors.anchor_count};
   }
 };
 

@@ -22,20 +22,16 @@ inline void check_matcher(const char* function, const char* of, const matcher_pa
                params.region_threshold, "a number in [0, 1]");
 }
 
-/// The coder of deltas on anchors that are corners, as matching has it.
-inline void check_matcher_coder(const char* function, const char* of, const coder_params& coder) {
-  check_coder(function, of, coder);
-  check_member(coder.anchors == box_format::xyxy, function, of, "anchors", "cxcywh", "xyxy");
-}
-
 /// The boxes of `images` images with their regions.
 inline void check_matched_truth(const char* function, const ground_truth& truth, index_t images) {
   if (!truth.image_offsets.empty())
-    check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size());
-  check(image_count(truth) == images, function, "the images of truth", image_count(truth),
-        "the images of the head");
+    check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size(),
+                  "the number of boxes");
+  check(image_count(truth) == images, function, "the number of truth's images", image_count(truth),
+        "that of the head's");
   if (!truth.region_offsets.empty())
-    check_offsets(function, "truth.region_offsets", truth.region_offsets, truth.regions.size());
+    check_offsets(function, "truth.region_offsets", truth.region_offsets, truth.regions.size(),
+                  "the number of regions");
   check(
       truth.region_offsets.size() ==
           (truth.regions.empty() && truth.region_offsets.empty() ? 0 : truth.image_offsets.size()),

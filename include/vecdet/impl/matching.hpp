@@ -33,7 +33,7 @@ inline void check_anchor_count(const char* function, index_t anchors) {
 /// Sets the buffers for these anchors.
 inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, isa target,
                          execution policy) {
-  to.anchors = anchors.size();
+  to.anchor_count = anchors.size();
   const index_t tiles = to.tile_count();
   grown(to.blocks, tiles * blocks_in_tile);
   grown(to.areas, tiles * blocks_in_tile);
@@ -56,28 +56,28 @@ inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, is
   }
 }
 
-inline index_t run_match(const match_call& call, const char* variant, match_buffers& ws,
+inline index_t run_match(const match_call& call, const char* variant, match_buffers& buffers,
                          execution policy) {
   call.check_arguments();
   const index_t images = call.images();
   const profile::scope timing([&] { return call.problem(variant, policy.threads()); });
-  index_t* const foreground = grown(ws.foreground, images);
+  index_t* const foreground = grown(buffers.foreground, images);
   const index_t threads = std::min(index_t{policy.threads()}, index_t{chunking::max_count});
   if (images < threads || threads == 1) {
-    if (ws.images.empty()) ws.images.resize(1);
-    reserve_for(ws.images[0], call, threads);
+    if (buffers.images.empty()) buffers.images.resize(1);
+    reserve_for(buffers.images[0], call, threads);
     for (index_t k = 0; k < images; ++k)
-      foreground[k] = image_matching(call, ws.images[0], k, policy).run();
+      foreground[k] = image_matching(call, buffers.images[0], k, policy).run();
   } else {
-    if (static_cast<index_t>(ws.images.size()) < threads)
-      ws.images.resize(static_cast<std::size_t>(threads));
+    if (static_cast<index_t>(buffers.images.size()) < threads)
+      buffers.images.resize(static_cast<std::size_t>(threads));
     for (index_t k = 0; k < threads; ++k)
-      reserve_for(ws.images[static_cast<std::size_t>(k)], call, 1);
+      reserve_for(buffers.images[static_cast<std::size_t>(k)], call, 1);
     std::atomic<index_t> next{0};
-    for_each_chunk(policy, chunking(threads, 1), [&](index_t strand, index_t, index_t) {
-      match_image_buffers& buffers = ws.images[static_cast<std::size_t>(strand)];
+    for_each_chunk(policy, chunking(threads, 1), [&](index_t worker, index_t, index_t) {
+      match_image_buffers& of_worker = buffers.images[static_cast<std::size_t>(worker)];
       for (index_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < images;)
-        foreground[k] = image_matching(call, buffers, k, execution::sequential).run();
+        foreground[k] = image_matching(call, of_worker, k, execution::sequential).run();
     });
   }
   index_t total = 0;

@@ -19,9 +19,9 @@ struct anchor_buffers {
   std::vector<anchor_node> groups, tiles;
   std::vector<float> typical_areas;
   std::vector<std::uint32_t> exceptional;
-  index_t anchors = 0, exceptional_count = 0;
+  index_t anchor_count = 0, exceptional_count = 0;
 
-  index_t tile_count() const { return (anchors + tile_anchors - 1) / tile_anchors; }
+  index_t tile_count() const { return (anchor_count + tile_anchors - 1) / tile_anchors; }
 
   /// For the kernels; what const buffers are read through is never written.
   anchor_blocks view() const {
@@ -30,7 +30,7 @@ struct anchor_buffers {
             const_cast<anchor_node*>(groups.data()),
             const_cast<anchor_node*>(tiles.data()),
             const_cast<float*>(typical_areas.data()),
-            anchors,
+            anchor_count,
             tile_count(),
             exceptional.data(),
             exceptional_count};

@@ -96,14 +96,6 @@ inline roi_align_params level_params(const multiscale_roi_align_params& params) 
   return of_level;
 }
 
-template <class T, class Out>
-void check_apart_from_boxes(const char* function, const char* name, const Out& out,
-                            const roi_boxes<T>& boxes) {
-  check_apart(function, name, out, "boxes.boxes", boxes.boxes);
-  check_apart(function, name, out, "boxes.images", boxes.images);
-  check_apart(function, name, out, "boxes.image_offsets", boxes.image_offsets);
-}
-
 }  // namespace detail
 
 template <class T>

@@ -58,16 +58,16 @@ Real least_overlap(const nms_params& params) {
   return suppresses ? nearest : std::nextafter(nearest, std::numeric_limits<Real>::infinity());
 }
 
-/// One call of a function of this header. T and S are the stored types of boxes and scores.
+/// One call of nms or batched_nms. T and S are the stored types of boxes and scores.
 template <class T, class S>
 class nms_call {
  public:
   nms_call(boxes_view<const T> boxes, vector_view<const S> scores, const nms_params& params,
-           nms_buffers& workspace, isa target, execution policy)
+           nms_buffers& buffers, isa target, execution policy)
       : boxes_(boxes),
         scores_(scores),
         params_(params),
-        ws_(workspace),
+        buffers_(buffers),
         boxes_kernels_(kernels<nms_kernels<T>>(target)),
         scores_kernels_(kernels<nms_kernels<S>>(target)),
         policy_(policy) {}
@@ -76,21 +76,21 @@ class nms_call {
     index_t count = select();
     const bool grouped =
         groups.classes.size() > 0 || groups.images.size() > 0 || groups.image_offsets.size() > 0;
-    grown(ws_.spare, count);
-    grown(ws_.kept, count);
+    grown(buffers_.spare, count);
+    grown(buffers_.kept, count);
     if (!grouped) {
-      const index_t kept =
-          suppress(0, count, grown(ws_.scratch, (boxes_kernels_.scratch_bytes(count) + 63) / 64));
-      nms_record* const records = ws_.kept.data();
+      const index_t kept = suppress(
+          0, count, grown(buffers_.scratch, (boxes_kernels_.scratch_bytes(count) + 63) / 64));
+      nms_record* const records = buffers_.kept.data();
       if (params_.order == nms_order::index)
-        boxes_kernels_.sort_by_index(records, ws_.spare.data(), kept);
+        boxes_kernels_.sort_by_index(records, buffers_.spare.data(), kept);
       return indices_of(records, kept);
     }
     {
       const profile::scope timing([&] { return step("nms.partition"); });
-      partition_into_groups(groups, boxes_.size(), count, ws_, policy_);
+      partition_into_groups(groups, boxes_.size(), count, buffers_, policy_);
     }
-    suppress_groups(ws_, policy_, boxes_kernels_.scratch_bytes,
+    suppress_groups(buffers_, policy_, boxes_kernels_.scratch_bytes,
                     [&](index_t begin, index_t end, cache_line* scratch) {
                       return suppress(begin, end, scratch);
                     });
@@ -120,9 +120,9 @@ class nms_call {
     return a;
   }
 
-  /// Fills ws.records with the boxes that take part, and returns their number.
+  /// Fills buffers.records with the boxes that take part, and returns their number.
   index_t select() {
-    nms_record* const records = grown(ws_.records, boxes_.size());
+    nms_record* const records = grown(buffers_.records, boxes_.size());
     const double infinity = std::numeric_limits<double>::infinity();
     index_t count = scores_.size();
     if (params_.drop_nan_scores || params_.score_threshold != -infinity) {
@@ -142,17 +142,17 @@ class nms_call {
     return count;
   }
 
-  /// NMS of the records [begin, end); returns how many are kept, from ws.kept[begin] on.
+  /// NMS of the records [begin, end); returns how many are kept, from buffers.kept[begin] on.
   index_t suppress(index_t begin, index_t end, cache_line* scratch) {
-    nms_record* const records = ws_.records.data() + begin;
+    nms_record* const records = buffers_.records.data() + begin;
     nms_state state{};
     state.order = records;
     state.count = end - begin;
-    state.kept = ws_.kept.data() + begin;
+    state.kept = buffers_.kept.data() + begin;
     state.scratch = scratch;
     {
       const profile::scope timing([&] { return step("nms.sort"); });
-      scores_kernels_.sort(scores_.data(), records, ws_.spare.data() + begin, state.count);
+      scores_kernels_.sort(scores_.data(), records, buffers_.spare.data() + begin, state.count);
     }
     {
       const profile::scope timing([&] { return step("nms.compare"); });
@@ -171,9 +171,9 @@ class nms_call {
   /// The kept boxes of all groups in the order asked for.
   vector_view<const index_t> merge() {
     const profile::scope timing([&] { return step("nms.merge"); });
-    nms_record* const records = ws_.records.data();
-    nms_record* const spare = ws_.spare.data();
-    index_t count = gather_kept(ws_);
+    nms_record* const records = buffers_.records.data();
+    nms_record* const spare = buffers_.spare.data();
+    index_t count = gather_kept(buffers_);
     const bool limited = params_.max_per_image != no_limit || params_.max_total != no_limit;
     const bool by_score =
         params_.order == nms_order::score || params_.order == nms_order::image_score;
@@ -182,25 +182,25 @@ class nms_call {
     if (params_.order == nms_order::index) boxes_kernels_.sort_by_index(records, spare, count);
 
     // In the order of groups, as gathered, or of one image the records are in place already.
-    const bool by_image = params_.order == nms_order::image_score && ws_.images > 1;
+    const bool by_image = params_.order == nms_order::image_score && buffers_.images > 1;
     const bool by_class = params_.order == nms_order::image_class_score && limited;
     return by_image || by_class ? group_result(records, count) : indices_of(records, count);
   }
 
   vector_view<const index_t> indices_of(const nms_record* records, index_t count) {
-    index_t* const result = grown(ws_.result, count);
+    index_t* const result = grown(buffers_.result, count);
     for (index_t i = 0; i < count; ++i) result[i] = index_of(records[i]);
     return {result, count};
   }
 
   index_t image_of(nms_record record) const {
-    return ws_.image_of_group[ws_.group_of[index_of(record)]];
+    return buffers_.image_of_group[buffers_.group_of[index_of(record)]];
   }
 
   /// Drops the records beyond max_per_image and max_total; they are in descending score.
   index_t apply_limits(nms_record* records, index_t count) {
-    index_t* const of_image = grown(ws_.counters, ws_.images);
-    std::fill(of_image, of_image + ws_.images, 0);
+    index_t* const of_image = grown(buffers_.counters, buffers_.images);
+    std::fill(of_image, of_image + buffers_.images, 0);
     index_t left = 0;
     for (index_t i = 0; i < count && left < params_.max_total; ++i) {
       index_t& of_this = of_image[image_of(records[i])];
@@ -215,11 +215,11 @@ class nms_call {
   vector_view<const index_t> group_result(const nms_record* records, index_t count) {
     const bool by_class = params_.order == nms_order::image_class_score;
     const auto place = [&](nms_record record) {
-      return by_class ? index_t{ws_.group_of[index_of(record)]} : image_of(record);
+      return by_class ? index_t{buffers_.group_of[index_of(record)]} : image_of(record);
     };
-    const index_t places = by_class ? ws_.groups : ws_.images;
-    index_t* const result = grown(ws_.result, count);
-    index_t* const at = grown(ws_.counters, places + 1);
+    const index_t places = by_class ? buffers_.groups : buffers_.images;
+    index_t* const result = grown(buffers_.result, count);
+    index_t* const at = grown(buffers_.counters, places + 1);
     std::fill(at, at + places + 1, 0);
     for (index_t i = 0; i < count; ++i) ++at[place(records[i]) + 1];
     for (index_t p = 0; p < places; ++p) at[p + 1] += at[p];
@@ -230,7 +230,7 @@ class nms_call {
   boxes_view<const T> boxes_;
   vector_view<const S> scores_;
   const nms_params& params_;
-  nms_buffers& ws_;
+  nms_buffers& buffers_;
   const nms_kernels<T>& boxes_kernels_;
   const nms_kernels<S>& scores_kernels_;
   execution policy_;
@@ -239,7 +239,7 @@ class nms_call {
 template <class T, class S>
 vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<const T> boxes,
                                    vector_view<const S> scores, const nms_groups& groups,
-                                   const nms_params& params, nms_buffers& workspace,
+                                   const nms_params& params, nms_buffers& buffers,
                                    execution policy) {
   check_nms(function, boxes.size(), scores.size(), params);
   check_groups(function, groups, boxes.size());
@@ -252,7 +252,7 @@ vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<
                             policy.threads(),
                             boxes.size() * static_cast<index_t>(4 * sizeof(T) + sizeof(S))};
   });
-  return nms_call<T, S>(boxes, scores, params, workspace, target, policy).run(groups);
+  return nms_call<T, S>(boxes, scores, params, buffers, target, policy).run(groups);
 }
 
 }  // namespace detail

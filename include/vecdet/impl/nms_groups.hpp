@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classes and images as groups of boxes: which boxes may suppress each other, and the work memory
-// of NMS.
+// Which boxes may suppress each other: classes and images as groups, their partition, and the tasks
+// that groups become.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/nms_params.hpp>
@@ -31,13 +32,7 @@ inline void check_groups(const char* function, const nms_groups& groups, index_t
   if (offsets.empty()) return;
   check(groups.images.size() == 0, function, "groups.images.size()", groups.images.size(),
         "0 where image_offsets are given");
-  check(offsets[0] == 0, function, "groups.image_offsets[0]", offsets[0], "0");
-  for (index_t k = 1; k < offsets.size(); ++k)
-    check_element(offsets[k] >= offsets[k - 1], function, "groups.image_offsets", k, offsets[k],
-                  "the element before it or more");
-  const index_t last = offsets.size() - 1;
-  check_element(offsets[last] == boxes, function, "groups.image_offsets", last, offsets[last],
-                "the number of boxes");
+  check_offsets(function, "groups.image_offsets", offsets, boxes, "the number of boxes");
 }
 
 /// Ids of one width as integers in their order: unsigned ones are moved down by half of their
@@ -107,9 +102,10 @@ inline id_range range_of(const labels_view& ids, const chunking& chunks, executi
 }
 
 /// Numbers groups of any ids by sorting them. Sets group_of, image_of_group, groups and images.
-inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nms_buffers& ws) {
-  nms_record* const order = ws.spare.data();
-  index_t* const image = grown(ws.counters, boxes);
+inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes,
+                                     nms_buffers& buffers) {
+  nms_record* const order = buffers.spare.data();
+  index_t* const image = grown(buffers.counters, boxes);
   const bool by_class = groups.classes.size() > 0;
   const bool by_offset = groups.image_offsets.size() > 0;
   index_t current = 0;
@@ -127,8 +123,8 @@ inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nm
     if (class_at(a) != class_at(b)) return class_at(a) < class_at(b);
     return a < b;
   });
-  std::uint32_t* const group_of = grown(ws.group_of, boxes);
-  std::uint32_t* const image_of_group = grown(ws.image_of_group, boxes);
+  std::uint32_t* const group_of = grown(buffers.group_of, boxes);
+  std::uint32_t* const image_of_group = grown(buffers.image_of_group, boxes);
   std::uint32_t group = 0, image_number = 0;
   for (index_t i = 0; i < boxes; ++i) {
     const bool new_image = i > 0 && image[order[i]] != image[order[i - 1]];
@@ -138,8 +134,8 @@ inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes, nm
     group_of[order[i]] = group;
     image_of_group[group] = image_number;
   }
-  ws.groups = boxes == 0 ? 0 : index_t{group} + 1;
-  ws.images = index_t{image_number} + 1;
+  buffers.groups = boxes == 0 ? 0 : index_t{group} + 1;
+  buffers.images = index_t{image_number} + 1;
 }
 
 /// Numbers the groups of some records, which ascend by index, by their places among all images and
@@ -178,7 +174,7 @@ inline void number_groups_directly(const nms_groups& groups, const id_range& ima
   });
 }
 
-/// Sorts the first `count` of workspace.records, which ascend by index, into groups that ascend by
+/// Sorts the first `count` of buffers.records, which ascend by index, into groups that ascend by
 /// image and class; inside a group the order stays. Sets group_of (at least of the boxes that take
 /// part), group_begin and image_of_group.
 ///
@@ -196,10 +192,10 @@ inline void number_groups_directly(const nms_groups& groups, const id_range& ima
 /// Each chunk writes its records of a group behind those of the chunks before it, so that the
 /// result does not depend on the number of threads.
 inline void partition_into_groups(const nms_groups& groups, index_t boxes, index_t count,
-                                  nms_buffers& ws, execution policy) {
+                                  nms_buffers& buffers, execution policy) {
   // Both of one size, so that they can change places and later calls need no more of either.
-  grown(ws.records, boxes);
-  grown(ws.spare, boxes);
+  grown(buffers.records, boxes);
+  grown(buffers.spare, boxes);
   constexpr index_t smallest_chunk = 2048;
   const chunking box_chunks(boxes, smallest_chunk);
   const id_range classes = range_of(groups.classes, box_chunks, policy);
@@ -207,31 +203,31 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   const vector_view<const index_t>& offsets = groups.image_offsets;
   const std::uint64_t images =
       offsets.empty() ? image_ids.size() : static_cast<std::uint64_t>(offsets.size() - 1);
-  std::uint32_t* const group_of = grown(ws.group_of, boxes);
+  std::uint32_t* const group_of = grown(buffers.group_of, boxes);
   // Groups are numbered in 32 bits.
   const auto limit = static_cast<std::uint64_t>(std::min(4 * boxes + 4096, index_t{0xffffffff}));
   const bool direct =
       images - 1 < limit && classes.size() - 1 < limit && images * classes.size() <= limit;
   if (direct) {
-    ws.images = static_cast<index_t>(images);
-    ws.groups = static_cast<index_t>(images * classes.size());
-    std::uint32_t* const image_of_group = grown(ws.image_of_group, ws.groups);
+    buffers.images = static_cast<index_t>(images);
+    buffers.groups = static_cast<index_t>(images * classes.size());
+    std::uint32_t* const image_of_group = grown(buffers.image_of_group, buffers.groups);
     for (std::uint64_t g = 0; g < images * classes.size(); ++g)
       image_of_group[g] = static_cast<std::uint32_t>(g / classes.size());
   } else {
-    number_groups_by_sorting(groups, boxes, ws);
+    number_groups_by_sorting(groups, boxes, buffers);
   }
-  const nms_record* const records = ws.records.data();
+  const nms_record* const records = buffers.records.data();
   const auto number_directly = [&](index_t first, index_t last) {
     number_groups_directly(groups, image_ids, classes, records + first, last - first, group_of);
   };
 
   // A counting sort of the records: each chunk counts its groups, and then knows its places.
-  index_t* const begin = grown(ws.group_begin, ws.groups + 1);
-  const index_t many_groups = 1 + 16 * ws.groups;  // for counters that outnumber the records
-  const chunking chunks(count, std::max({smallest_chunk, many_groups, index_t{1}}));
-  index_t* const at = grown(ws.counters, chunks.count * ws.groups);
-  nms_record* const grouped = ws.spare.data();
+  index_t* const begin = grown(buffers.group_begin, buffers.groups + 1);
+  const index_t many_groups = 1 + 16 * buffers.groups;  // counters stay a sixteenth of the records
+  const chunking chunks(count, std::max(smallest_chunk, many_groups));
+  index_t* const at = grown(buffers.counters, chunks.count * buffers.groups);
+  nms_record* const grouped = buffers.spare.data();
   // Numbered where they are counted, unless that leaves threads without work.
   const chunking number_chunks(count, smallest_chunk);
   const bool number_apart = chunks.count < number_chunks.count;
@@ -241,85 +237,85 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   }
   for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
     if (direct && !number_apart) number_directly(first, last);
-    index_t* const counter = at + c * ws.groups;
-    std::fill(counter, counter + ws.groups, index_t{0});
+    index_t* const counter = at + c * buffers.groups;
+    std::fill(counter, counter + buffers.groups, index_t{0});
     for (index_t i = first; i < last; ++i) ++counter[group_of[index_of(records[i])]];
   });
   index_t sum = 0;
-  for (index_t g = 0; g < ws.groups; ++g) {
+  for (index_t g = 0; g < buffers.groups; ++g) {
     begin[g] = sum;
     for (index_t c = 0; c < chunks.count; ++c) {
-      const index_t here = at[c * ws.groups + g];
-      at[c * ws.groups + g] = sum;
+      const index_t here = at[c * buffers.groups + g];
+      at[c * buffers.groups + g] = sum;
       sum += here;
     }
   }
-  begin[ws.groups] = sum;
+  begin[buffers.groups] = sum;
   for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
-    index_t* const counter = at + c * ws.groups;
+    index_t* const counter = at + c * buffers.groups;
     for (index_t i = first; i < last; ++i)
       grouped[counter[group_of[index_of(records[i])]]++] = records[i];
   });
-  ws.records.swap(ws.spare);
+  buffers.records.swap(buffers.spare);
 }
 
 /// Cuts the groups into tasks of some hundred boxes, those of the largest groups first.
-inline void plan_tasks(nms_buffers& ws) {
+inline void plan_tasks(nms_buffers& buffers) {
   constexpr index_t least_boxes = 256;
-  ws.tasks.clear();
-  const index_t* const begin = ws.group_begin.data();
-  for (index_t first = 0, last; first < ws.groups; first = last) {
+  buffers.tasks.clear();
+  const index_t* const begin = buffers.group_begin.data();
+  for (index_t first = 0, last; first < buffers.groups; first = last) {
     index_t largest = 0;
-    for (last = first; last < ws.groups && begin[last] - begin[first] < least_boxes; ++last)
+    for (last = first; last < buffers.groups && begin[last] - begin[first] < least_boxes; ++last)
       largest = std::max(largest, begin[last + 1] - begin[last]);
-    if (largest > 0) ws.tasks.push_back({first, last, largest});
+    if (largest > 0) buffers.tasks.push_back({first, last, largest});
   }
-  std::sort(ws.tasks.begin(), ws.tasks.end(), [](const nms_task& a, const nms_task& b) {
+  std::sort(buffers.tasks.begin(), buffers.tasks.end(), [](const nms_task& a, const nms_task& b) {
     return a.largest != b.largest ? a.largest > b.largest : a.first_group < b.first_group;
   });
 }
 
 /// NMS of each group, suppress(begin, end, scratch) of its records [begin, end), which returns how
-/// many it keeps: from ws.kept[begin] on. Sets ws.group_kept.
+/// many it keeps: from buffers.kept[begin] on. Sets buffers.group_kept.
 ///
 /// Each thread's loop takes one task after the other, and reuses its scratch memory while that is
 /// in the cache. It begins with one of the largest tasks, and so needs no more memory later.
 template <class ScratchBytes, class Suppress>
-void suppress_groups(nms_buffers& ws, execution policy, ScratchBytes scratch_bytes,
+void suppress_groups(nms_buffers& buffers, execution policy, ScratchBytes scratch_bytes,
                      const Suppress& suppress) {
-  plan_tasks(ws);
-  index_t* const group_kept = grown(ws.group_kept, ws.groups);
-  std::fill(group_kept, group_kept + ws.groups, index_t{0});
-  const auto tasks = static_cast<index_t>(ws.tasks.size());
-  const nms_task* const task = ws.tasks.data();
-  const index_t* const begin = ws.group_begin.data();
-  const index_t strands =
+  plan_tasks(buffers);
+  index_t* const group_kept = grown(buffers.group_kept, buffers.groups);
+  std::fill(group_kept, group_kept + buffers.groups, index_t{0});
+  const auto tasks = static_cast<index_t>(buffers.tasks.size());
+  const nms_task* const task = buffers.tasks.data();
+  const index_t* const begin = buffers.group_begin.data();
+  const index_t workers =
       std::min({index_t{policy.threads()}, tasks, index_t{chunking::max_count}});
   index_t scratch_begin[chunking::max_count], lines = 0;
-  for (index_t s = 0; s < strands; ++s) {
-    scratch_begin[s] = lines;
-    lines += (scratch_bytes(task[s].largest) + 63) / 64;
+  for (index_t w = 0; w < workers; ++w) {
+    scratch_begin[w] = lines;
+    lines += (scratch_bytes(task[w].largest) + 63) / 64;
   }
-  cache_line* const scratch = grown(ws.scratch, lines);
-  std::atomic<index_t> next{strands};
-  for_each_chunk(policy, chunking(strands, 1), [&](index_t strand, index_t, index_t) {
-    for (index_t t = strand; t < tasks; t = next.fetch_add(1, std::memory_order_relaxed)) {
+  cache_line* const scratch = grown(buffers.scratch, lines);
+  std::atomic<index_t> next{workers};
+  for_each_chunk(policy, chunking(workers, 1), [&](index_t worker, index_t, index_t) {
+    for (index_t t = worker; t < tasks; t = next.fetch_add(1, std::memory_order_relaxed)) {
       for (index_t g = task[t].first_group; g < task[t].last_group; ++g) {
         if (begin[g] == begin[g + 1]) continue;
-        group_kept[g] = suppress(begin[g], begin[g + 1], scratch + scratch_begin[strand]);
+        group_kept[g] = suppress(begin[g], begin[g + 1], scratch + scratch_begin[worker]);
       }
     }
   });
 }
 
-/// Writes what all groups keep to ws.records, group by group; returns how many there are.
-inline index_t gather_kept(nms_buffers& ws) {
+/// Writes what all groups keep to buffers.records, group by group; returns how many there are.
+inline index_t gather_kept(nms_buffers& buffers) {
   index_t count = 0;
-  for (index_t g = 0; g < ws.groups; ++g) {
+  for (index_t g = 0; g < buffers.groups; ++g) {
     const auto group = static_cast<std::size_t>(g);
-    const nms_record* const kept = ws.kept.data() + ws.group_begin[group];
-    std::copy(kept, kept + ws.group_kept[group], ws.records.data() + count);
-    count += ws.group_kept[group];
+    const nms_record* const kept = buffers.kept.data() + buffers.group_begin[group];
+    std::copy(kept, kept + buffers.group_kept[group], buffers.records.data() + count);
+    count += buffers.group_kept[group];
   }
   return count;
 }

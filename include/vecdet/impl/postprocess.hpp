@@ -75,8 +75,10 @@ inline void check_postprocess_params(const char* function, const postprocess_par
   check(params.max_detections >= 0, function, "params.max_detections", params.max_detections,
         "0 or more");
   check_min_size(function, "params.min_size", params.min_size);
-  for (const double weight : params.weights) check_weight(function, "params.weights", weight);
-  check_size_limit(function, params.size_limit);
+  for (const double weight : params.weights)
+    check(is_coder_weight(weight), function, "params.weights", weight, a_coder_weight);
+  check(is_size_limit(params.size_limit), function, "params.size_limit", params.size_limit,
+        a_size_limit);
 }
 
 inline void check_image_sizes(const char* function, const vector_view<const image_size>& sizes) {
@@ -265,19 +267,19 @@ class image_postprocess {
 };
 
 /// NMS of the candidates of all images, and of each the best.
-inline detections_view best_of_images(postprocess_buffers& ws, index_t images,
+inline detections_view best_of_images(postprocess_buffers& buffers, index_t images,
                                       const postprocess_params& params, isa target,
                                       execution policy) {
-  index_t* const offsets = grown(ws.offsets, images + 1);
+  index_t* const offsets = grown(buffers.offsets, images + 1);
   offsets[0] = 0;
   for (index_t i = 0; i < images; ++i)
-    offsets[i + 1] = offsets[i] + ws.images[static_cast<std::size_t>(i)].count;
+    offsets[i + 1] = offsets[i] + buffers.images[static_cast<std::size_t>(i)].count;
   const index_t count = offsets[images];
-  float* const boxes = grown(ws.boxes, 4 * count);
-  float* const scores = grown(ws.scores, count);
-  index_t* const labels = grown(ws.labels, count);
+  float* const boxes = grown(buffers.boxes, 4 * count);
+  float* const scores = grown(buffers.scores, count);
+  index_t* const labels = grown(buffers.labels, count);
   for (index_t i = 0; i < images; ++i) {
-    const auto& found = ws.images[static_cast<std::size_t>(i)];
+    const auto& found = buffers.images[static_cast<std::size_t>(i)];
     std::copy_n(found.boxes.data(), 4 * found.count, boxes + 4 * offsets[i]);
     std::copy_n(found.scores.data(), found.count, scores + offsets[i]);
     std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
@@ -289,13 +291,14 @@ inline detections_view best_of_images(postprocess_buffers& ws, index_t images,
   nms_groups groups;
   groups.classes = vector_view<const index_t>(labels, count);
   groups.image_offsets = {offsets, images + 1};
-  const vector_view<const index_t> kept = run_nms<float, float>(
-      "batched_nms", target, {boxes, count}, {scores, count}, groups, suppression, ws.nms, policy);
+  const vector_view<const index_t> kept =
+      run_nms<float, float>("batched_nms", target, {boxes, count}, {scores, count}, groups,
+                            suppression, buffers.nms, policy);
 
-  float* const kept_boxes = grown(ws.kept_boxes, 4 * kept.size());
-  float* const kept_scores = grown(ws.kept_scores, kept.size());
-  index_t* const kept_labels = grown(ws.kept_labels, kept.size());
-  index_t* const kept_offsets = grown(ws.kept_offsets, images + 1);
+  float* const kept_boxes = grown(buffers.kept_boxes, 4 * kept.size());
+  float* const kept_scores = grown(buffers.kept_scores, kept.size());
+  index_t* const kept_labels = grown(buffers.kept_labels, kept.size());
+  index_t* const kept_offsets = grown(buffers.kept_offsets, images + 1);
   index_t image = 0;
   kept_offsets[0] = 0;
   for (index_t i = 0; i < kept.size(); ++i) {
@@ -315,20 +318,21 @@ inline detections_view best_of_images(postprocess_buffers& ws, index_t images,
 template <class Call>
 detections_view run_postprocess(const Call& call, const vector_view<const image_size>& image_sizes,
                                 isa target, const postprocess_params& params,
-                                postprocess_buffers& ws, execution policy) {
+                                postprocess_buffers& buffers, execution policy) {
   const index_t images = image_sizes.size();
-  if (static_cast<index_t>(ws.images.size()) < images)
-    ws.images.resize(static_cast<std::size_t>(images));
+  if (static_cast<index_t>(buffers.images.size()) < images)
+    buffers.images.resize(static_cast<std::size_t>(images));
   // Few images: the search of each level is spread over the threads instead.
   const bool image_by_thread = images >= policy.threads();
   const execution inner = image_by_thread ? execution::sequential : policy;
   for_each_chunk(image_by_thread ? policy : execution::sequential, chunking(images, 1),
                  [&](index_t, index_t first, index_t last) {
                    for (index_t i = first; i < last; ++i)
-                     call.collect(i, image_sizes[i], ws.images[static_cast<std::size_t>(i)], inner);
+                     call.collect(i, image_sizes[i], buffers.images[static_cast<std::size_t>(i)],
+                                  inner);
                  });
 
-  return best_of_images(ws, images, params, target, policy);
+  return best_of_images(buffers, images, params, target, policy);
 }
 
 }  // namespace detail
@@ -339,7 +343,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
                             vector_view<const image_size> image_sizes,
                             const postprocess_params& params, postprocess_workspace& workspace,
                             execution policy) {
-  detail::postprocess_buffers& ws = detail::workspace_access::buffers(workspace);
+  detail::postprocess_buffers& buffers = detail::workspace_access::buffers(workspace);
   const index_t images = image_sizes.size();
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
   detail::check_image_sizes("postprocess", image_sizes);
@@ -359,7 +363,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
 
   return detail::run_postprocess(
       detail::image_postprocess<T>(target, outputs, anchors, level_sizes, params), image_sizes,
-      target, params, ws, policy);
+      target, params, buffers, policy);
 }
 
 }  // namespace VECDET_ABI

@@ -77,18 +77,18 @@ class levels_postprocess {
  private:
   /// FCOS's candidates: add(element of the level, score).
   template <class Add>
-  void find_centered(index_t image, index_t level, filter_topk_buffers& ws, execution policy,
+  void find_centered(index_t image, index_t level, filter_topk_buffers& buffers, execution policy,
                      const Add& add) const {
     const head_view<const T>&logits = outputs_.logits, &centerness = outputs_.centerness;
     const level_steps centre(centerness, level);
     const T* const centres = centerness.levels()[level].data + image * centre.image;
-    const auto& family = kernels<filter_topk_kernels<T>>(target_);
+    const auto& kernels = detail::kernels<filter_topk_kernels<T>>(target_);
     const index_t limit = params_.max_candidates;
     const auto search = [&](index_t items, index_t elements, index_t more, const auto& run) {
       const chunking chunks = search_chunks(items, elements, policy);
       const index_t capacity = filter_topk_capacity(limit, chunks.size * elements) + more;
       search_best(
-          ws, chunks, capacity, limit, policy,
+          buffers, chunks, capacity, limit, policy,
           [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
             return run(capacity, first, last, records, spare);
           },
@@ -112,7 +112,7 @@ class levels_postprocess {
       search(rows.rows(), rows.cols(), rows.cols(), [&](index_t capacity, auto... range) {
         row_search_args<T> of_chunk = args;
         of_chunk.capacity = capacity;
-        return family.search_rows(of_chunk, range...);
+        return kernels.search_rows(of_chunk, range...);
       });
     } else {
       auto args = plane_args(logits, image, level);
@@ -124,7 +124,7 @@ class levels_postprocess {
              [&](index_t capacity, auto... range) {
                plane_search_args<T> of_chunk = args;
                of_chunk.capacity = capacity;
-               return family.search_planes(of_chunk, range...);
+               return kernels.search_planes(of_chunk, range...);
              });
     }
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/regression_loss.hpp>
+#include <vecdet/args/stored_boxes.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
@@ -10,14 +11,15 @@
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/box_selection.hpp>
+#include <vecdet/impl/find_first.hpp>
 #include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/scaled.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <string>
 #include <type_traits>
 #if !defined(VECDET_DISPATCH)
@@ -53,12 +55,12 @@ struct regression_call {
   using stored = regressed_storage<T, Box>;
   const char* function;
   boxes_view<const T> deltas;
-  boxes_view<const Box> anchors;
   const regression_targets<Box>& targets;
   const box_selection& selection;
   const regression_loss_params& params;
-  box_loss_output output;
-  boxes_view<T> grad;
+  boxes_view<const Box> anchors{};
+  box_loss_output output = box_loss_output::sum;
+  boxes_view<T> grad{};
 
   void check_params() const {
     check(params.beta >= 0 && fits_float(params.beta), function, "params.beta", params.beta,
@@ -66,9 +68,7 @@ struct regression_call {
     check(params.epsilon >= 0 && fits_float(params.epsilon), function, "params.epsilon",
           params.epsilon, "a finite float, 0 or more");
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
-    check_coder(function, "params.coder", params.coder);
-    check(params.coder.anchors == box_format::xyxy, function, "params.coder.anchors", "cxcywh",
-          "xyxy");
+    check_corner_coder(function, "params.coder", params.coder);
   }
 
   void check_targets() const {
@@ -142,16 +142,12 @@ struct regression_call {
     const index_t truths = targets.boxes().size();
     index_t bad = deltas.size();
     if (!selection.is_all() && !selection.is_list()) {
-      std::atomic<index_t> first_bad{bad};
-      for_each_chunk(
-          policy, chunking(deltas.size(), smallest_box_chunk),
-          [&](index_t, index_t first, index_t last) {
-            const index_t found = kernels.bad_match(args, truths, first, last);
-            index_t least = first_bad.load();
-            while (found >= 0 && found < least && !first_bad.compare_exchange_weak(least, found)) {
-            }
-          });
-      bad = first_bad;
+      const index_t none = deltas.size();
+      bad = find_first(chunking(deltas.size(), smallest_box_chunk), none, policy,
+                       [&](index_t first, index_t last) {
+                         const index_t found = kernels.bad_match(args, truths, first, last);
+                         return found < 0 ? none : found;
+                       });
     } else {
       const index_t count = selection.is_all() ? deltas.size() : selection.indices().size();
       for (index_t k = 0; k < count; ++k) {
@@ -167,25 +163,21 @@ struct regression_call {
   }
 };
 
-}  // namespace detail
-
-namespace detail {
-
 template <class T, class Box>
 double run_regression_loss(const regression_call<T, Box>& call, execution policy) {
   call.check_arguments();
   const index_t boxes = call.deltas.size();
   if (boxes == 0) return 0;
   const isa target = active_isa();
-  using stored = typename detail::regression_call<T, Box>::stored;
-  const auto& kernels = detail::kernels<detail::regression_loss_kernels<stored>>(target);
+  using stored = typename regression_call<T, Box>::stored;
+  const auto& kernels = detail::kernels<regression_loss_kernels<stored>>(target);
   const auto args = call.kernel_args();
   const profile::scope timing([&]() -> profile::problem {
     const index_t tensor = 4 * boxes * index_t{sizeof(T)};
     const index_t given = tensor + 8 * boxes * index_t{sizeof(Box)};
-    const index_t written = call.output == detail::box_loss_output::grad ? tensor : 0;
+    const index_t written = call.output == box_loss_output::grad ? tensor : 0;
     return {call.function,
-            detail::box_loss_name(call.params.loss, !std::is_same<T, Box>::value),
+            box_loss_name(call.params.loss, !std::is_same<T, Box>::value),
             dtype_name<T>(),
             {boxes},
             isa_name(target),
@@ -194,8 +186,7 @@ double run_regression_loss(const regression_call<T, Box>& call, execution policy
             call.flops()};
   });
   if (call.targets.is_matched()) call.check_matches(kernels, args, policy);
-  return scaled(call.params.scale,
-                detail::run_selected(kernels, args, call.selection, boxes, policy));
+  return scaled(call.params.scale, run_selected(kernels, args, call.selection, boxes, policy));
 }
 
 /// The regression loss of a head's levels, whose anchors are those of one image.
@@ -215,8 +206,9 @@ class level_regression_call {
         grad_(grad),
         image_scales_(image_scales),
         total_(deltas.images() * deltas.anchors_of_image()),
-        flat_{function, {&none_, total_},      {}, targets, selection,
-              params,   box_loss_output::grad, {}} {}
+        flat_{function, {&none_, total_}, targets, selection, params} {
+    flat_.output = box_loss_output::grad;
+  }
 
   void check_arguments() const {
     flat_.check_params();
@@ -235,14 +227,18 @@ class level_regression_call {
   double run(const AnchorAt& anchor_at, execution policy) const {
     if (total_ == 0) return 0;
     const isa target = active_isa();
-    const auto& family = kernels<regression_loss_kernels<stored>>(target);
+    const auto& kernels = detail::kernels<regression_loss_kernels<stored>>(target);
     regression_loss_args<stored> args = flat_.kernel_args();
     const profile::scope timing([&] {
+      const index_t boxes_and_anchors = total_ + deltas_.anchors_of_image();
       return problem_of_levels(flat_.function,
                                level_box_loss_name(flat_.params.loss, deltas_.layout()), deltas_,
-                               target, policy.threads(), flat_.flops());
+                               target, policy.threads(),
+                               bytes_of_level_loss(deltas_, flat_.selection,
+                                                   boxes_and_anchors * bytes_a_box<const float*>),
+                               flat_.flops());
     });
-    if (flat_.targets.is_matched()) flat_.check_matches(family, args, policy);
+    if (flat_.targets.is_matched()) flat_.check_matches(kernels, args, policy);
     const index_t* const matches = args.matches;
     args.selected = selected_by(box_selection::all());
     args.matches = nullptr;
@@ -265,7 +261,7 @@ class level_regression_call {
                         some.targets = of.targets;
                         some.box_weights = levels.is_weighted() ? of.weights : nullptr;
                         some.grad = of.grad;
-                        return family.run(some, 0, of.count);
+                        return kernels.run(some, 0, of.count);
                       }));
   }
 
@@ -303,16 +299,10 @@ double regression_loss(boxes_view<T> deltas, boxes_view<const std::remove_const_
                        const regression_targets<std::remove_const_t<T>>& targets,
                        const box_selection& selection, const regression_loss_params& params,
                        execution policy) {
-  return detail::run_regression_loss<std::remove_const_t<T>, std::remove_const_t<T>>(
-      {"regression_loss",
-       deltas,
-       anchors,
-       targets,
-       selection,
-       params,
-       detail::box_loss_output::sum,
-       {}},
-      policy);
+  detail::regression_call<std::remove_const_t<T>, std::remove_const_t<T>> call{
+      "regression_loss", deltas, targets, selection, params};
+  call.anchors = anchors;
+  return detail::run_regression_loss(call, policy);
 }
 
 template <class T>
@@ -322,25 +312,22 @@ double regression_loss_and_grad(boxes_view<T> deltas,
                                 const box_selection& selection,
                                 boxes_view<std::remove_const_t<T>> grad,
                                 const regression_loss_params& params, execution policy) {
-  return detail::run_regression_loss<std::remove_const_t<T>, std::remove_const_t<T>>(
-      {"regression_loss_and_grad", deltas, anchors, targets, selection, params,
-       detail::box_loss_output::grad, grad},
-      policy);
+  detail::regression_call<std::remove_const_t<T>, std::remove_const_t<T>> call{
+      "regression_loss_and_grad", deltas, targets, selection, params};
+  call.anchors = anchors;
+  call.output = detail::box_loss_output::grad;
+  call.grad = grad;
+  return detail::run_regression_loss(call, policy);
 }
 
 template <class T, if_bfloat16<T>>
 double regression_loss(boxes_view<T> deltas, boxes_view<const float> anchors,
                        const regression_targets<float>& targets, const box_selection& selection,
                        const regression_loss_params& params, execution policy) {
-  return detail::run_regression_loss<bfloat16, float>({"regression_loss",
-                                                       deltas,
-                                                       anchors,
-                                                       targets,
-                                                       selection,
-                                                       params,
-                                                       detail::box_loss_output::sum,
-                                                       {}},
-                                                      policy);
+  detail::regression_call<bfloat16, float> call{"regression_loss", deltas, targets, selection,
+                                                params};
+  call.anchors = anchors;
+  return detail::run_regression_loss(call, policy);
 }
 
 template <class T, if_bfloat16<T>>
@@ -348,10 +335,12 @@ double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const float> an
                                 const regression_targets<float>& targets,
                                 const box_selection& selection, boxes_view<bfloat16> grad,
                                 const regression_loss_params& params, execution policy) {
-  return detail::run_regression_loss<bfloat16, float>(
-      {"regression_loss_and_grad", deltas, anchors, targets, selection, params,
-       detail::box_loss_output::grad, grad},
-      policy);
+  detail::regression_call<bfloat16, float> call{"regression_loss_and_grad", deltas, targets,
+                                                selection, params};
+  call.anchors = anchors;
+  call.output = detail::box_loss_output::grad;
+  call.grad = grad;
+  return detail::run_regression_loss(call, policy);
 }
 
 }  // namespace VECDET_ABI

@@ -31,7 +31,7 @@ class retinanet_loss_call {
         anchors_(anchors),
         truth_(truth),
         params_(params),
-        ws_(buffers),
+        buffers_(buffers),
         policy_(policy),
         images_(head.logits.images()),
         anchors_of_image_(head.logits.anchors_of_image()),
@@ -83,7 +83,7 @@ class retinanet_loss_call {
     }
     const matcher_params& matcher = params_.matcher;
     check_matcher(function, "params.matcher", matcher);
-    check_matcher_coder(function, "params.matcher.coder", matcher.coder);
+    check_corner_coder(function, "params.matcher.coder", matcher.coder);
     check(matcher.ignore != matcher.background, function, "params.matcher.ignore", matcher.ignore,
           "a value other than params.matcher.background");
     check_focusing(function, params_.alpha, params_.gamma);
@@ -106,14 +106,14 @@ class retinanet_loss_call {
 
   index_t match() {
     match_results results;
-    results.matches = {grown(ws_.matches, total_), total_};
-    results.labels = {grown(ws_.labels, total_), total_};
-    index_t* const foreground = grown(ws_.foreground, images_);
+    results.matches = {grown(buffers_.matches, total_), total_};
+    results.labels = {grown(buffers_.labels, total_), total_};
+    index_t* const foreground = grown(buffers_.foreground, images_);
     results.foreground = {foreground, images_};
     const index_t matched =
-        match_anchors(anchors_, truth_, results, params_.matcher, ws_.matching, policy_);
+        match_anchors(anchors_, truth_, results, params_.matcher, buffers_.matching, policy_);
     // Each image divides by its own foreground.
-    float* const scales = grown(ws_.scales, images_);
+    float* const scales = grown(buffers_.scales, images_);
     for (index_t n = 0; n < images_; ++n)
       scales[n] = static_cast<float>(scale_of_foreground(params_.scale, foreground[n], images_));
     return matched;
@@ -124,9 +124,9 @@ class retinanet_loss_call {
     params.loss = params_.loss;
     params.beta = params_.beta;
     params.coder = params_.matcher.coder;
-    const regression_targets<float> targets(truth_.boxes, {ws_.matches.data(), total_});
-    const box_selection matched(vector_view<const index_t>(ws_.matches.data(), total_));
-    const vector_view<const float> scales(ws_.scales.data(), images_);
+    const regression_targets<float> targets(truth_.boxes, {buffers_.matches.data(), total_});
+    const box_selection matched(vector_view<const index_t>(buffers_.matches.data(), total_));
+    const vector_view<const float> scales(buffers_.scales.data(), images_);
     return level_regression_call<const T, T>("regression_loss_and_grad", head_.deltas, targets,
                                              matched, head_.deltas_grad, scales, params)
         .run(indexed_anchors(anchors_), policy_);
@@ -139,15 +139,15 @@ class retinanet_loss_call {
     params.background = params_.matcher.background;
     params.ignore = params_.matcher.ignore;
     return sigmoid_focal_loss_and_grad(
-        head_.logits, vector_view<const index_t>(ws_.labels.data(), total_), head_.logits_grad,
-        vector_view<const float>(ws_.scales.data(), images_), params, policy_);
+        head_.logits, vector_view<const index_t>(buffers_.labels.data(), total_), head_.logits_grad,
+        vector_view<const float>(buffers_.scales.data(), images_), params, policy_);
   }
 
   const retinanet_head<T>& head_;
   const anchor_index& anchors_;
   const ground_truth& truth_;
   const retinanet_loss_params& params_;
-  retinanet_loss_buffers& ws_;
+  retinanet_loss_buffers& buffers_;
   execution policy_;
   index_t images_, anchors_of_image_, total_;
 };

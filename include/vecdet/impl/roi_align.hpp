@@ -22,9 +22,7 @@ void roi_align(feature_view<T> features,
   detail::check_bins(function, "out", out, boxes.boxes.size(), features.channels(),
                      features.layout());
   detail::check_apart(function, "out", out, "features", features);
-  detail::check_apart(function, "out", out, "boxes.boxes", boxes.boxes);
-  detail::check_apart(function, "out", out, "boxes.images", boxes.images);
-  detail::check_apart(function, "out", out, "boxes.image_offsets", boxes.image_offsets);
+  detail::check_apart_from_boxes(function, "out", out, boxes);
   const detail::roi_level<stored> level{features.data(), nullptr, features.height(),
                                         features.width(), params.spatial_scale};
   const feature_view<const stored> bins(out);
@@ -45,9 +43,7 @@ void roi_align_grad(feature_view<T> upstream,
   detail::check_bins(function, "upstream", upstream, boxes.boxes.size(), grad.channels(),
                      grad.layout());
   detail::check_apart(function, "grad", grad, "upstream", upstream);
-  detail::check_apart(function, "grad", grad, "boxes.boxes", boxes.boxes);
-  detail::check_apart(function, "grad", grad, "boxes.images", boxes.images);
-  detail::check_apart(function, "grad", grad, "boxes.image_offsets", boxes.image_offsets);
+  detail::check_apart_from_boxes(function, "grad", grad, boxes);
   const detail::roi_level<stored> level{nullptr, grad.data(), grad.height(), grad.width(),
                                         params.spatial_scale};
   const feature_view<const stored> bins(upstream);

@@ -6,6 +6,7 @@
 #include <vecdet/args/roi_align.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/workspace.hpp>
@@ -43,11 +44,7 @@ void check_roi_boxes(const char* function, const roi_boxes<Real>& boxes, index_t
         "0 where image_offsets are given");
   check(offsets.size() == images + 1, function, "boxes.image_offsets.size()", offsets.size(),
         "the number of images + 1");
-  for (index_t k = 0; k < offsets.size(); ++k)
-    check_element(offsets[k] >= (k == 0 ? 0 : offsets[k - 1]) && offsets[k] <= count &&
-                      (k > 0 || offsets[k] == 0) && (k < images || offsets[k] == count),
-                  function, "boxes.image_offsets", k, offsets[k],
-                  "an ascending number, from 0 to the number of boxes");
+  check_offsets(function, "boxes.image_offsets", offsets, count, "the number of boxes");
 }
 
 inline void check_roi_params(const char* function, const roi_align_params& params) {
@@ -73,6 +70,14 @@ void check_bins(const char* function, const char* name, const feature_view<T>& b
                            "the features' layout");
 }
 
+template <class T, class Out>
+void check_apart_from_boxes(const char* function, const char* name, const Out& out,
+                            const roi_boxes<T>& boxes) {
+  check_apart(function, name, out, "boxes.boxes", boxes.boxes);
+  check_apart(function, name, out, "boxes.images", boxes.images);
+  check_apart(function, name, out, "boxes.image_offsets", boxes.image_offsets);
+}
+
 /// A call whose arguments have been checked. `T` is the stored type.
 template <class T>
 class roi_align_call {
@@ -81,19 +86,18 @@ class roi_align_call {
 
   roi_align_call(const char* function, vector_view<const roi_level<T>> levels, index_t images,
                  const roi_boxes<real>& boxes, const feature_view<const T>& bins,
-                 const roi_align_params& params, roi_align_buffers& workspace, execution policy)
+                 const roi_align_params& params, roi_align_buffers& buffers, execution policy)
       : function_(function),
         levels_(levels),
         boxes_(boxes),
         bins_(bins),
         params_(params),
-        ws_(workspace),
+        buffers_(buffers),
         policy_(policy),
         target_(active_isa()),
         kernels_(kernels<roi_align_kernels<T>>(target_)) {
     args_.levels = levels.data();
     args_.boxes = boxes.boxes.data();
-    args_.boxes_count = boxes.boxes.size();
     args_.images = images;
     args_.channels = bins.channels();
     args_.rows = bins.height();
@@ -168,7 +172,7 @@ class roi_align_call {
   void run_chunks_with_memory(const chunking& chunks, index_t size, const Run& run) {
     const index_t lines = (size * index_t{sizeof(real)} + 63) / 64;
     memory_numbers numbers(std::min(index_t{policy_.threads()}, chunks.count));
-    cache_line* const all = grown(ws_.memory, numbers.count() * lines);
+    cache_line* const all = grown(buffers_.memory, numbers.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       const index_t number = numbers.take();
       run(first, last, reinterpret_cast<real*>(all + number * lines));
@@ -180,8 +184,8 @@ class roi_align_call {
   template <class LevelOf>
   void plan(const LevelOf& level_of) {
     const index_t count = bins_.size() == 0 ? 0 : boxes_.boxes.size();
-    index_t* const group_of = grown(ws_.group_of, count);
-    index_t* const begin = grown(ws_.group_begin, groups() + 1);
+    index_t* const group_of = grown(buffers_.group_of, count);
+    index_t* const begin = grown(buffers_.group_begin, groups() + 1);
     std::fill(begin, begin + groups() + 1, index_t{0});
     index_t image = 0;
     for (index_t i = 0; i < count; ++i) {
@@ -192,7 +196,7 @@ class roi_align_call {
       ++begin[group_of[i] + 1];
     }
     for (index_t g = 0; g < groups(); ++g) begin[g + 1] += begin[g];
-    roi_plan* const plans = grown(ws_.plans, count);
+    roi_plan* const plans = grown(buffers_.plans, count);
     for (index_t i = 0; i < count; ++i) {
       roi_plan& to = plans[begin[group_of[i]]++];
       to.box = i;
@@ -209,7 +213,7 @@ class roi_align_call {
     index_t widest = 0;
     for (const roi_level<T>& level : levels_) widest = std::max(widest, level.width);
     const chunking chunks = few_chunks(count);
-    std::int32_t* const is_touched = grown(ws_.is_touched, chunks.count * widest);
+    std::int32_t* const is_touched = grown(buffers_.is_touched, chunks.count * widest);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       kernels_.measure(args_, first, last);
     });
@@ -225,31 +229,32 @@ class roi_align_call {
       plans[i].offset = bytes;
       bytes += plans[i].bytes;
     }
-    args_.tables = reinterpret_cast<unsigned char*>(grown(ws_.tables, bytes / 64));
+    args_.tables = reinterpret_cast<unsigned char*>(grown(buffers_.tables, bytes / 64));
     for_each_chunk(policy_, chunks, [&](index_t c, index_t first, index_t last) {
       kernels_.fill(args_, first, last, is_touched + c * widest);
     });
   }
 
-  /// Whether forward in NCHW transposes a level's map of an image, which takes about as long as
-  /// bins take longer by planes if there is one to 25 locations. Lanes are 16 channels.
+  /// Whether forward in NCHW transposes a level's map in an image. That pays from about one bin for
+  /// every 25 locations on; it is done from one for every 16 on, where the gain is certain. Lanes
+  /// are 16 channels.
   bool is_transposed(index_t group) const {
     const roi_level<T>& level = levels_[group / args_.images];
-    const index_t boxes = ws_.group_begin[static_cast<std::size_t>(group + 1)] -
-                          ws_.group_begin[static_cast<std::size_t>(group)];
+    const index_t boxes = buffers_.group_begin[static_cast<std::size_t>(group + 1)] -
+                          buffers_.group_begin[static_cast<std::size_t>(group)];
     return args_.channels >= roi_transposed_channels / 2 &&
            level.height * level.width <= 16 * args_.rows * args_.columns * boxes;
   }
 
-  /// Of each level and image that has boxes, its channels, or blocks of them and parts of its
-  /// boxes.
+  /// A work item is a channel of a group that goes by planes, or a block of 16 channels and a part
+  /// of the boxes of one that is transposed.
   void forward_nchw() {
     const index_t blocks = (args_.channels + roi_transposed_channels - 1) / roi_transposed_channels;
     const index_t bins = args_.rows * args_.columns;
     index_t all_blocks = 0, by_planes = 0, memory_size = 0;
     for (index_t g = 0; g < groups(); ++g) {
-      const index_t begin = ws_.group_begin[static_cast<std::size_t>(g)];
-      const index_t end = ws_.group_begin[static_cast<std::size_t>(g + 1)];
+      const index_t begin = buffers_.group_begin[static_cast<std::size_t>(g)];
+      const index_t end = buffers_.group_begin[static_cast<std::size_t>(g + 1)];
       if (begin == end) continue;
       const roi_level<T>& level = levels_[g / args_.images];
       const index_t plane = level.height * level.width;
@@ -273,8 +278,8 @@ class roi_align_call {
     run_chunks_with_memory(chunks, memory_size, [&](index_t first, index_t last, real* memory) {
       index_t item = 0;  // the first of the group's
       for (index_t g = 0; g < groups() && item < last; ++g) {
-        const index_t begin = ws_.group_begin[static_cast<std::size_t>(g)];
-        const index_t end = ws_.group_begin[static_cast<std::size_t>(g + 1)];
+        const index_t begin = buffers_.group_begin[static_cast<std::size_t>(g)];
+        const index_t end = buffers_.group_begin[static_cast<std::size_t>(g + 1)];
         if (begin == end) continue;
         const bool transposed = is_transposed(g);
         const index_t items = transposed ? blocks * parts : args_.channels;
@@ -345,8 +350,8 @@ class roi_align_call {
     roi_task task{};
     task.level = level;
     task.image = image;
-    task.first_plan = ws_.group_begin[static_cast<std::size_t>(group)];
-    task.last_plan = ws_.group_begin[static_cast<std::size_t>(group + 1)];
+    task.first_plan = buffers_.group_begin[static_cast<std::size_t>(group)];
+    task.last_plan = buffers_.group_begin[static_cast<std::size_t>(group + 1)];
     if (args_.add && task.first_plan == task.last_plan) return;
     task.first_channel = tile % tiles.channel_blocks * tiles.channels;
     task.last_channel = std::min(task.first_channel + tiles.channels, args_.channels);
@@ -360,7 +365,7 @@ class roi_align_call {
   const roi_boxes<real>& boxes_;
   const feature_view<const T>& bins_;
   const roi_align_params& params_;
-  roi_align_buffers& ws_;
+  roi_align_buffers& buffers_;
   execution policy_;
   isa target_;
   const roi_align_kernels<T>& kernels_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/smooth_l1.hpp>
+#include <vecdet/args/stored_boxes.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
@@ -10,6 +11,7 @@
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/box_selection.hpp>
 #include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/scaled.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/smooth_l1.hpp>
@@ -28,11 +30,12 @@ namespace detail {
 template <class T>
 struct smooth_l1_call {
   const char* function;
-  boxes_view<const T> predictions, targets;
+  boxes_view<const T> targets;
   const box_selection& selection;
   const smooth_l1_params& params;
-  box_loss_output output;
-  boxes_view<T> out;  ///< the losses or the gradient, by `output`
+  boxes_view<const T> predictions{};
+  box_loss_output output = box_loss_output::sum;
+  boxes_view<T> out{};  ///< the losses or the gradient, by `output`
 
   void check_params() const {
     check(params.beta >= 0 && fits_float(params.beta), function, "params.beta", params.beta,
@@ -107,9 +110,11 @@ double run_smooth_l1_of_levels(const smooth_l1_call<T>& call, const head_view<In
   const profile::scope timing([&] {
     return problem_of_levels(call.function, levels_variant(predictions.layout()), predictions,
                              target, policy.threads(),
+                             bytes_of_level_loss(predictions, call.selection,
+                                                 call.targets.size() * bytes_a_box<const T*>),
                              4 * 8 * call.selection.known_size(predictions.size() / 4));
   });
-  const auto& family = kernels<smooth_l1_kernels<T>>(target);
+  const auto& kernels = detail::kernels<smooth_l1_kernels<T>>(target);
   const level_boxes_loss<Input, T, T> levels(predictions, grad, call.selection, image_scales,
                                              params.box_weights);
   return scaled(
@@ -117,9 +122,9 @@ double run_smooth_l1_of_levels(const smooth_l1_call<T>& call, const head_view<In
       levels.run_against(
           policy, call.targets,
           [&](const T* in, const T* against, const float* weights, T* out, index_t count) {
-            return family.run({in, against, weights, params.beta, params.scale,
-                               box_loss_output::grad, out, selected_by(box_selection::all())},
-                              0, count);
+            return kernels.run({in, against, weights, params.beta, params.scale,
+                                box_loss_output::grad, out, selected_by(box_selection::all())},
+                               0, count);
           }));
 }
 
@@ -132,24 +137,19 @@ double smooth_l1_loss_and_grad(const head_view<T>& predictions,
                                const head_view<std::remove_const_t<T>>& grad,
                                vector_view<const float> image_scales,
                                const smooth_l1_params& params, execution policy) {
-  return detail::run_smooth_l1_of_levels<std::remove_const_t<T>>({"smooth_l1_loss_and_grad",
-                                                                  {},
-                                                                  targets,
-                                                                  selection,
-                                                                  params,
-                                                                  detail::box_loss_output::grad,
-                                                                  {}},
-                                                                 predictions, grad, image_scales,
-                                                                 policy);
+  detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss_and_grad", targets, selection,
+                                                      params};
+  call.output = detail::box_loss_output::grad;
+  return detail::run_smooth_l1_of_levels(call, predictions, grad, image_scales, policy);
 }
 
 template <class T>
 double smooth_l1_loss(boxes_view<T> predictions, boxes_view<const std::remove_const_t<T>> targets,
                       const box_selection& selection, const smooth_l1_params& params,
                       execution policy) {
-  return detail::run_smooth_l1<std::remove_const_t<T>>(
-      {"smooth_l1_loss", predictions, targets, selection, params, detail::box_loss_output::sum, {}},
-      policy);
+  detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss", targets, selection, params};
+  call.predictions = predictions;
+  return detail::run_smooth_l1(call, policy);
 }
 
 template <class T>
@@ -158,10 +158,12 @@ void smooth_l1_loss_unreduced(boxes_view<T> predictions,
                               const box_selection& selection,
                               boxes_view<std::remove_const_t<T>> loss,
                               const smooth_l1_params& params, execution policy) {
-  detail::run_smooth_l1<std::remove_const_t<T>>(
-      {"smooth_l1_loss_unreduced", predictions, targets, selection, params,
-       detail::box_loss_output::loss, loss},
-      policy);
+  detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss_unreduced", targets,
+                                                      selection, params};
+  call.predictions = predictions;
+  call.output = detail::box_loss_output::loss;
+  call.out = loss;
+  detail::run_smooth_l1(call, policy);
 }
 
 template <class T>
@@ -170,10 +172,12 @@ double smooth_l1_loss_and_grad(boxes_view<T> predictions,
                                const box_selection& selection,
                                boxes_view<std::remove_const_t<T>> grad,
                                const smooth_l1_params& params, execution policy) {
-  return detail::run_smooth_l1<std::remove_const_t<T>>(
-      {"smooth_l1_loss_and_grad", predictions, targets, selection, params,
-       detail::box_loss_output::grad, grad},
-      policy);
+  detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss_and_grad", targets, selection,
+                                                      params};
+  call.predictions = predictions;
+  call.output = detail::box_loss_output::grad;
+  call.out = grad;
+  return detail::run_smooth_l1(call, policy);
 }
 
 }  // namespace VECDET_ABI

@@ -42,29 +42,38 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
   });
 
   const auto& kernels = detail::kernels<detail::nms_kernels<stored>>(target);
-  auto& buffers = detail::workspace_access::buffers(workspace);
-  detail::nms_buffers& ws = buffers.groups;
+  auto& of_scores = detail::workspace_access::buffers(workspace);
+  detail::nms_buffers& buffers = of_scores.groups;
   const index_t count = kernels.select(scores.data(), 0, size, limits.score_threshold, true,
-                                       detail::grown(ws.records, size));
-  detail::partition_into_groups(groups, size, count, ws, policy);
-  real* const rescored = detail::grown(buffers.rescored, size);
-  detail::nms_record* const kept_of_groups = detail::grown(ws.kept, count);
-  detail::suppress_groups(
-      ws, policy, kernels.scratch_bytes,
-      [&](index_t begin, index_t end, detail::cache_line* scratch) {
-        return kernels.soft({boxes.data(), scores.data(), params.method, params.iou_threshold,
-                             params.sigma, params.score_floor, params.plus_one,
-                             ws.records.data() + begin, end - begin, scratch, rescored,
-                             kept_of_groups + begin});
-      });
+                                       detail::grown(buffers.records, size));
+  detail::partition_into_groups(groups, size, count, buffers, policy);
+  real* const rescored = detail::grown(of_scores.rescored, size);
+  detail::nms_record* const kept_of_groups = detail::grown(buffers.kept, count);
+  detail::suppress_groups(buffers, policy, kernels.scratch_bytes,
+                          [&](index_t begin, index_t end, detail::cache_line* scratch) {
+                            detail::soft_nms_args<stored> args{};
+                            args.boxes = boxes.data();
+                            args.scores = scores.data();
+                            args.method = params.method;
+                            args.iou_threshold = params.iou_threshold;
+                            args.sigma = params.sigma;
+                            args.score_floor = params.score_floor;
+                            args.plus_one = params.plus_one;
+                            args.records = buffers.records.data() + begin;
+                            args.count = end - begin;
+                            args.scratch = scratch;
+                            args.rescored = rescored;
+                            args.kept = kept_of_groups + begin;
+                            return kernels.soft(args);
+                          });
 
-  const index_t kept = detail::gather_kept(ws);
-  detail::kernels<detail::nms_kernels<real>>(target).sort_any(rescored, ws.records.data(),
-                                                              ws.spare.data(), kept);
-  index_t* const result = detail::grown(ws.result, kept);
-  real* const left = detail::grown(buffers.scores, kept);
+  const index_t kept = detail::gather_kept(buffers);
+  detail::kernels<detail::nms_kernels<real>>(target).sort_any(rescored, buffers.records.data(),
+                                                              buffers.spare.data(), kept);
+  index_t* const result = detail::grown(buffers.result, kept);
+  real* const left = detail::grown(of_scores.scores, kept);
   for (index_t i = 0; i < kept; ++i) {
-    result[i] = detail::index_of(ws.records[static_cast<std::size_t>(i)]);
+    result[i] = detail::index_of(buffers.records[static_cast<std::size_t>(i)]);
     left[i] = rescored[result[i]];
   }
   return {{result, kept}, {left, kept}};

@@ -53,7 +53,8 @@ template <class T, class Params, class Run>
 double with_soft_targets(const char* function, const focal_targets<T>& targets,
                          const Params& params, const Run& run) {
   focal_loss_params focal = unfocused(params);
-  focal_call<T> call{function, {}, targets, focal, focal_output::grad, {}, {}, 1};
+  focal_call<T> call{function, targets, focal};
+  call.output = focal_output::grad;
   call.scored_variant = "labels";
   set_loss(call, focal, params);
   return run(call);

@@ -7,7 +7,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
-#include <vecdet/impl/box_selection.hpp>
+#include <vecdet/impl/scaled.hpp>
 #include <vecdet/impl/softmax_chunks.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -31,22 +31,22 @@ struct softmax_cross_entropy_call {
   matrix_view<const float> logits;
   labels_view labels;
   const softmax_cross_entropy_params& params;
-  const hard_negative_mining* mining;  ///< null: all rows count
-  vector_view<float> loss;             ///< of each row, for the function that gives it
-  matrix_view<float> grad;             ///< likewise
-  bool gives_loss, gives_grad;
+  const hard_negative_mining* mining = nullptr;  ///< null: all rows count
+  softmax_output output = softmax_output::sum;
+  vector_view<float> loss{};  ///< of each row, by `output`
+  matrix_view<float> grad{};  ///< likewise
 
   void check_arguments() const {
     const index_t rows = logits.rows();
     check(logits.cols() >= 1, function, "logits.cols()", logits.cols(), "1 class or more");
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
     check(labels.size() == rows, function, "labels.size()", labels.size(), "the number of rows");
-    if (gives_loss) {
+    if (output == softmax_output::loss) {
       check(loss.size() == rows, function, "loss.size()", loss.size(), "the number of rows");
       check_apart(function, "loss", loss, "logits", logits);
       check_apart(function, "loss", loss, "labels", labels);
     }
-    if (gives_grad) {
+    if (output == softmax_output::grad) {
       check(grad.rows() == rows, function, "grad.rows()", grad.rows(), "the number of rows");
       check(grad.cols() == logits.cols(), function, "grad.cols()", grad.cols(),
             "the number of classes");
@@ -64,22 +64,23 @@ struct softmax_cross_entropy_call {
     }
   }
 
-  softmax_cross_entropy_args args() const {
-    return {logits.data(),
-            logits.stride(),
-            logits.cols(),
-            labels,
-            mining != nullptr ? mining->background : 0,
-            params.ignore,
-            params.scale,
-            nullptr,
-            gives_loss ? loss.data() : nullptr,
-            gives_grad ? grad.data() : nullptr,
-            grad.stride()};
+  softmax_cross_entropy_args kernel_args() const {
+    softmax_cross_entropy_args args{};
+    args.logits = logits.data();
+    args.stride = logits.stride();
+    args.classes = logits.cols();
+    args.labels = labels;
+    args.background = mining != nullptr ? mining->background : 0;
+    args.ignore = params.ignore;
+    args.scale = params.scale;
+    args.loss = output == softmax_output::loss ? loss.data() : nullptr;
+    args.grad = output == softmax_output::grad ? grad.data() : nullptr;
+    args.grad_stride = grad.stride();
+    return args;
   }
 
-  void check_labels(const softmax_cross_entropy_kernels<float>& kernels) const {
-    const index_t invalid = kernels.find_invalid(args());
+  void check_labels(const softmax_cross_entropy_kernels& kernels) const {
+    const index_t invalid = kernels.find_invalid(kernel_args());
     if (invalid == labels.size()) return;
     throw_invalid_argument(function, element("labels", invalid).c_str(),
                            label_text(labels, invalid), "0 to classes - 1, or params.ignore");
@@ -87,6 +88,8 @@ struct softmax_cross_entropy_call {
 
   profile::problem problem(isa target, int threads) const {
     const index_t rows = logits.rows();
+    const bool gives_loss = output == softmax_output::loss;
+    const index_t tensors = output == softmax_output::grad ? 2 : 1;
     return {function,
             mining == nullptr ? "rows"
                               : profile::numbered_name(
@@ -95,7 +98,7 @@ struct softmax_cross_entropy_call {
             {rows, logits.cols()},
             isa_name(target),
             threads,
-            rows * (index_t{sizeof(float)} * (logits.cols() * (gives_grad ? 2 : 1) + gives_loss) +
+            rows * (index_t{sizeof(float)} * (logits.cols() * tensors + gives_loss) +
                     index_t{sizeof(index_t)}),
             22 * logits.size()};
   }
@@ -103,39 +106,39 @@ struct softmax_cross_entropy_call {
   double run(execution policy) const {
     check_arguments();
     const isa target = active_isa();
-    const auto& family = kernels<softmax_cross_entropy_kernels<float>>(target);
-    check_labels(family);
+    const auto& kernels = detail::kernels<softmax_cross_entropy_kernels>(target);
+    check_labels(kernels);
     const index_t rows = logits.rows();
     if (rows == 0) return 0;
     const profile::scope timing([&] { return problem(target, policy.threads()); });
-    const softmax_cross_entropy_args all = args();
+    const softmax_cross_entropy_args all = kernel_args();
     return scaled(params.scale, sum_over_chunks(policy, softmax_chunks(rows, logits.cols()),
                                                 [&](index_t first, index_t last) {
-                                                  return family.loss(all, first, last);
+                                                  return kernels.loss(all, first, last);
                                                 }));
   }
 
-  double run_mined(hard_negative_buffers& workspace, execution policy) const {
+  double run_mined(hard_negative_buffers& buffers, execution policy) const {
     check_arguments();
     const isa target = active_isa();
-    const auto& family = kernels<softmax_cross_entropy_kernels<float>>(target);
-    check_labels(family);
+    const auto& kernels = detail::kernels<softmax_cross_entropy_kernels>(target);
+    check_labels(kernels);
     const index_t rows = logits.rows();
     if (rows == 0) return 0;
     const profile::scope timing([&] { return problem(target, policy.threads()); });
     const index_t images = mining->images, of_image = rows / images;
-    std::uint32_t* const keys = grown(workspace.keys, rows);
-    index_t* const mined = grown(workspace.rows, rows);
-    index_t* const counts = grown(workspace.counts, images);
+    std::uint32_t* const keys = grown(buffers.keys, rows);
+    index_t* const mined = grown(buffers.rows, rows);
+    index_t* const counts = grown(buffers.counts, images);
 
-    softmax_cross_entropy_args some = args();
+    softmax_cross_entropy_args some = kernel_args();
     for_each_chunk(
         policy, softmax_chunks(rows, logits.cols()),
-        [&](index_t, index_t first, index_t last) { family.keys(some, first, last, keys); });
+        [&](index_t, index_t first, index_t last) { kernels.keys(some, first, last, keys); });
     for_each_chunk(policy, chunking(images, 1), [&](index_t, index_t first, index_t last) {
       for (index_t i = first; i < last; ++i)
-        counts[i] = family.mine(keys, i * of_image, (i + 1) * of_image,
-                                mining->negatives_per_foreground, mined + i * of_image);
+        counts[i] = kernels.mine(keys, i * of_image, (i + 1) * of_image,
+                                 mining->negatives_per_foreground, mined + i * of_image);
     });
     index_t count = 0;
     for (index_t i = 0; i < images; ++i) {
@@ -146,7 +149,7 @@ struct softmax_cross_entropy_call {
     some.rows = mined;
     return scaled(params.scale, sum_over_chunks(policy, softmax_chunks(count, logits.cols()),
                                                 [&](index_t first, index_t last) {
-                                                  return family.loss(some, first, last);
+                                                  return kernels.loss(some, first, last);
                                                 }));
   }
 };
@@ -156,8 +159,7 @@ struct softmax_cross_entropy_call {
 inline double softmax_cross_entropy_loss(matrix_view<const float> logits, labels_view labels,
                                          const softmax_cross_entropy_params& params,
                                          execution policy) {
-  return detail::softmax_cross_entropy_call{
-      "softmax_cross_entropy_loss", logits, labels, params, nullptr, {}, {}, false, false}
+  return detail::softmax_cross_entropy_call{"softmax_cross_entropy_loss", logits, labels, params}
       .run(policy);
 }
 
@@ -165,34 +167,34 @@ inline void softmax_cross_entropy_loss_unreduced(matrix_view<const float> logits
                                                  labels_view labels, vector_view<float> loss,
                                                  const softmax_cross_entropy_params& params,
                                                  execution policy) {
-  detail::softmax_cross_entropy_call{"softmax_cross_entropy_loss_unreduced",
-                                     logits,
-                                     labels,
-                                     params,
-                                     nullptr,
-                                     loss,
-                                     {},
-                                     true,
-                                     false}
-      .run(policy);
+  detail::softmax_cross_entropy_call call{"softmax_cross_entropy_loss_unreduced", logits, labels,
+                                          params};
+  call.output = detail::softmax_output::loss;
+  call.loss = loss;
+  call.run(policy);
 }
 
 inline double softmax_cross_entropy_loss_and_grad(matrix_view<const float> logits,
                                                   labels_view labels, matrix_view<float> grad,
                                                   const softmax_cross_entropy_params& params,
                                                   execution policy) {
-  return detail::softmax_cross_entropy_call{
-      "softmax_cross_entropy_loss_and_grad", logits, labels, params, nullptr, {}, grad, false, true}
-      .run(policy);
+  detail::softmax_cross_entropy_call call{"softmax_cross_entropy_loss_and_grad", logits, labels,
+                                          params};
+  call.output = detail::softmax_output::grad;
+  call.grad = grad;
+  return call.run(policy);
 }
 
 inline double softmax_cross_entropy_loss_and_grad(
     matrix_view<const float> logits, labels_view labels, const hard_negative_mining& mining,
     matrix_view<float> grad, const softmax_cross_entropy_params& params,
     softmax_cross_entropy_workspace& workspace, execution policy) {
-  return detail::softmax_cross_entropy_call{
-      "softmax_cross_entropy_loss_and_grad", logits, labels, params, &mining, {}, grad, false, true}
-      .run_mined(detail::workspace_access::buffers(workspace), policy);
+  detail::softmax_cross_entropy_call call{"softmax_cross_entropy_loss_and_grad", logits, labels,
+                                          params};
+  call.mining = &mining;
+  call.output = detail::softmax_output::grad;
+  call.grad = grad;
+  return call.run_mined(detail::workspace_access::buffers(workspace), policy);
 }
 
 }  // namespace VECDET_ABI

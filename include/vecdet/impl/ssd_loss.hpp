@@ -23,7 +23,7 @@ class ssd_loss_call {
         anchors_(anchors),
         truth_(truth),
         params_(params),
-        ws_(buffers),
+        buffers_(buffers),
         policy_(policy),
         images_(image_count(truth)),
         rows_(head.logits.rows()) {}
@@ -86,7 +86,7 @@ class ssd_loss_call {
                     "1 to classes - 1, as 0 is background");
     const matcher_params& matcher = params_.matcher;
     check_matcher(function, "params.matcher", matcher);
-    check_matcher_coder(function, "params.matcher.coder", matcher.coder);
+    check_corner_coder(function, "params.matcher.coder", matcher.coder);
     check(matcher.ignore < 0 || matcher.ignore >= classes, function, "params.matcher.ignore",
           matcher.ignore, "no column of head.logits");
     check(params_.negatives_per_foreground >= 0, function, "params.negatives_per_foreground",
@@ -109,11 +109,11 @@ class ssd_loss_call {
 
   index_t match() {
     match_results results;
-    results.matches = {grown(ws_.matches, rows_), rows_};
-    results.labels = {grown(ws_.labels, rows_), rows_};
+    results.matches = {grown(buffers_.matches, rows_), rows_};
+    results.labels = {grown(buffers_.labels, rows_), rows_};
     matcher_params matcher = params_.matcher;
     matcher.background = 0;
-    return match_anchors(anchors_, truth_, results, matcher, ws_.matching, policy_);
+    return match_anchors(anchors_, truth_, results, matcher, buffers_.matching, policy_);
   }
 
   /// The boxes as a level of one anchor at each of as many locations, channels last.
@@ -126,7 +126,7 @@ class ssd_loss_call {
     params.beta = params_.beta;
     params.scale = scale;
     params.coder = params_.matcher.coder;
-    const vector_view<const index_t> matches(ws_.matches.data(), rows_);
+    const vector_view<const index_t> matches(buffers_.matches.data(), rows_);
     const regression_targets<float> targets(truth_.boxes, matches);
     const box_selection matched(matches);
     return level_regression_call<const float, float>("regression_loss_and_grad", in, targets,
@@ -141,23 +141,20 @@ class ssd_loss_call {
     hard_negative_mining mining;
     mining.images = images_;
     mining.negatives_per_foreground = params_.negatives_per_foreground;
-    return softmax_cross_entropy_call{"softmax_cross_entropy_loss_and_grad",
-                                      head_.logits,
-                                      vector_view<const index_t>(ws_.labels.data(), rows_),
-                                      params,
-                                      &mining,
-                                      {},
-                                      head_.logits_grad,
-                                      false,
-                                      true}
-        .run_mined(ws_.mining, policy_);
+    softmax_cross_entropy_call call{"softmax_cross_entropy_loss_and_grad", head_.logits,
+                                    vector_view<const index_t>(buffers_.labels.data(), rows_),
+                                    params};
+    call.mining = &mining;
+    call.output = softmax_output::grad;
+    call.grad = head_.logits_grad;
+    return call.run_mined(buffers_.mining, policy_);
   }
 
   const ssd_head& head_;
   const anchor_index& anchors_;
   const ground_truth& truth_;
   const ssd_loss_params& params_;
-  ssd_loss_buffers& ws_;
+  ssd_loss_buffers& buffers_;
   execution policy_;
   index_t images_, rows_;
 };

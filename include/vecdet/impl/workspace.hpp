@@ -61,7 +61,7 @@ struct filter_topk_buffers {
 };
 
 struct assigner_buffers {
-  std::vector<float> points, axes, values, planes, metrics, greatest;
+  std::vector<float> points, axes, values, planes, metrics, greatest, widest, ranks;
   std::vector<index_t> chosen, counts, positives;
   std::vector<point_level> levels;
 };

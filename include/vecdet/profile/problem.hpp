@@ -36,9 +36,9 @@ struct problem {
   std::int64_t flops = 0;
 };
 
-/// A count rounded up to one digit and zeros: 7, 20 for 13, 1000, 2000 for 1001. nms, batched_nms
-/// and soft_nms record so many boxes: at each call of a running detector there are others left, and
-/// what tells nothing apart would fill the profile. The bytes stay those of the exact counts.
+/// A count rounded up to one digit and zeros: 7, 20 for 13, 1000, 2000 for 1001. Functions whose
+/// number of boxes the data decide record this: exact counts would make a new problem of nearly
+/// every call. Bytes stay exact.
 inline std::int64_t rounded_count(std::int64_t count) noexcept {
   std::int64_t unit = 1;
   for (const std::int64_t most = count / 10; unit <= most;) unit *= 10;

@@ -14,7 +14,7 @@ inline namespace VECDET_ABI {
 namespace reference {
 
 /// The loss of one row of logits for the target y, which is clamped to [0, bins - 1], and its
-/// gradient where `grad` has room for it.
+/// gradient into `grad`, unless that is empty.
 inline double distribution_focal_loss(vector_view<const float> x, double y,
                                       vector_view<double> grad = {}) {
   const index_t bins = x.size();

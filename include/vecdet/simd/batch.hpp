@@ -43,10 +43,6 @@ constexpr bool has_fma = false;
 constexpr bool has_fma = true;
 #endif
 
-/// The signed integer as wide as T.
-template <class T>
-using bits_of = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
-
 using f32_batch = batch<float>;
 using f64_batch = batch<double>;
 using i32_batch = batch<std::int32_t>;

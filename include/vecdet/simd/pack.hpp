@@ -4,7 +4,7 @@
 // A pack<T, N> is N xsimd batches of T that are worked on together. Every operation on a pack is N
 // independent instructions, so a kernel written once as an equation on packs keeps N dependency
 // chains in flight: exp, log1p and a division in a row then cost their throughput, not their
-// latency. Kernels see packs only; what differs between instruction sets and xsimd releases is in
+// latency. What differs between instruction sets lies in simd/; between xsimd releases, in
 // batch.hpp.
 #pragma once
 

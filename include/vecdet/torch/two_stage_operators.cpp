@@ -37,7 +37,8 @@ struct roi_align_context : torch::CustomClassHolder {
   bool channels_last = false;
 };
 
-/// A node that computes its gradients. The pointer hides output and boxes from autograd.
+/// An autograd node; backward() computes the gradients by the features. The pointer hides output
+/// and boxes from autograd.
 struct pooled : torch::autograd::Function<pooled> {
   using context = torch::autograd::AutogradContext;
   using list = torch::autograd::variable_list;

@@ -5,7 +5,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-template const detail::distribution_focal_loss_kernels<float>& kernels() noexcept;
+template const detail::distribution_focal_loss_kernels& kernels() noexcept;
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

@@ -5,7 +5,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-template const detail::softmax_cross_entropy_kernels<float>& kernels() noexcept;
+template const detail::softmax_cross_entropy_kernels& kernels() noexcept;
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet

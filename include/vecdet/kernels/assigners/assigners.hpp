@@ -247,10 +247,10 @@ inline void task_aligned_matches(const task_aligned_args& args, const assigned_i
   }
 }
 
-template <class T>
-struct kernels_of<detail::assigner_kernels<T>> {
-  static constexpr detail::assigner_kernels<T> get() {
-    detail::assigner_kernels<T> k{};
+template <>
+struct kernels_of<detail::assigner_kernels> {
+  static constexpr detail::assigner_kernels get() {
+    detail::assigner_kernels k{};
     k.centres = anchor_centres;
     k.find_off_grid = find_off_grid_point;
     k.atss_candidates = atss_candidates;

@@ -49,7 +49,7 @@ struct neighbouring_bins {
 };
 
 /// x * share, 0 where the share is.
-VECDET_INLINE float_row shared(const float_row& x, const float_row& share) {
+VECDET_INLINE float_row times_share(const float_row& x, const float_row& share) {
   return select(share > float_row(0.0f), x * share, float_row(0.0f));
 }
 
@@ -69,16 +69,16 @@ VECDET_INLINE float_row distribution_focal_rows(const distribution_focal_loss_ar
   softmax_group group(rows, args.bins);
   const neighbouring_bins bins(rows, target, group.greatest, args.bins);
   const float_row log_sum = group.log_sum();
-  float_row loss = shared(log_sum - bins.lower, bins.lower_share) +
-                   shared(log_sum - bins.upper, bins.upper_share);
+  float_row loss = times_share(log_sum - bins.lower, bins.lower_share) +
+                   times_share(log_sum - bins.upper, bins.upper_share);
   // NaN in either makes the row NaN.
   loss = select(group.sum == group.sum, select(given == given, loss, given), group.sum);
   const auto counts = weight != zero;
   loss = select(counts, loss * weight, zero);
   if (args.grad != nullptr) {
     const float_row factor = weight * float_row(static_cast<float>(args.scale));
-    const float_row share = select(given == given, factor / group.sum, given);
-    const float_row of_softmax = select(counts, share, zero);
+    const float_row factor_of_exp = select(given == given, factor / group.sum, given);
+    const float_row of_softmax = select(counts, factor_of_exp, zero);
     group.for_each_panel(
         [&](index_t begin, index_t size, const float(*panel)[row_lanes]) VECDET_INLINE_LAMBDA {
           store_panel(rows, begin, size, panel,
@@ -161,10 +161,10 @@ inline void boxes_of_rows(const distribution_decoding_args& args, index_t first,
   }
 }
 
-template <class T>
-struct kernels_of<detail::distribution_focal_loss_kernels<T>> {
-  static constexpr detail::distribution_focal_loss_kernels<T> get() {
-    detail::distribution_focal_loss_kernels<T> k{};
+template <>
+struct kernels_of<detail::distribution_focal_loss_kernels> {
+  static constexpr detail::distribution_focal_loss_kernels get() {
+    detail::distribution_focal_loss_kernels k{};
     k.loss = distribution_focal_loss_of_rows;
     k.expectations = expectations_of_rows;
     k.boxes = boxes_of_rows;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The equations of the focal loss as a call needs them, with its weights. Those that training asks
-// for all the time have code of their own: gamma 2 of labels and of dense targets, and the cross
-// entropy of labels. All others share three: one in float, for gamma 0, 1 and 2, and two in double,
-// for any, of which one takes negatives alone.
+// An equation of the focal loss as a call needs it, with its weights, and the memory that it is
+// computed on.
 #pragma once
 
 #include <vecdet/args/focal_loss.hpp>

@@ -41,7 +41,7 @@ inline index_t find_invalid_label(const labels_view& labels, index_t classes, in
   const index_t size = labels.size();
   for (index_t i = find_labelled(labels, 0, size, background); i < size;
        i = find_labelled(labels, i, size, background)) {
-    // Others are often near.
+    // Labels other than background often follow each other.
     for (const index_t end = size - i < 64 ? size : i + 64; i < end; ++i) {
       const index_t label = labels[i];
       if ((label < 0 || label >= classes) && label != background && label != ignore) return i;

@@ -12,8 +12,8 @@ struct focal_hit {
   index_t location, label;
 };
 
-/// Locations [first, last) of one anchor, class by class; `hits` are those among them. Whole planes
-/// are one run.
+/// Locations [first, last) of one anchor, class by class; `hits` are those whose label is not
+/// background. Whole planes are one run.
 template <class T>
 double focal_planes_with_hits(const focal_loss_args<T>& a, const detail::focal_planes& planes,
                               index_t first, index_t last, const focal_hit* hits, int hit_count) {

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of focal loss that are computed with one range of weights: with integer labels a run of
 // negatives in which positives and ignored rows are holes, with dense targets a run by its targets.
+//
+// The equation is chosen here. Those that training asks for all the time have code of their own:
+// gamma 2 of labels and of dense targets, and the cross entropy of labels. All others share three:
+// one in float, for gamma 0, 1 and 2, and two in double, for any, of which one takes negatives
+// alone.
 #pragma once
 
 #include <vecdet/args/focal_loss.hpp>

@@ -187,11 +187,11 @@ VECDET_INLINE weighted_focal_terms<float, N> soft_focal_terms(const pack<float, 
   const real u = select_by_sign(x, t, s), v = select_by_sign(x, s, t);
   const real cross_entropy = fma(abs(x), u, real(0.5f) * twice_log1p_unit(e));
   const real finite = min(real(100.0f), cross_entropy);  // beyond, a has vanished and wins
-  const real share = select_by_sign(real(weight.falls), s, t);
+  const real target_part = select_by_sign(real(weight.falls), s, t);
   const real least = weight.least.high, difference = weight.difference.high;
-  const real high = fma(difference, share, least);
-  const real rounded = fma(difference, share, least - high);
-  const real low = fma(real(weight.difference.low), share, real(weight.least.low) + rounded);
+  const real high = fma(difference, target_part, least);
+  const real rounded = fma(difference, target_part, least - high);
+  const real low = fma(real(weight.difference.low), target_part, real(weight.least.low) + rounded);
   const real miss = fma(r, u, ea * v);
   const real minus_slope = real(Gamma * focusing) * ((u - v) * (a * r));
   real power, minus_grad;

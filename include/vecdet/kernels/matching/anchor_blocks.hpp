@@ -44,7 +44,7 @@ VECDET_INLINE void set_whole_rectangle(const box_rows& boxes, box_rows& out, int
 /// Fills block `block`; returns a bit for each regular anchor.
 VECDET_INLINE std::uint32_t build_block(const float* anchors, const anchor_blocks& to,
                                         index_t block, anchor_node& group, int in_group) {
-  const index_t begin = block * block_anchors, left = to.anchors - begin;
+  const index_t begin = block * block_anchors, left = to.anchor_count - begin;
   box_rows& rows = to.blocks[block];
   alignas(64) float last[4 * block_anchors] = {};
   const float* from = anchors + 4 * begin;
@@ -87,7 +87,7 @@ inline index_t build_tiles(const float* anchors, const anchor_blocks& to, index_
       anchor_node& group = to.groups[group_index];
       for (int k = 0; k < detail::blocks_in_group; ++k) {
         const index_t block = group_index * detail::blocks_in_group + k;
-        const index_t left = to.anchors - block * block_anchors;
+        const index_t left = to.anchor_count - block * block_anchors;
         for (std::uint32_t exceptional = ~build_block(anchors, to, block, group, k) & 0xffff;
              exceptional != 0; exceptional &= exceptional - 1)
           if (lowest_bit(exceptional) < left)

@@ -34,8 +34,8 @@ struct broadcast_truth {
     return to_bits((load(r.x1) < x2) & (load(r.x2) > x1) & (load(r.y1) < y2) & (load(r.y2) > y1));
   }
 
-  /// The areas that it shares with 16 boxes; 0 with a box that has a NaN.
-  VECDET_INLINE match_pack shared(const box_rows& b) const {
+  /// The areas of the intersections with 16 boxes; 0 with a box that has a NaN.
+  VECDET_INLINE match_pack intersection_with(const box_rows& b) const {
     const match_pack zero = 0.0f;
     const match_pack left = max(x1, load_pack<match_batches>(b.x1));
     const match_pack top = max(y1, load_pack<match_batches>(b.y1));
@@ -65,22 +65,22 @@ constexpr float iou_slack = 0x1p-20f;
 constexpr float least_iou = 0x1p-149f;
 
 /// Whether intersections and unions may be IoUs of `least` or more, with no division.
-VECDET_INLINE std::uint32_t may_reach(const match_pack& shared, const match_pack& joined,
+VECDET_INLINE std::uint32_t may_reach(const match_pack& intersection, const match_pack& joined,
                                       const match_pack& least) {
-  return to_bits(shared >= (least - match_pack(iou_slack)) * joined);
+  return to_bits(intersection >= (least - match_pack(iou_slack)) * joined);
 }
 
 /// The children of a node that a box touches and where its IoU may be above the least of some
-/// anchor, or as high as the row's top.
+/// anchor, or as high as the box's greatest IoU so far.
 VECDET_INLINE std::uint32_t of_interest(const anchor_node& node, const number_row& ious,
                                         const broadcast_truth& t, const match_pack& top) {
   const std::uint32_t touched = t.touched(node.rectangles);
   if (touched == 0) return 0;
   // Rounding is monotonic: no IoU of a child is above the one of these two, as it is rounded.
-  const match_pack shared =
-      min(t.shared(node.rectangles), load_pack<match_batches>(node.greatest_areas.of));
-  const match_pack joined = (t.area + load_pack<match_batches>(node.least_areas.of)) - shared;
-  return touched & may_reach(shared, joined, min(load_pack<match_batches>(ious.of), top));
+  const match_pack intersection =
+      min(t.intersection_with(node.rectangles), load_pack<match_batches>(node.greatest_areas.of));
+  const match_pack joined = (t.area + load_pack<match_batches>(node.least_areas.of)) - intersection;
+  return touched & may_reach(intersection, joined, min(load_pack<match_batches>(ious.of), top));
 }
 
 /// Notes the blocks in which a ground truth box has its greatest IoU so far.
@@ -117,11 +117,12 @@ VECDET_INLINE void compare_tile(const match_args& a, index_t tile, const match_t
       const int in_group = lowest_bit(blocks);
       const index_t block = group * detail::blocks_in_group + in_group;
       match_lanes& lanes = a.lanes[block];
-      const match_pack shared = t.shared(a.anchors.blocks[block]);
-      const match_pack joined = (t.area + load_pack<match_batches>(a.areas[block].of)) - shared;
+      const match_pack intersection = t.intersection_with(a.anchors.blocks[block]);
+      const match_pack joined =
+          (t.area + load_pack<match_batches>(a.areas[block].of)) - intersection;
       const match_pack best = load_pack<match_batches>(lanes.iou);
-      if (may_reach(shared, joined, min(best, top)) == 0) continue;
-      const match_pack iou = shared / joined;
+      if (may_reach(intersection, joined, min(best, top)) == 0) continue;
+      const match_pack iou = intersection / joined;
       if (to_bits(iou >= max(best, match_pack(least_iou))) != 0) {
         const auto better = iou > best;
         store_pack<match_batches>(lanes.iou, select(better, iou, best));
@@ -153,7 +154,7 @@ VECDET_INLINE void raise(float* number, float to) {
 
 VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, index_t last,
                                           truth_summary* summaries) {
-  for (index_t j = 0; j < a.truths; ++j) {
+  for (index_t j = 0; j < a.truth_count; ++j) {
     summaries[j].top = 0;
     summaries[j].count = 0;
     summaries[j].first = detail::no_anchor;
@@ -170,11 +171,11 @@ VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, in
     // know a good box, the others hardly need a look.
     const float typical = a.anchors.typical_areas[tile];
     index_t larger = 0;
-    while (larger < a.truths && a.truth[larger].area < typical) ++larger;
-    for (index_t smaller = larger - 1; smaller >= 0 || larger < a.truths;) {
+    while (larger < a.truth_count && a.truth[larger].area < typical) ++larger;
+    for (index_t smaller = larger - 1; smaller >= 0 || larger < a.truth_count;) {
       const bool turns_up =
-          smaller < 0 ||
-          (larger < a.truths && a.truth[larger].area / typical < typical / a.truth[smaller].area);
+          smaller < 0 || (larger < a.truth_count &&
+                          a.truth[larger].area / typical < typical / a.truth[smaller].area);
       const index_t j = turns_up ? larger++ : smaller--;
       truth_summary& summary = summaries[j];
       float known;  // by the chunks of other threads, too
@@ -191,16 +192,18 @@ VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, in
 
 inline void mark_tiles(const match_args& a, index_t first, index_t last, truth_summary* summaries,
                        bool keep) {
-  for (index_t j = 0; j < a.truths; ++j) {
+  for (index_t j = 0; j < a.truth_count; ++j) {
     truth_summary& summary = summaries[j];
     if (!(summary.top > 0) || summary.top != a.tops[j]) continue;
     const broadcast_truth t(a.truth[j]);
     const match_pack top = summary.top;
     const auto mark_block = [&](index_t block) VECDET_INLINE_LAMBDA {
       match_lanes& lanes = a.lanes[block];
-      const match_pack shared = t.shared(a.anchors.blocks[block]);
-      const match_pack joined = (t.area + load_pack<match_batches>(a.areas[block].of)) - shared;
-      for (std::uint32_t bits = to_bits(shared / joined == top); bits != 0; bits &= bits - 1) {
+      const match_pack intersection = t.intersection_with(a.anchors.blocks[block]);
+      const match_pack joined =
+          (t.area + load_pack<match_batches>(a.areas[block].of)) - intersection;
+      for (std::uint32_t bits = to_bits(intersection / joined == top); bits != 0;
+           bits &= bits - 1) {
         const int lane = lowest_bit(bits);
         const auto anchor = static_cast<std::uint32_t>(block * block_anchors + lane);
         if (anchor < summary.first) summary.first = anchor;
@@ -221,16 +224,16 @@ inline bool iou_is_nan(const match_truth& t, const box_rows& boxes, int lane) {
   const float x1 = boxes.x1[lane], y1 = boxes.y1[lane], x2 = boxes.x2[lane], y2 = boxes.y2[lane];
   const float w = (t.x2 < x2 ? t.x2 : x2) - (t.x1 > x1 ? t.x1 : x1);
   const float h = (t.y2 < y2 ? t.y2 : y2) - (t.y1 > y1 ? t.y1 : y1);
-  const float shared = rounded((w > 0 ? w : 0) * (h > 0 ? h : 0));
-  const float joined = (t.area + rounded((x2 - x1) * (y2 - y1))) - shared;
-  const float iou = shared / joined;  // NaN coordinates are in the areas
+  const float intersection = rounded((w > 0 ? w : 0) * (h > 0 ? h : 0));
+  const float joined = (t.area + rounded((x2 - x1) * (y2 - y1))) - intersection;
+  const float iou = intersection / joined;  // NaN coordinates are in the areas
   return iou != iou;
 }
 
 inline std::uint32_t find_nan_ious(const match_args& a, const match_truth& truth,
                                    bool exceptional_alone) {
   std::uint32_t first = detail::no_anchor;
-  const index_t count = exceptional_alone ? a.anchors.exceptional_count : a.anchors.anchors;
+  const index_t count = exceptional_alone ? a.anchors.exceptional_count : a.anchors.anchor_count;
   for (index_t k = 0; k < count; ++k) {
     const index_t anchor = exceptional_alone ? index_t{a.anchors.exceptional[k]} : k;
     const index_t block = anchor / block_anchors;
@@ -255,7 +258,7 @@ inline void find_ignored_anchors(const match_args& a, index_t first, index_t las
     for (index_t k = 0; k < a.region_count; ++k) {
       const broadcast_truth region(a.regions[k]);
       for_each_touched(a.anchors, region, tile, [&](index_t block) VECDET_INLINE_LAMBDA {
-        const match_pack covered = region.shared(a.anchors.blocks[block]) /
+        const match_pack covered = region.intersection_with(a.anchors.blocks[block]) /
                                    load_pack<match_batches>(a.anchors.areas[block].of);
         a.ignored_out[block] |= static_cast<std::uint16_t>(to_bits(covered > threshold));
       });

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <vecdet/kernels/nms/memory.hpp>
+#include <vecdet/simd/unsigned16.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -27,7 +28,7 @@ inline nms_frame frame_of(const nms_list<float>& list, index_t slots, const nms_
   real low_x = most, low_y = most, high_x = least, high_y = least;
   for (index_t b = 0; b < blocks_of(slots); ++b) {
     const nms_block<float>& block = list.blocks[b];
-    const auto counts = load_pack<batches>(block.weighted_area) < most;
+    const auto counts = load_pack<batches>(weighted_area_of(block)) < most;
     low_x = min(low_x, select(counts, load_pack<batches>(block.x1), most));
     low_y = min(low_y, select(counts, load_pack<batches>(block.y1), most));
     high_x = max(high_x, select(counts, load_pack<batches>(block.x2), least));
@@ -75,7 +76,7 @@ inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rul
     set(to.y1 + first, steps(block.y1, frame.low_y, real(0.0f)) + down);
     set(to.x2 + first, steps(block.x2, frame.low_x, one) + up);
     set(to.y2 + first, steps(block.y2, frame.low_y, one) + up);
-    const real weighted_area = load_pack<batches>(block.weighted_area) * real(frame.area_scale);
+    const real weighted_area = load_pack<batches>(weighted_area_of(block)) * real(frame.area_scale);
     set(to.weighted_area + first, weighted_area + down);
     constexpr float few_units = 4;
     const uint32_t counts = to_bits(weighted_area < real(infinity<float>));
@@ -96,60 +97,28 @@ inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rul
 class nms_coarse_tester {
  public:
   VECDET_INLINE nms_coarse_tester(const nms_coarse& block, index_t i)
-      : x1_(all(block.x1[i])),
-        y1_(all(block.y1[i])),
-        x2_(all(block.x2[i])),
-        y2_(all(block.y2[i])),
-        weighted_area_(all(block.weighted_area[i])) {}
+      : x1_(all_u16(block.x1[i])),
+        y1_(all_u16(block.y1[i])),
+        x2_(all_u16(block.x2[i])),
+        y2_(all_u16(block.y2[i])),
+        weighted_area_(all_u16(block.weighted_area[i])) {}
 
-#if defined(VECDET_TARGET_AVX512)
   /// Bit i: whether box i may be suppressed.
   VECDET_INLINE uint32_t operator()(const nms_coarse& block) const {
-    const __m512i area =
-        _mm512_mulhi_epu16(side(x1_, block.x1, x2_, block.x2), side(y1_, block.y1, y2_, block.y2));
-    return _mm512_cmpge_epu16_mask(
-        area, _mm512_adds_epu16(weighted_area_, _mm512_load_si512(block.weighted_area)));
+    return bits_of_32([&](int k) VECDET_INLINE_LAMBDA {
+      const u16_batch area = mul_high(side(x1_, block.x1 + k, x2_, block.x2 + k),
+                                      side(y1_, block.y1 + k, y2_, block.y2 + k));
+      return area >= sadd(weighted_area_, load_u16(block.weighted_area + k));
+    });
   }
 
  private:
-  static VECDET_INLINE __m512i all(std::uint16_t x) {
-    return _mm512_set1_epi16(static_cast<short>(x));
-  }
-  static VECDET_INLINE __m512i side(__m512i low, const std::uint16_t* lows, __m512i high,
-                                    const std::uint16_t* highs) {
-    return _mm512_subs_epu16(_mm512_min_epu16(high, _mm512_load_si512(highs)),
-                             _mm512_max_epu16(low, _mm512_load_si512(lows)));
+  static VECDET_INLINE u16_batch side(u16_batch low, const std::uint16_t* lows, u16_batch high,
+                                      const std::uint16_t* highs) {
+    return ssub(min(high, load_u16(highs)), max(low, load_u16(lows)));
   }
 
-  __m512i x1_, y1_, x2_, y2_, weighted_area_;
-#else
-  /// Bit i: whether box i may be suppressed.
-  VECDET_INLINE uint32_t operator()(const nms_coarse& block) const {
-    const __m256i passes = _mm256_packs_epi16(half(block, 0), half(block, 16));
-    return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_permute4x64_epi64(passes, 0xd8)));
-  }
-
- private:
-  static VECDET_INLINE __m256i all(std::uint16_t x) {
-    return _mm256_set1_epi16(static_cast<short>(x));
-  }
-  static VECDET_INLINE __m256i load(const std::uint16_t* x) {
-    return _mm256_load_si256(reinterpret_cast<const __m256i*>(x));
-  }
-  static VECDET_INLINE __m256i side(__m256i low, const std::uint16_t* lows, __m256i high,
-                                    const std::uint16_t* highs) {
-    return _mm256_subs_epu16(_mm256_min_epu16(high, load(highs)),
-                             _mm256_max_epu16(low, load(lows)));
-  }
-  VECDET_INLINE __m256i half(const nms_coarse& block, int i) const {
-    const __m256i area = _mm256_mulhi_epu16(side(x1_, block.x1 + i, x2_, block.x2 + i),
-                                            side(y1_, block.y1 + i, y2_, block.y2 + i));
-    const __m256i weighted_area = _mm256_adds_epu16(weighted_area_, load(block.weighted_area + i));
-    return _mm256_cmpeq_epi16(_mm256_max_epu16(area, weighted_area), area);
-  }
-
-  __m256i x1_, y1_, x2_, y2_, weighted_area_;
-#endif
+  u16_batch x1_, y1_, x2_, y2_, weighted_area_;
 };
 
 #endif

@@ -106,8 +106,7 @@ template <class Real>
 VECDET_INLINE nms_box<Real> box_at(const nms_block<Real>* blocks, index_t i) {
   const nms_block<Real>& block = blocks[i / 16];
   const index_t lane = i % 16;
-  return {block.x1[lane], block.y1[lane], block.x2[lane], block.y2[lane],
-          block.weighted_area[lane]};
+  return {block.x1[lane], block.y1[lane], block.x2[lane], block.y2[lane], block.number[lane]};
 }
 
 template <class Real>
@@ -118,7 +117,7 @@ VECDET_INLINE void set_box(nms_block<Real>* blocks, index_t i, const nms_box<Rea
   block.y1[lane] = box.y1;
   block.x2[lane] = box.x2;
   block.y2[lane] = box.y2;
-  block.weighted_area[lane] = box.weighted_area;
+  block.number[lane] = box.number;
 }
 
 }  // namespace VECDET_TARGET

@@ -23,19 +23,32 @@ template <class Real>
 constexpr Real jaccard_epsilon = sizeof(Real) == 4 ? Real(1.1920928955078125e-7)
                                                    : Real(2.2204460492503131e-16);
 
-/// 16 boxes by their corners. `weighted_area` is k = t / (1 + t) times a regular box's area, t
-/// being the threshold: IoU exceeds t where the intersection exceeds the sum of both boxes'
-/// weighted areas, which needs no division. It is infinite for an isolated box, whose corners are
-/// 0.
+/// 16 boxes by their corners, with a number of each: the weighted area, or in soft-NMS the score.
 template <class Real>
 struct alignas(64) nms_block {
-  Real x1[16], y1[16], x2[16], y2[16], weighted_area[16];
+  Real x1[16], y1[16], x2[16], y2[16], number[16];
 };
 
 template <class Real>
 struct nms_box {
-  Real x1, y1, x2, y2, weighted_area;
+  Real x1, y1, x2, y2, number;
 };
+
+/// The weighted area is k = t / (1 + t) times a regular box's area, t being the threshold: IoU
+/// exceeds t where the intersection exceeds the sum of both boxes' weighted areas, which needs no
+/// division. It is infinite for an isolated box, whose corners are 0.
+template <class Real>
+VECDET_INLINE const auto& weighted_area_of(const nms_block<Real>& block) {
+  return block.number;
+}
+template <class Real>
+VECDET_INLINE const Real& weighted_area_of(const nms_box<Real>& box) {
+  return box.number;
+}
+template <class Real>
+VECDET_INLINE Real& weighted_area_of(nms_box<Real>& box) {
+  return box.number;
+}
 
 /// What tests need to know of a call's arguments.
 template <class Real>
@@ -45,10 +58,10 @@ struct nms_rule {
   Real one;  ///< 1 where pixels are counted, else 0
   Real least_overlap;
   Real area_factor;         ///< k
-  Real least_iou;           ///< I / (A + B - I) of boxes that are suppressed is more, and
-  Real least_intersection;  ///< I this or more
-  Real least_area;          ///< regular boxes have more, and
-  Real least_side;          ///< sides of this or more; infinite where no box is regular
+  Real least_iou;           ///< I / (A + B - I) of boxes that are suppressed is more
+  Real least_intersection;  ///< I of boxes that are suppressed is this or more
+  Real least_area;          ///< regular boxes have more
+  Real least_side;  ///< sides of regular boxes are this or more; infinite where no box is one
 
   template <class T>
   explicit nms_rule(const nms_args<T>& args)
@@ -108,7 +121,7 @@ class nms_tester {
         y1_(kept.y1),
         x2_(kept.x2),
         y2_(kept.y2),
-        weighted_area_(kept.weighted_area),
+        weighted_area_(weighted_area_of(kept)),
         area_(rounded(rounded(kept.x2 - kept.x1 + rule.one) *
                       rounded(kept.y2 - kept.y1 + rule.one))) {}
 
@@ -125,7 +138,7 @@ class nms_tester {
     // One negative side is enough to fail: with both negative the other is 0.
     const real intersection =
         max(side(x1_, block.x1, x2_, block.x2), real(Real(0))) * side(y1_, block.y1, y2_, block.y2);
-    return to_bits(intersection > weighted_area_ + load_pack<batches>(block.weighted_area));
+    return to_bits(intersection > weighted_area_ + load_pack<batches>(weighted_area_of(block)));
   }
 
   /// Those of the candidates that are suppressed.
@@ -179,7 +192,7 @@ class nms_tester {
     uint32_t bits = ~to_bits(excluded > t.intersection);  // NaN passes
     if (rule_.overlap == nms_overlap::jaccard)
       bits |= ~to_bits(t.both > real(jaccard_epsilon<Real>));
-    return bits & to_bits(load_pack<batches>(block.weighted_area) < real(infinity<Real>));
+    return bits & to_bits(load_pack<batches>(weighted_area_of(block)) < real(infinity<Real>));
   }
 
   VECDET_INLINE real side(const real& low, const Real* lows, const real& high,

@@ -44,13 +44,13 @@ template <class Real>
 VECDET_INLINE nms_kind kind_of(nms_box<Real>& box, const nms_rule<Real>& rule) {
   const Real w = box.x2 - box.x1 + rule.one, h = box.y2 - box.y1 + rule.one;
   const Real area = w * h;
-  box.weighted_area = rule.area_factor * area;
+  weighted_area_of(box) = rule.area_factor * area;
   const bool has_area = w > 0 && h > 0 && area > 0 && area < infinity<Real>;
   if (has_area && area > rule.least_area && w >= rule.least_side && h >= rule.least_side)
     return nms_kind::regular;
   // Without area, the overlap is 0 or NaN, but not in OpenCV.
   const bool isolated = !has_area && rule.least_overlap > 0 && rule.overlap != nms_overlap::jaccard;
-  box.weighted_area = isolated ? infinity<Real> : Real(0);
+  weighted_area_of(box) = isolated ? infinity<Real> : Real(0);
   return isolated ? nms_kind::isolated : nms_kind::exceptional;
 }
 
@@ -111,7 +111,7 @@ void compact(const nms_list<Real>& list, nms_progress& progress) {
   index_t to = 0;
   const auto write = [&] {
     nms_block<Real>& block = list.blocks[to];
-    Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.weighted_area};
+    Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.number};
     VECDET_UNROLL
     for (int k = 0; k < 5; ++k) {
       store_pack<batches>(arrays[k], load_pack<batches>(gathered[k]));
@@ -126,7 +126,7 @@ void compact(const nms_list<Real>& list, nms_progress& progress) {
     const uint32_t left = list.live[b];
     if (left == 0) continue;
     const nms_block<Real>& block = list.blocks[b];
-    const Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.weighted_area};
+    const Real* const arrays[5] = {block.x1, block.y1, block.x2, block.y2, block.number};
     VECDET_UNROLL
     for (int k = 0; k < 5; ++k) compress16(arrays[k], left, gathered[k] + count);
     compress16(list.rank + 16 * b, left, gathered_rank + count);
@@ -344,7 +344,7 @@ void scan(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state
     if (rank == no_rank) break;
     state.kept[state.kept_count++] = state.order[rank];
     const nms_box<Real> kept = take_first(memory.list, state.regular, slot);
-    if (kept.weighted_area == infinity<Real>) continue;
+    if (weighted_area_of(kept) == infinity<Real>) continue;
     if (coarse.is_current(state.regular)) {
       coarse.template suppress<Test>(memory.list, state.regular, slot, kept, rule);
     } else {

@@ -18,14 +18,14 @@ VECDET_INLINE row_pack<double> as_double(const row_pack<double>& x) { return x; 
 VECDET_INLINE void from_double(const row_pack<double>& x, row_pack<float>& to) { to = narrow(x); }
 VECDET_INLINE void from_double(const row_pack<double>& x, row_pack<double>& to) { to = x; }
 
-/// Soft-NMS needs no weighted areas: a block holds the scores in their place.
+/// The scores, which are the numbers of soft-NMS's blocks.
 template <class Real>
 VECDET_INLINE Real* scores_of(nms_block<Real>& block) {
-  return block.weighted_area;
+  return block.number;
 }
 template <class Real>
 VECDET_INLINE const Real* scores_of(const nms_block<Real>& block) {
-  return block.weighted_area;
+  return block.number;
 }
 
 /// One pick's effect on 16 boxes, by scores_of(block).
@@ -102,7 +102,7 @@ index_t soft_nms_group(const soft_nms_args<T>& args) {
     if (i < args.count) {
       const uint32_t index = detail::index_of(args.records[i]);
       box = load_nms_box<real>(args.boxes, index, nms_format::corners);
-      box.weighted_area = static_cast<real>(args.scores[index]);  // see scores_of
+      box.number = static_cast<real>(args.scores[index]);
     }
     set_box(list.blocks, i, box);
     list.rank[i] = static_cast<uint32_t>(i);

@@ -14,7 +14,6 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-VECDET_INLINE double whole_at_or_below(double x) { return __builtin_floor(x); }
 VECDET_INLINE double bounded(double x, double least, double most) {
   return x > least ? (x < most ? x : most) : least;
 }
@@ -49,9 +48,12 @@ struct roi_axis {
     double first = 0, last = samples;
     if (step != 0) {
       const double a = (-1 - from) / step - 0.5, b = (most - from) / step - 0.5;
-      first = bounded(whole_at_or_below(a < b ? a : b) - 1, 0, samples);
-      last = bounded(whole_at_or_below(a < b ? b : a) + 2, 0, samples);
+      first = bounded(__builtin_floor(a < b ? a : b) - 1, 0, samples);
+      last = bounded(__builtin_floor(a < b ? b : a) + 2, 0, samples);
     }
+    // A fixed number of samples is 1024 at most, and several adaptive ones lie half a location or
+    // more from each other, so that about 2 * most are near the map: twice as many are visited at
+    // most, however large coordinates are rounded.
     const index_t count = static_cast<index_t>(bounded(last - first, 0, 4 * most + 2048));
     // Weights of `low` and of the one after it, not yet taken.
     std::int32_t low = 0;

@@ -55,7 +55,8 @@ void bins_of_plane(const detail::roi_plan& plan, const roi_tables<Real>& t, inde
         const index_t at = table + j * row_lanes;
         sum = fma(load_pack<N>(t.lane_weight + at), gather_row(sums, t.lane_index + at), sum);
       }
-      // Lanes after the last bin of the row are overwritten, or lie after all.
+      // Lanes beyond the row's last bin are overwritten by the next row; the last ones lie in
+      // memory to spare.
       store_pack<N>(bins + p * bins_columns + g * row_lanes, sum);
     }
   }

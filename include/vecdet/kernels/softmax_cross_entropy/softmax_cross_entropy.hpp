@@ -120,10 +120,10 @@ inline void mining_keys(const softmax_cross_entropy_args& args, index_t first, i
   });
 }
 
-template <class T>
-struct kernels_of<detail::softmax_cross_entropy_kernels<T>> {
-  static constexpr detail::softmax_cross_entropy_kernels<T> get() {
-    detail::softmax_cross_entropy_kernels<T> k{};
+template <>
+struct kernels_of<detail::softmax_cross_entropy_kernels> {
+  static constexpr detail::softmax_cross_entropy_kernels get() {
+    detail::softmax_cross_entropy_kernels k{};
     k.loss = cross_entropy_of_rows;
     k.find_invalid = find_invalid_class_label;
     k.keys = mining_keys;

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A search for the first bad element, which errors name, by chunks.
+#pragma once
+
+#include <vecdet/parallel.hpp>
+
+#include <atomic>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// The least index that find(first, last) returns for a chunk; `none`, which is above all, stands
+/// for nothing found.
+template <class Find>
+index_t find_first(const chunking& chunks, index_t none, execution policy, const Find& find) {
+  std::atomic<index_t> least{none};
+  for_each_chunk(policy, chunks, [&](index_t, index_t first, index_t last) {
+    const index_t found = find(first, last);
+    index_t known = least.load();
+    while (found < known && !least.compare_exchange_weak(known, found)) {
+    }
+  });
+  return least;
+}
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet
