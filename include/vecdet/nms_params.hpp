@@ -112,16 +112,5 @@ struct nms_groups {
   lasting<vector_view<const index_t>> image_offsets;
 };
 
-/// What an overlap leaves of a score in soft-NMS.
-enum class soft_nms_method { hard, linear, gaussian };
-
-struct soft_nms_params {
-  soft_nms_method method = soft_nms_method::linear;
-  double iou_threshold = 0.3;  ///< Of the hard and the linear method; compared in the IoU's type.
-  double sigma = 0.5;          ///< Of the gaussian method, > 0.
-  double score_floor = 1e-3;   ///< A box below it after a pick of its group leaves.
-  bool plus_one = false;
-};
-
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -24,6 +24,7 @@
 #pragma once
 
 #include <vecdet/box_coding.hpp>
+#include <vecdet/box_loss.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/head_levels.hpp>
@@ -34,8 +35,6 @@
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-
-enum class box_loss { smooth_l1, giou, diou, ciou };
 
 struct regression_loss_params {
   box_loss loss = box_loss::smooth_l1;
