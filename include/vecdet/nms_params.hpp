@@ -30,7 +30,9 @@ enum class nms_format {
 enum class nms_overlap {
   plain,          ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX.
   positive_area,  ///< The same, 0 where an area or the intersection is not above 0: ONNX Runtime.
-  jaccard         ///< 1 - float(1 - IoU in double), 1 where both areas are 0 or one is NaN: OpenCV.
+  /// 1 - float(1 - IoU in double); 1 where the sum of both areas is not above 2^-23, or 2^-52 in
+  /// double, or is NaN: OpenCV.
+  jaccard
 };
 
 /// The order of the result.

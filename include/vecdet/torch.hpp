@@ -53,7 +53,7 @@ namespace ops {
 /// @param scale a factor on loss and gradient; trainers use 1 / max(1, foreground)
 /// @param row_weights a further factor for each row
 /// @param background label of rows in which every class is negative
-/// @param ignore label of rows that count nothing
+/// @param ignore label of rows that do not count
 at::Tensor sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
                               double alpha = 0.25, double gamma = 2,
                               std::int64_t reduction = at::Reduction::None, double scale = 1,
@@ -108,7 +108,7 @@ at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::Tensor&
 /// Softmax cross entropy (softmax_cross_entropy.hpp) of `logits` (... x classes, not of float64)
 /// against `labels`: the loss of each row, or a scalar, by `reduction`; the mean is over rows that
 /// are not ignored.
-/// @param ignore label of rows that count nothing
+/// @param ignore label of rows that do not count
 at::Tensor softmax_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& labels,
                                       std::int64_t reduction = at::Reduction::None,
                                       double scale = 1, std::int64_t ignore = -2);
