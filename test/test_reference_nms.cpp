@@ -5,6 +5,7 @@
 #include "support/values.hpp"
 #include <vecdet/reference/nms.hpp>
 #include <vecdet/reference/soft_nms.hpp>
+#include <vecdet/soft_nms.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -201,11 +202,11 @@ TEST_CASE("reference NMS: OpenCV") {
 TEST_CASE("reference soft-NMS: worked examples") {
   const floats boxes = {0, 0, 10, 10, 0, 0, 10, 5, 20, 20, 30, 30};
   const floats scores = {0.9f, 0.8f, 0.5f};
-  const auto run = [&](const reference::soft_nms_params& params, const indices& classes = {}) {
+  const auto run = [&](const soft_nms_params& params, const indices& classes = {}) {
     return reference::soft_nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
                                params, {classes, {}});
   };
-  reference::soft_nms_params params;
+  soft_nms_params params;
   auto picked = run(params);
   REQUIRE(picked.size() == 3);
   CHECK(picked[0].index == 0);
@@ -239,7 +240,7 @@ TEST_CASE("reference soft-NMS: the hard method is NMS with >=") {
     test::random_generator generator(seed);
     floats scores;
     for (int i = 0; i < 40; ++i) scores.push_back(static_cast<float>(1 + generator.below(9)) / 10);
-    reference::soft_nms_params soft;
+    soft_nms_params soft;
     soft.method = reference::soft_nms_method::hard;
     nms_params hard = reference::mmcv_nms(soft.iou_threshold);
     hard.suppress_equal = true;

@@ -7,7 +7,7 @@
 #include <vecdet/matching.hpp>
 #include <vecdet/views.hpp>
 
-#include <deque>
+#include <list>
 #include <vector>
 
 namespace vecdet {
@@ -23,11 +23,8 @@ class cached_anchors {
 
  private:
   friend class anchor_cache;
-  grid_size image_;
-  std::vector<grid_size> features_;
   std::vector<float> boxes_;
   anchor_index index_;
-  index_t last_use_ = 0;
 };
 
 /// One call at a time.
@@ -43,9 +40,10 @@ class anchor_cache {
   const cached_anchors& anchors(grid_size image, vector_view<const grid_size> features);
 
  private:
+  struct entry;  ///< the anchors and the sizes that they are of
   std::vector<anchor_shapes> shapes_;
-  index_t capacity_, uses_ = 0;
-  std::deque<cached_anchors> kept_;
+  index_t capacity_;
+  std::list<entry> entries_;  ///< the one that was asked for last comes first
 };
 
 }  // namespace VECDET_ABI

@@ -31,7 +31,7 @@ struct anchor_shapes {
   std::vector<double> sizes;   ///< sides in pixels of the square anchor
   std::vector<double> ratios;  ///< height / width
 
-  /// Of one location.
+  /// How many anchors a location has.
   index_t count() const noexcept {
     return static_cast<index_t>(sizes.size()) * static_cast<index_t>(ratios.size());
   }
@@ -44,7 +44,7 @@ std::vector<anchor_shapes> rpn_shapes();
 /// FCOS's: on each of five levels one square of the stride's side, 8 to 128.
 std::vector<anchor_shapes> fcos_shapes();
 
-/// The anchors of levels that have these features.
+/// How many anchors levels of these feature sizes have.
 index_t count_anchors(const std::vector<anchor_shapes>& shapes,
                       vector_view<const grid_size> features);
 
@@ -57,14 +57,17 @@ void make_anchors(const std::vector<anchor_shapes>& shapes, grid_size image,
                   vector_view<const grid_size> features, boxes_view<float> anchors);
 
 /// The default boxes of SSD: on level k a box of scale s_k, one of sqrt(s_k s_(k+1)), and for each
-/// ratio r one of s_k sqrt(r) to s_k / sqrt(r) and its turn, as parts of the image.
+/// ratio r one of s_k sqrt(r) x s_k / sqrt(r) and the same turned by 90 degrees, as fractions of
+/// the image.
 struct ssd_shapes {
   std::vector<std::vector<double>> ratios = {{2}, {2, 3}, {2, 3}, {2, 3}, {2}, {2}};
-  std::vector<double> scales = {0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05};  ///< one more
+  /// s_k of each level, and one more.
+  std::vector<double> scales = {0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05};
   std::vector<double> steps = {8, 16, 32, 64, 100, 300};  ///< pixels between locations
   bool clip = true;  ///< widths and heights to the image's; boxes may reach beyond it
 };
 
+/// How many default boxes levels of these feature sizes have.
 index_t count_anchors(const ssd_shapes& shapes, vector_view<const grid_size> features);
 
 /// The default boxes of all levels, corners in pixels.

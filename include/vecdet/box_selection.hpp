@@ -3,12 +3,10 @@
 // the others get loss and gradient 0, and what they hold is never read.
 #pragma once
 
-#include <vecdet/detail/check.hpp>
+#include <vecdet/detail/contiguous.hpp>
 #include <vecdet/labels.hpp>
-#include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
-#include <string>
 #include <type_traits>
 
 namespace vecdet {
@@ -43,26 +41,6 @@ class box_selection {
   const labels_view& labels() const noexcept { return labels_; }
   index_t background() const noexcept { return background_; }
   index_t ignore() const noexcept { return ignore_; }
-
-  /// "all", "labels" or "list", in problem names.
-  const char* name() const noexcept { return is_all() ? "all" : is_list() ? "list" : "labels"; }
-
-  /// How many of `boxes` boxes are selected; 0, unknown, where labels select.
-  index_t known_size(index_t boxes) const noexcept {
-    return is_all() ? boxes : is_list() ? list_.size() : 0;
-  }
-
-  /// Throws, in the name of `function`, unless this can select from `boxes` boxes.
-  void check(const char* function, index_t boxes) const {
-    if (choice_ == choice::labelled) {
-      detail::check(labels_.size() == boxes, function, "labels.size()", labels_.size(),
-                    "the number of boxes");
-    }
-    for (index_t k = 0; k < list_.size(); ++k) {
-      detail::check_element(list_[k] >= 0 && list_[k] < boxes, function, "indices", k, list_[k],
-                            "0 to the number of boxes - 1");
-    }
-  }
 
  private:
   enum class choice { all, labelled, listed };

@@ -12,6 +12,7 @@
 #include <vecdet/detail/cpu_features.hpp>
 #include <vecdet/detail/environment_variable.hpp>
 #include <vecdet/detail/target.hpp>
+#include <vecdet/isa.hpp>
 
 #include <atomic>
 #include <cstring>

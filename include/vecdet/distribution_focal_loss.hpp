@@ -23,7 +23,7 @@
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, bins are out
 // of range, or the scale is not a finite float. Results may not share memory with other arguments,
-// but the gradient with the logits.
+// except that the gradient may be the logits' own memory.
 #pragma once
 
 #include <vecdet/parallel.hpp>

@@ -61,8 +61,8 @@ class fcos_loss_workspace {
 ///
 /// Throws std::invalid_argument, and writes nothing, when sizes differ, a gradient shares memory
 /// otherwise than said, anchors form no grid, offsets do not ascend from 0 to the number of boxes,
-/// there are regions, a class is no column, or a parameter is none of the functions'. NaN and
-/// infinities give what the functions give.
+/// there are regions, a class is no column, or one of the functions named above would refuse a
+/// parameter. NaN and infinities give what those functions give.
 template <class T>
 fcos_losses fcos_loss_and_grad(const fcos_head<T>& head, boxes_view<const float> anchors,
                                const ground_truth& truth, const fcos_loss_params& params,

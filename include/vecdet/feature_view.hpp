@@ -7,6 +7,7 @@
 #include <vecdet/detail/contiguous.hpp>
 #include <vecdet/views.hpp>
 
+#include <cstdint>
 #include <limits>
 
 namespace vecdet {
@@ -21,7 +22,7 @@ enum class feature_layout {
 /// Errors, as of other views: sizes that are negative or have no addresses, height or width above
 /// 2^31 - 1, and null where there are elements.
 template <class T>
-class feature_view {
+class feature_view : detail::has_shape {
  public:
   constexpr feature_view() noexcept = default;
 

@@ -48,6 +48,8 @@
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
+#include <type_traits>
+
 namespace vecdet {
 inline namespace VECDET_ABI {
 
@@ -63,7 +65,7 @@ struct focal_loss_params {
   double scale = 1;     ///< factor on loss and gradient; trainers use 1 / max(1, foreground)
   vecdet::reduction reduction = vecdet::reduction::sum;
   index_t background = -1;  ///< label of rows in which every class is negative
-  index_t ignore = -2;      ///< label of rows that count nothing: loss 0 and gradient 0
+  index_t ignore = -2;      ///< label of rows that do not count: loss 0 and gradient 0
   /// A further factor for each row; empty: all 1.
   lasting<vector_view<const float>> row_weights;
 };

@@ -18,8 +18,9 @@
 // it is the sum of, the two angles of CIoU's v among them: where they cancel, no better. Sums are
 // accumulated in double. bfloat16 results are such floats rounded once. Degenerate boxes are data:
 // without area, eps keeps the losses finite; but CIoU's v, 0/0 of a box whose width and height are
-// both 0, is NaN. NaN coordinates give NaN. In float, areas overflow from sides of 1e19 on. Of
-// weights and what they weigh, 0 wins over infinity, as in smooth_l1.hpp.
+// both 0, is NaN. NaN coordinates give NaN. In float, areas overflow from sides of 1e19 on. A
+// weight of 0 gives 0 even where the loss is infinite, and a loss of 0 stays 0 under an infinite
+// weight, as in smooth_l1.hpp.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, an output
 // shares memory with an input otherwise than said, eps is negative, or a number among the
@@ -103,14 +104,13 @@ double ciou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_
                           const iou_loss_params& params = {},
                           execution policy = execution::parallel);
 
-// The sums of a head's levels as they lie in memory, N x A*4 x H x W or channels last, for all
-// images at once, of the boxes that `selection` selects, and their gradients. Targets, labels,
-// indices and params.box_weights are of the anchors of all images, in the order of
-// head_levels.hpp. The gradient goes to `grad`, levels of the same sizes and layout, which may be
-// the predicted boxes themselves, each its own, unless a list selects; it is 0 where a box is not
-// selected. `image_scales` are a further factor for each image; empty: all 1. Gradients are the
-// bits of boxes in one array.
-
+/// The sum of the GIoU losses of a head's levels as they lie in memory, N x A*4 x H x W or channels
+/// last, for all images at once, of the boxes that `selection` selects, and its gradient. Targets,
+/// labels, indices and params.box_weights are of the anchors of all images, in the order of
+/// head_levels.hpp. The gradient goes to `grad`, levels of the same sizes and layout, which may be
+/// the predicted boxes themselves, each its own, unless a list selects; it is 0 where a box is not
+/// selected. `image_scales` are a further factor for each image; empty: all 1. Gradients are the
+/// bits of boxes in one array.
 template <class T>
 double giou_loss_and_grad(const head_view<T>& predicted,
                           boxes_view<const std::remove_const_t<T>> targets,
@@ -119,6 +119,8 @@ double giou_loss_and_grad(const head_view<T>& predicted,
                           vector_view<const float> image_scales = {},
                           const iou_loss_params& params = {},
                           execution policy = execution::parallel);
+
+/// The same of the DIoU losses.
 template <class T>
 double diou_loss_and_grad(const head_view<T>& predicted,
                           boxes_view<const std::remove_const_t<T>> targets,
@@ -127,6 +129,8 @@ double diou_loss_and_grad(const head_view<T>& predicted,
                           vector_view<const float> image_scales = {},
                           const iou_loss_params& params = {},
                           execution policy = execution::parallel);
+
+/// The same of the CIoU losses.
 template <class T>
 double ciou_loss_and_grad(const head_view<T>& predicted,
                           boxes_view<const std::remove_const_t<T>> targets,

@@ -30,7 +30,9 @@ enum class nms_format {
 enum class nms_overlap {
   plain,          ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX.
   positive_area,  ///< The same, 0 where an area or the intersection is not above 0: ONNX Runtime.
-  jaccard         ///< 1 - float(1 - IoU in double), 1 where both areas are 0 or one is NaN: OpenCV.
+  /// 1 - float(1 - IoU in double); 1 where the sum of both areas is not above 2^-23, or 2^-52 in
+  /// double, or is NaN: OpenCV.
+  jaccard
 };
 
 /// The order of the result.
@@ -110,17 +112,6 @@ struct nms_groups {
   /// Instead of `images`, for boxes that lie image by image: image k's boxes are
   /// [image_offsets[k], image_offsets[k + 1]). One more than there are images.
   lasting<vector_view<const index_t>> image_offsets;
-};
-
-/// What an overlap leaves of a score in soft-NMS.
-enum class soft_nms_method { hard, linear, gaussian };
-
-struct soft_nms_params {
-  soft_nms_method method = soft_nms_method::linear;
-  double iou_threshold = 0.3;  ///< Of the hard and the linear method; compared in the IoU's type.
-  double sigma = 0.5;          ///< Of the gaussian method, > 0.
-  double score_floor = 1e-3;   ///< A box below it after a pick of its group leaves.
-  bool plus_one = false;
 };
 
 }  // namespace VECDET_ABI

@@ -24,6 +24,7 @@
 #pragma once
 
 #include <vecdet/box_format.hpp>
+#include <vecdet/dense_detector.hpp>
 #include <vecdet/head_levels.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
@@ -31,8 +32,6 @@
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-
-enum class dense_detector { retinanet, fcos, ssd, rpn };
 
 struct postprocess_params {
   dense_detector detector = dense_detector::retinanet;

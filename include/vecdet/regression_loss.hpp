@@ -15,7 +15,8 @@
 //
 // Accuracy: as the functions that this one joins; a difference of a delta and its target loses what
 // cancels. Degenerate boxes that are selected are data: they give what the formulas give; NaN gives
-// NaN in the sum. Of weights and what they weigh, 0 wins over infinity, as in smooth_l1.hpp.
+// NaN in the sum. A weight of 0 gives 0 even where the loss is infinite, and a loss of 0 stays 0
+// under an infinite weight, as in smooth_l1.hpp.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, `grad` shares
 // memory with an input, a selected anchor's match is no ground truth, beta or epsilon is negative,
@@ -24,6 +25,7 @@
 #pragma once
 
 #include <vecdet/box_coding.hpp>
+#include <vecdet/box_loss.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/head_levels.hpp>
@@ -34,8 +36,6 @@
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-
-enum class box_loss { smooth_l1, giou, diou, ciou };
 
 struct regression_loss_params {
   box_loss loss = box_loss::smooth_l1;

@@ -58,7 +58,8 @@ class retinanet_loss_workspace {
 ///
 /// Throws std::invalid_argument, and writes nothing, when sizes differ, a gradient shares memory
 /// otherwise than said, offsets do not ascend from 0 to the number of boxes, a class is no column,
-/// or a parameter is none of the functions'. NaN and infinities give what the functions give.
+/// or one of the functions named above would refuse a parameter. NaN and infinities give what those
+/// functions give.
 template <class T>
 retinanet_losses retinanet_loss_and_grad(const retinanet_head<T>& head, const anchor_index& anchors,
                                          const ground_truth& truth,

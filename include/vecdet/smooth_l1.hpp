@@ -16,10 +16,10 @@
 //
 // Accuracy: in float, losses and gradients within 4 ulp of the exact value; sums are accumulated in
 // double. bfloat16 results are such floats rounded once. d = +-inf gives loss inf and gradient +-1;
-// NaN gives NaN, in its own element and in the sum. Of weights and what they weigh, 0 wins over
-// infinity: a box of weight 0 adds nothing whose loss is infinite, nor one of infinite weight whose
-// loss is 0. Gradients multiply scale and weight first, losses weight and loss: where that is
-// beyond the type's range, it is infinite or 0, whatever the rest.
+// NaN gives NaN, in its own element and in the sum. A weight or scale of 0 gives 0 even where the
+// loss is infinite, and a loss of 0 stays 0 under an infinite weight; the same holds of gradients.
+// These multiply scale and weight first, losses weight and loss: where that is beyond the type's
+// range, it is infinite or 0, whatever the rest.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, an output
 // shares memory with an input otherwise than said, beta is negative, or a number among the

@@ -18,13 +18,27 @@
 // sigma is not above 0, or the floor is NaN.
 #pragma once
 
+#include <vecdet/dtype.hpp>
+#include <vecdet/impl/workspace.hpp>
 #include <vecdet/nms.hpp>
+#include <vecdet/nms_params.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/soft_nms_method.hpp>
+#include <vecdet/views.hpp>
 
 #include <type_traits>
 #include <vector>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
+
+struct soft_nms_params {
+  soft_nms_method method = soft_nms_method::linear;
+  double iou_threshold = 0.3;  ///< of the hard and the linear method; compared in the IoU's type
+  double sigma = 0.5;          ///< of the gaussian method, above 0
+  double score_floor = 1e-3;   ///< after a pick, boxes of its group with lower scores are dropped
+  bool plus_one = false;       ///< counts pixels: a box is x2 - x1 + 1 wide
+};
 
 /// The boxes picked, in descending score, and the scores that they had left. The memory is the
 /// workspace's, until its next use.

@@ -28,7 +28,7 @@ struct quality_focal_params {
   double scale = 1;  ///< factor on loss and gradient; trainers use 1 / max(1, sum of scores)
   vecdet::reduction reduction = vecdet::reduction::sum;
   index_t background = -1;  ///< label of rows in which every class is negative
-  index_t ignore = -2;      ///< label of rows that count nothing: loss 0 and gradient 0
+  index_t ignore = -2;      ///< label of rows that do not count: loss 0 and gradient 0
   /// A further factor for each row; empty: all 1.
   lasting<vector_view<const float>> row_weights;
 };
@@ -42,7 +42,7 @@ struct varifocal_params {
   double scale = 1;  ///< factor on loss and gradient; trainers use 1 / max(1, sum of scores)
   vecdet::reduction reduction = vecdet::reduction::sum;
   index_t background = -1;  ///< label of rows in which every class is negative
-  index_t ignore = -2;      ///< label of rows that count nothing: loss 0 and gradient 0
+  index_t ignore = -2;      ///< label of rows that do not count: loss 0 and gradient 0
   /// A further factor for each row; empty: all 1.
   lasting<vector_view<const float>> row_weights;
 };
@@ -51,7 +51,7 @@ struct bce_params {
   double scale = 1;  ///< factor on loss and gradient; trainers use 1 / max(1, sum of scores)
   vecdet::reduction reduction = vecdet::reduction::sum;
   index_t background = -1;  ///< label of rows in which every class is negative
-  index_t ignore = -2;      ///< label of rows that count nothing: loss 0 and gradient 0
+  index_t ignore = -2;      ///< label of rows that do not count: loss 0 and gradient 0
   /// A further factor for each row; empty: all 1.
   lasting<vector_view<const float>> row_weights;
 };

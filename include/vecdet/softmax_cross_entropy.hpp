@@ -20,7 +20,7 @@
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, a label is
 // invalid, or the scale is not a finite float. Results may not share memory with other arguments,
-// but the gradient with the logits where nothing is mined.
+// except that the gradient may be the logits' own memory where nothing is mined.
 #pragma once
 
 #include <vecdet/impl/workspace.hpp>
@@ -33,8 +33,8 @@ inline namespace VECDET_ABI {
 
 struct softmax_cross_entropy_params {
   double scale = 1;  ///< factor on losses, sum and gradient
-  /// The label of rows that do not count; -100 in torch. It may be a class, whose rows then do not
-  /// count; so of the background, nothing is mined.
+  /// The label of rows that do not count; -100 in torch. It may be a class; then the rows of that
+  /// class do not count. If it is the background, nothing is mined.
   index_t ignore = -2;
 };
 

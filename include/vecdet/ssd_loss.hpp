@@ -22,8 +22,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct ssd_loss_params {
-  /// Its coder is that of the deltas. Its background is not used: that is column 0. Its ignore is
-  /// no column; anchors that it labels count nothing.
+  /// Its coder is that of the deltas. Its background is not used: that is column 0. Its ignore
+  /// must not be a column; anchors with that label do not count.
   matcher_params matcher = matcher_params::ssd();
   index_t negatives_per_foreground = 3;  ///< 0 or more
   double beta = 1;                       ///< of smooth L1; 0 is L1
@@ -57,7 +57,8 @@ class ssd_loss_workspace {
 ///
 /// Throws std::invalid_argument, and writes nothing, when sizes differ, a gradient shares memory
 /// otherwise than said, offsets do not ascend from 0 to the number of boxes, a class is no column
-/// or 0, or a parameter is none of the functions'. NaN and infinities give what the functions give.
+/// or 0, or one of the functions named above would refuse a parameter. NaN and infinities give what
+/// those functions give.
 ssd_losses ssd_loss_and_grad(const ssd_head& head, const anchor_index& anchors,
                              const ground_truth& truth, const ssd_loss_params& params,
                              ssd_loss_workspace& workspace, execution policy = execution::parallel);

@@ -28,8 +28,11 @@
 // their headers for what each computes and takes.
 #pragma once
 
+#include <vecdet/box_loss.hpp>
+#include <vecdet/dense_detector.hpp>
 #include <vecdet/detail/target.hpp>
 #include <vecdet/iou_kind.hpp>
+#include <vecdet/soft_nms_method.hpp>
 
 #include <cstdint>
 #include <tuple>
@@ -50,7 +53,7 @@ namespace ops {
 /// @param scale a factor on loss and gradient; trainers use 1 / max(1, foreground)
 /// @param row_weights a further factor for each row
 /// @param background label of rows in which every class is negative
-/// @param ignore label of rows that count nothing
+/// @param ignore label of rows that do not count
 at::Tensor sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
                               double alpha = 0.25, double gamma = 2,
                               std::int64_t reduction = at::Reduction::None, double scale = 1,
@@ -105,7 +108,7 @@ at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::Tensor&
 /// Softmax cross entropy (softmax_cross_entropy.hpp) of `logits` (... x classes, not of float64)
 /// against `labels`: the loss of each row, or a scalar, by `reduction`; the mean is over rows that
 /// are not ignored.
-/// @param ignore label of rows that count nothing
+/// @param ignore label of rows that do not count
 at::Tensor softmax_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& labels,
                                       std::int64_t reduction = at::Reduction::None,
                                       double scale = 1, std::int64_t ignore = -2);
@@ -142,8 +145,8 @@ at::Tensor ciou_loss(const at::Tensor& predicted, const at::Tensor& targets,
                      std::int64_t reduction = at::Reduction::None, double epsilon = 1e-7,
                      double scale = 1, const at::Tensor& box_weights = {});
 
-/// What regression_loss() compares: box_loss of regression_loss.hpp, in its order.
-enum class regression { smooth_l1, giou, diou, ciou };
+/// What regression_loss() compares; see regression_loss.hpp.
+using regression = box_loss;
 
 /// The summed loss of `deltas` on `anchors`, both N x 4, in one pass (regression_loss.hpp).
 /// @param targets a box an anchor, N x 4, or ground truth, where `matches` are given
@@ -254,8 +257,8 @@ at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double iou_thr
 at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const at::Tensor& classes,
                        double iou_threshold);
 
-/// What soft_nms() leaves of an overlapped score: soft_nms_method of nms_params.hpp, in its order.
-enum class soft_nms_decay { hard, linear, gaussian };
+/// What soft_nms() leaves of an overlapped score; see soft_nms.hpp.
+using soft_nms_decay = soft_nms_method;
 
 /// Soft-NMS (soft_nms.hpp): the indices of the boxes picked, and the scores that they had left.
 /// @param classes as those of batched_nms(); undefined: all boxes are of one
@@ -270,8 +273,8 @@ std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes, const at::T
 std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits, double score_threshold,
                                                std::int64_t k);
 
-/// Whose postprocessing: dense_detector of postprocess.hpp, in its order.
-enum class detector { retinanet, fcos, ssd };
+/// Whose postprocessing; see postprocess.hpp. An RPN has rpn_postprocess().
+using detector = dense_detector;
 
 /// The detections of a batch (postprocess.hpp): boxes (float32), scores (float32), labels (int64),
 /// and the offsets of the images among them (int64), one more than there are images.

@@ -63,7 +63,7 @@ def sigmoid_focal_loss(
         scale: a factor on loss and gradient; trainers use 1 / max(1, foreground).
         row_weights: a further factor for each row.
         background: the label of rows in which every class is negative.
-        ignore: the label of rows that count nothing.
+        ignore: the label of rows that do not count.
 
     Returns:
         The losses, of the shape of ``inputs``, or a scalar.

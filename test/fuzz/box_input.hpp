@@ -137,8 +137,8 @@ inline double any_scale(input& in) {
   return in.one_of({1.0, 1.0, 1.0 / 37, -2.0, 0.0, 1e-30, 1e30, 3e38});
 }
 
-/// Whether a product is well inside of float's range: neither near its largest number nor subnormal.
-/// 0, infinities and NaN count as inside.
+/// Whether a product is well inside of float's range: neither near its largest number nor
+/// subnormal. 0, infinities and NaN count as inside.
 inline bool is_in_range(double x) {
   return x == 0 || !std::isfinite(x) || (std::abs(x) > 1e-30 && std::abs(x) < 1e37);
 }

@@ -22,7 +22,7 @@ void smooth_l1(fuzz::input& in) {
   const fuzz::tensor<T> out(4 * boxes);
   for (const box_selection& selection : chosen.all_ways()) {
     fuzz::on_every_isa(
-        std::string("smooth L1 ") + dtype_name<T>() + " of " + selection.name(),
+        std::string("smooth L1 ") + dtype_name<T>() + " of " + detail::selection_name(selection),
         [&](fuzz::results& results) {
           for (T& element : out) element = test::to<T>(-12345);
           smooth_l1_loss_unreduced(p, t, selection, boxes_view<T>(out), params,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does not become a view; see ../must_not_compile.sh.
+#include <vecdet/feature_view.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
 
@@ -38,7 +39,7 @@ void take(vector_view<const float>, boxes_view<const float>, labels_view);
 
 void strides(matrix_view<float> rows, matrix_view<std::int64_t> ids, strided column, tensor whole,
              strided_by_call labels, strided_by_array planes, boxes_view<std::int64_t> int_boxes,
-             boxes_view<float> boxes) {
+             boxes_view<float> boxes, feature_view<float> map) {
 #if WRONG == 1  // says: has_strides
   boxes_view<const float> a = rows;
 #else
@@ -79,7 +80,17 @@ void strides(matrix_view<float> rows, matrix_view<std::int64_t> ids, strided col
 #else
   vector_view<float> h(boxes.data(), 4 * boxes.size());
 #endif
-  (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h;
+#if WRONG == 9  // says: vector_view
+  vector_view<const float> k(map);
+#else
+  vector_view<const float> k(map.data(), map.size());
+#endif
+#if WRONG == 10  // says: boxes_view
+  boxes_view<float> l = map;
+#else
+  boxes_view<float> l(map.data(), map.size() / 4);
+#endif
+  (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h, (void)k, (void)l;
 }
 
 void temporaries(std::vector<float> weights, std::vector<int> labels, std::array<float, 3> few) {

@@ -40,10 +40,10 @@ reference::box largest_terms(reference::iou_kind kind, const reference::box& p,
       std::max(std::atan2(p.width(), p.height()), std::atan2(t.width(), t.height()));
   const double by_angle =
       v > 0 ? v / (1 - iou + v + epsilon) * 4 / pi * std::max(std::sqrt(v), 2 / pi * angle) : 0;
-  // The largest term by one coordinate of the predicted box. `beyond`: how far it lies outside of the
-  // target, negative where it lies inside. `side` and `across`: the box's sides along its axis and
-  // across; `hull_along` and `hull_across` those of the hull, `overlap_across` that of the overlap.
-  // `apart`: half the larger distance between corresponding ends of the two boxes.
+  // The largest term by one coordinate of the predicted box. `beyond`: how far it lies outside of
+  // the target, negative where it lies inside. `side` and `across`: the box's sides along its axis
+  // and across; `hull_along` and `hull_across` those of the hull, `overlap_across` that of the
+  // overlap. `apart`: half the larger distance between corresponding ends of the two boxes.
   const auto largest = [&](double beyond, double side, double across, double overlap_across,
                            double hull_along, double hull_across, double apart) {
     const bool inside = intersection > 0 && beyond <= 0, outside = beyond >= 0;
@@ -101,8 +101,8 @@ struct exact_regression {
 /// without a factor. IoU losses are those of `p`, the box that decode_boxes makes of `d` and `a`. A
 /// corner is right within 4 ulp of a coordinate, 64 on the baseline: test_box_coding and
 /// fuzz_box_coding hold it to that. For a box that is tiny beside its coordinates, that
-/// error may be as large as the box. So losses are compared with those of `p`, the corners that were
-/// given: of these they are right within 1e-6, whatever their size (iou_loss.hpp).
+/// error may be as large as the box. So losses are compared with those of `p`, the corners that
+/// were given: of these they are right within 1e-6, whatever their size (iou_loss.hpp).
 template <class Real>
 exact_regression exact_regression_loss(const regression_loss_params& params,
                                        const reference::box& d, const reference::box& a,

@@ -7,6 +7,7 @@
 #include <vecdet/detail/target.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/nms_params.hpp>
+#include <vecdet/soft_nms_method.hpp>
 #include <vecdet/views.hpp>
 
 #include <cstdint>

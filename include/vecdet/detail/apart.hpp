@@ -34,8 +34,9 @@ struct address_range {
       : address_range(view.data(),
                       view.empty() ? 0 : (view.rows() - 1) * view.stride() + view.cols()) {}
   address_range(const labels_view& labels)
-      : begin(reinterpret_cast<std::uintptr_t>(labels.bits<std::int64_t>().at(0))),
-        end(begin + static_cast<std::uintptr_t>(labels.size()) * (labels.is_wide() ? 8 : 4)) {}
+      : begin(reinterpret_cast<std::uintptr_t>(labels_access::bits<std::int64_t>(labels).at(0))),
+        end(begin + static_cast<std::uintptr_t>(labels.size()) *
+                        (labels_access::are_wide(labels) ? 8 : 4)) {}
 
   bool empty() const { return begin == end; }
   bool operator==(const address_range& other) const {

@@ -19,6 +19,8 @@ namespace detail {
 struct borrows {};
 /// Bears the data() and size() of a container, but counts in boxes.
 struct counts_boxes : borrows {};
+/// Bears them as well, but has a shape, which would be lost.
+struct has_shape : borrows {};
 
 // ---- contiguous containers
 
@@ -67,6 +69,7 @@ template <class Container>
 using require_contiguous =
     std::enable_if_t<std::is_integral<size_of<Container>>::value &&
                          !std::is_base_of<counts_boxes, std::decay_t<Container>>::value &&
+                         !std::is_base_of<has_shape, std::decay_t<Container>>::value &&
                          !has_strides<std::decay_t<Container>>,
                      int>;
 /// What would be contiguous without strides.

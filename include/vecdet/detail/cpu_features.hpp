@@ -5,6 +5,7 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/isa.hpp>
 
 #include <cstdint>
 
@@ -14,14 +15,6 @@
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-
-/// The instruction sets that kernels are compiled for, each including the one before.
-enum class isa {
-  baseline,  ///< x86-64 as every such processor has it (SSE2); on 64-bit Arm, NEON
-  avx2,      ///< x86-64-v3: AVX2 and FMA
-  avx512,    ///< x86-64-v4: AVX-512 F, BW, DQ, VL and CD
-};
-
 namespace detail {
 
 struct cpuid_registers {

@@ -8,11 +8,18 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <list>
 #include <utility>
 #include <vector>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
+
+struct anchor_cache::entry {
+  grid_size image;
+  std::vector<grid_size> features;
+  cached_anchors anchors;
+};
 
 inline anchor_cache::anchor_cache(std::vector<anchor_shapes> shapes, index_t capacity)
     : shapes_(std::move(shapes)), capacity_(capacity) {
@@ -25,32 +32,25 @@ inline const cached_anchors& anchor_cache::anchors(grid_size image,
   const auto same = [](const grid_size& a, const grid_size& b) {
     return a.height == b.height && a.width == b.width;
   };
-  ++uses_;
-  for (cached_anchors& known : kept_) {
-    if (!same(known.image_, image) ||
-        !std::equal(features.begin(), features.end(), known.features_.begin(),
-                    known.features_.end(), same))
+  for (auto known = entries_.begin(); known != entries_.end(); ++known) {
+    if (!same(known->image, image) ||
+        !std::equal(features.begin(), features.end(), known->features.begin(),
+                    known->features.end(), same))
       continue;
-    known.last_use_ = uses_;
-    return known;
+    entries_.splice(entries_.begin(), entries_, known);
+    return known->anchors;
   }
   detail::check_layout("anchor_cache::anchors", shapes_, image, features);
-  cached_anchors made;
-  made.image_ = image;
-  made.features_.assign(features.begin(), features.end());
-  made.boxes_.resize(4 * static_cast<std::size_t>(count_anchors(shapes_, features)));
-  make_anchors(shapes_, image, features, made.boxes_);
-  made.index_ = anchor_index(made.boxes_);
-  made.last_use_ = uses_;
-  if (static_cast<index_t>(kept_.size()) < capacity_) {
-    kept_.push_back(std::move(made));
-    return kept_.back();
-  }
-  const auto oldest = std::min_element(
-      kept_.begin(), kept_.end(),
-      [](const cached_anchors& a, const cached_anchors& b) { return a.last_use_ < b.last_use_; });
-  *oldest = std::move(made);
-  return *oldest;
+  entry made;
+  made.image = image;
+  made.features.assign(features.begin(), features.end());
+  std::vector<float>& boxes = made.anchors.boxes_;
+  boxes.resize(4 * static_cast<std::size_t>(count_anchors(shapes_, features)));
+  make_anchors(shapes_, image, features, boxes);
+  made.anchors.index_ = anchor_index(boxes);
+  entries_.push_front(std::move(made));
+  if (static_cast<index_t>(entries_.size()) > capacity_) entries_.pop_back();
+  return entries_.front().anchors;
 }
 
 }  // namespace VECDET_ABI

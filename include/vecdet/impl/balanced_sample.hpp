@@ -71,11 +71,11 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
   const profile::scope timing([&] {
     return profile::problem{function,
                             nullptr,
-                            labels.is_wide() ? "i64" : "i32",
+                            detail::labels_access::are_wide(labels) ? "i64" : "i32",
                             {images, profile::rounded_count(labels.size())},
                             isa_name(active_isa()),
                             policy.threads(),
-                            labels.size() * (labels.is_wide() ? 8 : 4)};
+                            labels.size() * (detail::labels_access::are_wide(labels) ? 8 : 4)};
   });
 
   auto& buffers = detail::workspace_access::buffers(workspace);

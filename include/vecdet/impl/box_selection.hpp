@@ -5,7 +5,9 @@
 #include <vecdet/args/selected_boxes.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/detail/apart.hpp>
+#include <vecdet/detail/check.hpp>
 #include <vecdet/parallel.hpp>
+#include <vecdet/views.hpp>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -28,6 +30,29 @@ inline void check_apart(const char* function, const char* output, const address_
                         const box_selection& selection) {
   check_apart(function, output, out, "labels", selection.labels());
   check_apart(function, output, out, "indices", selection.indices());
+}
+
+/// "all", "labels" or "list", in problem names.
+inline const char* selection_name(const box_selection& selection) noexcept {
+  return selection.is_all() ? "all" : selection.is_list() ? "list" : "labels";
+}
+
+/// How many of `boxes` boxes are selected; 0, unknown, where labels select.
+inline index_t known_size(const box_selection& selection, index_t boxes) noexcept {
+  return selection.is_all() ? boxes : selection.indices().size();
+}
+
+/// Throws, in the name of `function`, unless `selection` can select from `boxes` boxes.
+inline void check_selection(const char* function, const box_selection& selection, index_t boxes) {
+  if (!selection.is_all() && !selection.is_list()) {
+    check(selection.labels().size() == boxes, function, "labels.size()", selection.labels().size(),
+          "the number of boxes");
+  }
+  const auto& indices = selection.indices();
+  for (index_t k = 0; k < indices.size(); ++k) {
+    check_element(indices[k] >= 0 && indices[k] < boxes, function, "indices", k, indices[k],
+                  "0 to the number of boxes - 1");
+  }
 }
 
 /// Runs kernels with the members run and clear over `boxes` boxes.

@@ -310,7 +310,7 @@ void check_level_boxes(const char* function, const char* name, const head_view<I
   check_image_scales(function, image_scales, in.images(), "0 or the images of the head");
   check(box_weights.empty() || box_weights.size() == total, function, "params.box_weights.size()",
         box_weights.size(), "0 or the anchors of all images");
-  selection.check(function, total);
+  check_selection(function, selection, total);
   check_levels_apart(function, "grad", grad);
   check_levels_apart(function, "grad", grad, name, in, !selection.is_list());
   check_levels_apart(function, "grad", grad, "labels", selection.labels());

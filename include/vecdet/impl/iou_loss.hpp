@@ -113,7 +113,7 @@ double run_iou_loss_of_levels(const char* function, iou_kind kind,
     return problem_of_levels(
         call.function, levels_variant(predicted.layout()), predicted, target, policy.threads(),
         bytes_of_level_loss(predicted, selection, call.targets.size() * bytes_a_box<const T*>),
-        (call.kind == iou_kind::ciou ? 110 : 60) * selection.known_size(predicted.size() / 4));
+        (call.kind == iou_kind::ciou ? 110 : 60) * known_size(selection, predicted.size() / 4));
   });
   const auto kernel = detail::kernels<iou_loss_kernels<T>>(target).run;
   const level_boxes_loss<Input, T, T> levels(predicted, grad, selection, image_scales,

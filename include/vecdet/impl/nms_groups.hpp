@@ -56,7 +56,7 @@ class ordered_ids {
 template <class Use>
 VECDET_INLINE auto with_ids(const labels_view& ids, const Use& use) {
   return with_bits(ids, [&](const auto& bits) VECDET_INLINE_LAMBDA {
-    return use(ordered_ids<decltype(bits[0])>(bits, ids.is_unsigned()));
+    return use(ordered_ids<decltype(bits[0])>(bits, labels_access::are_unsigned(ids)));
   });
 }
 

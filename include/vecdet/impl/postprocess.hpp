@@ -7,8 +7,11 @@
 #include <vecdet/nms.hpp>
 #include <vecdet/postprocess.hpp>
 
-#include <limits>
-#include <vector>
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
 
 namespace vecdet {
 inline namespace VECDET_ABI {

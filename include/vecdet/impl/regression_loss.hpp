@@ -93,7 +93,7 @@ struct regression_call {
     if (output == box_loss_output::grad) {
       check(grad.size() == boxes, function, "grad.size()", grad.size(), "the number of deltas");
     }
-    selection.check(function, boxes);
+    check_selection(function, selection, boxes);
     check_apart(function, "grad", grad, "deltas", deltas);
     check_apart(function, "grad", grad, "anchors", anchors);
     check_apart(function, "grad", grad, "targets", targets.boxes());
@@ -107,7 +107,7 @@ struct regression_call {
     return (params.loss == box_loss::smooth_l1 ? 155
             : params.loss == box_loss::ciou    ? 202
                                                : 152) *
-           selection.known_size(deltas.size());
+           known_size(selection, deltas.size());
   }
 
   regression_loss_args<stored> kernel_args() const {

@@ -55,7 +55,7 @@ struct smooth_l1_call {
             output == box_loss_output::grad ? "grad.size()" : "loss.size()", out.size(),
             "the number of predictions");
     }
-    selection.check(function, boxes);
+    check_selection(function, selection, boxes);
     const char* const result = output == box_loss_output::grad ? "grad" : "loss";
     if (output == box_loss_output::grad && selection.is_all()) {
       check_apart_or_same(function, result, out, "predictions", predictions);
@@ -72,13 +72,13 @@ struct smooth_l1_call {
     const index_t tensor = 4 * boxes * index_t{sizeof(T)};
     const index_t written = output == box_loss_output::sum ? 0 : tensor;
     return {function,
-            selection.name(),
+            selection_name(selection),
             dtype_name<T>(),
             {boxes, 4},
             isa_name(target),
             threads,
             written + (selection.is_all() ? 2 * tensor : boxes * index_t{sizeof(index_t)}),
-            4 * 8 * selection.known_size(boxes)};
+            4 * 8 * known_size(selection, boxes)};
   }
 };
 
@@ -112,7 +112,7 @@ double run_smooth_l1_of_levels(const smooth_l1_call<T>& call, const head_view<In
                              target, policy.threads(),
                              bytes_of_level_loss(predictions, call.selection,
                                                  call.targets.size() * bytes_a_box<const T*>),
-                             4 * 8 * call.selection.known_size(predictions.size() / 4));
+                             4 * 8 * known_size(call.selection, predictions.size() / 4));
   });
   const auto& kernels = detail::kernels<smooth_l1_kernels<T>>(target);
   const level_boxes_loss<Input, T, T> levels(predictions, grad, call.selection, image_scales,

@@ -344,18 +344,18 @@ VECDET_NOINLINE std::uint64_t selected_bits(const detail::label_bits<Bits>& labe
 template <class Before, class Visit>
 VECDET_INLINE void for_each_selected(const detail::selected_boxes& selected, index_t first,
                                      index_t last, const Before& before, const Visit& visit) {
-  using std::int32_t;
-  using std::int64_t;
+  using access = detail::labels_access;
   const labels_view& labels = selected.labels;
-  const bool is_wide = labels.is_wide();
-  const detail::skipped_labels<int64_t> wide(labels, selected.background, selected.ignore);
-  const detail::skipped_labels<int32_t> narrow(labels, selected.background, selected.ignore);
+  const detail::skipped_labels<std::int64_t> wide(labels, selected.background, selected.ignore);
+  const detail::skipped_labels<std::int32_t> narrow(labels, selected.background, selected.ignore);
   for (index_t begin = first; begin < last; begin += label_block) {
     const index_t end = last - begin < label_block ? last : begin + label_block;
     before(begin, end);
     const int size = static_cast<int>(end - begin);
-    std::uint64_t bits = is_wide ? selected_bits(labels.bits<int64_t>(), begin, size, wide)
-                                 : selected_bits(labels.bits<int32_t>(), begin, size, narrow);
+    std::uint64_t bits =
+        access::are_wide(labels)
+            ? selected_bits(access::bits<std::int64_t>(labels), begin, size, wide)
+            : selected_bits(access::bits<std::int32_t>(labels), begin, size, narrow);
     for (; bits != 0; bits &= bits - 1) visit(begin + __builtin_ctzll(bits));
   }
 }

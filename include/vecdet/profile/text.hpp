@@ -90,8 +90,8 @@ inline std::string one_line(const std::string& text) {
   return out;
 }
 
-/// A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD; "</" is broken up, so
-/// that the text may stand inside a script element.
+/// A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD; every '<' is escaped, so
+/// that no "</script>" ends a script element that the text stands in.
 inline std::string json_string(const std::string& text) {
   constexpr char hex[] = "0123456789abcdef";
   std::string out = "\"";

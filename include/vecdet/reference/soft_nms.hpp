@@ -14,6 +14,7 @@
 
 #include <vecdet/dtype.hpp>
 #include <vecdet/reference/nms.hpp>
+#include <vecdet/soft_nms_method.hpp>
 #include <vecdet/views.hpp>
 
 #include <cmath>
@@ -25,7 +26,6 @@ inline namespace VECDET_ABI {
 namespace reference {
 
 using vecdet::soft_nms_method;
-using vecdet::soft_nms_params;
 
 /// A picked box and the score that it had left.
 template <class Real>
@@ -34,9 +34,9 @@ struct rescored {
   Real score;
 };
 
-/// What an overlap leaves of a score.
-template <class Real>
-Real soft_nms_decay(Real overlap, const soft_nms_params& params) {
+/// What an overlap leaves of a score; Params is soft_nms_params, here as below.
+template <class Real, class Params>
+Real soft_nms_decay(Real overlap, const Params& params) {
   if (std::isnan(overlap)) return 1;
   if (params.method == soft_nms_method::gaussian)
     return static_cast<Real>(
@@ -46,9 +46,9 @@ Real soft_nms_decay(Real overlap, const soft_nms_params& params) {
 }
 
 /// The picked boxes in the order of picking.
-template <class T, class S>
+template <class T, class S, class Params>
 std::vector<rescored<compute_type<std::remove_const_t<S>>>> soft_nms(
-    boxes_view<T> boxes, vector_view<S> scores, const soft_nms_params& params,
+    boxes_view<T> boxes, vector_view<S> scores, const Params& params,
     const nms_groups& groups = {}) {
   using real = compute_type<std::remove_const_t<T>>;
   using score_type = compute_type<std::remove_const_t<S>>;

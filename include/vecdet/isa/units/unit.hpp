@@ -4,9 +4,9 @@
 // It instantiates kernels() for each of its element types: nothing else of it is seen from outside.
 #pragma once
 
-#include <vecdet/detail/cpu_features.hpp>
 #include <vecdet/detail/target.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/isa.hpp>
 
 #if defined(__FAST_MATH__) || !defined(__OPTIMIZE__)
 #error "vecdet: units are compiled with -O2 -ffp-contract=off -fno-fast-math -fno-math-errno"

@@ -29,9 +29,9 @@ VECDET_INLINE index_t find_other(const detail::label_bits<Bits>& labels, index_t
 inline index_t find_labelled(const labels_view& labels, index_t first, index_t last,
                              index_t background) {
   if (!labels.can_be(background)) return first;
-  return labels.is_wide() ? find_other(labels.bits<std::int64_t>(), first, last, background)
-                          : find_other(labels.bits<std::int32_t>(), first, last,
-                                       static_cast<std::int32_t>(background));
+  return detail::with_bits(labels, [&](auto bits) VECDET_INLINE_LAMBDA {
+    return find_other(bits, first, last, static_cast<decltype(bits[0])>(background));
+  });
 }
 
 /// The first label that is neither a class in [0, classes) nor one of the two values; labels.size()

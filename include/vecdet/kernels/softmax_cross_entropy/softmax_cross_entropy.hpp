@@ -89,13 +89,12 @@ VECDET_INLINE index_t find_invalid_class(const detail::label_bits<Bits>& labels,
 }
 
 inline index_t find_invalid_class_label(const softmax_cross_entropy_args& args) {
-  const auto& labels = args.labels;
-  const bool has_ignore = labels.can_be(args.ignore);
-  return labels.is_wide()
-             ? find_invalid_class(labels.bits<std::int64_t>(), labels.size(), args.classes,
-                                  has_ignore, args.ignore)
-             : find_invalid_class(labels.bits<std::int32_t>(), labels.size(), args.classes,
-                                  has_ignore, static_cast<std::int32_t>(args.ignore));
+  const bool has_ignore = args.labels.can_be(args.ignore);
+  return detail::with_bits(args.labels, [&](auto bits) VECDET_INLINE_LAMBDA {
+    using value = decltype(bits[0]);
+    return find_invalid_class(bits, args.labels.size(), args.classes, has_ignore,
+                              static_cast<value>(args.ignore));
+  });
 }
 
 inline void mining_keys(const softmax_cross_entropy_args& args, index_t first, index_t last,

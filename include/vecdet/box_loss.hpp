@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What box regression compares, for regression_loss.hpp and PyTorch's functions.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+/// Smooth L1 of the deltas, or an IoU loss of the decoded boxes; see regression_loss.hpp.
+enum class box_loss { smooth_l1, giou, diou, ciou };
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet
