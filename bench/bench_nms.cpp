@@ -109,7 +109,7 @@ auto loop_of(const std::string& function, const std::string& variant, index_t co
 void count_steps(benchmark::State& state, problem_data& data, index_t count) {
   const auto& kernels =
       vecdet::detail::kernels<vecdet::detail::nms_kernels<float>>(vecdet::active_isa());
-  vecdet::detail::nms_buffers& ws = vecdet::detail::workspace_access::buffers(data.workspace);
+  vecdet::detail::nms_buffers& buffers = vecdet::detail::workspace_access::buffers(data.workspace);
   const double infinity = std::numeric_limits<double>::infinity();
   double best[3] = {infinity, infinity, infinity};
   for (int run = 0; run < 10; ++run) {
@@ -125,13 +125,13 @@ void count_steps(benchmark::State& state, problem_data& data, index_t count) {
     args.least_overlap = std::nextafter(0.5f, 1.0f);
     args.max_kept = count;
     vecdet::detail::nms_state nms{};
-    nms.order = ws.records.data();
+    nms.order = buffers.records.data();
     nms.count = count;
-    nms.kept = ws.kept.data();
-    nms.scratch = ws.scratch.data();
+    nms.kept = buffers.kept.data();
+    nms.scratch = buffers.scratch.data();
     time(0, [&] {
-      kernels.select(data.scores.data(), 0, count, -infinity, false, ws.records.data());
-      kernels.sort(data.scores.data(), ws.records.data(), ws.spare.data(), count);
+      kernels.select(data.scores.data(), 0, count, -infinity, false, buffers.records.data());
+      kernels.sort(data.scores.data(), buffers.records.data(), buffers.spare.data(), count);
     });
     time(2, [&] { kernels.begin(args, nms); });
     if (!nms.done) {

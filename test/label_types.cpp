@@ -35,13 +35,13 @@ index_t count_selected(const labels_view& labels, index_t background, index_t ig
 }
 
 /// The number of box 0's group among those of all boxes.
-index_t place_of_first(const nms_groups& groups, index_t boxes, detail::nms_buffers& ws) {
-  detail::grown(ws.records, boxes);
+index_t place_of_first(const nms_groups& groups, index_t boxes, detail::nms_buffers& buffers) {
+  detail::grown(buffers.records, boxes);
   for (index_t i = 0; i < boxes; ++i)
-    ws.records[static_cast<std::size_t>(i)] = static_cast<detail::nms_record>(i);
-  detail::partition_into_groups(groups, boxes, boxes, ws, execution::sequential);
+    buffers.records[static_cast<std::size_t>(i)] = static_cast<detail::nms_record>(i);
+  detail::partition_into_groups(groups, boxes, boxes, buffers, execution::sequential);
   for (index_t i = 0; i < boxes; ++i)
-    if (detail::index_of(ws.records[static_cast<std::size_t>(i)]) == 0) return i;
+    if (detail::index_of(buffers.records[static_cast<std::size_t>(i)]) == 0) return i;
   return -1;
 }
 
@@ -72,11 +72,11 @@ index_t rewritten_places() {
   std::array<Label, 3> classes{1, 2, 2};
   nms_groups groups;
   groups.classes = classes;
-  detail::nms_buffers ws;
+  detail::nms_buffers buffers;
   index_t sum = 0;
   for (int i = 0; i < 10; ++i) {
     classes[0] = i % 2 == 0 ? 1 : 9;
-    sum += place_of_first(groups, 3, ws);
+    sum += place_of_first(groups, 3, buffers);
   }
   return sum;
 }
@@ -125,15 +125,15 @@ void all_ones(const char* type) {
 
   // In ascending order, directly and where ids are far apart.
   for (const auto other : {std::numeric_limits<Label>::max(), Label{3}}) {
-    detail::nms_buffers ws;
+    detail::nms_buffers buffers;
     nms_groups groups;
     std::array<Label, 3> classes{static_cast<Label>(-1), static_cast<Label>(other / 2), 1};
     groups.classes = classes;
-    equal(type, "the place of all ones", place_of_first(groups, 3, ws), is_signed ? 0 : 2);
+    equal(type, "the place of all ones", place_of_first(groups, 3, buffers), is_signed ? 0 : 2);
     std::array<Label, 2> near{static_cast<Label>(-1), static_cast<Label>(-2)};
     groups.classes = labels_view();
     groups.images = near;
-    equal(type, "the place of all ones among neighbours", place_of_first(groups, 2, ws), 1);
+    equal(type, "the place of all ones among neighbours", place_of_first(groups, 2, buffers), 1);
   }
 }
 

@@ -16,6 +16,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -294,10 +295,7 @@ TEST_CASE("IoU losses: the same bits for any thread count, policy and on AVX2 an
       check_same_bits_everywhere([&](execution policy) {
         std::vector<T> out(p.size());
         const double sum = loss_and_grad<T>(kind, boxes_view<const T>(p), t, out, {}, policy);
-        T bytes[sizeof(double) / sizeof(T)];
-        std::memcpy(bytes, &sum, sizeof sum);
-        out.insert(out.end(), std::begin(bytes), std::end(bytes));
-        return out;
+        return with_sum(std::move(out), sum);
       });
     }
   };

@@ -76,7 +76,7 @@ TEST_CASE("profile: JSON keeps to its schema, whatever the names") {
   CHECK(std::count(names.begin(), names.end(), "größer 検出 \xef\xbf\xbd\xef\xbf\xbd broken/7x8") ==
         1);
   CHECK(std::count(names.begin(), names.end(), "nms/torchvision/f32/1000/avx2/threads:2") == 1);
-  // A report that breaks the schema is told.
+  // A report that breaks the schema is refused.
   json broken = j;
   broken["entries"][0]["count"] = -1;
   CHECK(vecdet::test::schema_violation(schema(), broken) != "");

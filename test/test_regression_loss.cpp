@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -216,10 +217,7 @@ TEST_CASE("regression loss: the same bits for any thread count, policy and on AV
               boxes_view<const T>(p.deltas), p.anchors, {p.truth, p.matches},
               list ? box_selection::list(p.indices) : box_selection(p.matches), out, p.params,
               policy);
-          T bytes[sizeof(double) / sizeof(T)];
-          std::memcpy(bytes, &sum, sizeof sum);
-          out.insert(out.end(), std::begin(bytes), std::end(bytes));
-          return out;
+          return with_sum(std::move(out), sum);
         });
       }
     }

@@ -15,6 +15,7 @@
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -275,10 +276,7 @@ TEST_CASE("smooth L1: the same bits for any thread count, policy and on AVX2 and
                                                    : kind == 1 ? box_selection(p.labels)
                                                                : box_selection::list(p.indices),
                                                    out, p.params, policy);
-        T bytes[sizeof(double) / sizeof(T)];
-        std::memcpy(bytes, &sum, sizeof sum);
-        out.insert(out.end(), std::begin(bytes), std::end(bytes));
-        return out;
+        return with_sum(std::move(out), sum);
       });
     }
   };

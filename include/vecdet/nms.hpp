@@ -10,8 +10,9 @@
 //
 // NaN: a NaN score comes first and stays, or is dropped (drop_nan_scores). A box with a NaN
 // coordinate, or without area, suppresses nothing and stays, or is dropped (drop_degenerate); but
-// by OpenCV's overlap a box with a NaN coordinate suppresses all others, and boxes without area
-// suppress each other. At a threshold of 0 with suppress_equal, an overlap of 0 suppresses.
+// by OpenCV's overlap a box with a NaN coordinate overlaps every other by 1, and so do two boxes
+// without area: the first suppresses the later ones. At a threshold of 0 with suppress_equal, an
+// overlap of 0 suppresses.
 //
 // Boxes and scores are float, bfloat16 (computed in float) or double, at most 2^32 - 1 of them;
 // box_ops.hpp's split_detections() makes them of N x 5 or N x 6 detections. The result does not

@@ -273,7 +273,8 @@ std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes, const at::T
 std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits, double score_threshold,
                                                std::int64_t k);
 
-/// Whose postprocessing; see postprocess.hpp. An RPN has rpn_postprocess().
+/// Whose postprocessing; see postprocess.hpp. postprocess() refuses `rpn`, which has
+/// rpn_postprocess().
 using detector = dense_detector;
 
 /// The detections of a batch (postprocess.hpp): boxes (float32), scores (float32), labels (int64),

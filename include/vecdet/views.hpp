@@ -8,8 +8,8 @@
 // data() and size() whose elements lie one after the other, such as std::vector, std::array,
 // std::span, or a tensor of your own. What has strides is refused when compiling, matrix_view first
 // of all, as the stride would be lost: give pointer and size where there are no gaps, and see
-// split_detections() where there are. So is feature_view, whose shape would be lost. Eigen's
-// vectors convert, and its row-major matrices of fixed columns.
+// split_detections() where there are. feature_view is refused, too, as its shape would be lost.
+// Eigen's vectors convert, and its row-major matrices of fixed columns.
 //
 // A temporary that owns its elements may be an argument of a call. It may not be assigned to a view
 // or become a member (see lasting): its elements are gone at the end of the statement.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "fuzz_input.hpp"
+#include <vecdet/box_coding.hpp>
 #include <vecdet/reference/sum.hpp>
 
 #include <algorithm>
@@ -135,6 +136,18 @@ inline tensor<float> any_weights(input& in, index_t boxes) {
 /// Factors on everything.
 inline double any_scale(input& in) {
   return in.one_of({1.0, 1.0, 1.0 / 37, -2.0, 0.0, 1e-30, 1e30, 3e38});
+}
+
+/// The coder of postprocessing's parameters.
+template <class Params>
+coder_params coder_of(const Params& params) {
+  coder_params coder;
+  coder.weight_x = params.weights[0];
+  coder.weight_y = params.weights[1];
+  coder.weight_w = params.weights[2];
+  coder.weight_h = params.weights[3];
+  coder.size_limit = params.size_limit;
+  return coder;
 }
 
 /// Whether a product is well inside of float's range: neither near its largest number nor

@@ -122,16 +122,11 @@ expectation candidates_of(const head<T>& h, const box_head_params& params, index
 template <class T>
 reference::box_of<float> box_of(const head<T>& h, const box_head_params& params, index_t image,
                                 const candidate& c) {
-  coder_params coder;
-  coder.weight_x = params.weights[0];
-  coder.weight_y = params.weights[1];
-  coder.weight_w = params.weights[2];
-  coder.weight_h = params.weights[3];
-  coder.size_limit = params.size_limit;
   float box[4];
   decode_boxes(boxes_view<const T>(h.deltas.data() + 4 * (c.proposal * h.classes + c.label), 1),
                boxes_view<const float>(h.proposals.data() + 4 * c.proposal, 1),
-               h.sizes.data()[image], boxes_view<float>(box, 1), coder, execution::sequential);
+               h.sizes.data()[image], boxes_view<float>(box, 1), coder_of(params),
+               execution::sequential);
   return {box[0], box[1], box[2], box[3]};
 }
 

@@ -129,13 +129,8 @@ std::vector<float> boxes_of(const head<T>& h, index_t image, const postprocess_p
   if (params.detector == dense_detector::fcos) {
     decode_distances(deltas, anchors, size, boxes_view<float>(boxes), {}, execution::sequential);
   } else {
-    coder_params coder;
-    coder.weight_x = params.weights[0];
-    coder.weight_y = params.weights[1];
-    coder.weight_w = params.weights[2];
-    coder.weight_h = params.weights[3];
-    coder.size_limit = params.size_limit;
-    decode_boxes(deltas, anchors, size, boxes_view<float>(boxes), coder, execution::sequential);
+    decode_boxes(deltas, anchors, size, boxes_view<float>(boxes), coder_of(params),
+                 execution::sequential);
   }
   return boxes;
 }

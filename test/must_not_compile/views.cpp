@@ -80,13 +80,13 @@ void strides(matrix_view<float> rows, matrix_view<std::int64_t> ids, strided col
 #else
   vector_view<float> h(boxes.data(), 4 * boxes.size());
 #endif
-#if WRONG == 9  // says: vector_view
+#if WRONG == 9  // says: no matching
   vector_view<const float> k(map);
 #else
   vector_view<const float> k(map.data(), map.size());
 #endif
-#if WRONG == 10  // says: boxes_view
-  boxes_view<float> l = map;
+#if WRONG == 10  // says: no matching
+  boxes_view<float> l(map);
 #else
   boxes_view<float> l(map.data(), map.size() / 4);
 #endif

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -115,6 +116,15 @@ bool is_close_loss(T actual, double exact, double factor) {
   const T low = to<T>(exact - slack), high = to<T>(exact + slack);
   return static_cast<double>(low) <= static_cast<double>(actual) &&
          static_cast<double>(actual) <= static_cast<double>(high);
+}
+
+/// `out` and behind it the bits of `sum`, so that a comparison is of both.
+template <class T>
+std::vector<T> with_sum(std::vector<T> out, double sum) {
+  T bits[sizeof sum / sizeof(T)];
+  std::memcpy(bits, &sum, sizeof sum);
+  out.insert(out.end(), std::begin(bits), std::end(bits));
+  return out;
 }
 
 /// Runs call(policy), which returns a vector of results, on AVX2 and AVX-512, sequentially and with

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/iou.hpp>
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/selected_boxes.hpp>
 
 namespace vecdet {
@@ -17,7 +18,7 @@ struct iou_loss_args {
   const float* box_weights;  ///< one a box, or null: all 1
   double scale, epsilon;
   iou_kind kind;
-  box_loss_output output;
+  loss_output output;
   T* grad;  ///< N x 4; may be the predicted boxes
   T* loss;  ///< one a box
 };

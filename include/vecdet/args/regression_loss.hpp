@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/iou.hpp>
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/selected_boxes.hpp>
 #include <vecdet/args/stored_boxes.hpp>
 
@@ -23,7 +24,7 @@ struct regression_loss_args {
   double beta, scale, epsilon;
   double weights[4];           ///< of deltas
   double low_size, high_size;  ///< bounds of dw and dh after division by the weights
-  box_loss_output output;      ///< sum or grad
+  loss_output output;          ///< sum or grad
   typename stored<S>::out grad;
   selected_boxes selected;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all box losses have in common: which boxes count, and what a call writes.
+// Which boxes a loss counts, as host and kernels agree on it.
 #pragma once
 
 #include <vecdet/labels.hpp>
@@ -8,9 +8,6 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
-
-/// What a call computes besides the sum of the loss.
-enum class box_loss_output { sum, loss, grad };
 
 /// Boxes that count, others having loss and gradient 0: all, those whose label is neither
 /// background nor ignore, or those of a list.

@@ -2,6 +2,7 @@
 // Smooth L1: what the functions and their kernels agree on.
 #pragma once
 
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/selected_boxes.hpp>
 
 namespace vecdet {
@@ -15,7 +16,7 @@ struct smooth_l1_args {
   const T* targets;
   const float* box_weights;  ///< one a box, or null: all 1
   double beta, scale;
-  box_loss_output output;
+  loss_output output;
   T* out;  ///< losses or gradient by `output`, N x 4; the gradient of all boxes may be the
            ///< predictions themselves
   selected_boxes selected;

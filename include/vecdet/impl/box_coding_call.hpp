@@ -195,7 +195,7 @@ struct coding_kernels<mixed_decoding> {
   using element = bfloat16;
 };
 
-/// Runs it with the anchors for each image.
+/// Runs the call. All images have the same anchors.
 template <class S, class In, class Anchors, class Out>
 void run_coding(const coding_call<S>& call, const In& in, const Anchors& anchors, const Out& out,
                 execution policy) {

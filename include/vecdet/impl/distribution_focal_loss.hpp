@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/distribution_focal_loss.hpp>
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/optional_view.hpp>
@@ -34,7 +35,7 @@ struct distribution_focal_loss_call {
   matrix_view<const float> logits;
   vector_view<const float> targets;
   const distribution_focal_loss_params& params;
-  softmax_output output = softmax_output::sum;
+  loss_output output = loss_output::sum;
   vector_view<float> loss{};  ///< of each row, by `output`
   matrix_view<float> grad{};  ///< likewise
 
@@ -45,13 +46,13 @@ struct distribution_focal_loss_call {
     check(targets.size() == rows, function, "targets.size()", targets.size(), "the number of rows");
     check(params.row_weights.empty() || params.row_weights.size() == rows, function,
           "params.row_weights.size()", params.row_weights.size(), "0 or the number of rows");
-    if (output == softmax_output::loss) {
+    if (output == loss_output::loss) {
       check(loss.size() == rows, function, "loss.size()", loss.size(), "the number of rows");
       check_apart(function, "loss", loss, "logits", logits);
       check_apart(function, "loss", loss, "targets", targets);
       check_apart(function, "loss", loss, "params.row_weights", params.row_weights);
     }
-    if (output == softmax_output::grad) {
+    if (output == loss_output::grad) {
       check(grad.rows() == rows, function, "grad.rows()", grad.rows(), "the number of rows");
       check(grad.cols() == logits.cols(), function, "grad.cols()", grad.cols(),
             "the number of bins");
@@ -68,8 +69,8 @@ struct distribution_focal_loss_call {
     if (rows == 0) return 0;
     const isa target = active_isa();
     const profile::scope timing([&] {
-      const index_t tensors = output == softmax_output::grad ? 2 : 1;
-      const index_t numbers = output == softmax_output::loss ? 2 : 1;
+      const index_t tensors = output == loss_output::grad ? 2 : 1;
+      const index_t numbers = output == loss_output::loss ? 2 : 1;
       return profile::problem{function,
                               "sides",
                               dtype_name<float>(),
@@ -86,8 +87,8 @@ struct distribution_focal_loss_call {
     args.targets = targets.data();
     args.weights = data_or_null(params.row_weights);
     args.scale = params.scale;
-    args.loss = output == softmax_output::loss ? loss.data() : nullptr;
-    args.grad = output == softmax_output::grad ? grad.data() : nullptr;
+    args.loss = output == loss_output::loss ? loss.data() : nullptr;
+    args.grad = output == loss_output::grad ? grad.data() : nullptr;
     args.grad_stride = grad.stride();
     const auto kernel = kernels<distribution_focal_loss_kernels>(target).loss;
     return scaled(params.scale, sum_over_chunks(policy, softmax_chunks(rows, bins),
@@ -127,7 +128,7 @@ inline void distribution_focal_loss_unreduced(matrix_view<const float> logits,
                                               execution policy) {
   detail::distribution_focal_loss_call call{"distribution_focal_loss_unreduced", logits, targets,
                                             params};
-  call.output = detail::softmax_output::loss;
+  call.output = detail::loss_output::loss;
   call.loss = loss;
   call.run(policy);
 }
@@ -139,7 +140,7 @@ inline double distribution_focal_loss_and_grad(matrix_view<const float> logits,
                                                execution policy) {
   detail::distribution_focal_loss_call call{"distribution_focal_loss_and_grad", logits, targets,
                                             params};
-  call.output = detail::softmax_output::grad;
+  call.output = detail::loss_output::grad;
   call.grad = grad;
   return call.run(policy);
 }

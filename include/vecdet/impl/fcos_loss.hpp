@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of fcos_loss.hpp: its parts in their order. The assigner, which comes first, makes
-// the checks of points and radius; no gradient is written before.
+// The function of fcos_loss.hpp: its parts in their order. The assigner, which comes first,
+// checks points, radius and that there are no regions; no gradient is written before.
 #pragma once
 
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/fcos_loss.hpp>
 #include <vecdet/impl/assign_fcos.hpp>
@@ -111,7 +112,7 @@ class fcos_loss_call {
     check(anchors_.size() == head_.logits.anchors_of_image(), function, "anchors.size()",
           anchors_.size(), "the anchors of one image of the head");
     check(image_count(truth_) == images_, function, "the number of truth's images",
-          image_count(truth_), "that of the head's");
+          image_count(truth_), "the number of the head's images");
     check_classified(function, truth_, head_.logits.classes());
     check_focusing(function, params_.alpha, params_.gamma);
     check(params_.epsilon >= 0 && fits_float(params_.epsilon), function, "params.epsilon",
@@ -207,7 +208,7 @@ class fcos_loss_call {
       args.anchors = of.anchors;
       decode(args, 0, of.count);
       const double sum = loss({boxes, of.targets, nullptr, scale, params_.epsilon, iou_kind::giou,
-                               box_loss_output::grad, grad, nullptr},
+                               loss_output::grad, grad, nullptr},
                               0, of.count);
       for (index_t i = 0; i < of.count; ++i) {
         for (index_t k = 0; k < 4; ++k) {

@@ -277,8 +277,9 @@ profile::problem problem_of_levels(const char* function, const char* variant,
           flops};
 }
 
-/// What a loss of levels reads and writes: the gradient; if of all boxes, these and the
-/// `target_bytes` that they are compared with; else the labels, as these select few.
+/// Bytes that a loss of levels reads and writes: the gradient, and with all boxes selected the
+/// boxes and what they are compared with, of `target_bytes`; otherwise the labels, as few boxes are
+/// read.
 template <class T>
 index_t bytes_of_level_loss(const head_view<T>& head, const box_selection& selection,
                             index_t target_bytes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/iou_loss.hpp>
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/stored_boxes.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
@@ -33,7 +34,7 @@ struct iou_loss_call {
   iou_kind kind;
   const iou_loss_params& params;
   boxes_view<const T> predicted{}, targets{};
-  box_loss_output output = box_loss_output::sum;
+  loss_output output = loss_output::sum;
   boxes_view<T> grad{};
   vector_view<T> loss{};
 
@@ -51,10 +52,10 @@ struct iou_loss_call {
     check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
           "params.box_weights.size()", params.box_weights.size(),
           "0 or the number of predicted boxes");
-    check(output != box_loss_output::grad || grad.size() == boxes, function, "grad.size()",
-          grad.size(), "the number of predicted boxes");
-    check(output != box_loss_output::loss || loss.size() == boxes, function, "loss.size()",
-          loss.size(), "the number of predicted boxes");
+    check(output != loss_output::grad || grad.size() == boxes, function, "grad.size()", grad.size(),
+          "the number of predicted boxes");
+    check(output != loss_output::loss || loss.size() == boxes, function, "loss.size()", loss.size(),
+          "the number of predicted boxes");
     check_apart(function, "loss", loss, "predicted", predicted);
     check_apart(function, "loss", loss, "targets", targets);
     check_apart(function, "loss", loss, "params.box_weights", params.box_weights);
@@ -71,9 +72,9 @@ double run_iou_loss(const iou_loss_call<T>& call, execution policy) {
   if (boxes == 0) return 0;
   const isa target = active_isa();
   const profile::scope timing([&]() -> profile::problem {
-    const index_t written = call.output == box_loss_output::sum    ? 0
-                            : call.output == box_loss_output::loss ? 1
-                                                                   : 4;
+    const index_t written = call.output == loss_output::sum    ? 0
+                            : call.output == loss_output::loss ? 1
+                                                               : 4;
     return {call.function,
             "boxes",
             dtype_name<T>(),
@@ -102,7 +103,7 @@ double run_iou_loss_of_levels(const char* function, iou_kind kind,
                               const iou_loss_params& params, execution policy) {
   iou_loss_call<T> call{function, kind, params};
   call.targets = targets;
-  call.output = box_loss_output::grad;
+  call.output = loss_output::grad;
   call.check_params();
   check_level_boxes(call.function, "predicted", predicted, grad, selection, image_scales,
                     params.box_weights);
@@ -124,7 +125,7 @@ double run_iou_loss_of_levels(const char* function, iou_kind kind,
           policy, call.targets,
           [&](const T* in, const T* against, const float* weights, T* out, index_t count) {
             return kernel({in, against, weights, params.scale, params.epsilon, call.kind,
-                           box_loss_output::grad, out, nullptr},
+                           loss_output::grad, out, nullptr},
                           0, count);
           }));
 }
@@ -147,7 +148,7 @@ void each_iou_loss(const char* function, iou_kind kind, boxes_view<const T> pred
   iou_loss_call<T> call{function, kind, params};
   call.predicted = predicted;
   call.targets = targets;
-  call.output = box_loss_output::loss;
+  call.output = loss_output::loss;
   call.loss = loss;
   run_iou_loss(call, policy);
 }
@@ -158,7 +159,7 @@ double iou_losses_and_grad(const char* function, iou_kind kind, boxes_view<const
   iou_loss_call<T> call{function, kind, params};
   call.predicted = predicted;
   call.targets = targets;
-  call.output = box_loss_output::grad;
+  call.output = loss_output::grad;
   call.grad = grad;
   return run_iou_loss(call, policy);
 }

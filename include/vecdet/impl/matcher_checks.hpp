@@ -28,7 +28,7 @@ inline void check_matched_truth(const char* function, const ground_truth& truth,
     check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size(),
                   "the number of boxes");
   check(image_count(truth) == images, function, "the number of truth's images", image_count(truth),
-        "that of the head's");
+        "the number of the head's images");
   if (!truth.region_offsets.empty())
     check_offsets(function, "truth.region_offsets", truth.region_offsets, truth.regions.size(),
                   "the number of regions");

@@ -2,6 +2,7 @@
 // The functions of regression_loss.hpp: checks, the profiler's scope, chunks.
 #pragma once
 
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/regression_loss.hpp>
 #include <vecdet/args/stored_boxes.hpp>
 #include <vecdet/box_coding.hpp>
@@ -59,7 +60,7 @@ struct regression_call {
   const box_selection& selection;
   const regression_loss_params& params;
   boxes_view<const Box> anchors{};
-  box_loss_output output = box_loss_output::sum;
+  loss_output output = loss_output::sum;
   boxes_view<T> grad{};
 
   void check_params() const {
@@ -90,7 +91,7 @@ struct regression_call {
           "the number of deltas");
     check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
           "params.box_weights.size()", params.box_weights.size(), "0 or the number of deltas");
-    if (output == box_loss_output::grad) {
+    if (output == loss_output::grad) {
       check(grad.size() == boxes, function, "grad.size()", grad.size(), "the number of deltas");
     }
     check_selection(function, selection, boxes);
@@ -175,7 +176,7 @@ double run_regression_loss(const regression_call<T, Box>& call, execution policy
   const profile::scope timing([&]() -> profile::problem {
     const index_t tensor = 4 * boxes * index_t{sizeof(T)};
     const index_t given = tensor + 8 * boxes * index_t{sizeof(Box)};
-    const index_t written = call.output == box_loss_output::grad ? tensor : 0;
+    const index_t written = call.output == loss_output::grad ? tensor : 0;
     return {call.function,
             box_loss_name(call.params.loss, !std::is_same<T, Box>::value),
             dtype_name<T>(),
@@ -207,7 +208,7 @@ class level_regression_call {
         image_scales_(image_scales),
         total_(deltas.images() * deltas.anchors_of_image()),
         flat_{function, {&none_, total_}, targets, selection, params} {
-    flat_.output = box_loss_output::grad;
+    flat_.output = loss_output::grad;
   }
 
   void check_arguments() const {
@@ -315,7 +316,7 @@ double regression_loss_and_grad(boxes_view<T> deltas,
   detail::regression_call<std::remove_const_t<T>, std::remove_const_t<T>> call{
       "regression_loss_and_grad", deltas, targets, selection, params};
   call.anchors = anchors;
-  call.output = detail::box_loss_output::grad;
+  call.output = detail::loss_output::grad;
   call.grad = grad;
   return detail::run_regression_loss(call, policy);
 }
@@ -338,7 +339,7 @@ double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const float> an
   detail::regression_call<bfloat16, float> call{"regression_loss_and_grad", deltas, targets,
                                                 selection, params};
   call.anchors = anchors;
-  call.output = detail::box_loss_output::grad;
+  call.output = detail::loss_output::grad;
   call.grad = grad;
   return detail::run_regression_loss(call, policy);
 }

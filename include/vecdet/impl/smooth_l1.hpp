@@ -2,6 +2,7 @@
 // The functions of smooth_l1.hpp: checks, the profiler's scope, chunks.
 #pragma once
 
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/smooth_l1.hpp>
 #include <vecdet/args/stored_boxes.hpp>
 #include <vecdet/detail/apart.hpp>
@@ -34,7 +35,7 @@ struct smooth_l1_call {
   const box_selection& selection;
   const smooth_l1_params& params;
   boxes_view<const T> predictions{};
-  box_loss_output output = box_loss_output::sum;
+  loss_output output = loss_output::sum;
   boxes_view<T> out{};  ///< the losses or the gradient, by `output`
 
   void check_params() const {
@@ -50,14 +51,14 @@ struct smooth_l1_call {
           "the number of predictions");
     check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
           "params.box_weights.size()", params.box_weights.size(), "0 or the number of predictions");
-    if (output != box_loss_output::sum) {
+    if (output != loss_output::sum) {
       check(out.size() == boxes, function,
-            output == box_loss_output::grad ? "grad.size()" : "loss.size()", out.size(),
+            output == loss_output::grad ? "grad.size()" : "loss.size()", out.size(),
             "the number of predictions");
     }
     check_selection(function, selection, boxes);
-    const char* const result = output == box_loss_output::grad ? "grad" : "loss";
-    if (output == box_loss_output::grad && selection.is_all()) {
+    const char* const result = output == loss_output::grad ? "grad" : "loss";
+    if (output == loss_output::grad && selection.is_all()) {
       check_apart_or_same(function, result, out, "predictions", predictions);
     } else {
       check_apart(function, result, out, "predictions", predictions);
@@ -70,7 +71,7 @@ struct smooth_l1_call {
   profile::problem problem(isa target, int threads) const {
     const index_t boxes = predictions.size();
     const index_t tensor = 4 * boxes * index_t{sizeof(T)};
-    const index_t written = output == box_loss_output::sum ? 0 : tensor;
+    const index_t written = output == loss_output::sum ? 0 : tensor;
     return {function,
             selection_name(selection),
             dtype_name<T>(),
@@ -122,8 +123,8 @@ double run_smooth_l1_of_levels(const smooth_l1_call<T>& call, const head_view<In
       levels.run_against(
           policy, call.targets,
           [&](const T* in, const T* against, const float* weights, T* out, index_t count) {
-            return kernels.run({in, against, weights, params.beta, params.scale,
-                                box_loss_output::grad, out, selected_by(box_selection::all())},
+            return kernels.run({in, against, weights, params.beta, params.scale, loss_output::grad,
+                                out, selected_by(box_selection::all())},
                                0, count);
           }));
 }
@@ -139,7 +140,7 @@ double smooth_l1_loss_and_grad(const head_view<T>& predictions,
                                const smooth_l1_params& params, execution policy) {
   detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss_and_grad", targets, selection,
                                                       params};
-  call.output = detail::box_loss_output::grad;
+  call.output = detail::loss_output::grad;
   return detail::run_smooth_l1_of_levels(call, predictions, grad, image_scales, policy);
 }
 
@@ -161,7 +162,7 @@ void smooth_l1_loss_unreduced(boxes_view<T> predictions,
   detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss_unreduced", targets,
                                                       selection, params};
   call.predictions = predictions;
-  call.output = detail::box_loss_output::loss;
+  call.output = detail::loss_output::loss;
   call.out = loss;
   detail::run_smooth_l1(call, policy);
 }
@@ -175,7 +176,7 @@ double smooth_l1_loss_and_grad(boxes_view<T> predictions,
   detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss_and_grad", targets, selection,
                                                       params};
   call.predictions = predictions;
-  call.output = detail::box_loss_output::grad;
+  call.output = detail::loss_output::grad;
   call.out = grad;
   return detail::run_smooth_l1(call, policy);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the losses with a softmax of rows have in common: their outputs and chunks.
+// The chunks of losses with a softmax of rows.
 #pragma once
 
 #include <vecdet/parallel.hpp>
@@ -9,9 +9,6 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
-
-/// What a call computes besides the sum of the loss.
-enum class softmax_output { sum, loss, grad };
 
 /// Chunks of so many rows of `cols` columns that they are worth a task of their own: some
 /// microseconds.

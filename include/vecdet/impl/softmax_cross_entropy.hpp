@@ -2,6 +2,7 @@
 // The functions of softmax_cross_entropy.hpp: checks, the profiler's scope, chunks, mining.
 #pragma once
 
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/softmax_cross_entropy.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
@@ -32,7 +33,7 @@ struct softmax_cross_entropy_call {
   labels_view labels;
   const softmax_cross_entropy_params& params;
   const hard_negative_mining* mining = nullptr;  ///< null: all rows count
-  softmax_output output = softmax_output::sum;
+  loss_output output = loss_output::sum;
   vector_view<float> loss{};  ///< of each row, by `output`
   matrix_view<float> grad{};  ///< likewise
 
@@ -41,12 +42,12 @@ struct softmax_cross_entropy_call {
     check(logits.cols() >= 1, function, "logits.cols()", logits.cols(), "1 class or more");
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
     check(labels.size() == rows, function, "labels.size()", labels.size(), "the number of rows");
-    if (output == softmax_output::loss) {
+    if (output == loss_output::loss) {
       check(loss.size() == rows, function, "loss.size()", loss.size(), "the number of rows");
       check_apart(function, "loss", loss, "logits", logits);
       check_apart(function, "loss", loss, "labels", labels);
     }
-    if (output == softmax_output::grad) {
+    if (output == loss_output::grad) {
       check(grad.rows() == rows, function, "grad.rows()", grad.rows(), "the number of rows");
       check(grad.cols() == logits.cols(), function, "grad.cols()", grad.cols(),
             "the number of classes");
@@ -73,8 +74,8 @@ struct softmax_cross_entropy_call {
     args.background = mining != nullptr ? mining->background : 0;
     args.ignore = params.ignore;
     args.scale = params.scale;
-    args.loss = output == softmax_output::loss ? loss.data() : nullptr;
-    args.grad = output == softmax_output::grad ? grad.data() : nullptr;
+    args.loss = output == loss_output::loss ? loss.data() : nullptr;
+    args.grad = output == loss_output::grad ? grad.data() : nullptr;
     args.grad_stride = grad.stride();
     return args;
   }
@@ -88,8 +89,8 @@ struct softmax_cross_entropy_call {
 
   profile::problem problem(isa target, int threads) const {
     const index_t rows = logits.rows();
-    const bool gives_loss = output == softmax_output::loss;
-    const index_t tensors = output == softmax_output::grad ? 2 : 1;
+    const bool gives_loss = output == loss_output::loss;
+    const index_t tensors = output == loss_output::grad ? 2 : 1;
     return {function,
             mining == nullptr ? "rows"
                               : profile::numbered_name(
@@ -169,7 +170,7 @@ inline void softmax_cross_entropy_loss_unreduced(matrix_view<const float> logits
                                                  execution policy) {
   detail::softmax_cross_entropy_call call{"softmax_cross_entropy_loss_unreduced", logits, labels,
                                           params};
-  call.output = detail::softmax_output::loss;
+  call.output = detail::loss_output::loss;
   call.loss = loss;
   call.run(policy);
 }
@@ -180,7 +181,7 @@ inline double softmax_cross_entropy_loss_and_grad(matrix_view<const float> logit
                                                   execution policy) {
   detail::softmax_cross_entropy_call call{"softmax_cross_entropy_loss_and_grad", logits, labels,
                                           params};
-  call.output = detail::softmax_output::grad;
+  call.output = detail::loss_output::grad;
   call.grad = grad;
   return call.run(policy);
 }
@@ -192,7 +193,7 @@ inline double softmax_cross_entropy_loss_and_grad(
   detail::softmax_cross_entropy_call call{"softmax_cross_entropy_loss_and_grad", logits, labels,
                                           params};
   call.mining = &mining;
-  call.output = detail::softmax_output::grad;
+  call.output = detail::loss_output::grad;
   call.grad = grad;
   return call.run_mined(detail::workspace_access::buffers(workspace), policy);
 }

@@ -3,6 +3,7 @@
 // function's own name.
 #pragma once
 
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/impl/detector_loss.hpp>
@@ -49,7 +50,7 @@ class ssd_loss_call {
     check(head_.logits.cols() >= 1, function, "head.logits.cols()", head_.logits.cols(),
           "the background and the classes");
     check(rows_ == images_ * anchors_.size(), function, "head.logits.rows()", rows_,
-          "the images of truth times the anchors");
+          "the number of truth's images times that of anchors");
     constexpr const char* expected = "the rows of head.logits";
     check(head_.deltas.size() == rows_, function, "head.deltas.size()", head_.deltas.size(),
           expected);
@@ -145,7 +146,7 @@ class ssd_loss_call {
                                     vector_view<const index_t>(buffers_.labels.data(), rows_),
                                     params};
     call.mining = &mining;
-    call.output = softmax_output::grad;
+    call.output = loss_output::grad;
     call.grad = head_.logits_grad;
     return call.run_mined(buffers_.mining, policy_);
   }

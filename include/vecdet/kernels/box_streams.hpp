@@ -14,6 +14,7 @@
 // calls that loop through a pointer.
 #pragma once
 
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/selected_boxes.hpp>
 #include <vecdet/simd/bits.hpp>
 #include <vecdet/simd/boxes.hpp>
@@ -24,12 +25,12 @@ namespace VECDET_TARGET {
 /// Boxes that are computed together.
 constexpr int box_group = row_lanes;
 
-using detail::box_loss_output;
+using detail::loss_output;
 using detail::stored;
 
 /// An output known when compiling: only what it needs is computed.
-template <box_loss_output Output>
-using known_box_output = std::integral_constant<box_loss_output, Output>;
+template <loss_output Output>
+using known_box_output = std::integral_constant<loss_output, Output>;
 
 /// Whether losses without their gradient have code of their own. In other types than float,
 /// training seldom asks for them: there the gradient is computed and not written.

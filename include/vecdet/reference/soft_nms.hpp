@@ -34,7 +34,8 @@ struct rescored {
   Real score;
 };
 
-/// What an overlap leaves of a score; Params is soft_nms_params, here as below.
+/// What an overlap leaves of a score. Params is soft_nms_params, here and below: a template, as
+/// soft_nms.hpp would bring the kernels with it.
 template <class Real, class Params>
 Real soft_nms_decay(Real overlap, const Params& params) {
   if (std::isnan(overlap)) return 1;

@@ -57,7 +57,7 @@ VECDET_INLINE std::uint32_t either_of_16(const void* from, Int a, Int b) {
   std::uint32_t bits = 0;
 #if defined(__x86_64__) && defined(VECDET_TARGET_BASELINE)
   if constexpr (sizeof(Int) == 8) {
-    // No comparison of 8 bytes: lower and upper halves of four integers are compared apart.
+    // SSE2 compares no 8 bytes: the lower and the upper halves of four integers are compared apart.
     const auto is = [](__m128 lower, __m128 upper, Int value) VECDET_INLINE_LAMBDA {
       const __m128i low = _mm_set1_epi32(static_cast<int>(value));
       const __m128i high = _mm_set1_epi32(static_cast<int>(value >> 32));

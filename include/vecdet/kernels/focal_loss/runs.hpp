@@ -28,7 +28,7 @@ VECDET_INLINE void fill_elements(T value, index_t count, T* to) {
   for (index_t k = 0; k < count; ++k) to[k] = value;
 }
 
-/// Elements [begin, end) of a run that are left out: they count nothing, and 0 is written for them.
+/// Elements [begin, end) of a run that are left out: they do not count, and 0 is written for them.
 struct focal_hole {
   index_t begin, end;
 };

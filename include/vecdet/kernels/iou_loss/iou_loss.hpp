@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/iou_loss.hpp>
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/kernels/box_streams.hpp>
 #include <vecdet/kernels/iou_loss/terms.hpp>
 #include <vecdet/kernels/kernels_of.hpp>
@@ -43,12 +44,12 @@ template <iou_kind Kind, class T>
 double iou_loss_of_kind(const detail::iou_loss_args<T>& a, index_t first, index_t last) {
   using real = compute_type<T>;
   const auto scale = static_cast<real>(a.scale), epsilon = static_cast<real>(a.epsilon);
-  const bool grad = a.output == box_loss_output::grad;
+  const bool grad = a.output == loss_output::grad;
   const box_streams<T> streams{a.predicted,
                                {a.targets, nullptr},
                                a.box_weights,
                                grad ? a.grad : nullptr,
-                               a.output == box_loss_output::loss ? a.loss : nullptr};
+                               a.output == loss_output::loss ? a.loss : nullptr};
   const iou_loss_of_boxes<Kind, true, T> with_grad{scale, epsilon};
   const iou_loss_of_boxes<Kind, !loss_alone_has_code<T>, T> for_loss{scale, epsilon};
   return run_boxes(grad ? as_operation<T>(with_grad) : as_operation<T>(for_loss), streams, first,

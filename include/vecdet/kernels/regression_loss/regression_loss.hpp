@@ -8,6 +8,7 @@
 //   dL/ddx = (g_x1 + g_x2) aw / wx       dL/ddw = (g_x2 - g_x1) / 2 w / ww, 0 where dw was cut off
 #pragma once
 
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/regression_loss.hpp>
 #include <vecdet/kernels/box_coding/terms.hpp>
 #include <vecdet/kernels/box_streams.hpp>
@@ -106,7 +107,7 @@ box_streams<S> streams_of(const regression_loss_args<S>& a) {
   return {a.deltas,
           {a.anchors, a.targets},
           a.box_weights,
-          a.output == box_loss_output::grad ? a.grad : nullptr,
+          a.output == loss_output::grad ? a.grad : nullptr,
           nullptr};
 }
 
@@ -114,7 +115,7 @@ template <class Equation, class S>
 double regression_with(const regression_loss_args<S>& a, index_t first, index_t last) {
   const regression_of_boxes<Equation, true, S> with_grad(a);
   const regression_of_boxes<Equation, !loss_alone_has_code<S>, S> for_loss(a);
-  const bool grad = a.output == box_loss_output::grad;
+  const bool grad = a.output == loss_output::grad;
   return run_selected(grad ? as_operation<S>(with_grad) : as_operation<S>(for_loss), streams_of(a),
                       a.selected, a.matches, first, last);
 }

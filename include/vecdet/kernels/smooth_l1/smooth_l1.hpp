@@ -3,6 +3,7 @@
 // elements as they lie in memory.
 #pragma once
 
+#include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/smooth_l1.hpp>
 #include <vecdet/kernels/box_streams.hpp>
 #include <vecdet/kernels/kernels_of.hpp>
@@ -27,8 +28,8 @@ struct smooth_l1_of_boxes {
     for (int i = 0; i < 4 * box_group; i += row_lanes) {
       const auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
       sum = sum + terms.loss;
-      if (output == box_loss_output::grad) store_pack<N>(at.out + i, terms.slope * factor);
-      if (output == box_loss_output::loss) store_pack<N>(at.out + i, terms.loss * factor);
+      if (output == loss_output::grad) store_pack<N>(at.out + i, terms.slope * factor);
+      if (output == loss_output::loss) store_pack<N>(at.out + i, terms.loss * factor);
     }
     return sum;
   }
@@ -42,7 +43,7 @@ struct weighted_smooth_l1_of_boxes {
   static constexpr bool adds_up = true, lanes_are_boxes = false;
   smooth_l1_curve<real> curve;
   real scale;
-  box_loss_output output;
+  loss_output output;
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<T>& at) const {
     const element_weights weight(at.weights);
@@ -86,10 +87,10 @@ struct weighted_smooth_l1_of_boxes {
     const auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
     const row_pack<real> w = load_pack<N>(weight.of + i);
     const row_pack<real> loss = times(terms.loss, w);
-    if (output == box_loss_output::grad) {
+    if (output == loss_output::grad) {
       store_pack<N>(at.out + i, times(terms.slope, times(factor, w)));
     }
-    if (output == box_loss_output::loss) store_pack<N>(at.out + i, times(loss, factor));
+    if (output == loss_output::loss) store_pack<N>(at.out + i, times(loss, factor));
     return loss;
   }
 };
@@ -158,16 +159,16 @@ box_streams<T> streams_of(const detail::smooth_l1_args<T>& a) {
 /// The training case is compiled by itself, the others share one copy of the code.
 template <class T>
 double smooth_l1(const detail::smooth_l1_args<T>& a, index_t first, index_t last) {
-  using grad = known_box_output<box_loss_output::grad>;
+  using grad = known_box_output<loss_output::grad>;
   const smooth_l1_curve<compute_type<T>> curve(a.beta);
   const auto scale = static_cast<compute_type<T>>(a.scale);
   const weighted_smooth_l1_of_boxes<T, true> weighted{curve, scale, a.output};
   const smooth_l1_of_boxes<T, grad> for_grad{curve, scale, {}};
-  const smooth_l1_of_boxes<T, box_loss_output> for_others{curve, scale, a.output};
+  const smooth_l1_of_boxes<T, loss_output> for_others{curve, scale, a.output};
   const auto op = a.box_weights != nullptr || scale == 0
                       ? box_operation<T>{&weighted, run_weighted_smooth_l1<T>}
-                  : a.output == box_loss_output::grad ? as_operation<T>(for_grad)
-                                                      : as_operation<T>(for_others);
+                  : a.output == loss_output::grad ? as_operation<T>(for_grad)
+                                                  : as_operation<T>(for_others);
   return run_selected(op, streams_of(a), a.selected, nullptr, first, last);
 }
 template <class T>
