@@ -125,7 +125,7 @@ reference::box_of<float> box_of(const head<T>& h, const box_head_params& params,
   float box[4];
   decode_boxes(boxes_view<const T>(h.deltas.data() + 4 * (c.proposal * h.classes + c.label), 1),
                boxes_view<const float>(h.proposals.data() + 4 * c.proposal, 1),
-               h.sizes.data()[image], boxes_view<float>(box, 1), coder_of(params),
+               h.sizes.data()[image], boxes_view<float>(box, 1), fuzz::coder_of(params),
                execution::sequential);
   return {box[0], box[1], box[2], box[3]};
 }
