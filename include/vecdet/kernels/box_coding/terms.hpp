@@ -103,7 +103,7 @@ VECDET_INLINE auto encode_at(const Boxes& targets, const Boxes& anchors) {
       using same = std::decay_t<decltype(l)>;
       return (l >= same(0x1p-62f)) & (s < same(0x1p62f));
     };
-    if (!all(plain(least_batch(least), sum_of_batches(sum)))) {
+    if (__builtin_expect(!all(plain(least_batch(least), sum_of_batches(sum))), 0)) {
       // Read again: g and a stay in registers, as nobody takes their addresses.
       const halves extreme_targets = load_halves<N>(targets),
                    extreme_anchors = load_halves<N>(anchors);
