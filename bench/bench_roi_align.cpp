@@ -14,6 +14,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 
 namespace vecdet {
 namespace bench {
@@ -21,6 +22,19 @@ namespace {
 
 constexpr index_t boxes = 1000, channels = 256;
 using scene = roi_scene<float>;
+
+/// The scene of the problem that runs now; the one before is freed.
+template <class T>
+std::shared_ptr<roi_scene<T>> make_scene(index_t side, index_t bins, feature_layout layout) {
+  static std::tuple<index_t, index_t, feature_layout> which;
+  static std::shared_ptr<roi_scene<T>> current;
+  const auto wanted = std::make_tuple(side, bins, layout);
+  if (current != nullptr && which == wanted) return current;
+  current.reset();
+  current = std::make_shared<roi_scene<T>>(boxes, channels, side, bins, bins, layout);
+  which = wanted;
+  return current;
+}
 
 roi_align_params params() {
   roi_align_params params;
@@ -38,9 +52,7 @@ void add(index_t side, index_t bins, feature_layout layout) {
   const bool last = layout == feature_layout::nhwc;
   const std::string shape = "1000x256x" + std::to_string(bins) + "x" + std::to_string(bins);
   const std::string variant = last ? "/nhwc_aligned0_sampling2/" : "/aligned0_sampling2/";
-  const auto prepare = [=] {
-    return std::make_shared<scene>(boxes, channels, side, bins, bins, layout);
-  };
+  const auto prepare = [=] { return make_scene<float>(side, bins, layout); };
   register_with_plain(
       "roi_align" + variant + "f32/" + shape, work_of<float>(side, bins), prepare,
       [](scene& d, execution policy) { d.forward(params(), policy); },
@@ -60,9 +72,7 @@ void add(index_t side, index_t bins, feature_layout layout) {
       },
       &scene::grad);
   using narrow = roi_scene<bfloat16>;
-  const auto prepare_narrow = [=] {
-    return std::make_shared<narrow>(boxes, channels, side, bins, bins, layout);
-  };
+  const auto prepare_narrow = [=] { return make_scene<bfloat16>(side, bins, layout); };
   register_vecdet("roi_align" + variant + "bf16/" + shape, work_of<bfloat16>(side, bins),
                   prepare_narrow, [](narrow& d, execution policy) { d.forward(params(), policy); });
   register_vecdet("roi_align_grad" + variant + "bf16/" + shape, work_of<bfloat16>(side, bins),
