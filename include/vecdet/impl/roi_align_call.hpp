@@ -236,8 +236,7 @@ class roi_align_call {
   }
 
   /// Whether forward in NCHW transposes a level's map in an image. That pays from about one bin for
-  /// every 25 locations on; it is done from one for every 16 on, where the gain is certain. Lanes
-  /// are 16 channels.
+  /// every 25 locations on; it is done from one for every 16 on. Lanes are 16 channels.
   bool is_transposed(index_t group) const {
     const roi_level<T>& level = levels_[group / args_.images];
     const index_t boxes = buffers_.group_begin[static_cast<std::size_t>(group + 1)] -
