@@ -69,6 +69,12 @@ with_flags() {
   run_and_compare "$binary"
 }
 
+# A user's file by Clang beside units of $CXX.
+with_clang() {
+  local CXX=clang++
+  with_flags "$@"
+}
+
 headers_alone() {
   # Without warnings: GCC 12 has its own AVX-512 intrinsics uninitialized (its bug 105593).
   $cache $CXX -I "$root/include" "$@" -c "$here/trainer.cpp" -o "$scratch/headers_alone.o"
@@ -182,6 +188,11 @@ ours=(-DCMAKE_CXX_COMPILER_LAUNCHER="$here/unit_launcher.sh" -DCMAKE_BUILD_TYPE=
 consumer "by hand, with the README's commands" by_hand
 known=$("$units/a.out")
 for standard in 17 20 2b; do consumer "C++$standard" with_flags -std=c++$standard -O2; done
+if command -v clang++ >/dev/null; then
+  consumer "Clang, C++2b" with_clang -std=c++2b -O2
+else
+  echo "--  no Clang: a user's file is not compiled by it"
+fi
 consumer "Debug" with_flags -std=c++17 -O0 -g
 consumer "-ffast-math" with_flags -std=c++17 -O3 -ffast-math
 consumer "LTO" with_flags -std=c++17 -O2 -flto

@@ -14,9 +14,9 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 struct anchor_buffers {
-  std::vector<box_rows> blocks;
-  std::vector<number_row> areas;
-  std::vector<anchor_node> groups, tiles;
+  aligned_vector<box_rows> blocks;
+  aligned_vector<number_row> areas;
+  aligned_vector<anchor_node> groups, tiles;
   std::vector<float> typical_areas;
   std::vector<std::uint32_t> exceptional;
   index_t anchor_count = 0, exceptional_count = 0;
@@ -39,14 +39,14 @@ struct anchor_buffers {
 
 /// Of one image at a time.
 struct match_image_buffers {
-  std::vector<match_lanes> lanes;
+  aligned_vector<match_lanes> lanes;
   std::vector<match_truth> truth, exceptional_truth, regions;
   std::vector<truth_summary> summaries;
   std::vector<float> tops;
   std::vector<std::uint32_t> first_nan, best_anchor;
   std::vector<index_t> classes, matches;
   std::vector<std::uint16_t> ignored;
-  std::vector<number_row> areas, block_ious, group_ious;
+  aligned_vector<number_row> areas, block_ious, group_ious;
 };
 
 struct match_buffers {

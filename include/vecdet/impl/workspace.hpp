@@ -5,6 +5,7 @@
 #include <vecdet/args/assigners.hpp>
 #include <vecdet/args/nms.hpp>
 #include <vecdet/args/roi_align.hpp>
+#include <vecdet/detail/aligned_vector.hpp>
 #include <vecdet/views.hpp>
 
 #include <cstdint>
@@ -15,8 +16,8 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 /// The memory of a vector, of `size` elements at least.
-template <class T>
-T* grown(std::vector<T>& memory, index_t size) {
+template <class T, class Allocator>
+T* grown(std::vector<T, Allocator>& memory, index_t size) {
   if (static_cast<index_t>(memory.size()) < size) memory.resize(static_cast<std::size_t>(size));
   return memory.data();
 }
@@ -44,7 +45,7 @@ struct nms_buffers {
   std::vector<index_t> group_begin, group_kept, counters, result;
   std::vector<std::uint32_t> group_of, image_of_group;
   std::vector<nms_task> tasks;
-  std::vector<cache_line> scratch;
+  aligned_vector<cache_line> scratch;
   index_t groups = 0, images = 0;
 };
 
@@ -75,7 +76,7 @@ struct roi_align_buffers {
   std::vector<roi_plan> plans;
   std::vector<index_t> group_of, group_begin;
   std::vector<std::int32_t> is_touched;
-  std::vector<cache_line> tables, memory;
+  aligned_vector<cache_line> tables, memory;
 };
 
 struct balanced_sample_buffers {

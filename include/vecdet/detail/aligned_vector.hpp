@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// A vector that aligns its memory as its elements ask for, with every compiler.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+
+#include <cstddef>
+#include <new>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// With Clang 14 and -std=c++2b, std::allocator takes every call for one at compile time, and then
+/// knows no alignment beyond operator new's.
+template <class T>
+struct aligned_allocator {
+  using value_type = T;
+
+  aligned_allocator() = default;
+  template <class U>
+  aligned_allocator(const aligned_allocator<U>&) noexcept {}
+
+  T* allocate(std::size_t count) {
+    return static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{alignof(T)}));
+  }
+  void deallocate(T* memory, std::size_t) noexcept {
+    ::operator delete (memory, std::align_val_t{alignof(T)});
+  }
+
+  friend bool operator==(const aligned_allocator&, const aligned_allocator&) noexcept {
+    return true;
+  }
+  friend bool operator!=(const aligned_allocator&, const aligned_allocator&) noexcept {
+    return false;
+  }
+};
+
+template <class T>
+using aligned_vector = std::vector<T, aligned_allocator<T>>;
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet
