@@ -213,23 +213,27 @@ TEST_CASE_TEMPLATE("smooth L1: of weights and what they weigh, 0 wins over infin
             return out;
           });
     }
-    // Sums, and a scale of 0 without weights.
-    const auto sum = [&](double difference, float weight, double scale) {
-      const std::vector<T> d(4, to<T>(difference)), zero(4, to<T>(0));
-      const std::vector<float> weights{weight};
-      smooth_l1_params params;
-      params.scale = scale;
-      if (weight != 1) params.box_weights = weights;
-      return smooth_l1_loss(boxes_view<const T>(d), boxes_view<const T>(zero), box_selection::all(),
-                            params);
-    };
-    const float inf = static_cast<float>(infinity);
-    CHECK(sum(0, inf, 1) == 0);
-    CHECK(sum(3, inf, -1) == -infinity);
-    CHECK(sum(3, inf, 0) == 0);
-    CHECK(sum(infinity, 0, 1) == 0);
-    CHECK(sum(infinity, 1, 0) == 0);
-    CHECK(sum(0, 3e38f, 3e38) == 0);
+    // Sums, of a whole group of boxes too, and a scale of 0 without weights.
+    for (const std::size_t count : {1, 16}) {
+      const auto sum = [&](double difference, float weight, double scale) {
+        const std::vector<T> d(4 * count, to<T>(difference)), zero(4 * count, to<T>(0));
+        const std::vector<float> weights(count, weight);
+        smooth_l1_params params;
+        params.scale = scale;
+        if (weight != 1) params.box_weights = weights;
+        return smooth_l1_loss(boxes_view<const T>(d), boxes_view<const T>(zero),
+                              box_selection::all(), params);
+      };
+      const float inf = static_cast<float>(infinity);
+      CHECK(sum(0, inf, 1) == 0);
+      CHECK(sum(3, inf, -1) == -infinity);
+      CHECK(sum(3, inf, 0) == 0);
+      CHECK(sum(infinity, 0, 1) == 0);
+      CHECK(sum(infinity, 1, 0) == 0);
+      CHECK(sum(0, 3e38f, 3e38) == 0);
+      CHECK(sum(infinity, -0.0f, 1) == 0);
+      CHECK(std::isnan(sum(1, std::numeric_limits<float>::quiet_NaN(), 1)));
+    }
   });
 }
 

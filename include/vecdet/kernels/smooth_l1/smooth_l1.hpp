@@ -12,6 +12,35 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
+/// Batches that are computed together: one, so that registers suffice for all steps of the
+/// equation; bfloat16 is read and written by twos.
+template <class T>
+constexpr int batches_at_once =
+    row_pack<float>::batches % 2 == 0 && std::is_same<T, bfloat16>::value ? 2 : 1;
+
+/// The sum of the four rows of 16 boxes: loss(i) is that of batches_at_once from element i on.
+template <class T, bool Unrolled, class Loss>
+VECDET_INLINE row_pack<compute_type<T>> sum_of_rows(const Loss& loss) {
+  using real = compute_type<T>;
+  row_pack<real> sum(real(-0.0));  // adding to it costs nothing, unlike to 0, as 0 + -0 is 0
+  const auto add_row = [&](int first) VECDET_INLINE_LAMBDA {
+    VECDET_UNROLL
+    for (int b = 0; b < row_pack<real>::batches; b += batches_at_once<T>) {
+      const auto of_batches = loss(first + b * batch_lanes<real>);
+      VECDET_UNROLL
+      for (int k = 0; k < batches_at_once<T>; ++k) sum.v[b + k] = sum.v[b + k] + of_batches.v[k];
+    }
+  };
+  if constexpr (Unrolled) {
+    VECDET_UNROLL_ROWS
+    for (int row = 0; row < 4; ++row) add_row(row * row_lanes);
+  } else {
+    VECDET_NO_UNROLL
+    for (int row = 0; row < 4; ++row) add_row(row * row_lanes);
+  }
+  return sum;
+}
+
 template <class T, class Output>
 struct smooth_l1_of_boxes {
   using real = compute_type<T>;
@@ -21,22 +50,19 @@ struct smooth_l1_of_boxes {
   Output output;
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<T>& at) const {
-    constexpr int N = row_pack<real>::batches;
-    const row_pack<real> factor(scale);
-    row_pack<real> sum(real(0));
-    VECDET_UNROLL_ROWS
-    for (int i = 0; i < 4 * box_group; i += row_lanes) {
+    constexpr int N = batches_at_once<T>;
+    const pack<real, N> factor(scale);
+    return sum_of_rows<T, true>([&](int i) VECDET_INLINE_LAMBDA {
       const auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
-      sum = sum + terms.loss;
       if (output == loss_output::grad) store_pack<N>(at.out + i, terms.slope * factor);
       if (output == loss_output::loss) store_pack<N>(at.out + i, terms.loss * factor);
-    }
-    return sum;
+      return terms.loss;
+    });
   }
 };
 
 /// The same with weights of the boxes, or with a scale of 0, which acts as a weight of 0 does.
-/// Plain weights are those of are_plain_weights.
+/// Plain says that no product of scale and weights is 0, infinite or NaN.
 template <class T, bool Plain>
 struct weighted_smooth_l1_of_boxes {
   using real = compute_type<T>;
@@ -46,77 +72,50 @@ struct weighted_smooth_l1_of_boxes {
   loss_output output;
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<T>& at) const {
-    const element_weights weight(at.weights);
-    row_pack<real> sum(real(0));
-    if constexpr (Plain) {
-      VECDET_UNROLL_ROWS
-      for (int i = 0; i < 4 * box_group; i += row_lanes) {
-        sum = sum + row(at, i, weight,
-                        [](const row_pack<real>& x, const row_pack<real>& y)
-                            VECDET_INLINE_LAMBDA { return x * y; });
+    constexpr int N = batches_at_once<T>;
+    alignas(64) real weight[4 * box_group];  // one an element, that of its box; 1 without weights
+    store_for_each_number(weight, load_box_weights<real, row_pack<real>::batches>(at.weights, 0));
+    const pack<real, N> factor(scale);
+    return sum_of_rows<T, Plain>([&](int i) VECDET_INLINE_LAMBDA {
+      const auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
+      const auto w = load_pack<N>(weight + i);
+      const auto loss = times(terms.loss, w);
+      if (output == loss_output::grad) {
+        store_pack<N>(at.out + i, times(terms.slope, times(factor, w)));
       }
-    } else {
-      VECDET_NO_UNROLL
-      for (int i = 0; i < 4 * box_group; i += row_lanes)
-        sum = sum + row(at, i, weight, vanishing_row);
-    }
-    return sum;
+      if (output == loss_output::loss) store_pack<N>(at.out + i, times(loss, factor));
+      return loss;
+    });
   }
 
  private:
-  /// One weight an element, that of its box; 1 where boxes have none.
-  struct element_weights {
-    alignas(64) real of[4 * box_group];
-
-    VECDET_INLINE explicit element_weights(const float* of_boxes) {
-      store_for_each_number(of, load_box_weights<real, row_pack<real>::batches>(of_boxes, 0));
-    }
-  };
-
-  static VECDET_NOINLINE row_pack<real> vanishing_row(const row_pack<real>& x,
-                                                      const row_pack<real>& y) {
-    return vanishing_product(x, y);
+  template <int N>
+  static VECDET_INLINE pack<real, N> times(const pack<real, N>& x, const pack<real, N>& y) {
+    if constexpr (Plain) return x * y;
+    return special_product(x, y);
   }
-
-  /// Writes what is asked for of 16 elements from i on, and returns their losses.
-  template <class Times>
-  VECDET_INLINE row_pack<real> row(const box_streams<T>& at, int i, const element_weights& weight,
-                                   const Times& times) const {
-    constexpr int N = row_pack<real>::batches;
-    const row_pack<real> factor(scale);
-    const auto terms = curve(load_pack<N>(at.in + i) - load_pack<N>(at.boxes[0] + i));
-    const row_pack<real> w = load_pack<N>(weight.of + i);
-    const row_pack<real> loss = times(terms.loss, w);
-    if (output == loss_output::grad) {
-      store_pack<N>(at.out + i, times(terms.slope, times(factor, w)));
-    }
-    if (output == loss_output::loss) store_pack<N>(at.out + i, times(loss, factor));
-    return loss;
+  template <int N>
+  static VECDET_NOINLINE pack<real, N> special_product(const pack<real, N>& x,
+                                                       const pack<real, N>& y) {
+    return vanishing_product(x, y);
   }
 };
 
-/// Whether all weights of whole groups are above 0 and plain: they are if the least and the
-/// greatest are. Groups with a negative weight, which are rare, go the special way, to the same
-/// bits.
+/// Whether all weights of whole groups lie between 2^-63 and 2^65, and the scale's magnitude
+/// between 2^-62 and 2^62: then no product of them is 0 or infinite. Groups with other weights, of
+/// which only 0 is usual, go the special way, to the same bits.
 template <class Real>
 VECDET_NOINLINE bool groups_have_plain_weights(Real scale, const float* weights, index_t groups) {
   constexpr int N = row_pack<float>::batches;
   using bits = row_pack<std::int32_t>;
-  // As integers, floats with a minus sign lie below all others, and NaN without one above.
-  bits least = 0x7fffffff, greatest = 0;
+  // Less 64 in their exponents, those weights, and no others, have two leading bits of 0.
+  bits leading(0);
   for (index_t i = 0; i < groups * box_group; i += row_lanes) {
-    const bits weight = bit_cast<std::int32_t>(load_pack<N>(weights + i));
-    least = min(least, weight);
-    greatest = max(greatest, weight);
+    leading = leading | (bit_cast<std::int32_t>(load_pack<N>(weights + i)) - bits(64 << 23));
   }
-  const auto are_plain = [&](const bits& of_weights) VECDET_INLINE_LAMBDA {
-    if constexpr (std::is_same<Real, double>::value) {
-      return are_plain_weights(scale, widen(bit_cast<float>(of_weights)));
-    } else {
-      return are_plain_weights(scale, bit_cast<float>(of_weights));
-    }
-  };
-  return all(least > bits(0)) && are_plain(least) && are_plain(greatest);
+  const Real magnitude = scale < 0 ? -scale : scale;
+  return magnitude >= Real(0x1p-62) && magnitude <= Real(0x1p62) &&
+         all((leading & bits(-0x40000000)) == bits(0));
 }
 
 /// Runs the operation over 64 groups at a time, with plain products where all of their weights are
