@@ -214,7 +214,7 @@ TEST_CASE_TEMPLATE("smooth L1: of weights and what they weigh, 0 wins over infin
           });
     }
     // Sums, of a whole group of boxes too, and a scale of 0 without weights.
-    for (const std::size_t count : {1, 16}) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{16}}) {
       const auto sum = [&](double difference, float weight, double scale) {
         const std::vector<T> d(4 * count, to<T>(difference)), zero(4 * count, to<T>(0));
         const std::vector<float> weights(count, weight);
