@@ -161,9 +161,9 @@ void check_special_weights(index_t boxes, index_t width, const Results& results)
       results(0, std::vector<float>(static_cast<std::size_t>(boxes), 1.0f), 1.0);
   for (const double scale : {1.0, -1.0, 0.0, 3e38}) {
     for (int shift = 0; shift < 3; ++shift) {
-      const float kinds[] = {1, inf, 0, -inf, 3e38f, 1, 1e-42f};
+      const float kinds[] = {1, inf, 0, -inf, 3e38f, 1, 1e-42f, 0.7f, 0x1p-63f, 0x1.fffffep64f};
       std::vector<float> weights;
-      for (index_t i = 0; i < boxes; ++i) weights.push_back(kinds[(i / 2 + shift) % 7]);
+      for (index_t i = 0; i < boxes; ++i) weights.push_back(kinds[(i / 2 + shift) % 10]);
       const std::vector<T> together = results(0, weights, scale);
       for (index_t k = 0; k < boxes * width; ++k) {
         const index_t box = k / width;

@@ -28,14 +28,15 @@ struct aligned_allocator {
   void deallocate(T* memory, std::size_t) noexcept {
     ::operator delete (memory, std::align_val_t{alignof(T)});
   }
-
-  friend bool operator==(const aligned_allocator&, const aligned_allocator&) noexcept {
-    return true;
-  }
-  friend bool operator!=(const aligned_allocator&, const aligned_allocator&) noexcept {
-    return false;
-  }
 };
+template <class T, class U>
+bool operator==(const aligned_allocator<T>&, const aligned_allocator<U>&) noexcept {
+  return true;
+}
+template <class T, class U>
+bool operator!=(const aligned_allocator<T>&, const aligned_allocator<U>&) noexcept {
+  return false;
+}
 
 template <class T>
 using aligned_vector = std::vector<T, aligned_allocator<T>>;

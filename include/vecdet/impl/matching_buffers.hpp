@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/matching.hpp>
+#include <vecdet/detail/aligned_vector.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/views.hpp>
 

@@ -208,13 +208,13 @@ class gathered_boxes {
     index_[count_++] = index;
   }
 
-  /// The boxes added, followed by zeros, in this object's memory.
+  /// The boxes added, followed by zeros of weight 1, in this object's memory.
   VECDET_NOINLINE box_streams<S> completed() {
     for (int i = count_; i < box_group; ++i) {
       clear(in_, i);
       clear(boxes_[0], i);
       clear(boxes_[1], i);
-      weights_[i] = 0;
+      weights_[i] = 1;
     }
     box_streams<S> local{};
     if (detail::is_given(streams_.in)) local.in = as_input(in_.begin());

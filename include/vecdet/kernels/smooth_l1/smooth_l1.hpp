@@ -18,11 +18,14 @@ template <class T>
 constexpr int batches_at_once =
     row_pack<float>::batches % 2 == 0 && std::is_same<T, bfloat16>::value ? 2 : 1;
 
-/// The sum of the four rows of 16 boxes: loss(i) is that of batches_at_once from element i on.
+/// The losses of 16 boxes, their four rows added up: loss(i) gives those of batches_at_once batches
+/// from element i on.
 template <class T, bool Unrolled, class Loss>
 VECDET_INLINE row_pack<compute_type<T>> sum_of_rows(const Loss& loss) {
   using real = compute_type<T>;
-  row_pack<real> sum(real(-0.0));  // adding to it costs nothing, unlike to 0, as 0 + -0 is 0
+  // -0 + x is x for every x, so that the compiler drops the first addition of unrolled rows; 0 + x
+  // is not x where that is -0.
+  row_pack<real> sum(real(-0.0));
   const auto add_row = [&](int first) VECDET_INLINE_LAMBDA {
     VECDET_UNROLL
     for (int b = 0; b < row_pack<real>::batches; b += batches_at_once<T>) {
@@ -62,7 +65,7 @@ struct smooth_l1_of_boxes {
 };
 
 /// The same with weights of the boxes, or with a scale of 0, which acts as a weight of 0 does.
-/// Plain says that no product of scale and weights is 0, infinite or NaN.
+/// Plain: neither the scale, nor a weight, nor their product is 0, infinite or NaN.
 template <class T, bool Plain>
 struct weighted_smooth_l1_of_boxes {
   using real = compute_type<T>;
@@ -73,7 +76,8 @@ struct weighted_smooth_l1_of_boxes {
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<T>& at) const {
     constexpr int N = batches_at_once<T>;
-    alignas(64) real weight[4 * box_group];  // one an element, that of its box; 1 without weights
+    // One weight an element, that of its box; 1 where there are no weights.
+    alignas(64) real weight[4 * box_group];
     store_for_each_number(weight, load_box_weights<real, row_pack<real>::batches>(at.weights, 0));
     const pack<real, N> factor(scale);
     return sum_of_rows<T, Plain>([&](int i) VECDET_INLINE_LAMBDA {
@@ -92,30 +96,26 @@ struct weighted_smooth_l1_of_boxes {
   template <int N>
   static VECDET_INLINE pack<real, N> times(const pack<real, N>& x, const pack<real, N>& y) {
     if constexpr (Plain) return x * y;
-    return special_product(x, y);
-  }
-  template <int N>
-  static VECDET_NOINLINE pack<real, N> special_product(const pack<real, N>& x,
-                                                       const pack<real, N>& y) {
     return vanishing_product(x, y);
   }
 };
 
 /// Whether all weights of whole groups lie between 2^-63 and 2^65, and the scale's magnitude
-/// between 2^-62 and 2^62: then no product of them is 0 or infinite. Groups with other weights, of
-/// which only 0 is usual, go the special way, to the same bits.
+/// between 2^-62 and 2^62: then no product of them is 0, infinite or NaN. Of other weights only 0
+/// is usual; groups with such go the special way, to the same bits.
 template <class Real>
 VECDET_NOINLINE bool groups_have_plain_weights(Real scale, const float* weights, index_t groups) {
   constexpr int N = row_pack<float>::batches;
   using bits = row_pack<std::int32_t>;
-  // Less 64 in their exponents, those weights, and no others, have two leading bits of 0.
+  const Real magnitude = scale < 0 ? -scale : scale;
+  if (!(magnitude >= Real(0x1p-62) && magnitude <= Real(0x1p62))) return false;
+  // With 64 taken from their exponents, the two leading bits of those weights, and of no others,
+  // are 0.
   bits leading(0);
   for (index_t i = 0; i < groups * box_group; i += row_lanes) {
     leading = leading | (bit_cast<std::int32_t>(load_pack<N>(weights + i)) - bits(64 << 23));
   }
-  const Real magnitude = scale < 0 ? -scale : scale;
-  return magnitude >= Real(0x1p-62) && magnitude <= Real(0x1p62) &&
-         all((leading & bits(-0x40000000)) == bits(0));
+  return all((leading & bits(-0x40000000)) == bits(0));
 }
 
 /// Runs the operation over 64 groups at a time, with plain products where all of their weights are
