@@ -465,7 +465,7 @@ TEST_CASE("SSD's loss: bad arguments are named, and nothing is written") {
   head.deltas_grad = {p.logits_grad.data(), 80};
   fails("head.deltas_grad is head.logits_grad", head, truth, {});
   p.box_classes[1] = 0;
-  fails("truth.classes[1] is 0, expected 1 to classes - 1", p.head(), truth, {});
+  fails("truth.classes[1] is 0, expected 1 to 3, as 0 is background", p.head(), truth, {});
   p.box_classes[1] = 4;
   fails("truth.classes[1] is 4", p.head(), truth, {});
   p.box_classes[1] = 3;

@@ -477,16 +477,17 @@ TEST_CASE("matching: bad arguments are named and nothing is written") {
   fails("truth.classes.size() is 2", [&](truth_t& t, results_t&, params_t&) { t.classes = two; });
   fails("truth.image_offsets[0] is 1",
         [&](truth_t& t, results_t&, params_t&) { t.image_offsets = late; });
-  fails("truth.image_offsets[2] is 1, expected the element before it or more",
+  fails("truth.image_offsets[2] is 1, expected 2, the element before it, or more",
         [&](truth_t& t, results_t&, params_t&) { t.image_offsets = wrong; });
-  fails("truth.image_offsets[1] is 2, expected the number of boxes",
+  fails("truth.image_offsets[1] is 2, expected 3, the number of boxes",
         [&](truth_t& t, results_t&, params_t&) { t.image_offsets = short_of; });
-  fails("truth.region_offsets.size() is 0, expected the size of image_offsets",
+  fails("truth.region_offsets.size() is 0, expected 2, the size of image_offsets",
         [&](truth_t& t, results_t&, params_t&) {
           t.image_offsets = one_image;
           t.regions = boxes;
         });
-  fails("results.matches.size() is 4", [&](truth_t&, results_t& r, params_t&) { r.matches = few; });
+  fails("results.matches.size() is 4, expected 0 or 2, images x anchors",
+        [&](truth_t&, results_t& r, params_t&) { r.matches = few; });
   fails("results.labels.size() is 4", [&](truth_t&, results_t& r, params_t&) { r.labels = few; });
   fails("results.best_ious.size() is 4",
         [&](truth_t&, results_t& r, params_t&) { r.best_ious = few_floats; });

@@ -341,7 +341,7 @@ TEST_CASE("regression loss: bad arguments are named and nothing is written") {
   params.box_weights = three;
   fails("params.box_weights.size() is 12", run);
   matches[2] = 3;
-  fails("matches[2] is 3, expected 0 to the number of ground truth boxes - 1", run);
+  fails("matches[2] is 3, expected 0 to 2 (3 ground-truth boxes)", run);
   matches[2] = -3;
   fails("matches[2] is -3", run);
   const std::vector<index_t> indices{1};

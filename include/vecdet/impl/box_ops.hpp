@@ -177,8 +177,10 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
                     execution policy) {
   using type = std::remove_const_t<T>;
   detail::check_min_size("large_boxes", "min_size", min_size);
-  detail::check(indices.size() >= boxes.size(), "large_boxes", "indices.size()", indices.size(),
-                "the number of boxes or more");
+  if (indices.size() < boxes.size()) {
+    detail::throw_invalid_argument("large_boxes", "indices.size()", indices.size(),
+                                   std::to_string(boxes.size()) + " or more, the number of boxes");
+  }
   detail::check_apart("large_boxes", "indices", indices, "boxes", boxes);
   if (boxes.empty()) return 0;
   const isa target = active_isa();

@@ -109,10 +109,10 @@ class fcos_loss_call {
   }
 
   void check_truth_and_params() const {
-    check(anchors_.size() == head_.logits.anchors_of_image(), function, "anchors.size()",
-          anchors_.size(), "the anchors of one image of the head");
-    check(image_count(truth_) == images_, function, "the number of truth's images",
-          image_count(truth_), "the number of the head's images");
+    check_size(function, "anchors.size()", anchors_.size(), head_.logits.anchors_of_image(),
+               "the anchors of one image of the head");
+    check_size(function, "the number of truth's images", image_count(truth_), images_,
+               "the number of the head's images");
     check_classified(function, truth_, head_.logits.classes());
     check_focusing(function, params_.alpha, params_.gamma);
     check(params_.epsilon >= 0 && fits_float(params_.epsilon), function, "params.epsilon",

@@ -42,10 +42,8 @@ void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
                   matrix_view<std::remove_const_t<T>> out, const iou_params& params,
                   execution policy) {
   using type = std::remove_const_t<T>;
-  detail::check(out.rows() == a.size(), "pairwise_iou", "out.rows()", out.rows(),
-                "the number of boxes a");
-  detail::check(out.cols() == b.size(), "pairwise_iou", "out.cols()", out.cols(),
-                "the number of boxes b");
+  detail::check_size("pairwise_iou", "out.rows()", out.rows(), a.size(), "the number of boxes a");
+  detail::check_size("pairwise_iou", "out.cols()", out.cols(), b.size(), "the number of boxes b");
   detail::check_apart("pairwise_iou", "out", out, "a", a);
   detail::check_apart("pairwise_iou", "out", out, "b", b);
   if (out.empty()) return;
@@ -87,9 +85,8 @@ namespace detail {
 template <class S, class Boxes, class T>
 void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
                          const iou_params& params, execution policy) {
-  check(b.size() == a.size(), "elementwise_iou", "b.size()", b.size(), "the number of boxes a");
-  check(out.size() == a.size(), "elementwise_iou", "out.size()", out.size(),
-        "the number of boxes a");
+  check_size("elementwise_iou", "b.size()", b.size(), a.size(), "the number of boxes a");
+  check_size("elementwise_iou", "out.size()", out.size(), a.size(), "the number of boxes a");
   check_apart("elementwise_iou", "out", out, "a", a);
   check_apart("elementwise_iou", "out", out, "b", b);
   if (a.empty()) return;

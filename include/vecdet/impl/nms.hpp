@@ -29,7 +29,7 @@ namespace detail {
 
 inline void check_nms(const char* function, index_t boxes, index_t scores,
                       const nms_params& params) {
-  check(scores == boxes, function, "scores.size()", scores, "the number of boxes");
+  check_size(function, "scores.size()", scores, boxes, "the number of boxes");
   check(boxes <= index_t{0xffffffff}, function, "boxes.size()", boxes, "at most 2^32 - 1");
   check(is_within(params.iou_threshold, 0, 1), function, "params.iou_threshold",
         params.iou_threshold, "a number in [0, 1]");

@@ -24,10 +24,10 @@ namespace detail {
 
 /// Throws unless every box has its group.
 inline void check_groups(const char* function, const nms_groups& groups, index_t boxes) {
-  check(groups.classes.size() == 0 || groups.classes.size() == boxes, function,
-        "groups.classes.size()", groups.classes.size(), "0 or the number of boxes");
-  check(groups.images.size() == 0 || groups.images.size() == boxes, function,
-        "groups.images.size()", groups.images.size(), "0 or the number of boxes");
+  check_optional_size(function, "groups.classes.size()", groups.classes.size(), boxes,
+                      "the number of boxes");
+  check_optional_size(function, "groups.images.size()", groups.images.size(), boxes,
+                      "the number of boxes");
   const vector_view<const index_t>& offsets = groups.image_offsets;
   if (offsets.empty()) return;
   check(groups.images.size() == 0, function, "groups.images.size()", groups.images.size(),

@@ -98,14 +98,16 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
                        const postprocess_params& params) {
   constexpr const char* function = "postprocess";
   const index_t rows = outputs.logits.rows();
-  check(anchors == 0 ? rows == 0 : rows % anchors == 0 && rows / anchors == images, function,
-        "outputs.logits.rows()", rows, "the number of images times that of anchors");
-  check(outputs.deltas.size() == rows, function, "outputs.deltas.size()", outputs.deltas.size(),
-        "the rows of the logits");
-  check(params.detector == dense_detector::fcos ? outputs.centerness.size() == rows
-                                                : outputs.centerness.empty(),
-        function, "outputs.centerness.size()", outputs.centerness.size(),
-        "the rows of the logits for FCOS, 0 for others");
+  if (anchors == 0 ? rows != 0 : rows % anchors != 0 || rows / anchors != images) {
+    throw_invalid_argument(
+        function, "outputs.logits.rows()", rows,
+        std::to_string(images) + " x " + std::to_string(anchors) + ", images x anchors");
+  }
+  check_size(function, "outputs.deltas.size()", outputs.deltas.size(), rows,
+             "the rows of the logits");
+  const bool is_fcos = params.detector == dense_detector::fcos;
+  check_size(function, "outputs.centerness.size()", outputs.centerness.size(), is_fcos ? rows : 0,
+             is_fcos ? "the rows of the logits" : "as it is FCOS's alone");
   index_t sum = 0, largest = searched_as_one(level_sizes, params) ? anchors : 0;
   for (index_t level = 0; level < level_sizes.size(); ++level) {
     const index_t size = level_sizes[level];
@@ -113,8 +115,8 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
     sum = size < no_limit - sum ? sum + size : no_limit;
     largest = std::max(largest, size);
   }
-  check(level_sizes.empty() || sum == anchors, function, "the sum of level_sizes", sum,
-        "the number of anchors");
+  if (!level_sizes.empty())
+    check_size(function, "the sum of level_sizes", sum, anchors, "the number of anchors");
   // The search by whole rows keeps the numbers of a level's elements in 32 bits.
   const index_t cols = outputs.logits.cols();
   check(params.detector != dense_detector::rpn || cols == 1 || rows == 0, function,

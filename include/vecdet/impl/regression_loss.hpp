@@ -75,11 +75,10 @@ struct regression_call {
   void check_targets() const {
     const index_t boxes = deltas.size();
     if (targets.is_matched()) {
-      check(targets.matches().size() == boxes, function, "matches.size()", targets.matches().size(),
-            "the number of deltas");
+      check_size(function, "matches.size()", targets.matches().size(), boxes,
+                 "the number of deltas");
     } else {
-      check(targets.boxes().size() == boxes, function, "targets.size()", targets.boxes().size(),
-            "the number of deltas");
+      check_size(function, "targets.size()", targets.boxes().size(), boxes, "the number of deltas");
     }
   }
 
@@ -87,12 +86,11 @@ struct regression_call {
     const index_t boxes = deltas.size();
     check_params();
     check_targets();
-    check(anchors.size() == boxes, function, "anchors.size()", anchors.size(),
-          "the number of deltas");
-    check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
-          "params.box_weights.size()", params.box_weights.size(), "0 or the number of deltas");
+    check_size(function, "anchors.size()", anchors.size(), boxes, "the number of deltas");
+    check_optional_size(function, "params.box_weights.size()", params.box_weights.size(), boxes,
+                        "the number of deltas");
     if (output == loss_output::grad) {
-      check(grad.size() == boxes, function, "grad.size()", grad.size(), "the number of deltas");
+      check_size(function, "grad.size()", grad.size(), boxes, "the number of deltas");
     }
     check_selection(function, selection, boxes);
     check_apart(function, "grad", grad, "deltas", deltas);
@@ -158,8 +156,8 @@ struct regression_call {
       }
     }
     if (bad < deltas.size()) {
-      throw_invalid_argument(function, element("matches", bad).c_str(), targets.matches()[bad],
-                             "0 to the number of ground truth boxes - 1");
+      throw_invalid_argument(function, element("matches", bad), targets.matches()[bad],
+                             index_range(truths, "ground-truth boxes"));
     }
   }
 };
@@ -288,8 +286,8 @@ double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const flo
   const detail::level_regression_call<T, std::remove_const_t<T>> call(
       function, deltas, targets, selection, grad, image_scales, params);
   call.check_arguments();
-  detail::check(anchors.size() == deltas.anchors_of_image(), function, "anchors.size()",
-                anchors.size(), "the anchors of one image");
+  detail::check_size(function, "anchors.size()", anchors.size(), deltas.anchors_of_image(),
+                     "the anchors of one image");
   call.check_apart_from_grad("anchors", anchors);
   return call.run(
       [&](index_t i, float* corners) { std::copy(anchors[i], anchors[i] + 4, corners); }, policy);

@@ -72,8 +72,8 @@ class retinanet_loss_call {
   }
 
   void check_truth_and_params() const {
-    check(anchors_.size() == anchors_of_image_, function, "anchors.size()", anchors_.size(),
-          "the anchors of one image of the head");
+    check_size(function, "anchors.size()", anchors_.size(), anchors_of_image_,
+               "the anchors of one image of the head");
     check_matched_truth(function, truth_, images_);
     if (truth_.classes.size() > 0) {
       check_classified(function, truth_, head_.logits.classes());

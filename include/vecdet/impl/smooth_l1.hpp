@@ -47,14 +47,12 @@ struct smooth_l1_call {
   void check_arguments() const {
     const index_t boxes = predictions.size();
     check_params();
-    check(targets.size() == boxes, function, "targets.size()", targets.size(),
-          "the number of predictions");
-    check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
-          "params.box_weights.size()", params.box_weights.size(), "0 or the number of predictions");
+    check_size(function, "targets.size()", targets.size(), boxes, "the number of predictions");
+    check_optional_size(function, "params.box_weights.size()", params.box_weights.size(), boxes,
+                        "the number of predictions");
     if (output != loss_output::sum) {
-      check(out.size() == boxes, function,
-            output == loss_output::grad ? "grad.size()" : "loss.size()", out.size(),
-            "the number of predictions");
+      check_size(function, output == loss_output::grad ? "grad.size()" : "loss.size()", out.size(),
+                 boxes, "the number of predictions");
     }
     check_selection(function, selection, boxes);
     const char* const result = output == loss_output::grad ? "grad" : "loss";
