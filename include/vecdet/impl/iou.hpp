@@ -37,11 +37,12 @@ constexpr index_t smallest_iou_chunk = 8192;  // pairs: some microseconds
 
 }  // namespace detail
 
-template <class T>
-void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
-                  matrix_view<std::remove_const_t<T>> out, const iou_params& params,
+template <class Boxes>
+void pairwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> b,
+                  matrix_view<coordinate_of<Boxes>> out, const iou_params& params,
                   execution policy) {
-  using type = std::remove_const_t<T>;
+  const auto a = detail::boxes_in(given, "pairwise_iou", "a");
+  using type = coordinate_of<Boxes>;
   detail::check_size("pairwise_iou", "out.rows()", out.rows(), a.size(), "the number of boxes a");
   detail::check_size("pairwise_iou", "out.cols()", out.cols(), b.size(), "the number of boxes b");
   detail::check_apart("pairwise_iou", "out", out, "a", a);
@@ -116,11 +117,12 @@ void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
 
 }  // namespace detail
 
-template <class T>
-void elementwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
-                     vector_view<std::remove_const_t<T>> out, const iou_params& params,
+template <class Boxes>
+void elementwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> b,
+                     vector_view<coordinate_of<Boxes>> out, const iou_params& params,
                      execution policy) {
-  using type = std::remove_const_t<T>;
+  const auto a = detail::boxes_in(given, "elementwise_iou", "a");
+  using type = coordinate_of<Boxes>;
   detail::run_elementwise_iou<type, boxes_view<const type>>(a, b, out, params, policy);
 }
 

@@ -257,35 +257,44 @@ vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<
 
 }  // namespace detail
 
-template <class T, class S>
-vector_view<const index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
-                               nms_workspace& workspace, execution policy) {
-  return detail::run_nms<std::remove_const_t<T>, std::remove_const_t<S>>(
+template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
+vector_view<const index_t> nms(const Boxes& given_boxes, const Scores& given_scores,
+                               const nms_params& params, nms_workspace& workspace,
+                               execution policy) {
+  const auto boxes = detail::boxes_in(given_boxes, "nms", "boxes");
+  const vector_view<const number_of<Scores>> scores(given_scores);
+  return detail::run_nms<coordinate_of<Boxes>, number_of<Scores>>(
       "nms", active_isa(), boxes, scores, {}, params, detail::workspace_access::buffers(workspace),
       policy);
 }
 
-template <class T, class S>
-std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
-                         execution policy) {
+template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
+std::vector<index_t> nms(const Boxes& given_boxes, const Scores& given_scores,
+                         const nms_params& params, execution policy) {
+  const auto boxes = detail::boxes_in(given_boxes, "nms", "boxes");
+  const vector_view<const number_of<Scores>> scores(given_scores);
   nms_workspace workspace;
   const auto kept = nms(boxes, scores, params, workspace, policy);
   return {kept.begin(), kept.end()};
 }
 
-template <class T, class S>
-vector_view<const index_t> batched_nms(boxes_view<T> boxes, vector_view<S> scores,
+template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
+vector_view<const index_t> batched_nms(const Boxes& given_boxes, const Scores& given_scores,
                                        const nms_groups& groups, const nms_params& params,
                                        nms_workspace& workspace, execution policy) {
-  return detail::run_nms<std::remove_const_t<T>, std::remove_const_t<S>>(
+  const auto boxes = detail::boxes_in(given_boxes, "batched_nms", "boxes");
+  const vector_view<const number_of<Scores>> scores(given_scores);
+  return detail::run_nms<coordinate_of<Boxes>, number_of<Scores>>(
       "batched_nms", active_isa(), boxes, scores, groups, params,
       detail::workspace_access::buffers(workspace), policy);
 }
 
-template <class T, class S>
-std::vector<index_t> batched_nms(boxes_view<T> boxes, vector_view<S> scores,
+template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
+std::vector<index_t> batched_nms(const Boxes& given_boxes, const Scores& given_scores,
                                  const nms_groups& groups, const nms_params& params,
                                  execution policy) {
+  const auto boxes = detail::boxes_in(given_boxes, "batched_nms", "boxes");
+  const vector_view<const number_of<Scores>> scores(given_scores);
   nms_workspace workspace;
   const auto kept = batched_nms(boxes, scores, groups, params, workspace, policy);
   return {kept.begin(), kept.end()};

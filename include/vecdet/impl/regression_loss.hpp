@@ -293,25 +293,26 @@ double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const flo
       [&](index_t i, float* corners) { std::copy(anchors[i], anchors[i] + 4, corners); }, policy);
 }
 
-template <class T>
-double regression_loss(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                       const regression_targets<std::remove_const_t<T>>& targets,
+template <class Boxes>
+double regression_loss(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                       const regression_targets<coordinate_of<Boxes>>& targets,
                        const box_selection& selection, const regression_loss_params& params,
                        execution policy) {
-  detail::regression_call<std::remove_const_t<T>, std::remove_const_t<T>> call{
+  const auto deltas = detail::boxes_in(given, "regression_loss", "deltas");
+  detail::regression_call<coordinate_of<Boxes>, coordinate_of<Boxes>> call{
       "regression_loss", deltas, targets, selection, params};
   call.anchors = anchors;
   return detail::run_regression_loss(call, policy);
 }
 
-template <class T>
-double regression_loss_and_grad(boxes_view<T> deltas,
-                                boxes_view<const std::remove_const_t<T>> anchors,
-                                const regression_targets<std::remove_const_t<T>>& targets,
+template <class Boxes>
+double regression_loss_and_grad(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                                const regression_targets<coordinate_of<Boxes>>& targets,
                                 const box_selection& selection,
-                                boxes_view<std::remove_const_t<T>> grad,
+                                boxes_view<coordinate_of<Boxes>> grad,
                                 const regression_loss_params& params, execution policy) {
-  detail::regression_call<std::remove_const_t<T>, std::remove_const_t<T>> call{
+  const auto deltas = detail::boxes_in(given, "regression_loss_and_grad", "deltas");
+  detail::regression_call<coordinate_of<Boxes>, coordinate_of<Boxes>> call{
       "regression_loss_and_grad", deltas, targets, selection, params};
   call.anchors = anchors;
   call.output = detail::loss_output::grad;
@@ -319,21 +320,23 @@ double regression_loss_and_grad(boxes_view<T> deltas,
   return detail::run_regression_loss(call, policy);
 }
 
-template <class T, if_bfloat16<T>>
-double regression_loss(boxes_view<T> deltas, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
+double regression_loss(const Boxes& given, boxes_view<const float> anchors,
                        const regression_targets<float>& targets, const box_selection& selection,
                        const regression_loss_params& params, execution policy) {
+  const auto deltas = detail::boxes_in(given, "regression_loss", "deltas");
   detail::regression_call<bfloat16, float> call{"regression_loss", deltas, targets, selection,
                                                 params};
   call.anchors = anchors;
   return detail::run_regression_loss(call, policy);
 }
 
-template <class T, if_bfloat16<T>>
-double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
+double regression_loss_and_grad(const Boxes& given, boxes_view<const float> anchors,
                                 const regression_targets<float>& targets,
                                 const box_selection& selection, boxes_view<bfloat16> grad,
                                 const regression_loss_params& params, execution policy) {
+  const auto deltas = detail::boxes_in(given, "regression_loss_and_grad", "deltas");
   detail::regression_call<bfloat16, float> call{"regression_loss_and_grad", deltas, targets,
                                                 selection, params};
   call.anchors = anchors;

@@ -142,37 +142,37 @@ double smooth_l1_loss_and_grad(const head_view<T>& predictions,
   return detail::run_smooth_l1_of_levels(call, predictions, grad, image_scales, policy);
 }
 
-template <class T>
-double smooth_l1_loss(boxes_view<T> predictions, boxes_view<const std::remove_const_t<T>> targets,
+template <class Boxes>
+double smooth_l1_loss(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
                       const box_selection& selection, const smooth_l1_params& params,
                       execution policy) {
-  detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss", targets, selection, params};
+  const auto predictions = detail::boxes_in(given, "smooth_l1_loss", "predictions");
+  detail::smooth_l1_call<coordinate_of<Boxes>> call{"smooth_l1_loss", targets, selection, params};
   call.predictions = predictions;
   return detail::run_smooth_l1(call, policy);
 }
 
-template <class T>
-void smooth_l1_loss_unreduced(boxes_view<T> predictions,
-                              boxes_view<const std::remove_const_t<T>> targets,
-                              const box_selection& selection,
-                              boxes_view<std::remove_const_t<T>> loss,
+template <class Boxes>
+void smooth_l1_loss_unreduced(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
+                              const box_selection& selection, boxes_view<coordinate_of<Boxes>> loss,
                               const smooth_l1_params& params, execution policy) {
-  detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss_unreduced", targets,
-                                                      selection, params};
+  const auto predictions = detail::boxes_in(given, "smooth_l1_loss_unreduced", "predictions");
+  detail::smooth_l1_call<coordinate_of<Boxes>> call{"smooth_l1_loss_unreduced", targets, selection,
+                                                    params};
   call.predictions = predictions;
   call.output = detail::loss_output::loss;
   call.out = loss;
   detail::run_smooth_l1(call, policy);
 }
 
-template <class T>
-double smooth_l1_loss_and_grad(boxes_view<T> predictions,
-                               boxes_view<const std::remove_const_t<T>> targets,
+template <class Boxes>
+double smooth_l1_loss_and_grad(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
                                const box_selection& selection,
-                               boxes_view<std::remove_const_t<T>> grad,
+                               boxes_view<coordinate_of<Boxes>> grad,
                                const smooth_l1_params& params, execution policy) {
-  detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss_and_grad", targets, selection,
-                                                      params};
+  const auto predictions = detail::boxes_in(given, "smooth_l1_loss_and_grad", "predictions");
+  detail::smooth_l1_call<coordinate_of<Boxes>> call{"smooth_l1_loss_and_grad", targets, selection,
+                                                    params};
   call.predictions = predictions;
   call.output = detail::loss_output::grad;
   call.out = grad;
