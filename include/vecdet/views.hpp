@@ -283,7 +283,8 @@ struct coordinate_type<Boxes,
   using type = std::remove_const_t<decltype(coordinate_in_view(std::declval<const Boxes&>()))>;
 };
 template <class Boxes>
-struct coordinate_type<Boxes, std::enable_if_t<has<require_contiguous, const Boxes>>> {
+struct coordinate_type<
+    Boxes, std::enable_if_t<has<require_contiguous, const Boxes> && has<element_of, const Boxes>>> {
   using type = std::remove_const_t<coordinate_in<const Boxes>>;
   static_assert(is_number<type>, "these are not boxes: specialise vecdet::box_layout for them");
 };
