@@ -78,9 +78,10 @@ std::vector<detection> expected_of(const head_problem<T>& p, std::size_t image) 
     }
   }
   std::vector<detection> out;
-  for (const index_t i : reference::nms(
-           boxes_view<const float>(boxes), vector_view<const float>(scores),
-           torchvision_nms(p.params.iou_threshold), {vector_view<const index_t>(labels), {}})) {
+  for (const index_t i :
+       reference::nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
+                      nms_params::torchvision(p.params.iou_threshold),
+                      {vector_view<const index_t>(labels), {}})) {
     if (static_cast<index_t>(out.size()) == p.params.max_detections) break;
     const auto k = static_cast<std::size_t>(i);
     out.push_back({exact_scores[k],

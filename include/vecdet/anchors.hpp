@@ -38,11 +38,11 @@ struct anchor_shapes {
 };
 
 /// RetinaNet's five levels: sizes 32 to 512, each with its thirds of an octave, and three ratios.
-std::vector<anchor_shapes> retinanet_shapes();
+std::vector<anchor_shapes> anchor_shapes::retinanet();
 /// The RPN's on a feature pyramid of five levels: a size a level, 32 to 512, and three ratios.
-std::vector<anchor_shapes> rpn_shapes();
+std::vector<anchor_shapes> anchor_shapes::rpn();
 /// FCOS's: on each of five levels one square of the stride's side, 8 to 128.
-std::vector<anchor_shapes> fcos_shapes();
+std::vector<anchor_shapes> anchor_shapes::fcos();
 
 /// How many anchors levels of these feature sizes have.
 index_t count_anchors(const std::vector<anchor_shapes>& shapes,

@@ -9,7 +9,7 @@
 // (postprocess_detections). Candidates of equal score go by lower proposal, then lower class. A row
 // with a NaN logit has no scores, and gives nothing.
 //
-// Proposals are what postprocess() gives with rpn_postprocess(); the box head sees what
+// Proposals are what postprocess() gives with postprocess_params::rpn(); the box head sees what
 // roi_align.hpp cuts out for them.
 #pragma once
 

@@ -62,30 +62,30 @@ struct nms_params {
   index_t max_total = no_limit;
 };
 
-inline nms_params torchvision_nms(double iou_threshold) {
+inline nms_params nms_params::torchvision(double iou_threshold) {
   nms_params params;
   params.iou_threshold = iou_threshold;
   return params;
 }
 
 /// mmcv.ops.nms; its sort is unstable, ours is not.
-inline nms_params mmcv_nms(double iou_threshold, bool plus_one = false) {
-  nms_params params = torchvision_nms(iou_threshold);
+inline nms_params nms_params::mmcv(double iou_threshold, bool plus_one = false) {
+  nms_params params = nms_params::torchvision(iou_threshold);
   params.float_threshold = true;
   params.plus_one = plus_one;
   return params;
 }
 
-inline nms_params ipex_nms(double iou_threshold) {
-  nms_params params = mmcv_nms(iou_threshold, true);
+inline nms_params nms_params::ipex(double iou_threshold) {
+  nms_params params = nms_params::mmcv(iou_threshold, true);
   params.suppress_equal = true;
   params.order = nms_order::index;
   return params;
 }
 
-inline nms_params onnx_nms(double iou_threshold, index_t max_output_boxes_per_class,
-                           bool centre_format = false) {
-  nms_params params = mmcv_nms(iou_threshold);
+inline nms_params nms_params::onnx(double iou_threshold, index_t max_output_boxes_per_class,
+                                   bool centre_format = false) {
+  nms_params params = nms_params::mmcv(iou_threshold);
   params.format = centre_format ? nms_format::centre : nms_format::any_corners;
   params.overlap = nms_overlap::positive_area;
   params.order = nms_order::image_class_score;
@@ -96,8 +96,8 @@ inline nms_params onnx_nms(double iou_threshold, index_t max_output_boxes_per_cl
 
 /// cv::dnn::NMSBoxes with eta 1 and top_k 0: on rectangles of doubles, or in float on integer ones
 /// of areas up to 2^23, given by their corners.
-inline nms_params opencv_nms(double iou_threshold, double score_threshold) {
-  nms_params params = mmcv_nms(iou_threshold);
+inline nms_params nms_params::opencv(double iou_threshold, double score_threshold) {
+  nms_params params = nms_params::mmcv(iou_threshold);
   params.overlap = nms_overlap::jaccard;
   params.score_threshold = score_threshold;
   params.drop_nan_scores = true;

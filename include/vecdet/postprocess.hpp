@@ -45,11 +45,11 @@ struct postprocess_params {
 };
 
 /// The defaults of torchvision's detectors.
-postprocess_params retinanet_postprocess();
-postprocess_params fcos_postprocess();
-postprocess_params ssd_postprocess();
+postprocess_params postprocess_params::retinanet();
+postprocess_params postprocess_params::fcos();
+postprocess_params postprocess_params::ssd();
 /// While training: 2000 of a level, 2000 of an image. torchvision takes 1000 and 1000 afterwards.
-postprocess_params rpn_postprocess();
+postprocess_params postprocess_params::rpn();
 
 /// What the heads give for a batch. Rows run over the images, and in an image over the anchors of
 /// its levels.

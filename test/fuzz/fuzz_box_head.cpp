@@ -144,7 +144,7 @@ void check_image(const head<T>& h, const box_head_params& params, const expectat
     scores.push_back(c.score);
     labels.push_back(c.label);
   }
-  nms_params suppression = torchvision_nms(params.iou_threshold);
+  nms_params suppression = nms_params::torchvision(params.iou_threshold);
   suppression.max_per_image = params.max_detections;
   const auto kept = reference::nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
                                    suppression, {vector_view<const index_t>(labels), {}});

@@ -267,7 +267,7 @@ class steps {
   void suppress() {
     const boxes_view<const float> boxes(boxes_);
     if (!h_.exact) doubt_close_overlaps(boxes);
-    nms_params params = torchvision_nms(params_.iou_threshold);
+    nms_params params = nms_params::torchvision(params_.iou_threshold);
     params.max_per_image = params_.max_detections;
     const auto kept = reference::nms(boxes, vector_view<const float>(scores_), params,
                                      {vector_view<const index_t>(labels_), {}});
@@ -337,8 +337,9 @@ void check_image(const head<T>& h, const expectation& expected, index_t image,
 
 template <class T>
 void postprocess_of(fuzz::input& in) {
-  postprocess_params params = in.one_of(
-      {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess(), rpn_postprocess()});
+  postprocess_params params =
+      in.one_of({postprocess_params::retinanet(), postprocess_params::fcos(),
+                 postprocess_params::ssd(), postprocess_params::rpn()});
   params.score_threshold = in.one_of({params.score_threshold, 0.0, 1.0, in.tame(0, 1)});
   params.max_candidates = in.one_of<index_t>({1000, 0, 1, in.integer(0, 50), in.integer(0, 2000)});
   params.iou_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1), 1.0 / 3});

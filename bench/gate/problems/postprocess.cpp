@@ -56,15 +56,17 @@ void run_plain(const head& d, bench::plain_detector detector, const postprocess_
 
 const problems added{
     {"postprocess/retinanet/f32/1024x91", make<head>(1024, 91),
-     VECDET_GATE_CALL(run(d, retinanet_postprocess())),
-     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::retinanet, retinanet_postprocess()))},
+     VECDET_GATE_CALL(run(d, postprocess_params::retinanet())),
+     VECDET_GATE_CALL(
+         run_plain(d, bench::plain_detector::retinanet, postprocess_params::retinanet()))},
     {"postprocess/fcos/f32/1024x91", make<head>(1024, 91),
-     VECDET_GATE_CALL(run(d, fcos_postprocess())),
-     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::fcos, fcos_postprocess()))},
+     VECDET_GATE_CALL(run(d, postprocess_params::fcos())),
+     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::fcos, postprocess_params::fcos()))},
     {"postprocess/ssd/f32/1024x91", make<head>(1024, 91),
-     VECDET_GATE_CALL(run(d, ssd_postprocess()))},
-    {"postprocess/rpn/f32/8192x1", make<head>(8192, 1), VECDET_GATE_CALL(run(d, rpn_postprocess())),
-     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::rpn, rpn_postprocess()))},
+     VECDET_GATE_CALL(run(d, postprocess_params::ssd()))},
+    {"postprocess/rpn/f32/8192x1", make<head>(8192, 1),
+     VECDET_GATE_CALL(run(d, postprocess_params::rpn())),
+     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::rpn, postprocess_params::rpn()))},
 };
 
 }  // namespace

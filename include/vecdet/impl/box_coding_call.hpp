@@ -206,7 +206,7 @@ void run_coding(const coding_call<S>& call, const In& in, const Anchors& anchors
     using element = typename coding_kernels<S>::element;
     constexpr index_t read = bytes_a_box<typename stored<S>::in>;
     constexpr index_t written = bytes_a_box<typename stored<S>::out>;
-    constexpr index_t of_anchor = bytes_a_box<typename stored<S>::boxes>;
+    constexpr index_t anchor_bytes = bytes_a_box<typename stored<S>::boxes>;
     profile::problem problem;
     problem.function = call.function;
     problem.variant = call.variant;
@@ -215,20 +215,20 @@ void run_coding(const coding_call<S>& call, const In& in, const Anchors& anchors
     if (call.is_batch) problem.shape = {images, boxes};
     problem.implementation = isa_name(call.target);
     problem.threads = policy.threads();
-    problem.bytes = total * (read + written) + boxes * of_anchor;
+    problem.bytes = total * (read + written) + boxes * anchor_bytes;
     problem.flops = total * call.flops;
     return problem;
   });
-  box_coding_args<S> of_all = call.args;
-  of_all.in = boxes_of(in);
-  of_all.anchors = boxes_of(anchors);
-  of_all.out = boxes_of(out);
+  box_coding_args<S> all_args = call.args;
+  all_args.in = boxes_of(in);
+  all_args.anchors = boxes_of(anchors);
+  all_args.out = boxes_of(out);
   for_each_chunk(policy, chunking(total, smallest_coding_chunk),
                  [&](index_t, index_t first, index_t last) {
                    while (first < last) {  // the parts of the chunk that lie in one image
                      const index_t image = first / boxes, begin = image * boxes;
                      const index_t end = std::min(last, begin + boxes);
-                     auto args = of_all;
+                     auto args = all_args;
                      if (!call.images.empty()) clip_to(args, call.images[image]);
                      args.in = advanced(args.in, begin);
                      args.out = advanced(args.out, begin);

@@ -16,8 +16,8 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-inline postprocess_params retinanet_postprocess() { return {}; }
-inline postprocess_params fcos_postprocess() {
+inline postprocess_params postprocess_params::retinanet() { return {}; }
+inline postprocess_params postprocess_params::fcos() {
   postprocess_params params;
   params.detector = dense_detector::fcos;
   params.score_threshold = 0.2;
@@ -26,7 +26,7 @@ inline postprocess_params fcos_postprocess() {
   return params;
 }
 
-inline postprocess_params ssd_postprocess() {
+inline postprocess_params postprocess_params::ssd() {
   postprocess_params params;
   params.detector = dense_detector::ssd;
   params.score_threshold = 0.01;
@@ -37,7 +37,7 @@ inline postprocess_params ssd_postprocess() {
   return params;
 }
 
-inline postprocess_params rpn_postprocess() {
+inline postprocess_params postprocess_params::rpn() {
   postprocess_params params;
   params.detector = dense_detector::rpn;
   params.score_threshold = 0;
@@ -235,8 +235,8 @@ class image_postprocess {
     args.centerness_step = 1;
     args.score_threshold = params_.score_threshold;
     args.limit = is_ssd ? no_limit : params_.max_candidates;
-    index_t* const of_class = grown(out.of_class, args.cols);
-    std::fill(of_class, of_class + args.cols, index_t{0});
+    index_t* const per_class = grown(out.per_class, args.cols);
+    std::fill(per_class, per_class + args.cols, index_t{0});
     const chunking chunks = search_chunks(level_size, args.cols, policy);
     args.capacity = filter_topk_capacity(args.limit, chunks.size * args.cols) + args.cols;
     const auto search = kernels<filter_topk_kernels<T>>(target_).search_rows;
@@ -248,7 +248,7 @@ class image_postprocess {
         [&](index_t) {},
         [&](index_t, index_t first, std::uint64_t record) {
           const index_t element = first * args.cols + static_cast<index_t>(record & 0xffffffffu);
-          if (is_ssd && of_class[element % args.cols]++ >= params_.max_candidates) return;
+          if (is_ssd && per_class[element % args.cols]++ >= params_.max_candidates) return;
           add(out, element, first_row, first_anchor, score_of_record(record), 0);
         });
   }
@@ -270,9 +270,8 @@ class image_postprocess {
 };
 
 /// NMS of the candidates of all images, and of each the best.
-inline detections_view best_of_images(postprocess_buffers& buffers, index_t images,
-                                      const postprocess_params& params, isa target,
-                                      execution policy) {
+inline detections_view batch_best(postprocess_buffers& buffers, index_t images,
+                                  const postprocess_params& params, isa target, execution policy) {
   index_t* const offsets = grown(buffers.offsets, images + 1);
   offsets[0] = 0;
   for (index_t i = 0; i < images; ++i)
@@ -288,7 +287,7 @@ inline detections_view best_of_images(postprocess_buffers& buffers, index_t imag
     std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
   }
 
-  nms_params suppression = torchvision_nms(params.iou_threshold);
+  nms_params suppression = nms_params::torchvision(params.iou_threshold);
   suppression.order = nms_order::image_score;
   suppression.max_per_image = params.max_detections;
   nms_groups groups;
@@ -335,7 +334,7 @@ detections_view run_postprocess(const Call& call, const vector_view<const image_
                                   inner);
                  });
 
-  return best_of_images(buffers, images, params, target, policy);
+  return batch_best(buffers, images, params, target, policy);
 }
 
 }  // namespace detail
