@@ -158,7 +158,7 @@ head_outputs random_outputs(const bench_options& options, const bench_stage& sta
 /// The loss of a stage with its gradient, and nothing else.
 void run_loss(const bench_options& options, const bench_stage& stage) {
   at::manual_seed(0);
-  criterion loss(stage.loss, vecdet::retinanet_shapes());
+  criterion loss(stage.loss, vecdet::anchor_shapes::retinanet());
   random_source random{1};
   const auto side = static_cast<int>(options.side);
   const batch_truth truth = random_truth(options, random);

@@ -130,15 +130,16 @@ struct target_weight {
   split_weight positive, negative, least, difference;
   float falls;  ///< its sign bit is set where the weight of 1 is the lesser
 
-  target_weight(double of_one, double of_zero)
-      : target_weight(of_one, of_zero, __builtin_fabs(of_one) < __builtin_fabs(of_zero)) {}
+  target_weight(double one_weight, double zero_weight)
+      : target_weight(one_weight, zero_weight,
+                      __builtin_fabs(one_weight) < __builtin_fabs(zero_weight)) {}
 
  private:
-  target_weight(double of_one, double of_zero, bool falling)
-      : positive(of_one),
-        negative(of_zero),
-        least(falling ? of_one : of_zero),
-        difference(falling ? of_zero - of_one : of_one - of_zero),
+  target_weight(double one_weight, double zero_weight, bool falling)
+      : positive(one_weight),
+        negative(zero_weight),
+        least(falling ? one_weight : zero_weight),
+        difference(falling ? zero_weight - one_weight : one_weight - zero_weight),
         falls(falling ? -0.0f : 0.0f) {}
 };
 
