@@ -3,6 +3,7 @@
 // torchvision's, on batches of images and several levels; threads, allocations, special logits, and
 // every documented error.
 #include "support/allocations.hpp"
+#include "support/exact_boxes.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/postprocess.hpp>
@@ -80,9 +81,8 @@ found expected_of(const heads& h, const postprocess_params& params) {
       const reference::box decoded = reference::clip_box(
           params.detector == dense_detector::fcos
               ? reference::decode_distances(deltas, anchor)
-              : reference::decode_box(
-                    deltas, anchor,
-                    {params.weights[0], params.weights[1], params.weights[2], params.weights[3]}),
+              : reference::decode_box(deltas, anchor, weights_of(params.coder),
+                                      as_reference(params.coder.clamp), params.coder.size_limit),
           size.width, size.height);
       if (params.min_size > 0 &&
           (decoded.width() < params.min_size || decoded.height() < params.min_size))
@@ -407,17 +407,20 @@ TEST_CASE("postprocess: bad arguments are named") {
   fails("params.min_size is inf");
   for (const double weight : {0.0, -1.0, std::nan(""), infinity, 1e-310}) {
     params = {};
-    params.weights[2] = weight;
-    fails("params.weights is ");
+    params.coder.weight_w = weight;
+    fails("params.coder.weight_w is ");
   }
   params = {};
-  params.weights[2] = 0;
-  fails("params.weights is 0");
+  params.coder.weight_w = 0;
+  fails("params.coder.weight_w is 0");
   for (const double limit : {-1.0, std::nan(""), infinity}) {
     params = {};
-    params.size_limit = limit;
-    fails("params.size_limit is ");
+    params.coder.size_limit = limit;
+    fails("params.coder.size_limit is ");
   }
+  params = {};
+  params.coder.anchors = box_format::cxcywh;
+  fails("params.coder.anchors is cxcywh");
   params = {};
   // Sums and products beyond 64 bits.
   levels = {most, most, 42};

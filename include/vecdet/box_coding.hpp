@@ -60,6 +60,13 @@ struct coder_params {
   double size_limit = 4.135166556742356;  ///< log(1000 / 16); 0 or more
   box_format anchors = box_format::xyxy;  ///< or cxcywh
 
+  /// The coder of a second stage, and of torchvision's SSD: weights 10, 10, 5, 5.
+  static coder_params roi() {
+    coder_params params;
+    params.weight_x = params.weight_y = 10;
+    params.weight_w = params.weight_h = 5;
+    return params;
+  }
   /// SSD's coder: priors as centre and size, one variance for the centre and one for the size, no
   /// clamp.
   static coder_params ssd(double centre_variance = 0.1, double size_variance = 0.2) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/value_of.hpp>
 
 #include <cstdint>
 #include <cstring>

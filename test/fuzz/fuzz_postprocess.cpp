@@ -129,7 +129,7 @@ std::vector<float> boxes_of(const head<T>& h, index_t image, const postprocess_p
   if (params.detector == dense_detector::fcos) {
     decode_distances(deltas, anchors, size, boxes_view<float>(boxes), {}, execution::sequential);
   } else {
-    decode_boxes(deltas, anchors, size, boxes_view<float>(boxes), fuzz::coder_of(params),
+    decode_boxes(deltas, anchors, size, boxes_view<float>(boxes), params.coder,
                  execution::sequential);
   }
   return boxes;

@@ -244,10 +244,10 @@ class steps {
     const auto decoded =
         params_.detector == dense_detector::fcos
             ? reference::decode_distances(deltas, anchor)
-            : reference::decode_box(
-                  deltas, anchor,
-                  {params_.weights[0], params_.weights[1], params_.weights[2], params_.weights[3]},
-                  reference::size_clamp::above, params_.size_limit);
+            : reference::decode_box(deltas, anchor,
+                                    {params_.coder.weight_x, params_.coder.weight_y,
+                                     params_.coder.weight_w, params_.coder.weight_h},
+                                    reference::size_clamp::above, params_.coder.size_limit);
     const image_size& size = h_.sizes.data()[image_];
     const auto box = reference::clip_box(decoded, size.width, size.height);
     const std::vector<float> rounded{static_cast<float>(box.x1), static_cast<float>(box.y1),
@@ -345,10 +345,11 @@ void postprocess_of(fuzz::input& in) {
   params.iou_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1), 1.0 / 3});
   params.max_detections = in.one_of<index_t>({300, 0, 1, in.integer(0, 40), 100000});
   params.min_size = in.one_of({0.0, 0.0, 3.0, 0.25, 30.0});
-  params.size_limit = in.one_of({params.size_limit, params.size_limit, 0.5, 0.0});
+  coder_params& coder = params.coder;
+  coder.size_limit = in.one_of({coder.size_limit, coder.size_limit, 0.5, 0.0});
   const head<T> h = any_head<T>(in, params.detector);
-  for (double& weight : params.weights)
-    weight = h.exact ? in.one_of({1.0, 2.0, 0.5}) : in.one_of({1.0, weight, in.tame(1, 10)});
+  for (double* weight : {&coder.weight_x, &coder.weight_y, &coder.weight_w, &coder.weight_h})
+    *weight = h.exact ? in.one_of({1.0, 2.0, 0.5}) : in.one_of({1.0, *weight, in.tame(1, 10)});
 
   std::vector<expectation> expected;
   for (index_t image = 0; image < h.images; ++image)

@@ -33,23 +33,18 @@ inline void check_anchor_format(const char* function, box_format format) {
   check(format != box_format::xywh, function, "params.anchors", "xywh", "xyxy or cxcywh");
 }
 
-/// What weights and the size limit of a coder may be, and how errors say so.
-inline bool is_coder_weight(double weight) { return is_within(weight, 1e-35, 1e35); }
-inline bool is_size_limit(double limit) { return limit >= 0 && is_finite(limit); }
-constexpr const char* a_coder_weight = "a number from 1e-35 to 1e35";
-constexpr const char* a_size_limit = "a finite number, 0 or more";
-
 /// `of` is what the function's user calls the parameters.
 inline void check_coder(const char* function, const char* of, const coder_params& params) {
   const auto check_weight = [&](const char* member, double weight) {
-    check_member(is_coder_weight(weight), function, of, member, weight, a_coder_weight);
+    check_member(is_within(weight, 1e-35, 1e35), function, of, member, weight,
+                 "a number from 1e-35 to 1e35");
   };
   check_weight("weight_x", params.weight_x);
   check_weight("weight_y", params.weight_y);
   check_weight("weight_w", params.weight_w);
   check_weight("weight_h", params.weight_h);
-  check_member(is_size_limit(params.size_limit), function, of, "size_limit", params.size_limit,
-               a_size_limit);
+  check_member(params.size_limit >= 0 && is_finite(params.size_limit), function, of, "size_limit",
+               params.size_limit, "a finite number, 0 or more");
   check_member(params.anchors != box_format::xywh, function, of, "anchors", "xywh",
                "xyxy or cxcywh");
 }

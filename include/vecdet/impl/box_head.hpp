@@ -6,8 +6,6 @@
 #include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/impl/postprocess.hpp>
 
-#include <algorithm>
-
 namespace vecdet {
 inline namespace VECDET_ABI {
 
@@ -21,8 +19,7 @@ inline postprocess_params as_postprocess(const box_head_params& params) {
   dense.max_candidates = no_limit;
   dense.iou_threshold = params.iou_threshold;
   dense.max_detections = params.max_detections;
-  std::copy_n(params.weights, 4, dense.weights);
-  dense.size_limit = params.size_limit;
+  dense.coder = params.coder;
   dense.min_size = params.min_size;
   return dense;
 }

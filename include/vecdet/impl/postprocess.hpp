@@ -16,38 +16,6 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-inline postprocess_params postprocess_params::retinanet() { return {}; }
-inline postprocess_params postprocess_params::fcos() {
-  postprocess_params params;
-  params.detector = dense_detector::fcos;
-  params.score_threshold = 0.2;
-  params.iou_threshold = 0.6;
-  params.max_detections = 100;
-  return params;
-}
-
-inline postprocess_params postprocess_params::ssd() {
-  postprocess_params params;
-  params.detector = dense_detector::ssd;
-  params.score_threshold = 0.01;
-  params.max_candidates = 400;
-  params.iou_threshold = 0.45;
-  params.max_detections = 200;
-  for (int k = 0; k < 4; ++k) params.weights[k] = k < 2 ? 10 : 5;
-  return params;
-}
-
-inline postprocess_params postprocess_params::rpn() {
-  postprocess_params params;
-  params.detector = dense_detector::rpn;
-  params.score_threshold = 0;
-  params.max_candidates = 2000;
-  params.iou_threshold = 0.7;
-  params.max_detections = 2000;
-  params.min_size = 1e-3;
-  return params;
-}
-
 namespace detail {
 
 /// Whether scores are of an element each, not of a whole row.
@@ -78,10 +46,7 @@ inline void check_postprocess_params(const char* function, const postprocess_par
   check(params.max_detections >= 0, function, "params.max_detections", params.max_detections,
         "0 or more");
   check_min_size(function, "params.min_size", params.min_size);
-  for (const double weight : params.weights)
-    check(is_coder_weight(weight), function, "params.weights", weight, a_coder_weight);
-  check(is_size_limit(params.size_limit), function, "params.size_limit", params.size_limit,
-        a_size_limit);
+  check_corner_coder(function, "params.coder", params.coder);
 }
 
 inline void check_image_sizes(const char* function, const vector_view<const image_size>& sizes) {
@@ -152,13 +117,7 @@ void add_candidate(postprocess_buffers::candidates& out, const float* anchor, co
 inline void decode_candidates(isa target, const postprocess_params& params,
                               postprocess_buffers::candidates& out, const image_size& size) {
   const bool is_fcos = params.detector == dense_detector::fcos;
-  coder_params coder;
-  coder.weight_x = params.weights[0];
-  coder.weight_y = params.weights[1];
-  coder.weight_w = params.weights[2];
-  coder.weight_h = params.weights[3];
-  coder.size_limit = params.size_limit;
-  auto args = is_fcos ? coding_args<float>(distance_params{}) : coding_args<float>(coder);
+  auto args = is_fcos ? coding_args<float>(distance_params{}) : coding_args<float>(params.coder);
   clip_to(args, size);
   float* const boxes = out.boxes.data();
   args.in = args.out = boxes;

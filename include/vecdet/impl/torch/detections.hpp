@@ -192,15 +192,13 @@ inline detection_tensors postprocess(const at::Tensor& logits, const at::Tensor&
     check(kind >= 0 && kind <= 2, function, "kind", kind, "0 (RetinaNet), 1 (FCOS) or 2 (SSD)");
     const std::vector<vecdet::image_size> sizes =
         image_sizes_from(function, image_sizes, logits.size(0));
-    const std::array<double, 4> coder = coder_weights(function, weights);
     postprocess_params params;
     params.detector = static_cast<dense_detector>(kind);
     params.score_threshold = score_threshold;
     params.max_candidates = max_candidates;
     params.iou_threshold = iou_threshold;
     params.max_detections = max_detections;
-    std::copy(coder.begin(), coder.end(), params.weights);
-    params.size_limit = size_limit;
+    params.coder = coder_of(function, weights, size_limit);
     params.min_size = min_size;
 
     const at::ScalarType type = computed_type(function, "logits", logits);

@@ -41,9 +41,7 @@ inline detection_tensors rpn_postprocess(at::TensorList logits, at::TensorList d
     params.max_candidates = max_candidates;
     params.iou_threshold = iou_threshold;
     params.max_detections = max_proposals;
-    const std::array<double, 4> coder = coder_weights(function, delta_weights);
-    std::copy(coder.begin(), coder.end(), params.weights);
-    params.size_limit = size_limit;
+    params.coder = coder_of(function, delta_weights, size_limit);
     params.min_size = min_size;
     const std::vector<image_size> sizes = image_sizes_from(function, image_sizes, x.images());
     const at::ScalarType type = computed_type(function, "logits", x.first(), "deltas", d.first());
@@ -84,11 +82,9 @@ inline detection_tensors postprocess_box_head(
     params.score_threshold = score_threshold;
     params.iou_threshold = iou_threshold;
     params.max_detections = max_detections;
-    if (!delta_weights.empty()) {
-      const std::array<double, 4> coder = coder_weights(function, delta_weights);
-      std::copy(coder.begin(), coder.end(), params.weights);
-    }
-    params.size_limit = size_limit;
+    params.coder = coder_of(
+        function, delta_weights.empty() ? at::ArrayRef<double>{10, 10, 5, 5} : delta_weights,
+        size_limit);
     params.min_size = min_size;
     const std::vector<index_t> offsets =
         proposal_counts.empty()
