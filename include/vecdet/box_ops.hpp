@@ -56,14 +56,13 @@ index_t large_boxes(const Boxes& boxes, double min_size, vector_view<index_t> in
 /// The columns of `detections`, rows of x1 y1 x2 y2 score and maybe more, as boxes and scores,
 /// which NMS takes: one pass over memory, some hundredths of what NMS takes.
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores,
-                      execution policy = execution::parallel);
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, execution policy = execution::parallel);
 
 /// The same with the class after the score: an integer within 2^53, as `classes` of nms_groups.
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores, vector_view<index_t> classes,
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, vector_view<index_t> classes,
                       execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI

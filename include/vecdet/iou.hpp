@@ -49,8 +49,8 @@ void elementwise_iou(const Boxes& a, boxes_view<const coordinate_of<Boxes>> b,
 
 /// The same of boxes whose coordinates lie in four arrays.
 template <class T>
-void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const std::remove_const_t<T>> b,
-                     vector_view<std::remove_const_t<T>> out, const iou_params& params = {},
+void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const value_of<T>> b,
+                     vector_view<value_of<T>> out, const iou_params& params = {},
                      execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI

@@ -122,8 +122,7 @@ double regression_loss_and_grad(const Boxes& deltas, boxes_view<const float> anc
 template <class T>
 double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const float> anchors,
                                 const regression_targets<float>& targets,
-                                const box_selection& selection,
-                                const head_view<std::remove_const_t<T>>& grad,
+                                const box_selection& selection, const head_view<value_of<T>>& grad,
                                 vector_view<const float> image_scales = {},
                                 const regression_loss_params& params = {},
                                 execution policy = execution::parallel);

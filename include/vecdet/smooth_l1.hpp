@@ -81,9 +81,8 @@ double smooth_l1_loss_and_grad(const Boxes& predictions,
 /// factor for each image; empty: all 1. Gradients are the bits of boxes in one array.
 template <class T>
 double smooth_l1_loss_and_grad(const head_view<T>& predictions,
-                               boxes_view<const std::remove_const_t<T>> targets,
-                               const box_selection& selection,
-                               const head_view<std::remove_const_t<T>>& grad,
+                               boxes_view<const value_of<T>> targets,
+                               const box_selection& selection, const head_view<value_of<T>>& grad,
                                vector_view<const float> image_scales = {},
                                const smooth_l1_params& params = {},
                                execution policy = execution::parallel);

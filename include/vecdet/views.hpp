@@ -19,6 +19,7 @@
 
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/contiguous.hpp>
+#include <vecdet/value_of.hpp>
 
 #include <cstdint>
 #include <limits>

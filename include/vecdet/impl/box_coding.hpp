@@ -139,12 +139,11 @@ void encode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anc
 }
 
 template <class T>
-void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  boxes_soa_view<std::remove_const_t<T>> deltas, const coder_params& params,
+void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const value_of<T>> anchors,
+                  boxes_soa_view<value_of<T>> deltas, const coder_params& params,
                   execution policy) {
-  detail::run_encode_boxes<detail::separate<std::remove_const_t<T>>,
-                           boxes_soa_view<const std::remove_const_t<T>>>(targets, anchors, deltas,
-                                                                         params, policy);
+  detail::run_encode_boxes<detail::separate<value_of<T>>, boxes_soa_view<const value_of<T>>>(
+      targets, anchors, deltas, params, policy);
 }
 
 template <class Boxes>
@@ -175,29 +174,26 @@ void decode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anc
 }
 
 template <class T>
-void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  boxes_soa_view<std::remove_const_t<T>> boxes, const coder_params& params,
-                  execution policy) {
-  detail::run_decode_boxes<detail::separate<std::remove_const_t<T>>>(
-      boxes_soa_view<const std::remove_const_t<T>>(deltas), anchors, {}, boxes, params, policy);
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
+                  boxes_soa_view<value_of<T>> boxes, const coder_params& params, execution policy) {
+  detail::run_decode_boxes<detail::separate<value_of<T>>>(boxes_soa_view<const value_of<T>>(deltas),
+                                                          anchors, {}, boxes, params, policy);
 }
 
 template <class T>
-void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  const image_size& image, boxes_soa_view<std::remove_const_t<T>> boxes,
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
+                  const image_size& image, boxes_soa_view<value_of<T>> boxes,
                   const coder_params& params, execution policy) {
-  detail::run_decode_boxes<detail::separate<std::remove_const_t<T>>>(
-      boxes_soa_view<const std::remove_const_t<T>>(deltas), anchors, {&image, 1}, boxes, params,
-      policy);
+  detail::run_decode_boxes<detail::separate<value_of<T>>>(
+      boxes_soa_view<const value_of<T>>(deltas), anchors, {&image, 1}, boxes, params, policy);
 }
 
 template <class T>
-void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  vector_view<const image_size> images,
-                  boxes_soa_view<std::remove_const_t<T>> boxes, const coder_params& params,
-                  execution policy) {
-  detail::run_decode_batch<detail::separate<std::remove_const_t<T>>>(
-      boxes_soa_view<const std::remove_const_t<T>>(deltas), anchors, images, boxes, params, policy);
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
+                  vector_view<const image_size> images, boxes_soa_view<value_of<T>> boxes,
+                  const coder_params& params, execution policy) {
+  detail::run_decode_batch<detail::separate<value_of<T>>>(boxes_soa_view<const value_of<T>>(deltas),
+                                                          anchors, images, boxes, params, policy);
 }
 
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>

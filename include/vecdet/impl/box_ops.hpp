@@ -69,9 +69,9 @@ void check_classes(const char* function, const matrix_view<T>& detections, execu
 
 /// split_detections(), with classes unless they are null.
 template <class T>
-void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_const_t<T>>& boxes,
-               const vector_view<std::remove_const_t<T>>& scores,
-               const vector_view<index_t>* classes, execution policy) {
+void run_split(const matrix_view<T>& detections, const boxes_view<value_of<T>>& boxes,
+               const vector_view<value_of<T>>& scores, const vector_view<index_t>* classes,
+               execution policy) {
   constexpr const char* function = "split_detections";
   const index_t rows = detections.rows();
   check(detections.cols() >= 5 || rows == 0, function, "detections.cols()", detections.cols(),
@@ -95,7 +95,7 @@ void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_co
     const index_t written = 5 * index_t{sizeof(T)} + (classes != nullptr ? 8 : 0);
     return {function,
             classes != nullptr ? "classes" : "boxes",
-            dtype_name<std::remove_const_t<T>>(),
+            dtype_name<value_of<T>>(),
             {rows, detections.cols()},
             isa_name(active_isa()),
             policy.threads(),
@@ -229,14 +229,14 @@ index_t large_boxes(const Boxes& given, double min_size, vector_view<index_t> in
 }
 
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores, execution policy) {
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, execution policy) {
   detail::run_split(detections, boxes, scores, nullptr, policy);
 }
 
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores, vector_view<index_t> classes,
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, vector_view<index_t> classes,
                       execution policy) {
   detail::run_split(detections, boxes, scores, &classes, policy);
 }

@@ -53,7 +53,7 @@ class fcos_loss_call {
         buffers_(buffers),
         policy_(policy),
         images_(head.logits.images()),
-        total_(images_ * head.logits.anchors_of_image()) {}
+        total_(images_ * head.logits.anchors_per_image()) {}
 
   fcos_losses run() {
     check_heads();
@@ -109,7 +109,7 @@ class fcos_loss_call {
   }
 
   void check_truth_and_params() const {
-    check_size(function, "anchors.size()", anchors_.size(), head_.logits.anchors_of_image(),
+    check_size(function, "anchors.size()", anchors_.size(), head_.logits.anchors_per_image(),
                "the anchors of one image of the head");
     check_size(function, "the number of truth's images", image_count(truth_), images_,
                "the number of the head's images");

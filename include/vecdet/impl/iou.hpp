@@ -127,10 +127,9 @@ void elementwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> 
 }
 
 template <class T>
-void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const std::remove_const_t<T>> b,
-                     vector_view<std::remove_const_t<T>> out, const iou_params& params,
-                     execution policy) {
-  using type = std::remove_const_t<T>;
+void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const value_of<T>> b,
+                     vector_view<value_of<T>> out, const iou_params& params, execution policy) {
+  using type = value_of<T>;
   detail::run_elementwise_iou<detail::separate<type>, boxes_soa_view<const type>>(a, b, out, params,
                                                                                   policy);
 }

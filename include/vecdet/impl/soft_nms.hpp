@@ -43,12 +43,12 @@ soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
   });
 
   const auto& kernels = detail::kernels<detail::nms_kernels<stored>>(target);
-  auto& of_scores = detail::workspace_access::buffers(workspace);
-  detail::nms_buffers& buffers = of_scores.groups;
+  auto& soft_buffers = detail::workspace_access::buffers(workspace);
+  detail::nms_buffers& buffers = soft_buffers.groups;
   const index_t count = kernels.select(scores.data(), 0, size, limits.score_threshold, true,
                                        detail::grown(buffers.records, size));
   detail::partition_into_groups(groups, size, count, buffers, policy);
-  real* const rescored = detail::grown(of_scores.rescored, size);
+  real* const rescored = detail::grown(soft_buffers.rescored, size);
   detail::nms_record* const kept_of_groups = detail::grown(buffers.kept, count);
   detail::suppress_groups(buffers, policy, kernels.scratch_bytes,
                           [&](index_t begin, index_t end, detail::cache_line* scratch) {
@@ -72,7 +72,7 @@ soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
   detail::kernels<detail::nms_kernels<real>>(target).sort_any(rescored, buffers.records.data(),
                                                               buffers.spare.data(), kept);
   index_t* const result = detail::grown(buffers.result, kept);
-  real* const left = detail::grown(of_scores.scores, kept);
+  real* const left = detail::grown(soft_buffers.scores, kept);
   for (index_t i = 0; i < kept; ++i) {
     result[i] = detail::index_of(buffers.records[static_cast<std::size_t>(i)]);
     left[i] = rescored[result[i]];
