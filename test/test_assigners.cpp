@@ -311,6 +311,21 @@ TEST_CASE("task-aligned assigner: grids, candidates, exponents and batches") {
   });
 }
 
+TEST_CASE("task-aligned assigner: without classes, all boxes have class 0") {
+  task_problem p(three_levels(), 20, 3);
+  p.classes.assign(p.classes.size(), 0);
+  assigner_workspace workspace;
+  ground_truth truth = p.known();
+  const auto run = [&] {
+    assign_task_aligned(p.said(), p.points.where(), p.points.levels, truth, p.matches, p.targets,
+                        p.params, workspace);
+    return std::pair(p.matches, p.targets);
+  };
+  const auto expected = run();
+  truth.classes = {};
+  CHECK(run() == expected);
+}
+
 TEST_CASE("task-aligned assigner: equal metrics and overlaps go by lower index") {
   for_each_isa([](isa) {
     task_problem p(three_levels(), 2, 1);

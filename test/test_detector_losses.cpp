@@ -241,6 +241,23 @@ TEST_CASE_TEMPLATE("FCOS's loss: torchvision's", T, float, bfloat16) {
   });
 }
 
+TEST_CASE("FCOS's loss: without classes, all boxes have class 0") {
+  fcos_problem p(head_layout::nchw);
+  fcos_loss_workspace workspace;
+  const auto run = [&](const ground_truth& truth) {
+    fcos_tensors<float> t(p);
+    const fcos_losses losses = fcos_loss_and_grad(t.head(), p.anchors, truth, {}, workspace);
+    auto all = t.logits_grad.flat();
+    all.push_back(static_cast<float>(losses.classification));
+    return all;
+  };
+  for (auto& of_box : p.classes) of_box = 0;
+  ground_truth truth = p.truth();
+  const auto expected = run(truth);
+  truth.classes = {};
+  CHECK(run(truth) == expected);
+}
+
 TEST_CASE_TEMPLATE("FCOS's loss: bfloat16 is float, rounded; any threads, in place, no memory", T,
                    float, bfloat16) {
   for (const head_layout layout : all_layouts) {

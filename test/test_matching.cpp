@@ -468,6 +468,8 @@ TEST_CASE("matching: bad arguments are named and nothing is written") {
         [](truth_t&, results_t&, params_t& p) { p.high_threshold = NAN; });
   fails("params.low_threshold is nan",
         [](truth_t&, results_t&, params_t& p) { p.low_threshold = NAN; });
+  fails("params.low_threshold is 0.59999999999999998, expected at most 0.5, the high threshold",
+        [](truth_t&, results_t&, params_t& p) { p.low_threshold = 0.6; });
   fails("params.region_threshold is 1.5",
         [](truth_t&, results_t&, params_t& p) { p.region_threshold = 1.5; });
   fails("params.coder.weight_w is 0",

@@ -11,6 +11,7 @@
 #include <vecdet/roi_align.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -329,6 +330,29 @@ TEST_CASE_TEMPLATE("RoIAlign: threads and allocations", T, float, bfloat16) {
     run();
     CHECK(allocations.since() == 0);
   }
+}
+
+TEST_CASE("RoIAlign: the work does not grow with the threads that an execution claims") {
+  roi_problem<float> p;
+  p.channels = 16;
+  p.height = p.width = 40;
+  p.make(200, 12);
+  const auto backwards = [](index_t count, const task& work) {
+    for (index_t i = count; i-- > 0;) work(i);
+  };
+  const auto seconds = [&](int threads) {
+    p.policy = execution::on(backwards, threads);
+    double least = 1e9;
+    for (int i = 0; i < 3; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      p.forward();
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+      least = std::min(least, taken.count());
+    }
+    return least;
+  };
+  const double with_8 = seconds(8);
+  CHECK(seconds(100000000) < 50 * with_8);
 }
 
 TEST_CASE("RoIAlign: images by index, by offset, and one") {

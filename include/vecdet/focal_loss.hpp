@@ -71,7 +71,9 @@ struct focal_loss_params {
 };
 
 /// A label for each row, and the target of its class: a number in [0, 1], as the IoU of prediction
-/// and ground truth. The score of a row without a class is not used.
+/// and ground truth. Scores are data and are not checked: the formulas are computed with whatever
+/// they are, NaN gives NaN, and VECDET_CHECK=1 reports scores outside [0, 1]. The score of a row
+/// without a class is not used.
 struct scored_labels {
   lasting<labels_view> labels;
   lasting<vector_view<const float>> scores;  ///< one for each label

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -68,9 +69,12 @@ inline std::uint64_t magnitude_bits(double x) {
   return bits & 0x7fffffffffffffff;
 }
 inline bool is_finite(double x) { return magnitude_bits(x) < 0x7ff0000000000000; }
+inline bool is_finite(float x) { return is_finite(static_cast<double>(x)); }
 inline bool is_nan(double x) { return magnitude_bits(x) > 0x7ff0000000000000; }
 /// Whether it is finite as a float, too: what a kernel in float can take.
 inline bool fits_float(double x) { return magnitude_bits(x) <= 0x47efffffe0000000; }
+/// a == b, which some callers' warnings do not let a header write.
+inline bool is_equal(double a, double b) { return std::equal_to<double>()(a, b); }
 inline bool is_within(double x, double least, double most) {
   return !is_nan(x) && x >= least && x <= most;
 }

@@ -6,6 +6,7 @@
 #include <vecdet/assigners.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/ground_truth.hpp>
@@ -67,6 +68,7 @@ class assigner_call {
           "so many that images x points elements have addresses");
     check_size(function, "matches.size()", matches.size(), images_ * points, "images x points");
     check_result_apart("matches", matches);
+    look_at_boxes(function, "truth.boxes", truth.boxes);
   }
 
   index_t images() const { return images_; }

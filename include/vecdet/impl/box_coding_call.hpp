@@ -66,8 +66,8 @@ inline void check_image(const char* function, const image_size& image, index_t i
 }
 
 inline bool all_weights_are_1(const coder_params& params) {
-  return params.weight_x == 1 && params.weight_y == 1 && params.weight_w == 1 &&
-         params.weight_h == 1;
+  return is_equal(params.weight_x, 1) && is_equal(params.weight_y, 1) &&
+         is_equal(params.weight_w, 1) && is_equal(params.weight_h, 1);
 }
 
 inline double low_size(const coder_params& params) {

@@ -54,7 +54,7 @@ void check_classes(const char* function, const matrix_view<T>& detections, execu
   const auto is_class = [&](index_t i) {
     const auto id = static_cast<double>(detections(i, 5));
     return magnitude_bits(id) <= magnitude_bits(0x1p53) &&
-           id == static_cast<double>(static_cast<index_t>(id));
+           is_equal(id, static_cast<double>(static_cast<index_t>(id)));
   };
   const index_t rows = detections.rows();
   const index_t bad = find_first(chunking(rows, smallest_coding_chunk), rows, policy,

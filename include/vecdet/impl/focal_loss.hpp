@@ -5,6 +5,7 @@
 #include <vecdet/args/focal_loss.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
@@ -109,6 +110,14 @@ struct focal_call {
     }
   }
 
+  void look_at_targets() const {
+    if (!targets.are_scored()) return;
+    look_at_scores(function, "scores", targets.scores(), [&](index_t i) {
+      const index_t label = targets.labels()[i];
+      return label != params.background && label != params.ignore;
+    });
+  }
+
   focal_loss_args<T> kernel_args() const {
     const bool reduced = output == focal_output::sum || output == focal_output::grad;
     const double weight =
@@ -168,6 +177,7 @@ double run_focal_loss(const focal_call<T>& call, execution policy) {
   call.check_arguments();
   call.check_memory();
   if (call.targets.are_labels()) call.check_labels(kernels);
+  call.look_at_targets();
   const matrix_view<const T>& logits = call.logits;
   if (logits.empty()) {
     return call.params.reduction == reduction::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
@@ -256,6 +266,7 @@ double run_level_focal_loss(const focal_call<T>& row_call, const head_view<Logit
   call.rows_are = "images x anchors";
   call.check_arguments();
   call.check_labels(kernels);
+  call.look_at_targets();
   if (shape.empty()) {
     return params.reduction == reduction::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
   }
@@ -287,7 +298,7 @@ double run_level_focal_loss(const focal_call<T>& row_call, const head_view<Logit
         args.logits = logits.levels()[l].data + image * logit_steps.image;
         args.out = grad.levels()[l].data + image * grad_steps.image;
         args.first_label = image * image_labels + first_label;
-        const double scale = image_scales.empty() ? 1 : image_scales[image];
+        const double scale = image_scales.empty() ? 1 : static_cast<double>(image_scales[image]);
         args.positive_weight *= scale;
         args.negative_weight *= scale;
         sum += focal_piece(kernels, args, level, (i - begin) % per_image);

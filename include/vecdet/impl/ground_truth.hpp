@@ -40,12 +40,18 @@ void for_each_memory_of(const ground_truth& truth, const Use& use) {
   use("truth.region_offsets", address_range(truth.region_offsets));
 }
 
+/// The class of box k: 0 where none are given.
+inline index_t class_of(const ground_truth& truth, index_t k) {
+  return truth.classes.size() == 0 ? 0 : truth.classes[k];
+}
+
 /// Throws unless the offsets fit, and each box has a class from `first_class` to `classes` - 1.
 inline void check_classified(const char* function, const ground_truth& truth, index_t classes,
                              index_t first_class = 0) {
   if (!truth.image_offsets.empty())
     check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size(),
                   "the number of boxes");
+  if (truth.classes.size() == 0 && first_class == 0 && classes > 0) return;
   check_size(function, "truth.classes.size()", truth.classes.size(), truth.boxes.size(),
              "the number of boxes");
   for (index_t k = 0; k < truth.classes.size(); ++k) {

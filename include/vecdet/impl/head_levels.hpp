@@ -149,7 +149,7 @@ inline void check_image_scales(const char* function, const vector_view<const flo
                                index_t images, const char* of) {
   check_optional_size(function, "image_scales.size()", scales.size(), images, of);
   for (index_t n = 0; n < scales.size(); ++n)
-    check_element(fits_float(scales[n]), function, "image_scales", n, scales[n], "a finite float");
+    check_element(is_finite(scales[n]), function, "image_scales", n, scales[n], "a finite float");
 }
 
 }  // namespace detail

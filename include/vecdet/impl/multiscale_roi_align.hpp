@@ -25,8 +25,8 @@ class level_mapper {
           "1 to 32");
     int exponent = 0;
     const bool is_usable = scale > 0 && fits_float(scale);
-    check(is_usable && std::frexp(scale, &exponent) == 0.5, function, "the scale of level 0", scale,
-          "a power of two");
+    check(is_usable && is_equal(std::frexp(scale, &exponent), 0.5), function,
+          "the scale of level 0", scale, "a power of two");
     first_ = 1 - exponent;
     check(canonical_size > 0 && fits_float(canonical_size), function, "canonical_size",
           canonical_size, "a finite float above 0");
@@ -68,8 +68,8 @@ struct roi_pyramid {
     for (index_t l = 0; l < views.size(); ++l) {
       const View& view = views[l];
       const double scale = params.scales[l];
-      check_element(l == 0 || 2 * scale == params.scales[l - 1], function, "params.scales", l,
-                    scale, "half of the one before");
+      check_element(l == 0 || is_equal(2 * scale, params.scales[l - 1]), function, "params.scales",
+                    l, scale, "half of the one before");
       check_element(view.images() == views[0].images() && view.channels() == views[0].channels() &&
                         view.layout() == views[0].layout(),
                     function, name, l,

@@ -4,6 +4,7 @@
 
 #include <vecdet/args/nms.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/nms_groups.hpp>
@@ -125,7 +126,7 @@ class nms_call {
     nms_record* const records = grown(buffers_.records, boxes_.size());
     const double infinity = std::numeric_limits<double>::infinity();
     index_t count = scores_.size();
-    if (params_.drop_nan_scores || params_.score_threshold != -infinity) {
+    if (params_.drop_nan_scores || !is_equal(params_.score_threshold, -infinity)) {
       count =
           scores_kernels_.select(scores_.data(), 0, count,
                                  threshold_for<compute_type<S>>(params_, params_.score_threshold),
@@ -243,6 +244,8 @@ vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<
                                    execution policy) {
   check_nms(function, boxes.size(), scores.size(), params);
   check_groups(function, groups, boxes.size());
+  if (params.format == nms_format::corners) look_at_boxes(function, "boxes", boxes);
+  look_at_scores(function, "scores", scores, [](index_t) { return true; });
   const profile::scope timing([&] {
     return profile::problem{function,
                             std::is_same<S, T>::value ? nullptr : dtype_name<S>(),

@@ -289,8 +289,7 @@ void suppress_groups(nms_buffers& buffers, execution policy, ScratchBytes scratc
   const auto tasks = static_cast<index_t>(buffers.tasks.size());
   const nms_task* const task = buffers.tasks.data();
   const index_t* const begin = buffers.group_begin.data();
-  const index_t workers =
-      std::min({index_t{policy.threads()}, tasks, index_t{chunking::max_count}});
+  const index_t workers = std::min(usable_threads(policy), tasks);
   index_t scratch_begin[chunking::max_count], lines = 0;
   for (index_t w = 0; w < workers; ++w) {
     scratch_begin[w] = lines;

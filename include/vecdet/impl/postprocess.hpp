@@ -127,7 +127,7 @@ inline void decode_candidates(isa target, const postprocess_params& params,
   using coding = coding_kernels<float>;
   (is_fcos ? coding::decode_distances(target) : coding::decode(target))(args, 0, out.count);
 
-  if (params.min_size == 0) return;
+  if (is_equal(params.min_size, 0)) return;
   float* const scores = out.scores.data();
   index_t* const labels = out.labels.data();
   index_t count = 0;
@@ -310,6 +310,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
   const index_t images = image_sizes.size();
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
   detail::check_image_sizes("postprocess", image_sizes);
+  detail::look_at_logits("postprocess", "outputs.logits", outputs.logits);
   const isa target = active_isa();
   const profile::scope timing([&] {
     using shape = decltype(profile::problem::shape);

@@ -142,6 +142,7 @@ detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<con
                             execution policy) {
   detail::check_postprocess(outputs, anchors.size(), image_sizes.size(), params);
   detail::check_image_sizes("postprocess", image_sizes);
+  detail::look_at_logits("postprocess", "outputs.logits", outputs.logits);
   const isa target = active_isa();
   const profile::scope timing([&] {
     const bool is_nhwc = outputs.logits.layout() == head_layout::nhwc;

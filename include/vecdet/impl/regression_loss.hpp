@@ -86,7 +86,11 @@ struct regression_call {
     const index_t boxes = deltas.size();
     check_params();
     check_targets();
-    check_size(function, "anchors.size()", anchors.size(), boxes, "the number of deltas");
+    if (anchors.size() != boxes && (anchors.empty() || boxes % anchors.size() != 0)) {
+      throw_invalid_argument(
+          function, "anchors.size()", anchors.size(),
+          std::to_string(boxes) + ", the number of deltas, or a divisor: the anchors of one image");
+    }
     check_optional_size(function, "params.box_weights.size()", params.box_weights.size(), boxes,
                         "the number of deltas");
     if (output == loss_output::grad) {
@@ -113,6 +117,7 @@ struct regression_call {
     regression_loss_args<stored> args{};
     args.deltas = deltas.data();
     args.anchors = anchors.data();
+    args.anchor_period = anchors.empty() || anchors.size() == deltas.size() ? 0 : anchors.size();
     args.targets = targets.boxes().data();
     args.matches = targets.is_matched() ? targets.matches().data() : nullptr;
     args.box_weights = data_or_null(params.box_weights);

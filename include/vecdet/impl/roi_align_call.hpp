@@ -167,7 +167,7 @@ class roi_align_call {
 
   /// Chunks of `items` of which many are better done together: few a thread.
   chunking few_chunks(index_t items) const {
-    const index_t threads = policy_.threads(), pieces = threads == 1 ? 1 : 8 * threads;
+    const index_t threads = usable_threads(policy_), pieces = threads == 1 ? 1 : 8 * threads;
     return {items, std::max(index_t{1}, (items + pieces - 1) / pieces)};
   }
 
@@ -175,7 +175,7 @@ class roi_align_call {
   template <class Run>
   void run_chunks_with_memory(const chunking& chunks, index_t size, const Run& run) {
     const index_t lines = (size * index_t{sizeof(real)} + 63) / 64;
-    slot_pool numbers(std::min(index_t{policy_.threads()}, chunks.count));
+    slot_pool numbers(std::min(usable_threads(policy_), chunks.count));
     cache_line* const all = grown(buffers_.memory, numbers.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       const index_t number = numbers.take();
@@ -275,7 +275,8 @@ class roi_align_call {
       }
     }
     // Parts, of which each transposes rows of its own, only where blocks are too few for threads.
-    const index_t threads = policy_.threads(), enough = threads == 1 ? 1 : 4 * threads;
+    const index_t threads = usable_threads(policy_);
+    const index_t enough = threads == 1 ? 1 : std::min(4 * threads, chunking::max_count);
     const index_t parts = std::max(index_t{1}, enough / std::max(index_t{1}, all_blocks));
     const chunking chunks = few_chunks(by_planes + all_blocks * parts);
     run_chunks_with_memory(chunks, memory_size, [&](index_t first, index_t last, real* memory) {

@@ -25,6 +25,8 @@ soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
   limits.iou_threshold = params.iou_threshold;
   detail::check_nms(function, size, scores.size(), limits);
   detail::check_groups(function, groups, size);
+  detail::look_at_boxes(function, "boxes", boxes);
+  detail::look_at_scores(function, "scores", scores, [](index_t) { return true; });
   detail::check(params.sigma > 0 && detail::is_finite(params.sigma), function, "params.sigma",
                 params.sigma, "a finite number above 0");
   detail::check(!detail::is_nan(params.score_floor), function, "params.score_floor",
