@@ -189,7 +189,8 @@ TEST_CASE_TEMPLATE("levels: decoded boxes are those of rows", T, float, bfloat16
       for (const index_t others : {0, 1}) {
         for (const index_t anchors : {1, 3, 600}) {
           problem<T> p(layout, 2, anchors, others, 3);
-          const image_size images[] = {{30, 40}, {50, 20}};
+          const image_size images[] = {image_size::height_width(40, 30),
+                                       image_size::height_width(20, 50)};
           const vector_view<const image_size> sizes(images, 2);
           std::vector<float> boxes(p.numbers.size()), expected(p.numbers.size());
           const index_t per_image = p.in.anchors_per_image();
@@ -218,7 +219,7 @@ TEST_CASE_TEMPLATE("levels: the profiler counts the bytes and operations of rows
                    bfloat16) {
   problem<T> p(head_layout::nhwc, 1, 3, 0, 3);
   const boxes_view<const T> rows(p.numbers);
-  const image_size images[] = {{30, 40}};
+  const image_size images[] = {image_size::height_width(40, 30)};
   const vector_view<const image_size> sizes(images, 1);
   std::vector<float> boxes(p.numbers.size());
   std::vector<T> grad(p.numbers.size());
@@ -360,11 +361,11 @@ TEST_CASE("levels: bad arguments are named, and nothing is written") {
   fails("boxes.size() is 1", [&] {
     decode_boxes(p.in.const_view(), p.anchors, {}, boxes_view<float>(boxes.data(), 1));
   });
-  const image_size image{-1, 10};
+  const image_size image = image_size::height_width(10, -1);
   fails("images.size() is 1", [&] {
     decode_boxes(p.in.const_view(), p.anchors, vector_view<const image_size>(&image, 1), boxes);
   });
-  const image_size images[] = {{1, 1}, image};
+  const image_size images[] = {image_size::height_width(1, 1), image};
   fails("images[1].width is -1", [&] {
     decode_boxes(p.in.const_view(), p.anchors, vector_view<const image_size>(images, 2), boxes);
   });

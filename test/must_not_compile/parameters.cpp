@@ -99,5 +99,10 @@ void parameters(std::vector<float> weights, std::vector<int> labels, std::vector
 #else
   const ssd_head ssd{{}, weights, {}, {}};
 #endif
-  (void)smooth_l1, (void)iou, (void)per_image, (void)head, (void)ssd;
+#if WRONG == 16  // says: private
+  const image_size image{600, 800};
+#else
+  const image_size image = image_size::height_width(600, 800);
+#endif
+  (void)image, (void)smooth_l1, (void)iou, (void)per_image, (void)head, (void)ssd;
 }
