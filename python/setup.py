@@ -31,8 +31,7 @@ class CMakeBuild(build_ext):
         build = pathlib.Path(self.build_temp).resolve()
         configure = [
             "cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release",
-            "-DVECDET_TORCH=ON", "-DVECDET_BUILD_TESTS=OFF", "-DVECDET_BUILD_BENCHMARKS=OFF",
-            "-DVECDET_BUILD_EXAMPLES=OFF", "-DVECDET_INSTALL=OFF",
+            "-DVECDET_TORCH=ON", "-DVECDET_INSTALL=OFF",
             f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}",
         ]
         if shutil.which("ninja"):
