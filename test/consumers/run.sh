@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs a tiny user of vecdet in every way that users build: by the README's commands
+# Builds and runs a tiny user of vecdet in every way that users build: by the commands of docs/building.md
 # without CMake; with find_package and FetchContent; with compiler flags that are not vecdet's;
 # header-only and dispatching in one program. The instruction sets' units are compiled once, by hand.
 #
@@ -45,14 +45,14 @@ run_and_compare() {
   [ "$printed" = "$known" ] || { echo "expected: $known"; return 1; }
 }
 
-# The lines g++ ... of the README's section "Without CMake".
+# The g++ commands of docs/building.md, section "Without CMake".
 by_hand() {
   mkdir "$units"
   cd "$units"
   cp "$here/trainer.cpp" .
   local commands
-  commands=$(sed -n '/^Without CMake/,/^```$/s/^g++/\$CXX/p' "$root/README.md")
-  [ "$(echo "$commands" | wc -l)" = 5 ] || { echo "the README has other commands"; return 1; }
+  commands=$(sed -n '/^Without CMake/,/^```$/s/^g++/\$CXX/p' "$root/docs/building.md")
+  [ "$(echo "$commands" | wc -l)" = 5 ] || { echo "docs/building.md has other commands"; return 1; }
   # The units side by side; where one fails, so does the link. Position-independent, so that they also
   # serve the shared library of vecdet::torch.
   I=$root/include CXX="$cache $CXX -fPIC" bash -ec "$(echo "$commands" | sed '1,4s/$/ \&/; 4s/$/ wait/')"
@@ -151,7 +151,7 @@ fewer_instruction_sets() {
   grep -q 'expected baseline among them' <<<"$said" || { echo "$said"; return 1; }
 }
 
-# The headers alone by pkg-config, whose lists for the units are the README's commands.
+# The headers alone by pkg-config, whose lists for the units are those of docs/building.md.
 with_pkg_config() {
   local unit source
   export PKG_CONFIG_PATH=$scratch/prefix/share/pkgconfig
@@ -160,7 +160,7 @@ with_pkg_config() {
   for unit in $(pkg-config --variable=units vecdet); do
     source=$(pkg-config --variable=${unit}_source vecdet)
     cmp "$source" "$root/include/vecdet/${source##*/vecdet/}"
-    sed -n '/^Without CMake/,/^```$/s/^g++ -std=c++17 -I$I \(.*\) -c .*/\1/p' "$root/README.md" |
+    sed -n '/^Without CMake/,/^```$/s/^g++ -std=c++17 -I$I \(.*\) -c .*/\1/p' "$root/docs/building.md" |
       grep -qxF -e "$(pkg-config --variable=${unit}_flags vecdet | sed 's/ *$//')"
   done
 }
@@ -205,7 +205,7 @@ without_libtorch() {
 # Programs of some calls: unoptimised, as they compile for longer than they run.
 ours=(-DCMAKE_CXX_COMPILER_LAUNCHER="$here/unit_launcher.sh" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=)
 
-consumer "by hand, with the README's commands" by_hand
+consumer "by hand, with the commands of docs/building.md" by_hand
 known=$("$units/a.out")
 for standard in 17 20 2b; do consumer "C++$standard" with_flags -std=c++$standard -O2; done
 if command -v clang++ >/dev/null; then
