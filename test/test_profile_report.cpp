@@ -222,6 +222,7 @@ TEST_CASE("profile: the table by function has the problems of each together") {
     const profile::scope kernel([&] {
       return profile::problem{"match_anchors", "", "f32", {boxes, 100}, "avx2", 2, 4000, 9000};
     });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   { VECDET_PROFILE_SCOPE("step"); }
   profile::disable();
