@@ -138,7 +138,7 @@ struct logits_operands {
         centerness(std::vector<T>(labels.size(), T(0.0f)), images, 1, layout),
         scores(labels.size(), 0.5f),
         anchors(profile::anchors(count)),
-        sizes(static_cast<std::size_t>(images), {800, 800}) {}
+        sizes(static_cast<std::size_t>(images), image_size::height_width(800, 800)) {}
 };
 
 template <class T>
