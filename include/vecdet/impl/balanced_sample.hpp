@@ -64,7 +64,7 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
   detail::check(detail::is_within(params.positive_share, 0, 1), function, "params.positive_share",
                 params.positive_share, "a number in [0, 1]");
   const index_t images = std::max(index_t{0}, image_offsets.size() - 1);
-  detail::check(image_offsets.size() > 0, function, "image_offsets.size()", image_offsets.size(),
+  detail::check(!image_offsets.empty(), function, "image_offsets.size()", image_offsets.size(),
                 "1 or more");
   detail::check_offsets(function, "image_offsets", image_offsets, labels.size(),
                         "the number of labels");

@@ -75,7 +75,7 @@ class nms_call {
   vector_view<const index_t> run(const nms_groups& groups) {
     index_t count = select();
     const bool grouped =
-        groups.classes.size() > 0 || groups.images.size() > 0 || groups.image_offsets.size() > 0;
+        groups.classes.size() > 0 || groups.images.size() > 0 || !groups.image_offsets.empty();
     grown(buffers_.spare, count);
     grown(buffers_.kept, count);
     if (!grouped) {

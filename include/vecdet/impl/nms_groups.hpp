@@ -107,7 +107,7 @@ inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes,
   nms_record* const order = buffers.spare.data();
   index_t* const image = grown(buffers.counters, boxes);
   const bool by_class = groups.classes.size() > 0;
-  const bool by_offset = groups.image_offsets.size() > 0;
+  const bool by_offset = !groups.image_offsets.empty();
   index_t current = 0;
   for (index_t i = 0; i < boxes; ++i) {
     order[i] = static_cast<nms_record>(i);

@@ -222,7 +222,7 @@ VECDET_INLINE weighted_focal_terms<float, N> float_focal_terms(const pack<float,
                                                                const target_weight& weight,
                                                                float focusing) {
   const auto is_hard = t * t == t;
-  const auto hard = hard_focal_terms<Gamma>(x, exp, t, weight, focusing);
+  auto hard = hard_focal_terms<Gamma>(x, exp, t, weight, focusing);
   if (all(is_hard)) return hard;
   const auto soft = soft_focal_terms<Gamma>(x, exp, t, weight, focusing);
   return {hard.modulation, select(is_hard, hard.weighted_modulation, soft.weighted_modulation),
