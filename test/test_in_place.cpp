@@ -38,7 +38,7 @@ TEST_CASE("in place: box coding and box operations") {
   const auto anchors = random_boxes<float>(million, 1), boxes = random_boxes<float>(million, 2);
   std::vector<float> deltas(boxes.size());
   encode_boxes(boxes_view<const float>(boxes), anchors, deltas);
-  const image_size image{300, 200};
+  const image_size image = image_size::height_width(200, 300);
   const auto check = [&](const char* what, const std::vector<float>& from, const auto& call) {
     check_in_place(what, from, [&](const float* in, float* out) {
       call(boxes_view<const float>(in, million), boxes_view<float>(out, million));
@@ -47,7 +47,8 @@ TEST_CASE("in place: box coding and box operations") {
   check("encode_boxes", boxes, [&](auto in, auto out) { encode_boxes(in, anchors, out); });
   check("decode_boxes", deltas, [&](auto in, auto out) { decode_boxes(in, anchors, image, out); });
   check("decode_boxes of a batch", deltas, [&](auto in, auto out) {
-    const image_size images[] = {{300, 200}, {200, 300}};
+    const image_size images[] = {image_size::height_width(200, 300),
+                                 image_size::height_width(300, 200)};
     decode_boxes(in, boxes_view<const float>(anchors.data(), million / 2),
                  vector_view<const image_size>(images, 2), out);
   });
@@ -172,7 +173,7 @@ TEST_CASE("in place: outputs are refused where they are part of an input, or shi
   };
   const char* const apart_or_same =
       ", expected memory apart from it, or its own from the first to the last element";
-  const image_size image{9, 9};
+  const image_size image = image_size::height_width(9, 9);
   const std::vector<image_size> two(2, image);
   const boxes_view<const float> half(others.data(), n / 2);
 

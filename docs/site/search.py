@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the search of the documentation lead to the pages in docs/.
+"""Makes the search of the documentation lead to the pages of docs/.
 
-    search.py <folder of HTML pages>
+    search.py <folder of the site>
 
 Doxygen finds a page only by the first word of its title. This adds an entry for every word of the title, and for every
-name that docs/functions.md lists after the link to the page. The new entries come first and replace Doxygen's own. They
-also replace the entries of the Markdown files, whose pages only link to the real page.
+name that docs/functions.md lists after the link to the page. The new entries come first and replace Doxygen's own.
+
+Doxygen also makes a page of every Markdown file, which is nearly empty and only links to the real page (filter.py).
+Those pages are removed, and links to them go to the real ones.
 """
 
 import pathlib
@@ -14,7 +16,8 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import filter as pages
+sys.dont_write_bytecode = True
+from filter import ROOT, label
 
 COMMON = {"a", "and", "by", "for", "from", "in", "of", "on", "or", "own", "the", "to", "what", "with", "your"}
 
@@ -24,8 +27,8 @@ def names_of(page):
     title = re.search(r"^# (.*)$", page.read_text(), re.M)[1].replace("`", "")
     names = [word.lower() for word in re.findall(r"[\w-]+", title) if word.lower() not in COMMON]
     entry = re.search(rf"\]\((?:families/)?{page.name}\)(.*?)(?=\n- |\n\n|\Z)",
-                      (pages.ROOT / "docs/functions.md").read_text(), re.S)
-    return names + re.findall(r"`(\w+)`", entry[1] if entry else ""), title
+                      (ROOT / "docs/functions.md").read_text(), re.S)
+    return [*names, *re.findall(r"`([\w:]+)`", entry[1] if entry else "")], title.replace("'", "&#39;")
 
 
 def identifier(name):
@@ -33,27 +36,54 @@ def identifier(name):
     return "".join(c if c.isalnum() else f"_{ord(c):02x}" for c in name.lower())
 
 
-def main():
-    root = pathlib.Path(sys.argv[1])
-    entries = {}
-    for page in [*(pages.ROOT / "docs").glob("*.md"), *(pages.ROOT / "docs/families").glob("*.md")]:
-        file = f"{pages.label(page)}.html"
-        if (root / file).exists():
-            names, title = names_of(page)
-            for name in dict.fromkeys(names):
-                entries.setdefault(name[0], []).append(
-                    f"  ['{identifier(name)}_page_{page.stem}',['{title}',['../{file}',1,'']]],\n")
-    added = 0
-    for script in sorted((root / "search").glob("all_*.js")):
+def entries():
+    """The lines to add to the search, by first letter."""
+    found = {}
+    for page in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/families").glob("*.md")]:
+        file = "index.html" if page.name == "index.md" else f"{label(page)}.html"
+        names, title = names_of(page)
+        for name in dict.fromkeys(name.rpartition("::")[2] for name in names):
+            found.setdefault(name[0].lower(), []).append(
+                f"  ['{identifier(name)}_page_{page.stem}',['{title}',['../{file}',1,'']]],\n")
+    return {letter: "".join(sorted(lines)) for letter, lines in found.items()}
+
+
+def add_pages(site):
+    new = entries()
+    for script in (site / "search").glob("all_*.js"):
         text = script.read_text()
-        first = re.search(r"\['(.)", text)[1]
         text = re.sub(r"^  \['\w+',\['(?:\w+\.md',|[^\[]*\['\.\./p_docs_).*\n", "", text, flags=re.M)
-        new = entries.get(first, [])
-        script.write_text(text.replace("[\n", "[\n" + "".join(sorted(new)), 1))
-        added += len(new)
-    print(f"search: {added} entries of pages")
-    sys.exit(0 if added else "search.py: Doxygen's search has another format")
+        first = re.search(r"\['(.)", text)
+        if first:
+            text = text.replace("[\n", "[\n" + new.pop(first[1], ""), 1)
+        script.write_text(text)
+    if new:
+        sys.exit(f"the search has no entries that begin with {', '.join(sorted(new))}")
+
+
+def remove_stubs(site):
+    pages = {}
+    for stub in site.glob("*_8md.html"):
+        contents = re.search(r'<div class="contents">(.*?)<!-- contents -->', stub.read_text(), re.S)
+        pages[stub.name] = re.search(r'href="([^"#]*)', contents[1])[1]
+        stub.unlink()
+    for file in [*site.rglob("*.html"), *site.rglob("*.js")]:
+        text = file.read_text()
+        changed = re.sub(r"\b\w+_8md\.html", lambda found: pages.get(found[0], found[0]), text)
+        if changed != text:
+            file.write_text(changed)
+
+
+def check(site):
+    results = {target for index in (site / "search").glob("*.js")
+               for target in re.findall(r"'\.\./([^'#]+\.html)", index.read_text())}
+    missing = sorted(target for target in results if not (site / target).exists())
+    if missing:
+        sys.exit(f"search results open pages that do not exist: {', '.join(missing)}")
 
 
 if __name__ == "__main__":
-    main()
+    folder = pathlib.Path(sys.argv[1])
+    add_pages(folder)
+    remove_stubs(folder)
+    check(folder)
