@@ -49,14 +49,12 @@ def entries():
 
 
 def add_pages(site):
+    letters = re.search(r'0: "(.*?)"', (site / "search/searchdata.js").read_text())[1]
     new = entries()
-    for script in (site / "search").glob("all_*.js"):
-        text = script.read_text()
-        text = re.sub(r"^  \['\w+',\['(?:\w+\.md',|[^\[]*\['\.\./p_docs_).*\n", "", text, flags=re.M)
-        first = re.search(r"\['(.)", text)
-        if first:
-            text = text.replace("[\n", "[\n" + new.pop(first[1], ""), 1)
-        script.write_text(text)
+    for i, letter in enumerate(letters):
+        script = site / f"search/all_{i:x}.js"
+        text = re.sub(r"^  \['\w+',\['(?:\w+\.md',|[^\[]*\['\.\./p_docs_).*\n", "", script.read_text(), flags=re.M)
+        script.write_text(text.replace("[\n", "[\n" + new.pop(letter, ""), 1))
     if new:
         sys.exit(f"the search has no entries that begin with {', '.join(sorted(new))}")
 
