@@ -23,12 +23,13 @@ COMMON = {"a", "and", "by", "for", "from", "in", "of", "on", "or", "own", "the",
 
 
 def names_of(page):
-    """The names by which a page is found, and its title."""
+    """The title of a page, the words in it, and the names of its functions."""
     title = re.search(r"^# (.*)$", page.read_text(), re.M)[1].replace("`", "")
-    names = [word.lower() for word in re.findall(r"[\w-]+", title) if word.lower() not in COMMON]
+    words = [word.lower() for word in re.findall(r"[\w-]+", title) if word.lower() not in COMMON]
     entry = re.search(rf"\]\((?:families/)?{page.name}\)(.*?)(?=\n- |\n\n|\Z)",
                       (ROOT / "docs/functions.md").read_text(), re.S)
-    return [*names, *re.findall(r"`([\w:]+)`", entry[1] if entry else "")], title.replace("'", "&#39;")
+    functions = [name.rpartition("::")[2] for name in re.findall(r"`([\w:]+)`", entry[1] if entry else "")]
+    return title.replace("'", "&#39;"), words, functions
 
 
 def identifier(name):
@@ -41,10 +42,11 @@ def entries():
     found = {}
     for page in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/families").glob("*.md")]:
         file = "index.html" if page.name == "index.md" else f"{label(page)}.html"
-        names, title = names_of(page)
-        for name in dict.fromkeys(name.rpartition("::")[2] for name in names):
+        title, words, functions = names_of(page)
+        for name in dict.fromkeys(words + functions):
+            about = "" if name in words else name
             found.setdefault(name[0].lower(), []).append(
-                f"  ['{identifier(name)}_page_{page.stem}',['{title}',['../{file}',1,'']]],\n")
+                f"  ['{identifier(name)}_page_{page.stem}',['{title}',['../{file}',1,'{about}']]],\n")
     return {letter: "".join(sorted(lines)) for letter, lines in found.items()}
 
 
