@@ -25,7 +25,9 @@ template <class T>
 struct head_problem {
   index_t classes = 7;
   std::vector<index_t> offsets{0, 120, 120, 200};
-  std::vector<image_size> sizes{{180, 150}, {100, 100}, {160, 170}};
+  std::vector<image_size> sizes{image_size::height_width(150, 180),
+                                image_size::height_width(100, 100),
+                                image_size::height_width(170, 160)};
   std::vector<T> logits, deltas;
   std::vector<float> proposals = random_boxes<float>(200, 5, 200);
   box_head_params params;

@@ -75,7 +75,8 @@ struct detector {
   dense_detector kind;
   head_tensor<T> logits, deltas, centerness;
   std::vector<float> anchors;
-  std::vector<image_size> sizes{{300, 200}, {180, 260}};
+  std::vector<image_size> sizes{image_size::height_width(200, 300),
+                                image_size::height_width(260, 180)};
 
   detector(dense_detector which, head_layout layout, index_t anchors_at_location, index_t others,
            std::uint64_t seed, bool tied)

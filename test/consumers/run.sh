@@ -124,11 +124,31 @@ with_cmake() {
 }
 
 install_package() {
-  "${configure[@]}" -S "$root" -B "$scratch/install_build" -DVECDET_BUILD_TESTS=OFF \
-    -DVECDET_BUILD_BENCHMARKS=OFF -DVECDET_BUILD_EXAMPLES=OFF
+  "${configure[@]}" -S "$root" -B "$scratch/install_build"
+  cmake --build "$scratch/install_build"
+  # Users of the headers wait for nothing: no file of vecdet's own is compiled.
+  [ -z "$(find "$scratch/install_build" -name '*.o' -not -path '*/CMakeFiles/[0-9]*' -print -quit)" ]
   cmake --install "$scratch/install_build" --prefix "$scratch/prefix"
   # What is installed must not know where it came from.
   ! grep -rl -e "$root" -e "$scratch" "$scratch/prefix"
+}
+
+# Without AVX-512, by CMake's option: AVX2's kernels, whose bits are the same, and a clear error.
+fewer_instruction_sets() {
+  local build=$scratch/fewer said known=${known/%avx512/avx2}
+  set_to() {
+    "${configure[@]}" -S "$here" -B "$build" -DVECDET_FROM=find_package -DVECDET_INSTRUCTION_SETS="$1" "${@:2}"
+  }
+  set_to 'baseline;avx2' "$@"
+  VECDET_UNITS=$units cmake --build "$build" -j 2
+  [ -z "$(find "$build" -path '*vecdet_units/avx512*' -print -quit)" ]
+  run_and_compare "$build/trainer"
+  said=$(VECDET_ISA=avx512 "$build/trainer" 2>&1 || true)
+  grep -q "VECDET_ISA is avx512, expected .*VECDET_INSTRUCTION_SETS" <<<"$said" || { echo "$said"; return 1; }
+  said=$(set_to 'baseline;sse9' "$@" 2>&1 || true)
+  grep -q 'VECDET_INSTRUCTION_SETS names "sse9"' <<<"$said" || { echo "$said"; return 1; }
+  said=$(set_to avx2 "$@" 2>&1 | tr -s ' \n' ' ' || true)
+  grep -q 'expected baseline among them' <<<"$said" || { echo "$said"; return 1; }
 }
 
 # The headers alone by pkg-config, whose lists for the units are those of docs/building.md.
@@ -206,6 +226,7 @@ consumer "headers alone at -O0 beside dispatch" two_in_one "-std=c++17 -O0"
 consumer "headers alone for AVX2 beside dispatch" two_in_one "-std=c++20 -O1 -ffast-math -march=x86-64-v3"
 consumer "install" install_package
 consumer "find_package" with_cmake find_package "${ours[@]}" -DCMAKE_PREFIX_PATH="$scratch/prefix"
+consumer "find_package without AVX-512" fewer_instruction_sets "${ours[@]}" -DCMAKE_PREFIX_PATH="$scratch/prefix"
 consumer "pkg-config" with_pkg_config
 consumer "without oneTBB, without xsimd" missing_packages
 if [ -n "$(find /usr/lib /usr/share /usr/local ${CMAKE_PREFIX_PATH:-} -name TorchConfig.cmake -print -quit 2>/dev/null)" ]; then

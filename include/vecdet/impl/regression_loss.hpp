@@ -11,6 +11,7 @@
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/box_loss_names.hpp>
 #include <vecdet/impl/box_selection.hpp>
 #include <vecdet/impl/find_first.hpp>
 #include <vecdet/impl/head_boxes.hpp>
@@ -31,25 +32,6 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 namespace detail {
-
-/// The variant in problem names; of bfloat16 deltas with boxes of float, if `is_mixed`.
-inline const char* box_loss_name(box_loss loss, bool is_mixed = false) noexcept {
-  return loss == box_loss::smooth_l1 ? is_mixed ? "float_smooth_l1" : "smooth_l1"
-         : loss == box_loss::giou    ? is_mixed ? "float_giou" : "giou"
-         : loss == box_loss::diou    ? is_mixed ? "float_diou" : "diou"
-         : is_mixed                  ? "float_ciou"
-                                     : "ciou";
-}
-
-/// The variant of levels.
-inline const char* level_box_loss_name(box_loss loss, head_layout layout) noexcept {
-  const bool is_nhwc = layout == head_layout::nhwc;
-  return loss == box_loss::smooth_l1 ? is_nhwc ? "levels_smooth_l1" : "nchw_smooth_l1"
-         : loss == box_loss::giou    ? is_nhwc ? "levels_giou" : "nchw_giou"
-         : loss == box_loss::diou    ? is_nhwc ? "levels_diou" : "nchw_diou"
-         : is_nhwc                   ? "levels_ciou"
-                                     : "nchw_ciou";
-}
 
 template <class T, class Box>
 struct regression_call {
@@ -181,7 +163,8 @@ double run_regression_loss(const regression_call<T, Box>& call, execution policy
     const index_t given = tensor + 8 * boxes * index_t{sizeof(Box)};
     const index_t written = call.output == loss_output::grad ? tensor : 0;
     return {call.function,
-            box_loss_name(call.params.loss, !std::is_same<T, Box>::value),
+            box_loss_name(call.params.loss,
+                          std::is_same<T, Box>::value ? box_source::boxes : box_source::mixed),
             dtype_name<T>(),
             {boxes},
             isa_name(target),
@@ -236,8 +219,8 @@ class level_regression_call {
     const profile::scope timing([&] {
       const index_t boxes_and_anchors = total_ + deltas_.anchors_per_image();
       return level_problem(
-          flat_.function, level_box_loss_name(flat_.params.loss, deltas_.layout()), deltas_, target,
-          policy.threads(),
+          flat_.function, box_loss_name(flat_.params.loss, source_of(deltas_.layout())), deltas_,
+          target, policy.threads(),
           level_loss_bytes(deltas_, flat_.selection, boxes_and_anchors * bytes_a_box<const float*>),
           flat_.flops());
     });

@@ -58,7 +58,7 @@ inline std::vector<image_size> image_sizes_from(const char* function,
              "height and width of each image");
   std::vector<image_size> sizes;
   for (std::size_t i = 0; i < image_sizes.size(); i += 2)
-    sizes.push_back({image_sizes[i + 1], image_sizes[i]});
+    sizes.push_back(image_size::height_width(image_sizes[i], image_sizes[i + 1]));
   return sizes;
 }
 
