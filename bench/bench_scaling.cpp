@@ -127,11 +127,11 @@ void register_losses() {
   register_scaling<box_data>("smooth_l1_loss_and_grad", 10, [](box_data& d) {
     return smooth_l1_loss_and_grad(d.d(), d.first, box_selection::all(), d.out, {}, sequential);
   });
-  register_scaling<box_data>("giou_loss_and_grad", 10, [](box_data& d) {
-    return giou_loss_and_grad(d.a(), d.second, d.out, {}, sequential);
+  register_scaling<box_data>("iou_loss_and_grad(giou)", 10, [](box_data& d) {
+    return iou_loss_and_grad(d.a(), d.second, d.out, iou_kind::giou, {}, sequential);
   });
-  register_scaling<box_data>("ciou_loss_and_grad", 10, [](box_data& d) {
-    return ciou_loss_and_grad(d.a(), d.second, d.out, {}, sequential);
+  register_scaling<box_data>("iou_loss_and_grad(ciou)", 10, [](box_data& d) {
+    return iou_loss_and_grad(d.a(), d.second, d.out, iou_kind::ciou, {}, sequential);
   });
   register_scaling<box_data>("regression_loss_and_grad", 10, [](box_data& d) {
     return regression_loss_and_grad(d.d(), d.first, d.second, d.labels, d.out, {}, sequential);

@@ -198,11 +198,11 @@ void box_losses(isa set, const scene<T>& s) {
       hash.add(grad);
     }
   }
-  hash.add(giou_loss_and_grad(s.a, s.b, view, {}, sequential));
+  hash.add(iou_loss_and_grad(s.a, s.b, view, iou_kind::giou, {}, sequential));
   hash.add(grad);
-  hash.add(diou_loss_and_grad(s.a, s.b, view, {}, sequential));
+  hash.add(iou_loss_and_grad(s.a, s.b, view, iou_kind::diou, {}, sequential));
   hash.add(grad);
-  hash.add(ciou_loss_and_grad(s.a, s.b, view, {}, sequential));
+  hash.add(iou_loss_and_grad(s.a, s.b, view, iou_kind::ciou, {}, sequential));
   hash.add(grad);
   hash.print(set, "box_losses/" + s.name);
 }

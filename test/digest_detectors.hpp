@@ -81,8 +81,8 @@ void levels(isa set, head_layout layout, index_t others) {
   hash.add(smooth_l1_loss_and_grad(deltas.const_view(), targets, labels, deltas_grad.view(), scales,
                                    {}, sequential));
   add_head(hash, deltas_grad);
-  hash.add(diou_loss_and_grad(deltas.const_view(), targets, labels, deltas_grad.view(), scales, {},
-                              sequential));
+  hash.add(iou_loss_and_grad(deltas.const_view(), targets, labels, deltas_grad.view(),
+                             iou_kind::diou, scales, {}, sequential));
   add_head(hash, deltas_grad);
   const std::vector<image_size> sizes(2, image_size::height_width(96, 128));
   std::vector<float> boxes(truth.size());

@@ -237,19 +237,11 @@ void box_loss_call(placed_memory& memory, result_bytes& results, index_t boxes) 
   }
   iou_loss_params weighted;
   weighted.box_weights = weights;
-  using loss_and_grad = double (*)(boxes_view<const T>, boxes_view<const T>, boxes_view<T>,
-                                   const iou_loss_params&, execution);
-  for (const loss_and_grad loss :
-       {loss_and_grad(giou_loss_and_grad<const T>), loss_and_grad(diou_loss_and_grad<const T>),
-        loss_and_grad(ciou_loss_and_grad<const T>)}) {
-    results.add(loss(a, b, out, weighted, sequential));
+  for (const iou_kind kind : {iou_kind::giou, iou_kind::diou, iou_kind::ciou}) {
+    results.add(iou_loss_and_grad(a, b, out, kind, weighted, sequential));
     results.add(out.data(), 4 * boxes);
-  }
-  for (const auto loss : {giou_loss<const T>, diou_loss<const T>, ciou_loss<const T>})
-    results.add(loss(a, b, weighted, sequential));
-  for (const auto loss :
-       {giou_loss_unreduced<const T>, diou_loss_unreduced<const T>, ciou_loss_unreduced<const T>}) {
-    loss(a, b, losses, weighted, sequential);
+    results.add(iou_loss(a, b, kind, weighted, sequential));
+    iou_loss_unreduced(a, b, losses, kind, weighted, sequential);
     results.add(losses.data(), boxes);
   }
 }
@@ -570,7 +562,7 @@ TEST_CASE("memory: weights that are empty are not read, wherever they point") {
     CHECK(smooth_l1_loss(boxes, b, labels, l1) == smooth_l1_loss(boxes, b, labels));
     CHECK(smooth_l1_loss(boxes, b, box_selection::all(), l1) ==
           smooth_l1_loss(boxes, b, box_selection::all()));
-    CHECK(giou_loss(boxes, b, giou) == giou_loss(boxes, b));
+    CHECK(iou_loss(boxes, b, iou_kind::giou, giou) == iou_loss(boxes, b, iou_kind::giou));
     CHECK(regression_loss(boxes, a, b, labels, regression) == regression_loss(boxes, a, b, labels));
   });
 }

@@ -121,7 +121,8 @@ const struct {
     {"IoU loss",
      [](execution policy) {
        return written(4 * in.boxes, [&](std::vector<float>& grad) {
-         return ciou_loss_and_grad(boxes_view<const float>(in.a), in.b, grad, {}, policy);
+         return iou_loss_and_grad(boxes_view<const float>(in.a), in.b, grad, iou_kind::ciou, {},
+                                  policy);
        });
      }},
     {"regression loss",

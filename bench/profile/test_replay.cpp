@@ -172,15 +172,11 @@ void iou_loss_calls(execution policy) {
   const std::vector<float> a = profile::anchors(boxes), p = bench::predicted_boxes(a);
   const boxes_view<const float> targets(a), predicted(p);
   std::vector<float> grad(a.size()), loss(a.size() / 4);
-  giou_loss(predicted, targets, {}, policy);
-  giou_loss_unreduced(predicted, targets, loss, {}, policy);
-  giou_loss_and_grad(predicted, targets, grad, {}, policy);
-  diou_loss(predicted, targets, {}, policy);
-  diou_loss_unreduced(predicted, targets, loss, {}, policy);
-  diou_loss_and_grad(predicted, targets, grad, {}, policy);
-  ciou_loss(predicted, targets, {}, policy);
-  ciou_loss_unreduced(predicted, targets, loss, {}, policy);
-  ciou_loss_and_grad(predicted, targets, grad, {}, policy);
+  for (const iou_kind kind : {iou_kind::giou, iou_kind::diou, iou_kind::ciou}) {
+    iou_loss(predicted, targets, kind, {}, policy);
+    iou_loss_unreduced(predicted, targets, loss, kind, {}, policy);
+    iou_loss_and_grad(predicted, targets, grad, kind, {}, policy);
+  }
 }
 
 void regression_loss_calls(execution policy, bool all) {
@@ -327,9 +323,8 @@ void levels_calls(execution policy) {
       regression_loss_and_grad(deltas, anchors, anchors, labels, deltas_grad, {}, params, policy);
     }
     smooth_l1_loss_and_grad(deltas, anchors, labels, deltas_grad, {}, {}, policy);
-    giou_loss_and_grad(deltas, anchors, all, deltas_grad, {}, {}, policy);
-    diou_loss_and_grad(deltas, anchors, all, deltas_grad, {}, {}, policy);
-    ciou_loss_and_grad(deltas, anchors, all, deltas_grad, {}, {}, policy);
+    for (const iou_kind kind : {iou_kind::giou, iou_kind::diou, iou_kind::ciou})
+      iou_loss_and_grad(deltas, anchors, all, deltas_grad, kind, {}, {}, policy);
     head_level_outputs<float> outputs;
     outputs.logits = logits;
     outputs.deltas = deltas;
