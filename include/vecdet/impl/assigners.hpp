@@ -4,10 +4,10 @@
 
 #include <vecdet/args/assigners.hpp>
 #include <vecdet/assigners.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/ground_truth.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
