@@ -202,7 +202,7 @@ TEST_CASE("box coding: bad arguments are named and nothing is written") {
   p.anchors = box_format::xywh;
   fails("params.anchors is xywh", decode);
   fails("anchors.size() is 3", [&] { encode_boxes(b, three, out.boxes()); });
-  fails("boxes.size() is 4, expected the number of inputs",
+  fails("boxes.size() is 4, expected 3, the number of inputs",
         [&] { decode_boxes(boxes_view<const float>(three), three, out.boxes()); });
   fails("image.width is -1",
         [&] { decode_boxes(b, four, image_size::height_width(5, -1), out.boxes()); });

@@ -171,11 +171,11 @@ TEST_CASE("box head: errors") {
     CHECK_THROWS_WITH_AS(p.run(), doctest::Contains(whole.c_str()), std::invalid_argument);
   };
   using problem = head_problem<float>;
-  fails("outputs.logits.rows() is 199, expected the number of proposals",
+  fails("outputs.logits.rows() is 199, expected 200, the number of proposals",
         [](problem& p) { p.logits.resize(p.logits.size() - 7); });
-  fails("outputs.deltas.size() is 1399, expected proposals x classes",
+  fails("outputs.deltas.size() is 1399, expected 1400, proposals x classes",
         [](problem& p) { p.deltas.resize(p.deltas.size() - 4); });
-  fails("image_offsets.size() is 3, expected the number of images + 1",
+  fails("image_offsets.size() is 3, expected 4, the number of images + 1",
         [](problem& p) { p.offsets.pop_back(); });
   fails("image_offsets[2] is 119", [](problem& p) { p.offsets[2] = 119; });
   fails("image_offsets[0] is 1", [](problem& p) { p.offsets[0] = 1; });

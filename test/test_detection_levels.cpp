@@ -229,8 +229,7 @@ TEST_CASE("levels: bad arguments of detection are named") {
   fails("params.detector is ssd", d.outputs(), postprocess_params::ssd(), d.sizes);
   outputs = d.outputs();
   outputs.deltas = outputs.logits;
-  fails("outputs.deltas.classes() is 7, expected 4, as outputs.logits has it", outputs, params,
-        d.sizes);
+  fails("outputs.deltas.classes() is 7, expected 4", outputs, params, d.sizes);
   fails("image_sizes.size() is 1", d.outputs(), params, {d.sizes.data(), 1});
   postprocess_params wrong = params;
   wrong.score_threshold = 2;

@@ -104,5 +104,16 @@ void parameters(std::vector<float> weights, std::vector<int> labels, std::vector
 #else
   const image_size image = image_size::height_width(600, 800);
 #endif
-  (void)image, (void)smooth_l1, (void)iou, (void)per_image, (void)head, (void)ssd;
+#if WRONG == 17  // says: ends_with_the_statement
+  const scored_labels scored{make_labels(), weights};
+#else
+  const scored_labels scored{labels, weights};
+#endif
+#if WRONG == 18  // says: ends_with_the_statement
+  const scored_labels of_temporary{labels, make_weights()};
+#else
+  const scored_labels of_temporary{labels, vector_view<const float>(weights)};
+#endif
+  (void)image, (void)scored, (void)of_temporary;
+  (void)smooth_l1, (void)iou, (void)per_image, (void)head, (void)ssd;
 }

@@ -50,15 +50,13 @@ struct iou_loss_call {
   void check_arguments() const {
     const index_t boxes = predicted.size();
     check_params();
-    check(targets.size() == boxes, function, "targets.size()", targets.size(),
-          "the number of predicted boxes");
-    check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
-          "params.box_weights.size()", params.box_weights.size(),
-          "0 or the number of predicted boxes");
-    check(output != loss_output::grad || grad.size() == boxes, function, "grad.size()", grad.size(),
-          "the number of predicted boxes");
-    check(output != loss_output::loss || loss.size() == boxes, function, "loss.size()", loss.size(),
-          "the number of predicted boxes");
+    check_size(function, "targets.size()", targets.size(), boxes, "the number of predicted boxes");
+    check_optional_size(function, "params.box_weights.size()", params.box_weights.size(), boxes,
+                        "the number of predicted boxes");
+    if (output == loss_output::grad)
+      check_size(function, "grad.size()", grad.size(), boxes, "the number of predicted boxes");
+    if (output == loss_output::loss)
+      check_size(function, "loss.size()", loss.size(), boxes, "the number of predicted boxes");
     check_apart(function, "loss", loss, "predicted", predicted);
     check_apart(function, "loss", loss, "targets", targets);
     check_apart(function, "loss", loss, "params.box_weights", params.box_weights);

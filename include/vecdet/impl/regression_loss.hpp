@@ -57,11 +57,10 @@ struct regression_call {
   void check_targets() const {
     const index_t boxes = deltas.size();
     if (targets.is_matched()) {
-      check(targets.matches().size() == boxes, function, "matches.size()", targets.matches().size(),
-            "the number of deltas");
+      check_size(function, "matches.size()", targets.matches().size(), boxes,
+                 "the number of deltas");
     } else {
-      check(targets.boxes().size() == boxes, function, "targets.size()", targets.boxes().size(),
-            "the number of deltas");
+      check_size(function, "targets.size()", targets.boxes().size(), boxes, "the number of deltas");
     }
   }
 
@@ -69,12 +68,15 @@ struct regression_call {
     const index_t boxes = deltas.size();
     check_params();
     check_targets();
-    check(anchors.size() == boxes, function, "anchors.size()", anchors.size(),
-          "the number of deltas");
-    check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
-          "params.box_weights.size()", params.box_weights.size(), "0 or the number of deltas");
+    if (anchors.size() != boxes && (anchors.empty() || boxes % anchors.size() != 0)) {
+      throw_invalid_argument(
+          function, "anchors.size()", anchors.size(),
+          std::to_string(boxes) + ", the number of deltas, or a divisor: the anchors of one image");
+    }
+    check_optional_size(function, "params.box_weights.size()", params.box_weights.size(), boxes,
+                        "the number of deltas");
     if (output == loss_output::grad) {
-      check(grad.size() == boxes, function, "grad.size()", grad.size(), "the number of deltas");
+      check_size(function, "grad.size()", grad.size(), boxes, "the number of deltas");
     }
     check_selection(function, selection, boxes);
     check_apart(function, "grad", grad, "deltas", deltas);
@@ -97,6 +99,7 @@ struct regression_call {
     regression_loss_args<stored> args{};
     args.deltas = deltas.data();
     args.anchors = anchors.data();
+    args.anchor_period = anchors.empty() || anchors.size() == deltas.size() ? 0 : anchors.size();
     args.targets = targets.boxes().data();
     args.matches = targets.is_matched() ? targets.matches().data() : nullptr;
     args.box_weights = data_or_null(params.box_weights);
@@ -140,8 +143,8 @@ struct regression_call {
       }
     }
     if (bad < deltas.size()) {
-      throw_invalid_argument(function, element("matches", bad).c_str(), targets.matches()[bad],
-                             "0 to the number of ground truth boxes - 1");
+      throw_invalid_argument(function, element("matches", bad), targets.matches()[bad],
+                             index_range(truths, "ground-truth boxes"));
     }
   }
 };
@@ -269,52 +272,57 @@ double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const flo
   const detail::level_regression_call<T, value_of<T>> call(function, deltas, targets, selection,
                                                            grad, image_scales, params);
   call.check_arguments();
-  detail::check(anchors.size() == deltas.anchors_per_image(), function, "anchors.size()",
-                anchors.size(), "the anchors of one image");
+  detail::check_size(function, "anchors.size()", anchors.size(), deltas.anchors_per_image(),
+                     "the anchors of one image");
   call.check_apart_from_grad("anchors", anchors);
   return call.run(
       [&](index_t i, float* corners) { std::copy(anchors[i], anchors[i] + 4, corners); }, policy);
 }
 
-template <class T>
-double regression_loss(boxes_view<T> deltas, boxes_view<const value_of<T>> anchors,
-                       const regression_targets<value_of<T>>& targets,
+template <class Boxes>
+double regression_loss(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                       const regression_targets<coordinate_of<Boxes>>& targets,
                        const box_selection& selection, const regression_loss_params& params,
                        execution policy) {
-  detail::regression_call<value_of<T>, value_of<T>> call{"regression_loss", deltas, targets,
-                                                         selection, params};
+  const auto deltas = detail::boxes_in(given, "regression_loss", "deltas");
+  detail::regression_call<coordinate_of<Boxes>, coordinate_of<Boxes>> call{
+      "regression_loss", deltas, targets, selection, params};
   call.anchors = anchors;
   return detail::run_regression_loss(call, policy);
 }
 
-template <class T>
-double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const value_of<T>> anchors,
-                                const regression_targets<value_of<T>>& targets,
-                                const box_selection& selection, boxes_view<value_of<T>> grad,
+template <class Boxes>
+double regression_loss_and_grad(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                                const regression_targets<coordinate_of<Boxes>>& targets,
+                                const box_selection& selection,
+                                boxes_view<coordinate_of<Boxes>> grad,
                                 const regression_loss_params& params, execution policy) {
-  detail::regression_call<value_of<T>, value_of<T>> call{"regression_loss_and_grad", deltas,
-                                                         targets, selection, params};
+  const auto deltas = detail::boxes_in(given, "regression_loss_and_grad", "deltas");
+  detail::regression_call<coordinate_of<Boxes>, coordinate_of<Boxes>> call{
+      "regression_loss_and_grad", deltas, targets, selection, params};
   call.anchors = anchors;
   call.output = detail::loss_output::grad;
   call.grad = grad;
   return detail::run_regression_loss(call, policy);
 }
 
-template <class T, if_bfloat16<T>>
-double regression_loss(boxes_view<T> deltas, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
+double regression_loss(const Boxes& given, boxes_view<const float> anchors,
                        const regression_targets<float>& targets, const box_selection& selection,
                        const regression_loss_params& params, execution policy) {
+  const auto deltas = detail::boxes_in(given, "regression_loss", "deltas");
   detail::regression_call<bfloat16, float> call{"regression_loss", deltas, targets, selection,
                                                 params};
   call.anchors = anchors;
   return detail::run_regression_loss(call, policy);
 }
 
-template <class T, if_bfloat16<T>>
-double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
+double regression_loss_and_grad(const Boxes& given, boxes_view<const float> anchors,
                                 const regression_targets<float>& targets,
                                 const box_selection& selection, boxes_view<bfloat16> grad,
                                 const regression_loss_params& params, execution policy) {
+  const auto deltas = detail::boxes_in(given, "regression_loss_and_grad", "deltas");
   detail::regression_call<bfloat16, float> call{"regression_loss_and_grad", deltas, targets,
                                                 selection, params};
   call.anchors = anchors;
