@@ -183,7 +183,7 @@ void register_detections() {
   register_scaling<head_data>("postprocess", 100, [](head_data& d) {
     const image_size size{800, 800};
     return postprocess(head_outputs<float>{d.x(), d.deltas, {}}, boxes_view<const float>(d.anchors),
-                       {}, vector_view<const image_size>(&size, 1), retinanet_postprocess(),
+                       {}, vector_view<const image_size>(&size, 1), postprocess_params::retinanet(),
                        d.detections, sequential);
   });
 }

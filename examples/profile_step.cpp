@@ -120,20 +120,20 @@ int run(const options& asked) {
     } else {
       match(index, truth, box_classes, labels, matching);
     }
-    focal_loss_params of_classes;
-    regression_loss_params of_boxes;
-    of_classes.scale = of_boxes.scale =
+    focal_loss_params class_params;
+    regression_loss_params box_params;
+    class_params.scale = box_params.scale =
         1.0 / static_cast<double>(std::max<index_t>(1, labels.foreground));
     const double focal = sigmoid_focal_loss_and_grad(
-        logits, labels.labels, {h.logits_grad.data(), count, classes}, of_classes);
+        logits, labels.labels, {h.logits_grad.data(), count, classes}, class_params);
     const double regression =
         regression_loss_and_grad(boxes_view<const float>(h.deltas), anchors,
                                  regression_targets<float>(truth.boxes, labels.matches),
-                                 labels.labels, h.deltas_grad, of_boxes);
+                                 labels.labels, h.deltas_grad, box_params);
     const double quality = box_quality(anchors, truth, labels, h, boxes, overlaps);
     const detections_view found = postprocess(
         outputs, boxes_view<const float>(anchors), vector_view<const index_t>(level_sizes),
-        vector_view<const image_size>(image_sizes), retinanet_postprocess(), workspace);
+        vector_view<const image_size>(image_sizes), postprocess_params::retinanet(), workspace);
     std::cout << "step " << i + 1 << " of " << steps << ": focal loss " << focal << ", box loss "
               << regression << ", IoU " << quality << ", " << found.scores.size() << " detections"
               << std::endl;

@@ -232,8 +232,9 @@ void suppression(isa set, const scene<T>& s) {
   const vector_view<const T> scores(s.scores);
   nms_groups groups;
   groups.classes = s.classes;
-  for (const nms_params& params : {torchvision_nms(0.5), onnx_nms(0.5, 20), opencv_nms(0.5, 0.1),
-                                   mmcv_nms(0.5, true), ipex_nms(0.5)}) {
+  for (const nms_params& params :
+       {nms_params::torchvision(0.5), nms_params::onnx(0.5, 20), nms_params::opencv(0.5, 0.1),
+        nms_params::mmcv(0.5, true), nms_params::ipex(0.5)}) {
     hash.add(nms(s.a, scores, params, sequential));
     hash.add(batched_nms(s.a, scores, groups, params, sequential));
   }
@@ -267,8 +268,8 @@ void detections(isa set) {
                                700, search, sequential);
   hash.add(top.logits.data(), static_cast<std::size_t>(top.logits.size()));
   hash.add(top.elements.data(), static_cast<std::size_t>(top.elements.size()));
-  for (const auto& params :
-       {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess(), rpn_postprocess()}) {
+  for (const auto& params : {postprocess_params::retinanet(), postprocess_params::fcos(),
+                             postprocess_params::ssd(), postprocess_params::rpn()}) {
     postprocess_workspace workspace;
     const index_t cols = params.detector == dense_detector::rpn ? 1 : classes;
     head_outputs<T> outputs{{logits.data(), images * anchors, cols}, deltas, {}};
@@ -353,7 +354,7 @@ void matching(isa set, bool with_special) {
   std::vector<grid_size> features;
   for (index_t stride = 8; stride <= 128; stride *= 2)
     features.push_back({(200 + stride - 1) / stride, (160 + stride - 1) / stride});
-  const auto shapes = retinanet_shapes();
+  const auto shapes = anchor_shapes::retinanet();
   std::vector<float> anchors(static_cast<std::size_t>(4 * count_anchors(shapes, features)));
   make_anchors(shapes, {200, 160}, features, anchors);
   auto boxes = random_boxes<float>(60, 11, 160, 4);

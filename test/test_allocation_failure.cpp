@@ -91,7 +91,7 @@ TEST_CASE("allocation failure: workspaces serve on") {
           head.deltas = zeros;
           const auto found =
               postprocess(head, boxes_view<const float>(corners.data(), count / 2), levels, images,
-                          retinanet_postprocess(), workspace, policy);
+                          postprocess_params::retinanet(), workspace, policy);
           return std::vector<float>(found.scores.begin(), found.scores.end());
         });
     check_every_allocation<match_workspace>("match_anchors", [&](match_workspace& workspace) {

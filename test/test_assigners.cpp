@@ -100,14 +100,14 @@ struct task_problem {
   std::vector<index_t> matches;
   std::vector<float> targets;
 
-  task_problem(const pyramid& p, index_t boxes, std::uint64_t seed, index_t of_images = 1,
+  task_problem(const pyramid& p, index_t boxes, std::uint64_t seed, index_t per_image = 1,
                index_t padding = 0)
       : points(p),
         truth(boxes_near(boxes, seed, false)),
-        offsets(offsets_of(of_images, boxes)),
-        images(of_images),
+        offsets(offsets_of(per_image, boxes)),
+        images(per_image),
         stride(class_count + padding),
-        matches(static_cast<std::size_t>(of_images * p.size()), 77),
+        matches(static_cast<std::size_t>(per_image * p.size()), 77),
         targets(matches.size(), 77) {
     random_generator generator(seed + 1);
     for (index_t i = 0; i < images * p.size(); ++i) {

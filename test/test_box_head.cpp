@@ -2,6 +2,7 @@
 // Detections of a box head against a step by step transcription of torchvision's
 // postprocess_detections; threads, allocations, and every documented error.
 #include "support/allocations.hpp"
+#include "support/exact_boxes.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/box_head.hpp>
@@ -55,7 +56,6 @@ std::vector<detection> expected_of(const head_problem<T>& p, std::size_t image) 
   std::vector<float> boxes, scores;
   std::vector<index_t> labels;
   std::vector<double> exact_scores;
-  const std::vector<double> weights(p.params.weights, p.params.weights + 4);
   for (index_t row = p.offsets[image]; row < p.offsets[image + 1]; ++row) {
     const T* const x = p.logits.data() + row * p.classes;
     double sum = 0;
@@ -67,7 +67,8 @@ std::vector<detection> expected_of(const head_problem<T>& p, std::size_t image) 
           reference::decode_box(
               reference::load_box(boxes_view<const T>(p.deltas), row * p.classes + c),
               reference::load_box(boxes_view<const float>(p.proposals), row),
-              {weights[0], weights[1], weights[2], weights[3]}),
+              weights_of(p.params.coder), as_reference(p.params.coder.clamp),
+              p.params.coder.size_limit),
           p.sizes[image].width, p.sizes[image].height);
       if (decoded.width() < p.params.min_size || decoded.height() < p.params.min_size) continue;
       for (const double v : {decoded.x1, decoded.y1, decoded.x2, decoded.y2})
@@ -78,9 +79,10 @@ std::vector<detection> expected_of(const head_problem<T>& p, std::size_t image) 
     }
   }
   std::vector<detection> out;
-  for (const index_t i : reference::nms(
-           boxes_view<const float>(boxes), vector_view<const float>(scores),
-           torchvision_nms(p.params.iou_threshold), {vector_view<const index_t>(labels), {}})) {
+  for (const index_t i :
+       reference::nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
+                      nms_params::torchvision(p.params.iou_threshold),
+                      {vector_view<const index_t>(labels), {}})) {
     if (static_cast<index_t>(out.size()) == p.params.max_detections) break;
     const auto k = static_cast<std::size_t>(i);
     out.push_back({exact_scores[k],
@@ -124,7 +126,10 @@ TEST_CASE_TEMPLATE("box head: torchvision's steps", T, float, bfloat16) {
   p.params.min_size = 25;
   check_head(p);
   p.params = {};
-  std::fill(p.params.weights, p.params.weights + 4, 1.0);
+  p.params.coder = {};
+  check_head(p);
+  p.params.coder.clamp = size_clamp::both;
+  p.params.coder.size_limit = 0.1;
   check_head(p);
 }
 
@@ -178,6 +183,6 @@ TEST_CASE("box head: errors") {
   fails("params.iou_threshold is -1", [](problem& p) { p.params.iou_threshold = -1; });
   fails("params.max_detections is -1", [](problem& p) { p.params.max_detections = -1; });
   fails("params.min_size is -1", [](problem& p) { p.params.min_size = -1; });
-  fails("params.weights is 0", [](problem& p) { p.params.weights[1] = 0; });
-  fails("params.size_limit is -1", [](problem& p) { p.params.size_limit = -1; });
+  fails("params.coder.weight_y is 0", [](problem& p) { p.params.coder.weight_y = 0; });
+  fails("params.coder.size_limit is -1", [](problem& p) { p.params.coder.size_limit = -1; });
 }

@@ -178,7 +178,7 @@ doctest::Approx near(double x) { return doctest::Approx(x).epsilon(2e-6); }
 
 TEST_CASE("FCOS's assigner: all boxes against all anchors") {
   random_generator generator(4);
-  const auto shapes = fcos_shapes();
+  const auto shapes = anchor_shapes::fcos();
   const std::vector<grid_size> levels{{40, 30}, {20, 15}, {10, 8}, {5, 4}, {3, 2}};
   std::vector<float> anchors(static_cast<std::size_t>(4 * count_anchors(shapes, levels)));
   make_anchors(shapes, {320, 240}, levels, anchors);

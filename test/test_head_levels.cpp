@@ -51,7 +51,7 @@ struct problem {
              to<T>(-12345)) {
     numbers = random_numbers<T>(4 * in.rows(), seed, low, high);
     in.set(numbers);
-    anchors = random_boxes<float>(in.anchors_of_image(), seed + 1);
+    anchors = random_boxes<float>(in.anchors_per_image(), seed + 1);
     random_generator generator(seed);
     for (index_t n = 0; n < images; ++n)
       scales.push_back(static_cast<float>(0.1 + generator.uniform()));
@@ -60,7 +60,7 @@ struct problem {
                        : generator.chance(0.9) ? -1
                                                : -2);
       if (labels.back() >= 0) list.push_back(i);
-      weights.push_back(scales[static_cast<std::size_t>(i / in.anchors_of_image())]);
+      weights.push_back(scales[static_cast<std::size_t>(i / in.anchors_per_image())]);
     }
   }
 
@@ -192,7 +192,7 @@ TEST_CASE_TEMPLATE("levels: decoded boxes are those of rows", T, float, bfloat16
           const image_size images[] = {{30, 40}, {50, 20}};
           const vector_view<const image_size> sizes(images, 2);
           std::vector<float> boxes(p.numbers.size()), expected(p.numbers.size());
-          const index_t of_image = p.in.anchors_of_image();
+          const index_t per_image = p.in.anchors_per_image();
           decode_boxes(p.in.const_view(), p.anchors, sizes, boxes);
           decode_boxes(boxes_view<const T>(p.numbers), p.anchors, sizes,
                        boxes_view<float>(expected));
@@ -203,9 +203,9 @@ TEST_CASE_TEMPLATE("levels: decoded boxes are those of rows", T, float, bfloat16
           CHECK(same_bits(boxes, expected));
           decode_distances(p.in.const_view(), p.anchors, sizes, boxes);
           for (index_t n = 0; n < 2; ++n) {
-            decode_distances(boxes_view<const T>(p.numbers.data() + 4 * n * of_image, of_image),
+            decode_distances(boxes_view<const T>(p.numbers.data() + 4 * n * per_image, per_image),
                              p.anchors, images[n],
-                             boxes_view<float>(expected.data() + 4 * n * of_image, of_image));
+                             boxes_view<float>(expected.data() + 4 * n * per_image, per_image));
           }
           CHECK(same_bits(boxes, expected));
         }
@@ -269,7 +269,7 @@ TEST_CASE("levels: the same bits for any number of threads, nothing is allocated
   for (const head_layout layout : all_layouts) {
     head_tensor<float> in(layout, 2, 3, 4, {{60, 50}, {30, 20}}), grad(in);
     in.set(random_numbers<float>(4 * in.rows(), 3, -1, 1));
-    const std::vector<float> anchors = random_boxes<float>(in.anchors_of_image(), 4);
+    const std::vector<float> anchors = random_boxes<float>(in.anchors_per_image(), 4);
     const std::vector<float> targets = random_boxes<float>(in.rows(), 5);
     std::vector<index_t> labels(static_cast<std::size_t>(in.rows()), -1);
     for (std::size_t i = 0; i < labels.size(); i += 7) labels[i] = 1;
@@ -345,7 +345,7 @@ TEST_CASE("levels: bad arguments are named, and nothing is written") {
                              regression_targets<float>(p.anchors, matches), p.labels,
                              p.grad.view());
   });
-  const boxes_view<const float> in_grad(p.grad.data[0].data(), p.in.anchors_of_image());
+  const boxes_view<const float> in_grad(p.grad.data[0].data(), p.in.anchors_per_image());
   fails("grad.levels()[0] is anchors", [&] {
     regression_loss_and_grad(p.in.const_view(), in_grad, targets, p.labels, p.grad.view());
   });

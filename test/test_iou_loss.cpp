@@ -50,8 +50,8 @@ double loss_sum(iou_kind kind, boxes_view<const T> p, boxes_view<const T> t,
                                   : ciou_loss(p, t, params);
 }
 template <class T>
-void loss_of_each(iou_kind kind, boxes_view<const T> p, boxes_view<const T> t, vector_view<T> loss,
-                  const iou_loss_params& params) {
+void unreduced_loss(iou_kind kind, boxes_view<const T> p, boxes_view<const T> t,
+                    vector_view<T> loss, const iou_loss_params& params) {
   kind == iou_kind::giou   ? giou_loss_unreduced(p, t, loss, params)
   : kind == iou_kind::diou ? diou_loss_unreduced(p, t, loss, params)
                            : ciou_loss_unreduced(p, t, loss, params);
@@ -69,7 +69,7 @@ void check_losses(const std::vector<T>& predicted, const std::vector<T>& targets
   const double with_grad = loss_and_grad<T>(kind, p.boxes(), t.boxes(), grad.boxes(), params);
   const double alone = loss_sum<T>(kind, p.boxes(), t.boxes(), params);
   CHECK((with_grad == alone || std::isnan(alone)));
-  loss_of_each<T>(kind, p.boxes(), t.boxes(), loss.each(), params);
+  unreduced_loss<T>(kind, p.boxes(), t.boxes(), loss.each(), params);
   double exact_sum = 0, size = 1e-30;
   for (index_t i = 0; i < count; ++i) {
     const box a = reference::load_box(p.boxes(), i), b = reference::load_box(t.boxes(), i);
@@ -175,7 +175,7 @@ TEST_CASE("IoU losses: golden vectors of torchvision") {
       const auto exact_loss = golden<double>(name + "_loss").values;
       const auto exact_grad = golden<double>(name + "_grad").values;
       loss_and_grad<float>(kind, pv, tv, grad, {});
-      loss_of_each<float>(kind, pv, tv, loss, {});
+      unreduced_loss<float>(kind, pv, tv, loss, {});
       for (std::size_t i = 0; i < loss.size(); ++i)
         CHECK(std::abs(static_cast<double>(loss[i]) - exact_loss[i]) <= 1e-6);
       for (std::size_t i = 0; i < grad.size(); ++i) {
@@ -202,7 +202,7 @@ TEST_CASE("IoU losses: degenerate boxes") {
     std::vector<float> grad(p.size()), loss(p.size() / 4);
     for (const iou_kind kind : all_kinds) {
       loss_and_grad<float>(kind, pv, tv, grad, {});
-      loss_of_each<float>(kind, pv, tv, loss, {});
+      unreduced_loss<float>(kind, pv, tv, loss, {});
       for (index_t i = 0; i < pv.size(); ++i) {
         const box a = reference::load_box(pv, i), b = reference::load_box(tv, i);
         double largest = 0;
@@ -252,7 +252,7 @@ TEST_CASE_TEMPLATE("IoU losses: of weights and what they weigh, 0 wins over infi
               const boxes_view<const T> a(p.data() + 4 * first, count),
                   b(t.data() + 4 * first, count);
               if (width == 1) {
-                loss_of_each<T>(kind, a, b, vector_view<T>(out), params);
+                unreduced_loss<T>(kind, a, b, vector_view<T>(out), params);
               } else {
                 loss_and_grad<T>(kind, a, b, boxes_view<T>(out), params);
               }
@@ -275,7 +275,7 @@ TEST_CASE_TEMPLATE("IoU losses: a NaN at any of the eight places is NaN", T, flo
       const boxes_view<const T> pv(p), tv(t);
       CHECK(std::isnan(loss_and_grad<T>(kind, pv, tv, grad, {})));
       CHECK(std::isnan(loss_sum<T>(kind, pv, tv, {})));
-      loss_of_each<T>(kind, pv, tv, loss, {});
+      unreduced_loss<T>(kind, pv, tv, loss, {});
       for (index_t i = 0; i < count; ++i) {
         INFO(std::string(names[static_cast<int>(kind)]), " NaN at place ", i % 9, " of box ", i);
         CHECK(std::isnan(static_cast<double>(loss[static_cast<std::size_t>(i)])) == (i % 9 < 8));

@@ -209,8 +209,8 @@ std::vector<float> retinanet(grid_size image) {
   for (index_t stride = 8; stride <= 128; stride *= 2)
     features.push_back({(image.height + stride - 1) / stride, (image.width + stride - 1) / stride});
   std::vector<float> anchors(
-      static_cast<std::size_t>(4 * count_anchors(retinanet_shapes(), features)));
-  make_anchors(retinanet_shapes(), image, features, anchors);
+      static_cast<std::size_t>(4 * count_anchors(anchor_shapes::retinanet(), features)));
+  make_anchors(anchor_shapes::retinanet(), image, features, anchors);
   return anchors;
 }
 

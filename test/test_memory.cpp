@@ -310,8 +310,8 @@ void nms_call(placed_memory& memory, result_bytes& results, index_t boxes) {
   groups.classes = {memory.copy(random_labels(boxes, 5, 3)), boxes};
   groups.image_offsets = {memory.copy(offset_values), 3};
   nms_workspace workspace;
-  for (const nms_params& params :
-       {nms_params{}, ipex_nms(0.3), onnx_nms(0.5, 3, true), opencv_nms(0.5, 0.2)}) {
+  for (const nms_params& params : {nms_params{}, nms_params::ipex(0.3),
+                                   nms_params::onnx(0.5, 3, true), nms_params::opencv(0.5, 0.2)}) {
     const auto kept = nms(b, scores, params, workspace, sequential);
     results.add(kept.data(), kept.size());
     const auto of_groups = batched_nms(b, scores, groups, params, workspace, sequential);
@@ -354,7 +354,8 @@ void postprocess_call(placed_memory& memory, result_bytes& results, index_t leng
   const boxes_view<const T> deltas(memory.copy(random_logits<T>(4 * rows, 3)), rows);
   const vector_view<const T> centerness(memory.copy(random_logits<T>(rows, 4)), rows);
   postprocess_workspace workspace;
-  for (const auto& params : {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+  for (const auto& params :
+       {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
     head_outputs<T> outputs{logits, deltas, {}};
     if (params.detector == dense_detector::fcos) outputs.centerness = centerness;
     const auto found = postprocess(outputs, boxes, levels, sizes, params, workspace, sequential);

@@ -125,19 +125,19 @@ TEST_CASE_TEMPLATE("RoIAlign of a pyramid: that of each level", T, float, double
           expected.insert(expected.end(), out.begin() + first, out.begin() + first + p.bins());
         }
         REQUIRE(image.size() > 2);
-        roi_boxes<real> of_level;
-        of_level.boxes = boxes_view<const real>(boxes);
-        of_level.images = image;
+        roi_boxes<real> per_level;
+        per_level.boxes = boxes_view<const real>(boxes);
+        per_level.images = image;
         roi_align_params params;
         params.sampling_ratio = 2;
         params.spatial_scale = p.scales[static_cast<std::size_t>(l)];
         const auto n = static_cast<index_t>(image.size());
         auto& map = p.maps[static_cast<std::size_t>(l)];
         std::vector<T> bins(expected.size()), grad(map.size());
-        roi_align<const T>(p.level(map, l), of_level, p.bins_of(bins.data(), n), params,
+        roi_align<const T>(p.level(map, l), per_level, p.bins_of(bins.data(), n), params,
                            p.workspace);
         CHECK(equal(bins, expected));
-        roi_align_grad<const T>(p.template bins_of<const T>(upstream.data(), n), of_level,
+        roi_align_grad<const T>(p.template bins_of<const T>(upstream.data(), n), per_level,
                                 p.level(grad, l), params, p.workspace);
         CHECK(equal(grad, p.grads[static_cast<std::size_t>(l)]));
       }

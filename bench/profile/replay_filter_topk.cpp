@@ -28,7 +28,7 @@ profile::replay_call make_call(const profile::entry& e, double threshold, execut
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
-  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
+  if (profile::takes_levels(e)) return profile::make_levels_call(e, policy);
   const double threshold = profile::number_after<double>("threshold", e.variant).value_or(-1);
   if (e.shape.size() != 2 || !(threshold >= 0 && threshold <= 1)) return {};
   return profile::for_logit_type(

@@ -19,7 +19,7 @@ void register_loss(const std::string& name, const Sum& sum, const Unreduced& unr
   const auto add = [](const std::string& function, const auto& call) {
     profile::replay_makers()[function] = [=](const profile::entry& e,
                                              execution policy) -> profile::replay_call {
-      if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
+      if (profile::takes_levels(e)) return profile::make_levels_call(e, policy);
       if (e.variant != "boxes" || e.shape.size() != 1) return {};
       return profile::for_type(e.type, [&](auto number) -> profile::replay_call {
         const auto data = std::make_shared<bench::iou_loss_operands<decltype(number)>>(

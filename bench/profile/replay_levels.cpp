@@ -52,8 +52,8 @@ struct tensor {
 
   tensor(std::vector<T> values, index_t image_count, index_t column_count, head_layout how)
       : numbers(std::move(values)), images(image_count), columns(column_count), layout(how) {
-    const index_t of_image = std::max<index_t>(1, images * columns);
-    const index_t locations = static_cast<index_t>(numbers.size()) / of_image;
+    const index_t per_image = std::max<index_t>(1, images * columns);
+    const index_t locations = static_cast<index_t>(numbers.size()) / per_image;
     input = {numbers.data(), locations, 1};
     output = {numbers.data(), locations, 1};
   }
@@ -172,9 +172,9 @@ replay_call logits_call(const entry& e, head_layout layout, execution policy) {
       return [=] {
         postprocess(outputs, boxes_view<const float>(d->anchors),
                     vector_view<const image_size>(d->sizes),
-                    is_fcos  ? fcos_postprocess()
-                    : is_rpn ? rpn_postprocess()
-                             : retinanet_postprocess(),
+                    is_fcos  ? postprocess_params::fcos()
+                    : is_rpn ? postprocess_params::rpn()
+                             : postprocess_params::retinanet(),
                     d->workspace, policy);
       };
     }
@@ -184,7 +184,7 @@ replay_call logits_call(const entry& e, head_layout layout, execution policy) {
 
 }  // namespace
 
-bool is_of_levels(const entry& e) {
+bool takes_levels(const entry& e) {
   const std::string layout = e.variant.substr(0, e.variant.find('_'));
   return layout == "levels" || layout == "nchw";
 }

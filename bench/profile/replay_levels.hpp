@@ -7,7 +7,7 @@
 namespace vecdet {
 namespace profile {
 
-bool is_of_levels(const entry& e);
+bool takes_levels(const entry& e);
 
 /// The call of such a problem; empty where it is unknown.
 replay_call make_levels_call(const entry& e, execution policy);

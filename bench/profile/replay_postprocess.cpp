@@ -61,10 +61,10 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
   const head_outputs<T> outputs{{data->logits.data(), rows, classes},
                                 boxes_view<const T>(data->deltas),
                                 vector_view<const T>(data->centerness)};
-  const postprocess_params params = is_fcos              ? fcos_postprocess()
-                                    : is_ssd             ? ssd_postprocess()
-                                    : e.variant == "rpn" ? rpn_postprocess()
-                                                         : retinanet_postprocess();
+  const postprocess_params params = is_fcos              ? postprocess_params::fcos()
+                                    : is_ssd             ? postprocess_params::ssd()
+                                    : e.variant == "rpn" ? postprocess_params::rpn()
+                                                         : postprocess_params::retinanet();
   return [=] {
     postprocess(outputs, boxes_view<const float>(data->anchors),
                 vector_view<const index_t>(data->level_sizes),
@@ -73,7 +73,7 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
-  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
+  if (profile::takes_levels(e)) return profile::make_levels_call(e, policy);
   const bool is_rpn = e.variant == "rpn";
   const bool known =
       e.variant == "retinanet" || e.variant == "fcos" || e.variant == "ssd" || is_rpn;

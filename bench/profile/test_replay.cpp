@@ -254,7 +254,7 @@ void postprocess_calls(index_t images, execution policy) {
   const std::vector<image_size> sizes(static_cast<std::size_t>(images), {800, 800});
   postprocess_workspace workspace;
   for (const postprocess_params& params :
-       {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+       {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
     const bool is_fcos = params.detector == dense_detector::fcos;
     const head_outputs<float> outputs{{x.data(), images * boxes, classes},
                                       boxes_view<const float>(deltas),
@@ -332,9 +332,9 @@ void levels_calls(execution policy) {
     head_level_outputs<float> outputs;
     outputs.logits = logits;
     outputs.deltas = deltas;
-    postprocess(outputs, anchors, sizes, retinanet_postprocess(), workspace, policy);
+    postprocess(outputs, anchors, sizes, postprocess_params::retinanet(), workspace, policy);
     outputs.centerness = {{&center_level, 1}, 1, 1, 1, layout};
-    postprocess(outputs, anchors, sizes, fcos_postprocess(), workspace, policy);
+    postprocess(outputs, anchors, sizes, postprocess_params::fcos(), workspace, policy);
   }
 }
 
@@ -408,14 +408,14 @@ void two_stage_calls(execution policy) {
     scene.forward(params, policy);
     scene.backward(params, policy);
     const std::vector<double> scales{1};
-    multiscale_roi_align_params of_pyramid;
-    of_pyramid.scales = scales;
+    multiscale_roi_align_params pyramid_params;
+    pyramid_params.scales = scales;
     const std::vector<feature_view<const float>> maps{scene.map(scene.features)};
     const std::vector<feature_view<float>> grads{scene.map(scene.grad)};
     multiscale_roi_align(vector_view<const feature_view<const float>>(maps), scene.all_boxes(),
-                         scene.of_boxes(scene.bins), of_pyramid, scene.workspace, policy);
-    multiscale_roi_align_grad(scene.of_boxes(scene.upstream), scene.all_boxes(),
-                              vector_view<const feature_view<float>>(grads), of_pyramid,
+                         scene.box_features(scene.bins), pyramid_params, scene.workspace, policy);
+    multiscale_roi_align_grad(scene.box_features(scene.upstream), scene.all_boxes(),
+                              vector_view<const feature_view<float>>(grads), pyramid_params,
                               scene.workspace, policy);
   }
   const std::vector<float> anchors = profile::anchors(boxes);
@@ -431,7 +431,7 @@ void two_stage_calls(execution policy) {
       workspace, policy);
   postprocess(head_outputs<float>{{x.data(), boxes, 1}, {deltas.data(), boxes}, {}},
               boxes_view<const float>(anchors), {}, vector_view<const image_size>(sizes),
-              rpn_postprocess(), workspace, policy);
+              postprocess_params::rpn(), workspace, policy);
   balanced_sample_workspace of_samples;
   sample_balanced(labels, offsets, {}, of_samples, policy);
 }
@@ -489,7 +489,7 @@ void check_replay(const profile::entry& wanted) {
   REQUIRE(same != r.entries.end());
   // The mean of several calls of NMS is not a whole number of boxes.
   const double most = wanted.function == "batched_nms" ? 10 : 0;
-  CHECK(std::fabs(profile::bytes_of_call(*same) - profile::bytes_of_call(wanted)) <= most);
+  CHECK(std::fabs(profile::call_bytes(*same) - profile::call_bytes(wanted)) <= most);
 }
 
 }  // namespace
@@ -583,8 +583,8 @@ TEST_CASE("replay: operations are known but where the data decide them") {
   // Labels select, and how many is not known.
   const auto labels_decide = [](const profile::entry& e) {
     return (e.function.compare(0, 9, "smooth_l1") == 0 &&
-            (e.variant == "labels" || profile::is_of_levels(e))) ||
-           (e.function == "regression_loss_and_grad" && profile::is_of_levels(e));
+            (e.variant == "labels" || profile::takes_levels(e))) ||
+           (e.function == "regression_loss_and_grad" && profile::takes_levels(e));
   };
   const std::string copies = "split_detections";
   const profile::report r = record([] {
@@ -623,7 +623,7 @@ TEST_CASE("replay: every element type") {
     if (e.type != "f32") continue;  // has but one
     const bool on_logits = e.function == "filter_topk" || e.function == "postprocess" ||
                            e.function == "postprocess_box_head" ||
-                           (profile::is_of_levels(e) && (e.function.find("decode_") == 0 ||
+                           (profile::takes_levels(e) && (e.function.find("decode_") == 0 ||
                                                          e.function.find("regression") == 0));
     const double f32_bytes = e.bytes;
     for (const char* type : {"bf16", "f64"}) {
@@ -667,9 +667,9 @@ TEST_CASE("replay: NMS of all sizes is a few problems, and the mean of each is r
     for (index_t count = 1; count <= 3000; ++count) {
       const boxes_view<const float> where(found.boxes.data(), count);
       const vector_view<const float> scores(found.scores.data(), count);
-      const vector_view<const index_t> of_class(found.classes.data(), count);
+      const vector_view<const index_t> found_classes(found.classes.data(), count);
       nms_groups groups;
-      groups.classes = of_class;
+      groups.classes = found_classes;
       nms(where, scores, {}, workspace, execution::sequential);
       batched_nms(where, scores, groups, {}, workspace, execution::sequential);
       if (count <= 300) soft_nms(where, scores, {}, {}, soft_workspace, execution::sequential);
@@ -686,7 +686,7 @@ TEST_CASE("replay: NMS of all sizes is a few problems, and the mean of each is r
     const auto same = std::find_if(again.entries.begin(), again.entries.end(),
                                    [&](const profile::entry& a) { return a.name == e.name; });
     REQUIRE(same != again.entries.end());
-    CHECK(same->bytes == doctest::Approx(profile::bytes_of_call(e)).epsilon(0.05));
+    CHECK(same->bytes == doctest::Approx(profile::call_bytes(e)).epsilon(0.05));
   }
   for (const char* function : {"nms", "batched_nms"}) {
     const std::string name = function;

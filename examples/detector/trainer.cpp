@@ -8,6 +8,7 @@
 #include "losses.hpp"
 #include "optimisation.hpp"
 #include "run_log.hpp"
+#include <vecdet/keep_memory.hpp>
 #include <vecdet/profile/scope.hpp>
 
 #include <algorithm>
@@ -339,6 +340,7 @@ class training {
 }  // namespace
 
 outcome train(const training_options& options) {
+  vecdet::keep_memory();
   is_to_stop = false;
   return training(options).run();
 }

@@ -22,17 +22,17 @@ inline namespace VECDET_ABI {
 
 /// `boxes` in format `from` written in format `to`.
 template <class T>
-void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
-                   boxes_view<std::remove_const_t<T>> out, execution policy = execution::parallel);
+void convert_boxes(boxes_view<T> boxes, box_format from, box_format to, boxes_view<value_of<T>> out,
+                   execution policy = execution::parallel);
 
 /// The parts of `boxes` (corners) that lie in an image: x into [0, width], y into [0, height].
 template <class T>
-void clip_boxes(boxes_view<T> boxes, const image_size& image,
-                boxes_view<std::remove_const_t<T>> out, execution policy = execution::parallel);
+void clip_boxes(boxes_view<T> boxes, const image_size& image, boxes_view<value_of<T>> out,
+                execution policy = execution::parallel);
 
 /// Width times height of `boxes` (corners): negative where one of them is.
 template <class T>
-void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas,
+void box_areas(boxes_view<T> boxes, vector_view<value_of<T>> areas,
                execution policy = execution::parallel);
 
 /// 1 into `mask` for each of `boxes` (corners) with both sides `min_size` or more, else 0. Sides
@@ -50,14 +50,13 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
 /// The columns of `detections`, rows of x1 y1 x2 y2 score and maybe more, as boxes and scores,
 /// which NMS takes: one pass over memory, some hundredths of what NMS takes.
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores,
-                      execution policy = execution::parallel);
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, execution policy = execution::parallel);
 
 /// The same with the class after the score: an integer within 2^53, as `classes` of nms_groups.
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores, vector_view<index_t> classes,
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, vector_view<index_t> classes,
                       execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI

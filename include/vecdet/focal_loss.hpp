@@ -111,25 +111,22 @@ class focal_targets {
 
 /// The reduced loss of `logits`, rows x classes.
 template <class T>
-double sigmoid_focal_loss(matrix_view<T> logits,
-                          const focal_targets<std::remove_const_t<T>>& targets,
+double sigmoid_focal_loss(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
                           const focal_loss_params& params = {},
                           execution policy = execution::parallel);
 
 /// The loss of each element into `loss`, of the logits' shape; params.reduction does not apply.
 template <class T>
-void sigmoid_focal_loss_unreduced(matrix_view<T> logits,
-                                  const focal_targets<std::remove_const_t<T>>& targets,
-                                  matrix_view<std::remove_const_t<T>> loss,
+void sigmoid_focal_loss_unreduced(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
+                                  matrix_view<value_of<T>> loss,
                                   const focal_loss_params& params = {},
                                   execution policy = execution::parallel);
 
 /// The reduced loss, and its gradient by the logits into `grad`, in one pass over memory. `grad`
 /// has the logits' shape, and may be the logits' own memory with the same stride.
 template <class T>
-double sigmoid_focal_loss_and_grad(matrix_view<T> logits,
-                                   const focal_targets<std::remove_const_t<T>>& targets,
-                                   matrix_view<std::remove_const_t<T>> grad,
+double sigmoid_focal_loss_and_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
+                                   matrix_view<value_of<T>> grad,
                                    const focal_loss_params& params = {},
                                    execution policy = execution::parallel);
 
@@ -140,17 +137,16 @@ double sigmoid_focal_loss_and_grad(matrix_view<T> logits,
 /// must be empty.
 template <class T>
 double sigmoid_focal_loss_and_grad(const head_view<T>& logits,
-                                   const focal_targets<std::remove_const_t<T>>& targets,
-                                   const head_view<std::remove_const_t<T>>& grad,
+                                   const focal_targets<value_of<T>>& targets,
+                                   const head_view<value_of<T>>& grad,
                                    vector_view<const float> image_scales = {},
                                    const focal_loss_params& params = {},
                                    execution policy = execution::parallel);
 
 /// The gradient of the reduced loss times `upstream`, the gradient that arrives at it.
 template <class T>
-void sigmoid_focal_loss_grad(matrix_view<T> logits,
-                             const focal_targets<std::remove_const_t<T>>& targets, double upstream,
-                             matrix_view<std::remove_const_t<T>> grad,
+void sigmoid_focal_loss_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
+                             double upstream, matrix_view<value_of<T>> grad,
                              const focal_loss_params& params = {},
                              execution policy = execution::parallel);
 
@@ -159,10 +155,8 @@ void sigmoid_focal_loss_grad(matrix_view<T> logits,
 /// NaN, as in autograd; but under an infinite row weight, 0 of `upstream` gives 0. Ignored rows
 /// have gradient 0 all the same.
 template <class T>
-void sigmoid_focal_loss_grad(matrix_view<T> logits,
-                             const focal_targets<std::remove_const_t<T>>& targets,
-                             matrix_view<const std::remove_const_t<T>> upstream,
-                             matrix_view<std::remove_const_t<T>> grad,
+void sigmoid_focal_loss_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
+                             matrix_view<const value_of<T>> upstream, matrix_view<value_of<T>> grad,
                              const focal_loss_params& params = {},
                              execution policy = execution::parallel);
 

@@ -46,62 +46,56 @@ struct iou_loss_params {
 
 /// The sum of the GIoU losses of all boxes.
 template <class T>
-double giou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+double giou_loss(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
                  const iou_loss_params& params = {}, execution policy = execution::parallel);
 
 /// The GIoU loss of each box into `loss`.
 template <class T>
-void giou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                         vector_view<std::remove_const_t<T>> loss,
-                         const iou_loss_params& params = {},
+void giou_loss_unreduced(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                         vector_view<value_of<T>> loss, const iou_loss_params& params = {},
                          execution policy = execution::parallel);
 
 /// The sum, and its gradient by the predicted boxes into `grad`, N x 4, which may be the predicted
 /// boxes' own memory.
 template <class T>
-double giou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                          boxes_view<std::remove_const_t<T>> grad,
-                          const iou_loss_params& params = {},
+double giou_loss_and_grad(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                          boxes_view<value_of<T>> grad, const iou_loss_params& params = {},
                           execution policy = execution::parallel);
 
 /// The sum of the DIoU losses of all boxes.
 template <class T>
-double diou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+double diou_loss(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
                  const iou_loss_params& params = {}, execution policy = execution::parallel);
 
 /// The DIoU loss of each box into `loss`.
 template <class T>
-void diou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                         vector_view<std::remove_const_t<T>> loss,
-                         const iou_loss_params& params = {},
+void diou_loss_unreduced(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                         vector_view<value_of<T>> loss, const iou_loss_params& params = {},
                          execution policy = execution::parallel);
 
 /// The sum, and its gradient by the predicted boxes into `grad`, N x 4, which may be the predicted
 /// boxes' own memory.
 template <class T>
-double diou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                          boxes_view<std::remove_const_t<T>> grad,
-                          const iou_loss_params& params = {},
+double diou_loss_and_grad(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                          boxes_view<value_of<T>> grad, const iou_loss_params& params = {},
                           execution policy = execution::parallel);
 
 /// The sum of the CIoU losses of all boxes.
 template <class T>
-double ciou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+double ciou_loss(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
                  const iou_loss_params& params = {}, execution policy = execution::parallel);
 
 /// The CIoU loss of each box into `loss`.
 template <class T>
-void ciou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                         vector_view<std::remove_const_t<T>> loss,
-                         const iou_loss_params& params = {},
+void ciou_loss_unreduced(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                         vector_view<value_of<T>> loss, const iou_loss_params& params = {},
                          execution policy = execution::parallel);
 
 /// The sum, and its gradient by the predicted boxes into `grad`, N x 4, which may be the predicted
 /// boxes' own memory.
 template <class T>
-double ciou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                          boxes_view<std::remove_const_t<T>> grad,
-                          const iou_loss_params& params = {},
+double ciou_loss_and_grad(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                          boxes_view<value_of<T>> grad, const iou_loss_params& params = {},
                           execution policy = execution::parallel);
 
 /// The sum of the GIoU losses of a head's levels as they lie in memory, N x A*4 x H x W or channels
@@ -112,30 +106,24 @@ double ciou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_
 /// selected. `image_scales` are a further factor for each image; empty: all 1. Gradients are the
 /// bits of boxes in one array.
 template <class T>
-double giou_loss_and_grad(const head_view<T>& predicted,
-                          boxes_view<const std::remove_const_t<T>> targets,
-                          const box_selection& selection,
-                          const head_view<std::remove_const_t<T>>& grad,
+double giou_loss_and_grad(const head_view<T>& predicted, boxes_view<const value_of<T>> targets,
+                          const box_selection& selection, const head_view<value_of<T>>& grad,
                           vector_view<const float> image_scales = {},
                           const iou_loss_params& params = {},
                           execution policy = execution::parallel);
 
 /// The same of the DIoU losses.
 template <class T>
-double diou_loss_and_grad(const head_view<T>& predicted,
-                          boxes_view<const std::remove_const_t<T>> targets,
-                          const box_selection& selection,
-                          const head_view<std::remove_const_t<T>>& grad,
+double diou_loss_and_grad(const head_view<T>& predicted, boxes_view<const value_of<T>> targets,
+                          const box_selection& selection, const head_view<value_of<T>>& grad,
                           vector_view<const float> image_scales = {},
                           const iou_loss_params& params = {},
                           execution policy = execution::parallel);
 
 /// The same of the CIoU losses.
 template <class T>
-double ciou_loss_and_grad(const head_view<T>& predicted,
-                          boxes_view<const std::remove_const_t<T>> targets,
-                          const box_selection& selection,
-                          const head_view<std::remove_const_t<T>>& grad,
+double ciou_loss_and_grad(const head_view<T>& predicted, boxes_view<const value_of<T>> targets,
+                          const box_selection& selection, const head_view<value_of<T>>& grad,
                           vector_view<const float> image_scales = {},
                           const iou_loss_params& params = {},
                           execution policy = execution::parallel);

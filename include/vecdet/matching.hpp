@@ -71,8 +71,7 @@ struct matcher_params {
     matcher_params params;
     params.low_threshold = 0.5;
     params.allow_low_quality = false;
-    params.coder.weight_x = params.coder.weight_y = 10;
-    params.coder.weight_w = params.coder.weight_h = 5;
+    params.coder = coder_params::roi();
     return params;
   }
   static matcher_params ssd() {

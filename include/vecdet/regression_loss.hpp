@@ -76,8 +76,8 @@ class regression_targets {
 
 /// The sum of the losses of the selected `deltas`.
 template <class T>
-double regression_loss(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                       const regression_targets<std::remove_const_t<T>>& targets,
+double regression_loss(boxes_view<T> deltas, boxes_view<const value_of<T>> anchors,
+                       const regression_targets<value_of<T>>& targets,
                        const box_selection& selection, const regression_loss_params& params = {},
                        execution policy = execution::parallel);
 
@@ -91,11 +91,9 @@ double regression_loss(boxes_view<T> deltas, boxes_view<const float> anchors,
 /// The sum, and its gradient by the deltas into `grad`, N x 4: memory of its own, which need not be
 /// zeroed before.
 template <class T>
-double regression_loss_and_grad(boxes_view<T> deltas,
-                                boxes_view<const std::remove_const_t<T>> anchors,
-                                const regression_targets<std::remove_const_t<T>>& targets,
-                                const box_selection& selection,
-                                boxes_view<std::remove_const_t<T>> grad,
+double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const value_of<T>> anchors,
+                                const regression_targets<value_of<T>>& targets,
+                                const box_selection& selection, boxes_view<value_of<T>> grad,
                                 const regression_loss_params& params = {},
                                 execution policy = execution::parallel);
 
@@ -116,8 +114,7 @@ double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const float> an
 template <class T>
 double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const float> anchors,
                                 const regression_targets<float>& targets,
-                                const box_selection& selection,
-                                const head_view<std::remove_const_t<T>>& grad,
+                                const box_selection& selection, const head_view<value_of<T>>& grad,
                                 vector_view<const float> image_scales = {},
                                 const regression_loss_params& params = {},
                                 execution policy = execution::parallel);

@@ -17,6 +17,7 @@
 
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/contiguous.hpp>
+#include <vecdet/value_of.hpp>
 
 #include <cstdint>
 #include <limits>

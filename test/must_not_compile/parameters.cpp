@@ -43,9 +43,9 @@ void parameters(std::vector<float> weights, std::vector<int> labels, std::vector
   groups.classes = labels;
 #endif
 #if WRONG == 6  // says: ends_with_the_statement
-  nms_groups of_images{{}, make_labels(), {}};
+  nms_groups per_image{{}, make_labels(), {}};
 #else
-  nms_groups of_images{{}, labels, {}};
+  nms_groups per_image{{}, labels, {}};
 #endif
 #if WRONG == 7  // says: ends_with_the_statement
   groups.image_offsets = make_offsets();
@@ -99,5 +99,5 @@ void parameters(std::vector<float> weights, std::vector<int> labels, std::vector
 #else
   const ssd_head ssd{{}, weights, {}, {}};
 #endif
-  (void)smooth_l1, (void)iou, (void)of_images, (void)head, (void)ssd;
+  (void)smooth_l1, (void)iou, (void)per_image, (void)head, (void)ssd;
 }

@@ -27,7 +27,7 @@ inline bool is_positive_float(double x) {
 constexpr index_t alone = -1;
 
 /// "<list>", "<list>[<level>]" and either with a member: text for messages alone.
-inline std::string name_of_level(const char* list, index_t level, const char* member = "") {
+inline std::string level_name(const char* list, index_t level, const char* member = "") {
   return (level == alone ? std::string(list) : element(list, level)) + member;
 }
 
@@ -38,7 +38,7 @@ inline void check_positive(const char* function, const char* list, index_t level
     if (is_positive_float(numbers[i])) continue;
     throw_invalid_argument(
         function,
-        element(name_of_level(list, level, member).c_str(), static_cast<std::int64_t>(i)).c_str(),
+        element(level_name(list, level, member).c_str(), static_cast<std::int64_t>(i)).c_str(),
         numbers[i], "a positive finite float");
   }
 }
@@ -46,7 +46,7 @@ inline void check_positive(const char* function, const char* list, index_t level
 inline void check_side(const char* function, const char* list, index_t level, const char* member,
                        index_t side, index_t most, const char* expected) {
   if (side >= 0 && side <= most) return;
-  throw_invalid_argument(function, name_of_level(list, level, member).c_str(), side, expected);
+  throw_invalid_argument(function, level_name(list, level, member).c_str(), side, expected);
 }
 
 inline void check_grid(const char* function, const char* list, index_t level,
@@ -150,7 +150,7 @@ inline index_t counted(const char* function, index_t count, index_t level,
   constexpr index_t most = max_elements<float> / 4;
   const index_t here = locations(features);
   if (here > 0 && of_location > (most - count) / here) {
-    throw_invalid_argument(function, name_of_level("features", level).c_str(),
+    throw_invalid_argument(function, level_name("features", level).c_str(),
                            std::to_string(features.height) + " x " + std::to_string(features.width),
                            "so many locations that all anchors have addresses");
   }
@@ -232,21 +232,21 @@ inline void write_points(const grid_size& features, double stride, float* out) {
 
 }  // namespace detail
 
-inline std::vector<anchor_shapes> retinanet_shapes() {
+inline std::vector<anchor_shapes> anchor_shapes::retinanet() {
   std::vector<anchor_shapes> levels;
   for (const double size : {32.0, 64.0, 128.0, 256.0, 512.0})
     levels.push_back({detail::thirds_of_octave(size), {0.5, 1, 2}});
   return levels;
 }
 
-inline std::vector<anchor_shapes> rpn_shapes() {
+inline std::vector<anchor_shapes> anchor_shapes::rpn() {
   std::vector<anchor_shapes> levels;
   for (const double size : {32.0, 64.0, 128.0, 256.0, 512.0})
     levels.push_back({{size}, {0.5, 1, 2}});
   return levels;
 }
 
-inline std::vector<anchor_shapes> fcos_shapes() {
+inline std::vector<anchor_shapes> anchor_shapes::fcos() {
   std::vector<anchor_shapes> levels;
   for (const double size : {8.0, 16.0, 32.0, 64.0, 128.0}) levels.push_back({{size}, {1}});
   return levels;

@@ -65,11 +65,11 @@ class assigner_call {
 
   index_t images() const { return images_; }
   index_t boxes() const { return boxes_; }
-  index_t first_box(index_t image) const { return first_box_of_image(truth_, image); }
+  index_t first_box(index_t image) const { return first_image_box(truth_, image); }
 
   void check_result_apart(const char* result, const address_range& memory) const {
-    for_each_memory_of(truth_, [&](const char* of_truth, const address_range& range) {
-      check_apart(function_, result, memory, of_truth, range);
+    for_each_memory_of(truth_, [&](const char* truth_name, const address_range& range) {
+      check_apart(function_, result, memory, truth_name, range);
     });
     check_apart(function_, result, memory, "levels", levels_);
   }

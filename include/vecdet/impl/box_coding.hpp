@@ -130,99 +130,93 @@ void run_decode_distances(const Distances& distances, const Anchors& anchors,
 }  // namespace detail
 
 template <class T>
-void encode_boxes(boxes_view<T> targets, boxes_view<const std::remove_const_t<T>> anchors,
-                  boxes_view<std::remove_const_t<T>> deltas, const coder_params& params,
+void encode_boxes(boxes_view<T> targets, boxes_view<const value_of<T>> anchors,
+                  boxes_view<value_of<T>> deltas, const coder_params& params, execution policy) {
+  detail::run_encode_boxes<value_of<T>, boxes_view<const value_of<T>>>(targets, anchors, deltas,
+                                                                       params, policy);
+}
+
+template <class T>
+void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const value_of<T>> anchors,
+                  boxes_soa_view<value_of<T>> deltas, const coder_params& params,
                   execution policy) {
-  detail::run_encode_boxes<std::remove_const_t<T>, boxes_view<const std::remove_const_t<T>>>(
+  detail::run_encode_boxes<detail::separate<value_of<T>>, boxes_soa_view<const value_of<T>>>(
       targets, anchors, deltas, params, policy);
 }
 
 template <class T>
-void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  boxes_soa_view<std::remove_const_t<T>> deltas, const coder_params& params,
-                  execution policy) {
-  detail::run_encode_boxes<detail::separate<std::remove_const_t<T>>,
-                           boxes_soa_view<const std::remove_const_t<T>>>(targets, anchors, deltas,
-                                                                         params, policy);
+void decode_boxes(boxes_view<T> deltas, boxes_view<const value_of<T>> anchors,
+                  boxes_view<value_of<T>> boxes, const coder_params& params, execution policy) {
+  detail::run_decode_boxes<value_of<T>>(boxes_view<const value_of<T>>(deltas), anchors, {}, boxes,
+                                        params, policy);
 }
 
 template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                  boxes_view<std::remove_const_t<T>> boxes, const coder_params& params,
-                  execution policy) {
-  detail::run_decode_boxes<std::remove_const_t<T>>(boxes_view<const std::remove_const_t<T>>(deltas),
-                                                   anchors, {}, boxes, params, policy);
-}
-
-template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                  const image_size& image, boxes_view<std::remove_const_t<T>> boxes,
+void decode_boxes(boxes_view<T> deltas, boxes_view<const value_of<T>> anchors,
+                  const image_size& image, boxes_view<value_of<T>> boxes,
                   const coder_params& params, execution policy) {
-  detail::run_decode_boxes<std::remove_const_t<T>>(boxes_view<const std::remove_const_t<T>>(deltas),
-                                                   anchors, {&image, 1}, boxes, params, policy);
+  detail::run_decode_boxes<value_of<T>>(boxes_view<const value_of<T>>(deltas), anchors, {&image, 1},
+                                        boxes, params, policy);
 }
 
 template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                  vector_view<const image_size> images, boxes_view<std::remove_const_t<T>> boxes,
+void decode_boxes(boxes_view<T> deltas, boxes_view<const value_of<T>> anchors,
+                  vector_view<const image_size> images, boxes_view<value_of<T>> boxes,
                   const coder_params& params, execution policy) {
-  detail::run_decode_batch<std::remove_const_t<T>>(boxes_view<const std::remove_const_t<T>>(deltas),
-                                                   anchors, images, boxes, params, policy);
+  detail::run_decode_batch<value_of<T>>(boxes_view<const value_of<T>>(deltas), anchors, images,
+                                        boxes, params, policy);
 }
 
 template <class T>
-void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  boxes_soa_view<std::remove_const_t<T>> boxes, const coder_params& params,
-                  execution policy) {
-  detail::run_decode_boxes<detail::separate<std::remove_const_t<T>>>(
-      boxes_soa_view<const std::remove_const_t<T>>(deltas), anchors, {}, boxes, params, policy);
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
+                  boxes_soa_view<value_of<T>> boxes, const coder_params& params, execution policy) {
+  detail::run_decode_boxes<detail::separate<value_of<T>>>(boxes_soa_view<const value_of<T>>(deltas),
+                                                          anchors, {}, boxes, params, policy);
 }
 
 template <class T>
-void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  const image_size& image, boxes_soa_view<std::remove_const_t<T>> boxes,
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
+                  const image_size& image, boxes_soa_view<value_of<T>> boxes,
                   const coder_params& params, execution policy) {
-  detail::run_decode_boxes<detail::separate<std::remove_const_t<T>>>(
-      boxes_soa_view<const std::remove_const_t<T>>(deltas), anchors, {&image, 1}, boxes, params,
-      policy);
+  detail::run_decode_boxes<detail::separate<value_of<T>>>(
+      boxes_soa_view<const value_of<T>>(deltas), anchors, {&image, 1}, boxes, params, policy);
 }
 
 template <class T>
-void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  vector_view<const image_size> images,
-                  boxes_soa_view<std::remove_const_t<T>> boxes, const coder_params& params,
-                  execution policy) {
-  detail::run_decode_batch<detail::separate<std::remove_const_t<T>>>(
-      boxes_soa_view<const std::remove_const_t<T>>(deltas), anchors, images, boxes, params, policy);
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
+                  vector_view<const image_size> images, boxes_soa_view<value_of<T>> boxes,
+                  const coder_params& params, execution policy) {
+  detail::run_decode_batch<detail::separate<value_of<T>>>(boxes_soa_view<const value_of<T>>(deltas),
+                                                          anchors, images, boxes, params, policy);
 }
 
 template <class T, if_bfloat16<T>>
 void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors, boxes_view<float> boxes,
                   const coder_params& params, execution policy) {
-  detail::run_decode_boxes<detail::mixed_decoding>(boxes_view<const std::remove_const_t<T>>(deltas),
-                                                   anchors, {}, boxes, params, policy);
+  detail::run_decode_boxes<detail::mixed_decoding>(boxes_view<const value_of<T>>(deltas), anchors,
+                                                   {}, boxes, params, policy);
 }
 
 template <class T, if_bfloat16<T>>
 void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors, const image_size& image,
                   boxes_view<float> boxes, const coder_params& params, execution policy) {
-  detail::run_decode_boxes<detail::mixed_decoding>(boxes_view<const std::remove_const_t<T>>(deltas),
-                                                   anchors, {&image, 1}, boxes, params, policy);
+  detail::run_decode_boxes<detail::mixed_decoding>(boxes_view<const value_of<T>>(deltas), anchors,
+                                                   {&image, 1}, boxes, params, policy);
 }
 
 template <class T, if_bfloat16<T>>
 void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors,
                   vector_view<const image_size> images, boxes_view<float> boxes,
                   const coder_params& params, execution policy) {
-  detail::run_decode_batch<detail::mixed_decoding>(boxes_view<const std::remove_const_t<T>>(deltas),
-                                                   anchors, images, boxes, params, policy);
+  detail::run_decode_batch<detail::mixed_decoding>(boxes_view<const value_of<T>>(deltas), anchors,
+                                                   images, boxes, params, policy);
 }
 
 template <class T>
-void encode_distances(boxes_view<T> targets, boxes_view<const std::remove_const_t<T>> anchors,
-                      boxes_view<std::remove_const_t<T>> distances, const distance_params& params,
+void encode_distances(boxes_view<T> targets, boxes_view<const value_of<T>> anchors,
+                      boxes_view<value_of<T>> distances, const distance_params& params,
                       execution policy) {
-  using type = std::remove_const_t<T>;
+  using type = value_of<T>;
   detail::check_anchor_format("encode_distances", params.anchors);
   detail::check_boxes("encode_distances", "targets", targets, anchors, "distances",
                       "distances.size()", distances);
@@ -238,36 +232,34 @@ void encode_distances(boxes_view<T> targets, boxes_view<const std::remove_const_
 }
 
 template <class T>
-void decode_distances(boxes_view<T> distances, boxes_view<const std::remove_const_t<T>> anchors,
-                      boxes_view<std::remove_const_t<T>> boxes, const distance_params& params,
+void decode_distances(boxes_view<T> distances, boxes_view<const value_of<T>> anchors,
+                      boxes_view<value_of<T>> boxes, const distance_params& params,
                       execution policy) {
-  detail::run_decode_distances<std::remove_const_t<T>>(
-      boxes_view<const std::remove_const_t<T>>(distances), anchors, {}, boxes, params, policy);
+  detail::run_decode_distances<value_of<T>>(boxes_view<const value_of<T>>(distances), anchors, {},
+                                            boxes, params, policy);
 }
 
 template <class T>
-void decode_distances(boxes_view<T> distances, boxes_view<const std::remove_const_t<T>> anchors,
-                      const image_size& image, boxes_view<std::remove_const_t<T>> boxes,
+void decode_distances(boxes_view<T> distances, boxes_view<const value_of<T>> anchors,
+                      const image_size& image, boxes_view<value_of<T>> boxes,
                       const distance_params& params, execution policy) {
-  detail::run_decode_distances<std::remove_const_t<T>>(
-      boxes_view<const std::remove_const_t<T>>(distances), anchors, {&image, 1}, boxes, params,
-      policy);
+  detail::run_decode_distances<value_of<T>>(boxes_view<const value_of<T>>(distances), anchors,
+                                            {&image, 1}, boxes, params, policy);
 }
 
 template <class T, if_bfloat16<T>>
 void decode_distances(boxes_view<T> distances, boxes_view<const float> anchors,
                       boxes_view<float> boxes, const distance_params& params, execution policy) {
-  detail::run_decode_distances<detail::mixed_decoding>(
-      boxes_view<const std::remove_const_t<T>>(distances), anchors, {}, boxes, params, policy);
+  detail::run_decode_distances<detail::mixed_decoding>(boxes_view<const value_of<T>>(distances),
+                                                       anchors, {}, boxes, params, policy);
 }
 
 template <class T, if_bfloat16<T>>
 void decode_distances(boxes_view<T> distances, boxes_view<const float> anchors,
                       const image_size& image, boxes_view<float> boxes,
                       const distance_params& params, execution policy) {
-  detail::run_decode_distances<detail::mixed_decoding>(
-      boxes_view<const std::remove_const_t<T>>(distances), anchors, {&image, 1}, boxes, params,
-      policy);
+  detail::run_decode_distances<detail::mixed_decoding>(boxes_view<const value_of<T>>(distances),
+                                                       anchors, {&image, 1}, boxes, params, policy);
 }
 
 template <class T>

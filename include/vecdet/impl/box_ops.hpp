@@ -69,9 +69,9 @@ void check_classes(const char* function, const matrix_view<T>& detections, execu
 
 /// split_detections(), with classes unless they are null.
 template <class T>
-void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_const_t<T>>& boxes,
-               const vector_view<std::remove_const_t<T>>& scores,
-               const vector_view<index_t>* classes, execution policy) {
+void run_split(const matrix_view<T>& detections, const boxes_view<value_of<T>>& boxes,
+               const vector_view<value_of<T>>& scores, const vector_view<index_t>* classes,
+               execution policy) {
   constexpr const char* function = "split_detections";
   const index_t rows = detections.rows();
   check(detections.cols() >= 5 || rows == 0, function, "detections.cols()", detections.cols(),
@@ -95,7 +95,7 @@ void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_co
     const index_t written = 5 * index_t{sizeof(T)} + (classes != nullptr ? 8 : 0);
     return {function,
             classes != nullptr ? "classes" : "boxes",
-            dtype_name<std::remove_const_t<T>>(),
+            dtype_name<value_of<T>>(),
             {rows, detections.cols()},
             isa_name(active_isa()),
             policy.threads(),
@@ -117,9 +117,9 @@ void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_co
 }  // namespace detail
 
 template <class T>
-void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
-                   boxes_view<std::remove_const_t<T>> out, execution policy) {
-  using type = std::remove_const_t<T>;
+void convert_boxes(boxes_view<T> boxes, box_format from, box_format to, boxes_view<value_of<T>> out,
+                   execution policy) {
+  using type = value_of<T>;
   detail::check_size("convert_boxes", "out.size()", out.size(), boxes.size(),
                      "the number of boxes");
   detail::check_apart_or_same("convert_boxes", "out", out, "boxes", boxes);
@@ -131,9 +131,9 @@ void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
 }
 
 template <class T>
-void clip_boxes(boxes_view<T> boxes, const image_size& image,
-                boxes_view<std::remove_const_t<T>> out, execution policy) {
-  using type = std::remove_const_t<T>;
+void clip_boxes(boxes_view<T> boxes, const image_size& image, boxes_view<value_of<T>> out,
+                execution policy) {
+  using type = value_of<T>;
   detail::check_image("clip_boxes", image);
   detail::check_size("clip_boxes", "out.size()", out.size(), boxes.size(), "the number of boxes");
   detail::check_apart_or_same("clip_boxes", "out", out, "boxes", boxes);
@@ -145,8 +145,8 @@ void clip_boxes(boxes_view<T> boxes, const image_size& image,
 }
 
 template <class T>
-void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas, execution policy) {
-  using type = std::remove_const_t<T>;
+void box_areas(boxes_view<T> boxes, vector_view<value_of<T>> areas, execution policy) {
+  using type = value_of<T>;
   detail::check_size("box_areas", "areas.size()", areas.size(), boxes.size(),
                      "the number of boxes");
   detail::check_apart("box_areas", "areas", areas, "boxes", boxes);
@@ -160,7 +160,7 @@ void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas, e
 template <class T>
 void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8_t> mask,
                     execution policy) {
-  using type = std::remove_const_t<T>;
+  using type = value_of<T>;
   detail::check_min_size("large_box_mask", "min_size", min_size);
   detail::check_size("large_box_mask", "mask.size()", mask.size(), boxes.size(),
                      "the number of boxes");
@@ -175,7 +175,7 @@ void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8
 template <class T>
 index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> indices,
                     execution policy) {
-  using type = std::remove_const_t<T>;
+  using type = value_of<T>;
   detail::check_min_size("large_boxes", "min_size", min_size);
   detail::check(indices.size() >= boxes.size(), "large_boxes", "indices.size()", indices.size(),
                 "the number of boxes or more");
@@ -216,14 +216,14 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
 }
 
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores, execution policy) {
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, execution policy) {
   detail::run_split(detections, boxes, scores, nullptr, policy);
 }
 
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores, vector_view<index_t> classes,
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, vector_view<index_t> classes,
                       execution policy) {
   detail::run_split(detections, boxes, scores, &classes, policy);
 }

@@ -53,7 +53,7 @@ class fcos_loss_call {
         buffers_(buffers),
         policy_(policy),
         images_(head.logits.images()),
-        total_(images_ * head.logits.anchors_of_image()) {}
+        total_(images_ * head.logits.anchors_per_image()) {}
 
   fcos_losses run() {
     check_heads();
@@ -109,7 +109,7 @@ class fcos_loss_call {
   }
 
   void check_truth_and_params() const {
-    check(anchors_.size() == head_.logits.anchors_of_image(), function, "anchors.size()",
+    check(anchors_.size() == head_.logits.anchors_per_image(), function, "anchors.size()",
           anchors_.size(), "the anchors of one image of the head");
     check(image_count(truth_) == images_, function, "the number of truth's images",
           image_count(truth_), "the number of the head's images");

@@ -18,14 +18,14 @@ inline index_t image_count(const ground_truth& truth) {
 }
 
 /// The number of the image's first box; of the image after the last one, that of all boxes.
-inline index_t first_box_of_image(const ground_truth& truth, index_t image) {
+inline index_t first_image_box(const ground_truth& truth, index_t image) {
   return truth.image_offsets.empty() ? image * truth.boxes.size() : truth.image_offsets[image];
 }
 
 /// The image's part of `boxes`, which are the truth's own or its regions.
-inline boxes_view<const float> boxes_of_image(const boxes_view<const float>& boxes,
-                                              const vector_view<const index_t>& offsets,
-                                              index_t image) {
+inline boxes_view<const float> image_boxes(const boxes_view<const float>& boxes,
+                                           const vector_view<const index_t>& offsets,
+                                           index_t image) {
   if (offsets.empty()) return boxes;
   return {boxes[offsets[image]], offsets[image + 1] - offsets[image]};
 }

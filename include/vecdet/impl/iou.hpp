@@ -38,10 +38,9 @@ constexpr index_t smallest_iou_chunk = 8192;  // pairs: some microseconds
 }  // namespace detail
 
 template <class T>
-void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
-                  matrix_view<std::remove_const_t<T>> out, const iou_params& params,
-                  execution policy) {
-  using type = std::remove_const_t<T>;
+void pairwise_iou(boxes_view<T> a, boxes_view<const value_of<T>> b, matrix_view<value_of<T>> out,
+                  const iou_params& params, execution policy) {
+  using type = value_of<T>;
   detail::check(out.rows() == a.size(), "pairwise_iou", "out.rows()", out.rows(),
                 "the number of boxes a");
   detail::check(out.cols() == b.size(), "pairwise_iou", "out.cols()", out.cols(),
@@ -120,18 +119,16 @@ void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
 }  // namespace detail
 
 template <class T>
-void elementwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
-                     vector_view<std::remove_const_t<T>> out, const iou_params& params,
-                     execution policy) {
-  using type = std::remove_const_t<T>;
+void elementwise_iou(boxes_view<T> a, boxes_view<const value_of<T>> b, vector_view<value_of<T>> out,
+                     const iou_params& params, execution policy) {
+  using type = value_of<T>;
   detail::run_elementwise_iou<type, boxes_view<const type>>(a, b, out, params, policy);
 }
 
 template <class T>
-void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const std::remove_const_t<T>> b,
-                     vector_view<std::remove_const_t<T>> out, const iou_params& params,
-                     execution policy) {
-  using type = std::remove_const_t<T>;
+void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const value_of<T>> b,
+                     vector_view<value_of<T>> out, const iou_params& params, execution policy) {
+  using type = value_of<T>;
   detail::run_elementwise_iou<detail::separate<type>, boxes_soa_view<const type>>(a, b, out, params,
                                                                                   policy);
 }

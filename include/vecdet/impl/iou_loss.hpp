@@ -96,11 +96,10 @@ double run_iou_loss(const iou_loss_call<T>& call, execution policy) {
 }
 
 template <class T, class Input>
-double run_iou_loss_of_levels(const char* function, iou_kind kind,
-                              const head_view<Input>& predicted, const boxes_view<const T>& targets,
-                              const box_selection& selection, const head_view<T>& grad,
-                              const vector_view<const float>& image_scales,
-                              const iou_loss_params& params, execution policy) {
+double run_level_iou_loss(const char* function, iou_kind kind, const head_view<Input>& predicted,
+                          const boxes_view<const T>& targets, const box_selection& selection,
+                          const head_view<T>& grad, const vector_view<const float>& image_scales,
+                          const iou_loss_params& params, execution policy) {
   iou_loss_call<T> call{function, kind, params};
   call.targets = targets;
   call.output = loss_output::grad;
@@ -111,9 +110,9 @@ double run_iou_loss_of_levels(const char* function, iou_kind kind,
   if (predicted.size() == 0) return 0;
   const isa target = active_isa();
   const profile::scope timing([&] {
-    return problem_of_levels(
+    return level_problem(
         call.function, levels_variant(predicted.layout()), predicted, target, policy.threads(),
-        bytes_of_level_loss(predicted, selection, call.targets.size() * bytes_a_box<const T*>),
+        level_loss_bytes(predicted, selection, call.targets.size() * bytes_a_box<const T*>),
         (call.kind == iou_kind::ciou ? 110 : 60) * known_size(selection, predicted.size() / 4));
   });
   const auto kernel = detail::kernels<iou_loss_kernels<T>>(target).run;
@@ -133,18 +132,18 @@ double run_iou_loss_of_levels(const char* function, iou_kind kind,
 // Each output of a loss, for the public functions.
 
 template <class T>
-double sum_of_iou_losses(const char* function, iou_kind kind, boxes_view<const T> predicted,
-                         boxes_view<const T> targets, const iou_loss_params& params,
-                         execution policy) {
+double summed_iou_loss(const char* function, iou_kind kind, boxes_view<const T> predicted,
+                       boxes_view<const T> targets, const iou_loss_params& params,
+                       execution policy) {
   iou_loss_call<T> call{function, kind, params};
   call.predicted = predicted;
   call.targets = targets;
   return run_iou_loss(call, policy);
 }
 template <class T>
-void each_iou_loss(const char* function, iou_kind kind, boxes_view<const T> predicted,
-                   boxes_view<const T> targets, vector_view<T> loss, const iou_loss_params& params,
-                   execution policy) {
+void unreduced_iou_loss(const char* function, iou_kind kind, boxes_view<const T> predicted,
+                        boxes_view<const T> targets, vector_view<T> loss,
+                        const iou_loss_params& params, execution policy) {
   iou_loss_call<T> call{function, kind, params};
   call.predicted = predicted;
   call.targets = targets;
@@ -167,108 +166,102 @@ double iou_losses_and_grad(const char* function, iou_kind kind, boxes_view<const
 }  // namespace detail
 
 template <class T>
-double giou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+double giou_loss(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
                  const iou_loss_params& params, execution policy) {
-  return detail::sum_of_iou_losses<std::remove_const_t<T>>("giou_loss", iou_kind::giou, predicted,
-                                                           targets, params, policy);
+  return detail::summed_iou_loss<value_of<T>>("giou_loss", iou_kind::giou, predicted, targets,
+                                              params, policy);
 }
 
 template <class T>
-void giou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                         vector_view<std::remove_const_t<T>> loss, const iou_loss_params& params,
+void giou_loss_unreduced(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                         vector_view<value_of<T>> loss, const iou_loss_params& params,
                          execution policy) {
-  detail::each_iou_loss<std::remove_const_t<T>>("giou_loss_unreduced", iou_kind::giou, predicted,
-                                                targets, loss, params, policy);
+  detail::unreduced_iou_loss<value_of<T>>("giou_loss_unreduced", iou_kind::giou, predicted, targets,
+                                          loss, params, policy);
 }
 
 template <class T>
-double giou_loss_and_grad(const head_view<T>& predicted,
-                          boxes_view<const std::remove_const_t<T>> targets,
-                          const box_selection& selection,
-                          const head_view<std::remove_const_t<T>>& grad,
+double giou_loss_and_grad(const head_view<T>& predicted, boxes_view<const value_of<T>> targets,
+                          const box_selection& selection, const head_view<value_of<T>>& grad,
                           vector_view<const float> image_scales, const iou_loss_params& params,
                           execution policy) {
-  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>(
-      "giou_loss_and_grad", iou_kind::giou, predicted, targets, selection, grad, image_scales,
-      params, policy);
+  return detail::run_level_iou_loss<value_of<T>>("giou_loss_and_grad", iou_kind::giou, predicted,
+                                                 targets, selection, grad, image_scales, params,
+                                                 policy);
 }
 
 template <class T>
-double giou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                          boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
+double giou_loss_and_grad(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                          boxes_view<value_of<T>> grad, const iou_loss_params& params,
                           execution policy) {
-  return detail::iou_losses_and_grad<std::remove_const_t<T>>(
-      "giou_loss_and_grad", iou_kind::giou, predicted, targets, grad, params, policy);
+  return detail::iou_losses_and_grad<value_of<T>>("giou_loss_and_grad", iou_kind::giou, predicted,
+                                                  targets, grad, params, policy);
 }
 
 template <class T>
-double diou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+double diou_loss(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
                  const iou_loss_params& params, execution policy) {
-  return detail::sum_of_iou_losses<std::remove_const_t<T>>("diou_loss", iou_kind::diou, predicted,
-                                                           targets, params, policy);
+  return detail::summed_iou_loss<value_of<T>>("diou_loss", iou_kind::diou, predicted, targets,
+                                              params, policy);
 }
 
 template <class T>
-void diou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                         vector_view<std::remove_const_t<T>> loss, const iou_loss_params& params,
+void diou_loss_unreduced(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                         vector_view<value_of<T>> loss, const iou_loss_params& params,
                          execution policy) {
-  detail::each_iou_loss<std::remove_const_t<T>>("diou_loss_unreduced", iou_kind::diou, predicted,
-                                                targets, loss, params, policy);
+  detail::unreduced_iou_loss<value_of<T>>("diou_loss_unreduced", iou_kind::diou, predicted, targets,
+                                          loss, params, policy);
 }
 
 template <class T>
-double diou_loss_and_grad(const head_view<T>& predicted,
-                          boxes_view<const std::remove_const_t<T>> targets,
-                          const box_selection& selection,
-                          const head_view<std::remove_const_t<T>>& grad,
+double diou_loss_and_grad(const head_view<T>& predicted, boxes_view<const value_of<T>> targets,
+                          const box_selection& selection, const head_view<value_of<T>>& grad,
                           vector_view<const float> image_scales, const iou_loss_params& params,
                           execution policy) {
-  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>(
-      "diou_loss_and_grad", iou_kind::diou, predicted, targets, selection, grad, image_scales,
-      params, policy);
+  return detail::run_level_iou_loss<value_of<T>>("diou_loss_and_grad", iou_kind::diou, predicted,
+                                                 targets, selection, grad, image_scales, params,
+                                                 policy);
 }
 
 template <class T>
-double diou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                          boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
+double diou_loss_and_grad(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                          boxes_view<value_of<T>> grad, const iou_loss_params& params,
                           execution policy) {
-  return detail::iou_losses_and_grad<std::remove_const_t<T>>(
-      "diou_loss_and_grad", iou_kind::diou, predicted, targets, grad, params, policy);
+  return detail::iou_losses_and_grad<value_of<T>>("diou_loss_and_grad", iou_kind::diou, predicted,
+                                                  targets, grad, params, policy);
 }
 
 template <class T>
-double ciou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
+double ciou_loss(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
                  const iou_loss_params& params, execution policy) {
-  return detail::sum_of_iou_losses<std::remove_const_t<T>>("ciou_loss", iou_kind::ciou, predicted,
-                                                           targets, params, policy);
+  return detail::summed_iou_loss<value_of<T>>("ciou_loss", iou_kind::ciou, predicted, targets,
+                                              params, policy);
 }
 
 template <class T>
-void ciou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                         vector_view<std::remove_const_t<T>> loss, const iou_loss_params& params,
+void ciou_loss_unreduced(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                         vector_view<value_of<T>> loss, const iou_loss_params& params,
                          execution policy) {
-  detail::each_iou_loss<std::remove_const_t<T>>("ciou_loss_unreduced", iou_kind::ciou, predicted,
-                                                targets, loss, params, policy);
+  detail::unreduced_iou_loss<value_of<T>>("ciou_loss_unreduced", iou_kind::ciou, predicted, targets,
+                                          loss, params, policy);
 }
 
 template <class T>
-double ciou_loss_and_grad(const head_view<T>& predicted,
-                          boxes_view<const std::remove_const_t<T>> targets,
-                          const box_selection& selection,
-                          const head_view<std::remove_const_t<T>>& grad,
+double ciou_loss_and_grad(const head_view<T>& predicted, boxes_view<const value_of<T>> targets,
+                          const box_selection& selection, const head_view<value_of<T>>& grad,
                           vector_view<const float> image_scales, const iou_loss_params& params,
                           execution policy) {
-  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>(
-      "ciou_loss_and_grad", iou_kind::ciou, predicted, targets, selection, grad, image_scales,
-      params, policy);
+  return detail::run_level_iou_loss<value_of<T>>("ciou_loss_and_grad", iou_kind::ciou, predicted,
+                                                 targets, selection, grad, image_scales, params,
+                                                 policy);
 }
 
 template <class T>
-double ciou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                          boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
+double ciou_loss_and_grad(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                          boxes_view<value_of<T>> grad, const iou_loss_params& params,
                           execution policy) {
-  return detail::iou_losses_and_grad<std::remove_const_t<T>>(
-      "ciou_loss_and_grad", iou_kind::ciou, predicted, targets, grad, params, policy);
+  return detail::iou_losses_and_grad<value_of<T>>("ciou_loss_and_grad", iou_kind::ciou, predicted,
+                                                  targets, grad, params, policy);
 }
 
 }  // namespace VECDET_ABI

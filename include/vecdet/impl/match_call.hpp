@@ -32,11 +32,11 @@ struct match_call {
   isa target;
 
   index_t images() const { return image_count(truth); }
-  boxes_view<const float> truth_of_image(index_t k) const {
-    return boxes_of_image(truth.boxes, truth.image_offsets, k);
+  boxes_view<const float> image_truth(index_t k) const {
+    return image_boxes(truth.boxes, truth.image_offsets, k);
   }
-  boxes_view<const float> regions_of_image(index_t k) const {
-    return boxes_of_image(truth.regions, truth.region_offsets, k);
+  boxes_view<const float> image_regions(index_t k) const {
+    return image_boxes(truth.regions, truth.region_offsets, k);
   }
 
   void check_arguments() const {
@@ -73,8 +73,8 @@ struct match_call {
                    {"results.deltas", results.deltas},
                    {"results.foreground", results.foreground}};
     for (const auto& out : written) {
-      for_each_memory_of(truth, [&](const char* of_truth, const address_range& memory) {
-        check_apart("match_anchors", out.name, out.memory, of_truth, memory);
+      for_each_memory_of(truth, [&](const char* truth_name, const address_range& memory) {
+        check_apart("match_anchors", out.name, out.memory, truth_name, memory);
       });
       for (const auto& other : written) {
         if (&other < &out)

@@ -38,7 +38,7 @@ inline void check_matched_truth(const char* function, const ground_truth& truth,
       function, "truth.region_offsets.size()", truth.region_offsets.size(),
       "the size of image_offsets");
   for (index_t k = 0; k < images; ++k) {
-    const index_t boxes = first_box_of_image(truth, k + 1) - first_box_of_image(truth, k);
+    const index_t boxes = first_image_box(truth, k + 1) - first_image_box(truth, k);
     check(boxes <= index_t{0x7fffffff}, function, "truth.boxes.size()", boxes,
           "at most 2^31 - 1 of an image");
   }

@@ -89,52 +89,52 @@ struct roi_pyramid {
 };
 
 inline roi_align_params level_params(const multiscale_roi_align_params& params) {
-  roi_align_params of_level;
-  of_level.sampling_ratio = params.sampling_ratio;
-  of_level.aligned = params.aligned;
-  of_level.add_to_grad = params.add_to_grad;
-  return of_level;
+  roi_align_params per_level;
+  per_level.sampling_ratio = params.sampling_ratio;
+  per_level.aligned = params.aligned;
+  per_level.add_to_grad = params.add_to_grad;
+  return per_level;
 }
 
 }  // namespace detail
 
 template <class T>
 void multiscale_roi_align(vector_view<const feature_view<std::add_const_t<T>>> levels,
-                          const roi_boxes<compute_type<std::remove_const_t<T>>>& boxes,
-                          feature_view<T> out, const multiscale_roi_align_params& params,
-                          roi_align_workspace& workspace, execution policy) {
+                          const roi_boxes<compute_type<value_of<T>>>& boxes, feature_view<T> out,
+                          const multiscale_roi_align_params& params, roi_align_workspace& workspace,
+                          execution policy) {
   constexpr const char* function = "multiscale_roi_align";
   const detail::level_mapper level_of(function, levels.size(),
                                       params.scales.empty() ? 1 : params.scales[0],
                                       params.canonical_size, params.canonical_level);
   const detail::roi_pyramid<T> pyramid(function, "levels", levels, params);
-  const roi_align_params of_level = detail::level_params(params);
-  detail::check_roi_params(function, of_level);
+  const roi_align_params per_level = detail::level_params(params);
+  detail::check_roi_params(function, per_level);
   detail::check_roi_boxes(function, boxes, levels[0].images());
   detail::check_bins(function, "out", out, boxes.boxes.size(), levels[0].channels(),
                      levels[0].layout());
   for (const auto& level : levels) detail::check_apart(function, "out", out, "levels", level);
   detail::check_apart_from_boxes(function, "out", out, boxes);
   const feature_view<const T> bins(out);
-  detail::roi_align_call<T>(function, pyramid.view(), levels[0].images(), boxes, bins, of_level,
+  detail::roi_align_call<T>(function, pyramid.view(), levels[0].images(), boxes, bins, per_level,
                             detail::workspace_access::buffers(workspace), policy)
       .forward(out.data(), [&](index_t i) { return level_of(boxes.boxes[i]); });
 }
 
 template <class T>
 void multiscale_roi_align_grad(feature_view<T> upstream,
-                               const roi_boxes<compute_type<std::remove_const_t<T>>>& boxes,
-                               vector_view<const feature_view<std::remove_const_t<T>>> grads,
+                               const roi_boxes<compute_type<value_of<T>>>& boxes,
+                               vector_view<const feature_view<value_of<T>>> grads,
                                const multiscale_roi_align_params& params,
                                roi_align_workspace& workspace, execution policy) {
-  using stored = std::remove_const_t<T>;
+  using stored = value_of<T>;
   constexpr const char* function = "multiscale_roi_align_grad";
   const detail::level_mapper level_of(function, grads.size(),
                                       params.scales.empty() ? 1 : params.scales[0],
                                       params.canonical_size, params.canonical_level);
   const detail::roi_pyramid<stored> pyramid(function, "grads", grads, params);
-  const roi_align_params of_level = detail::level_params(params);
-  detail::check_roi_params(function, of_level);
+  const roi_align_params per_level = detail::level_params(params);
+  detail::check_roi_params(function, per_level);
   detail::check_roi_boxes(function, boxes, grads[0].images());
   detail::check_bins(function, "upstream", upstream, boxes.boxes.size(), grads[0].channels(),
                      grads[0].layout());
@@ -145,8 +145,8 @@ void multiscale_roi_align_grad(feature_view<T> upstream,
       detail::check_apart(function, "grads", grads[l], "the other grads", grads[other]);
   }
   const feature_view<const stored> bins(upstream);
-  detail::roi_align_call<stored>(function, pyramid.view(), grads[0].images(), boxes, bins, of_level,
-                                 detail::workspace_access::buffers(workspace), policy)
+  detail::roi_align_call<stored>(function, pyramid.view(), grads[0].images(), boxes, bins,
+                                 per_level, detail::workspace_access::buffers(workspace), policy)
       .backward([&](index_t i) { return level_of(boxes.boxes[i]); });
 }
 

@@ -75,7 +75,7 @@ class nms_call {
   vector_view<const index_t> run(const nms_groups& groups) {
     index_t count = select();
     const bool grouped =
-        groups.classes.size() > 0 || groups.images.size() > 0 || groups.image_offsets.size() > 0;
+        groups.classes.size() > 0 || groups.images.size() > 0 || !groups.image_offsets.empty();
     grown(buffers_.spare, count);
     grown(buffers_.kept, count);
     if (!grouped) {
@@ -194,18 +194,18 @@ class nms_call {
   }
 
   index_t image_of(nms_record record) const {
-    return buffers_.image_of_group[buffers_.group_of[index_of(record)]];
+    return buffers_.group_image[buffers_.group_of[index_of(record)]];
   }
 
   /// Drops the records beyond max_per_image and max_total; they are in descending score.
   index_t apply_limits(nms_record* records, index_t count) {
-    index_t* const of_image = grown(buffers_.counters, buffers_.images);
-    std::fill(of_image, of_image + buffers_.images, 0);
+    index_t* const per_image = grown(buffers_.counters, buffers_.images);
+    std::fill(per_image, per_image + buffers_.images, 0);
     index_t left = 0;
     for (index_t i = 0; i < count && left < params_.max_total; ++i) {
-      index_t& of_this = of_image[image_of(records[i])];
-      if (of_this >= params_.max_per_image) continue;
-      ++of_this;
+      index_t& kept_of_image = per_image[image_of(records[i])];
+      if (kept_of_image >= params_.max_per_image) continue;
+      ++kept_of_image;
       records[left++] = records[i];
     }
     return left;
@@ -260,9 +260,9 @@ vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<
 template <class T, class S>
 vector_view<const index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
                                nms_workspace& workspace, execution policy) {
-  return detail::run_nms<std::remove_const_t<T>, std::remove_const_t<S>>(
-      "nms", active_isa(), boxes, scores, {}, params, detail::workspace_access::buffers(workspace),
-      policy);
+  return detail::run_nms<value_of<T>, value_of<S>>("nms", active_isa(), boxes, scores, {}, params,
+                                                   detail::workspace_access::buffers(workspace),
+                                                   policy);
 }
 
 template <class T, class S>
@@ -277,7 +277,7 @@ template <class T, class S>
 vector_view<const index_t> batched_nms(boxes_view<T> boxes, vector_view<S> scores,
                                        const nms_groups& groups, const nms_params& params,
                                        nms_workspace& workspace, execution policy) {
-  return detail::run_nms<std::remove_const_t<T>, std::remove_const_t<S>>(
+  return detail::run_nms<value_of<T>, value_of<S>>(
       "batched_nms", active_isa(), boxes, scores, groups, params,
       detail::workspace_access::buffers(workspace), policy);
 }

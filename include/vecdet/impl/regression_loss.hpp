@@ -206,7 +206,7 @@ class level_regression_call {
       : deltas_(deltas),
         grad_(grad),
         image_scales_(image_scales),
-        total_(deltas.images() * deltas.anchors_of_image()),
+        total_(deltas.images() * deltas.anchors_per_image()),
         flat_{function, {&none_, total_}, targets, selection, params} {
     flat_.output = loss_output::grad;
   }
@@ -231,13 +231,12 @@ class level_regression_call {
     const auto& kernels = detail::kernels<regression_loss_kernels<stored>>(target);
     regression_loss_args<stored> args = flat_.kernel_args();
     const profile::scope timing([&] {
-      const index_t boxes_and_anchors = total_ + deltas_.anchors_of_image();
-      return problem_of_levels(flat_.function,
-                               level_box_loss_name(flat_.params.loss, deltas_.layout()), deltas_,
-                               target, policy.threads(),
-                               bytes_of_level_loss(deltas_, flat_.selection,
-                                                   boxes_and_anchors * bytes_a_box<const float*>),
-                               flat_.flops());
+      const index_t boxes_and_anchors = total_ + deltas_.anchors_per_image();
+      return level_problem(
+          flat_.function, level_box_loss_name(flat_.params.loss, deltas_.layout()), deltas_, target,
+          policy.threads(),
+          level_loss_bytes(deltas_, flat_.selection, boxes_and_anchors * bytes_a_box<const float*>),
+          flat_.flops());
     });
     if (flat_.targets.is_matched()) flat_.check_matches(kernels, args, policy);
     const index_t* const matches = args.matches;
@@ -280,15 +279,14 @@ class level_regression_call {
 template <class T>
 double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const float> anchors,
                                 const regression_targets<float>& targets,
-                                const box_selection& selection,
-                                const head_view<std::remove_const_t<T>>& grad,
+                                const box_selection& selection, const head_view<value_of<T>>& grad,
                                 vector_view<const float> image_scales,
                                 const regression_loss_params& params, execution policy) {
   constexpr const char* function = "regression_loss_and_grad";
-  const detail::level_regression_call<T, std::remove_const_t<T>> call(
-      function, deltas, targets, selection, grad, image_scales, params);
+  const detail::level_regression_call<T, value_of<T>> call(function, deltas, targets, selection,
+                                                           grad, image_scales, params);
   call.check_arguments();
-  detail::check(anchors.size() == deltas.anchors_of_image(), function, "anchors.size()",
+  detail::check(anchors.size() == deltas.anchors_per_image(), function, "anchors.size()",
                 anchors.size(), "the anchors of one image");
   call.check_apart_from_grad("anchors", anchors);
   return call.run(
@@ -296,25 +294,23 @@ double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const flo
 }
 
 template <class T>
-double regression_loss(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                       const regression_targets<std::remove_const_t<T>>& targets,
+double regression_loss(boxes_view<T> deltas, boxes_view<const value_of<T>> anchors,
+                       const regression_targets<value_of<T>>& targets,
                        const box_selection& selection, const regression_loss_params& params,
                        execution policy) {
-  detail::regression_call<std::remove_const_t<T>, std::remove_const_t<T>> call{
-      "regression_loss", deltas, targets, selection, params};
+  detail::regression_call<value_of<T>, value_of<T>> call{"regression_loss", deltas, targets,
+                                                         selection, params};
   call.anchors = anchors;
   return detail::run_regression_loss(call, policy);
 }
 
 template <class T>
-double regression_loss_and_grad(boxes_view<T> deltas,
-                                boxes_view<const std::remove_const_t<T>> anchors,
-                                const regression_targets<std::remove_const_t<T>>& targets,
-                                const box_selection& selection,
-                                boxes_view<std::remove_const_t<T>> grad,
+double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const value_of<T>> anchors,
+                                const regression_targets<value_of<T>>& targets,
+                                const box_selection& selection, boxes_view<value_of<T>> grad,
                                 const regression_loss_params& params, execution policy) {
-  detail::regression_call<std::remove_const_t<T>, std::remove_const_t<T>> call{
-      "regression_loss_and_grad", deltas, targets, selection, params};
+  detail::regression_call<value_of<T>, value_of<T>> call{"regression_loss_and_grad", deltas,
+                                                         targets, selection, params};
   call.anchors = anchors;
   call.output = detail::loss_output::grad;
   call.grad = grad;

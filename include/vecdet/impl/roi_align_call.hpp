@@ -171,7 +171,7 @@ class roi_align_call {
   template <class Run>
   void run_chunks_with_memory(const chunking& chunks, index_t size, const Run& run) {
     const index_t lines = (size * index_t{sizeof(real)} + 63) / 64;
-    memory_numbers numbers(std::min(index_t{policy_.threads()}, chunks.count));
+    slot_pool numbers(std::min(index_t{policy_.threads()}, chunks.count));
     cache_line* const all = grown(buffers_.memory, numbers.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       const index_t number = numbers.take();
@@ -334,12 +334,12 @@ class roi_align_call {
       index_t item = 0;  // the first of the level's
       for (index_t l = 0; l < levels_.size() && item < last; ++l) {
         const tiling tiles = tiles_of(levels_[l]);
-        const index_t of_image = tiles.bands * tiles.channel_blocks;
-        const index_t of_level = args_.images * of_image;
-        for (index_t i = std::max(first - item, index_t{0}); i < std::min(last - item, of_level);
+        const index_t per_image = tiles.bands * tiles.channel_blocks;
+        const index_t per_level = args_.images * per_image;
+        for (index_t i = std::max(first - item, index_t{0}); i < std::min(last - item, per_level);
              ++i)
-          run_tile(l, i / of_image, i % of_image, tiles, memory);
-        item += of_level;
+          run_tile(l, i / per_image, i % per_image, tiles, memory);
+        item += per_level;
       }
     });
   }

@@ -12,11 +12,11 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 template <class T>
-soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
+soft_nms_result<compute_type<value_of<T>>> soft_nms(
     boxes_view<T> boxes, vector_view<T> scores, const nms_groups& groups,
-    const soft_nms_params& params,
-    soft_nms_workspace<compute_type<std::remove_const_t<T>>>& workspace, execution policy) {
-  using stored = std::remove_const_t<T>;
+    const soft_nms_params& params, soft_nms_workspace<compute_type<value_of<T>>>& workspace,
+    execution policy) {
+  using stored = value_of<T>;
   using real = compute_type<stored>;
   constexpr const char* function = "soft_nms";
   const index_t size = boxes.size();
@@ -42,12 +42,12 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
   });
 
   const auto& kernels = detail::kernels<detail::nms_kernels<stored>>(target);
-  auto& of_scores = detail::workspace_access::buffers(workspace);
-  detail::nms_buffers& buffers = of_scores.groups;
+  auto& soft_buffers = detail::workspace_access::buffers(workspace);
+  detail::nms_buffers& buffers = soft_buffers.groups;
   const index_t count = kernels.select(scores.data(), 0, size, limits.score_threshold, true,
                                        detail::grown(buffers.records, size));
   detail::partition_into_groups(groups, size, count, buffers, policy);
-  real* const rescored = detail::grown(of_scores.rescored, size);
+  real* const rescored = detail::grown(soft_buffers.rescored, size);
   detail::nms_record* const kept_of_groups = detail::grown(buffers.kept, count);
   detail::suppress_groups(buffers, policy, kernels.scratch_bytes,
                           [&](index_t begin, index_t end, detail::cache_line* scratch) {
@@ -71,7 +71,7 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
   detail::kernels<detail::nms_kernels<real>>(target).sort_any(rescored, buffers.records.data(),
                                                               buffers.spare.data(), kept);
   index_t* const result = detail::grown(buffers.result, kept);
-  real* const left = detail::grown(of_scores.scores, kept);
+  real* const left = detail::grown(soft_buffers.scores, kept);
   for (index_t i = 0; i < kept; ++i) {
     result[i] = detail::index_of(buffers.records[static_cast<std::size_t>(i)]);
     left[i] = rescored[result[i]];
@@ -80,9 +80,9 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
 }
 
 template <class T>
-soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
+soft_nms_result<compute_type<value_of<T>>> soft_nms(
     boxes_view<T> boxes, vector_view<T> scores, const soft_nms_params& params,
-    soft_nms_workspace<compute_type<std::remove_const_t<T>>>& workspace, execution policy) {
+    soft_nms_workspace<compute_type<value_of<T>>>& workspace, execution policy) {
   return soft_nms(boxes, scores, {}, params, workspace, policy);
 }
 

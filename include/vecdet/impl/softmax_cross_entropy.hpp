@@ -127,7 +127,7 @@ struct softmax_cross_entropy_call {
     const index_t rows = logits.rows();
     if (rows == 0) return 0;
     const profile::scope timing([&] { return problem(target, policy.threads()); });
-    const index_t images = mining->images, of_image = rows / images;
+    const index_t images = mining->images, per_image = rows / images;
     std::uint32_t* const keys = grown(buffers.keys, rows);
     index_t* const mined = grown(buffers.rows, rows);
     index_t* const counts = grown(buffers.counts, images);
@@ -138,12 +138,12 @@ struct softmax_cross_entropy_call {
         [&](index_t, index_t first, index_t last) { kernels.keys(some, first, last, keys); });
     for_each_chunk(policy, chunking(images, 1), [&](index_t, index_t first, index_t last) {
       for (index_t i = first; i < last; ++i)
-        counts[i] = kernels.mine(keys, i * of_image, (i + 1) * of_image,
-                                 mining->negatives_per_foreground, mined + i * of_image);
+        counts[i] = kernels.mine(keys, i * per_image, (i + 1) * per_image,
+                                 mining->negatives_per_foreground, mined + i * per_image);
     });
     index_t count = 0;
     for (index_t i = 0; i < images; ++i) {
-      std::memmove(mined + count, mined + i * of_image,
+      std::memmove(mined + count, mined + i * per_image,
                    static_cast<std::size_t>(counts[i]) * sizeof *mined);
       count += counts[i];
     }

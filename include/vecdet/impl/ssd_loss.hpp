@@ -65,8 +65,8 @@ class ssd_loss_call {
   void check_memory() const {
     const auto check_grad = [&](const char* name, const address_range& grad) {
       check_apart(function, name, grad, "head.logits", head_.logits);
-      for_each_memory_of(truth_, [&](const char* of_truth, const address_range& memory) {
-        check_apart(function, name, grad, of_truth, memory);
+      for_each_memory_of(truth_, [&](const char* truth_name, const address_range& memory) {
+        check_apart(function, name, grad, truth_name, memory);
       });
     };
     check_grad("head.logits_grad", head_.logits_grad);

@@ -60,13 +60,13 @@ template <class Pointer>
 struct group_memory;
 template <class T>
 struct group_memory<T*> {
-  alignas(64) std::remove_const_t<T> number[4 * box_group];
-  VECDET_INLINE std::remove_const_t<T>* begin() { return number; }
+  alignas(64) value_of<T> number[4 * box_group];
+  VECDET_INLINE value_of<T>* begin() { return number; }
 };
 template <class T>
 struct group_memory<detail::coordinate_arrays<T>> {
-  alignas(64) std::remove_const_t<T> number[4][box_group];
-  VECDET_INLINE detail::coordinate_arrays<std::remove_const_t<T>> begin() {
+  alignas(64) value_of<T> number[4][box_group];
+  VECDET_INLINE detail::coordinate_arrays<value_of<T>> begin() {
     return {{number[0], number[1], number[2], number[3]}, 0};
   }
 };

@@ -85,7 +85,7 @@ class boxes_of_features {
           "box_counts.size()", counts,
           "the number of images, or 0 of boxes [K, 5] and where there is but one image");
     if (counts == 0) return;
-    offsets_ = offsets_of_images(function, "box_counts", box_counts, boxes.size(0), "boxes");
+    offsets_ = image_offsets_from(function, "box_counts", box_counts, boxes.size(0), "boxes");
   }
 
   index_t size() const { return corners_.size(0); }
@@ -162,7 +162,7 @@ inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor
       for (const at::Tensor& map : maps) views.push_back(features_of<const T>(map, channels_last));
       const auto bins = features_of<T>(out, channels_last);
       const auto rois = where.view<compute_type<T>>();
-      auto& workspace = workspace_of_thread<roi_align_workspace>();
+      auto& workspace = thread_workspace<roi_align_workspace>();
       if (views.size() == 1) {
         vecdet::roi_align(views[0], rois, bins, params_of_map(scales[0], sampling_ratio, aligned),
                           workspace, threads());
@@ -192,20 +192,20 @@ inline std::vector<at::Tensor> multiscale_roi_align_grad(
     const vector_view<const double> scale_of = check_scales(function, scales, scales.size());
     const at::ScalarType type = computed_type(function, "upstream", upstream);
     const at::MemoryFormat format = format_of_features(channels_last);
-    const at::Tensor of_bins = contiguous("upstream", upstream, type, format);
+    const at::Tensor bin_grads = contiguous("upstream", upstream, type, format);
     const boxes_of_features where(function, boxes, box_counts, sizes[0],
                                   type == at::kDouble ? at::kDouble : at::kFloat);
     std::vector<at::Tensor> grads;
     for (std::size_t i = 2; i < sizes.size(); i += 2)
       grads.push_back(
-          at::empty({sizes[0], sizes[1], sizes[i], sizes[i + 1]}, of_bins.options(), format));
+          at::empty({sizes[0], sizes[1], sizes[i], sizes[i + 1]}, bin_grads.options(), format));
     with_element(type, [&](auto element) {
       using T = decltype(element);
       std::vector<feature_view<T>> views;
       for (const at::Tensor& grad : grads) views.push_back(features_of<T>(grad, channels_last));
-      const auto bins = features_of<const T>(of_bins, channels_last);
+      const auto bins = features_of<const T>(bin_grads, channels_last);
       const auto rois = where.view<compute_type<T>>();
-      auto& workspace = workspace_of_thread<roi_align_workspace>();
+      auto& workspace = thread_workspace<roi_align_workspace>();
       if (views.size() == 1) {
         vecdet::roi_align_grad(bins, rois, views[0],
                                params_of_map(scales[0], sampling_ratio, aligned), workspace,

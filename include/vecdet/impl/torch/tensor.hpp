@@ -230,9 +230,9 @@ class weights {
 
 /// Where each image's things begin among those of all images, and the end of the last.
 /// @param things what they are, for errors
-inline std::vector<index_t> offsets_of_images(const char* function, const char* argument,
-                                              at::IntArrayRef counts, index_t total,
-                                              const char* things) {
+inline std::vector<index_t> image_offsets_from(const char* function, const char* argument,
+                                               at::IntArrayRef counts, index_t total,
+                                               const char* things) {
   const std::string number = std::string("the number of ") + things;
   const std::string expected = "0 or more, and all together " + number;
   std::vector<index_t> offsets{0};

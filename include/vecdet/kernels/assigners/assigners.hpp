@@ -197,7 +197,7 @@ inline void task_aligned_matches(const task_aligned_args& args, const assigned_i
     matches[i] = -1;
     image.targets[i] = 0;
   }
-  constexpr index_t of_several = -2;
+  constexpr index_t several_boxes = -2;
   index_t* const positives = args.positives + image.first * common.most;
   index_t count = 0;
   for (index_t box = image.first; box < image.last; ++box) {
@@ -207,7 +207,7 @@ inline void task_aligned_matches(const task_aligned_args& args, const assigned_i
         positives[count++] = point;
         matches[point] = box;
       } else {
-        matches[point] = of_several;
+        matches[point] = several_boxes;
       }
     }
   }
@@ -225,7 +225,7 @@ inline void task_aligned_matches(const task_aligned_args& args, const assigned_i
     for (int k = 0; k < row_lanes; ++k) {
       const index_t point = positives[first + (k < size ? k : size - 1)];
       const float* const prediction = predictions + 4 * point;
-      if (matches[point] == of_several)
+      if (matches[point] == several_boxes)
         matches[point] = best_box_about(args, image.first, image.last, common.points + 2 * point,
                                         prediction, about);
       pairs.set_truth(k, common.truth + 4 * matches[point]);
@@ -236,14 +236,14 @@ inline void task_aligned_matches(const task_aligned_args& args, const assigned_i
     alignment_metrics(score, pairs.overlap, args.alpha, args.beta, metric);
     for (int k = 0; k < size; ++k) {
       metrics[first + k] = metric[k];
-      float* const of_box = greatest + 2 * matches[positives[first + k]];
-      if (metric[k] > of_box[0]) of_box[0] = metric[k];
-      if (pairs.overlap[k] > of_box[1]) of_box[1] = pairs.overlap[k];
+      float* const box_greatest = greatest + 2 * matches[positives[first + k]];
+      if (metric[k] > box_greatest[0]) box_greatest[0] = metric[k];
+      if (pairs.overlap[k] > box_greatest[1]) box_greatest[1] = pairs.overlap[k];
     }
   }
   for (index_t i = 0; i < count; ++i) {
-    const float* const of_box = greatest + 2 * matches[positives[i]];
-    image.targets[positives[i]] = metrics[i] * of_box[1] / (of_box[0] + 1e-9f);
+    const float* const box_greatest = greatest + 2 * matches[positives[i]];
+    image.targets[positives[i]] = metrics[i] * box_greatest[1] / (box_greatest[0] + 1e-9f);
   }
 }
 
