@@ -3,8 +3,8 @@
 
     pip install --no-build-isolation ./python
 
-needs cmake 3.16, ninja or make, a C++17 compiler, oneTBB and xsimd. Without build isolation, as the
-library goes with the PyTorch that is installed, not with one that pip would fetch.
+needs cmake 3.16, ninja or make, a C++17 compiler, oneTBB and xsimd. Without build isolation,
+because the library must match the installed PyTorch, not one that pip would fetch.
 """
 
 import os
@@ -12,12 +12,21 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
-import torch
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def torch_cmake_prefix():
+    try:
+        import torch
+    except ImportError:
+        sys.exit("vecdet is built for the installed PyTorch, and this Python has none: install "
+                 "torch and torchvision first, then run pip install --no-build-isolation ./python")
+    return torch.utils.cmake_prefix_path
 
 
 def version():
@@ -33,7 +42,7 @@ class CMakeBuild(build_ext):
             "cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release",
             "-DVECDET_TORCH=ON", "-DVECDET_BUILD_TESTS=OFF", "-DVECDET_BUILD_BENCHMARKS=OFF",
             "-DVECDET_BUILD_EXAMPLES=OFF", "-DVECDET_INSTALL=OFF",
-            f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}",
+            f"-DCMAKE_PREFIX_PATH={TORCH_CMAKE_PREFIX}",
         ]
         if shutil.which("ninja"):
             configure += ["-G", "Ninja"]
@@ -53,14 +62,10 @@ class CMakeBuild(build_ext):
         return [str(package / "libvecdet_torch.so"), str(package / "_built_for.py")]
 
 
+TORCH_CMAKE_PREFIX = torch_cmake_prefix()  # before anything is built
+
 setup(
-    name="vecdet",
     version=version(),
-    description="SIMD kernels for training and running object detectors on CPUs",
-    license="Apache-2.0",
-    packages=["vecdet"],
-    package_data={"vecdet": ["py.typed"]},
-    python_requires=">=3.9",
     ext_modules=[Extension("vecdet.libvecdet_torch", [])],
     cmdclass={"build_ext": CMakeBuild},
 )

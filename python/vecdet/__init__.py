@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """vecdet: losses, matching and postprocessing of object detectors on CPUs, for PyTorch.
 
-    vecdet.ops                    functions under torchvision's names, with its arguments and defaults
+    vecdet.ops                    torchvision's functions: its names, arguments and defaults
     vecdet.accelerate(model)      switches a torchvision detector to vecdet
     vecdet.restore(model)         switches it back
     with vecdet.patched(): ...    torchvision.ops runs on vecdet inside
@@ -10,9 +10,12 @@
 Tensors are on the CPU; see vecdet.ops for their types.
 """
 
-from . import _library  # first: it loads the operators
+from ._library import VERSION as __version__
+
+# isort: split
+# Only now: the operators are loaded.
 from . import ops, profile
 from ._accelerate import accelerate, restore
 from ._patch import patched
 
-__all__ = ["accelerate", "ops", "patched", "profile", "restore"]
+__all__ = ["__version__", "accelerate", "ops", "patched", "profile", "restore"]

@@ -48,7 +48,8 @@ class FCOSHead(fcos.FCOSHead):
         at_anchors = torch.stack(anchors)[is_foreground]
         boxes = torch.cat([target["boxes"][matches[chosen]] for target, matches, chosen in
                            zip(targets, matched_idxs, is_foreground)])
-        predicted = self.box_coder.decode(head_outputs["bbox_regression"][is_foreground], at_anchors)
+        deltas = head_outputs["bbox_regression"][is_foreground]
+        predicted = self.box_coder.decode(deltas, at_anchors)
         regression = generalized_box_iou_loss(predicted, boxes.to(predicted.dtype), "sum")
         left, top, right, bottom = self.box_coder.encode(at_anchors, boxes).unbind(-1)
         centerness = torch.sqrt(

@@ -43,8 +43,8 @@ def joined(function: str, argument: str, per_image: PerImage) -> tuple[Tensor, l
     if isinstance(per_image, Tensor):
         return per_image, []
     if len(per_image) == 0:
-        raise RuntimeError(f"vecdet::{function}: {argument} is an empty list, expected a tensor, or "
-                           "a list with one of each image")
+        raise RuntimeError(f"vecdet::{function}: {argument} is an empty list, expected a tensor, "
+                           "or a list with one of each image")
     return torch.cat(list(per_image)), [len(tensor) for tensor in per_image]
 
 
@@ -57,4 +57,12 @@ def split_by(offsets: Tensor, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
     """The part of each image."""
     ends = offsets.tolist()
     return [tuple(tensor[first:end] for tensor in tensors)
+            for first, end in zip(ends[:-1], ends[1:])]
+
+
+def split_detections(boxes: Tensor, scores: Tensor, labels: Tensor,
+                     offsets: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """The boxes, scores and labels of each image."""
+    ends = offsets.tolist()
+    return [(boxes[first:end], scores[first:end], labels[first:end])
             for first, end in zip(ends[:-1], ends[1:])]

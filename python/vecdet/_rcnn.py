@@ -56,8 +56,9 @@ class RegionProposalNetwork(rpn.RegionProposalNetwork):
         return [boxes for boxes, _, _ in proposals], losses
 
     def _is_known(self, features, targets) -> bool:
-        """Whether all parts are torchvision's own, and of types that vecdet computes in. torchvision's
-        score threshold includes the score itself, which makes no difference if it is 0."""
+        """Whether all parts are torchvision's own, and of types that vecdet computes in.
+        torchvision's score threshold includes the score itself, which makes no difference if it is
+        0."""
         return (is_own(self, rpn.RegionProposalNetwork)
                 and is_own(self.anchor_generator, AnchorGenerator)
                 and is_own(self.box_coder, BoxCoder) and is_own(self.proposal_matcher, Matcher)

@@ -80,8 +80,8 @@ class RetinaNetHead(retinanet.RetinaNetHead):
 @replaces(retinanet.RetinaNet)
 class RetinaNet(retinanet.RetinaNet):
     def _trains_on_levels(self) -> bool:
-        """Whether the losses are computed from levels: the head and its parts are torchvision's own,
-        replaced here, and nothing watches them."""
+        """Whether the losses are computed from levels: the head and its parts are torchvision's
+        own, replaced here, and nothing watches them."""
         head = self.head
         if not (self.training and type(head) is RetinaNetHead
                 and is_own(head, retinanet.RetinaNetHead)

@@ -19,9 +19,9 @@ _IGNORE = -100
 
 
 def _counted_twice(logits: Tensor, labels: Tensor, negatives: int) -> Tensor | None:
-    """The foreground that torchvision's loss counts twice, [images, anchors]; None if there is none.
-    It ranks the anchors by loss, the foreground last, and takes ``negatives`` for each foreground
-    anchor of the image: with more foreground than other anchors can match, the foreground too."""
+    """The foreground that torchvision's loss counts twice, [images, anchors], or None. It ranks the
+    anchors by loss, the foreground last, and takes ``negatives`` of them for each foreground anchor
+    of the image: with too few other anchors, some of the foreground as well."""
     is_foreground = labels > 0
     wanted = negatives * is_foreground.sum(1, keepdim=True)
     if bool((wanted <= (~is_foreground).sum(1, keepdim=True)).all()):
@@ -36,7 +36,7 @@ def _counted_twice(logits: Tensor, labels: Tensor, negatives: int) -> Tensor | N
 @replaces(ssd.SSD)
 class SSD(ssd.SSD):
     def forward(self, images, targets=None):
-        # torchvision's forward() computes the matrix of overlaps itself: training needs another one.
+        # torchvision's forward() computes the matrix of overlaps itself: training has another one.
         if not (self.training and is_own(self.proposal_matcher, SSDMatcher)
                 and self._are_valid(targets)):
             return super().forward(images, targets)
@@ -69,8 +69,8 @@ class SSD(ssd.SSD):
             is_flat = (boxes[:, 2:] <= boxes[:, :2]).any(dim=1)
             if is_flat.any():
                 raise AssertionError("All bounding boxes should have positive height and width. "
-                                     f"Found invalid box {boxes[is_flat][0].tolist()} for target at "
-                                     f"index {index}.")
+                                     f"Found invalid box {boxes[is_flat][0].tolist()} for target "
+                                     f"at index {index}.")
 
     def compute_loss(self, targets, head_outputs, anchors, matched_idxs):
         logits, deltas = head_outputs["cls_logits"], head_outputs["bbox_regression"]

@@ -4,14 +4,14 @@ head, and samples."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Any, Sequence
 
 import torch
 from torch import Tensor
 from torchvision.ops import MultiScaleRoIAlign as _TorchvisionMultiScaleRoIAlign
 from torchvision.ops import poolers
 
-from ._names import SIZE_LIMIT, PerImage, joined, number_pair, sizes_of, split_by
+from ._names import SIZE_LIMIT, PerImage, joined, number_pair, sizes_of, split_by, split_detections
 
 _ops = torch.ops.vecdet
 
@@ -79,6 +79,9 @@ class MultiScaleRoIAlign(_TorchvisionMultiScaleRoIAlign):
     do not halve from level to level, and tensors elsewhere than on the CPU, go to torchvision's own
     forward()."""
 
+    scales: Any
+    map_levels: Any
+
     def forward(self, x: dict[str, Tensor], boxes: list[Tensor],
                 image_shapes: list[tuple[int, int]]) -> Tensor:
         features = [feature for name, feature in x.items() if name in self.featmap_names]
@@ -123,10 +126,9 @@ def rpn_postprocess(
         score_threshold: scores above it count.
         min_size: boxes of a smaller side are removed.
     """
-    boxes, scores, levels, offsets = _ops.rpn_postprocess(
+    return split_detections(*_ops.rpn_postprocess(
         list(logits), list(deltas), anchors, sizes_of(image_sizes), max_candidates,
-        iou_threshold, max_proposals, score_threshold, weights, size_limit, min_size)
-    return split_by(offsets, boxes, scores, levels)
+        iou_threshold, max_proposals, score_threshold, weights, size_limit, min_size))
 
 
 def postprocess_box_head(
@@ -153,10 +155,9 @@ def postprocess_box_head(
         max_detections: of an image.
     """
     all_proposals, counts = joined("postprocess_box_head", "proposals", proposals)
-    boxes, scores, labels, offsets = _ops.postprocess_box_head(
+    return split_detections(*_ops.postprocess_box_head(
         logits, deltas, all_proposals, counts, sizes_of(image_sizes), score_threshold,
-        iou_threshold, max_detections, weights, size_limit, min_size)
-    return split_by(offsets, boxes, scores, labels)
+        iou_threshold, max_detections, weights, size_limit, min_size))
 
 
 def sample_balanced(
@@ -186,7 +187,7 @@ def sample_balanced(
                                                        seed, background, ignore)
     samples, begin = [], 0
     for (each,), chosen, count in zip(split_by(offsets, indices), positives.tolist(),
-                                          counts or [len(all_labels)]):
+                                      counts or [len(all_labels)]):
         samples.append((each[:chosen] - begin, each[chosen:] - begin))
         begin += count
     return samples
