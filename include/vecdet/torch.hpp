@@ -28,6 +28,7 @@
 // their headers for what each computes and takes.
 #pragma once
 
+#include <vecdet/box_format.hpp>
 #include <vecdet/box_loss.hpp>
 #include <vecdet/dense_detector.hpp>
 #include <vecdet/detail/target.hpp>
@@ -250,9 +251,22 @@ at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor& ancho
 at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind = iou_kind::iou);
 at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind = iou_kind::iou);
 
+/// `boxes` (... x 4) of format `from` in format `to` (box_ops.hpp).
+at::Tensor convert_boxes(const at::Tensor& boxes, box_format from, box_format to);
+
+/// `boxes` (... x 4 corners) clipped to an image.
+/// @param image_size height and width, as torchvision orders them
+at::Tensor clip_boxes(const at::Tensor& boxes, at::ArrayRef<double> image_size);
+
+/// The areas, N, of `boxes` (N x 4 corners): float32 for types of 16 bits.
+at::Tensor box_areas(const at::Tensor& boxes);
+
+/// The indices (int64) of the `boxes` (N x 4 corners) of which both sides are `min_size` or more.
+at::Tensor large_boxes(const at::Tensor& boxes, double min_size);
+
 /// The indices (int64) of the boxes that non-maximum suppression keeps, in descending score
-/// (nms.hpp): `boxes` N x 4 corners, `scores` N. batched_nms() compares only boxes of the same of
-/// `classes`, N integers of any value.
+/// (nms.hpp): `boxes` N x 4 corners, `scores` N. batched_nms() compares only boxes of equal
+/// `classes`, N numbers of any type and value.
 at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double iou_threshold);
 at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const at::Tensor& classes,
                        double iou_threshold);

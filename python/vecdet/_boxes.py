@@ -54,8 +54,8 @@ def decode_distribution_boxes(logits: Tensor, points: Tensor, strides: Tensor) -
 
 def _as_float(function: str, argument: str, boxes: Tensor) -> Tensor:
     if not isinstance(boxes, Tensor):
-        raise RuntimeError(f"vecdet::{function}: {argument} is a {type(boxes).__name__}, expected a "
-                           "tensor")
+        raise RuntimeError(f"vecdet::{function}: {argument} is a {type(boxes).__name__}, expected "
+                           "a tensor")
     return boxes if boxes.is_floating_point() else boxes.float()  # as in torchvision
 
 
@@ -94,8 +94,11 @@ def _has_kernel(boxes: Tensor) -> bool:
 def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
     """``boxes`` [..., 4] of the format ``in_fmt`` in the format ``out_fmt``: ``"xyxy"``, ``"xywh"``
     or ``"cxcywh"``."""
-    if in_fmt == out_fmt or in_fmt not in FORMATS or out_fmt not in FORMATS or not _has_kernel(boxes):
+    are_known = in_fmt in FORMATS and out_fmt in FORMATS
+    if in_fmt == out_fmt or not are_known or not _has_kernel(boxes):
         return _theirs.box_convert(boxes, in_fmt, out_fmt)
+    if "xyxy" not in (in_fmt, out_fmt):  # by way of corners, to round as torchvision does
+        boxes, in_fmt = _ops.convert_boxes(boxes, FORMATS[in_fmt], FORMATS["xyxy"]), "xyxy"
     return _ops.convert_boxes(boxes, FORMATS[in_fmt], FORMATS[out_fmt])
 
 
@@ -112,7 +115,7 @@ def clip_boxes_to_image(boxes: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def remove_small_boxes(boxes: Tensor, min_size: float) -> Tensor:
-    """The indices of the ``boxes`` [N, 4], corners, of which both sides are ``min_size`` or more."""
+    """The indices of the ``boxes`` [N, 4], corners, with both sides ``min_size`` or more."""
     if not _has_kernel(boxes.detach()):
         return _theirs.remove_small_boxes(boxes, min_size)
     return _ops.large_boxes(boxes, min_size)

@@ -8,7 +8,7 @@ from typing import Sequence
 import torch
 from torch import Tensor
 
-from ._names import DECAYS, DETECTORS, SIZE_LIMIT, number, sizes_of, split_by
+from ._names import DECAYS, DETECTORS, SIZE_LIMIT, number, sizes_of, split_detections
 
 _ops = torch.ops.vecdet
 
@@ -20,8 +20,8 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
 
 
 def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
-    """As nms, but only boxes of equal ``idxs`` suppress each other: numbers of any type. Coordinates
-    are not shifted by class: they may be negative, and stay exact."""
+    """As nms, but only boxes of equal ``idxs``, numbers of any type, suppress each other.
+    Coordinates are not shifted by class: they may be negative, and stay exact."""
     return _ops.batched_nms(boxes, scores, idxs, iou_threshold)
 
 
@@ -70,8 +70,7 @@ def postprocess(
         max_detections: of an image.
         centerness: logits [images, anchors]: FCOS only.
     """
-    boxes, scores, labels, offsets = _ops.postprocess(
+    return split_detections(*_ops.postprocess(
         logits, deltas, anchors, sizes_of(image_sizes), level_sizes,
         number(DETECTORS, "detector", detector), score_threshold, max_candidates, iou_threshold,
-        max_detections, weights, centerness, size_limit, min_size)
-    return split_by(offsets, boxes, scores, labels)
+        max_detections, weights, centerness, size_limit, min_size))
