@@ -405,8 +405,15 @@ TEST_CASE("Errors have the library's text") {
       {[&] { ops::nms(boxes, at::rand({5}), 1.5); }, "params.iou_threshold is 1.5, expected"},
       {[&] { ops::nms(boxes, at::rand({4}), 0.5); },
        "vecdet::nms: scores.shape is [4], expected [N], one a box"},
-      {[&] { ops::batched_nms(boxes, at::rand({5}), at::rand({5}), 0.5); },
-       "vecdet::batched_nms: classes.dtype is Float, expected integers"},
+      {[&] { ops::batched_nms(boxes, at::rand({5}), at::rand({4}), 0.5); },
+       "vecdet::batched_nms: classes.shape is [4], expected a number per box"},
+      {[&] { ops::clip_boxes(boxes, 7.0); },
+       "vecdet::clip_boxes: image_size.size() is 1, expected"},
+      {[&] { ops::box_areas(boxes.unsqueeze(0)); },
+       "vecdet::box_areas: boxes.shape is [1, 5, 4], expected [N, 4]"},
+      {[&] { ops::large_boxes(boxes, -1); }, "min_size is -1, expected"},
+      {[&] { ops::convert_boxes(boxes, vecdet::box_format::xyxy, vecdet::box_format(5)); },
+       "vecdet::convert_boxes: to is 5, expected 0 (xyxy)"},
       {[&] {
          ops::decode_boxes(boxes, boxes, {1.0, 2.0});
        },
@@ -495,4 +502,10 @@ TEST_CASE("Tensors without data have results of the same shapes and types") {
   check_same_shape(ops::encode_boxes(m_boxes, m_boxes), ops::encode_boxes(boxes, boxes));
   check_same_shape(ops::pairwise_iou(m_boxes, m_boxes), ops::pairwise_iou(boxes, boxes));
   check_same_shape(ops::elementwise_iou(m_boxes, m_boxes), ops::elementwise_iou(boxes, boxes));
+  using vecdet::box_format;
+  check_same_shape(ops::convert_boxes(m_boxes, box_format::xywh, box_format::xyxy),
+                   ops::convert_boxes(boxes, box_format::xywh, box_format::xyxy));
+  check_same_shape(ops::clip_boxes(m_boxes, {50.0, 60.0}), ops::clip_boxes(boxes, {50.0, 60.0}));
+  for (const at::ScalarType type : types)
+    check_same_shape(ops::box_areas(m_boxes.to(type)), ops::box_areas(boxes.to(type)));
 }
