@@ -47,7 +47,7 @@ struct head {
   std::vector<float> anchors;
   std::vector<index_t> level_sizes;
   std::vector<T> logits, deltas, centerness;
-  std::vector<image_size> sizes{{800, 800}};
+  std::vector<image_size> sizes{image_size::height_width(800, 800)};
   filter_topk_workspace topk;
   postprocess_workspace workspace;
   // What the last call has found.

@@ -78,7 +78,7 @@ int main(int argc, char** argv) try {
   outputs.logits = vecdet::matrix_view<const float>(logits.data(), anchors, classes);
   outputs.deltas = deltas;
   const std::vector<vecdet::image_size> images{
-      {static_cast<double>(width), static_cast<double>(height)}};
+      vecdet::image_size::height_width(static_cast<double>(height), static_cast<double>(width))};
   vecdet::postprocess_workspace workspace;  // keep it: it grows once
   const vecdet::detections_view found =
       vecdet::postprocess(outputs, anchor_boxes, level_sizes, images,

@@ -51,7 +51,8 @@ double box_quality(const std::vector<float>& anchors, const bench::picture& trut
   const std::vector<float> targets = bench::matched_boxes(labels.matches, truth.boxes);
   boxes.resize(h.deltas.size());
   overlaps.resize(labels.matches.size());
-  decode_boxes(boxes_view<const float>(h.deltas), anchors, image_size{800, 800}, boxes);
+  decode_boxes(boxes_view<const float>(h.deltas), anchors, image_size::height_width(800, 800),
+               boxes);
   elementwise_iou(boxes_view<const float>(boxes), targets, overlaps);
   double sum = 0;
   for (std::size_t i = 0; i < overlaps.size(); ++i)
@@ -102,7 +103,7 @@ int run(const options& asked) {
   h.logits_grad.assign(h.logits.size(), 0.0f);
   h.deltas_grad.assign(h.deltas.size(), 0.0f);
   const std::vector<index_t> level_sizes = bench::retinanet_level_sizes();
-  const std::vector<image_size> image_sizes{{800, 800}};
+  const std::vector<image_size> image_sizes{image_size::height_width(800, 800)};
   const matrix_view<const float> logits(h.logits.data(), count, classes);
   const head_outputs<float> outputs{logits, boxes_view<const float>(h.deltas), {}};
   const anchor_index index(anchors);

@@ -139,7 +139,7 @@ void box_coding(isa set, const scene<T>& s) {
   std::vector<T> out(s.a_values.size()), deltas(s.a_values.size());
   const boxes_view<T> view(out);
   const boxes_view<const T> d(deltas);
-  const image_size image{500, 400};
+  const image_size image = image_size::height_width(400, 500);
   const auto add = [&](const auto& call) {
     call();
     hash.add(out);
@@ -198,11 +198,11 @@ void box_losses(isa set, const scene<T>& s) {
       hash.add(grad);
     }
   }
-  hash.add(giou_loss_and_grad(s.a, s.b, view, {}, sequential));
+  hash.add(iou_loss_and_grad(s.a, s.b, view, iou_kind::giou, {}, sequential));
   hash.add(grad);
-  hash.add(diou_loss_and_grad(s.a, s.b, view, {}, sequential));
+  hash.add(iou_loss_and_grad(s.a, s.b, view, iou_kind::diou, {}, sequential));
   hash.add(grad);
-  hash.add(ciou_loss_and_grad(s.a, s.b, view, {}, sequential));
+  hash.add(iou_loss_and_grad(s.a, s.b, view, iou_kind::ciou, {}, sequential));
   hash.add(grad);
   hash.print(set, "box_losses/" + s.name);
 }
@@ -262,7 +262,8 @@ void detections(isa set) {
   std::vector<T> deltas = random_deltas<T>(images * anchors, 8, 0.4);
   for (T& d : deltas) d = to<T>(std::abs(static_cast<double>(d)));  // distances are positive
   const auto boxes = random_boxes<float>(anchors, 7, 300);
-  const std::vector<image_size> sizes{{300, 300}, {250, 280}};
+  const std::vector<image_size> sizes{image_size::height_width(300, 300),
+                                      image_size::height_width(280, 250)};
   filter_topk_workspace search;
   const auto top = filter_topk(matrix_view<const T>(logits.data(), images * anchors, classes), 0.05,
                                700, search, sequential);

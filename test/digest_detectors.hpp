@@ -81,10 +81,10 @@ void levels(isa set, head_layout layout, index_t others) {
   hash.add(smooth_l1_loss_and_grad(deltas.const_view(), targets, labels, deltas_grad.view(), scales,
                                    {}, sequential));
   add_head(hash, deltas_grad);
-  hash.add(diou_loss_and_grad(deltas.const_view(), targets, labels, deltas_grad.view(), scales, {},
-                              sequential));
+  hash.add(iou_loss_and_grad(deltas.const_view(), targets, labels, deltas_grad.view(),
+                             iou_kind::diou, scales, {}, sequential));
   add_head(hash, deltas_grad);
-  const std::vector<image_size> sizes(2, image_size{128, 96});
+  const std::vector<image_size> sizes(2, image_size::height_width(96, 128));
   std::vector<float> boxes(truth.size());
   decode_boxes(deltas.const_view(), anchors, sizes, boxes, {}, sequential);
   hash.add(boxes);

@@ -25,7 +25,9 @@ template <class T>
 struct head_problem {
   index_t classes = 7;
   std::vector<index_t> offsets{0, 120, 120, 200};
-  std::vector<image_size> sizes{{180, 150}, {100, 100}, {160, 170}};
+  std::vector<image_size> sizes{image_size::height_width(150, 180),
+                                image_size::height_width(100, 100),
+                                image_size::height_width(170, 160)};
   std::vector<T> logits, deltas;
   std::vector<float> proposals = random_boxes<float>(200, 5, 200);
   box_head_params params;
@@ -169,11 +171,11 @@ TEST_CASE("box head: errors") {
     CHECK_THROWS_WITH_AS(p.run(), doctest::Contains(whole.c_str()), std::invalid_argument);
   };
   using problem = head_problem<float>;
-  fails("outputs.logits.rows() is 199, expected the number of proposals",
+  fails("outputs.logits.rows() is 199, expected 200, the number of proposals",
         [](problem& p) { p.logits.resize(p.logits.size() - 7); });
-  fails("outputs.deltas.size() is 1399, expected proposals x classes",
+  fails("outputs.deltas.size() is 1399, expected 1400, proposals x classes",
         [](problem& p) { p.deltas.resize(p.deltas.size() - 4); });
-  fails("image_offsets.size() is 3, expected the number of images + 1",
+  fails("image_offsets.size() is 3, expected 4, the number of images + 1",
         [](problem& p) { p.offsets.pop_back(); });
   fails("image_offsets[2] is 119", [](problem& p) { p.offsets[2] = 119; });
   fails("image_offsets[0] is 1", [](problem& p) { p.offsets[0] = 1; });

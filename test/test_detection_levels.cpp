@@ -75,7 +75,8 @@ struct detector {
   dense_detector kind;
   head_tensor<T> logits, deltas, centerness;
   std::vector<float> anchors;
-  std::vector<image_size> sizes{{300, 200}, {180, 260}};
+  std::vector<image_size> sizes{image_size::height_width(200, 300),
+                                image_size::height_width(260, 180)};
 
   detector(dense_detector which, head_layout layout, index_t anchors_at_location, index_t others,
            std::uint64_t seed, bool tied)
@@ -228,8 +229,7 @@ TEST_CASE("levels: bad arguments of detection are named") {
   fails("params.detector is ssd", d.outputs(), postprocess_params::ssd(), d.sizes);
   outputs = d.outputs();
   outputs.deltas = outputs.logits;
-  fails("outputs.deltas.classes() is 7, expected 4, as outputs.logits has it", outputs, params,
-        d.sizes);
+  fails("outputs.deltas.classes() is 7, expected 4", outputs, params, d.sizes);
   fails("image_sizes.size() is 1", d.outputs(), params, {d.sizes.data(), 1});
   postprocess_params wrong = params;
   wrong.score_threshold = 2;

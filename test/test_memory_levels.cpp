@@ -104,10 +104,10 @@ void levels_call(placed_memory& memory, result_bytes& results, index_t length, h
   results.add(
       smooth_l1_loss_and_grad(boxes.in(), targets, labels, boxes_grad.out(), {}, {}, sequential));
   boxes_grad.add_to(results);
-  results.add(giou_loss_and_grad(boxes.in(), targets, box_selection::all(), boxes_grad.out(), {},
-                                 {}, sequential));
+  results.add(iou_loss_and_grad(boxes.in(), targets, box_selection::all(), boxes_grad.out(),
+                                iou_kind::giou, {}, {}, sequential));
   boxes_grad.add_to(results);
-  const std::vector<image_size> sizes(images, image_size{40, 50});
+  const std::vector<image_size> sizes(images, image_size::height_width(50, 40));
   const vector_view<const image_size> per_image(memory.copy(sizes), images);
   const boxes_view<float> decoded(memory.make<float>(4 * rows), rows);
   decode_boxes(boxes.in(), a, per_image, decoded, {}, sequential);

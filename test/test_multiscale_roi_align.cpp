@@ -246,10 +246,10 @@ TEST_CASE("RoIAlign of a pyramid: errors") {
   fails("params.scales[2] is 0.125, expected half of the one before");
   p.scales = scales;
   p.scales.pop_back();
-  fails("params.scales.size() is 3, expected the number of levels");
+  fails("params.scales.size() is 3, expected 4, the number of levels");
   p.scales = scales;
   p.image[7] = 2;
-  fails("boxes.images[7] is 2, expected 0 to the number of images - 1");
+  fails("boxes.images[7] is 2, expected 0 to 1 (2 images)");
   p.image[7] = 1;
 
   const auto nchw = feature_layout::nchw;
@@ -296,7 +296,7 @@ TEST_CASE("RoIAlign of a pyramid: errors") {
         pyramid_levels(boxes_view<const float>(boxes), levels, count, 0.25, size, level),
         doctest::Contains(message), std::invalid_argument);
   };
-  level_fails(4, 224, 4, "levels.size() is 3, expected the number of boxes");
+  level_fails(4, 224, 4, "levels.size() is 3, expected 2, the number of boxes");
   level_fails(0, 224, 4, "the number of levels is 0, expected 1 to 32");
   level_fails(4, 0, 4, "canonical_size is 0, expected a finite float above 0");
   level_fails(4, 224, 65, "canonical_level is 65, expected -64 to 64");

@@ -17,12 +17,63 @@
 #include <string>
 #include <utility>
 #include <vector>
+#if __cplusplus >= 202002L
+#include <span>
+#endif
 
 #include <doctest/doctest.h>
 #include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
+
+namespace {
+
+/// A user's box.
+struct corner_box {
+  float left, top, right, bottom;
+};
+
+}  // namespace
+
+template <>
+struct vecdet::box_layout<corner_box> : vecdet::box_numbers<float> {};
+
+TEST_CASE("NMS: takes containers of numbers and of boxes, and a threshold") {
+  const std::vector<float> numbers{0, 0, 10, 10, 1, 0, 11, 10, 0, 0, 9, 10, 20, 20, 30, 30};
+  const std::vector<double> doubles(numbers.begin(), numbers.end());
+  const std::vector<float> scores{0.5f, 0.9f, 0.4f, 0.1f};
+  std::vector<std::array<float, 4>> arrays;
+  std::vector<corner_box> structs;
+  for (std::size_t i = 0; i < numbers.size(); i += 4) {
+    arrays.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+    structs.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+  }
+  const indices expected{1, 3}, of_085{1, 0, 3};
+  CHECK(nms(numbers, scores) == expected);
+  CHECK(nms(numbers, scores, {}) == expected);
+  CHECK(nms(numbers, scores, 0.5) == expected);
+  CHECK(nms(numbers, scores, 0.85) == of_085);
+  CHECK(nms(doubles, scores, 0.5) == expected);
+  CHECK(nms(arrays, scores, 0.5) == expected);
+  CHECK(nms(structs, scores, 0.5) == expected);
+  CHECK(nms(boxes_view(numbers), vector_view(scores), 0.5) == expected);
+#if __cplusplus >= 202002L
+  CHECK(nms(std::span(numbers), std::span(scores), 0.5) == expected);
+  CHECK(nms(std::span(structs), scores, 0.5) == expected);
+#endif
+  const std::vector<int> classes{0, 1, 0, 0};
+  CHECK(batched_nms(structs, scores, {classes, {}, {}}, 0.5) == indices{1, 0, 3});
+  nms_workspace workspace;
+  const auto kept = nms(arrays, scores, 0.5, workspace);
+  CHECK(indices(kept.begin(), kept.end()) == expected);
+
+  const std::vector<float> ten(10);
+  CHECK_THROWS_WITH_AS(
+      nms(ten, scores, 0.5),
+      "vecdet::nms: boxes.size() is 10, expected a multiple of 4, the numbers of a box",
+      std::invalid_argument);
+}
 
 TEST_CASE("NMS: golden vectors") {
   if (!has_data("golden/nms_boxes_0.npy", "NMS: golden vectors")) return;

@@ -48,7 +48,8 @@ struct heads {
       for (index_t i = 0; i < rows; ++i)
         centerness.push_back(static_cast<float>(generator.normal()));
     boxes = random_boxes<float>(anchors, seed + 1, 200);
-    for (index_t i = 0; i < images; ++i) sizes.push_back({180, 150 + static_cast<double>(10 * i)});
+    for (index_t i = 0; i < images; ++i)
+      sizes.push_back(image_size::height_width(150 + static_cast<double>(10 * i), 180));
   }
 
   head_outputs<float> outputs() const {
@@ -243,9 +244,24 @@ TEST_CASE("postprocess: NaN and infinite outputs do not pass or stay in their pl
   }
 }
 
+TEST_CASE("postprocess: boxes are clipped to an image that is wider than high") {
+  const std::vector<float> logits{3, -9, -9}, deltas(4), anchor{-50, -60, 900, 800};
+  const std::vector<image_size> sizes{image_size::height_width(200, 300)};
+  for_each_isa([&](isa) {
+    postprocess_workspace workspace;
+    const detections_view found =
+        postprocess(head_outputs<float>{{logits.data(), 1, 3}, boxes_view<const float>(deltas), {}},
+                    boxes_view<const float>(anchor), {}, vector_view<const image_size>(sizes),
+                    postprocess_params::retinanet(), workspace);
+    REQUIRE(found.boxes.size() == 1);
+    CHECK(std::vector<float>(found.boxes.data(), found.boxes.data() + 4) ==
+          std::vector<float>{0, 0, 300, 200});
+  });
+}
+
 TEST_CASE("postprocess: SSD's softmax of any row") {
   const std::vector<float> deltas(4), box{10, 10, 50, 50};
-  const std::vector<image_size> sizes{{100, 100}};
+  const std::vector<image_size> sizes{image_size::height_width(100, 100)};
   const auto run = [&](const std::vector<float>& row) {
     static postprocess_workspace workspace;
     return postprocess(
@@ -331,7 +347,7 @@ TEST_CASE("postprocess: no candidates at all, of more logits than the memory hol
 
 TEST_CASE("postprocess: a level of more than 2^32 logits is refused before any is read") {
   const float one = 1;
-  const std::vector<image_size> sizes{{800, 600}};
+  const std::vector<image_size> sizes{image_size::height_width(600, 800)};
   postprocess_workspace workspace;
   const index_t cols = 91, most = (index_t{1} << 32) / cols;
   for (const auto& params : {postprocess_params::fcos(), postprocess_params::ssd()}) {
@@ -372,7 +388,7 @@ TEST_CASE("postprocess: bad arguments are named") {
   };
   sizes.pop_back();
   fails("vecdet::postprocess: outputs.logits.rows() is 80");
-  sizes.push_back({0, 10});
+  sizes.push_back(image_size::height_width(10, 0));
   fails("image_sizes[1] is 0");
   sizes = h.sizes;
   levels[0] = 29;
@@ -428,7 +444,7 @@ TEST_CASE("postprocess: bad arguments are named") {
   levels.clear();
   outputs.logits = {h.logits.data(), 64, 5};
   outputs.deltas = {h.deltas.data(), 64};
-  sizes.assign(64, {10, 10});
+  sizes.assign(64, image_size::height_width(10, 10));
   const boxes_view<const float> anchors(h.boxes.data(), (index_t{1} << 58) + 1);
   CHECK_THROWS_WITH_AS(postprocess(outputs, anchors, levels, sizes, params, workspace),
                        doctest::Contains("outputs.logits.rows() is 64"), std::invalid_argument);

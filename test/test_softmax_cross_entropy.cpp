@@ -360,8 +360,7 @@ TEST_CASE("softmax cross entropy: errors name function, argument, value and expe
   });
   labels[2] = 5;
   both_fail(
-      "softmax_cross_entropy_loss_and_grad: labels[2] is 5, expected 0 to classes - 1, or "
-      "params.ignore");
+      "softmax_cross_entropy_loss_and_grad: labels[2] is 5, expected 0 to 4 (5 classes) or -2");
   labels[3] = -1;
   both_fail("labels[3] is -1");
   labels.pop_back();
@@ -373,7 +372,7 @@ TEST_CASE("softmax cross entropy: errors name function, argument, value and expe
   const std::vector<std::uint64_t> huge{0, 0, ~std::uint64_t{0}, 0};
   fails("labels[2] is 18446744073709551615", [&] { softmax_cross_entropy_loss(logits, huge); });
   mining.images = 3;
-  mined_fails("mining.images is 3, expected a divisor of the number of rows");
+  mined_fails("mining.images is 3, expected a divisor of 4, the number of rows");
   mining.images = 0;
   mined_fails("mining.images is 0");
   mining.negatives_per_foreground = -1;

@@ -15,7 +15,7 @@ namespace {
 
 using namespace vecdet;
 
-constexpr image_size image{800, 800};
+constexpr image_size image = image_size::height_width(800, 800);
 
 template <class T>
 struct operands {

@@ -38,6 +38,7 @@ const std::map<std::string, box_loss> box_losses{{"smooth_l1", box_loss::smooth_
 bool is_known_kind(const entry& e) {
   const std::string kind = kind_of(e.variant);
   if (e.function == "regression_loss_and_grad") return box_losses.count(kind) != 0;
+  if (e.function == "iou_loss_and_grad") return iou_kinds.count(kind) != 0;
   if (e.function == "postprocess") return kind == "retinanet" || kind == "fcos" || kind == "rpn";
   return kind.empty();
 }
@@ -112,12 +113,13 @@ replay_call boxes_call(const entry& e, head_layout layout, execution policy) {
     };
   }
   const box_selection all = box_selection::all();
-  if (e.function == "giou_loss_and_grad")
-    return [=] { giou_loss_and_grad(d->deltas.in(), targets, all, d->grad.out(), {}, {}, policy); };
-  if (e.function == "diou_loss_and_grad")
-    return [=] { diou_loss_and_grad(d->deltas.in(), targets, all, d->grad.out(), {}, {}, policy); };
-  if (e.function == "ciou_loss_and_grad")
-    return [=] { ciou_loss_and_grad(d->deltas.in(), targets, all, d->grad.out(), {}, {}, policy); };
+  if (e.function == "iou_loss_and_grad") {
+    const auto kind = iou_kinds.find(kind_of(e.variant));
+    if (kind == iou_kinds.end()) return {};
+    return [=, kind = kind->second] {
+      iou_loss_and_grad(d->deltas.in(), targets, all, d->grad.out(), kind, {}, {}, policy);
+    };
+  }
   return {};
 }
 
@@ -138,7 +140,7 @@ struct logits_operands {
         centerness(std::vector<T>(labels.size(), T(0.0f)), images, 1, layout),
         scores(labels.size(), 0.5f),
         anchors(profile::anchors(count)),
-        sizes(static_cast<std::size_t>(images), {800, 800}) {}
+        sizes(static_cast<std::size_t>(images), image_size::height_width(800, 800)) {}
 };
 
 template <class T>

@@ -3,9 +3,17 @@
 #pragma once
 
 #include "replay.hpp"
+#include <vecdet/iou_kind.hpp>
+
+#include <map>
+#include <string>
 
 namespace vecdet {
 namespace profile {
+
+/// The variants of the IoU losses.
+inline const std::map<std::string, iou_kind> iou_kinds{
+    {"giou", iou_kind::giou}, {"diou", iou_kind::diou}, {"ciou", iou_kind::ciou}};
 
 bool takes_levels(const entry& e);
 

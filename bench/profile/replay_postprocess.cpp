@@ -48,7 +48,7 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
   const std::vector<index_t> labels = profile::labels_like_training(rows, classes);
   data->logits = bench::head_logits<T>(labels, classes);
   data->deltas = bench::head_deltas<T>(rows);
-  data->sizes.assign(static_cast<std::size_t>(images), {800, 800});
+  data->sizes.assign(static_cast<std::size_t>(images), image_size::height_width(800, 800));
   if (is_fcos) {
     data->centerness.assign(static_cast<std::size_t>(rows), T(0.0f));
     for (T& distance : data->deltas)  // half of the anchor's size to each side, more or less
@@ -95,7 +95,7 @@ profile::replay_call make_box_head_call(const profile::entry& e, execution polic
   for (index_t i = 0; i < rows; ++i)
     data->logits[static_cast<std::size_t>(i * classes)] = T(static_cast<compute_type<T>>(4));
   data->deltas = bench::head_deltas<T>(rows * classes);
-  data->sizes = {{800, 800}};
+  data->sizes = {image_size::height_width(800, 800)};
   return [=] {
     postprocess_box_head(box_head_outputs<T>{{data->logits.data(), rows, classes},
                                              boxes_view<const T>(data->deltas)},

@@ -98,7 +98,7 @@ void box_coding_calls(execution policy) {
   const std::vector<float> a = profile::anchors(boxes), x = bench::head_deltas<float>(boxes);
   const boxes_view<const float> anchors(a), codes(x);
   std::vector<float> out(a.size());
-  const image_size image{800, 800};
+  const image_size image = image_size::height_width(800, 800);
   const std::vector<image_size> images{image};
   encode_boxes(anchors, anchors, out, {}, policy);
   coder_params box_head;
@@ -143,7 +143,7 @@ void box_ops_calls(execution policy) {
   std::vector<std::uint8_t> mask(areas.size());
   std::vector<index_t> indices(areas.size());
   convert_boxes(anchors, box_format::xyxy, box_format::xywh, out, policy);
-  clip_boxes(anchors, {640, 480}, out, policy);
+  clip_boxes(anchors, image_size::height_width(480, 640), out, policy);
   box_areas(anchors, areas, policy);
   large_box_mask(anchors, 32, mask, policy);
   large_boxes(anchors, 32, indices);
@@ -172,15 +172,11 @@ void iou_loss_calls(execution policy) {
   const std::vector<float> a = profile::anchors(boxes), p = bench::predicted_boxes(a);
   const boxes_view<const float> targets(a), predicted(p);
   std::vector<float> grad(a.size()), loss(a.size() / 4);
-  giou_loss(predicted, targets, {}, policy);
-  giou_loss_unreduced(predicted, targets, loss, {}, policy);
-  giou_loss_and_grad(predicted, targets, grad, {}, policy);
-  diou_loss(predicted, targets, {}, policy);
-  diou_loss_unreduced(predicted, targets, loss, {}, policy);
-  diou_loss_and_grad(predicted, targets, grad, {}, policy);
-  ciou_loss(predicted, targets, {}, policy);
-  ciou_loss_unreduced(predicted, targets, loss, {}, policy);
-  ciou_loss_and_grad(predicted, targets, grad, {}, policy);
+  for (const iou_kind kind : {iou_kind::giou, iou_kind::diou, iou_kind::ciou}) {
+    iou_loss(predicted, targets, kind, {}, policy);
+    iou_loss_unreduced(predicted, targets, loss, kind, {}, policy);
+    iou_loss_and_grad(predicted, targets, grad, kind, {}, policy);
+  }
 }
 
 void regression_loss_calls(execution policy, bool all) {
@@ -251,7 +247,8 @@ void postprocess_calls(index_t images, execution policy) {
       bench::head_logits<float>(profile::labels_like_training(images * boxes, classes), classes);
   const std::vector<float> deltas = bench::head_deltas<float>(images * boxes);
   const std::vector<float> centerness(deltas.size() / 4, 0.0f), none;
-  const std::vector<image_size> sizes(static_cast<std::size_t>(images), {800, 800});
+  const std::vector<image_size> sizes(static_cast<std::size_t>(images),
+                                      image_size::height_width(800, 800));
   postprocess_workspace workspace;
   for (const postprocess_params& params :
        {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
@@ -301,7 +298,7 @@ void levels_calls(execution policy) {
   const std::vector<float> scores(labels.size(), 0.5f);
   const scored_labels scored{labels, scores};
   const boxes_view<const float> anchors(a);
-  const std::vector<image_size> sizes{{800, 800}};
+  const std::vector<image_size> sizes{image_size::height_width(800, 800)};
   const head_level<const float> logit_level{x.data(), boxes, 1}, delta_level{d.data(), boxes, 1};
   const head_level<const float> center_level{centers.data(), boxes, 1};
   const head_level<float> logit_out{x.data(), boxes, 1}, delta_out{d.data(), boxes, 1};
@@ -326,9 +323,8 @@ void levels_calls(execution policy) {
       regression_loss_and_grad(deltas, anchors, anchors, labels, deltas_grad, {}, params, policy);
     }
     smooth_l1_loss_and_grad(deltas, anchors, labels, deltas_grad, {}, {}, policy);
-    giou_loss_and_grad(deltas, anchors, all, deltas_grad, {}, {}, policy);
-    diou_loss_and_grad(deltas, anchors, all, deltas_grad, {}, {}, policy);
-    ciou_loss_and_grad(deltas, anchors, all, deltas_grad, {}, {}, policy);
+    for (const iou_kind kind : {iou_kind::giou, iou_kind::diou, iou_kind::ciou})
+      iou_loss_and_grad(deltas, anchors, all, deltas_grad, kind, {}, {}, policy);
     head_level_outputs<float> outputs;
     outputs.logits = logits;
     outputs.deltas = deltas;
@@ -422,7 +418,7 @@ void two_stage_calls(execution policy) {
   const auto labels = profile::labels_like_training(boxes, classes);
   const std::vector<float> x = bench::head_logits<float>(labels, classes);
   const std::vector<float> deltas = bench::head_deltas<float>(boxes * classes);
-  const std::vector<image_size> sizes{{800, 800}};
+  const std::vector<image_size> sizes{image_size::height_width(800, 800)};
   const std::vector<index_t> offsets{0, boxes};
   postprocess_workspace workspace;
   postprocess_box_head(

@@ -86,9 +86,9 @@ struct distance_params {
 };
 
 /// The deltas that decode to `targets` (corners) from `anchors`.
-template <class T>
-void encode_boxes(boxes_view<T> targets, boxes_view<const value_of<T>> anchors,
-                  boxes_view<value_of<T>> deltas, const coder_params& params = {},
+template <class Boxes>
+void encode_boxes(const Boxes& targets, boxes_view<const coordinate_of<Boxes>> anchors,
+                  boxes_view<coordinate_of<Boxes>> deltas, const coder_params& params = {},
                   execution policy = execution::parallel);
 
 /// The same of boxes whose coordinates lie in four arrays.
@@ -98,22 +98,22 @@ void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const value_of<T>> a
                   execution policy = execution::parallel);
 
 /// The boxes (corners) that `deltas` mean on `anchors`.
-template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const value_of<T>> anchors,
-                  boxes_view<value_of<T>> boxes, const coder_params& params = {},
+template <class Boxes>
+void decode_boxes(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
+                  boxes_view<coordinate_of<Boxes>> boxes, const coder_params& params = {},
                   execution policy = execution::parallel);
 
 /// The same, clipped into an image: x into [0, width], y into [0, height].
-template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const value_of<T>> anchors,
-                  const image_size& image, boxes_view<value_of<T>> boxes,
+template <class Boxes>
+void decode_boxes(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
+                  const image_size& image, boxes_view<coordinate_of<Boxes>> boxes,
                   const coder_params& params = {}, execution policy = execution::parallel);
 
 /// The same for a batch: `deltas` and `boxes` hold anchors.size() boxes for each of `images`, one
 /// image after the other.
-template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const value_of<T>> anchors,
-                  vector_view<const image_size> images, boxes_view<value_of<T>> boxes,
+template <class Boxes>
+void decode_boxes(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
+                  vector_view<const image_size> images, boxes_view<coordinate_of<Boxes>> boxes,
                   const coder_params& params = {}, execution policy = execution::parallel);
 
 /// The same three of boxes whose coordinates lie in four arrays.
@@ -131,15 +131,15 @@ void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> an
                   const coder_params& params = {}, execution policy = execution::parallel);
 
 /// The same three of bfloat16 deltas on anchors in float.
-template <class T, if_bfloat16<T> = 0>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors, boxes_view<float> boxes,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
+void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors, boxes_view<float> boxes,
                   const coder_params& params = {}, execution policy = execution::parallel);
-template <class T, if_bfloat16<T> = 0>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors, const image_size& image,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
+void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors, const image_size& image,
                   boxes_view<float> boxes, const coder_params& params = {},
                   execution policy = execution::parallel);
-template <class T, if_bfloat16<T> = 0>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
+void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors,
                   vector_view<const image_size> images, boxes_view<float> boxes,
                   const coder_params& params = {}, execution policy = execution::parallel);
 
@@ -158,30 +158,30 @@ void decode_distances(const head_view<T>& distances, boxes_view<const float> anc
                       const distance_params& params = {}, execution policy = execution::parallel);
 
 /// FCOS's distances from the anchors' centres to the sides of `targets` (corners).
-template <class T>
-void encode_distances(boxes_view<T> targets, boxes_view<const value_of<T>> anchors,
-                      boxes_view<value_of<T>> distances, const distance_params& params = {},
-                      execution policy = execution::parallel);
+template <class Boxes>
+void encode_distances(const Boxes& targets, boxes_view<const coordinate_of<Boxes>> anchors,
+                      boxes_view<coordinate_of<Boxes>> distances,
+                      const distance_params& params = {}, execution policy = execution::parallel);
 
 /// The boxes (corners) that `distances` mean on `anchors`.
-template <class T>
-void decode_distances(boxes_view<T> distances, boxes_view<const value_of<T>> anchors,
-                      boxes_view<value_of<T>> boxes, const distance_params& params = {},
+template <class Boxes>
+void decode_distances(const Boxes& distances, boxes_view<const coordinate_of<Boxes>> anchors,
+                      boxes_view<coordinate_of<Boxes>> boxes, const distance_params& params = {},
                       execution policy = execution::parallel);
 
 /// The same, clipped into an image.
-template <class T>
-void decode_distances(boxes_view<T> distances, boxes_view<const value_of<T>> anchors,
-                      const image_size& image, boxes_view<value_of<T>> boxes,
+template <class Boxes>
+void decode_distances(const Boxes& distances, boxes_view<const coordinate_of<Boxes>> anchors,
+                      const image_size& image, boxes_view<coordinate_of<Boxes>> boxes,
                       const distance_params& params = {}, execution policy = execution::parallel);
 
 /// The same two of bfloat16 distances on anchors in float.
-template <class T, if_bfloat16<T> = 0>
-void decode_distances(boxes_view<T> distances, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
+void decode_distances(const Boxes& distances, boxes_view<const float> anchors,
                       boxes_view<float> boxes, const distance_params& params = {},
                       execution policy = execution::parallel);
-template <class T, if_bfloat16<T> = 0>
-void decode_distances(boxes_view<T> distances, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
+void decode_distances(const Boxes& distances, boxes_view<const float> anchors,
                       const image_size& image, boxes_view<float> boxes,
                       const distance_params& params = {}, execution policy = execution::parallel);
 

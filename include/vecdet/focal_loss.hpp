@@ -71,10 +71,12 @@ struct focal_loss_params {
 };
 
 /// A label for each row, and the target of its class: a number in [0, 1], as the IoU of prediction
-/// and ground truth. The score of a row without a class is not used.
+/// and ground truth. Scores are data and are not checked: the formulas are computed with whatever
+/// they are, NaN gives NaN, and VECDET_CHECK=1 reports scores outside [0, 1]. The score of a row
+/// without a class is not used.
 struct scored_labels {
-  labels_view labels;
-  vector_view<const float> scores;  ///< one for each label
+  lasting<labels_view> labels;
+  lasting<vector_view<const float>> scores;  ///< one for each label
 };
 
 /// What the logits are compared with: one label a row, with or without a score, or dense targets in
@@ -86,9 +88,14 @@ class focal_targets {
   focal_targets(const scored_labels& scored) noexcept
       : labels_(scored.labels), scores_(scored.scores), are_labels_(true), are_scored_(true) {}
 
-  template <class Labels,
-            std::enable_if_t<std::is_convertible<Labels&&, labels_view>::value, int> = 0>
+  template <class Labels, detail::require_convertible<Labels, labels_view> = 0,
+            detail::require_lasting<Labels> = 0>
   focal_targets(Labels&& labels) : labels_(labels), are_labels_(true) {}
+  template <class Labels, detail::require_convertible<Labels, labels_view> = 0,
+            detail::require_temporary_owner<Labels> = 0>
+  focal_targets(Labels&& labels VECDET_LIFETIMEBOUND) : labels_(labels), are_labels_(true) {}
+  template <class Container, detail::require_no_labels<Container> = 0>
+  focal_targets(Container&& needs_integers_of_32_or_64_bits) = delete;
 
   focal_targets(matrix_view<const T> dense) noexcept : dense_(dense) {}
   focal_targets(matrix_view<T> dense) noexcept : dense_(dense) {}

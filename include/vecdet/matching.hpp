@@ -22,8 +22,9 @@
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, results share
 // memory with each other or with the ground truth, offsets do not ascend from 0 to the number of
-// boxes, a threshold is NaN, region_threshold is outside of [0, 1], there are more anchors or boxes
-// than said, or the coder's parameters are none of encode_boxes's.
+// boxes, a threshold is NaN, the low one is above the high one, region_threshold is outside of [0,
+// 1], there are more anchors or boxes than said, or the coder's parameters are none of
+// encode_boxes's.
 #pragma once
 
 #include <vecdet/box_coding.hpp>

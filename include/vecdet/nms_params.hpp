@@ -46,6 +46,10 @@ enum class nms_order {
 constexpr index_t no_limit = std::numeric_limits<index_t>::max();
 
 struct nms_params {
+  nms_params() = default;
+  /// torchvision's NMS: nms(boxes, scores, 0.5).
+  nms_params(double threshold) : iou_threshold(threshold) {}
+
   double iou_threshold = 0.5;    ///< In [0, 1].
   bool suppress_equal = false;   ///< Suppresses at >= the threshold instead of >.
   bool float_threshold = false;  ///< Rounds both thresholds to the type they are compared in.

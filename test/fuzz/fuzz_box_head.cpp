@@ -58,7 +58,8 @@ head<T> any_head(fuzz::input& in) {
   std::vector<image_size> sizes;
   for (index_t left = in.integer(0, 3); left > 0; --left) {
     offsets.push_back(offsets.back() + in.integer(0, 25));
-    sizes.push_back({in.tame(1, 800), in.tame(1, 800)});
+    const double width = in.tame(1, 800), height = in.tame(1, 800);
+    sizes.push_back(image_size::height_width(height, width));
   }
   const index_t rows = offsets.back();
   const fuzz::tensor<T> logits(rows == 0 ? 0 : (rows - 1) * stride + classes);

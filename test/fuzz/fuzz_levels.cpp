@@ -228,7 +228,8 @@ void check_detectors(fuzz::input& in) {
   std::vector<index_t> level_counts;
   for (const grid_size& level : sizes.levels)
     level_counts.push_back(level.height * level.width * sizes.anchors);
-  const std::vector<image_size> images(static_cast<std::size_t>(sizes.images), {200, 100});
+  const std::vector<image_size> images(static_cast<std::size_t>(sizes.images),
+                                       image_size::height_width(100, 200));
   const boxes_view<const float> about(anchors);
   fuzz::on_every_isa("detectors of levels", [&](fuzz::results& results) {
     postprocess_workspace workspace, of_flat;

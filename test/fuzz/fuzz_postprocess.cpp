@@ -93,7 +93,10 @@ head<T> any_head(fuzz::input& in, dense_detector detector, bool tame) {
       levels.push_back(std::min(left, in.integer(0, 30) + (levels.size() > 3 ? left : 0)));
   }
   std::vector<image_size> sizes;
-  for (index_t i = 0; i < images; ++i) sizes.push_back({in.tame(1, 800), in.tame(1, 800)});
+  for (index_t i = 0; i < images; ++i) {
+    const double width = in.tame(1, 800), height = in.tame(1, 800);
+    sizes.push_back(image_size::height_width(height, width));
+  }
   const index_t rows = images * anchors, stride = classes + in.one_of<index_t>({0, 0, 3});
   const bool fcos = detector == dense_detector::fcos;
   const double shift = in.one_of({0.0, 0.0, 1000.0, -1e6});

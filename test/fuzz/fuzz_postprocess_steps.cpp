@@ -123,14 +123,19 @@ head<T> any_head(fuzz::input& in, dense_detector detector) {
         boxes.data()[4 * a + k + 2] = static_cast<float>(low + static_cast<double>(from.below(16)));
       }
     }
-    for (index_t i = 0; i < images; ++i)
-      sizes.push_back({static_cast<double>(in.integer(1, 250)), 0.5 + in.byte()});
+    for (index_t i = 0; i < images; ++i) {
+      const auto width = static_cast<double>(in.integer(1, 250));
+      sizes.push_back(image_size::height_width(0.5 + in.byte(), width));
+    }
   } else {
     for (std::size_t k = 0; k < static_cast<std::size_t>(deltas.size()); ++k)
       deltas[k] = test::to<T>(fcos ? in.tame(0, 3) : in.tame(-1.5, 1.5));
     const auto tame = fuzz::some_boxes<float>(in, anchors, fuzz::box_kind::tame);
     std::copy(tame.begin(), tame.end(), boxes.begin());
-    for (index_t i = 0; i < images; ++i) sizes.push_back({in.tame(1, 800), in.tame(1, 800)});
+    for (index_t i = 0; i < images; ++i) {
+      const double width = in.tame(1, 800), height = in.tame(1, 800);
+      sizes.push_back(image_size::height_width(height, width));
+    }
   }
   return {images,
           anchors,

@@ -99,5 +99,21 @@ void parameters(std::vector<float> weights, std::vector<int> labels, std::vector
 #else
   const ssd_head ssd{{}, weights, {}, {}};
 #endif
+#if WRONG == 16  // says: private
+  const image_size image{600, 800};
+#else
+  const image_size image = image_size::height_width(600, 800);
+#endif
+#if WRONG == 17  // says: ends_with_the_statement
+  const scored_labels scored{make_labels(), weights};
+#else
+  const scored_labels scored{labels, weights};
+#endif
+#if WRONG == 18  // says: ends_with_the_statement
+  const scored_labels of_temporary{labels, make_weights()};
+#else
+  const scored_labels of_temporary{labels, vector_view<const float>(weights)};
+#endif
+  (void)image, (void)scored, (void)of_temporary;
   (void)smooth_l1, (void)iou, (void)per_image, (void)head, (void)ssd;
 }

@@ -273,11 +273,11 @@ TEST_CASE("Bad arguments of RoIAlign") {
               [&] { ops::roi_align(features[0], boxes, size); });
   check_error("vecdet::roi_align: output_size.size() is 3",
               [&] { ops::roi_align(features, boxes, three); });
-  check_error("vecdet::roi_align: box_counts.size() is 0, expected the number of images",
+  check_error("vecdet::roi_align: box_counts.size() is 0, expected 2, the number of images",
               [&] { ops::roi_align(features, boxes.slice(1, 1), size); });
   check_error("vecdet::roi_align: box_counts.size() is 2",
               [&] { ops::roi_align(features, boxes, size, 1, 2, false, counts); });
-  check_error("vecdet::roi_align: the sum of box_counts is 3, expected the number of boxes",
+  check_error("vecdet::roi_align: the sum of box_counts is 3, expected 4, the number of boxes",
               [&] { ops::roi_align(features, boxes.slice(1, 1), size, 1, 2, false, counts); });
   check_error("vecdet::roi_align: boxes.images[0] is 2",
               [&] { ops::roi_align(features, boxes.clone().fill_(2), size); });

@@ -109,9 +109,9 @@ class RoIAlign(unittest.TestCase):
         features = torch.randn(2, 3, 8, 8)
         with self.assertRaisesRegex(RuntimeError, "roi_align: boxes requires a gradient"):
             ours.roi_align(features, [b.clone().requires_grad_() for b in self.boxes[:2]], 2)
-        with self.assertRaisesRegex(RuntimeError, r"box_counts.size\(\) is 3, expected the number"):
+        with self.assertRaisesRegex(RuntimeError, r"box_counts.size\(\) is 3, expected [0-9]+, the number"):
             ours.roi_align(features, self.boxes, 2)
-        with self.assertRaisesRegex(RuntimeError, r"box_counts.size\(\) is 0, expected the number"):
+        with self.assertRaisesRegex(RuntimeError, r"box_counts.size\(\) is 0, expected [0-9]+, the number"):
             ours.roi_align(features, self.boxes[0], 2)
 
     def test_empty_lists(self):

@@ -2,6 +2,7 @@
 // From the head outputs of a small picture to its detections.
 #include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
+#include "image.hpp"
 #include "random.hpp"
 #include <vecdet/postprocess.hpp>
 
@@ -50,7 +51,7 @@ postprocess_params with(dense_detector detector, double iou_threshold, std::int6
 /// One image of 800 x 800 and one level.
 template <class Data>
 detections_view run(const Data& d, postprocess_params params) {
-  static const image_size size{800, 800};
+  static const image_size size = square_image(800);
   if (params.detector != dense_detector::rpn) params.score_threshold = 0.05;
   return postprocess(d.outputs(params.detector == dense_detector::fcos), d.boxes(), {},
                      vector_view<const image_size>(&size, 1), params, own<postprocess_workspace>(),

@@ -129,8 +129,8 @@ inline float* write_level(const anchor_shapes& shapes, const grid_size& image,
 
 inline void check_levels(const char* function, std::size_t shapes,
                          const vector_view<const grid_size>& features) {
-  check(features.size() == static_cast<index_t>(shapes), function, "features.size()",
-        features.size(), "the number of levels of the shapes");
+  check_size(function, "features.size()", features.size(), static_cast<index_t>(shapes),
+             "the number of levels of the shapes");
   for (index_t k = 0; k < features.size(); ++k) check_grid(function, "features", k, features[k]);
 }
 
@@ -174,10 +174,13 @@ inline void check_ssd(const char* function, const ssd_shapes& shapes,
                       const vector_view<const grid_size>& features) {
   const std::size_t levels = shapes.ratios.size();
   check_levels(function, levels, features);
-  check(shapes.scales.size() == levels + 1, function, "shapes.scales.size()", shapes.scales.size(),
-        "one more than there are levels");
-  check(shapes.steps.size() == levels, function, "shapes.steps.size()", shapes.steps.size(),
-        "the number of levels");
+  const auto check_list = [&](const char* name, const std::vector<double>& list,
+                              std::size_t expected, const char* of) {
+    check_size(function, name, static_cast<index_t>(list.size()), static_cast<index_t>(expected),
+               of);
+  };
+  check_list("shapes.scales.size()", shapes.scales, levels + 1, "one more than there are levels");
+  check_list("shapes.steps.size()", shapes.steps, levels, "the number of levels");
   check_positive(function, "shapes.scales", alone, "", shapes.scales);
   check_positive(function, "shapes.steps", alone, "", shapes.steps);
   for (std::size_t k = 0; k < levels; ++k)
@@ -264,8 +267,8 @@ inline void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size
   detail::check_grid("make_anchors", "image", detail::alone, image);
   detail::check_features("make_anchors", "features", detail::alone, features, image);
   const index_t count = detail::counted("make_anchors", 0, detail::alone, features, shapes.count());
-  detail::check(anchors.size() == count, "make_anchors", "anchors.size()", anchors.size(),
-                "the number of locations times that of shapes");
+  detail::check_size("make_anchors", "anchors.size()", anchors.size(), count,
+                     "the number of locations times that of shapes");
   detail::write_level(shapes, image, features, anchors.data());
 }
 
@@ -273,9 +276,9 @@ inline void make_anchors(const std::vector<anchor_shapes>& shapes, grid_size ima
                          vector_view<const grid_size> features, boxes_view<float> anchors) {
   detail::check_shapes("make_anchors", shapes);
   detail::check_layout("make_anchors", shapes, image, features);
-  detail::check(anchors.size() == detail::count_of("make_anchors", shapes, features),
-                "make_anchors", "anchors.size()", anchors.size(),
-                "count_anchors(shapes, features)");
+  detail::check_size("make_anchors", "anchors.size()", anchors.size(),
+                     detail::count_of("make_anchors", shapes, features),
+                     "count_anchors(shapes, features)");
   float* out = anchors.data();
   for (index_t k = 0; k < features.size(); ++k)
     out = detail::write_level(shapes[static_cast<std::size_t>(k)], image, features[k], out);
@@ -290,9 +293,9 @@ inline void make_anchors(const ssd_shapes& shapes, grid_size image,
                          vector_view<const grid_size> features, boxes_view<float> anchors) {
   detail::check_ssd("make_anchors", shapes, features);
   detail::check_grid("make_anchors", "image", detail::alone, image);
-  detail::check(anchors.size() == detail::count_of("make_anchors", shapes, features),
-                "make_anchors", "anchors.size()", anchors.size(),
-                "count_anchors(shapes, features)");
+  detail::check_size("make_anchors", "anchors.size()", anchors.size(),
+                     detail::count_of("make_anchors", shapes, features),
+                     "count_anchors(shapes, features)");
   float* out = anchors.data();
   const float width = static_cast<float>(image.width), height = static_cast<float>(image.height);
   for (index_t k = 0; k < features.size(); ++k) {
@@ -321,8 +324,8 @@ inline void make_points(grid_size features, double stride, vector_view<float> po
 
 inline void make_points(vector_view<const grid_size> features, vector_view<const double> strides,
                         vector_view<float> points) {
-  detail::check(strides.size() == features.size(), "make_points", "strides.size()", strides.size(),
-                "the number of levels");
+  detail::check_size("make_points", "strides.size()", strides.size(), features.size(),
+                     "the number of levels");
   index_t count = 0;
   for (index_t k = 0; k < features.size(); ++k) {
     detail::check_grid("make_points", "features", k, features[k]);
@@ -330,8 +333,8 @@ inline void make_points(vector_view<const grid_size> features, vector_view<const
                           strides[k], "a positive finite float");
     count = detail::counted("make_points", count, k, features[k], 1);
   }
-  detail::check(points.size() == 2 * count, "make_points", "points.size()", points.size(),
-                "twice the number of locations");
+  detail::check_size("make_points", "points.size()", points.size(), 2 * count,
+                     "twice the number of locations");
   float* out = points.data();
   for (index_t k = 0; k < features.size(); ++k) {
     detail::write_points(features[k], strides[k], out);

@@ -60,19 +60,14 @@ inline void check_image(const char* function, const image_size& image, index_t i
   for (const double* side : {&image.width, &image.height}) {
     if (*side >= 0 && fits_float(*side)) continue;
     const std::string name = index < 0 ? std::string("image") : element("images", index);
-    throw_invalid_argument(function, (name + (side == &image.width ? ".width" : ".height")).c_str(),
-                           *side, "a finite float, 0 or more");
+    throw_invalid_argument(function, name + (side == &image.width ? ".width" : ".height"), *side,
+                           "a finite float, 0 or more");
   }
 }
 
-inline void check_size(const char* function, const char* argument, index_t size, index_t expected,
-                       const char* what) {
-  check(size == expected, function, argument, size, what);
-}
-
 inline bool all_weights_are_1(const coder_params& params) {
-  return params.weight_x == 1 && params.weight_y == 1 && params.weight_w == 1 &&
-         params.weight_h == 1;
+  return is_equal(params.weight_x, 1) && is_equal(params.weight_y, 1) &&
+         is_equal(params.weight_w, 1) && is_equal(params.weight_h, 1);
 }
 
 inline double low_size(const coder_params& params) {

@@ -24,13 +24,13 @@ void check_decode_levels(const char* function, const char* input, const head_vie
                          const boxes_view<float>& boxes) {
   check_member(in.classes() == 4, function, input, "classes()", in.classes(),
                "4, the numbers of a box");
-  check(anchors.size() == in.anchors_per_image(), function, "anchors.size()", anchors.size(),
-        "the anchors of one image");
-  check(images.empty() || images.size() == in.images(), function, "images.size()", images.size(),
-        "0 or the images of the head");
+  check_size(function, "anchors.size()", anchors.size(), in.anchors_per_image(),
+             "the anchors of one image");
+  check_optional_size(function, "images.size()", images.size(), in.images(),
+                      "the images of the head");
   for (index_t n = 0; n < images.size(); ++n) check_image(function, images[n], n);
-  check(boxes.size() == in.images() * anchors.size(), function, "boxes.size()", boxes.size(),
-        "the anchors of all images");
+  check_size(function, "boxes.size()", boxes.size(), in.images() * anchors.size(),
+             "the anchors of all images");
   for (index_t l = 0; l < in.levels().size(); ++l)
     if (!are_apart(boxes, level_range(in, l)))
       throw_invalid_argument(function, "boxes", input + element(".levels()", l),

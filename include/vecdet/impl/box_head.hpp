@@ -30,11 +30,11 @@ void check_box_head(const box_head_outputs<T>& outputs, index_t proposals,
                     const postprocess_params& params) {
   constexpr const char* function = "postprocess_box_head";
   const index_t rows = outputs.logits.rows(), cols = outputs.logits.cols();
-  check(rows == proposals, function, "outputs.logits.rows()", rows, "the number of proposals");
-  check(outputs.deltas.size() == rows * cols, function, "outputs.deltas.size()",
-        outputs.deltas.size(), "proposals x classes");
-  check(offsets.size() == images + 1, function, "image_offsets.size()", offsets.size(),
-        "the number of images + 1");
+  check_size(function, "outputs.logits.rows()", rows, proposals, "the number of proposals");
+  check_size(function, "outputs.deltas.size()", outputs.deltas.size(), rows * cols,
+             "proposals x classes");
+  check_size(function, "image_offsets.size()", offsets.size(), images + 1,
+             "the number of images + 1");
   check_offsets(function, "image_offsets", offsets, proposals, "the number of proposals");
   check(cols == 0 || rows <= (index_t{1} << 32) / cols, function, "outputs.logits.rows()", rows,
         "at most 2^32 logits");

@@ -73,6 +73,11 @@ struct chunking {
   index_t end(index_t chunk) const noexcept { return std::min(total, (chunk + 1) * size); }
 };
 
+/// The threads that work is cut for: an execution may claim any number.
+inline index_t usable_threads(const execution& policy) {
+  return std::min(index_t{policy.threads()}, chunking::max_count);
+}
+
 /// The pieces that have begun: a loop of the caller's might name one twice, or one that is none.
 class started_pieces {
  public:

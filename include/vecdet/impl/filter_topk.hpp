@@ -4,6 +4,7 @@
 
 #include <vecdet/args/filter_topk.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/filter_topk.hpp>
@@ -36,6 +37,23 @@ inline double float_at_or_below(double x) {
   return static_cast<double>(nearest) > x
              ? static_cast<double>(std::nextafter(nearest, -std::numeric_limits<float>::infinity()))
              : static_cast<double>(nearest);
+}
+
+/// Reports logits of a head that are probabilities, if asked to: VECDET_CHECK.
+template <class T>
+void look_at_logits(const char* function, const char* argument, const head_view<T>& logits) {
+  if (!checks_input()) return;
+  logits_look look;
+  for (index_t l = 0; l < logits.levels().size(); ++l) {
+    const level_steps steps(logits, l);
+    for (index_t n = 0; n < logits.images(); ++n)
+      for (index_t at = 0; at < logits.locations(l); ++at)
+        for (index_t a = 0; a < logits.anchors(); ++a)
+          for (index_t c = 0; c < logits.classes(); ++c)
+            look.add(logits.levels()[l].data[n * steps.image + at * steps.location +
+                                             a * steps.anchor + c * steps.number]);
+  }
+  look.report(function, argument);
 }
 
 /// Chunks of `items` of as many elements each. Few: each has to find its own k-th best.
@@ -236,6 +254,7 @@ filter_topk_levels_result run_level_filter_topk(isa target, const head_view<T>& 
 template <class T>
 filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, index_t k,
                                filter_topk_workspace& workspace, execution policy) {
+  detail::look_at_logits<value_of<T>>("filter_topk", "logits", logits);
   return detail::run_filter_topk(active_isa(), logits, score_threshold, k,
                                  detail::workspace_access::buffers(workspace), policy);
 }
@@ -243,6 +262,7 @@ filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, in
 template <class T>
 filter_topk_levels_result filter_topk(const head_view<T>& logits, double score_threshold, index_t k,
                                       filter_topk_workspace& workspace, execution policy) {
+  detail::look_at_logits("filter_topk", "logits", logits);
   return detail::run_level_filter_topk(active_isa(), logits, score_threshold, k,
                                        detail::workspace_access::buffers(workspace), policy);
 }

@@ -5,6 +5,7 @@
 #include <vecdet/args/focal_loss.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
@@ -50,20 +51,21 @@ struct focal_call {
   const char* scored_variant = "scored";  ///< what the profiler calls scored labels
   double negative_weight = 1;             ///< of negatives, on top of what alpha says
   double focusing = 1;  ///< 0: the gradient takes the modulating factor for a constant
+  const char* rows_are = "the rows of logits";  ///< in messages
 
   void check_matrix(const char* argument, index_t rows, index_t cols) const {
-    check(rows == logits.rows(), function, (std::string(argument) + ".rows()").c_str(), rows,
-          "the rows of logits");
-    check(cols == logits.cols(), function, (std::string(argument) + ".cols()").c_str(), cols,
-          "the columns of logits");
+    check_size(function, (std::string(argument) + ".rows()").c_str(), rows, logits.rows(),
+               "the rows of logits");
+    check_size(function, (std::string(argument) + ".cols()").c_str(), cols, logits.cols(),
+               "the columns of logits");
   }
 
   void check_arguments() const {
     check_focusing(function, params.alpha, params.gamma);
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
     check(fits_float(scale), function, "upstream", scale, "a finite float");
-    check(params.row_weights.empty() || params.row_weights.size() == logits.rows(), function,
-          "params.row_weights.size()", params.row_weights.size(), "0 or the rows of logits");
+    check_optional_size(function, "params.row_weights.size()", params.row_weights.size(),
+                        logits.rows(), "the rows of logits");
     if (output == focal_output::loss) check_matrix("loss", out.rows(), out.cols());
     if (output == focal_output::grad) check_matrix("grad", out.rows(), out.cols());
     if (output == focal_output::upstream_times_grad) {
@@ -73,10 +75,9 @@ struct focal_call {
     if (targets.are_labels()) {
       check(params.background != params.ignore, function, "params.ignore", params.ignore,
             "a value other than params.background");
-      check(targets.labels().size() == logits.rows(), function, "labels.size()",
-            targets.labels().size(), "the rows of logits");
-      check(!targets.are_scored() || targets.scores().size() == logits.rows(), function,
-            "scores.size()", targets.scores().size(), "the rows of logits");
+      check_size(function, "labels.size()", targets.labels().size(), logits.rows(), rows_are);
+      if (targets.are_scored())
+        check_size(function, "scores.size()", targets.scores().size(), logits.rows(), rows_are);
     } else {
       check_matrix("targets", targets.dense().rows(), targets.dense().cols());
     }
@@ -102,9 +103,19 @@ struct focal_call {
     const index_t i =
         kernels.find_invalid_label(labels, logits.cols(), params.background, params.ignore);
     if (i < labels.size()) {
-      throw_invalid_argument(function, element("labels", i).c_str(), label_text(labels, i),
-                             "0 to classes-1, the background value or the ignore value");
+      throw_invalid_argument(
+          function, element("labels", i), label_text(labels, i),
+          index_range(logits.cols(), "classes") + ", " + std::to_string(params.background) +
+              " or " + std::to_string(params.ignore) + label_hint(labels[i], logits.cols()));
     }
+  }
+
+  void look_at_targets() const {
+    if (!targets.are_scored()) return;
+    look_at_scores(function, "scores", targets.scores(), [&](index_t i) {
+      const index_t label = targets.labels()[i];
+      return label != params.background && label != params.ignore;
+    });
   }
 
   focal_loss_args<T> kernel_args() const {
@@ -166,6 +177,7 @@ double run_focal_loss(const focal_call<T>& call, execution policy) {
   call.check_arguments();
   call.check_memory();
   if (call.targets.are_labels()) call.check_labels(kernels);
+  call.look_at_targets();
   const matrix_view<const T>& logits = call.logits;
   if (logits.empty()) {
     return call.params.reduction == reduction::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
@@ -239,7 +251,7 @@ double run_level_focal_loss(const focal_call<T>& row_call, const head_view<Logit
   check(targets.are_labels(), function, "targets", "a matrix", "labels, one for each anchor");
   check(params.row_weights.empty(), function, "params.row_weights.size()",
         params.row_weights.size(), "0, as images have scales of their own");
-  check_image_scales(function, image_scales, logits.images(), "0 or the images of logits");
+  check_image_scales(function, image_scales, logits.images(), "the images of logits");
   check_head(function, "grad", grad, "logits", logits, logits.classes());
   check_levels_apart(function, "grad", grad);
   check_levels_apart(function, "grad", grad, "logits", logits, true);
@@ -251,8 +263,10 @@ double run_level_focal_loss(const focal_call<T>& row_call, const head_view<Logit
   const matrix_view<T> shape(&none, rows, logits.classes());
   focal_call<T> call = row_call;
   call.logits = call.out = shape;
+  call.rows_are = "images x anchors";
   call.check_arguments();
   call.check_labels(kernels);
+  call.look_at_targets();
   if (shape.empty()) {
     return params.reduction == reduction::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
   }
@@ -284,7 +298,7 @@ double run_level_focal_loss(const focal_call<T>& row_call, const head_view<Logit
         args.logits = logits.levels()[l].data + image * logit_steps.image;
         args.out = grad.levels()[l].data + image * grad_steps.image;
         args.first_label = image * image_labels + first_label;
-        const double scale = image_scales.empty() ? 1 : image_scales[image];
+        const double scale = image_scales.empty() ? 1 : static_cast<double>(image_scales[image]);
         args.positive_weight *= scale;
         args.negative_weight *= scale;
         sum += focal_piece(kernels, args, level, (i - begin) % per_image);

@@ -291,8 +291,8 @@ index_t level_loss_bytes(const head_view<T>& head, const box_selection& selectio
 template <class Input, class T>
 void check_level_targets(const char* function, const head_view<Input>& in, const head_view<T>& grad,
                          const boxes_view<const T>& targets) {
-  check(targets.size() == in.images() * in.anchors_per_image(), function, "targets.size()",
-        targets.size(), "the anchors of all images");
+  check_size(function, "targets.size()", targets.size(), in.images() * in.anchors_per_image(),
+             "the anchors of all images");
   check_levels_apart(function, "grad", grad, "targets", targets);
 }
 
@@ -307,9 +307,9 @@ void check_level_boxes(const char* function, const char* name, const head_view<I
                "4, the numbers of a box");
   const index_t total = in.images() * in.anchors_per_image();
   check_head(function, "grad", grad, name, in, 4);
-  check_image_scales(function, image_scales, in.images(), "0 or the images of the head");
-  check(box_weights.empty() || box_weights.size() == total, function, "params.box_weights.size()",
-        box_weights.size(), "0 or the anchors of all images");
+  check_image_scales(function, image_scales, in.images(), "the images of the head");
+  check_optional_size(function, "params.box_weights.size()", box_weights.size(), total,
+                      "the anchors of all images");
   check_selection(function, selection, total);
   check_levels_apart(function, "grad", grad);
   check_levels_apart(function, "grad", grad, name, in, !selection.is_list());

@@ -119,14 +119,14 @@ class image_matching {
       }
     }
     std::sort(truth, truth + args_.truth_count, [](const match_truth& a, const match_truth& b) {
-      return a.area != b.area ? a.area < b.area : a.index < b.index;
+      return a.area < b.area || (!(b.area < a.area) && a.index < b.index);
     });
     args_.classes = classes;
     args_.truth = truth;
   }
 
   chunking chunks_of_tiles() const {
-    return tile_chunks(args_.anchors.tile_count, index_t{policy_.threads()});
+    return tile_chunks(args_.anchors.tile_count, usable_threads(policy_));
   }
 
   void find_ignored() {

@@ -37,14 +37,14 @@ constexpr index_t smallest_iou_chunk = 8192;  // pairs: some microseconds
 
 }  // namespace detail
 
-template <class T>
-void pairwise_iou(boxes_view<T> a, boxes_view<const value_of<T>> b, matrix_view<value_of<T>> out,
-                  const iou_params& params, execution policy) {
-  using type = value_of<T>;
-  detail::check(out.rows() == a.size(), "pairwise_iou", "out.rows()", out.rows(),
-                "the number of boxes a");
-  detail::check(out.cols() == b.size(), "pairwise_iou", "out.cols()", out.cols(),
-                "the number of boxes b");
+template <class Boxes>
+void pairwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> b,
+                  matrix_view<coordinate_of<Boxes>> out, const iou_params& params,
+                  execution policy) {
+  const auto a = detail::boxes_in(given, "pairwise_iou", "a");
+  using type = coordinate_of<Boxes>;
+  detail::check_size("pairwise_iou", "out.rows()", out.rows(), a.size(), "the number of boxes a");
+  detail::check_size("pairwise_iou", "out.cols()", out.cols(), b.size(), "the number of boxes b");
   detail::check_apart("pairwise_iou", "out", out, "a", a);
   detail::check_apart("pairwise_iou", "out", out, "b", b);
   if (out.empty()) return;
@@ -86,9 +86,8 @@ namespace detail {
 template <class S, class Boxes, class T>
 void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
                          const iou_params& params, execution policy) {
-  check(b.size() == a.size(), "elementwise_iou", "b.size()", b.size(), "the number of boxes a");
-  check(out.size() == a.size(), "elementwise_iou", "out.size()", out.size(),
-        "the number of boxes a");
+  check_size("elementwise_iou", "b.size()", b.size(), a.size(), "the number of boxes a");
+  check_size("elementwise_iou", "out.size()", out.size(), a.size(), "the number of boxes a");
   check_apart("elementwise_iou", "out", out, "a", a);
   check_apart("elementwise_iou", "out", out, "b", b);
   if (a.empty()) return;
@@ -118,10 +117,12 @@ void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
 
 }  // namespace detail
 
-template <class T>
-void elementwise_iou(boxes_view<T> a, boxes_view<const value_of<T>> b, vector_view<value_of<T>> out,
-                     const iou_params& params, execution policy) {
-  using type = value_of<T>;
+template <class Boxes>
+void elementwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> b,
+                     vector_view<coordinate_of<Boxes>> out, const iou_params& params,
+                     execution policy) {
+  const auto a = detail::boxes_in(given, "elementwise_iou", "a");
+  using type = coordinate_of<Boxes>;
   detail::run_elementwise_iou<type, boxes_view<const type>>(a, b, out, params, policy);
 }
 

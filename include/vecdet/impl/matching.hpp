@@ -62,7 +62,7 @@ inline index_t run_match(const match_call& call, const char* variant, match_buff
   const index_t images = call.images();
   const profile::scope timing([&] { return call.problem(variant, policy.threads()); });
   index_t* const foreground = grown(buffers.foreground, images);
-  const index_t threads = std::min(index_t{policy.threads()}, index_t{chunking::max_count});
+  const index_t threads = usable_threads(policy);
   if (images < threads || threads == 1) {
     if (buffers.images.empty()) buffers.images.resize(1);
     reserve_for(buffers.images[0], call, threads);

@@ -25,8 +25,8 @@ class level_mapper {
           "1 to 32");
     int exponent = 0;
     const bool is_usable = scale > 0 && fits_float(scale);
-    check(is_usable && std::frexp(scale, &exponent) == 0.5, function, "the scale of level 0", scale,
-          "a power of two");
+    check(is_usable && is_equal(std::frexp(scale, &exponent), 0.5), function,
+          "the scale of level 0", scale, "a power of two");
     first_ = 1 - exponent;
     check(canonical_size > 0 && fits_float(canonical_size), function, "canonical_size",
           canonical_size, "a finite float above 0");
@@ -63,13 +63,13 @@ struct roi_pyramid {
   template <class View>
   roi_pyramid(const char* function, const char* name, vector_view<const View> views,
               const multiscale_roi_align_params& params) {
-    check(params.scales.size() == views.size(), function, "params.scales.size()",
-          params.scales.size(), "the number of levels");
+    check_size(function, "params.scales.size()", params.scales.size(), views.size(),
+               "the number of levels");
     for (index_t l = 0; l < views.size(); ++l) {
       const View& view = views[l];
       const double scale = params.scales[l];
-      check_element(l == 0 || 2 * scale == params.scales[l - 1], function, "params.scales", l,
-                    scale, "half of the one before");
+      check_element(l == 0 || is_equal(2 * scale, params.scales[l - 1]), function, "params.scales",
+                    l, scale, "half of the one before");
       check_element(view.images() == views[0].images() && view.channels() == views[0].channels() &&
                         view.layout() == views[0].layout(),
                     function, name, l,
@@ -155,8 +155,7 @@ void pyramid_levels(boxes_view<Real> boxes, vector_view<index_t> levels, index_t
                     double scale, double canonical_size, index_t canonical_level) {
   constexpr const char* function = "pyramid_levels";
   const detail::level_mapper level_of(function, count, scale, canonical_size, canonical_level);
-  detail::check(levels.size() == boxes.size(), function, "levels.size()", levels.size(),
-                "the number of boxes");
+  detail::check_size(function, "levels.size()", levels.size(), boxes.size(), "the number of boxes");
   detail::check_apart(function, "levels", levels, "boxes", boxes);
   for (index_t i = 0; i < boxes.size(); ++i) levels[i] = level_of(boxes[i]);
 }

@@ -24,10 +24,10 @@ namespace detail {
 
 /// Throws unless every box has its group.
 inline void check_groups(const char* function, const nms_groups& groups, index_t boxes) {
-  check(groups.classes.size() == 0 || groups.classes.size() == boxes, function,
-        "groups.classes.size()", groups.classes.size(), "0 or the number of boxes");
-  check(groups.images.size() == 0 || groups.images.size() == boxes, function,
-        "groups.images.size()", groups.images.size(), "0 or the number of boxes");
+  check_optional_size(function, "groups.classes.size()", groups.classes.size(), boxes,
+                      "the number of boxes");
+  check_optional_size(function, "groups.images.size()", groups.images.size(), boxes,
+                      "the number of boxes");
   const vector_view<const index_t>& offsets = groups.image_offsets;
   if (offsets.empty()) return;
   check(groups.images.size() == 0, function, "groups.images.size()", groups.images.size(),
@@ -289,8 +289,7 @@ void suppress_groups(nms_buffers& buffers, execution policy, ScratchBytes scratc
   const auto tasks = static_cast<index_t>(buffers.tasks.size());
   const nms_task* const task = buffers.tasks.data();
   const index_t* const begin = buffers.group_begin.data();
-  const index_t workers =
-      std::min({index_t{policy.threads()}, tasks, index_t{chunking::max_count}});
+  const index_t workers = std::min(usable_threads(policy), tasks);
   index_t scratch_begin[chunking::max_count], lines = 0;
   for (index_t w = 0; w < workers; ++w) {
     scratch_begin[w] = lines;

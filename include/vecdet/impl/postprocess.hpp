@@ -63,14 +63,16 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
                        const postprocess_params& params) {
   constexpr const char* function = "postprocess";
   const index_t rows = outputs.logits.rows();
-  check(anchors == 0 ? rows == 0 : rows % anchors == 0 && rows / anchors == images, function,
-        "outputs.logits.rows()", rows, "the number of images times that of anchors");
-  check(outputs.deltas.size() == rows, function, "outputs.deltas.size()", outputs.deltas.size(),
-        "the rows of the logits");
-  check(params.detector == dense_detector::fcos ? outputs.centerness.size() == rows
-                                                : outputs.centerness.empty(),
-        function, "outputs.centerness.size()", outputs.centerness.size(),
-        "the rows of the logits for FCOS, 0 for others");
+  if (anchors == 0 ? rows != 0 : rows % anchors != 0 || rows / anchors != images) {
+    throw_invalid_argument(
+        function, "outputs.logits.rows()", rows,
+        std::to_string(images) + " x " + std::to_string(anchors) + ", images x anchors");
+  }
+  check_size(function, "outputs.deltas.size()", outputs.deltas.size(), rows,
+             "the rows of the logits");
+  const bool is_fcos = params.detector == dense_detector::fcos;
+  check_size(function, "outputs.centerness.size()", outputs.centerness.size(), is_fcos ? rows : 0,
+             is_fcos ? "the rows of the logits" : "as it is FCOS's alone");
   index_t sum = 0, largest = searched_as_one(level_sizes, params) ? anchors : 0;
   for (index_t level = 0; level < level_sizes.size(); ++level) {
     const index_t size = level_sizes[level];
@@ -78,8 +80,8 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
     sum = size < no_limit - sum ? sum + size : no_limit;
     largest = std::max(largest, size);
   }
-  check(level_sizes.empty() || sum == anchors, function, "the sum of level_sizes", sum,
-        "the number of anchors");
+  if (!level_sizes.empty())
+    check_size(function, "the sum of level_sizes", sum, anchors, "the number of anchors");
   // The search by whole rows keeps the numbers of a level's elements in 32 bits.
   const index_t cols = outputs.logits.cols();
   check(params.detector != dense_detector::rpn || cols == 1 || rows == 0, function,
@@ -125,7 +127,7 @@ inline void decode_candidates(isa target, const postprocess_params& params,
   using coding = coding_kernels<float>;
   (is_fcos ? coding::decode_distances(target) : coding::decode(target))(args, 0, out.count);
 
-  if (params.min_size == 0) return;
+  if (is_equal(params.min_size, 0)) return;
   float* const scores = out.scores.data();
   index_t* const labels = out.labels.data();
   index_t count = 0;
@@ -308,6 +310,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
   const index_t images = image_sizes.size();
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
   detail::check_image_sizes("postprocess", image_sizes);
+  detail::look_at_logits("postprocess", "outputs.logits", outputs.logits);
   const isa target = active_isa();
   const profile::scope timing([&] {
     using shape = decltype(profile::problem::shape);

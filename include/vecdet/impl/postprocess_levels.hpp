@@ -31,10 +31,9 @@ void check_postprocess(const head_level_outputs<T>& outputs, index_t anchors, in
     check(outputs.centerness.levels().empty(), function, "outputs.centerness.levels().size()",
           outputs.centerness.levels().size(), "0, as it is FCOS's alone");
   }
-  check(anchors == logits.anchors_per_image(), function, "anchors.size()", anchors,
-        "the anchors of one image of the head");
-  check(images == logits.images(), function, "image_sizes.size()", images,
-        "the images of the head");
+  check_size(function, "anchors.size()", anchors, logits.anchors_per_image(),
+             "the anchors of one image of the head");
+  check_size(function, "image_sizes.size()", images, logits.images(), "the images of the head");
 }
 
 template <class T>
@@ -143,6 +142,7 @@ detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<con
                             execution policy) {
   detail::check_postprocess(outputs, anchors.size(), image_sizes.size(), params);
   detail::check_image_sizes("postprocess", image_sizes);
+  detail::look_at_logits("postprocess", "outputs.logits", outputs.logits);
   const isa target = active_isa();
   const profile::scope timing([&] {
     const bool is_nhwc = outputs.logits.layout() == head_layout::nhwc;

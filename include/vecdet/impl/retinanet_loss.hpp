@@ -72,15 +72,10 @@ class retinanet_loss_call {
   }
 
   void check_truth_and_params() const {
-    check(anchors_.size() == anchors_per_image_, function, "anchors.size()", anchors_.size(),
-          "the anchors of one image of the head");
+    check_size(function, "anchors.size()", anchors_.size(), anchors_per_image_,
+               "the anchors of one image of the head");
     check_matched_truth(function, truth_, images_);
-    if (truth_.classes.size() > 0) {
-      check_classified(function, truth_, head_.logits.classes());
-    } else {
-      check(truth_.boxes.empty() || head_.logits.classes() > 0, function, "truth.classes.size()", 0,
-            "the number of boxes, as head.logits has no class 0");
-    }
+    check_classified(function, truth_, head_.logits.classes());
     const matcher_params& matcher = params_.matcher;
     check_matcher(function, "params.matcher", matcher);
     check_corner_coder(function, "params.matcher.coder", matcher.coder);

@@ -11,12 +11,13 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-template <class T>
-soft_nms_result<compute_type<value_of<T>>> soft_nms(
-    boxes_view<T> boxes, vector_view<T> scores, const nms_groups& groups,
-    const soft_nms_params& params, soft_nms_workspace<compute_type<value_of<T>>>& workspace,
-    execution policy) {
-  using stored = value_of<T>;
+template <class Boxes>
+soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
+    const Boxes& given_boxes, vector_view<const coordinate_of<Boxes>> scores,
+    const nms_groups& groups, const soft_nms_params& params,
+    soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace, execution policy) {
+  const auto boxes = detail::boxes_in(given_boxes, "soft_nms", "boxes");
+  using stored = coordinate_of<Boxes>;
   using real = compute_type<stored>;
   constexpr const char* function = "soft_nms";
   const index_t size = boxes.size();
@@ -24,6 +25,8 @@ soft_nms_result<compute_type<value_of<T>>> soft_nms(
   limits.iou_threshold = params.iou_threshold;
   detail::check_nms(function, size, scores.size(), limits);
   detail::check_groups(function, groups, size);
+  detail::look_at_boxes(function, "boxes", boxes);
+  detail::look_at_scores(function, "scores", scores, [](index_t) { return true; });
   detail::check(params.sigma > 0 && detail::is_finite(params.sigma), function, "params.sigma",
                 params.sigma, "a finite number above 0");
   detail::check(!detail::is_nan(params.score_floor), function, "params.score_floor",
@@ -38,7 +41,7 @@ soft_nms_result<compute_type<value_of<T>>> soft_nms(
                             {profile::rounded_count(size)},
                             isa_name(target),
                             policy.threads(),
-                            size * index_t{5 * sizeof(T)}};
+                            size * index_t{5 * sizeof(stored)}};
   });
 
   const auto& kernels = detail::kernels<detail::nms_kernels<stored>>(target);
@@ -79,10 +82,12 @@ soft_nms_result<compute_type<value_of<T>>> soft_nms(
   return {{result, kept}, {left, kept}};
 }
 
-template <class T>
-soft_nms_result<compute_type<value_of<T>>> soft_nms(
-    boxes_view<T> boxes, vector_view<T> scores, const soft_nms_params& params,
-    soft_nms_workspace<compute_type<value_of<T>>>& workspace, execution policy) {
+template <class Boxes>
+soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
+    const Boxes& given_boxes, vector_view<const coordinate_of<Boxes>> scores,
+    const soft_nms_params& params,
+    soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace, execution policy) {
+  const auto boxes = detail::boxes_in(given_boxes, "soft_nms", "boxes");
   return soft_nms(boxes, scores, {}, params, workspace, policy);
 }
 

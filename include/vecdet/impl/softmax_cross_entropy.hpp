@@ -41,27 +41,30 @@ struct softmax_cross_entropy_call {
     const index_t rows = logits.rows();
     check(logits.cols() >= 1, function, "logits.cols()", logits.cols(), "1 class or more");
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
-    check(labels.size() == rows, function, "labels.size()", labels.size(), "the number of rows");
+    check_size(function, "labels.size()", labels.size(), rows, "the number of rows");
     if (output == loss_output::loss) {
-      check(loss.size() == rows, function, "loss.size()", loss.size(), "the number of rows");
+      check_size(function, "loss.size()", loss.size(), rows, "the number of rows");
       check_apart(function, "loss", loss, "logits", logits);
       check_apart(function, "loss", loss, "labels", labels);
     }
     if (output == loss_output::grad) {
-      check(grad.rows() == rows, function, "grad.rows()", grad.rows(), "the number of rows");
-      check(grad.cols() == logits.cols(), function, "grad.cols()", grad.cols(),
-            "the number of classes");
+      check_size(function, "grad.rows()", grad.rows(), rows, "the number of rows");
+      check_size(function, "grad.cols()", grad.cols(), logits.cols(), "the number of classes");
       if (mining != nullptr || grad.data() != logits.data() || grad.stride() != logits.stride())
         check_apart(function, "grad", grad, "logits", logits);
       check_apart(function, "grad", grad, "labels", labels);
     }
     if (mining != nullptr) {
-      check(mining->images >= 1 && rows % mining->images == 0, function, "mining.images",
-            mining->images, "a divisor of the number of rows");
+      if (mining->images < 1 || rows % mining->images != 0) {
+        throw_invalid_argument(function, "mining.images", mining->images,
+                               "a divisor of " + std::to_string(rows) + ", the number of rows");
+      }
       check(mining->negatives_per_foreground >= 0, function, "mining.negatives_per_foreground",
             mining->negatives_per_foreground, "0 or more");
-      check(mining->background >= 0 && mining->background < logits.cols(), function,
-            "mining.background", mining->background, "a class");
+      if (mining->background < 0 || mining->background >= logits.cols()) {
+        throw_invalid_argument(function, "mining.background", mining->background,
+                               index_range(logits.cols(), "classes"));
+      }
     }
   }
 
@@ -83,8 +86,9 @@ struct softmax_cross_entropy_call {
   void check_labels(const softmax_cross_entropy_kernels& kernels) const {
     const index_t invalid = kernels.find_invalid(kernel_args());
     if (invalid == labels.size()) return;
-    throw_invalid_argument(function, element("labels", invalid).c_str(),
-                           label_text(labels, invalid), "0 to classes - 1, or params.ignore");
+    throw_invalid_argument(
+        function, element("labels", invalid), label_text(labels, invalid),
+        index_range(logits.cols(), "classes") + " or " + std::to_string(params.ignore));
   }
 
   profile::problem problem(isa target, int threads) const {

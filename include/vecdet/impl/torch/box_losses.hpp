@@ -79,32 +79,6 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
   });
 }
 
-/// The three functions of an IoU loss, for one element type.
-template <class T>
-struct iou_loss_functions {
-  decltype(&vecdet::giou_loss<const T>) sum;
-  decltype(&vecdet::giou_loss_unreduced<const T>) each;
-  double (*and_grad)(boxes_view<const T>, boxes_view<const T>, boxes_view<T>,
-                     const iou_loss_params&, execution);
-
-  explicit iou_loss_functions(iou_kind kind) {
-    if (kind == iou_kind::giou) {
-      *this = {vecdet::giou_loss<const T>, vecdet::giou_loss_unreduced<const T>,
-               vecdet::giou_loss_and_grad<const T>};
-    } else if (kind == iou_kind::diou) {
-      *this = {vecdet::diou_loss<const T>, vecdet::diou_loss_unreduced<const T>,
-               vecdet::diou_loss_and_grad<const T>};
-    } else {
-      *this = {vecdet::ciou_loss<const T>, vecdet::ciou_loss_unreduced<const T>,
-               vecdet::ciou_loss_and_grad<const T>};
-    }
-  }
-
- private:
-  iou_loss_functions(decltype(sum) s, decltype(each) e, decltype(and_grad) g)
-      : sum(s), each(e), and_grad(g) {}
-};
-
 inline loss_tensors iou_loss(const char* function, iou_kind kind, const at::Tensor& predicted,
                              const at::Tensor& targets, loss_reduction reduction, double epsilon,
                              double scale, const optional_tensor& box_weights, bool needs_grad,
@@ -129,18 +103,18 @@ inline loss_tensors iou_loss(const char* function, iou_kind kind, const at::Tens
     at::Tensor loss, grad = at::empty({0}, x.options());
     with_element(type, [&](auto element) {
       using T = decltype(element);
-      const iou_loss_functions<T> losses(kind);
       double sum = 0;
       if (reduction == loss_reduction::none) {
         loss = at::empty(predicted.sizes().slice(0, predicted.dim() - 1), x.options());
-        losses.each(boxes<const T>(x), boxes<const T>(t), vector<T>(loss), params, threads());
+        vecdet::iou_loss_unreduced(boxes<const T>(x), boxes<const T>(t), vector<T>(loss), kind,
+                                   params, threads());
       }
       if (needs_grad) {
         grad = at::empty(predicted.sizes(), x.options());
-        sum = losses.and_grad(boxes<const T>(x), boxes<const T>(t), boxes<T>(grad), params,
-                              threads());
+        sum = vecdet::iou_loss_and_grad(boxes<const T>(x), boxes<const T>(t), boxes<T>(grad), kind,
+                                        params, threads());
       } else if (reduction != loss_reduction::none) {
-        sum = losses.sum(boxes<const T>(x), boxes<const T>(t), params, threads());
+        sum = vecdet::iou_loss(boxes<const T>(x), boxes<const T>(t), kind, params, threads());
       }
       if (reduction != loss_reduction::none) loss = scalar(sum, loss_type(predicted, float_loss));
     });

@@ -53,12 +53,12 @@ inline detection_tensors copied(const detections_view& found) {
 
 /// Heights and widths, one after the other, as torchvision orders them.
 inline std::vector<image_size> image_sizes_from(const char* function,
-                                                at::ArrayRef<double> image_sizes, index_t images) {
-  check(static_cast<index_t>(image_sizes.size()) == 2 * images, function, "image_sizes.size()",
-        image_sizes.size(), "height and width of each image");
+                                               at::ArrayRef<double> image_sizes, index_t images) {
+  check_size(function, "image_sizes.size()", static_cast<index_t>(image_sizes.size()), 2 * images,
+             "height and width of each image");
   std::vector<image_size> sizes;
   for (std::size_t i = 0; i < image_sizes.size(); i += 2)
-    sizes.push_back({image_sizes[i + 1], image_sizes[i]});
+    sizes.push_back(image_size::height_width(image_sizes[i], image_sizes[i + 1]));
   return sizes;
 }
 

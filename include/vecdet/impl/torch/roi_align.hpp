@@ -87,9 +87,12 @@ class boxes_of_features {
         take_images_apart<float>();
     }
     const index_t counts = static_cast<index_t>(box_counts.size());
-    check(has_images ? counts == 0 : counts == images || (counts == 0 && images == 1), function,
-          "box_counts.size()", counts,
-          "the number of images, or 0 of boxes [K, 5] and where there is but one image");
+    if (has_images) {
+      check(counts == 0, function, "box_counts.size()", counts,
+            "0, as boxes [K, 5] name their images");
+    } else if (counts != 0 || images != 1) {
+      check_size(function, "box_counts.size()", counts, images, "the number of images");
+    }
     if (counts == 0) return;
     offsets_ = image_offsets_from(function, "box_counts", box_counts, boxes.size(0), "boxes");
   }
@@ -173,7 +176,8 @@ inline multiscale_roi_align_params params_of_pyramid(const vector_view<const dou
 }
 inline vector_view<const double> check_scales(const char* function, at::ArrayRef<double> scales,
                                               std::size_t levels) {
-  check(scales.size() == levels, function, "scales.size()", scales.size(), "the number of levels");
+  check_size(function, "scales.size()", static_cast<index_t>(scales.size()),
+             static_cast<index_t>(levels), "the number of levels");
   return {scales.data(), scales.size()};
 }
 
@@ -234,8 +238,9 @@ inline std::vector<at::Tensor> multiscale_roi_align_grad(
     bool channels_last) {
   const char* const function = name_of_roi_align(scales.size());
   return translated([&] {
-    check(sizes.size() == 2 + 2 * scales.size(), function, "sizes.size()", sizes.size(),
-          "images, channels, and height and width of each level");
+    check_size(function, "sizes.size()", static_cast<index_t>(sizes.size()),
+               static_cast<index_t>(2 + 2 * scales.size()),
+               "images, channels, and height and width of each level");
     check_shape(upstream.dim() == 4, function, "upstream", upstream,
                 "[boxes, channels, height, width]");
     const vector_view<const double> scale_of = check_scales(function, scales, scales.size());

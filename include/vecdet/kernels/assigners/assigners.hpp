@@ -103,13 +103,18 @@ inline void atss_matches(const atss_args& args, const assigned_image& image) {
 
 constexpr float task_aligned_margin = 1e-9f;
 
+/// The class of a box: 0 where none are given.
+inline index_t class_of(const task_aligned_args& args, index_t box) {
+  return args.classes.size() == 0 ? 0 : args.classes[box];
+}
+
 /// The points in the box of the greatest metrics.
 inline void task_aligned_candidates(const task_aligned_args& args, index_t image, index_t box) {
   const assigner_args& common = args.common;
   const float* const truth = common.truth + 4 * box;
   const float* const predictions = args.predictions + 4 * image * common.point_count;
   const float* const scores =
-      args.scores + image * common.point_count * args.stride + args.classes[box];
+      args.scores + image * common.point_count * args.stride + class_of(args, box);
   index_t* const chosen = common.chosen + box * common.most;
   float* const best = common.values + box * common.most;
   index_t count = 0, waiting[row_lanes];
@@ -230,7 +235,7 @@ inline void task_aligned_matches(const task_aligned_args& args, const assigned_i
                                         prediction, about);
       pairs.set_truth(k, common.truth + 4 * matches[point]);
       pairs.set_other(k, prediction);
-      score[k] = scores[point * args.stride + args.classes[matches[point]]];
+      score[k] = scores[point * args.stride + class_of(args, matches[point])];
     }
     pairs.compute<iou_kind::ciou>();
     alignment_metrics(score, pairs.overlap, args.alpha, args.beta, metric);
