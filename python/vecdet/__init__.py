@@ -10,10 +10,9 @@
 Tensors are on the CPU; see vecdet.ops for their types.
 """
 
+# First, because it loads the operators.
 from ._library import VERSION as __version__
 
-# isort: split
-# Only now: the operators are loaded.
 from . import ops, profile
 from ._accelerate import accelerate, restore
 from ._patch import patched

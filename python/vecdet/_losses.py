@@ -8,7 +8,7 @@ from typing import Sequence
 import torch
 from torch import Tensor
 
-from ._names import (BOX_LOSSES, REDUCTIONS, SIZE_LIMIT, PerImage, joined, joined_if_any, number)
+from ._names import (BOX_LOSSES, OVERLAPS, REDUCTIONS, SIZE_LIMIT, PerImage, joined, joined_if_any, number)
 
 _ops = torch.ops.vecdet
 
@@ -244,19 +244,22 @@ def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "n
         ValueError: an unknown reduction.
         RuntimeError: shapes that differ.
     """
-    return _ops.giou_loss(boxes1, boxes2, number(REDUCTIONS, "reduction", reduction), eps)
+    return _ops.iou_loss(boxes1, boxes2, OVERLAPS["giou"],
+                         number(REDUCTIONS, "reduction", reduction), eps)
 
 
 def distance_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
                           eps: float = 1e-7) -> Tensor:
     """DIoU loss, otherwise as generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
-    return _ops.diou_loss(boxes1, boxes2, number(REDUCTIONS, "reduction", reduction), eps)
+    return _ops.iou_loss(boxes1, boxes2, OVERLAPS["diou"],
+                         number(REDUCTIONS, "reduction", reduction), eps)
 
 
 def complete_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
                           eps: float = 1e-7) -> Tensor:
     """CIoU loss, otherwise as generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
-    return _ops.ciou_loss(boxes1, boxes2, number(REDUCTIONS, "reduction", reduction), eps)
+    return _ops.iou_loss(boxes1, boxes2, OVERLAPS["ciou"],
+                         number(REDUCTIONS, "reduction", reduction), eps)
 
 
 def regression_loss(

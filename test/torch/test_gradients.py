@@ -29,7 +29,6 @@ def samples():
     labels, weights = torch.randint(0, CLASSES, (ROWS,)), torch.rand(ROWS) + 0.5
     scores, anchors = torch.rand(ROWS), some_boxes(26)
     scored = dict(logits=logits, labels=labels, scores=scores, row_weights=weights, reduction=2)
-    compared = dict(predicted=boxes, targets=others, box_weights=weights, reduction=2)
     centres = torch.tensor([10.0, 30, 50])
     points = torch.stack([centres.repeat(3), centres.repeat_interleave(3)], 1)
     squares = torch.cat([points - 8, points + 8], 1)
@@ -41,7 +40,7 @@ def samples():
                                    row_weights=weights, reduction=2),
         "smooth_l1_loss": dict(predictions=boxes, targets=others, labels=labels,
                                box_weights=weights, reduction=2),
-        "giou_loss": compared, "diou_loss": compared, "ciou_loss": compared,
+        "iou_loss": dict(predicted=boxes, targets=others, kind=2, box_weights=weights, reduction=2),
         "regression_loss": dict(deltas=torch.randn(ROWS, 4), anchors=boxes, targets=others,
                                 matches=torch.arange(ROWS), labels=labels, box_weights=weights),
         "quality_focal_loss": scored, "varifocal_loss": scored, "bce_loss": scored,

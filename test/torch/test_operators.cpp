@@ -142,29 +142,23 @@ TEST_CASE("smooth_l1_loss") {
 TEST_CASE("IoU losses") {
   at::manual_seed(4);
   using vecdet::iou_kind;
-  const struct {
-    iou_kind kind;
-    decltype(&ops::giou_loss) loss;
-  } losses[] = {{iou_kind::giou, ops::giou_loss},
-                {iou_kind::diou, ops::diou_loss},
-                {iou_kind::ciou, ops::ciou_loss}};
-  for (const auto& tested : losses) {
+  for (const iou_kind kind : {iou_kind::giou, iou_kind::diou, iou_kind::ciou}) {
     for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
       const Tensor b = some_boxes(37).to(type), a = b + at::randn({37, 4}).to(type);
       const Tensor weights = at::rand({37});
       for (const std::int64_t reduction : reductions) {
-        compare([&](const Tensor& z) { return tested.loss(z, b, reduction, 1e-7, 2, weights); },
-                [&](const Tensor& z) {
-                  return reduced(
-                      (1 - iou_formula(z, b.to(at::kDouble), tested.kind, 1e-7)) * 2 * weights,
-                      reduction);
-                },
-                a);
+        compare(
+            [&](const Tensor& z) { return ops::iou_loss(z, b, kind, reduction, 1e-7, 2, weights); },
+            [&](const Tensor& z) {
+              return reduced((1 - iou_formula(z, b.to(at::kDouble), kind, 1e-7)) * 2 * weights,
+                             reduction);
+            },
+            a);
       }
     }
     const Tensor boxes = some_boxes(6).view({2, 3, 4});
-    CHECK(tested.loss(boxes, boxes, none, 1e-7, 1, {}).sizes() == at::IntArrayRef({2, 3}));
-    CHECK(tested.loss(at::empty({0, 4}), at::empty({0, 4}), mean, 1e-7, 1, {}).item<double>() == 0);
+    CHECK(ops::iou_loss(boxes, boxes, kind).sizes() == at::IntArrayRef({2, 3}));
+    CHECK(ops::iou_loss(at::empty({0, 4}), at::empty({0, 4}), kind, mean).item<double>() == 0);
   }
 }
 
@@ -399,9 +393,10 @@ TEST_CASE("Errors have the library's text") {
        "params.row_weights.size() is 2, expected 0 or "},
       {[&] { ops::sigmoid_focal_loss(x, tracked); },
        "vecdet::sigmoid_focal_loss: targets requires a gradient, expected a tensor without"},
-      {[&] { ops::giou_loss(x, x); }, "vecdet::giou_loss: predicted.shape is [5, 3], expected"},
-      {[&] { ops::giou_loss(boxes, boxes.slice(0, 1)); },
-       "vecdet::giou_loss: targets.shape is [4, 4], expected the shape of the predicted boxes"},
+      {[&] { ops::iou_loss(x, x, vecdet::iou_kind::giou); },
+       "vecdet::iou_loss: predicted.shape is [5, 3], expected"},
+      {[&] { ops::iou_loss(boxes, boxes.slice(0, 1), vecdet::iou_kind::giou); },
+       "vecdet::iou_loss: targets.shape is [4, 4], expected the shape of the predicted boxes"},
       {[&] { ops::nms(boxes, at::rand({5}), 1.5); }, "params.iou_threshold is 1.5, expected"},
       {[&] { ops::nms(boxes, at::rand({4}), 0.5); },
        "vecdet::nms: scores.shape is [4], expected [N], one a box"},
@@ -420,7 +415,10 @@ TEST_CASE("Errors have the library's text") {
        "vecdet::decode_boxes: weights.size() is 2, expected 4"},
       {[&] { ops::filter_topk(x.to(at::kDouble), 0.5, 3); },
        "vecdet::filter_topk: logits.dtype is Double, expected float32"},
-      {[&] { ops::giou_loss(boxes.to_sparse(), boxes); }, "vecdet::_giou_loss"},
+      {[&] { ops::iou_loss(boxes.to_sparse(), boxes, vecdet::iou_kind::giou); },
+       "vecdet::_iou_loss"},
+      {[&] { ops::iou_loss(boxes, boxes, vecdet::iou_kind::iou); },
+       "vecdet::iou_loss: kind is 0, expected 1 (GIoU), 2 (DIoU) or 3 (CIoU)"},
       {[&] { ops::pairwise_iou(boxes.detach().requires_grad_(), boxes).sum().backward(); },
        "vecdet::pairwise_iou is not implemented"},
   };
@@ -492,8 +490,8 @@ TEST_CASE("Tensors without data have results of the same shapes and types") {
                      ops::sigmoid_focal_loss(x, labels, 0.25, 2, reduction));
     check_same_shape(ops::smooth_l1_loss(m_boxes, m_boxes, 0.1, reduction),
                      ops::smooth_l1_loss(boxes, boxes, 0.1, reduction));
-    check_same_shape(ops::ciou_loss(m_boxes, m_boxes, reduction),
-                     ops::ciou_loss(boxes, boxes, reduction));
+    check_same_shape(ops::iou_loss(m_boxes, m_boxes, vecdet::iou_kind::ciou, reduction),
+                     ops::iou_loss(boxes, boxes, vecdet::iou_kind::ciou, reduction));
   }
   check_same_shape(ops::regression_loss(m_boxes, m_boxes, m_boxes),
                    ops::regression_loss(boxes, boxes, boxes));

@@ -273,7 +273,7 @@ class AcceleratedTraining(unittest.TestCase):
 
     def test_fcos_and_ssd(self):
         self.check_step(test_package.Detectors.models()["FCOS"],
-                        {"sigmoid_focal_loss_levels", "giou_loss"}, {"sigmoid_focal_loss"})
+                        {"sigmoid_focal_loss_levels", "iou_loss"}, {"sigmoid_focal_loss"})
         model = test_package.Detectors.models()["SSD"]
         self.check_step(model, {"match_anchors", "mined_cross_entropy_loss", "regression_loss"})
         model.neg_to_pos_ratio = 2.5  # torchvision's own loss

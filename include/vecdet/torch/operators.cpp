@@ -29,9 +29,7 @@ namespace operators {
 
 using sigmoid_focal_loss = loss_operator<&cpu::sigmoid_focal_loss, loss_shape::matrix>;
 using smooth_l1_loss = loss_operator<&cpu::smooth_l1_loss, loss_shape::elements>;
-using giou_loss = loss_operator<&cpu::giou_loss, loss_shape::rows>;
-using diou_loss = loss_operator<&cpu::diou_loss, loss_shape::rows>;
-using ciou_loss = loss_operator<&cpu::ciou_loss, loss_shape::rows>;
+using iou_loss = loss_operator<&cpu::iou_loss, loss_shape::rows>;
 using regression_loss = loss_operator<&cpu::regression_loss, loss_shape::elements>;
 using encode_boxes = plain_operator<&cpu::encode_boxes>;
 using decode_boxes = plain_operator<&cpu::decode_boxes>;
@@ -73,19 +71,11 @@ at::Tensor smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targe
                                          box_weights, background, ignore);
 }
 
-at::Tensor giou_loss(const at::Tensor& predicted, const at::Tensor& targets, std::int64_t reduction,
-                     double epsilon, double scale, const at::Tensor& box_weights) {
-  return operators::giou_loss::call(predicted, targets, reduction, epsilon, scale, box_weights);
-}
-
-at::Tensor diou_loss(const at::Tensor& predicted, const at::Tensor& targets, std::int64_t reduction,
-                     double epsilon, double scale, const at::Tensor& box_weights) {
-  return operators::diou_loss::call(predicted, targets, reduction, epsilon, scale, box_weights);
-}
-
-at::Tensor ciou_loss(const at::Tensor& predicted, const at::Tensor& targets, std::int64_t reduction,
-                     double epsilon, double scale, const at::Tensor& box_weights) {
-  return operators::ciou_loss::call(predicted, targets, reduction, epsilon, scale, box_weights);
+at::Tensor iou_loss(const at::Tensor& predicted, const at::Tensor& targets, iou_kind kind,
+                    std::int64_t reduction, double epsilon, double scale,
+                    const at::Tensor& box_weights) {
+  return operators::iou_loss::call(predicted, targets, kind, reduction, epsilon, scale,
+                                   box_weights);
 }
 
 at::Tensor regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
@@ -196,17 +186,9 @@ TORCH_LIBRARY(vecdet, m) {
       "smooth_l1_loss(Tensor predictions, Tensor targets, float beta=0.1111111111111111, int "
       "reduction=0, Tensor? labels=None, float scale=1.0, Tensor? box_weights=None, int "
       "background=-1, int ignore=-2) -> Tensor");
-  operators::giou_loss::define(
+  operators::iou_loss::define(
       m,
-      "giou_loss(Tensor predicted, Tensor targets, int reduction=0, float epsilon=1e-7, "
-      "float scale=1.0, Tensor? box_weights=None) -> Tensor");
-  operators::diou_loss::define(
-      m,
-      "diou_loss(Tensor predicted, Tensor targets, int reduction=0, float epsilon=1e-7, "
-      "float scale=1.0, Tensor? box_weights=None) -> Tensor");
-  operators::ciou_loss::define(
-      m,
-      "ciou_loss(Tensor predicted, Tensor targets, int reduction=0, float epsilon=1e-7, "
+      "iou_loss(Tensor predicted, Tensor targets, int kind, int reduction=0, float epsilon=1e-7, "
       "float scale=1.0, Tensor? box_weights=None) -> Tensor");
   operators::regression_loss::define(
       m,

@@ -79,13 +79,15 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
   });
 }
 
-inline loss_tensors iou_loss(const char* function, iou_kind kind, const at::Tensor& predicted,
-                             const at::Tensor& targets, loss_reduction reduction, double epsilon,
-                             double scale, const optional_tensor& box_weights, bool needs_grad,
-                             bool float_loss) {
+inline loss_tensors iou_loss(const at::Tensor& predicted, const at::Tensor& targets, iou_kind kind,
+                             loss_reduction reduction, double epsilon, double scale,
+                             const optional_tensor& box_weights, bool needs_grad, bool float_loss) {
+  constexpr const char* function = "iou_loss";
   return translated([&] {
     check_boxes(function, "predicted", predicted);
     check_boxes(function, "targets", targets);
+    check(kind >= iou_kind::giou && kind <= iou_kind::ciou, function, "kind",
+          static_cast<std::int64_t>(kind), "1 (GIoU), 2 (DIoU) or 3 (CIoU)");
     check_reduction(function, reduction);
     check_shape(targets.sizes() == predicted.sizes(), function, "targets", targets,
                 "the shape of the predicted boxes");
@@ -120,28 +122,6 @@ inline loss_tensors iou_loss(const char* function, iou_kind kind, const at::Tens
     });
     return as_type_of(predicted, loss, grad, float_loss);
   });
-}
-
-inline loss_tensors giou_loss(const at::Tensor& predicted, const at::Tensor& targets,
-                              loss_reduction reduction, double epsilon, double scale,
-                              const optional_tensor& box_weights, bool needs_grad,
-                              bool float_loss) {
-  return iou_loss("giou_loss", iou_kind::giou, predicted, targets, reduction, epsilon, scale,
-                  box_weights, needs_grad, float_loss);
-}
-inline loss_tensors diou_loss(const at::Tensor& predicted, const at::Tensor& targets,
-                              loss_reduction reduction, double epsilon, double scale,
-                              const optional_tensor& box_weights, bool needs_grad,
-                              bool float_loss) {
-  return iou_loss("diou_loss", iou_kind::diou, predicted, targets, reduction, epsilon, scale,
-                  box_weights, needs_grad, float_loss);
-}
-inline loss_tensors ciou_loss(const at::Tensor& predicted, const at::Tensor& targets,
-                              loss_reduction reduction, double epsilon, double scale,
-                              const optional_tensor& box_weights, bool needs_grad,
-                              bool float_loss) {
-  return iou_loss("ciou_loss", iou_kind::ciou, predicted, targets, reduction, epsilon, scale,
-                  box_weights, needs_grad, float_loss);
 }
 
 inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,

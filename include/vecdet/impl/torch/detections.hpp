@@ -53,7 +53,7 @@ inline detection_tensors copied(const detections_view& found) {
 
 /// Heights and widths, one after the other, as torchvision orders them.
 inline std::vector<image_size> image_sizes_from(const char* function,
-                                               at::ArrayRef<double> image_sizes, index_t images) {
+                                                at::ArrayRef<double> image_sizes, index_t images) {
   check_size(function, "image_sizes.size()", static_cast<index_t>(image_sizes.size()), 2 * images,
              "height and width of each image");
   std::vector<image_size> sizes;

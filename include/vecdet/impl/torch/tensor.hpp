@@ -245,8 +245,8 @@ class weights {
 /// Where each image's things begin among those of all images, and the end of the last.
 /// @param things what they are, for errors
 inline std::vector<index_t> image_offsets_from(const char* function, const char* argument,
-                                              at::IntArrayRef counts, index_t total,
-                                              const char* things) {
+                                               at::IntArrayRef counts, index_t total,
+                                               const char* things) {
   const std::string number = std::to_string(total) + ", the number of " + things;
   std::vector<index_t> offsets{0};
   for (std::size_t i = 0; i < counts.size(); ++i) {
