@@ -8,10 +8,10 @@ from typing import Sequence
 import torch
 from torch import Tensor
 
-from ._names import (BOX_LOSSES, OVERLAPS, REDUCTIONS, SIZE_LIMIT, PerImage, joined, joined_if_any, number)
+from ._names import (BOX_LOSSES, OVERLAPS, REDUCTIONS, SIZE_LIMIT, PerImage, joined, joined_if_any,
+                     number)
 
 _ops = torch.ops.vecdet
-
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses as operators, each made of its CPU function and its schema.
 //
-// The CPU function takes the arguments of the schema, and whether gradients are needed and whether
-// the loss is to be of float32 at least. It returns one or two losses and then their gradients by
-// as many arguments, the first ones. From it come two operators: the public one asks whether a
-// gradient is needed, refuses gradients of all other arguments, and ties losses and gradients
-// together; the one with an underscore computes both, and is what torch.compile sees.
+// The CPU function takes the arguments of the schema and two flags: whether gradients are needed,
+// and whether the loss must be float32 or wider. It returns one or two losses, then their
+// gradients: that of the first loss by the first argument, that of the second by the second. Two
+// operators follow. The public one checks whether a gradient is needed, refuses gradients of all
+// other arguments, and attaches the gradients to the losses. The one with an underscore computes
+// losses and gradients; torch.compile sees it.
 #pragma once
 
 #include <vecdet/impl/torch/autocast.hpp>
@@ -62,7 +63,7 @@ struct loss_schema {
   }
 };
 
-// An argument's part in what a loss does with all of them.
+// Arguments other than tensors need no gradient.
 
 template <class T>
 bool needs_gradient(const T&) {
@@ -72,7 +73,7 @@ inline bool needs_gradient(const optional_tensor& tensor) {
   return tensor.has_value() && needs_gradient(*tensor);
 }
 
-/// What follows from shapes alone.
+/// Makes losses and gradients for tensors without data.
 struct loss_shapes {
   loss_shape shape;
   bool is_reduced, needs_grad, float_loss;
@@ -108,7 +109,7 @@ class loss_operator_of<Function, Shape, Result, std::tuple<Args...>> {
       std::conditional_t<losses == 1, at::Tensor, std::tuple<at::Tensor, at::Tensor>>;
 
  public:
-  /// Calls the public operator by the dispatcher.
+  /// Calls the public operator through the dispatcher.
   template <class... Values>
   static public_result call(const Values&... values) {
     return handle().call(to_argument<operator_type<Args>>(values)...);
@@ -173,9 +174,9 @@ class loss_operator_of<Function, Shape, Result, std::tuple<Args...>> {
     return reduction != at::Reduction::None;
   }
 
-  /// The inputs, logits or deltas, are read as they are if all of them are of bfloat16 and the
-  /// losses are single numbers: the losses, in float32, are the same. Otherwise floating tensors
-  /// become float32, as for torchvision's operators.
+  /// The inputs, logits or deltas, stay bfloat16 if all of them are and the losses are single
+  /// numbers: the losses, in float32, are the same. Otherwise floating tensors become float32, as
+  /// for torchvision's operators.
   static public_result call_under_autocast(operator_type<Args>... args) {
     const below_autocast once;
     bool is_read = is_reduced(args...);
@@ -204,8 +205,8 @@ struct without_flags<std::index_sequence<I...>, Args...> {
   using type = std::tuple<std::tuple_element_t<I, std::tuple<Args...>>...>;
 };
 
-/// The operators of the loss that `Function` computes on the CPU, of losses of this shape where
-/// they are not reduced.
+/// The operators of the loss that `Function` computes on the CPU. `Shape` is that of losses without
+/// reduction.
 template <auto Function, loss_shape Shape>
 class loss_operator;
 template <class Result, class... Args, Result (*Function)(Args...), loss_shape Shape>

@@ -69,7 +69,7 @@ class plain_operator;
 template <class Result, class... Args, Result (*Function)(Args...)>
 class plain_operator<Function> {
  public:
-  /// Calls it by the dispatcher.
+  /// Calls it through the dispatcher.
   template <class... Values>
   static Result call(const Values&... values) {
     return handle().call(to_argument<operator_type<Args>>(values)...);
@@ -85,14 +85,14 @@ class plain_operator<Function> {
                                            torch::autograd::autogradNotImplementedFallback()));
   }
 
-  /// What it returns where shapes alone are known.
+  /// Defines what it returns for tensors without data.
   template <auto Meta>
   static void define_shapes(torch::Library& m) {
     m.impl(name().c_str(), torch::dispatch(c10::DispatchKey::Meta, &kernel<Meta>::call));
   }
 
-  /// Under autocast, floating tensors become float32, as for torchvision's operators. The arguments
-  /// number `Read`, outputs of a head, are read as they are if all of them are of bfloat16: the
+  /// Defines what autocast does: floating tensors become float32, as for torchvision's operators.
+  /// Only the arguments number `Read`, outputs of a head, stay bfloat16 if all of them are: the
   /// results, in float32, are the same.
   template <std::size_t... Read>
   static void define_autocast(torch::Library& m) {
