@@ -23,6 +23,7 @@
 #include <vecdet/iou.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/labels.hpp>
+#include <vecdet/letterbox_transform.hpp>
 #include <vecdet/matching.hpp>
 #include <vecdet/multiscale_roi_align.hpp>
 #include <vecdet/nms.hpp>
@@ -39,3 +40,4 @@
 #include <vecdet/ssd_loss.hpp>
 #include <vecdet/version.hpp>
 #include <vecdet/views.hpp>
+#include <vecdet/yolo_postprocess.hpp>

@@ -97,6 +97,20 @@ struct postprocess_buffers {
   nms_buffers nms;
 };
 
+struct yolo_buffers {
+  /// Of one image: boxes by their corners in the input's pixels, best score first.
+  struct candidates {
+    filter_topk_buffers search;
+    std::vector<float> boxes, scores;
+    std::vector<index_t> labels, sources;
+    index_t count = 0;
+  };
+  std::vector<candidates> images;
+  std::vector<float> boxes, scores, kept_boxes, kept_scores, kept_extras;
+  std::vector<index_t> labels, sources, offsets, kept, kept_labels, kept_sources, kept_offsets;
+  nms_buffers nms;
+};
+
 }  // namespace detail
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -16,3 +16,4 @@
 #include <vecdet/isa/units/roi_align.cpp>
 #include <vecdet/isa/units/smooth_l1.cpp>
 #include <vecdet/isa/units/softmax_cross_entropy.cpp>
+#include <vecdet/isa/units/yolo_postprocess.cpp>
