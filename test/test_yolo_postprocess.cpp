@@ -256,11 +256,9 @@ TEST_CASE("letterbox_transform: odd padding goes to the right and below") {
   CHECK(t.pad_y == 80);
   CHECK(letterbox_transform::centred({480, 641}, {640, 640}).pad_x == 80);
   CHECK(letterbox_transform::top_left({641, 480}, {640, 640}).pad_y == 0);
-  CHECK(letterbox_transform::normalised({641, 480}).scale_x == 1 / 641.0);
   for (const double bad : {0.0, -1.0, std::nan(""), 1e39}) {
     CHECK_THROWS_AS(letterbox_transform::centred({bad, 1}, {1, 1}), std::invalid_argument);
     CHECK_THROWS_AS(letterbox_transform::top_left({1, 1}, {1, bad}), std::invalid_argument);
-    CHECK_THROWS_AS(letterbox_transform::normalised({1, bad}), std::invalid_argument);
   }
 }
 

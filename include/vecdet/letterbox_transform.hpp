@@ -22,8 +22,6 @@ struct letterbox_transform {
   static letterbox_transform centred(image_size image, image_size input);
   /// YOLOX's: the same scale, and the image in the upper left corner.
   static letterbox_transform top_left(image_size image, image_size input);
-  /// For boxes in parts of the image's size, from 0 to 1: as DETR and RT-DETR have them.
-  static letterbox_transform normalised(image_size image);
 };
 
 namespace detail {
@@ -57,11 +55,6 @@ inline letterbox_transform letterbox_transform::centred(image_size image, image_
 inline letterbox_transform letterbox_transform::top_left(image_size image, image_size input) {
   const double scale = detail::letterbox_scale("letterbox_transform::top_left", image, input);
   return {scale, scale, 0, 0, image};
-}
-
-inline letterbox_transform letterbox_transform::normalised(image_size image) {
-  detail::check_sides("letterbox_transform::normalised", "image", image);
-  return {1 / image.width, 1 / image.height, 0, 0, image};
 }
 
 }  // namespace VECDET_ABI

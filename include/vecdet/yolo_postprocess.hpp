@@ -52,6 +52,9 @@ struct yolo_postprocess_params {
   yolo_layout layout = yolo_layout::channels;
   yolo_scores scores = yolo_scores::classes;
   box_format boxes = box_format::cxcywh;  ///< Of the output.
+  /// Boxes are parts of the image's size, 0 to 1, as of an image that is resized without keeping
+  /// its aspect ratio: the transform's scale and padding are not used.
+  bool normalised = false;
   box_format results = box_format::xyxy;
   double score_threshold = 0.25;   ///< In [0, 1]; scores above it count.
   bool multi_label = false;        ///< Every class above the threshold; not for score_and_class.
@@ -70,7 +73,7 @@ struct yolo_postprocess_params {
   static yolo_postprocess_params v8();
   /// YOLOv10 and YOLO26, end to end.
   static yolo_postprocess_params v10();
-  /// RT-DETR as ultralytics exports it. Transforms are letterbox_transform::normalised.
+  /// RT-DETR as ultralytics exports it.
   static yolo_postprocess_params rt_detr();
 };
 

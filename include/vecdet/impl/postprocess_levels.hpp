@@ -61,7 +61,8 @@ class levels_postprocess {
       };
       if (searches_elements(params_.detector)) {
         const index_t count =
-            append_best_of_level(target_, logits, image, l, params_.score_threshold,
+            append_best_of_level(target_, logits, image, l,
+                                 search_threshold(params_.score_threshold, score_kind::logits),
                                  params_.max_candidates, 0, 0, out.search, policy);
         for (index_t i = 0; i < count; ++i)
           add(out.search.elements[static_cast<std::size_t>(i)],

@@ -43,7 +43,7 @@ struct nms_task {
 struct nms_buffers {
   std::vector<nms_record> records, spare, kept;
   std::vector<index_t> group_begin, group_kept, counters, result;
-  std::vector<std::uint32_t> group_of, image_of_group;
+  std::vector<std::uint32_t> group_of, image_of_group, owners;
   std::vector<nms_task> tasks;
   aligned_vector<cache_line> scratch;
   index_t groups = 0, images = 0;
@@ -53,6 +53,14 @@ template <class Real>
 struct soft_nms_buffers {
   nms_buffers groups;
   std::vector<Real> rescored, scores;
+};
+
+struct merge_buffers {
+  nms_buffers groups;
+  std::vector<std::uint32_t> first_tie, next;
+  std::vector<index_t> sequence, first_member, sizes, members, offsets;
+  std::vector<float> boxes, scores;
+  std::vector<double> double_boxes, double_scores;
 };
 
 struct filter_topk_buffers {

@@ -6,7 +6,7 @@
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/filter_topk.hpp>
-#include <vecdet/nms.hpp>
+#include <vecdet/impl/yolo_detections.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/yolo_postprocess.hpp>
 
@@ -41,64 +41,12 @@ inline yolo_postprocess_params yolo_postprocess_params::v10() {
 inline yolo_postprocess_params yolo_postprocess_params::rt_detr() {
   yolo_postprocess_params params;
   params.layout = yolo_layout::rows;
+  params.normalised = true;
   params.suppresses = false;
   return params;
 }
 
 namespace detail {
-
-/// A box by its corners.
-inline void write_corners(box_format format, const float* box, float* corners) {
-  for (int k = 0; k < 2; ++k) {
-    const float at = box[k], size = box[k + 2];
-    corners[k] = format == box_format::cxcywh ? at - size / 2 : at;
-    corners[k + 2] = format == box_format::cxcywh ? at + size / 2
-                     : format == box_format::xywh ? at + size
-                                                  : size;
-  }
-}
-
-/// Corners in another format, in place.
-inline void format_corners(box_format format, float* box) {
-  if (format == box_format::xyxy) return;
-  for (int k = 0; k < 2; ++k) {
-    const float low = box[k], high = box[k + 2];
-    box[k + 2] = high - low;
-    if (format == box_format::cxcywh) box[k] = (low + high) / 2;
-  }
-}
-
-/// Coordinates of an input as those of the image in it.
-class letterbox_inverse {
- public:
-  explicit letterbox_inverse(const letterbox_transform& to_input)
-      : scale_{static_cast<float>(to_input.scale_x), static_cast<float>(to_input.scale_y)},
-        pad_{static_cast<float>(to_input.pad_x), static_cast<float>(to_input.pad_y)},
-        most_{static_cast<float>(to_input.size.width), static_cast<float>(to_input.size.height)} {}
-
-  /// A coordinate of axis 0 (x) or 1 (y), clipped to the image; NaN stays NaN.
-  float operator()(int axis, float x) const {
-    const float at = (x - pad_[axis]) / scale_[axis];
-    return at < 0 ? 0 : at > most_[axis] ? most_[axis] : at;
-  }
-
- private:
-  float scale_[2], pad_[2], most_[2];
-};
-
-inline void check_transforms(const char* function, vector_view<const letterbox_transform> list,
-                             index_t images) {
-  check(list.empty() || list.size() == images, function, "transforms.size()", list.size(),
-        "0 or the number of images");
-  for (index_t i = 0; i < list.size(); ++i) {
-    const letterbox_transform& t = list[i];
-    for (const double x : {t.scale_x, t.scale_y, t.size.width, t.size.height})
-      check_element(is_image_side(x) && static_cast<float>(x) > 0, function, "transforms", i, x,
-                    "scales and sides above 0 that fit a float");
-    for (const double x : {t.pad_x, t.pad_y})
-      check_element(fits_float(x), function, "transforms", i, x, "padding that fits a float");
-  }
-}
 
 /// One call of postprocess_yolo.
 template <class T>
@@ -106,15 +54,18 @@ class yolo_call {
  public:
   static constexpr const char* function = "postprocess_yolo";
 
-  yolo_call(isa target, const yolo_outputs<T>& outputs, const yolo_postprocess_params& params)
+  yolo_call(isa target, const yolo_outputs<T>& outputs,
+            vector_view<const letterbox_transform> transforms,
+            const yolo_postprocess_params& params)
       : target_(target),
+        transforms_(transforms),
         numbers_(outputs.numbers),
         params_(params),
         by_rows_(params.layout == yolo_layout::rows),
         images_(outputs.images) {}
 
   /// Throws unless shapes and parameters agree; then sizes are known.
-  void check_arguments(vector_view<const letterbox_transform> transforms) {
+  void check_arguments() {
     check_params();
     check(images_ >= 0, function, "outputs.images", images_, "0 or more");
     const index_t rows = numbers_.rows(), cols = numbers_.cols();
@@ -136,7 +87,7 @@ class yolo_call {
       check(classes_ < 1 << 24 && boxes_ <= (index_t{1} << 32) / classes_, function,
             "boxes of an image", boxes_, "at most 2^32 scores of an image, below 2^24 classes");
     }
-    check_transforms(function, transforms, images_);
+    check_transforms(function, transforms_, images_);
   }
 
   profile::problem problem(execution policy) const {
@@ -220,6 +171,7 @@ class yolo_call {
     return static_cast<float>(*number(image, box, before + k));
   }
   index_t images() const { return images_; }
+  const letterbox_transform& transform(index_t image) const { return transforms_[image]; }
 
  private:
   bool scored() const { return params_.scores == yolo_scores::score_and_class; }
@@ -294,103 +246,13 @@ class yolo_call {
   }
 
   const isa target_;
+  vector_view<const letterbox_transform> transforms_;
   matrix_view<const T> numbers_;
   const yolo_postprocess_params& params_;
   const bool by_rows_;
   const index_t images_;
   index_t boxes_ = 0, classes_ = 0;
 };
-
-/// All images' candidates as one list, with offsets.
-inline index_t concatenate(yolo_buffers& buffers, index_t images) {
-  index_t* const offsets = grown(buffers.offsets, images + 1);
-  offsets[0] = 0;
-  for (index_t i = 0; i < images; ++i)
-    offsets[i + 1] = offsets[i] + buffers.images[static_cast<std::size_t>(i)].count;
-  const index_t count = offsets[images];
-  float* const boxes = grown(buffers.boxes, 4 * count);
-  float* const scores = grown(buffers.scores, count);
-  index_t* const labels = grown(buffers.labels, count);
-  index_t* const sources = grown(buffers.sources, count);
-  for (index_t i = 0; i < images; ++i) {
-    const auto& found = buffers.images[static_cast<std::size_t>(i)];
-    std::copy_n(found.boxes.data(), 4 * found.count, boxes + 4 * offsets[i]);
-    std::copy_n(found.scores.data(), found.count, scores + offsets[i]);
-    std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
-    std::copy_n(found.sources.data(), found.count, sources + offsets[i]);
-  }
-  return count;
-}
-
-/// The candidates that are detections, image by image, best score first.
-inline vector_view<const index_t> keep_detections(yolo_buffers& buffers, index_t images,
-                                                  const yolo_postprocess_params& params, isa target,
-                                                  execution policy) {
-  const index_t count = concatenate(buffers, images);
-  const index_t* const offsets = buffers.offsets.data();
-  if (!params.suppresses) {
-    index_t* const kept = grown(buffers.kept, count);
-    index_t total = 0;
-    for (index_t i = 0; i < images; ++i) {
-      const index_t last =
-          offsets[i] + std::min(params.max_detections, offsets[i + 1] - offsets[i]);
-      for (index_t at = offsets[i]; at < last; ++at) kept[total++] = at;
-    }
-    return {kept, total};
-  }
-  nms_params suppression = torchvision_nms(params.iou_threshold);
-  suppression.order = nms_order::image_score;
-  suppression.max_per_image = params.max_detections;
-  nms_groups groups;
-  if (!params.class_agnostic)
-    groups.classes = vector_view<const index_t>(buffers.labels.data(), count);
-  groups.image_offsets = {offsets, images + 1};
-  return run_nms<float, float>("batched_nms", target, {buffers.boxes.data(), count},
-                               {buffers.scores.data(), count}, groups, suppression, buffers.nms,
-                               policy);
-}
-
-/// Gathers the detections, in the image's pixels where there are transforms.
-template <class T>
-yolo_detections_view gather_detections(const yolo_call<T>& call, yolo_buffers& buffers,
-                                       const vector_view<const index_t>& kept,
-                                       vector_view<const letterbox_transform> transforms,
-                                       const yolo_postprocess_params& params) {
-  const index_t count = kept.size(), images = call.images(), extras = params.extras;
-  float* const boxes = grown(buffers.kept_boxes, 4 * count);
-  float* const scores = grown(buffers.kept_scores, count);
-  index_t* const labels = grown(buffers.kept_labels, count);
-  index_t* const sources = grown(buffers.kept_sources, count);
-  float* const extra = grown(buffers.kept_extras, extras * count);
-  index_t* const offsets = grown(buffers.kept_offsets, images + 1);
-  index_t i = 0;
-  offsets[0] = 0;
-  for (index_t image = 0; image < images; ++image) {
-    const auto end = buffers.offsets[static_cast<std::size_t>(image) + 1];
-    const bool is_moved = !transforms.empty();
-    const letterbox_inverse to_image(is_moved ? transforms[image] : letterbox_transform{});
-    for (; i < count && kept[i] < end; ++i) {
-      const auto at = static_cast<std::size_t>(kept[i]);
-      float* const box = boxes + 4 * i;
-      for (int k = 0; k < 4; ++k) {
-        const float x = buffers.boxes[4 * at + static_cast<std::size_t>(k)];
-        box[k] = is_moved ? to_image(k % 2, x) : x;
-      }
-      format_corners(params.results, box);
-      scores[i] = buffers.scores[at];
-      labels[i] = buffers.labels[at];
-      sources[i] = buffers.sources[at];
-      for (index_t k = 0; k < extras; ++k) {
-        const float x = call.extra(image, sources[i], k);
-        const index_t axis = params.keypoint_size == 0 ? 2 : k % params.keypoint_size;
-        extra[i * extras + k] = is_moved && axis < 2 ? to_image(static_cast<int>(axis), x) : x;
-      }
-    }
-    offsets[image + 1] = i;
-  }
-  return {{boxes, count},   {scores, count},        {labels, count},
-          {sources, count}, {extra, count, extras}, {offsets, images + 1}};
-}
 
 }  // namespace detail
 
@@ -401,23 +263,13 @@ yolo_detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
                                       yolo_postprocess_workspace& workspace, execution policy) {
   detail::yolo_buffers& buffers = detail::workspace_access::buffers(workspace);
   const isa target = active_isa();
-  detail::yolo_call<T> call(target, outputs, params);
-  call.check_arguments(transforms);
+  detail::yolo_call<T> call(target, outputs, transforms, params);
+  call.check_arguments();
   const profile::scope timing([&] { return call.problem(policy); });
-  const index_t images = call.images();
-  if (static_cast<index_t>(buffers.images.size()) < images)
-    buffers.images.resize(static_cast<std::size_t>(images));
-  // Few images: the boxes of each are spread over the threads instead.
-  const bool image_by_thread = images >= policy.threads();
-  const execution inner = image_by_thread ? execution::sequential : policy;
-  detail::for_each_chunk(image_by_thread ? policy : execution::sequential,
-                         detail::chunking(images, 1), [&](index_t, index_t first, index_t last) {
-                           for (index_t i = first; i < last; ++i)
-                             call.collect(i, buffers.images[static_cast<std::size_t>(i)], inner);
-                         });
+  detail::collect_candidates(call, buffers, policy);
   const vector_view<const index_t> kept =
-      detail::keep_detections(buffers, images, params, target, policy);
-  return detail::gather_detections(call, buffers, kept, transforms, params);
+      detail::keep_detections(buffers, call.images(), params, target, policy);
+  return detail::gather_detections(call, buffers, kept, params, !transforms.empty());
 }
 
 }  // namespace VECDET_ABI

@@ -96,7 +96,8 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
     const double scale = axis == 0 ? to_input->scale_x : to_input->scale_y;
     const double pad = axis == 0 ? to_input->pad_x : to_input->pad_y;
     const double most = axis == 0 ? to_input->size.width : to_input->size.height;
-    const float at = (x - static_cast<float>(pad)) / static_cast<float>(scale);
+    const float at = params.normalised ? x * static_cast<float>(most)
+                                       : (x - static_cast<float>(pad)) / static_cast<float>(scale);
     return at < 0 ? 0 : at > static_cast<float>(most) ? static_cast<float>(most) : at;
   };
   std::vector<yolo_detection> detections;
