@@ -24,6 +24,7 @@
 #include <vecdet/iou.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/labels.hpp>
+#include <vecdet/letterbox.hpp>
 #include <vecdet/letterbox_transform.hpp>
 #include <vecdet/matching.hpp>
 #include <vecdet/merging.hpp>

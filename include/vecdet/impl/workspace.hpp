@@ -3,9 +3,11 @@
 #pragma once
 
 #include <vecdet/args/assigners.hpp>
+#include <vecdet/args/letterbox.hpp>
 #include <vecdet/args/nms.hpp>
 #include <vecdet/args/roi_align.hpp>
 #include <vecdet/detail/aligned_vector.hpp>
+#include <vecdet/letterbox_transform.hpp>
 #include <vecdet/views.hpp>
 
 #include <cstdint>
@@ -103,6 +105,13 @@ struct postprocess_buffers {
   std::vector<float> boxes, scores, kept_boxes, kept_scores;
   std::vector<index_t> labels, offsets, kept_labels, kept_offsets;
   nms_buffers nms;
+};
+
+struct letterbox_buffers {
+  std::vector<letterbox_transform> transforms;
+  std::vector<letterbox_args> images;
+  std::vector<axis_weights> axes;
+  aligned_vector<cache_line> scratch;
 };
 
 struct yolo_buffers {

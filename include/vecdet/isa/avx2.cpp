@@ -9,6 +9,7 @@
 #include <vecdet/isa/units/focal_loss.cpp>
 #include <vecdet/isa/units/iou.cpp>
 #include <vecdet/isa/units/iou_loss.cpp>
+#include <vecdet/isa/units/letterbox.cpp>
 #include <vecdet/isa/units/matching.cpp>
 #include <vecdet/isa/units/nms.cpp>
 #include <vecdet/isa/units/regression_loss.cpp>
