@@ -5,9 +5,9 @@
 //   input[c] = (pixel[c] scale - mean[c]) / deviation[c]
 //
 // Images are H x W x 3 bytes; the input is N x 3 x height x width floats, in memory of the caller's
-// that is kept from call to call. Pixels are resized by OpenCV's INTER_LINEAR on bytes, bit for bit:
-// weights of 11 bits, of pixel centres. The scale is one for both sides, min(H / h, W / w); sides
-// are rounded half to even, and padding is ultralytics' (letterbox_transform.hpp).
+// that is kept from call to call. Pixels are resized by OpenCV's INTER_LINEAR on bytes, bit for
+// bit: weights of 11 bits, of pixel centres. The scale is one for both sides, min(H / h, W / w);
+// sides are rounded half to even, and padding is ultralytics' (letterbox_transform.hpp).
 //
 // The line above is computed as pixel * a + b in float, where a = scale / deviation and
 // b = -mean / deviation are rounded from double.
@@ -36,10 +36,11 @@ struct byte_image {
 };
 
 struct letterbox_params {
-  bool swaps_channels = true;  ///< BGR images, as OpenCV reads them, to an RGB input, or the reverse.
-  bool is_centred = true;      ///< Else the image is in the upper left corner.
-  bool upscales = true;        ///< Else images smaller than the input keep their size.
-  double fill = 114;           ///< The padding, as a pixel.
+  bool swaps_channels =
+      true;                ///< BGR images, as OpenCV reads them, to an RGB input, or the reverse.
+  bool is_centred = true;  ///< Else the image is in the upper left corner.
+  bool upscales = true;    ///< Else images smaller than the input keep their size.
+  double fill = 114;       ///< The padding, as a pixel.
   double scale = 1 / 255.0;
   double mean[3] = {0, 0, 0};  ///< Of the input's channels, as deviation.
   double deviation[3] = {1, 1, 1};

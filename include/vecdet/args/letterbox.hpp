@@ -12,7 +12,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 /// Which two pixels of an axis make a pixel of the resized image: number `at` and the next, with
-/// weights in 2048ths, the first in the lower half.
+/// weights in 2048ths, the first in the lower half. Of columns, `at` is a number of bytes.
 struct axis_weights {
   std::int32_t at;
   std::uint32_t weights;
@@ -21,13 +21,13 @@ struct axis_weights {
 /// One image and its planes of the input.
 struct letterbox_args {
   const std::uint8_t* image;
-  index_t stride;                  ///< bytes from row to row
-  index_t height, width;           ///< of the image
-  index_t out_height, out_width;   ///< of the input
-  index_t top, left, rows, cols;   ///< where the resized image lies in it
-  const axis_weights *x, *y;       ///< of its columns and rows
-  index_t vector_cols;             ///< columns whose pixels are read 8 bytes at a time
-  float* planes[3];                ///< of the image's channels in their order
+  index_t stride;                 ///< bytes from row to row
+  index_t height, width;          ///< of the image
+  index_t out_height, out_width;  ///< of the input
+  index_t top, left, rows, cols;  ///< where the resized image lies in it
+  const axis_weights *x, *y;      ///< of its columns and rows
+  index_t vector_cols;            ///< columns whose pixels are read 8 bytes at a time
+  float* planes[3];               ///< of the image's channels in their order
   float scale[3], shift[3], fill[3];
 };
 

@@ -95,15 +95,16 @@ inline letterbox_args place_image(const byte_image& image, grid_size input,
   return args;
 }
 
-/// Columns are clamped to the image, as their weights must be then; and the number of the first ones
-/// that may be read 8 bytes at a time is set.
+/// Columns are clamped to the image, with the weights that follow, and counted in bytes; and the
+/// number of the first ones that may be read 8 bytes at a time is set.
 inline void finish_columns(letterbox_args& args, axis_weights* x) {
   index_t readable = 0;
   for (index_t i = 0; i < args.cols; ++i) {
     axis_weights& w = x[i];
     const bool is_outside = w.at < 0 || w.at >= args.width - 1;
     if (is_outside) w = {w.at < 0 ? 0 : static_cast<std::int32_t>(args.width) - 1, 2048};
-    if (3 * index_t{w.at} + 8 <= 3 * args.width) readable = i + 1;
+    w.at *= 3;
+    if (index_t{w.at} + 8 <= 3 * args.width) readable = i + 1;
   }
   args.vector_cols = readable / 8 * 8;
 }
@@ -122,14 +123,14 @@ inline vector_view<const letterbox_transform> letterbox(vector_view<const byte_i
   const profile::scope timing([&] {
     index_t bytes = batch.size() * index_t{sizeof(float)};
     for (index_t i = 0; i < count; ++i) bytes += images[i].height * images[i].width * 3;
-    return profile::problem{"letterbox",
-                            nullptr,
-                            "f32",
-                            {count, count == 0 ? 0 : images[0].height,
-                             count == 0 ? 0 : images[0].width, input.height},
-                            isa_name(target),
-                            policy.threads(),
-                            bytes};
+    return profile::problem{
+        "letterbox",
+        nullptr,
+        "f32",
+        {count, count == 0 ? 0 : images[0].height, count == 0 ? 0 : images[0].width, input.height},
+        isa_name(target),
+        policy.threads(),
+        bytes};
   });
   const auto& kernels = detail::kernels<detail::letterbox_kernels>(target);
   letterbox_transform* const transforms = detail::grown(buffers.transforms, count);

@@ -50,7 +50,8 @@ class resized_rows {
  public:
   resized_rows(const letterbox_args& args, uint16_t* scratch) : args_(args) {
     for (int slot = 0; slot < 2; ++slot)
-      for (int c = 0; c < 3; ++c) planes_[slot][c] = scratch + (3 * slot + c) * plane_size(args.cols);
+      for (int c = 0; c < 3; ++c)
+        planes_[slot][c] = scratch + (3 * slot + c) * plane_size(args.cols);
   }
 
   /// The planes of a row, while the other one asked for last stays.
@@ -65,15 +66,15 @@ class resized_rows {
 
  private:
   VECDET_NOINLINE void resize(const std::uint8_t* row, uint16_t* const planes[3]) const {
+    uint16_t *const plane0 = planes[0], *const plane1 = planes[1], *const plane2 = planes[2];
+    const detail::axis_weights* const x = args_.x;
+    const index_t vector_cols = args_.vector_cols, last = 3 * (args_.width - 1);
     index_t i = 0;
-    for (; i < args_.vector_cols; i += 8) {
-      uint16_t* const at[3] = {planes[0] + i, planes[1] + i, planes[2] + i};
-      weigh_8_pixels(row, args_.x + i, at);
-    }
+    for (; i < vector_cols; i += 8) weigh_8_pixels(row, x + i, plane0 + i, plane1 + i, plane2 + i);
     for (; i < args_.cols; ++i) {
-      const index_t first = args_.x[i].at, second = first + 1 < args_.width ? first + 1 : first;
+      const index_t first = x[i].at, second = first < last ? first + 3 : first;
       for (int c = 0; c < 3; ++c)
-        planes[c][i] = weighed(row[3 * first + c], row[3 * second + c], args_.x[i].weights);
+        planes[c][i] = weighed(row[first + c], row[second + c], x[i].weights);
     }
   }
 
@@ -87,17 +88,12 @@ VECDET_INLINE void fill_with(float* to, index_t size, float value) {
 }
 
 /// A row of a plane, of two resized rows.
-VECDET_NOINLINE inline void join_rows(const uint16_t* first, const uint16_t* second,
-                                      uint32_t weights, index_t cols, float scale, float shift,
-                                      float* to) {
-  const auto of_first = static_cast<uint16_t>(weights & 0xffff);
-  const auto of_second = static_cast<uint16_t>(weights >> 16);
-  for_each_by_sixteens(0, cols, [&](index_t i) VECDET_INLINE_LAMBDA {
-    const auto a = static_cast<uint16_t>(uint32_t{first[i]} * of_first >> 16);
-    const auto b = static_cast<uint16_t>(uint32_t{second[i]} * of_second >> 16);
-    const auto pixel = static_cast<uint16_t>(static_cast<uint16_t>(a + b + 2) >> 2);
-    to[i] = static_cast<float>(static_cast<std::int32_t>(pixel)) * scale + shift;
-  });
+VECDET_INLINE void join_rows(const uint16_t* first, const uint16_t* second, uint32_t weights,
+                             index_t cols, float scale, float shift, float* to) {
+  const row_join join(weights, scale, shift);
+  index_t i = 0;
+  for (; i + 16 <= cols; i += 16) join(first + i, second + i, to + i);
+  for (; i < cols; ++i) to[i] = joined_pixel(first[i], second[i], weights) * scale + shift;
 }
 
 inline void fill_letterbox_rows(const letterbox_args& args, index_t first, index_t last,
