@@ -31,7 +31,7 @@ struct detr_problem {
     for (index_t i = 0; i < 4 * images * queries; ++i)
       boxes.push_back(static_cast<float>(generator.uniform(0, i % 4 < 2 ? 1 : 0.4)));
     for (index_t i = 0; i < images; ++i)
-      sizes.push_back({std::floor(generator.uniform(100, 2000)), 480});
+      sizes.push_back(image_size::height_width(480, std::floor(generator.uniform(100, 2000))));
   }
   detr_outputs<float> outputs() const {
     return {{logits.data(), images * queries, classes}, boxes};
@@ -124,7 +124,7 @@ TEST_CASE("postprocess_detr: NaN and infinite logits") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> logits{nan, 5, 0, 5, infinity, 0, 5, -infinity, 0}, boxes(12, 0.5f);
-  const std::vector<image_size> sizes{{10, 10}};
+  const std::vector<image_size> sizes{image_size::height_width(10, 10)};
   const detr_outputs<float> outputs{{logits.data(), 3, 3}, boxes};
   yolo_postprocess_workspace workspace;
   // -infinity is a probability of 0, and spoils nothing.
@@ -172,7 +172,7 @@ TEST_CASE("postprocess_detr: bad arguments are named") {
   fails("vecdet::postprocess_detr: params.score_threshold is 1.5, expected a number in [0, 1]");
   params.max_detections = -1;
   fails("params.max_detections is -1");
-  sizes.push_back({5, 5});
+  sizes.push_back(image_size::height_width(5, 5));
   fails("outputs.logits.rows() is 20, expected a multiple of the number of images");
   sizes.clear();
   fails("outputs.logits.rows() is 20");

@@ -200,7 +200,7 @@ TEST_CASE("nms: by intersection over the smaller area") {
     for (const double threshold : {0.0, 0.3, 0.5, 1.0}) {
       for (const bool suppress_equal : {false, true}) {
         if (suppress_equal && threshold == 0) continue;
-        nms_params params = sahi_nms(threshold);
+        nms_params params = nms_params::sahi(threshold);
         params.suppress_equal = suppress_equal;
         params.max_per_class = threshold == 0.3 ? 20 : no_limit;
         nms_groups groups;
@@ -271,10 +271,10 @@ TEST_CASE("merge_boxes: bad arguments are named") {
   CHECK_THROWS_WITH_AS(merge_boxes(c.b(), c.s(), groups, params, workspace),
                        doctest::Contains("groups.classes.size() is 9"), std::invalid_argument);
 
-  nms_params by_area = sahi_nms(0);
+  nms_params by_area = nms_params::sahi(0);
   CHECK_THROWS_WITH_AS(nms(c.b(), c.s(), by_area), doctest::Contains("params.iou_threshold is 0"),
                        std::invalid_argument);
-  by_area = sahi_nms(0.5);
+  by_area = nms_params::sahi(0.5);
   by_area.plus_one = true;
   CHECK_THROWS_WITH_AS(nms(c.b(), c.s(), by_area), doctest::Contains("params.plus_one is true"),
                        std::invalid_argument);

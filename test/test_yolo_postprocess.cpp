@@ -21,6 +21,8 @@ using namespace vecdet::test;
 
 namespace {
 
+const image_size square = image_size::height_width(640, 640);
+
 struct raw_output {
   index_t images, boxes, numbers;
   std::vector<std::vector<std::vector<float>>> rows;  ///< of each image and box
@@ -61,7 +63,8 @@ struct raw_output {
         rows.back().push_back(row);
       }
       transforms.push_back(letterbox_transform::centred(
-          {generator.uniform(100, 2000), generator.uniform(100, 2000)}, {640, 640}));
+          image_size::height_width(generator.uniform(100, 2000), generator.uniform(100, 2000)),
+          square));
     }
   }
 
@@ -232,7 +235,7 @@ TEST_CASE("postprocess_yolo: a YOLOv8 output by hand") {
   };
   // A picture of 1280 x 960 in an input of 640 x 640: scale 0.5, 80 pixels above it.
   const std::vector<letterbox_transform> transforms{
-      letterbox_transform::centred({1280, 960}, {640, 640})};
+      letterbox_transform::centred(image_size::height_width(960, 1280), square)};
   CHECK(transforms[0].scale_x == 0.5);
   CHECK(transforms[0].pad_x == 0);
   CHECK(transforms[0].pad_y == 80);
@@ -251,14 +254,16 @@ TEST_CASE("postprocess_yolo: a YOLOv8 output by hand") {
 
 TEST_CASE("letterbox_transform: odd padding goes to the right and below") {
   // 641 x 480 to 640: scale 640 / 641, 479 rows, 161 of padding: 80 above.
-  const auto t = letterbox_transform::centred({641, 480}, {640, 640});
+  const auto t = letterbox_transform::centred(image_size::height_width(480, 641), square);
   CHECK(t.pad_x == 0);
   CHECK(t.pad_y == 80);
-  CHECK(letterbox_transform::centred({480, 641}, {640, 640}).pad_x == 80);
-  CHECK(letterbox_transform::top_left({641, 480}, {640, 640}).pad_y == 0);
+  CHECK(letterbox_transform::centred(image_size::height_width(641, 480), square).pad_x == 80);
+  CHECK(letterbox_transform::top_left(image_size::height_width(480, 641), square).pad_y == 0);
   for (const double bad : {0.0, -1.0, std::nan(""), 1e39}) {
-    CHECK_THROWS_AS(letterbox_transform::centred({bad, 1}, {1, 1}), std::invalid_argument);
-    CHECK_THROWS_AS(letterbox_transform::top_left({1, 1}, {1, bad}), std::invalid_argument);
+    CHECK_THROWS_AS(letterbox_transform::centred(image_size::height_width(1, bad), square),
+                    std::invalid_argument);
+    CHECK_THROWS_AS(letterbox_transform::top_left(square, image_size::height_width(bad, 1)),
+                    std::invalid_argument);
   }
 }
 
@@ -318,7 +323,8 @@ TEST_CASE("postprocess_yolo: later calls allocate nothing, any number of threads
 TEST_CASE("postprocess_yolo: bad arguments are named") {
   const std::vector<float> numbers(2 * 84 * 50);
   yolo_outputs<float> outputs{{numbers.data(), 2 * 84, 50}, 2};
-  std::vector<letterbox_transform> transforms(2, letterbox_transform{1, 1, 0, 0, {640, 480}});
+  std::vector<letterbox_transform> transforms(
+      2, letterbox_transform{1, 1, 0, 0, image_size::height_width(480, 640)});
   const auto good = transforms;
   yolo_postprocess_params params;
   yolo_postprocess_workspace workspace;

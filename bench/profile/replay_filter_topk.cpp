@@ -29,7 +29,7 @@ profile::replay_call make_call(const profile::entry& e, double threshold, score_
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
-  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
+  if (profile::takes_levels(e)) return profile::make_levels_call(e, policy);
   const auto probability = profile::number_after<double>("probability", e.variant);
   const score_kind kind = probability ? score_kind::probabilities : score_kind::logits;
   const double threshold = probability

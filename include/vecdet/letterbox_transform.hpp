@@ -15,7 +15,7 @@ inline namespace VECDET_ABI {
 struct letterbox_transform {
   double scale_x = 1, scale_y = 1;  ///< Input pixels per image pixel, above 0.
   double pad_x = 0, pad_y = 0;      ///< Input pixels to the left of the image and above it.
-  image_size size{0, 0};            ///< Of the image.
+  image_size size;                  ///< Of the image.
 
   /// The letterbox of ultralytics: one scale min(W / w, H / h) for both sides; the rest of the
   /// input is padded evenly, where an odd pixel goes to the right or below. Sizes are above 0.

@@ -24,8 +24,6 @@
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
-#include <type_traits>
-
 namespace vecdet {
 inline namespace VECDET_ABI {
 
@@ -65,9 +63,11 @@ class merge_workspace {
 
 /// Merges boxes x1 y1 x2 y2 (N x 4) of scores (N), per class and image (nms_params.hpp).
 template <class T>
-merged_boxes<compute_type<std::remove_const_t<T>>> merge_boxes(
-    boxes_view<T> boxes, vector_view<T> scores, const nms_groups& groups,
-    const merge_params& params, merge_workspace& workspace, execution policy = execution::parallel);
+merged_boxes<compute_type<value_of<T>>> merge_boxes(boxes_view<T> boxes, vector_view<T> scores,
+                                                    const nms_groups& groups,
+                                                    const merge_params& params,
+                                                    merge_workspace& workspace,
+                                                    execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -23,6 +23,7 @@
 #include <vecdet/head_levels.hpp>
 #include <vecdet/iou.hpp>
 #include <vecdet/iou_loss.hpp>
+#include <vecdet/keep_memory.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/letterbox.hpp>
 #include <vecdet/letterbox_transform.hpp>

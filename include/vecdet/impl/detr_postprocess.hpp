@@ -144,6 +144,7 @@ yolo_detections_view postprocess_detr(const detr_outputs<T>& outputs,
   const isa target = active_isa();
   detail::detr_call<T> call(target, outputs, image_sizes, params);
   call.check_arguments();
+  detail::look_at_logits("postprocess_detr", "outputs.logits", outputs.logits);
   const profile::scope timing([&] { return call.problem(policy); });
   yolo_postprocess_params results;
   results.normalised = true;

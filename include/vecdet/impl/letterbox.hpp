@@ -67,7 +67,8 @@ inline void check_letterbox(vector_view<const byte_image> images, vector_view<fl
 /// The sizes of one image in its input.
 inline letterbox_args place_image(const byte_image& image, grid_size input,
                                   const letterbox_params& params, letterbox_transform& transform) {
-  const image_size size{static_cast<double>(image.width), static_cast<double>(image.height)};
+  const image_size size =
+      image_size::height_width(static_cast<double>(image.height), static_cast<double>(image.width));
   const double height = static_cast<double>(input.height);
   const double width = static_cast<double>(input.width);
   double scale = std::min(height / size.height, width / size.width);

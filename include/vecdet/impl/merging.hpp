@@ -130,7 +130,7 @@ class merge_call {
     args.boxes.boxes = boxes_.data();
     args.boxes.overlap = params_.overlap;
     args.boxes.least_overlap =
-        static_cast<double>(least_overlap<real>(sahi_nms(params_.match_threshold)));
+        static_cast<double>(least_overlap<real>(nms_params::sahi(params_.match_threshold)));
     args.is_transitive = params_.transitive;
     args.order = order;
     args.first_tie = first_tie;
@@ -262,10 +262,11 @@ class merge_call {
 }  // namespace detail
 
 template <class T>
-merged_boxes<compute_type<std::remove_const_t<T>>> merge_boxes(
-    boxes_view<T> boxes, vector_view<T> scores, const nms_groups& groups,
-    const merge_params& params, merge_workspace& workspace, execution policy) {
-  using stored = std::remove_const_t<T>;
+merged_boxes<compute_type<value_of<T>>> merge_boxes(boxes_view<T> boxes, vector_view<T> scores,
+                                                    const nms_groups& groups,
+                                                    const merge_params& params,
+                                                    merge_workspace& workspace, execution policy) {
+  using stored = value_of<T>;
   constexpr const char* function = "merge_boxes";
   const index_t size = boxes.size();
   detail::check_nms(function, size, scores.size(), {});
@@ -275,6 +276,9 @@ merged_boxes<compute_type<std::remove_const_t<T>>> merge_boxes(
   const bool by_smaller_area = params.overlap == nms_overlap::smaller_area;
   detail::check(by_smaller_area || params.overlap == nms_overlap::positive_area, function,
                 "params.overlap", "another", "smaller_area or positive_area");
+  detail::look_at_boxes(function, "boxes", boxes_view<const stored>(boxes));
+  detail::look_at_scores(function, "scores", vector_view<const stored>(scores),
+                         [](index_t) { return true; });
   const isa target = active_isa();
   const profile::scope timing([&] {
     return profile::problem{function,

@@ -106,7 +106,7 @@ inline vector_view<const index_t> keep_detections(yolo_buffers& buffers, index_t
     }
     return {kept, total};
   }
-  nms_params suppression = torchvision_nms(params.iou_threshold);
+  nms_params suppression = nms_params::torchvision(params.iou_threshold);
   suppression.order = nms_order::image_score;
   suppression.max_per_image = params.max_detections;
   nms_groups groups;

@@ -4,6 +4,7 @@
 
 #include <vecdet/args/yolo_postprocess.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/impl/yolo_detections.hpp>
@@ -269,7 +270,10 @@ yolo_detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
   detail::collect_candidates(call, buffers, policy);
   const vector_view<const index_t> kept =
       detail::keep_detections(buffers, call.images(), params, target, policy);
-  return detail::gather_detections(call, buffers, kept, params, !transforms.empty());
+  const auto found = detail::gather_detections(call, buffers, kept, params, !transforms.empty());
+  detail::look_at_scores("postprocess_yolo", "outputs.numbers", found.scores,
+                         [](index_t) { return true; });
+  return found;
 }
 
 }  // namespace VECDET_ABI

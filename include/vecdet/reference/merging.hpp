@@ -32,7 +32,7 @@ std::vector<std::vector<index_t>> merge_boxes(boxes_view<const Real> boxes,
   std::stable_sort(order.begin(), order.end(), [&](index_t a, index_t b) {
     return scores[a] != scores[b] ? scores[a] > scores[b] : place(a) < place(b);
   });
-  nms_params rule = sahi_nms(params.match_threshold);
+  nms_params rule = nms_params::sahi(params.match_threshold);
   rule.overlap = params.overlap;
   const auto matches = [&](index_t a, index_t b) {
     const auto corners = [&](index_t i) {

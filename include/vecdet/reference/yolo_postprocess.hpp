@@ -85,7 +85,8 @@ inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vecto
       labels.push_back(params.class_agnostic ? 0 : c.label);
     }
     kept = nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
-               torchvision_nms(params.iou_threshold), {vector_view<const index_t>(labels), {}});
+               nms_params::torchvision(params.iou_threshold),
+               {vector_view<const index_t>(labels), {}});
   } else {
     for (std::size_t i = 0; i < candidates.size(); ++i) kept.push_back(static_cast<index_t>(i));
   }
