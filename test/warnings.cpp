@@ -11,6 +11,7 @@ double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>
 double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>& labels) {
   double sum = smooth_l1_loss(a, a) + smooth_l1_loss(b, b, labels);
   sum += regression_loss(a, a, a, labels) + regression_loss(b, b, b, labels);
+  sum += iou_loss(a, a, iou_kind::giou);
   const matrix_view<float> x(a.data(), 2, 2);
   sum += sigmoid_focal_loss_and_grad(x, labels, x);
   sum += quality_focal_loss(x, {labels, a}) + softmax_cross_entropy_loss(x, labels);
