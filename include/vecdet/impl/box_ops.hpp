@@ -3,7 +3,7 @@
 #pragma once
 
 #include <vecdet/box_ops.hpp>
-#include <vecdet/detail/apart.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/box_coding.hpp>
 #include <vecdet/impl/find_first.hpp>
 
