@@ -3,9 +3,11 @@
 #pragma once
 
 #include <vecdet/args/assigners.hpp>
+#include <vecdet/args/letterbox.hpp>
 #include <vecdet/args/nms.hpp>
 #include <vecdet/args/roi_align.hpp>
 #include <vecdet/detail/aligned_vector.hpp>
+#include <vecdet/letterbox_transform.hpp>
 #include <vecdet/views.hpp>
 
 #include <cstdint>
@@ -43,7 +45,7 @@ struct nms_task {
 struct nms_buffers {
   std::vector<nms_record> records, spare, kept;
   std::vector<index_t> group_begin, group_kept, counters, result;
-  std::vector<std::uint32_t> group_of, group_image;
+  std::vector<std::uint32_t> group_of, group_image, owners;
   std::vector<nms_task> tasks;
   aligned_vector<cache_line> scratch;
   index_t groups = 0, images = 0;
@@ -53,6 +55,14 @@ template <class Real>
 struct soft_nms_buffers {
   nms_buffers groups;
   std::vector<Real> rescored, scores;
+};
+
+struct merge_buffers {
+  nms_buffers groups;
+  std::vector<std::uint32_t> first_tie, next;
+  std::vector<index_t> sequence, first_member, sizes, members, offsets;
+  std::vector<float> boxes, scores;
+  std::vector<double> double_boxes, double_scores;
 };
 
 struct filter_topk_buffers {
@@ -94,6 +104,27 @@ struct postprocess_buffers {
   std::vector<candidates> images;
   std::vector<float> boxes, scores, kept_boxes, kept_scores;
   std::vector<index_t> labels, offsets, kept_labels, kept_offsets;
+  nms_buffers nms;
+};
+
+struct letterbox_buffers {
+  std::vector<letterbox_transform> transforms;
+  std::vector<letterbox_args> images;
+  std::vector<axis_weights> axes;
+  aligned_vector<cache_line> scratch;
+};
+
+struct yolo_buffers {
+  /// Of one image: boxes by their corners in the input's pixels, best score first.
+  struct candidates {
+    filter_topk_buffers search;
+    std::vector<float> boxes, scores;
+    std::vector<index_t> labels, sources;
+    index_t count = 0;
+  };
+  std::vector<candidates> images;
+  std::vector<float> boxes, scores, kept_boxes, kept_scores, kept_extras;
+  std::vector<index_t> labels, sources, offsets, kept, kept_labels, kept_sources, kept_offsets;
   nms_buffers nms;
 };
 
