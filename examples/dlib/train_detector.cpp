@@ -16,7 +16,7 @@
 
 #include <dlib/dnn.h>
 
-namespace {
+namespace example {
 
 using vecdet::index_t;
 constexpr int side = 96, classes = 2, batch = 16, steps = 100;
@@ -175,9 +175,10 @@ float overlap(const labelled_box& a, const labelled_box& b) {
   return iou;
 }
 
-}  // namespace
+}  // namespace example
 
 int main() {
+  using namespace example;
   std::mt19937 random(1);
   std::vector<scene> images(batch);
   std::vector<std::vector<labelled_box>> truth(batch);

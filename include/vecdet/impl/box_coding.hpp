@@ -3,8 +3,8 @@
 #pragma once
 
 #include <vecdet/box_coding.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/box_coding_call.hpp>
 #include <vecdet/impl/box_coding_levels.hpp>
 #include <vecdet/parallel.hpp>
