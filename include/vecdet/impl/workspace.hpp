@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/args/assigners.hpp>
+#include <vecdet/args/conv3x3.hpp>
 #include <vecdet/args/nms.hpp>
 #include <vecdet/args/roi_align.hpp>
 #include <vecdet/detail/aligned_vector.hpp>
@@ -77,6 +78,12 @@ struct roi_align_buffers {
   std::vector<index_t> group_of, group_begin;
   std::vector<std::int32_t> is_touched;
   aligned_vector<cache_line> tables, memory;
+};
+
+struct conv3x3_buffers {
+  std::vector<conv3x3_level<float>> f32_levels;
+  std::vector<conv3x3_level<double>> f64_levels;
+  aligned_vector<cache_line> scratch, sums;
 };
 
 struct balanced_sample_buffers {

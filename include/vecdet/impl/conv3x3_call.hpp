@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the calls of conv3x3.hpp are checked, cut into blocks for the caches, and spread over
+// threads.
+#pragma once
+
+#include <vecdet/args/conv3x3.hpp>
+#include <vecdet/detail/apart.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/impl/head_levels.hpp>
+#include <vecdet/impl/workspace.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <type_traits>
+#include <vector>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/conv3x3/conv3x3.hpp>
+#endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// A feature_view or a head_view, as a list of levels. T is const for what is read.
+template <class T>
+class conv3x3_operand {
+ public:
+  template <class U>
+  conv3x3_operand(const feature_view<U>& map)
+      : level_{map.data(), map.height(), map.width()},
+        count_(map.images() > 0 ? 1 : 0),
+        images_(map.images()),
+        channels_(map.channels()),
+        location_(map.channels()),
+        is_nhwc_(map.layout() == feature_layout::nhwc) {}
+  template <class U>
+  conv3x3_operand(const head_view<U>& head)
+      : count_(head.levels().size()),
+        images_(head.images()),
+        channels_(head.anchors() * head.classes()),
+        location_(head.anchors() * head.channels()),
+        is_nhwc_(head.layout() == head_layout::nhwc),
+        has_gaps_(head.anchors() > 1 && head.channels() != head.classes()) {
+    levels<U>() = head.levels();
+  }
+
+  index_t count() const { return count_; }
+  index_t images() const { return images_; }
+  index_t channels() const { return channels_; }
+  bool is_nhwc() const { return is_nhwc_; }
+  bool has_gaps() const { return has_gaps_; }
+  head_level<T> level(index_t l) const {
+    if (!levels_.empty()) return {levels_[l].data, levels_[l].height, levels_[l].width};
+    if (!const_levels_.empty()) return level_of(const_levels_[l]);
+    return level_;
+  }
+
+  conv3x3_map<T> map(index_t l) const {
+    const index_t locations = level(l).height * level(l).width;
+    return {level(l).data, locations * location_, is_nhwc_ ? location_ : 1,
+            is_nhwc_ ? 1 : locations};
+  }
+  /// From a level's first number to its last.
+  address_range range(index_t l) const {
+    const index_t locations = level(l).height * level(l).width;
+    if (images_ * channels_ * locations == 0) return {level(l).data, 0};
+    const conv3x3_map<T> m = map(l);
+    return {m.data, 1 + (images_ - 1) * m.image + (locations - 1) * m.location +
+                        (channels_ - 1) * m.channel};
+  }
+  std::string name(const char* of, index_t l) const {
+    return levels_.empty() && const_levels_.empty() ? std::string(of)
+                                                    : of + element(".levels()", l);
+  }
+
+ private:
+  using stored = std::remove_const_t<T>;
+
+  template <class U>
+  auto& levels() {
+    if constexpr (std::is_const<U>::value)
+      return const_levels_;
+    else
+      return levels_;
+  }
+  static head_level<T> level_of(const head_level<const stored>& level) {
+    if constexpr (std::is_const<T>::value)
+      return level;
+    else
+      return {};  // an output has no constant levels
+  }
+
+  vector_view<const head_level<stored>> levels_;
+  vector_view<const head_level<const stored>> const_levels_;
+  head_level<T> level_;
+  index_t count_, images_, channels_, location_;
+  bool is_nhwc_, has_gaps_ = false;
+};
+
+/// Throws unless the operand called `name` has these channels and, level by level, the sizes of the
+/// one called `model`.
+template <class A, class B>
+void check_conv_operand(const char* function, const char* name, const conv3x3_operand<A>& operand,
+                        index_t channels, const char* of_channels, const char* model,
+                        const conv3x3_operand<B>& like) {
+  const auto refuse = [&](const char* what, const auto& actual, const std::string& expected) {
+    throw_invalid_argument(function, (std::string(name) + what).c_str(), actual, expected.c_str());
+  };
+  const auto as_model = [&](const std::string& value) {
+    return value + ", as " + model + " has it";
+  };
+  if (operand.has_gaps()) refuse(".channels()", "more than the classes", "the classes");
+  if (operand.channels() != channels)
+    refuse("'s channels", operand.channels(), std::to_string(channels) + ", " + of_channels);
+  if (operand.count() != like.count())
+    refuse("'s levels", operand.count(), as_model(std::to_string(like.count())));
+  if (operand.images() != like.images())
+    refuse(".images()", operand.images(), as_model(std::to_string(like.images())));
+  for (index_t l = 0; l < like.count(); ++l) {
+    const auto& level = operand.level(l);
+    const auto& expected = like.level(l);
+    if (level.height == expected.height && level.width == expected.width) continue;
+    const auto text = [](const auto& of) {
+      return std::to_string(of.height) + " x " + std::to_string(of.width);
+    };
+    throw_invalid_argument(function, operand.name(name, l).c_str(), text(level),
+                           as_model(text(expected)).c_str());
+  }
+}
+
+/// Throws where a level of the output shares memory with the input.
+template <class A>
+void check_conv_apart(const char* function, const char* output, const conv3x3_operand<A>& out,
+                      const char* input, const address_range& in) {
+  for (index_t l = 0; l < out.count(); ++l)
+    check_apart(function, out.name(output, l).c_str(), out.range(l), input, in);
+}
+template <class A, class B>
+void check_conv_apart(const char* function, const char* output, const conv3x3_operand<A>& out,
+                      const char* input, const conv3x3_operand<B>& in) {
+  for (index_t l = 0; l < in.count(); ++l)
+    check_conv_apart(function, output, out, in.name(input, l).c_str(), in.range(l));
+}
+
+template <class T>
+auto& conv3x3_levels(conv3x3_buffers& buffers) noexcept {
+  if constexpr (std::is_same<T, float>::value)
+    return buffers.f32_levels;
+  else
+    return buffers.f64_levels;
+}
+
+/// Cache lines for `size` numbers.
+template <class T>
+index_t lines_for(index_t size) noexcept {
+  return (size * index_t{sizeof(T)} + 63) / 64;
+}
+
+constexpr index_t conv_panels(index_t channels) noexcept {
+  return conv_rounded(channels, conv_panel) / conv_panel;
+}
+/// Outputs in a row of a tile, and multiplications for a tile.
+constexpr index_t tile_width(conv3x3_tile tile) noexcept {
+  return tile == conv3x3_tile::f4x4 ? 4 : 2;
+}
+constexpr index_t tile_points(conv3x3_tile tile) noexcept {
+  return tile == conv3x3_tile::f4x4 ? 36 : 16;
+}
+
+/// Bytes of a block of tiles, transformed, with its products: most of a second-level cache of 2
+/// MiB.
+constexpr index_t conv_block_bytes = 1792 * 1024;
+/// Tiles for which the weights are read at least, where there are so many.
+constexpr index_t conv_least_tiles = 28;
+
+/// How the tiles and target channels of a call are cut.
+struct conv3x3_blocks {
+  index_t tiles, panels;            ///< of all
+  index_t tile_parts, panel_parts;  ///< tasks are of one part of each
+  index_t channels_at_once, panels_at_once;
+
+  conv3x3_blocks(index_t all_tiles, index_t sources, index_t targets, index_t points,
+                 index_t threads)
+      : tiles(all_tiles), panels(conv_panels(targets)), panel_parts(1) {
+    const index_t room = conv_block_bytes / index_t{sizeof(float)} / points;
+    channels_at_once = conv_rounded(std::max(sources, index_t{1}), conv_lanes);
+    panels_at_once = 1;
+    // Many source channels are transformed part by part, and products kept meanwhile.
+    if (room / (channels_at_once + conv_panel) < conv_least_tiles) {
+      channels_at_once = 64;
+      panels_at_once = std::min(panels, index_t{8});
+    }
+    const index_t most = room / (channels_at_once + panels_at_once * conv_panel);
+    tile_parts = (tiles + most - 1) / most;
+    const index_t even = (tile_parts + threads - 1) / threads * threads;
+    if (tiles >= even * conv_least_tiles) {
+      tile_parts = even;
+    } else {
+      panel_parts = std::min(panels, threads / std::gcd(tile_parts, threads));
+    }
+  }
+  index_t count() const { return tile_parts * panel_parts; }
+  index_t most_tiles() const { return (tiles + tile_parts - 1) / tile_parts; }
+
+  conv3x3_task task(index_t i) const {
+    const index_t t = i / panel_parts, p = i % panel_parts;
+    return {tiles * t / tile_parts,   tiles * (t + 1) / tile_parts,
+            panels * p / panel_parts, panels * (p + 1) / panel_parts,
+            channels_at_once,         panels_at_once};
+  }
+};
+
+/// A call whose arguments have been checked. T is float or double.
+template <class T>
+class conv3x3_call {
+ public:
+  conv3x3_call(const char* function, const conv3x3_operand<const T>& source, index_t targets,
+               conv3x3_tile tile, conv3x3_buffers& buffers, execution policy)
+      : function_(function),
+        source_(source),
+        tile_(tile),
+        buffers_(buffers),
+        policy_(policy),
+        target_(active_isa()),
+        kernels_(kernels<conv3x3_kernels<T>>(target_)) {
+    const index_t width = tile_width(tile);
+    auto& levels = conv3x3_levels<T>(buffers);
+    conv3x3_level<T>* const level = grown(levels, source.count());
+    index_t first_tile = 0;
+    for (index_t l = 0; l < source.count(); ++l) {
+      level[l] = {};
+      level[l].height = source.level(l).height;
+      level[l].width = source.level(l).width;
+      level[l].tile_rows = (level[l].height + width - 1) / width;
+      level[l].tile_columns = (level[l].width + width - 1) / width;
+      level[l].first_tile = first_tile;
+      first_tile += source.images() * level[l].tile_rows * level[l].tile_columns;
+      level[l].last_tile = first_tile;
+      level[l].source = source.map(l);
+      locations_ += source.images() * level[l].height * level[l].width;
+    }
+    tiles_ = first_tile;
+    args_.levels = level;
+    args_.level_count = source.count();
+    args_.source_channels = source.channels();
+    args_.target_channels = targets;
+    args_.tile = width;
+  }
+
+  void set_mask(const conv3x3_operand<const T>& mask) {
+    for (index_t l = 0; l < mask.count(); ++l) level(l).mask = mask.map(l);
+  }
+
+  /// The convolution of the source.
+  void run(const cache_line* weights, const T* bias, bool relu, const conv3x3_operand<T>& target) {
+    if (tiles_ == 0 || args_.target_channels == 0) return;
+    const profile::scope timing([&] { return problem(); });
+    for (index_t l = 0; l < target.count(); ++l) level(l).target = target.map(l);
+    args_.weights = reinterpret_cast<const T*>(weights);
+    args_.bias = bias;
+    args_.relu = relu;
+    const conv3x3_blocks blocks(tiles_, args_.source_channels, args_.target_channels,
+                                tile_points(tile_), policy_.threads());
+    const index_t size = std::is_same<T, double>::value
+                             ? 0
+                             : conv_scratch_size(tile_points(tile_), blocks.most_tiles(),
+                                                 blocks.channels_at_once, blocks.panels_at_once);
+    run_with_scratch(chunking(blocks.count(), 1), size,
+                     [&](index_t first, index_t last, T* scratch) {
+                       for (index_t i = first; i < last; ++i)
+                         kernels_.run(args_, blocks.task(i), scratch);
+                     });
+  }
+
+  /// The gradient of the weights, the source being the input.
+  void weight_grad(const conv3x3_operand<const T>& upstream, const conv3x3_weight_grad<T>& grad) {
+    if (args_.target_channels == 0) return;
+    const profile::scope timing([&] { return problem(); });
+    for (index_t l = 0; l < upstream.count(); ++l) level(l).upstream = upstream.map(l);
+    if constexpr (std::is_same<T, double>::value) {
+      for_each_chunk(policy_, chunking(args_.target_channels, 1),
+                     [&](index_t, index_t first, index_t last) {
+                       kernels_.weight_grad(args_, grad, first, last);
+                     });
+    } else {
+      weight_grad_by_tiles(grad);
+    }
+  }
+
+ private:
+  conv3x3_level<T>& level(index_t l) { return conv3x3_levels<T>(buffers_)[l]; }
+
+  profile::problem problem() const {
+    const bool is_f4x4 = tile_ == conv3x3_tile::f4x4;
+    const char* const variant =
+        source_.is_nhwc() ? (is_f4x4 ? "nhwc" : "nhwc_f2x2") : (is_f4x4 ? nullptr : "f2x2");
+    const index_t sources = args_.source_channels, targets = args_.target_channels;
+    return {function_,
+            variant,
+            dtype_name<T>(),
+            {source_.images(), sources, source_.images() > 0 ? locations_ / source_.images() : 0,
+             targets},
+            isa_name(target_),
+            policy_.threads(),
+            (locations_ * (sources + targets) + 9 * sources * targets) * index_t{sizeof(T)},
+            18 * locations_ * sources * targets};
+  }
+
+  /// run(first, last, scratch) for each chunk, with scratch memory of `size` numbers.
+  template <class Run>
+  void run_with_scratch(const chunking& chunks, index_t size, const Run& run) {
+    const index_t lines = lines_for<T>(size);
+    memory_numbers numbers(std::min(index_t{policy_.threads()}, chunks.count));
+    cache_line* const all = grown(buffers_.scratch, numbers.count() * lines);
+    for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
+      const index_t number = numbers.take();
+      run(first, last, reinterpret_cast<T*>(all + number * lines));
+      numbers.give_back(number);
+    });
+  }
+
+  /// Few chunks a thread: neighbouring items share what they read.
+  chunking few_chunks(index_t items) const {
+    const index_t threads = policy_.threads();
+    return {items, std::max(index_t{1}, (items + threads - 1) / threads)};
+  }
+
+  void weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad);
+
+  const char* function_;
+  conv3x3_operand<const T> source_;
+  conv3x3_tile tile_;
+  conv3x3_buffers& buffers_;
+  execution policy_;
+  isa target_;
+  const conv3x3_kernels<T>& kernels_;
+  conv3x3_args<T> args_{};
+  index_t tiles_ = 0, locations_ = 0;
+};
+
+/// Source channels, panels of target channels, and bytes of transformed tiles in a block.
+constexpr index_t weight_grad_sources = 256, weight_grad_panels = 8;
+constexpr index_t weight_grad_bytes = 12 * 1024 * 1024;
+
+template <class T>
+void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
+  const index_t points = tile_points(tile_);
+  const index_t sources = args_.source_channels, panels = conv_panels(args_.target_channels);
+  // Blocks of nearly the same size.
+  const index_t source_groups =
+      std::max(index_t{1}, conv_rounded(sources, conv_lanes) / conv_lanes);
+  const index_t source_parts =
+      (source_groups * conv_lanes + weight_grad_sources - 1) / weight_grad_sources;
+  const index_t panel_parts = (panels + weight_grad_panels - 1) / weight_grad_panels;
+  const index_t most_sources = (source_groups + source_parts - 1) / source_parts * conv_lanes;
+  const index_t most_panels = (panels + panel_parts - 1) / panel_parts;
+  const index_t room = weight_grad_bytes / index_t{sizeof(float)} / points /
+                       (most_sources + most_panels * conv_panel);
+  const index_t tile_parts = (tiles_ + room - 1) / room;
+  const index_t most_tiles = tile_parts == 0 ? 0 : (tiles_ + tile_parts - 1) / tile_parts;
+
+  const index_t input_lines = lines_for<float>(points * conv_point_size(most_tiles, most_sources));
+  const index_t gradient_lines = lines_for<float>(points * most_panels * most_tiles * conv_panel);
+  const index_t sum_lines = lines_for<float>(points * most_panels * most_sources * conv_panel);
+  const index_t bias_lines = lines_for<double>(panels * conv_panel);
+  cache_line* const memory =
+      grown(buffers_.sums, input_lines + gradient_lines + sum_lines + bias_lines);
+  const auto numbers = [&](index_t line) { return reinterpret_cast<float*>(memory + line); };
+  double* const bias_sums =
+      reinterpret_cast<double*>(memory + input_lines + gradient_lines + sum_lines);
+  std::fill(bias_sums, bias_sums + panels * conv_panel, 0.0);
+
+  conv3x3_weight_grad_block block{};
+  block.inputs = numbers(0);
+  block.gradients = numbers(input_lines);
+  block.sums = numbers(input_lines + gradient_lines);
+  const auto add_tiles = [&] {
+    run_with_scratch(few_chunks(block.input_row() / conv_lanes), conv_band_size,
+                     [&](index_t first, index_t last, T* scratch) {
+                       kernels_.transform_inputs(args_, block, first, last, scratch);
+                     });
+    const index_t channels = std::min(args_.target_channels, block.last_panel * conv_panel) -
+                             block.first_panel * conv_panel;
+    run_with_scratch(few_chunks(conv_rounded(channels, conv_lanes) / conv_lanes), conv_band_size,
+                     [&](index_t first, index_t last, T* scratch) {
+                       kernels_.transform_gradients(args_, block, first, last, scratch);
+                     });
+    for_each_chunk(policy_, chunking(points * block.panels(), 1),
+                   [&](index_t, index_t first, index_t last) {
+                     kernels_.add_products(args_, block, first, last);
+                   });
+  };
+  for (index_t k = 0; k < panel_parts; ++k) {
+    block.first_panel = panels * k / panel_parts;
+    block.last_panel = panels * (k + 1) / panel_parts;
+    for (index_t c = 0; c < source_parts; ++c) {
+      block.first_source = source_groups * c / source_parts * conv_lanes;
+      block.last_source = std::min(sources, source_groups * (c + 1) / source_parts * conv_lanes);
+      block.bias_sums = grad.bias != nullptr && c == 0 ? bias_sums : nullptr;
+      if (tiles_ == 0)
+        std::fill(block.sums, numbers(input_lines + gradient_lines + sum_lines), 0.0f);
+      for (index_t t = 0; t < tile_parts; ++t) {
+        block.first_tile = tiles_ * t / tile_parts;
+        block.last_tile = tiles_ * (t + 1) / tile_parts;
+        add_tiles();
+      }
+      for_each_chunk(policy_, chunking(block.panels(), 1),
+                     [&](index_t, index_t first, index_t last) {
+                       kernels_.finish_weight_grad(args_, block, grad, first, last);
+                     });
+    }
+  }
+  if (grad.bias != nullptr)
+    for (index_t k = 0; k < args_.target_channels; ++k) grad.bias[k] = static_cast<T>(bias_sums[k]);
+}
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet
