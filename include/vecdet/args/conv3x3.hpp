@@ -19,6 +19,17 @@ constexpr index_t conv_rounded(index_t count, index_t multiple) noexcept {
   return (count + multiple - 1) / multiple * multiple;
 }
 
+/// From one row of transformed channels to the next: an odd number of cache lines, so that rows do
+/// not meet in few sets of a cache.
+constexpr index_t conv_row(index_t channels) noexcept {
+  return (channels + conv_lanes - 1) / conv_lanes / 2 * 2 * conv_lanes + conv_lanes;
+}
+
+/// From one point of transformed tiles to the next.
+constexpr index_t conv_point_size(index_t tiles, index_t row) noexcept {
+  return tiles * row + conv_lanes;
+}
+
 /// Where the numbers of a map lie, in elements from each other. Rows have no gaps.
 template <class T>
 struct conv3x3_map {
@@ -75,18 +86,15 @@ struct conv3x3_weights_args {
 struct conv3x3_weight_grad_block {
   index_t first_source, last_source, first_panel, last_panel;
   index_t first_tile, last_tile;  ///< whose products are added now
-  float* inputs;      ///< transformed: points x tiles x sources, these rounded up to conv_lanes
-  float* gradients;   ///< transformed: points x panels x tiles x conv_panel
-  float* sums;        ///< points x panels x sources x conv_panel
+  float* inputs;                  ///< transformed: points x tiles x conv_row(sources)
+  float* gradients;               ///< transformed: points x panels x tiles x conv_panel
+  float* sums;                    ///< points x panels x sources x conv_panel
   double* bias_sums;  ///< of all target channels, rounded up to conv_panel; null: not wanted
 
   index_t tiles() const noexcept { return last_tile - first_tile; }
   index_t sources() const noexcept { return last_source - first_source; }
   index_t panels() const noexcept { return last_panel - first_panel; }
-  /// From one row of `inputs` to the next, and from one point to the next: an odd number of cache
-  /// lines, so that points do not meet in one set of the cache.
-  index_t input_row() const noexcept { return conv_rounded(sources(), conv_lanes); }
-  index_t input_point() const noexcept { return tiles() * input_row() + conv_lanes; }
+  index_t input_point() const noexcept { return conv_point_size(tiles(), conv_row(sources())); }
 };
 
 /// Where the gradient of the weights goes.
@@ -100,13 +108,9 @@ struct conv3x3_weight_grad {
 /// Numbers of scratch memory for bands: rows of channels of a run of tiles.
 constexpr index_t conv_band_size = 6 * 66 * conv_lanes;
 
-/// From one point of a task's transformed tiles to the next.
-constexpr index_t conv_point_size(index_t tiles, index_t channels) noexcept {
-  return tiles * channels + conv_lanes;
-}
 constexpr index_t conv_scratch_size(index_t points, index_t tiles, index_t channels_at_once,
                                     index_t panels_at_once) noexcept {
-  return points * (conv_point_size(tiles, channels_at_once) +
+  return points * (conv_point_size(tiles, conv_row(channels_at_once)) +
                    panels_at_once * conv_point_size(tiles, conv_panel)) +
          conv_band_size;
 }

@@ -171,9 +171,10 @@ constexpr index_t tile_points(conv3x3_tile tile) noexcept {
   return tile == conv3x3_tile::f4x4 ? 36 : 16;
 }
 
-/// Bytes of a block of tiles, transformed, with its products: most of a second-level cache of 2
-/// MiB.
-constexpr index_t conv_block_bytes = 1792 * 1024;
+/// Source channels and panels of target channels in a block, and bytes of its transformed tiles and
+/// products: more than a second-level cache, as they pass through it point by point.
+constexpr index_t conv_block_sources = 256, conv_block_panels = 8;
+constexpr index_t conv_block_bytes = 3328 * 1024;
 /// Tiles for which the weights are read at least, where there are so many.
 constexpr index_t conv_least_tiles = 28;
 
@@ -187,14 +188,10 @@ struct conv3x3_blocks {
                  index_t threads)
       : tiles(all_tiles), panels(conv_panels(targets)), panel_parts(1) {
     const index_t room = conv_block_bytes / index_t{sizeof(float)} / points;
-    channels_at_once = conv_rounded(std::max(sources, index_t{1}), conv_lanes);
-    panels_at_once = 1;
-    // Many source channels are transformed part by part, and products kept meanwhile.
-    if (room / (channels_at_once + conv_panel) < conv_least_tiles) {
-      channels_at_once = 64;
-      panels_at_once = std::min(panels, index_t{8});
-    }
-    const index_t most = room / (channels_at_once + panels_at_once * conv_panel);
+    channels_at_once =
+        std::min(conv_rounded(std::max(sources, index_t{1}), conv_lanes), conv_block_sources);
+    panels_at_once = std::min(panels, conv_block_panels);
+    const index_t most = room / (conv_row(channels_at_once) + panels_at_once * conv_panel);
     tile_parts = (tiles + most - 1) / most;
     const index_t even = (tile_parts + threads - 1) / threads * threads;
     if (tiles >= even * conv_least_tiles) {
@@ -363,7 +360,8 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   const index_t tile_parts = (tiles_ + room - 1) / room;
   const index_t most_tiles = tile_parts == 0 ? 0 : (tiles_ + tile_parts - 1) / tile_parts;
 
-  const index_t input_lines = lines_for<float>(points * conv_point_size(most_tiles, most_sources));
+  const index_t input_lines =
+      lines_for<float>(points * conv_point_size(most_tiles, conv_row(most_sources)));
   const index_t gradient_lines = lines_for<float>(points * most_panels * most_tiles * conv_panel);
   const index_t sum_lines = lines_for<float>(points * most_panels * most_sources * conv_panel);
   const index_t bias_lines = lines_for<double>(panels * conv_panel);
@@ -379,8 +377,8 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   block.gradients = numbers(input_lines);
   block.sums = numbers(input_lines + gradient_lines);
   const auto add_tiles = [&] {
-    run_with_scratch(few_chunks(block.input_row() / conv_lanes), conv_band_size,
-                     [&](index_t first, index_t last, T* scratch) {
+    run_with_scratch(few_chunks(conv_rounded(block.sources(), conv_lanes) / conv_lanes),
+                     conv_band_size, [&](index_t first, index_t last, T* scratch) {
                        kernels_.transform_inputs(args_, block, first, last, scratch);
                      });
     const index_t channels = std::min(args_.target_channels, block.last_panel * conv_panel) -

@@ -20,12 +20,13 @@ VECDET_INLINE void for_each_vector(const Work& work) {
   for (int at = 0; at < Lanes; at += batch_lanes<float>) work(at);
 }
 
-/// Transformed weights: panels x points x sources x conv_panel.
+/// Transformed weights: points x panels x sources x conv_panel.
 template <int Tile>
 void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, index_t first,
                                index_t last) {
   using filtering = minimal_filtering<Tile>;
   constexpr int P = filtering::points, panel = static_cast<int>(detail::conv_panel);
+  const index_t panels = (a.targets + panel - 1) / panel;
   for (index_t k = first; k < last; ++k) {
     const index_t targets = a.targets - k * panel < panel ? a.targets - k * panel : panel;
     alignas(64) float taps[9][panel] = {};
@@ -34,12 +35,12 @@ void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, ind
       for (index_t t = 0; t < targets; ++t)
         for (int tap = 0; tap < 9; ++tap)
           taps[a.turned ? 8 - tap : tap][t] = from[t * a.target_step + tap * a.tap_step];
-      float* const to = a.transformed + (k * P * P * a.sources + c) * panel;
+      float* const to = a.transformed + (k * a.sources + c) * panel;
       for_each_vector<panel>([&](int lane) {
         times_both_sides<typename filtering::weights, conv_vector>(
             [&](int i, int j) VECDET_INLINE_LAMBDA { return load_pack<1>(taps[3 * i + j] + lane); },
             [&](int i, int j, const conv_vector& x) VECDET_INLINE_LAMBDA {
-              store_pack<1>(to + (i * P + j) * a.sources * panel + lane, x);
+              store_pack<1>(to + (i * P + j) * panels * a.sources * panel + lane, x);
             });
       });
     }
@@ -104,7 +105,8 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
   constexpr index_t points = filtering::points * filtering::points, lanes = detail::conv_lanes;
   constexpr index_t panel = detail::conv_panel;
   const index_t tiles = task.last_tile - task.first_tile, sources = a.source_channels;
-  const index_t row = task.channels_at_once;
+  const index_t all_panels = (a.target_channels + panel - 1) / panel;
+  const index_t row = detail::conv_row(task.channels_at_once);
   const index_t point = detail::conv_point_size(tiles, row);
   const index_t product_point = detail::conv_point_size(tiles, panel);
   float* const transformed = scratch;
@@ -146,16 +148,20 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
     const index_t panels = left < task.panels_at_once ? left : task.panels_at_once;
     index_t c = 0;
     do {
-      const index_t end = sources - c < row ? sources : c + row;
+      const index_t end = sources - c < task.channels_at_once ? sources : c + task.channels_at_once;
       if (!transforms_once) transform(c, end);
-      for (index_t p = k; p < k + panels; ++p) {
-        const index_t last = a.target_channels - p * panel;
-        const index_t channels = last < panel ? last : panel;
-        for (index_t i = 0; i < points; ++i)
-          add_panel<rows_apart>(transformed + i * point, tiles, row, row,
-                                a.weights + ((p * points + i) * sources + c) * panel, channels,
-                                end - c, c > 0, products + ((p - k) * points + i) * product_point);
-      }
+      // Point by point, so that its tiles stay in the cache for all panels.
+      for (index_t i = 0; i < points; ++i)
+        for (index_t p = k; p < k + panels; ++p) {
+          const auto columns = [&](index_t point_number, index_t panel_number) {
+            return a.weights + ((point_number * all_panels + panel_number) * sources + c) * panel;
+          };
+          const index_t channels = a.target_channels - p * panel;
+          add_panel<rows_apart>({transformed + i * point, tiles, row, row, columns(i, p),
+                                 channels < panel ? channels : panel, end - c, c > 0,
+                                 products + ((p - k) * points + i) * product_point,
+                                 p + 1 < k + panels ? columns(i, p + 1) : columns(i + 1, k)});
+        }
       c = end;
     } while (c < sources);
     for (index_t p = k; p < k + panels; ++p) finish(p, products + (p - k) * points * product_point);

@@ -66,11 +66,22 @@ struct rows_adjacent {
   }
 };
 
+/// Brings the line of an address, which need not be valid, to the second-level cache.
+VECDET_INLINE void fetch(const float* line) {
+#if defined(__GNUC__)
+  __builtin_prefetch(line, 0, 2);
+#else
+  static_cast<void>(line);
+#endif
+}
+/// Lines that a block fetches in two steps: all blocks of a panel together fetch all of the next.
+constexpr int fetched_lines = product_rows > 6 ? 2 : 1;
+
 /// sums, rows of conv_panel numbers, become, or grow by, the products of `depth` steps. `Columns`
-/// is in batches. `next` is read soon: one line for each step is fetched from there.
+/// is in batches. `next` is read soon: lines from there on are fetched meanwhile.
 template <template <int> class Layout, int Rows, int Columns>
 VECDET_NOINLINE void add_block(const float* rows, index_t stride, const float* columns,
-                               index_t depth, bool continues, float* sums) {
+                               index_t depth, bool continues, float* sums, const float* next) {
   constexpr int lanes = batch_lanes<float>, panel = static_cast<int>(detail::conv_panel);
   f32_batch sum[Rows][Columns];
   if (continues) {
@@ -99,6 +110,9 @@ VECDET_NOINLINE void add_block(const float* rows, index_t stride, const float* c
   for (; d + 2 <= depth; d += 2) {
     step(0);
     step(1);
+    VECDET_UNROLL
+    for (int line = 0; line < fetched_lines; ++line) fetch(next + line * 16);
+    next += fetched_lines * 16;
     block.template advance<2>();
     columns += 2 * panel;
   }
@@ -109,7 +123,7 @@ VECDET_NOINLINE void add_block(const float* rows, index_t stride, const float* c
 }
 
 using add_block_function = void (*)(const float* rows, index_t stride, const float* columns,
-                                    index_t depth, bool continues, float* sums);
+                                    index_t depth, bool continues, float* sums, const float* next);
 
 /// The function for so many rows and batches of columns.
 template <template <int> class Layout, int Rows = product_rows>
@@ -120,22 +134,35 @@ VECDET_INLINE add_block_function block_function(int rows, int columns) {
   return columns == 1 ? add_block<Layout, Rows, 1> : add_block<Layout, Rows, 2>;
 }
 
-/// Rows of a panel's sums: `rows` x `channels`, at most conv_panel, by `depth`. `row_step` is from
-/// one row to the next, `stride` the layout's.
+/// Products of a panel of columns.
+struct panel_product {
+  const float* rows;
+  index_t row_count;
+  index_t row_step;  ///< from one row to the next
+  index_t stride;    ///< the layout's
+  const float* columns;
+  index_t channels;  ///< columns that count, at most conv_panel
+  index_t depth;
+  bool continues;  ///< the sums that are there
+  float* sums;
+  const float* next;  ///< the columns of the next panel
+};
+
 template <template <int> class Layout>
-void add_panel(const float* rows, index_t row_count, index_t row_step, index_t stride,
-               const float* columns, index_t channels, index_t depth, bool continues, float* sums) {
-  constexpr int lanes = batch_lanes<float>;
+void add_panel(const panel_product& p) {
+  constexpr int lanes = batch_lanes<float>, panel = static_cast<int>(detail::conv_panel);
   // Blocks of nearly the same height.
-  const index_t blocks = (row_count + product_rows - 1) / product_rows;
-  for (index_t k = 0; k < channels; k += product_columns) {
-    const int batches = channels - k > lanes ? 2 : 1;
+  const index_t blocks = (p.row_count + product_rows - 1) / product_rows;
+  const index_t calls = blocks * ((p.channels + product_columns - 1) / product_columns);
+  index_t call = 0;
+  for (index_t k = 0; k < p.channels; k += product_columns) {
+    const int batches = p.channels - k > lanes ? 2 : 1;
     index_t first = 0;
     for (index_t b = 0; b < blocks; ++b) {
-      const index_t last = row_count * (b + 1) / blocks;
+      const index_t last = p.row_count * (b + 1) / blocks;
       block_function<Layout>(static_cast<int>(last - first), batches)(
-          rows + first * row_step, stride, columns + k, depth, continues,
-          sums + first * detail::conv_panel + k);
+          p.rows + first * p.row_step, p.stride, p.columns + k, p.depth, p.continues,
+          p.sums + first * panel + k, p.next + p.depth * panel * call++ / calls);
       first = last;
     }
   }

@@ -24,9 +24,10 @@ void transform_conv_inputs_of(const detail::conv3x3_args<float>& a,
       const index_t c = block.first_source + g * lanes, left = block.last_source - c;
       const index_t columns = gather_band<Tile, 1>(run, run.level->source, no_mask, c,
                                                    left < lanes ? left : lanes, scratch);
-      transform_inputs_of_run<Tile>(scratch, columns, run.count,
-                                    block.inputs + run.first * block.input_row() + g * lanes,
-                                    block.input_row(), block.input_point());
+      transform_inputs_of_run<Tile>(
+          scratch, columns, run.count,
+          block.inputs + run.first * detail::conv_row(block.sources()) + g * lanes,
+          detail::conv_row(block.sources()), block.input_point());
     }
   });
 }
@@ -102,10 +103,12 @@ inline void add_weight_grad_products(const detail::conv3x3_args<float>& a,
   for (index_t i = first; i < last; ++i) {
     const index_t point = i / block.panels(), k = i % block.panels();
     const index_t left = a.target_channels - (block.first_panel + k) * panel;
-    add_panel<rows_adjacent>(block.inputs + point * block.input_point(), block.sources(), 1,
-                             block.input_row(), block.gradients + i * block.tiles() * panel,
-                             left < panel ? left : panel, block.tiles(), block.first_tile > 0,
-                             block.sums + i * block.sources() * panel);
+    const float* const columns = block.gradients + i * block.tiles() * panel;
+    add_panel<rows_adjacent>({block.inputs + point * block.input_point(), block.sources(), 1,
+                              detail::conv_row(block.sources()), columns,
+                              left < panel ? left : panel, block.tiles(), block.first_tile > 0,
+                              block.sums + i * block.sources() * panel,
+                              columns + block.tiles() * panel});
   }
 }
 
