@@ -25,6 +25,12 @@ constexpr index_t conv_row(index_t channels) noexcept {
   return (channels + conv_lanes - 1) / conv_lanes / 2 * 2 * conv_lanes + conv_lanes;
 }
 
+/// From one point of transformed weights to the next: a few lines more than it holds, as points
+/// would meet in one set of a cache otherwise.
+constexpr index_t conv_weights_point(index_t targets, index_t sources) noexcept {
+  return conv_rounded(targets, conv_panel) * sources + 5 * conv_lanes;
+}
+
 /// From one point of transformed tiles to the next.
 constexpr index_t conv_point_size(index_t tiles, index_t row) noexcept {
   return tiles * row + conv_lanes;

@@ -33,8 +33,10 @@ void conv3x3_weights<T>::assign(feature_view<const T> weights, conv3x3_use use, 
   args.turned = !is_forward;
   args.tile = detail::tile_width(tile);
   const index_t panels = detail::conv_panels(args.targets);
-  const index_t multiplications = std::is_same<T, double>::value ? 9 : detail::tile_points(tile);
-  const index_t size = panels * detail::conv_panel * args.sources * multiplications;
+  const index_t size =
+      std::is_same<T, double>::value
+          ? 9 * args.targets * args.sources
+          : detail::tile_points(tile) * detail::conv_weights_point(args.targets, args.sources);
   args.transformed = reinterpret_cast<T*>(detail::grown(buffers_, detail::lines_for<T>(size)));
   output_channels_ = outputs;
   input_channels_ = inputs;

@@ -26,7 +26,7 @@ void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, ind
                                index_t last) {
   using filtering = minimal_filtering<Tile>;
   constexpr int P = filtering::points, panel = static_cast<int>(detail::conv_panel);
-  const index_t panels = (a.targets + panel - 1) / panel;
+  const index_t point = detail::conv_weights_point(a.targets, a.sources);
   for (index_t k = first; k < last; ++k) {
     const index_t targets = a.targets - k * panel < panel ? a.targets - k * panel : panel;
     alignas(64) float taps[9][panel] = {};
@@ -39,9 +39,8 @@ void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, ind
       for_each_vector<panel>([&](int lane) {
         times_both_sides<typename filtering::weights, conv_vector>(
             [&](int i, int j) VECDET_INLINE_LAMBDA { return load_pack<1>(taps[3 * i + j] + lane); },
-            [&](int i, int j, const conv_vector& x) VECDET_INLINE_LAMBDA {
-              store_pack<1>(to + (i * P + j) * panels * a.sources * panel + lane, x);
-            });
+            [&](int i, int j, const conv_vector& x)
+                VECDET_INLINE_LAMBDA { store_pack<1>(to + (i * P + j) * point + lane, x); });
       });
     }
   }
@@ -105,7 +104,7 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
   constexpr index_t points = filtering::points * filtering::points, lanes = detail::conv_lanes;
   constexpr index_t panel = detail::conv_panel;
   const index_t tiles = task.last_tile - task.first_tile, sources = a.source_channels;
-  const index_t all_panels = (a.target_channels + panel - 1) / panel;
+  const index_t weights_point = detail::conv_weights_point(a.target_channels, sources);
   const index_t row = detail::conv_row(task.channels_at_once);
   const index_t point = detail::conv_point_size(tiles, row);
   const index_t product_point = detail::conv_point_size(tiles, panel);
@@ -154,7 +153,7 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
       for (index_t i = 0; i < points; ++i)
         for (index_t p = k; p < k + panels; ++p) {
           const auto columns = [&](index_t point_number, index_t panel_number) {
-            return a.weights + ((point_number * all_panels + panel_number) * sources + c) * panel;
+            return a.weights + point_number * weights_point + (panel_number * sources + c) * panel;
           };
           const index_t channels = a.target_channels - p * panel;
           add_panel<rows_apart>({transformed + i * point, tiles, row, row, columns(i, p),
