@@ -139,7 +139,7 @@ void box_coding(isa set, const scene<T>& s) {
   std::vector<T> out(s.a_values.size()), deltas(s.a_values.size());
   const boxes_view<T> view(out);
   const boxes_view<const T> d(deltas);
-  const image_size image{500, 400};
+  const image_size image = image_size::height_width(400, 500);
   const auto add = [&](const auto& call) {
     call();
     hash.add(out);
@@ -198,11 +198,11 @@ void box_losses(isa set, const scene<T>& s) {
       hash.add(grad);
     }
   }
-  hash.add(giou_loss_and_grad(s.a, s.b, view, {}, sequential));
+  hash.add(iou_loss_and_grad(s.a, s.b, view, iou_kind::giou, {}, sequential));
   hash.add(grad);
-  hash.add(diou_loss_and_grad(s.a, s.b, view, {}, sequential));
+  hash.add(iou_loss_and_grad(s.a, s.b, view, iou_kind::diou, {}, sequential));
   hash.add(grad);
-  hash.add(ciou_loss_and_grad(s.a, s.b, view, {}, sequential));
+  hash.add(iou_loss_and_grad(s.a, s.b, view, iou_kind::ciou, {}, sequential));
   hash.add(grad);
   hash.print(set, "box_losses/" + s.name);
 }
@@ -232,8 +232,9 @@ void suppression(isa set, const scene<T>& s) {
   const vector_view<const T> scores(s.scores);
   nms_groups groups;
   groups.classes = s.classes;
-  for (const nms_params& params : {torchvision_nms(0.5), onnx_nms(0.5, 20), opencv_nms(0.5, 0.1),
-                                   mmcv_nms(0.5, true), ipex_nms(0.5)}) {
+  for (const nms_params& params :
+       {nms_params::torchvision(0.5), nms_params::onnx(0.5, 20), nms_params::opencv(0.5, 0.1),
+        nms_params::mmcv(0.5, true), nms_params::ipex(0.5)}) {
     hash.add(nms(s.a, scores, params, sequential));
     hash.add(batched_nms(s.a, scores, groups, params, sequential));
   }
@@ -261,14 +262,15 @@ void detections(isa set) {
   std::vector<T> deltas = random_deltas<T>(images * anchors, 8, 0.4);
   for (T& d : deltas) d = to<T>(std::abs(static_cast<double>(d)));  // distances are positive
   const auto boxes = random_boxes<float>(anchors, 7, 300);
-  const std::vector<image_size> sizes{{300, 300}, {250, 280}};
+  const std::vector<image_size> sizes{image_size::height_width(300, 300),
+                                      image_size::height_width(280, 250)};
   filter_topk_workspace search;
   const auto top = filter_topk(matrix_view<const T>(logits.data(), images * anchors, classes), 0.05,
                                700, search, sequential);
   hash.add(top.logits.data(), static_cast<std::size_t>(top.logits.size()));
   hash.add(top.elements.data(), static_cast<std::size_t>(top.elements.size()));
-  for (const auto& params :
-       {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess(), rpn_postprocess()}) {
+  for (const auto& params : {postprocess_params::retinanet(), postprocess_params::fcos(),
+                             postprocess_params::ssd(), postprocess_params::rpn()}) {
     postprocess_workspace workspace;
     const index_t cols = params.detector == dense_detector::rpn ? 1 : classes;
     head_outputs<T> outputs{{logits.data(), images * anchors, cols}, deltas, {}};
@@ -353,7 +355,7 @@ void matching(isa set, bool with_special) {
   std::vector<grid_size> features;
   for (index_t stride = 8; stride <= 128; stride *= 2)
     features.push_back({(200 + stride - 1) / stride, (160 + stride - 1) / stride});
-  const auto shapes = retinanet_shapes();
+  const auto shapes = anchor_shapes::retinanet();
   std::vector<float> anchors(static_cast<std::size_t>(4 * count_anchors(shapes, features)));
   make_anchors(shapes, {200, 160}, features, anchors);
   auto boxes = random_boxes<float>(60, 11, 160, 4);

@@ -111,12 +111,12 @@ void box_coding_call(placed_memory& memory, result_bytes& results, index_t boxes
   const auto a = placed_boxes<T>(memory, boxes, 1), b = placed_boxes<T>(memory, boxes, 2);
   const boxes_view<T> out(memory.make<T>(4 * boxes), boxes);
   const auto add = [&] { results.add(out.data(), 4 * boxes); };
-  const image_size image{300, 200};
+  const image_size image = image_size::height_width(200, 300);
   encode_boxes(a, b, out, {}, sequential), add();
   encode_boxes(a, b, out, coder_params::ssd(), sequential), add();
   decode_boxes(a, b, out, {}, sequential), add();
   decode_boxes(a, b, image, out, coder_params::ssd(), sequential), add();
-  const std::vector<image_size> pair{image, {100, 400}};
+  const std::vector<image_size> pair{image, image_size::height_width(400, 100)};
   const vector_view<const image_size> images(memory.copy(pair), 2);
   const boxes_view<T> two(memory.make<T>(8 * boxes), 2 * boxes);
   decode_boxes(placed_boxes<T>(memory, 2 * boxes, 3), b, images, two, {}, sequential);
@@ -160,7 +160,7 @@ void separate_boxes_call(placed_memory& memory, result_bytes& results, index_t b
     for (T* const coordinate : out) results.add(coordinate, boxes);
   };
   encode_boxes(a, b, out_boxes, {}, sequential), add();
-  decode_boxes(a, b, image_size{300, 200}, out_boxes, {}, sequential), add();
+  decode_boxes(a, b, image_size::height_width(200, 300), out_boxes, {}, sequential), add();
   for (const auto kind : {iou_kind::iou, iou_kind::giou, iou_kind::diou, iou_kind::ciou}) {
     elementwise_iou(a, b, vector_view<T>(out[0], boxes), {kind, empty_iou::nan}, sequential);
     results.add(out[0], boxes);
@@ -237,19 +237,11 @@ void box_loss_call(placed_memory& memory, result_bytes& results, index_t boxes) 
   }
   iou_loss_params weighted;
   weighted.box_weights = weights;
-  using loss_and_grad = double (*)(boxes_view<const T>, boxes_view<const T>, boxes_view<T>,
-                                   const iou_loss_params&, execution);
-  for (const loss_and_grad loss :
-       {loss_and_grad(giou_loss_and_grad<const T>), loss_and_grad(diou_loss_and_grad<const T>),
-        loss_and_grad(ciou_loss_and_grad<const T>)}) {
-    results.add(loss(a, b, out, weighted, sequential));
+  for (const iou_kind kind : {iou_kind::giou, iou_kind::diou, iou_kind::ciou}) {
+    results.add(iou_loss_and_grad(a, b, out, kind, weighted, sequential));
     results.add(out.data(), 4 * boxes);
-  }
-  for (const auto loss : {giou_loss<const T>, diou_loss<const T>, ciou_loss<const T>})
-    results.add(loss(a, b, weighted, sequential));
-  for (const auto loss :
-       {giou_loss_unreduced<const T>, diou_loss_unreduced<const T>, ciou_loss_unreduced<const T>}) {
-    loss(a, b, losses, weighted, sequential);
+    results.add(iou_loss(a, b, kind, weighted, sequential));
+    iou_loss_unreduced(a, b, losses, kind, weighted, sequential);
     results.add(losses.data(), boxes);
   }
 }
@@ -310,8 +302,8 @@ void nms_call(placed_memory& memory, result_bytes& results, index_t boxes) {
   groups.classes = {memory.copy(random_labels(boxes, 5, 3)), boxes};
   groups.image_offsets = {memory.copy(offset_values), 3};
   nms_workspace workspace;
-  for (const nms_params& params :
-       {nms_params{}, ipex_nms(0.3), onnx_nms(0.5, 3, true), opencv_nms(0.5, 0.2)}) {
+  for (const nms_params& params : {nms_params{}, nms_params::ipex(0.3),
+                                   nms_params::onnx(0.5, 3, true), nms_params::opencv(0.5, 0.2)}) {
     const auto kept = nms(b, scores, params, workspace, sequential);
     results.add(kept.data(), kept.size());
     const auto of_groups = batched_nms(b, scores, groups, params, workspace, sequential);
@@ -347,14 +339,16 @@ void postprocess_call(placed_memory& memory, result_bytes& results, index_t leng
   const index_t stride = length + length % 3, extent = (rows - 1) * stride + length;
   const std::vector<index_t> level_values{2, anchors - 2};
   const vector_view<const index_t> levels(memory.copy(level_values), 2);
-  const std::vector<image_size> size_values{{300, 200}, {100, 400}};
+  const std::vector<image_size> size_values{image_size::height_width(200, 300),
+                                            image_size::height_width(400, 100)};
   const vector_view<const image_size> sizes(memory.copy(size_values), images);
   const boxes_view<const float> boxes(memory.copy(random_boxes<float>(anchors, 1)), anchors);
   const matrix_view<const T> logits(memory.copy(random_logits<T>(extent, 2)), rows, length, stride);
   const boxes_view<const T> deltas(memory.copy(random_logits<T>(4 * rows, 3)), rows);
   const vector_view<const T> centerness(memory.copy(random_logits<T>(rows, 4)), rows);
   postprocess_workspace workspace;
-  for (const auto& params : {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+  for (const auto& params :
+       {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
     head_outputs<T> outputs{logits, deltas, {}};
     if (params.detector == dense_detector::fcos) outputs.centerness = centerness;
     const auto found = postprocess(outputs, boxes, levels, sizes, params, workspace, sequential);
@@ -568,7 +562,7 @@ TEST_CASE("memory: weights that are empty are not read, wherever they point") {
     CHECK(smooth_l1_loss(boxes, b, labels, l1) == smooth_l1_loss(boxes, b, labels));
     CHECK(smooth_l1_loss(boxes, b, box_selection::all(), l1) ==
           smooth_l1_loss(boxes, b, box_selection::all()));
-    CHECK(giou_loss(boxes, b, giou) == giou_loss(boxes, b));
+    CHECK(iou_loss(boxes, b, iou_kind::giou, giou) == iou_loss(boxes, b, iou_kind::giou));
     CHECK(regression_loss(boxes, a, b, labels, regression) == regression_loss(boxes, a, b, labels));
   });
 }

@@ -81,7 +81,7 @@ void levels_call(placed_memory& memory, result_bytes& results, index_t length, h
   const placed_head<T> grad(memory, layout, anchors, classes, others, length, 1, -4, 4);
   const placed_head<T> boxes(memory, layout, anchors, 4, others, length, 2, -0.5, 0.5);
   const placed_head<T> boxes_grad(memory, layout, anchors, 4, others, length, 2, -0.5, 0.5);
-  const index_t count = logits.in().anchors_of_image(), rows = images * count;
+  const index_t count = logits.in().anchors_per_image(), rows = images * count;
   const labels_view labels(memory.copy(random_labels(rows, classes, 3, 0.3)), rows);
   std::vector<float> numbers(static_cast<std::size_t>(rows), 0.25f);
   const scored_labels scored{labels, {memory.copy(numbers), rows}};
@@ -104,13 +104,13 @@ void levels_call(placed_memory& memory, result_bytes& results, index_t length, h
   results.add(
       smooth_l1_loss_and_grad(boxes.in(), targets, labels, boxes_grad.out(), {}, {}, sequential));
   boxes_grad.add_to(results);
-  results.add(giou_loss_and_grad(boxes.in(), targets, box_selection::all(), boxes_grad.out(), {},
-                                 {}, sequential));
+  results.add(iou_loss_and_grad(boxes.in(), targets, box_selection::all(), boxes_grad.out(),
+                                iou_kind::giou, {}, {}, sequential));
   boxes_grad.add_to(results);
-  const std::vector<image_size> sizes(images, image_size{40, 50});
-  const vector_view<const image_size> of_images(memory.copy(sizes), images);
+  const std::vector<image_size> sizes(images, image_size::height_width(50, 40));
+  const vector_view<const image_size> per_image(memory.copy(sizes), images);
   const boxes_view<float> decoded(memory.make<float>(4 * rows), rows);
-  decode_boxes(boxes.in(), a, of_images, decoded, {}, sequential);
+  decode_boxes(boxes.in(), a, per_image, decoded, {}, sequential);
   results.add(decoded.data(), 4 * rows);
   decode_distances(boxes.in(), a, {}, decoded, {}, sequential);
   results.add(decoded.data(), 4 * rows);
@@ -119,11 +119,11 @@ void levels_call(placed_memory& memory, result_bytes& results, index_t length, h
   outputs.logits = logits.in();
   outputs.deltas = boxes.in();
   const placed_head<T> centerness(memory, layout, anchors, 1, others, length, 6, -1, 3);
-  for (postprocess_params params : {retinanet_postprocess(), fcos_postprocess()}) {
+  for (postprocess_params params : {postprocess_params::retinanet(), postprocess_params::fcos()}) {
     params.max_candidates = 30;
     if (params.detector == dense_detector::fcos) outputs.centerness = centerness.in();
     postprocess_workspace workspace;
-    const detections_view kept = postprocess(outputs, a, of_images, params, workspace, sequential);
+    const detections_view kept = postprocess(outputs, a, per_image, params, workspace, sequential);
     results.add(kept.boxes.data(), 4 * kept.boxes.size());
     results.add(kept.scores.data(), kept.scores.size());
   }
@@ -161,7 +161,7 @@ void whole_loss_call(placed_memory& memory, result_bytes& results, index_t lengt
     const placed_head<T> logits_grad(memory, layout, anchors, 3, others, length, 1, -4, 4);
     const placed_head<T> deltas(memory, layout, anchors, 4, others, length, 2, -1, 1);
     const placed_head<T> deltas_grad(memory, layout, anchors, 4, others, length, 2, -1, 1);
-    const index_t count = logits.in().anchors_of_image();
+    const index_t count = logits.in().anchors_per_image();
     const anchor_index index(
         boxes_view<const float>(memory.copy(grid_anchors(anchors, length)), count));
     retinanet_loss_workspace workspace;
@@ -177,7 +177,7 @@ void whole_loss_call(placed_memory& memory, result_bytes& results, index_t lengt
   const placed_head<T> distances_grad(memory, layout, 1, 4, others, length, 2, 0.5, 3);
   const placed_head<T> centers(memory, layout, 1, 1, others, length, 3, -2, 2);
   const placed_head<T> centers_grad(memory, layout, 1, 1, others, length, 3, -2, 2);
-  const index_t count = logits.in().anchors_of_image();
+  const index_t count = logits.in().anchors_per_image();
   const boxes_view<const float> anchors(memory.copy(grid_anchors(1, length)), count);
   fcos_loss_workspace workspace;
   const fcos_losses losses =

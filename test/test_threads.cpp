@@ -121,7 +121,8 @@ const struct {
     {"IoU loss",
      [](execution policy) {
        return written(4 * in.boxes, [&](std::vector<float>& grad) {
-         return ciou_loss_and_grad(boxes_view<const float>(in.a), in.b, grad, {}, policy);
+         return iou_loss_and_grad(boxes_view<const float>(in.a), in.b, grad, iou_kind::ciou, {},
+                                  policy);
        });
      }},
     {"regression loss",
@@ -265,7 +266,7 @@ const struct {
        // Three images of levels of 6000 and 2000 anchors.
        const head_outputs<float> heads{in.x(), boxes_view<const float>(in.deltas), {}};
        const std::vector<index_t> levels{6000, 2000};
-       const std::vector<image_size> images(3, image_size{800, 800});
+       const std::vector<image_size> images(3, image_size::height_width(800, 800));
        postprocess_params params;
        params.max_candidates = 300;
        postprocess_workspace workspace;

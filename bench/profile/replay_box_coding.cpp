@@ -15,7 +15,7 @@ namespace {
 
 using namespace vecdet;
 
-constexpr image_size image{800, 800};
+constexpr image_size image = image_size::height_width(800, 800);
 
 template <class T>
 struct operands {
@@ -136,7 +136,7 @@ profile::replay_call make_distances_call(const profile::entry& e, execution poli
 }
 
 profile::replay_call make_deltas(const profile::entry& e, execution policy) {
-  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
+  if (profile::takes_levels(e)) return profile::make_levels_call(e, policy);
   const bool decodes = e.function == "decode_boxes";
   const std::string variant = after_prefix(e.variant);
   const bool is_batch = decodes && variant == "clip_batch";
@@ -150,7 +150,7 @@ profile::replay_call make_deltas(const profile::entry& e, execution policy) {
 }
 
 profile::replay_call make_distances(const profile::entry& e, execution policy) {
-  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
+  if (profile::takes_levels(e)) return profile::make_levels_call(e, policy);
   const bool decodes = e.function == "decode_distances";
   const std::string variant = after_prefix(e.variant);
   const bool known = variant == "by_size" || variant == "pixels" ||

@@ -36,7 +36,7 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
     return [=] { convert_boxes(boxes, box_format::xyxy, box_format::cxcywh, data->out, policy); };
   }
   if (e.function == "clip_boxes") {
-    return [=] { clip_boxes(boxes, {800, 800}, data->out, policy); };
+    return [=] { clip_boxes(boxes, image_size::height_width(800, 800), data->out, policy); };
   }
   if (e.function == "box_areas") return [=] { box_areas(boxes, data->areas, policy); };
   if (e.function == "large_box_mask") {

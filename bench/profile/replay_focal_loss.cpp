@@ -75,7 +75,7 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
   }
   // The function takes one number or a tensor as upstream gradient; the bytes tell which it was.
   const double tensors =
-      profile::bytes_of_call(e) / (static_cast<double>(data->logits.size()) * sizeof(T));
+      profile::call_bytes(e) / (static_cast<double>(data->logits.size()) * sizeof(T));
   if (tensors > (dense ? 3.5 : 2.5)) {
     return [=] {
       sigmoid_focal_loss_grad(data->view(data->logits), data->wanted(), data->view(data->upstream),

@@ -46,14 +46,14 @@ inline std::vector<float> anchors(index_t count) {
 }
 
 /// Bytes of one recorded call: where a name does not say which operands there were, these do.
-inline double bytes_of_call(const entry& e) {
+inline double call_bytes(const entry& e) {
   return e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1));
 }
 
 /// How many rows, of so many bytes each, a recorded call had on average, where the name's count is
 /// rounded.
 inline index_t exact_count(const entry& e, index_t rounded, double bytes_of_row) {
-  const auto exact = static_cast<index_t>(std::llround(bytes_of_call(e) / bytes_of_row));
+  const auto exact = static_cast<index_t>(std::llround(call_bytes(e) / bytes_of_row));
   return rounded_count(exact) == rounded ? exact : rounded;
 }
 

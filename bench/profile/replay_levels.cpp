@@ -38,6 +38,7 @@ const std::map<std::string, box_loss> box_losses{{"smooth_l1", box_loss::smooth_
 bool is_known_kind(const entry& e) {
   const std::string kind = kind_of(e.variant);
   if (e.function == "regression_loss_and_grad") return box_losses.count(kind) != 0;
+  if (e.function == "iou_loss_and_grad") return iou_kinds.count(kind) != 0;
   if (e.function == "postprocess") return kind == "retinanet" || kind == "fcos" || kind == "rpn";
   return kind.empty();
 }
@@ -52,8 +53,8 @@ struct tensor {
 
   tensor(std::vector<T> values, index_t image_count, index_t column_count, head_layout how)
       : numbers(std::move(values)), images(image_count), columns(column_count), layout(how) {
-    const index_t of_image = std::max<index_t>(1, images * columns);
-    const index_t locations = static_cast<index_t>(numbers.size()) / of_image;
+    const index_t per_image = std::max<index_t>(1, images * columns);
+    const index_t locations = static_cast<index_t>(numbers.size()) / per_image;
     input = {numbers.data(), locations, 1};
     output = {numbers.data(), locations, 1};
   }
@@ -112,12 +113,13 @@ replay_call boxes_call(const entry& e, head_layout layout, execution policy) {
     };
   }
   const box_selection all = box_selection::all();
-  if (e.function == "giou_loss_and_grad")
-    return [=] { giou_loss_and_grad(d->deltas.in(), targets, all, d->grad.out(), {}, {}, policy); };
-  if (e.function == "diou_loss_and_grad")
-    return [=] { diou_loss_and_grad(d->deltas.in(), targets, all, d->grad.out(), {}, {}, policy); };
-  if (e.function == "ciou_loss_and_grad")
-    return [=] { ciou_loss_and_grad(d->deltas.in(), targets, all, d->grad.out(), {}, {}, policy); };
+  if (e.function == "iou_loss_and_grad") {
+    const auto kind = iou_kinds.find(kind_of(e.variant));
+    if (kind == iou_kinds.end()) return {};
+    return [=, kind = kind->second] {
+      iou_loss_and_grad(d->deltas.in(), targets, all, d->grad.out(), kind, {}, {}, policy);
+    };
+  }
   return {};
 }
 
@@ -138,7 +140,7 @@ struct logits_operands {
         centerness(std::vector<T>(labels.size(), T(0.0f)), images, 1, layout),
         scores(labels.size(), 0.5f),
         anchors(profile::anchors(count)),
-        sizes(static_cast<std::size_t>(images), {800, 800}) {}
+        sizes(static_cast<std::size_t>(images), image_size::height_width(800, 800)) {}
 };
 
 template <class T>
@@ -172,9 +174,9 @@ replay_call logits_call(const entry& e, head_layout layout, execution policy) {
       return [=] {
         postprocess(outputs, boxes_view<const float>(d->anchors),
                     vector_view<const image_size>(d->sizes),
-                    is_fcos  ? fcos_postprocess()
-                    : is_rpn ? rpn_postprocess()
-                             : retinanet_postprocess(),
+                    is_fcos  ? postprocess_params::fcos()
+                    : is_rpn ? postprocess_params::rpn()
+                             : postprocess_params::retinanet(),
                     d->workspace, policy);
       };
     }
@@ -184,7 +186,7 @@ replay_call logits_call(const entry& e, head_layout layout, execution policy) {
 
 }  // namespace
 
-bool is_of_levels(const entry& e) {
+bool takes_levels(const entry& e) {
   const std::string layout = e.variant.substr(0, e.variant.find('_'));
   return layout == "levels" || layout == "nchw";
 }

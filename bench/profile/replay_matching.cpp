@@ -50,7 +50,7 @@ profile::replay_call make(const profile::entry& e, execution policy) {
   if ((e.variant != "indexed" && e.variant != "boxes") || e.type != "f32" || e.shape.size() != 3)
     return {};
   const index_t images = e.shape[0], truths = e.shape[1], anchors = e.shape[2];
-  const double results = profile::bytes_of_call(e) - 16.0 * static_cast<double>(anchors);
+  const double results = profile::call_bytes(e) - 16.0 * static_cast<double>(anchors);
   const auto each =
       static_cast<index_t>(std::round(results / static_cast<double>(images * anchors)));
   const auto data = std::make_shared<operands>(images, truths, anchors, each);

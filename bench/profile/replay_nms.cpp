@@ -22,7 +22,7 @@ const std::map<std::string, soft_nms_method> methods = {{"hard", soft_nms_method
 /// Boxes of a call on average.
 template <class T>
 index_t mean_count(const profile::entry& e) {
-  const double mean = std::round(profile::bytes_of_call(e) / (5.0 * sizeof(T)));
+  const double mean = std::round(profile::call_bytes(e) / (5.0 * sizeof(T)));
   if (!(mean >= 1 && mean <= static_cast<double>(e.shape[0]))) return e.shape[0];
   const auto count = static_cast<index_t>(mean);
   return profile::rounded_count(count) == profile::rounded_count(e.shape[0]) ? count : e.shape[0];

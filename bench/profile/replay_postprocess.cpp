@@ -48,7 +48,7 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
   const std::vector<index_t> labels = profile::labels_like_training(rows, classes);
   data->logits = bench::head_logits<T>(labels, classes);
   data->deltas = bench::head_deltas<T>(rows);
-  data->sizes.assign(static_cast<std::size_t>(images), {800, 800});
+  data->sizes.assign(static_cast<std::size_t>(images), image_size::height_width(800, 800));
   if (is_fcos) {
     data->centerness.assign(static_cast<std::size_t>(rows), T(0.0f));
     for (T& distance : data->deltas)  // half of the anchor's size to each side, more or less
@@ -61,10 +61,10 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
   const head_outputs<T> outputs{{data->logits.data(), rows, classes},
                                 boxes_view<const T>(data->deltas),
                                 vector_view<const T>(data->centerness)};
-  const postprocess_params params = is_fcos              ? fcos_postprocess()
-                                    : is_ssd             ? ssd_postprocess()
-                                    : e.variant == "rpn" ? rpn_postprocess()
-                                                         : retinanet_postprocess();
+  const postprocess_params params = is_fcos              ? postprocess_params::fcos()
+                                    : is_ssd             ? postprocess_params::ssd()
+                                    : e.variant == "rpn" ? postprocess_params::rpn()
+                                                         : postprocess_params::retinanet();
   return [=] {
     postprocess(outputs, boxes_view<const float>(data->anchors),
                 vector_view<const index_t>(data->level_sizes),
@@ -73,7 +73,7 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
-  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
+  if (profile::takes_levels(e)) return profile::make_levels_call(e, policy);
   const bool is_rpn = e.variant == "rpn";
   const bool known =
       e.variant == "retinanet" || e.variant == "fcos" || e.variant == "ssd" || is_rpn;
@@ -95,7 +95,7 @@ profile::replay_call make_box_head_call(const profile::entry& e, execution polic
   for (index_t i = 0; i < rows; ++i)
     data->logits[static_cast<std::size_t>(i * classes)] = T(static_cast<compute_type<T>>(4));
   data->deltas = bench::head_deltas<T>(rows * classes);
-  data->sizes = {{800, 800}};
+  data->sizes = {image_size::height_width(800, 800)};
   return [=] {
     postprocess_box_head(box_head_outputs<T>{{data->logits.data(), rows, classes},
                                              boxes_view<const T>(data->deltas)},

@@ -43,7 +43,7 @@ profile::replay_call make_call(const profile::entry& e, const std::string& varia
   const bool with_grad = e.function == "regression_loss_and_grad";
   // Deltas, anchors and targets of all boxes, or their labels; and the gradient.
   const double tensor = static_cast<double>(data->deltas.size()) * sizeof(T);
-  const bool all = profile::bytes_of_call(e) > (with_grad ? 3.5 : 2.5) * tensor;
+  const bool all = profile::call_bytes(e) > (with_grad ? 3.5 : 2.5) * tensor;
   const box_selection selection = all ? box_selection::all() : box_selection(data->labels);
   const boxes_view<const T> deltas(data->deltas);
   const boxes_view<const Box> anchors(data->anchors);
@@ -57,7 +57,7 @@ profile::replay_call make_call(const profile::entry& e, const std::string& varia
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
-  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
+  if (profile::takes_levels(e)) return profile::make_levels_call(e, policy);
   const bool is_mixed = e.variant.compare(0, 6, "float_") == 0;
   const std::string variant = is_mixed ? e.variant.substr(6) : e.variant;
   if (variants.count(variant) == 0 || e.shape.size() != 1) return {};

@@ -63,21 +63,21 @@ struct operands : bench::roi_scene<T> {
 template <class T>
 profile::replay_call make_call(const profile::entry& e, const variant_parts& variant,
                                execution policy) {
-  const double of_box = static_cast<double>(e.shape[1] * e.shape[2] * e.shape[3]) * sizeof(T);
+  const double box_bytes = static_cast<double>(e.shape[1] * e.shape[2] * e.shape[3]) * sizeof(T);
   const auto data =
-      std::make_shared<operands<T>>(e, profile::exact_count(e, e.shape[0], of_box), variant);
+      std::make_shared<operands<T>>(e, profile::exact_count(e, e.shape[0], box_bytes), variant);
   const roi_align_params params = variant.params;
   if (e.function == "roi_align") return [=] { data->forward(params, policy); };
   if (e.function == "roi_align_grad") return [=] { data->backward(params, policy); };
   if (e.function == "multiscale_roi_align") {
     return [=] {
       multiscale_roi_align(vector_view<const feature_view<const T>>(data->levels),
-                           data->all_boxes(), data->of_boxes(data->bins), data->params,
+                           data->all_boxes(), data->box_features(data->bins), data->params,
                            data->workspace, policy);
     };
   }
   return [=] {
-    multiscale_roi_align_grad(data->of_boxes(data->upstream), data->all_boxes(),
+    multiscale_roi_align_grad(data->box_features(data->upstream), data->all_boxes(),
                               vector_view<const feature_view<T>>(data->grads), data->params,
                               data->workspace, policy);
   };

@@ -36,7 +36,7 @@ profile::replay_call make_call(const profile::entry& e, execution policy) {
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
-  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
+  if (profile::takes_levels(e)) return profile::make_levels_call(e, policy);
   const bool known = e.variant == "all" || e.variant == "labels" || e.variant == "list";
   if (!known || e.shape.size() != 2) return {};
   return profile::for_type(e.type,

@@ -55,7 +55,7 @@ profile::replay_call make_call(const std::string& function, index_t rows, index_
 }
 
 profile::replay_call make(const profile::entry& e, execution policy) {
-  if (profile::is_of_levels(e)) return profile::make_levels_call(e, policy);
+  if (profile::takes_levels(e)) return profile::make_levels_call(e, policy);
   if (e.shape.size() != 2 || e.variant != "labels") return {};
   return profile::for_type(e.type, [&](auto number) {
     return make_call<decltype(number)>(e.function, e.shape[0], e.shape[1], policy);

@@ -20,9 +20,9 @@ struct operands {
   std::vector<index_t> labels;
   softmax_cross_entropy_workspace workspace;
 
-  operands(index_t of_rows, index_t of_cols)
-      : rows(of_rows),
-        cols(of_cols),
+  operands(index_t row_count, index_t col_count)
+      : rows(row_count),
+        cols(col_count),
         out(static_cast<std::size_t>(rows * cols)),
         each(static_cast<std::size_t>(rows)),
         labels(profile::labels_like_training(rows, cols)) {

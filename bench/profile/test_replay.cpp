@@ -98,7 +98,7 @@ void box_coding_calls(execution policy) {
   const std::vector<float> a = profile::anchors(boxes), x = bench::head_deltas<float>(boxes);
   const boxes_view<const float> anchors(a), codes(x);
   std::vector<float> out(a.size());
-  const image_size image{800, 800};
+  const image_size image = image_size::height_width(800, 800);
   const std::vector<image_size> images{image};
   encode_boxes(anchors, anchors, out, {}, policy);
   coder_params box_head;
@@ -143,7 +143,7 @@ void box_ops_calls(execution policy) {
   std::vector<std::uint8_t> mask(areas.size());
   std::vector<index_t> indices(areas.size());
   convert_boxes(anchors, box_format::xyxy, box_format::xywh, out, policy);
-  clip_boxes(anchors, {640, 480}, out, policy);
+  clip_boxes(anchors, image_size::height_width(480, 640), out, policy);
   box_areas(anchors, areas, policy);
   large_box_mask(anchors, 32, mask, policy);
   large_boxes(anchors, 32, indices);
@@ -172,15 +172,11 @@ void iou_loss_calls(execution policy) {
   const std::vector<float> a = profile::anchors(boxes), p = bench::predicted_boxes(a);
   const boxes_view<const float> targets(a), predicted(p);
   std::vector<float> grad(a.size()), loss(a.size() / 4);
-  giou_loss(predicted, targets, {}, policy);
-  giou_loss_unreduced(predicted, targets, loss, {}, policy);
-  giou_loss_and_grad(predicted, targets, grad, {}, policy);
-  diou_loss(predicted, targets, {}, policy);
-  diou_loss_unreduced(predicted, targets, loss, {}, policy);
-  diou_loss_and_grad(predicted, targets, grad, {}, policy);
-  ciou_loss(predicted, targets, {}, policy);
-  ciou_loss_unreduced(predicted, targets, loss, {}, policy);
-  ciou_loss_and_grad(predicted, targets, grad, {}, policy);
+  for (const iou_kind kind : {iou_kind::giou, iou_kind::diou, iou_kind::ciou}) {
+    iou_loss(predicted, targets, kind, {}, policy);
+    iou_loss_unreduced(predicted, targets, loss, kind, {}, policy);
+    iou_loss_and_grad(predicted, targets, grad, kind, {}, policy);
+  }
 }
 
 void regression_loss_calls(execution policy, bool all) {
@@ -251,10 +247,11 @@ void postprocess_calls(index_t images, execution policy) {
       bench::head_logits<float>(profile::labels_like_training(images * boxes, classes), classes);
   const std::vector<float> deltas = bench::head_deltas<float>(images * boxes);
   const std::vector<float> centerness(deltas.size() / 4, 0.0f), none;
-  const std::vector<image_size> sizes(static_cast<std::size_t>(images), {800, 800});
+  const std::vector<image_size> sizes(static_cast<std::size_t>(images),
+                                      image_size::height_width(800, 800));
   postprocess_workspace workspace;
   for (const postprocess_params& params :
-       {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+       {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
     const bool is_fcos = params.detector == dense_detector::fcos;
     const head_outputs<float> outputs{{x.data(), images * boxes, classes},
                                       boxes_view<const float>(deltas),
@@ -301,7 +298,7 @@ void levels_calls(execution policy) {
   const std::vector<float> scores(labels.size(), 0.5f);
   const scored_labels scored{labels, scores};
   const boxes_view<const float> anchors(a);
-  const std::vector<image_size> sizes{{800, 800}};
+  const std::vector<image_size> sizes{image_size::height_width(800, 800)};
   const head_level<const float> logit_level{x.data(), boxes, 1}, delta_level{d.data(), boxes, 1};
   const head_level<const float> center_level{centers.data(), boxes, 1};
   const head_level<float> logit_out{x.data(), boxes, 1}, delta_out{d.data(), boxes, 1};
@@ -326,15 +323,14 @@ void levels_calls(execution policy) {
       regression_loss_and_grad(deltas, anchors, anchors, labels, deltas_grad, {}, params, policy);
     }
     smooth_l1_loss_and_grad(deltas, anchors, labels, deltas_grad, {}, {}, policy);
-    giou_loss_and_grad(deltas, anchors, all, deltas_grad, {}, {}, policy);
-    diou_loss_and_grad(deltas, anchors, all, deltas_grad, {}, {}, policy);
-    ciou_loss_and_grad(deltas, anchors, all, deltas_grad, {}, {}, policy);
+    for (const iou_kind kind : {iou_kind::giou, iou_kind::diou, iou_kind::ciou})
+      iou_loss_and_grad(deltas, anchors, all, deltas_grad, kind, {}, {}, policy);
     head_level_outputs<float> outputs;
     outputs.logits = logits;
     outputs.deltas = deltas;
-    postprocess(outputs, anchors, sizes, retinanet_postprocess(), workspace, policy);
+    postprocess(outputs, anchors, sizes, postprocess_params::retinanet(), workspace, policy);
     outputs.centerness = {{&center_level, 1}, 1, 1, 1, layout};
-    postprocess(outputs, anchors, sizes, fcos_postprocess(), workspace, policy);
+    postprocess(outputs, anchors, sizes, postprocess_params::fcos(), workspace, policy);
   }
 }
 
@@ -408,21 +404,21 @@ void two_stage_calls(execution policy) {
     scene.forward(params, policy);
     scene.backward(params, policy);
     const std::vector<double> scales{1};
-    multiscale_roi_align_params of_pyramid;
-    of_pyramid.scales = scales;
+    multiscale_roi_align_params pyramid_params;
+    pyramid_params.scales = scales;
     const std::vector<feature_view<const float>> maps{scene.map(scene.features)};
     const std::vector<feature_view<float>> grads{scene.map(scene.grad)};
     multiscale_roi_align(vector_view<const feature_view<const float>>(maps), scene.all_boxes(),
-                         scene.of_boxes(scene.bins), of_pyramid, scene.workspace, policy);
-    multiscale_roi_align_grad(scene.of_boxes(scene.upstream), scene.all_boxes(),
-                              vector_view<const feature_view<float>>(grads), of_pyramid,
+                         scene.box_features(scene.bins), pyramid_params, scene.workspace, policy);
+    multiscale_roi_align_grad(scene.box_features(scene.upstream), scene.all_boxes(),
+                              vector_view<const feature_view<float>>(grads), pyramid_params,
                               scene.workspace, policy);
   }
   const std::vector<float> anchors = profile::anchors(boxes);
   const auto labels = profile::labels_like_training(boxes, classes);
   const std::vector<float> x = bench::head_logits<float>(labels, classes);
   const std::vector<float> deltas = bench::head_deltas<float>(boxes * classes);
-  const std::vector<image_size> sizes{{800, 800}};
+  const std::vector<image_size> sizes{image_size::height_width(800, 800)};
   const std::vector<index_t> offsets{0, boxes};
   postprocess_workspace workspace;
   postprocess_box_head(
@@ -431,7 +427,7 @@ void two_stage_calls(execution policy) {
       workspace, policy);
   postprocess(head_outputs<float>{{x.data(), boxes, 1}, {deltas.data(), boxes}, {}},
               boxes_view<const float>(anchors), {}, vector_view<const image_size>(sizes),
-              rpn_postprocess(), workspace, policy);
+              postprocess_params::rpn(), workspace, policy);
   balanced_sample_workspace of_samples;
   sample_balanced(labels, offsets, {}, of_samples, policy);
 }
@@ -489,7 +485,7 @@ void check_replay(const profile::entry& wanted) {
   REQUIRE(same != r.entries.end());
   // The mean of several calls of NMS is not a whole number of boxes.
   const double most = wanted.function == "batched_nms" ? 10 : 0;
-  CHECK(std::fabs(profile::bytes_of_call(*same) - profile::bytes_of_call(wanted)) <= most);
+  CHECK(std::fabs(profile::call_bytes(*same) - profile::call_bytes(wanted)) <= most);
 }
 
 }  // namespace
@@ -583,8 +579,8 @@ TEST_CASE("replay: operations are known but where the data decide them") {
   // Labels select, and how many is not known.
   const auto labels_decide = [](const profile::entry& e) {
     return (e.function.compare(0, 9, "smooth_l1") == 0 &&
-            (e.variant == "labels" || profile::is_of_levels(e))) ||
-           (e.function == "regression_loss_and_grad" && profile::is_of_levels(e));
+            (e.variant == "labels" || profile::takes_levels(e))) ||
+           (e.function == "regression_loss_and_grad" && profile::takes_levels(e));
   };
   const std::string copies = "split_detections";
   const profile::report r = record([] {
@@ -623,7 +619,7 @@ TEST_CASE("replay: every element type") {
     if (e.type != "f32") continue;  // has but one
     const bool on_logits = e.function == "filter_topk" || e.function == "postprocess" ||
                            e.function == "postprocess_box_head" ||
-                           (profile::is_of_levels(e) && (e.function.find("decode_") == 0 ||
+                           (profile::takes_levels(e) && (e.function.find("decode_") == 0 ||
                                                          e.function.find("regression") == 0));
     const double f32_bytes = e.bytes;
     for (const char* type : {"bf16", "f64"}) {
@@ -667,9 +663,9 @@ TEST_CASE("replay: NMS of all sizes is a few problems, and the mean of each is r
     for (index_t count = 1; count <= 3000; ++count) {
       const boxes_view<const float> where(found.boxes.data(), count);
       const vector_view<const float> scores(found.scores.data(), count);
-      const vector_view<const index_t> of_class(found.classes.data(), count);
+      const vector_view<const index_t> found_classes(found.classes.data(), count);
       nms_groups groups;
-      groups.classes = of_class;
+      groups.classes = found_classes;
       nms(where, scores, {}, workspace, execution::sequential);
       batched_nms(where, scores, groups, {}, workspace, execution::sequential);
       if (count <= 300) soft_nms(where, scores, {}, {}, soft_workspace, execution::sequential);
@@ -686,7 +682,7 @@ TEST_CASE("replay: NMS of all sizes is a few problems, and the mean of each is r
     const auto same = std::find_if(again.entries.begin(), again.entries.end(),
                                    [&](const profile::entry& a) { return a.name == e.name; });
     REQUIRE(same != again.entries.end());
-    CHECK(same->bytes == doctest::Approx(profile::bytes_of_call(e)).epsilon(0.05));
+    CHECK(same->bytes == doctest::Approx(profile::call_bytes(e)).epsilon(0.05));
   }
   for (const char* function : {"nms", "batched_nms"}) {
     const std::string name = function;

@@ -53,7 +53,7 @@
 
 #include <vecdet/feature_view.hpp>
 #include <vecdet/head_levels.hpp>
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/conv3x3_buffers.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 

@@ -2,22 +2,24 @@
 """The part of vecdet.ops that two-stage detectors need: RoIAlign, proposals, detections of a box
 head, and samples."""
 
-from typing import Dict, List, Optional, Sequence, Tuple, Union
+from __future__ import annotations
+
+from typing import Any, Sequence
 
 import torch
 from torch import Tensor
 from torchvision.ops import MultiScaleRoIAlign as _TorchvisionMultiScaleRoIAlign
 from torchvision.ops import poolers
 
-from ._names import SIZE_LIMIT, joined, number_pair, sizes_of, split_by
+from ._names import SIZE_LIMIT, PerImage, joined, number_pair, sizes_of, split_by, split_detections
 
 _ops = torch.ops.vecdet
 
 
 def roi_align(
     input: Tensor,
-    boxes: Union[Tensor, Sequence[Tensor]],
-    output_size: Union[int, Sequence[int]],
+    boxes: PerImage,
+    output_size: int | Sequence[int],
     spatial_scale: float = 1.0,
     sampling_ratio: int = -1,
     aligned: bool = False,
@@ -47,8 +49,8 @@ def roi_align(
 
 def multiscale_roi_align(
     features: Sequence[Tensor],
-    boxes: Union[Tensor, Sequence[Tensor]],
-    output_size: Union[int, Sequence[int]],
+    boxes: PerImage,
+    output_size: int | Sequence[int],
     scales: Sequence[float],
     sampling_ratio: int = 2,
     aligned: bool = False,
@@ -77,8 +79,11 @@ class MultiScaleRoIAlign(_TorchvisionMultiScaleRoIAlign):
     do not halve from level to level, and tensors elsewhere than on the CPU, go to torchvision's own
     forward()."""
 
-    def forward(self, x: Dict[str, Tensor], boxes: List[Tensor],
-                image_shapes: List[Tuple[int, int]]) -> Tensor:
+    scales: Any
+    map_levels: Any
+
+    def forward(self, x: dict[str, Tensor], boxes: list[Tensor],
+                image_shapes: list[tuple[int, int]]) -> Tensor:
         features = [feature for name, feature in x.items() if name in self.featmap_names]
         if self.scales is None or self.map_levels is None:
             # torchvision's, so that a model may change from one class to the other at any time.
@@ -89,7 +94,7 @@ class MultiScaleRoIAlign(_TorchvisionMultiScaleRoIAlign):
         if not are_halves or any(not feature.is_cpu for feature in features):
             return super().forward(x, boxes, image_shapes)
         return multiscale_roi_align(
-            features, [of_image.detach() for of_image in boxes], self.output_size, self.scales,
+            features, [each.detach() for each in boxes], self.output_size, self.scales,
             self.sampling_ratio, canonical_scale=self.canonical_scale,
             canonical_level=self.canonical_level)
 
@@ -98,7 +103,7 @@ def rpn_postprocess(
     logits: Sequence[Tensor],
     deltas: Sequence[Tensor],
     anchors: Tensor,
-    image_sizes: Sequence[Tuple[float, float]],
+    image_sizes: Sequence[tuple[float, float]],
     *,
     max_candidates: int = 2000,
     iou_threshold: float = 0.7,
@@ -107,7 +112,7 @@ def rpn_postprocess(
     weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
     size_limit: float = SIZE_LIMIT,
     min_size: float = 1e-3,
-) -> List[Tuple[Tensor, Tensor, Tensor]]:
+) -> list[tuple[Tensor, Tensor, Tensor]]:
     """From the outputs of an RPN to its proposals: boxes, scores and levels of each image, in
     descending score. torchvision's filter_proposals, but for scores equal to the threshold.
 
@@ -121,17 +126,16 @@ def rpn_postprocess(
         score_threshold: scores above it count.
         min_size: boxes of a smaller side are removed.
     """
-    boxes, scores, levels, offsets = _ops.rpn_postprocess(
+    return split_detections(*_ops.rpn_postprocess(
         list(logits), list(deltas), anchors, sizes_of(image_sizes), max_candidates,
-        iou_threshold, max_proposals, score_threshold, weights, size_limit, min_size)
-    return split_by(offsets, boxes, scores, levels)
+        iou_threshold, max_proposals, score_threshold, weights, size_limit, min_size))
 
 
 def postprocess_box_head(
     logits: Tensor,
     deltas: Tensor,
-    proposals: Union[Tensor, Sequence[Tensor]],
-    image_sizes: Sequence[Tuple[float, float]],
+    proposals: PerImage,
+    image_sizes: Sequence[tuple[float, float]],
     *,
     score_threshold: float = 0.05,
     iou_threshold: float = 0.5,
@@ -139,7 +143,7 @@ def postprocess_box_head(
     weights: Sequence[float] = (10.0, 10.0, 5.0, 5.0),
     size_limit: float = SIZE_LIMIT,
     min_size: float = 1e-2,
-) -> List[Tuple[Tensor, Tensor, Tensor]]:
+) -> list[tuple[Tensor, Tensor, Tensor]]:
     """From the outputs of Faster R-CNN's box head to detections: boxes, scores and labels of each
     image, as torchvision's postprocess_detections.
 
@@ -151,21 +155,20 @@ def postprocess_box_head(
         max_detections: of an image.
     """
     all_proposals, counts = joined("postprocess_box_head", "proposals", proposals)
-    boxes, scores, labels, offsets = _ops.postprocess_box_head(
+    return split_detections(*_ops.postprocess_box_head(
         logits, deltas, all_proposals, counts, sizes_of(image_sizes), score_threshold,
-        iou_threshold, max_detections, weights, size_limit, min_size)
-    return split_by(offsets, boxes, scores, labels)
+        iou_threshold, max_detections, weights, size_limit, min_size))
 
 
 def sample_balanced(
-    labels: Union[Tensor, Sequence[Tensor]],
+    labels: PerImage,
     size: int = 256,
     positive_share: float = 0.5,
-    seed: Optional[int] = None,
+    seed: int | None = None,
     *,
     background: int = -1,
     ignore: int = -2,
-) -> List[Tuple[Tensor, Tensor]]:
+) -> list[tuple[Tensor, Tensor]]:
     """The anchors or proposals of each image that a step learns from, drawn evenly without
     replacement: the indices of its positives and of its negatives among its labels, ascending.
 
@@ -183,8 +186,8 @@ def sample_balanced(
     indices, offsets, positives = _ops.sample_balanced(all_labels, counts, size, positive_share,
                                                        seed, background, ignore)
     samples, begin = [], 0
-    for (of_image,), chosen, count in zip(split_by(offsets, indices), positives.tolist(),
-                                          counts or [len(all_labels)]):
-        samples.append((of_image[:chosen] - begin, of_image[chosen:] - begin))
+    for (each,), chosen, count in zip(split_by(offsets, indices), positives.tolist(),
+                                      counts or [len(all_labels)]):
+        samples.append((each[:chosen] - begin, each[chosen:] - begin))
         begin += count
     return samples

@@ -5,6 +5,7 @@
 #include <vecdet/reference/matching.hpp>
 
 #include <cmath>
+#include <utility>
 
 using namespace vecdet;
 
@@ -14,6 +15,8 @@ matcher_params any_matcher(fuzz::input& in) {
   matcher_params params;
   params.low_threshold = in.one_of({0.4, 0.3, 0.5, 0.0, -1.0, in.tame(0, 1)});
   params.high_threshold = in.one_of({0.5, 0.7, 0.5, 0.0, 1.0, in.tame(0, 1)});
+  if (params.low_threshold > params.high_threshold)
+    std::swap(params.low_threshold, params.high_threshold);
   params.allow_low_quality = in.flag();
   params.skip_untouched = in.flag();
   params.force_best = in.flag();
@@ -55,12 +58,12 @@ void fuzz::target(input& in) {
   std::vector<index_t> matches(static_cast<std::size_t>(images * count));
   std::vector<double> ious(matches.size());
   for (index_t k = 0; k < images; ++k) {
-    index_t* const of_image = matches.data() + k * count;
-    reference::match_anchors(anchors_view, truths.of(k), vector_view<index_t>(of_image, count),
+    index_t* const per_image = matches.data() + k * count;
+    reference::match_anchors(anchors_view, truths.of(k), vector_view<index_t>(per_image, count),
                              test::as_reference(params),
                              vector_view<double>(ious.data() + k * count, count), regions.of(k));
     for (index_t i = 0; i < count; ++i)
-      if (of_image[i] >= 0) of_image[i] += truths.offsets[static_cast<std::size_t>(k)];
+      if (per_image[i] >= 0) per_image[i] += truths.offsets[static_cast<std::size_t>(k)];
   }
 
   ground_truth truth;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <vecdet/box_ops.hpp>
-#include <vecdet/detail/apart.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/box_coding.hpp>
 #include <vecdet/impl/find_first.hpp>
 
@@ -54,7 +54,7 @@ void check_classes(const char* function, const matrix_view<T>& detections, execu
   const auto is_class = [&](index_t i) {
     const auto id = static_cast<double>(detections(i, 5));
     return magnitude_bits(id) <= magnitude_bits(0x1p53) &&
-           id == static_cast<double>(static_cast<index_t>(id));
+           is_equal(id, static_cast<double>(static_cast<index_t>(id)));
   };
   const index_t rows = detections.rows();
   const index_t bad = find_first(chunking(rows, smallest_coding_chunk), rows, policy,
@@ -69,9 +69,9 @@ void check_classes(const char* function, const matrix_view<T>& detections, execu
 
 /// split_detections(), with classes unless they are null.
 template <class T>
-void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_const_t<T>>& boxes,
-               const vector_view<std::remove_const_t<T>>& scores,
-               const vector_view<index_t>* classes, execution policy) {
+void run_split(const matrix_view<T>& detections, const boxes_view<value_of<T>>& boxes,
+               const vector_view<value_of<T>>& scores, const vector_view<index_t>* classes,
+               execution policy) {
   constexpr const char* function = "split_detections";
   const index_t rows = detections.rows();
   check(detections.cols() >= 5 || rows == 0, function, "detections.cols()", detections.cols(),
@@ -95,7 +95,7 @@ void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_co
     const index_t written = 5 * index_t{sizeof(T)} + (classes != nullptr ? 8 : 0);
     return {function,
             classes != nullptr ? "classes" : "boxes",
-            dtype_name<std::remove_const_t<T>>(),
+            dtype_name<value_of<T>>(),
             {rows, detections.cols()},
             isa_name(active_isa()),
             policy.threads(),
@@ -114,12 +114,88 @@ void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_co
                  });
 }
 
+/// Detections [first, last) from boxes, scores and, where there are any, classes.
+template <class T>
+void run_join(const boxes_view<const T>& boxes, const vector_view<const T>& scores,
+              const labels_view* classes, const matrix_view<T>& detections, execution policy) {
+  constexpr const char* function = "join_detections";
+  const index_t rows = detections.rows();
+  check_size(function, "boxes.size()", boxes.size(), rows, "the rows of detections");
+  check_size(function, "scores.size()", scores.size(), rows, "the rows of detections");
+  check(detections.cols() >= 5 || rows == 0, function, "detections.cols()", detections.cols(),
+        "5 or more: x1 y1 x2 y2 score");
+  check_apart(function, "detections", detections, "boxes", boxes);
+  check_apart(function, "detections", detections, "scores", scores);
+  if (classes != nullptr) {
+    check_size(function, "classes.size()", classes->size(), rows, "the rows of detections");
+    check(detections.cols() >= 6 || rows == 0, function, "detections.cols()", detections.cols(),
+          "6 or more: x1 y1 x2 y2 score class");
+    check_apart(function, "detections", detections, "classes", *classes);
+    constexpr index_t most = index_t{1} << (sizeof(T) == 2 ? 8 : sizeof(T) == 4 ? 24 : 53);
+    for (index_t i = 0; i < rows; ++i) {
+      const index_t id = (*classes)[i];
+      if (id < -most || id > most) {
+        throw_invalid_argument(function, element("classes", i), label_text(*classes, i),
+                               "an integer within " + std::to_string(most));
+      }
+    }
+  }
+  if (rows == 0) return;
+  const profile::scope timing([&]() -> profile::problem {
+    const index_t read = 5 * index_t{sizeof(T)} + (classes != nullptr ? 8 : 0);
+    const index_t written = (5 + (classes != nullptr)) * index_t{sizeof(T)};
+    return {function,
+            classes != nullptr ? "classes" : "boxes",
+            dtype_name<T>(),
+            {rows, detections.cols()},
+            isa_name(active_isa()),
+            policy.threads(),
+            rows * (read + written),
+            0};
+  });
+  for_each_chunk(policy, chunking(rows, smallest_coding_chunk),
+                 [&](index_t, index_t first, index_t last) {
+                   for (index_t i = first; i < last; ++i) {
+                     T* const row = detections.row(i);
+                     std::copy_n(boxes[i], 4, row);
+                     row[4] = scores[i];
+                     if (classes != nullptr)
+                       row[5] = T(static_cast<compute_type<T>>((*classes)[i]));
+                   }
+                 });
+}
+
+/// Copies every coordinate of `boxes` to `out`, views of which one has its coordinates in four
+/// arrays.
+template <class T, class In, class Out>
+void run_rearrange(const char* function, const In& boxes, const Out& out, execution policy) {
+  check_size(function, "out.size()", out.size(), boxes.size(), "the number of boxes");
+  check_apart(function, "out", out, "boxes", boxes);
+  if (boxes.size() == 0) return;
+  const profile::scope timing([&]() -> profile::problem {
+    return {function,
+            "boxes",
+            dtype_name<T>(),
+            {boxes.size()},
+            isa_name(active_isa()),
+            policy.threads(),
+            2 * boxes.size() * bytes_a_box<const T*>,
+            0};
+  });
+  for_each_chunk(policy, chunking(boxes.size(), smallest_coding_chunk),
+                 [&](index_t, index_t first, index_t last) {
+                   for (index_t i = first; i < last; ++i)
+                     for (index_t k = 0; k < 4; ++k) out(i, k) = boxes(i, k);
+                 });
+}
+
 }  // namespace detail
 
-template <class T>
-void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
-                   boxes_view<std::remove_const_t<T>> out, execution policy) {
-  using type = std::remove_const_t<T>;
+template <class Boxes>
+void convert_boxes(const Boxes& given, box_format from, box_format to,
+                   boxes_view<coordinate_of<Boxes>> out, execution policy) {
+  const auto boxes = detail::any_boxes_in(given, "convert_boxes", "boxes");
+  using type = coordinate_of<Boxes>;
   detail::check_size("convert_boxes", "out.size()", out.size(), boxes.size(),
                      "the number of boxes");
   detail::check_apart_or_same("convert_boxes", "out", out, "boxes", boxes);
@@ -130,10 +206,17 @@ void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
                            });
 }
 
-template <class T>
-void clip_boxes(boxes_view<T> boxes, const image_size& image,
-                boxes_view<std::remove_const_t<T>> out, execution policy) {
-  using type = std::remove_const_t<T>;
+template <class Boxes>
+void convert_boxes(const Boxes& boxes, box_format to, boxes_view<coordinate_of<Boxes>> out,
+                   execution policy) {
+  convert_boxes(boxes, detail::format_of<Boxes>(), to, out, policy);
+}
+
+template <class Boxes>
+void clip_boxes(const Boxes& given, const image_size& image, boxes_view<coordinate_of<Boxes>> out,
+                execution policy) {
+  const auto boxes = detail::boxes_in(given, "clip_boxes", "boxes");
+  using type = coordinate_of<Boxes>;
   detail::check_image("clip_boxes", image);
   detail::check_size("clip_boxes", "out.size()", out.size(), boxes.size(), "the number of boxes");
   detail::check_apart_or_same("clip_boxes", "out", out, "boxes", boxes);
@@ -144,9 +227,10 @@ void clip_boxes(boxes_view<T> boxes, const image_size& image,
       });
 }
 
-template <class T>
-void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas, execution policy) {
-  using type = std::remove_const_t<T>;
+template <class Boxes>
+void box_areas(const Boxes& given, vector_view<coordinate_of<Boxes>> areas, execution policy) {
+  const auto boxes = detail::boxes_in(given, "box_areas", "boxes");
+  using type = coordinate_of<Boxes>;
   detail::check_size("box_areas", "areas.size()", areas.size(), boxes.size(),
                      "the number of boxes");
   detail::check_apart("box_areas", "areas", areas, "boxes", boxes);
@@ -157,10 +241,11 @@ void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas, e
                            });
 }
 
-template <class T>
-void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8_t> mask,
+template <class Boxes, detail::require_boxes<Boxes>>
+void large_box_mask(const Boxes& given, double min_size, vector_view<std::uint8_t> mask,
                     execution policy) {
-  using type = std::remove_const_t<T>;
+  const auto boxes = detail::boxes_in(given, "large_box_mask", "boxes");
+  using type = coordinate_of<Boxes>;
   detail::check_min_size("large_box_mask", "min_size", min_size);
   detail::check_size("large_box_mask", "mask.size()", mask.size(), boxes.size(),
                      "the number of boxes");
@@ -172,13 +257,16 @@ void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8
                            });
 }
 
-template <class T>
-index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> indices,
+template <class Boxes, detail::require_boxes<Boxes>>
+index_t large_boxes(const Boxes& given, double min_size, vector_view<index_t> indices,
                     execution policy) {
-  using type = std::remove_const_t<T>;
+  const auto boxes = detail::boxes_in(given, "large_boxes", "boxes");
+  using type = coordinate_of<Boxes>;
   detail::check_min_size("large_boxes", "min_size", min_size);
-  detail::check(indices.size() >= boxes.size(), "large_boxes", "indices.size()", indices.size(),
-                "the number of boxes or more");
+  if (indices.size() < boxes.size()) {
+    detail::throw_invalid_argument("large_boxes", "indices.size()", indices.size(),
+                                   std::to_string(boxes.size()) + " or more, the number of boxes");
+  }
   detail::check_apart("large_boxes", "indices", indices, "boxes", boxes);
   if (boxes.empty()) return 0;
   const isa target = active_isa();
@@ -216,16 +304,42 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
 }
 
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores, execution policy) {
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, execution policy) {
   detail::run_split(detections, boxes, scores, nullptr, policy);
 }
 
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores, vector_view<index_t> classes,
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, vector_view<index_t> classes,
                       execution policy) {
   detail::run_split(detections, boxes, scores, &classes, policy);
+}
+
+template <class Boxes>
+void join_detections(const Boxes& given, vector_view<const coordinate_of<Boxes>> scores,
+                     matrix_view<coordinate_of<Boxes>> detections, execution policy) {
+  detail::run_join(detail::boxes_in(given, "join_detections", "boxes"), scores, nullptr, detections,
+                   policy);
+}
+
+template <class Boxes>
+void join_detections(const Boxes& given, vector_view<const coordinate_of<Boxes>> scores,
+                     labels_view classes, matrix_view<coordinate_of<Boxes>> detections,
+                     execution policy) {
+  detail::run_join(detail::boxes_in(given, "join_detections", "boxes"), scores, &classes,
+                   detections, policy);
+}
+
+template <class Boxes>
+void split_boxes(const Boxes& given, boxes_soa_view<coordinate_of<Boxes>> out, execution policy) {
+  detail::run_rearrange<coordinate_of<Boxes>>(
+      "split_boxes", detail::any_boxes_in(given, "split_boxes", "boxes"), out, policy);
+}
+
+template <class T>
+void join_boxes(boxes_soa_view<T> boxes, boxes_view<value_of<T>> out, execution policy) {
+  detail::run_rearrange<value_of<T>>("join_boxes", boxes, out, policy);
 }
 
 }  // namespace VECDET_ABI

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <vecdet/conv3x3.hpp>
-#include <vecdet/detail/optional_view.hpp>
 #include <vecdet/impl/conv3x3_call.hpp>
+#include <vecdet/impl/optional_view.hpp>
 
 #include <type_traits>
 

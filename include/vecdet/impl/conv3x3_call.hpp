@@ -5,8 +5,8 @@
 
 #include <vecdet/args/conv3x3.hpp>
 #include <vecdet/dispatch.hpp>
+#include <vecdet/impl/conv3x3_buffers.hpp>
 #include <vecdet/impl/conv3x3_operand.hpp>
-#include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
 

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/feature_view.hpp>
 #include <vecdet/head_levels.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/views.hpp>
 
 #include <string>

@@ -41,11 +41,12 @@ inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, is
   grown(to.tiles, tiles);
   grown(to.typical_areas, tiles);
   std::uint32_t* const exceptional = grown(to.exceptional, anchors.size());
+  const mutable_anchor_blocks blocks = to.mutable_view();
   index_t exceptional_in_chunk[chunking::max_count];
   const chunking chunks(tiles, 4);
   for_each_chunk(policy, chunks, [&](index_t chunk, index_t first, index_t last) {
     exceptional_in_chunk[chunk] = kernels<matching_kernels>(target).build(
-        anchors.data(), to.view(), first, last, exceptional + first * tile_anchors);
+        anchors.data(), blocks, first, last, exceptional + first * tile_anchors);
   });
   to.exceptional_count = 0;
   for (index_t c = 0; c < chunks.count; ++c) {
@@ -62,7 +63,7 @@ inline index_t run_match(const match_call& call, const char* variant, match_buff
   const index_t images = call.images();
   const profile::scope timing([&] { return call.problem(variant, policy.threads()); });
   index_t* const foreground = grown(buffers.foreground, images);
-  const index_t threads = std::min(index_t{policy.threads()}, index_t{chunking::max_count});
+  const index_t threads = usable_threads(policy);
   if (images < threads || threads == 1) {
     if (buffers.images.empty()) buffers.images.resize(1);
     reserve_for(buffers.images[0], call, threads);
@@ -75,9 +76,9 @@ inline index_t run_match(const match_call& call, const char* variant, match_buff
       reserve_for(buffers.images[static_cast<std::size_t>(k)], call, 1);
     std::atomic<index_t> next{0};
     for_each_chunk(policy, chunking(threads, 1), [&](index_t worker, index_t, index_t) {
-      match_image_buffers& of_worker = buffers.images[static_cast<std::size_t>(worker)];
+      match_image_buffers& worker_buffers = buffers.images[static_cast<std::size_t>(worker)];
       for (index_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < images;)
-        foreground[k] = image_matching(call, of_worker, k, execution::sequential).run();
+        foreground[k] = image_matching(call, worker_buffers, k, execution::sequential).run();
     });
   }
   index_t total = 0;

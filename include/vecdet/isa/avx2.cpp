@@ -10,9 +10,11 @@
 #include <vecdet/isa/units/focal_loss.cpp>
 #include <vecdet/isa/units/iou.cpp>
 #include <vecdet/isa/units/iou_loss.cpp>
+#include <vecdet/isa/units/letterbox.cpp>
 #include <vecdet/isa/units/matching.cpp>
 #include <vecdet/isa/units/nms.cpp>
 #include <vecdet/isa/units/regression_loss.cpp>
 #include <vecdet/isa/units/roi_align.cpp>
 #include <vecdet/isa/units/smooth_l1.cpp>
 #include <vecdet/isa/units/softmax_cross_entropy.cpp>
+#include <vecdet/isa/units/yolo_postprocess.cpp>
