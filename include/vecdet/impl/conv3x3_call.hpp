@@ -136,7 +136,7 @@ class conv3x3_call {
     args_.bias = bias;
     args_.relu = relu;
     const conv3x3_blocks blocks(tiles_, args_.source_channels, args_.target_channels,
-                                tile_points(tile_), policy_.threads());
+                                tile_points(tile_), usable_threads(policy_));
     const index_t size = std::is_same<T, double>::value
                              ? 0
                              : conv_scratch_size(tile_points(tile_), blocks.most_tiles(),
@@ -186,18 +186,18 @@ class conv3x3_call {
   template <class Run>
   void run_with_scratch(const chunking& chunks, index_t size, const Run& run) {
     const index_t lines = lines_for<T>(size);
-    memory_numbers numbers(std::min(index_t{policy_.threads()}, chunks.count));
-    cache_line* const all = grown(buffers_.scratch, numbers.count() * lines);
+    slot_pool slots(std::min(usable_threads(policy_), chunks.count));
+    cache_line* const all = grown(buffers_.scratch, slots.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
-      const index_t number = numbers.take();
-      run(first, last, reinterpret_cast<T*>(all + number * lines));
-      numbers.give_back(number);
+      const index_t slot = slots.take();
+      run(first, last, reinterpret_cast<T*>(all + slot * lines));
+      slots.give_back(slot);
     });
   }
 
   /// Few chunks a thread: neighbouring items share what they read.
   chunking few_chunks(index_t items) const {
-    const index_t threads = policy_.threads();
+    const index_t threads = usable_threads(policy_);
     return {items, std::max(index_t{1}, (items + threads - 1) / threads)};
   }
 
