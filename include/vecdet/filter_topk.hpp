@@ -15,7 +15,7 @@
 #pragma once
 
 #include <vecdet/head_levels.hpp>
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/filter_topk_buffers.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 

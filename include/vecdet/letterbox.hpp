@@ -18,7 +18,7 @@
 #pragma once
 
 #include <vecdet/grid_size.hpp>
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/letterbox_buffers.hpp>
 #include <vecdet/letterbox_transform.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>

@@ -19,7 +19,7 @@
 #pragma once
 
 #include <vecdet/dtype.hpp>
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/merge_buffers.hpp>
 #include <vecdet/nms_params.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>

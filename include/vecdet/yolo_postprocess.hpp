@@ -27,7 +27,7 @@
 #pragma once
 
 #include <vecdet/box_format.hpp>
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/yolo_buffers.hpp>
 #include <vecdet/letterbox_transform.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>

@@ -4,11 +4,11 @@
 
 #include <vecdet/args/filter_topk.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/impl/head_levels.hpp>
+#include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>

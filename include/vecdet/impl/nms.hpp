@@ -4,9 +4,9 @@
 
 #include <vecdet/args/nms.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/nms_groups.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/nms_params.hpp>
@@ -234,9 +234,9 @@ class nms_call {
     std::fill(per_image, per_image + buffers_.images, 0);
     index_t left = 0;
     for (index_t i = 0; i < count && left < params_.max_total; ++i) {
-      index_t& kept_of_image = per_image[image_of(records[i])];
-      if (kept_of_image >= params_.max_per_image) continue;
-      ++kept_of_image;
+      index_t& image_kept = per_image[image_of(records[i])];
+      if (image_kept >= params_.max_per_image) continue;
+      ++image_kept;
       records[left++] = records[i];
     }
     return left;

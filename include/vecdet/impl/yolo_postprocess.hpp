@@ -4,9 +4,9 @@
 
 #include <vecdet/args/yolo_postprocess.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/filter_topk.hpp>
+#include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/yolo_detections.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/yolo_postprocess.hpp>
