@@ -228,9 +228,8 @@ class conv3x3_call {
   bool is_input_grad_ = false;
 };
 
-/// Source channels, panels of target channels, and bytes of transformed tiles in a block.
-constexpr index_t weight_grad_sources = 256, weight_grad_panels = 8;
-constexpr index_t weight_grad_bytes = 12 * 1024 * 1024;
+/// Source channels, panels of target channels and tiles in a block, at most.
+constexpr index_t weight_grad_sources = 256, weight_grad_panels = 8, weight_grad_tiles = 160;
 
 template <class T>
 void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
@@ -244,8 +243,10 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   const index_t panel_parts = (panels + weight_grad_panels - 1) / weight_grad_panels;
   const index_t most_sources = (source_groups + source_parts - 1) / source_parts * conv_lanes;
   const index_t most_panels = (panels + panel_parts - 1) / panel_parts;
-  const index_t room = weight_grad_bytes / index_t{sizeof(float)} / points /
-                       (most_sources + most_panels * conv_panel);
+  // The sums are read and written once for each block of tiles: more of them, more tiles.
+  const index_t room =
+      std::min(weight_grad_tiles,
+               std::max(conv_block_tiles, 3 * (most_sources + most_panels * conv_panel) / 8));
   const index_t tile_parts = (tiles_ + room - 1) / room;
   const index_t most_tiles = tile_parts == 0 ? 0 : (tiles_ + tile_parts - 1) / tile_parts;
 
