@@ -44,7 +44,7 @@ class labels_view {
         is_wide_(sizeof(Label) == 8),
         is_unsigned_(std::is_unsigned<Label>::value) {
     detail::check(size_ >= 0 && size_ <= detail::max_elements<Label>, "labels_view", "size", size_,
-                  "0 or more, and so many that they have addresses");
+                  "0 or more, and at most what memory can address");
     detail::check(data != nullptr || size_ == 0, "labels_view", "data", "null",
                   "memory of `size` labels");
   }

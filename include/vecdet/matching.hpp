@@ -99,9 +99,9 @@ struct match_results {
 };
 
 /// A copy of the anchors in blocks, which lets matching skip anchors that a box cannot touch.
-/// Results are correct for any order of anchors; it is fast if neighbouring anchors overlap, as a
-/// detector's do. Build it once for anchors that many calls share. Const functions may run on
-/// several threads.
+/// Results are correct for any order of anchors; it is fast if consecutive anchors are
+/// close to each other, as a detector's are. Build it once for anchors that many calls share. Const
+/// functions may run on several threads.
 class anchor_index {
  public:
   anchor_index() = default;
