@@ -10,10 +10,11 @@
 //                     iou_loss.hpp
 //
 // Deltas, anchors and targets are N x 4 of float, bfloat16 or double; anchors and targets are
-// corners. Deltas of bfloat16 also work with anchors and targets of float. Targets are one box per
-// anchor, or ground-truth boxes and the index of one of them per anchor, as a matcher returns them.
-// Only boxes selected by the box_selection count, usually by their labels. Other boxes are never
-// read, and their gradient is 0.
+// corners. Deltas of bfloat16 also work with anchors and targets of float. Anchors are one per
+// delta, or those of one image, whose number then divides the number of deltas. Targets are one box
+// per delta, or ground-truth boxes and the index of one of them per delta, as a matcher returns
+// them. Only boxes selected by the box_selection count, usually by their labels. Other boxes are
+// never read, and their gradient is 0.
 //
 // Accuracy: as in box_coding.hpp, smooth_l1.hpp and iou_loss.hpp. The difference of a delta and its
 // target is subject to cancellation. Selected degenerate boxes are data: the formulas apply to them

@@ -10,6 +10,7 @@
 #include <vecdet/box_head.hpp>
 #include <vecdet/box_ops.hpp>
 #include <vecdet/box_selection.hpp>
+#include <vecdet/conv3x3.hpp>
 #include <vecdet/detr_postprocess.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/distribution_focal_loss.hpp>

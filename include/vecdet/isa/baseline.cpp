@@ -4,6 +4,7 @@
 #define VECDET_ISA_UNIT baseline
 #include <vecdet/isa/units/assigners.cpp>
 #include <vecdet/isa/units/box_coding.cpp>
+#include <vecdet/isa/units/conv3x3.cpp>
 #include <vecdet/isa/units/distribution_focal_loss.cpp>
 #include <vecdet/isa/units/filter_topk.cpp>
 #include <vecdet/isa/units/focal_loss.cpp>
