@@ -262,7 +262,7 @@ void postprocess_calls(index_t images, execution policy) {
 }
 
 void raw_output_calls(execution policy) {
-  const std::vector<float> numbers(84 * 100, 0.5f), ends(4 * 6 * 50, 0.5f);
+  const std::vector<float> numbers(84 * 100, 0.6f), ends(4 * 6 * 50, 0.5f);
   const std::vector<image_size> sizes(2, image_size::height_width(480, 640));
   yolo_postprocess_workspace workspace;
   for (const auto& params : {yolo_postprocess_params::v8(), yolo_postprocess_params::rt_detr(),
