@@ -210,9 +210,10 @@ void conv3x3_weight_grad(const head_view<T>& input,
                                                           bias_grad, tile, workspace, policy);
 }
 
-inline bool conv3x3_is_faster(index_t input_channels, index_t output_channels,
-                              index_t locations) noexcept {
-  return input_channels >= 16 && output_channels >= 16 && locations >= 64;
+inline bool conv3x3_is_faster(index_t input_channels, index_t output_channels, index_t locations,
+                              bool transforms_weights) noexcept {
+  return input_channels >= 16 && output_channels >= 16 &&
+         locations >= (transforms_weights ? 640 : 128);
 }
 
 }  // namespace VECDET_ABI

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
+#include <vecdet/conv3x3_tile.hpp>
 #include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
 #include <vecdet/impl/conv3x3_buffers.hpp>
 #include <vecdet/impl/conv3x3_operand.hpp>
 #include <vecdet/parallel.hpp>
