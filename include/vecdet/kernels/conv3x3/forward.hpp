@@ -21,10 +21,11 @@ VECDET_INLINE void for_each_vector(const Work& work) {
 }
 
 /// Transformed weights: points x panels x sources x conv_panel.
-template <int Tile>
+template <int Tile, bool PastCache>
 void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, index_t first,
                                index_t last) {
   using filtering = minimal_filtering<Tile>;
+  using vector = row_pack<float>;  // a line at a time
   constexpr int P = filtering::points, panel = static_cast<int>(detail::conv_panel);
   const index_t point = detail::conv_weights_point(a.targets, a.sources);
   for (index_t k = first; k < last; ++k) {
@@ -36,22 +37,32 @@ void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, ind
         for (int tap = 0; tap < 9; ++tap)
           taps[a.turned ? 8 - tap : tap][t] = from[t * a.target_step + tap * a.tap_step];
       float* const to = a.transformed + (k * a.sources + c) * panel;
-      for_each_vector<panel>([&](int lane) {
-        times_both_sides<typename filtering::weights, conv_vector>(
-            [&](int i, int j) VECDET_INLINE_LAMBDA { return load_pack<1>(taps[3 * i + j] + lane); },
-            [&](int i, int j, const conv_vector& x)
-                VECDET_INLINE_LAMBDA { store_pack<1>(to + (i * P + j) * point + lane, x); });
-      });
+      VECDET_NO_UNROLL
+      for (int lane = 0; lane < panel; lane += row_lanes)
+        times_both_sides<typename filtering::weights, vector>(
+            [&](int i, int j)
+                VECDET_INLINE_LAMBDA { return load_pack<vector::batches>(taps[3 * i + j] + lane); },
+            [&](int i, int j, const vector& x) VECDET_INLINE_LAMBDA {
+              float* const line = to + (i * P + j) * point + lane;
+              if constexpr (PastCache) {
+                VECDET_UNROLL
+                for (int v = 0; v < vector::batches; ++v)
+                  store_past_cache(line + v * batch_lanes<float>, x.v[v]);
+              } else {
+                store_pack<vector::batches>(line, x);
+              }
+            });
     }
   }
+  if (PastCache) finish_stores_past_cache();
 }
 
 inline void transform_conv_weights(const detail::conv3x3_weights_args<float>& a, index_t first,
                                    index_t last) {
-  if (a.tile == 4)
-    transform_conv_weights_of<4>(a, first, last);
-  else
-    transform_conv_weights_of<2>(a, first, last);
+  const auto transform = a.tile == 2    ? transform_conv_weights_of<2, false>
+                         : a.past_cache ? transform_conv_weights_of<4, true>
+                                        : transform_conv_weights_of<4, false>;
+  transform(a, first, last);
 }
 
 /// The inputs of a run of tiles, of 16 channels, transformed: `to` is of the run's first tile, and
