@@ -261,6 +261,36 @@ void postprocess_calls(index_t images, execution policy) {
   }
 }
 
+void raw_output_calls(execution policy) {
+  const std::vector<float> numbers(84 * 100, 0.5f), ends(4 * 6 * 50, 0.5f);
+  const std::vector<image_size> sizes(2, image_size::height_width(480, 640));
+  yolo_postprocess_workspace workspace;
+  for (const auto& params : {yolo_postprocess_params::v8(), yolo_postprocess_params::rt_detr(),
+                             yolo_postprocess_params::v5()}) {
+    const bool by_rows = params.layout == yolo_layout::rows;
+    const index_t rows = by_rows ? 100 : 84, cols = by_rows ? 84 : 100;
+    postprocess_yolo(yolo_outputs<float>{{numbers.data(), rows, cols}, 1}, {}, params, workspace,
+                     policy);
+  }
+  postprocess_yolo(yolo_outputs<float>{{ends.data(), 100, 6}, 2}, {},
+                   yolo_postprocess_params::v10(), workspace, policy);
+  for (const auto& params : {detr_postprocess_params::detr(), detr_postprocess_params::rt_detr()})
+    postprocess_detr(detr_outputs<float>{{numbers.data(), 200, 20}, {ends.data(), 200}},
+                     vector_view<const image_size>(sizes), params, workspace, policy);
+
+  const bench::detections found = bench::clustered_detections(boxes, classes);
+  merge_workspace merging;
+  for (const merge_params& params : {merge_params::sahi_greedy_nmm(), merge_params::sahi_nmm()})
+    merge_boxes(boxes_view<const float>(found.boxes), vector_view<const float>(found.scores), {},
+                params, merging, policy);
+
+  const std::vector<std::uint8_t> pixels(3 * 60 * 80, 7);
+  const std::vector<byte_image> images(2, byte_image{pixels.data(), 60, 80, 0});
+  std::vector<float> batch(2 * 3 * 32 * 48);
+  letterbox_workspace letters;
+  letterbox(vector_view<const byte_image>(images), batch, {32, 48}, {}, letters, policy);
+}
+
 void retinanet_loss_calls(execution policy) {
   const std::vector<float> anchors = profile::anchors(boxes);
   std::vector<float> x =
@@ -490,13 +520,14 @@ void call_everything(execution policy) {
   assigner_calls(policy);
   two_stage_calls(policy);
   conv3x3_calls(policy);
+  raw_output_calls(policy);
   postprocess_calls(1, policy);
   postprocess_calls(2, policy);
 }
 
 bool takes_floats_alone(const std::string& function) {
   for (const char* family : {"distribution", "softmax_cross_entropy", "assign_", "match_anchors",
-                             "retinanet_loss", "fcos_loss", "ssd_loss"})
+                             "retinanet_loss", "fcos_loss", "ssd_loss", "letterbox"})
     if (function.find(family) != std::string::npos) return true;
   return false;
 }
@@ -602,6 +633,9 @@ TEST_CASE("replay: operations are known but where the data decide them") {
                                               "multiscale_roi_align",
                                               "multiscale_roi_align_grad",
                                               "postprocess_box_head",
+                                              "postprocess_yolo",
+                                              "postprocess_detr",
+                                              "merge_boxes",
                                               "sample_balanced",
                                               "assign_fcos",
                                               "fcos_loss_and_grad",
@@ -612,7 +646,7 @@ TEST_CASE("replay: operations are known but where the data decide them") {
             (e.variant == "labels" || profile::takes_levels(e))) ||
            (e.function == "regression_loss_and_grad" && profile::takes_levels(e));
   };
-  const std::string copies = "split_detections";
+  const std::set<std::string> of_integers{"split_detections", "letterbox"};
   const profile::report r = record([] {
     call_everything(execution::sequential);
     regression_loss_calls(execution::sequential, false);
@@ -620,8 +654,8 @@ TEST_CASE("replay: operations are known but where the data decide them") {
   for (const profile::entry& e : r.entries) {
     if (e.implementation.empty()) continue;
     CAPTURE(e.name);
-    CHECK((e.flops > 0) ==
-          (decided_by_data.count(e.function) == 0 && e.function != copies && !labels_decide(e)));
+    CHECK((e.flops > 0) == (decided_by_data.count(e.function) == 0 &&
+                            of_integers.count(e.function) == 0 && !labels_decide(e)));
   }
   const auto flops_a_call = [](const auto& call) {
     const profile::report once = record(call);
@@ -647,8 +681,7 @@ TEST_CASE("replay: every element type") {
   for (profile::entry e : r.entries) {
     if (e.implementation.empty()) continue;
     if (e.type != "f32") continue;  // has but one
-    const bool on_logits = e.function == "filter_topk" || e.function == "postprocess" ||
-                           e.function == "postprocess_box_head" ||
+    const bool on_logits = e.function == "filter_topk" || e.function.find("postprocess") == 0 ||
                            (profile::takes_levels(e) && (e.function.find("decode_") == 0 ||
                                                          e.function.find("regression") == 0));
     const double f32_bytes = e.bytes;

@@ -72,7 +72,8 @@ class loss_retinanet_ {
     const levels<const float> outputs(output.host(), output);
     const std::vector<vecdet::image_size> images(
         static_cast<std::size_t>(output.num_samples()),
-        {static_cast<double>(input.nr()), static_cast<double>(input.nc())});
+        vecdet::image_size::height_width(static_cast<double>(input.nr()),
+                                         static_cast<double>(input.nc())));
     vecdet::postprocess_params params = vecdet::postprocess_params::retinanet();
     params.score_threshold = 0.3;
     const auto detections = vecdet::postprocess(

@@ -40,22 +40,22 @@ def match_anchors(
     Args:
         anchors: corners [N, 4], the same for all images.
         boxes: corners [M, 4] of one image, or a list of those of each image.
-        classes: integers, one a box; without them all are 0.
+        classes: integers, one per box; all are 0 by default.
         high_threshold: anchors of at least this IoU are matched.
         low_threshold: anchors of less are background, those between are ignored.
         allow_low_quality: match each anchor that is the best of some box.
         force_best: each box takes its best anchor, as in SSD.
         skip_untouched: a box that touches no anchor matches nothing.
         empty_iou_is_zero: the IoU of two boxes without area is 0, as in detectron2, not NaN.
-        regions: boxes in which anchors are ignored, as crowds are; likewise.
+        regions: boxes in which anchors are ignored, such as crowds; given as ``boxes``.
         region_threshold: the part of an anchor's area that has to lie in one.
         ignore_matched: anchors in regions are not matched at all.
         background, ignore: the labels of anchors without a box.
 
     Returns:
-        For each anchor, [N], or [images, N] of a list: the index of its box among all boxes, those
-        of one image after those of the other, -1 (background) or -2 (ignored); its label: the class
-        of that box, ``background`` or ``ignore``; and its greatest IoU with a box.
+        For each anchor, [N], or [images, N] of a list: the index of its box among the boxes of all
+        images in order, -1 (background) or -2 (ignored); its label: the class of that box,
+        ``background`` or ``ignore``; and its greatest IoU with a box.
     """
     all_boxes, counts = joined("match_anchors", "boxes", boxes)
     all_classes, _ = joined_if_any("match_anchors", "classes", classes)
@@ -68,7 +68,7 @@ def match_anchors(
 
 def assign_atss(anchors: Tensor, level_sizes: Sequence[tuple[int, int]], boxes: PerImage,
                 candidates: int = 9) -> Tensor:
-    """ATSS, https://arxiv.org/abs/1912.02424: for each of ``anchors`` [N, 4], one a point, the
+    """ATSS, https://arxiv.org/abs/1912.02424: for each of ``anchors`` [N, 4], one per point, the
     index of its box among all ``boxes``, or -1: [N], or [images, N] of a list.
 
     Args:
@@ -82,7 +82,7 @@ def assign_atss(anchors: Tensor, level_sizes: Sequence[tuple[int, int]], boxes: 
 def assign_fcos(anchors: Tensor, level_sizes: Sequence[tuple[int, int]], boxes: PerImage,
                 radius: float = 1.5) -> Tensor:
     """FCOS's assigner, https://arxiv.org/abs/1904.01355, with torchvision's centre sampling: for
-    each of ``anchors`` [N, 4], one a point, the index of its box among all ``boxes``, or -1: [N],
+    each of ``anchors`` [N, 4], one per point, the index of its box among all ``boxes``, or -1: [N],
     or [images, N] of a list.
 
     Args:

@@ -25,7 +25,7 @@ def decode_boxes(deltas: Tensor, anchors: Tensor,
                  image_size: Sequence[float] = (),
                  size_limit: float = SIZE_LIMIT) -> Tensor:
     """The boxes, [N, 4] corners, that ``deltas`` mean on ``anchors``, clipped to an image of
-    (height, width) where given. dw and dh are ``size_limit`` at most."""
+    (height, width) if given. dw and dh are ``size_limit`` at most."""
     return _ops.decode_boxes(deltas, anchors, weights, image_size, size_limit)
 
 

@@ -177,7 +177,7 @@ def bce_loss(
 def distribution_focal_loss(inputs: Tensor, targets: Tensor, reduction: str = "none", *,
                             scale: float = 1.0, row_weights: Tensor | None = None) -> Tensor:
     """Distribution focal loss, https://arxiv.org/abs/2006.04388, of logits [..., bins] against
-    ``targets`` [...] in bins: a loss a row, or a scalar; the mean is over rows."""
+    ``targets`` [...] in bins: one loss per row, or a scalar; the mean is over rows."""
     return _ops.distribution_focal_loss(inputs, targets,
                                         number(REDUCTIONS, "reduction", reduction), scale,
                                         row_weights)
@@ -185,8 +185,8 @@ def distribution_focal_loss(inputs: Tensor, targets: Tensor, reduction: str = "n
 
 def softmax_cross_entropy_loss(inputs: Tensor, labels: Tensor, reduction: str = "none", *,
                                scale: float = 1.0, ignore: int = -2) -> Tensor:
-    """Softmax cross entropy of logits [..., classes]: a loss a row, or a scalar; the mean is over
-    rows whose label is not ``ignore``."""
+    """Softmax cross entropy of logits [..., classes]: one loss per row, or a scalar; the mean is
+    over rows whose label is not ``ignore``."""
     return _ops.softmax_cross_entropy_loss(inputs, labels,
                                            number(REDUCTIONS, "reduction", reduction), scale,
                                            ignore)
@@ -222,7 +222,7 @@ def smooth_l1_loss(
 
     Args:
         beta: where the parabola meets the line; 0 is the absolute difference.
-        labels: an integer a box; only boxes whose label is neither ``background`` nor ``ignore``
+        labels: one integer per box; only boxes whose label is neither ``background`` nor ``ignore``
             count, and the mean is over these.
         scale: a factor on loss and gradient.
         box_weights: a further factor for each box.
@@ -237,8 +237,8 @@ def smooth_l1_loss(
 
 def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
                              eps: float = 1e-7) -> Tensor:
-    """GIoU loss of predicted ``boxes1`` and ``boxes2``, [..., 4] corners each: a loss a box, or a
-    scalar. Differentiable in ``boxes1``. https://arxiv.org/abs/1902.09630
+    """GIoU loss of predicted ``boxes1`` and ``boxes2``, [..., 4] corners each: one loss per box, or
+    a scalar. Differentiable in ``boxes1``. https://arxiv.org/abs/1902.09630
 
     Raises:
         ValueError: an unknown reduction.
@@ -283,9 +283,9 @@ def regression_loss(
     decoded boxes, are never stored.
 
     Args:
-        targets: a box an anchor, [N, 4]; or ground truth [M, 4], where ``matches`` are given.
-        matches: for each anchor the index of its ground truth; others, such as -1 and -2, for
-            anchors that do not count.
+        targets: one box per anchor, [N, 4]; or, with ``matches``, ground-truth boxes [M, 4].
+        matches: the index of each anchor's ground-truth box; -1 or -2 for anchors that do not
+            count.
         labels: integers [N]: only anchors whose label is neither ``background`` nor ``ignore``
             count. Without them ``matches`` decide, and without these all count.
         loss: ``"smooth_l1"`` of deltas, or ``"giou"``, ``"diou"`` or ``"ciou"`` of boxes.

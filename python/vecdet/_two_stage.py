@@ -28,11 +28,11 @@ def roi_align(
 
     Args:
         input: features [N, C, H, W], contiguous or channels_last: neither is copied, and result and
-            gradient lie the same.
+            gradient have the same layout.
         boxes: [K, 5], the index of an image and x1, y1, x2, y2 in pixels; or a list of the boxes
             [L, 4] of each image. Of any floating type.
         output_size: height and width, or both.
-        spatial_scale: locations a pixel.
+        spatial_scale: locations per pixel.
         sampling_ratio: samples of a bin in a row; 0 or less: as many as it has locations.
         aligned: detectron2's half pixel.
 
@@ -64,7 +64,7 @@ def multiscale_roi_align(
     Args:
         features: levels [N, C, H, W], from the finest on.
         boxes, output_size, sampling_ratio, aligned: as of roi_align.
-        scales: locations a pixel, one a level, each half of the one before.
+        scales: locations per pixel, one per level, each half of the one before.
         canonical_scale: the side in pixels of a box of level ``canonical_level``, which has one
             location in 2 ** canonical_level pixels.
     """

@@ -264,10 +264,11 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   const index_t panel_parts = (panels + weight_grad_panels - 1) / weight_grad_panels;
   const index_t most_sources = (source_groups + source_parts - 1) / source_parts * conv_lanes;
   const index_t most_panels = (panels + panel_parts - 1) / panel_parts;
-  // The sums are read and written once for each block of tiles: more of them, more tiles.
+  // The sums are read and written once for each block of tiles: more of them, more tiles. Threads
+  // wait for each other after each.
   const index_t room =
-      std::min(weight_grad_tiles,
-               std::max(conv_block_tiles, 3 * (most_sources + most_panels * conv_panel) / 8));
+      std::min(weight_grad_tiles, std::max(conv_block_tiles * usable_threads(policy_),
+                                           3 * (most_sources + most_panels * conv_panel) / 8));
   const index_t tile_parts = (tiles_ + room - 1) / room;
   const index_t most_tiles = tile_parts == 0 ? 0 : (tiles_ + tile_parts - 1) / tile_parts;
 
