@@ -688,6 +688,7 @@ TEST_CASE("replay: every element type") {
     for (const char* type : {"bf16", "f64"}) {
       if (takes_floats_alone(e.function)) continue;
       if (on_logits && type == std::string("f64")) continue;
+      if (e.function.find("conv3x3") == 0 && type == std::string("bf16")) continue;
       e.type = type;
       e = profile::moved_to(e, "", 0);
       CAPTURE(e.name);

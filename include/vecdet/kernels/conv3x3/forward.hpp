@@ -21,7 +21,7 @@ VECDET_INLINE void for_each_vector(const Work& work) {
 }
 
 /// Transformed weights: points x panels x sources x conv_panel.
-template <int Tile, bool PastCache>
+template <int Tile>
 void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, index_t first,
                                index_t last) {
   using filtering = minimal_filtering<Tile>;
@@ -44,7 +44,7 @@ void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, ind
                 VECDET_INLINE_LAMBDA { return load_pack<vector::batches>(taps[3 * i + j] + lane); },
             [&](int i, int j, const vector& x) VECDET_INLINE_LAMBDA {
               float* const line = to + (i * P + j) * point + lane;
-              if constexpr (PastCache) {
+              if (a.past_cache) {
                 VECDET_UNROLL
                 for (int v = 0; v < vector::batches; ++v)
                   store_past_cache(line + v * batch_lanes<float>, x.v[v]);
@@ -54,15 +54,15 @@ void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, ind
             });
     }
   }
-  if (PastCache) finish_stores_past_cache();
+  if (a.past_cache) finish_stores_past_cache();
 }
 
 inline void transform_conv_weights(const detail::conv3x3_weights_args<float>& a, index_t first,
                                    index_t last) {
-  const auto transform = a.tile == 2    ? transform_conv_weights_of<2, false>
-                         : a.past_cache ? transform_conv_weights_of<4, true>
-                                        : transform_conv_weights_of<4, false>;
-  transform(a, first, last);
+  if (a.tile == 4)
+    transform_conv_weights_of<4>(a, first, last);
+  else
+    transform_conv_weights_of<2>(a, first, last);
 }
 
 /// The inputs of a run of tiles, of 16 channels, transformed: `to` is of the run's first tile, and
@@ -85,12 +85,13 @@ VECDET_NOINLINE void transform_inputs_of_run(const float* band, index_t columns,
 }
 
 /// The outputs of a run of tiles, of 16 channels, in rows of 16.
-template <int Tile, bool Relu>
+template <int Tile>
 VECDET_NOINLINE void outputs_of_run(const float* products, index_t point, index_t tiles,
-                                    const float* bias, float* band) {
+                                    const float* bias, bool relu, float* band) {
   constexpr int lanes = static_cast<int>(detail::conv_lanes);
   using filtering = minimal_filtering<Tile>;
   const index_t columns = Tile * tiles;
+  const float least = relu ? 0 : -infinity<float>;
   for (index_t t = 0; t < tiles; ++t)
     for_each_vector<lanes>([&](int lane) {
       const float* const from = products + t * detail::conv_panel + lane;
@@ -101,9 +102,7 @@ VECDET_NOINLINE void outputs_of_run(const float* products, index_t point, index_
             return load_pack<1>(from + (i * filtering::points + j) * point);
           },
           [&](int i, int j, const conv_vector& x) VECDET_INLINE_LAMBDA {
-            conv_vector y = x + of_bias;
-            if constexpr (Relu) y = max(conv_vector(0.0f), y);
-            store_pack<1>(to + (i * columns + j) * lanes, y);
+            store_pack<1>(to + (i * columns + j) * lanes, max(conv_vector(least), x + of_bias));
           });
     });
 }
@@ -144,8 +143,8 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
         alignas(64) float bias[lanes] = {};
         if (a.bias != nullptr)
           for (index_t c = 0; c < channels; ++c) bias[c] = a.bias[channel + c];
-        const auto outputs = a.relu ? outputs_of_run<Tile, true> : outputs_of_run<Tile, false>;
-        outputs(of_panel + run.first * panel + half, product_point, run.count, bias, bands);
+        outputs_of_run<Tile>(of_panel + run.first * panel + half, product_point, run.count, bias,
+                             a.relu, bands);
         scatter_band<Tile>(run, channel, channels, bands);
       }
     });
