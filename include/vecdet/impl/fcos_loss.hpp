@@ -200,10 +200,10 @@ class fcos_loss_call {
     distance_params coder;
     coder.by_size = params_.by_size;
     const box_coding_args<float> coding = coding_args<float>(coder);
-    const level_boxes_loss<const T, T, float> levels(head_.distances, head_.distances_grad, matched,
-                                                     {}, {});
+    const level_boxes_loss<const T, T, float> levels(target, head_.distances, head_.distances_grad,
+                                                     matched, {}, {});
     using block = typename level_boxes_loss<const T, T, float>::block;
-    const auto compute = [&](block& of) {
+    const auto compute = [&](const loss_boxes<T, float>& of) {
       alignas(64) float boxes[4 * most_level_boxes], grad[4 * most_level_boxes];
       for (index_t i = 0; i < 4 * of.count; ++i) boxes[i] = static_cast<float>(of.in[i]);
       box_coding_args<float> args = coding;
@@ -222,7 +222,7 @@ class fcos_loss_call {
       }
       return sum;
     };
-    return scaled(scale, levels.run(
+    return scaled(scale, levels.run_selected(
                              policy_,
                              [&](block& to, index_t k, index_t anchor, index_t label) {
                                std::copy(anchors_[anchor], anchors_[anchor] + 4,

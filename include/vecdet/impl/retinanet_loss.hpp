@@ -124,7 +124,7 @@ class retinanet_loss_call {
     const vector_view<const float> scales(buffers_.scales.data(), images_);
     return level_regression_call<const T, T>("regression_loss_and_grad", head_.deltas, targets,
                                              matched, head_.deltas_grad, scales, params)
-        .run(indexed_anchors(anchors_), policy_);
+        .run_selected(indexed_anchors(anchors_), policy_);
   }
 
   double classify() const {

@@ -128,7 +128,7 @@ class ssd_loss_call {
     const box_selection matched(matches);
     return level_regression_call<const float, float>("regression_loss_and_grad", in, targets,
                                                      matched, out, {}, params)
-        .run(indexed_anchors(anchors_), policy_);
+        .run_selected(indexed_anchors(anchors_), policy_);
   }
 
   double classify(double scale) const {

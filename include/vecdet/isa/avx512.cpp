@@ -9,6 +9,7 @@
 #include <vecdet/isa/units/distribution_focal_loss.cpp>
 #include <vecdet/isa/units/filter_topk.cpp>
 #include <vecdet/isa/units/focal_loss.cpp>
+#include <vecdet/isa/units/head_boxes.cpp>
 #include <vecdet/isa/units/iou.cpp>
 #include <vecdet/isa/units/iou_loss.cpp>
 #include <vecdet/isa/units/letterbox.cpp>
