@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes of a head's levels, four numbers an anchor: those that a loss selects are gathered into
-// blocks, computed as boxes that lie together, and their gradients go back to where they belong.
+// Losses of the boxes of a head's levels, four numbers per anchor. The selected boxes are gathered
+// into blocks and computed as contiguous boxes; their gradients are scattered back to the levels.
 #pragma once
 
 #include <vecdet/box_selection.hpp>
@@ -24,11 +24,11 @@ namespace detail {
 /// Anchors [begin, end) of a level in one image.
 struct level_stretch {
   index_t image, level, begin, end;
-  index_t first_anchor;  ///< of `begin`, among the image's anchors
-  index_t first_label;   ///< among those of the batch
+  index_t first_anchor;  ///< index of `begin` among the image's anchors
+  index_t first_label;   ///< index of `begin` among the batch's anchors
 };
 
-/// use(stretch) for the levels' parts of the batch's anchors [first, last), in order.
+/// Calls use(stretch) for each level's part of the batch's anchors [first, last), in order.
 template <class T, class Use>
 void for_each_stretch(const head_view<T>& head, index_t first, index_t last, const Use& use) {
   const index_t per_image = head.anchors_per_image();
@@ -43,7 +43,7 @@ void for_each_stretch(const head_view<T>& head, index_t first, index_t last, con
   }
 }
 
-/// The boxes of a level in one image.
+/// The boxes of a level of one image.
 template <class T>
 class level_boxes {
  public:
@@ -53,7 +53,7 @@ class level_boxes {
         anchors_(head.anchors()),
         data_(head.levels()[level].data + image * steps_.image) {}
 
-  /// Number 0 of anchor i; the others lie step() from each other.
+  /// The first number of anchor i. Consecutive numbers are step() elements apart.
   T* operator[](index_t i) const {
     return data_ + i / anchors_ * steps_.location + i % anchors_ * steps_.anchor;
   }
@@ -61,8 +61,8 @@ class level_boxes {
 
   bool are_flat() const { return steps_.number == 1 && steps_.anchor == 4; }
 
-  /// For each anchor at a location and each of its four numbers, use(pointer to the first, step,
-  /// count, number of the first anchor, k) over the anchors [first, last).
+  /// Splits the anchors [first, last) by anchor at the location and number k of the box. For each
+  /// calls use(pointer to the first element, step, count, index of the first anchor, k).
   template <class Use>
   void for_each_plane(index_t first, index_t last, const Use& use) const {
     for (index_t a = 0; a < anchors_; ++a) {
@@ -105,7 +105,7 @@ class level_boxes {
   T* data_;
 };
 
-/// Anchors that are worked on together: whole locations, where more than one fits.
+/// The most anchors in a block. A block has whole locations if more than one fits.
 constexpr index_t most_level_boxes = 512;
 inline index_t end_of_block(index_t begin, index_t end, index_t anchors) {
   const index_t whole =
@@ -113,14 +113,14 @@ inline index_t end_of_block(index_t begin, index_t end, index_t anchors) {
   return std::min(end, begin - begin % std::min(anchors, whole) + whole);
 }
 
-/// Boxes of levels, gathered: of type T in the head; anchors and targets are of type Box.
+/// A block of gathered boxes. T is their type in the head, Box the type of anchors and targets.
 template <class T, class Box>
 struct level_block {
   index_t count = 0;
   alignas(64) T in[4 * most_level_boxes], grad[4 * most_level_boxes];
   alignas(64) Box anchors[4 * most_level_boxes], targets[4 * most_level_boxes];
   float weights[most_level_boxes];
-  /// Where the gradients go.
+  /// The destinations of the gradients.
   T* to[most_level_boxes];
   index_t step[most_level_boxes];
 };
@@ -142,9 +142,9 @@ class level_boxes_loss {
 
   bool is_weighted() const { return !image_scales_.empty() || !box_weights_.empty(); }
 
-  /// fill(block, k, anchor, label) sets the k-th box of a block but for its deltas, weight and
-  /// place: `anchor` is its number among the image's, `label` among the batch's. compute(block)
-  /// returns the sum of the losses.
+  /// fill(block, k, anchor, label) sets the k-th box of a block, except its deltas, weight and
+  /// destination. `anchor` is its index in the image, `label` its index in the batch.
+  /// compute(block) returns the sum of the losses.
   template <class Fill, class Compute>
   double run(execution policy, const Fill& fill, const Compute& compute) const {
     const index_t total = in_.images() * in_.anchors_per_image();
@@ -177,8 +177,8 @@ class level_boxes_loss {
         });
   }
 
-  /// The same against `targets`, a box for each of the batch's anchors:
-  /// compute(boxes, targets, weights or null, gradient, count).
+  /// The same against `targets`, one box per anchor of the batch. It calls compute(boxes, targets,
+  /// weights or null, gradient, count).
   template <class Compute>
   double run_against(execution policy, const boxes_view<const Box>& targets,
                      const Compute& compute) const {
@@ -194,7 +194,7 @@ class level_boxes_loss {
   }
 
  private:
-  /// Of a stretch's level.
+  /// The boxes and gradients of a stretch's level.
   struct places {
     level_boxes<Input> in;
     level_boxes<T> grad;
@@ -224,7 +224,7 @@ class level_boxes_loss {
               add(gathered, at, s, i, fill);
           }
         });
-        // The gradient may be the boxes themselves: these have been read.
+        // The gradient may overwrite the boxes, which have been read.
         at.grad.clear(begin, end);
       }
       sum += finish(gathered, compute);
@@ -262,7 +262,7 @@ class level_boxes_loss {
   const vector_view<const float> image_scales_, box_weights_;
 };
 
-/// What the profiler records of the boxes of levels.
+/// The profiler's problem for the boxes of levels.
 template <class T>
 profile::problem level_problem(const char* function, const char* variant, const head_view<T>& head,
                                isa target, int threads, index_t bytes, index_t flops) {
@@ -276,9 +276,9 @@ profile::problem level_problem(const char* function, const char* variant, const 
           flops};
 }
 
-/// Bytes that a loss of levels reads and writes: the gradient, and with all boxes selected the
-/// boxes and what they are compared with, of `target_bytes`; otherwise the labels, as few boxes are
-/// read.
+/// The bytes that a loss of levels reads and writes. It writes the gradient. If all boxes are
+/// selected, it reads the boxes and their targets, `target_bytes`; otherwise it reads the labels,
+/// and few boxes.
 template <class T>
 index_t level_loss_bytes(const head_view<T>& head, const box_selection& selection,
                          index_t target_bytes) {
@@ -287,7 +287,8 @@ index_t level_loss_bytes(const head_view<T>& head, const box_selection& selectio
   return tensor + (selection.is_all() ? tensor + target_bytes : boxes * index_t{sizeof(index_t)});
 }
 
-/// Throws unless there is a target for each of the batch's anchors, apart from the gradient.
+/// Throws unless there is one target per anchor of the batch, in memory that does not overlap the
+/// gradient.
 template <class Input, class T>
 void check_level_targets(const char* function, const head_view<Input>& in, const head_view<T>& grad,
                          const boxes_view<const T>& targets) {
@@ -296,8 +297,8 @@ void check_level_targets(const char* function, const head_view<Input>& in, const
   check_levels_apart(function, "grad", grad, "targets", targets);
 }
 
-/// Throws unless the gradient has the levels of the boxes called `name`, and shares memory with
-/// nothing that is read after it is written.
+/// Throws unless the gradient has the same levels as the boxes called `name`, and shares no memory
+/// with anything that is read after the gradient is written.
 template <class Input, class T>
 void check_level_boxes(const char* function, const char* name, const head_view<Input>& in,
                        const head_view<T>& grad, const box_selection& selection,
