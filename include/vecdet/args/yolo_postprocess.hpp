@@ -12,15 +12,15 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// An image's scores: score c of box b lies at scores[c * stride + b] in channels and at
-/// scores[b * stride + c] in rows, and is element b * classes + c.
+/// An image's scores. Score c of box b is scores[c * stride + b] in channels and
+/// scores[b * stride + c] in rows; its element index is b * classes + c.
 template <class T>
 struct yolo_search_args {
   const T* scores;
-  const T* objectness;  ///< that of box b at [b * stride], rows alone; null: none
+  const T* objectness;  ///< box b's is at [b * stride], rows only; null: none
   index_t classes, stride;
-  bool multi_label;         ///< rows alone: every class above the threshold
-  float threshold;          ///< scores above it pass
+  bool multi_label;         ///< rows only: every class above the threshold
+  float threshold;          ///< scores above it are selected
   index_t limit, capacity;  ///< as in filter_topk_args
 };
 
