@@ -26,9 +26,9 @@ struct yolo_search_args {
 
 template <class T>
 struct yolo_kernels {
-  /// The best score of each box of [first, last) above the threshold, and of them the best k:
-  /// writes their records, best first, equal ones by lower element, and returns their number. A
-  /// record's upper half is the sort key, its lower the element. `spare` holds as many.
+  /// Finds the best score above the threshold of each box in [first, last), and the best k of them.
+  /// Writes their records, best first, ties by lower element, and returns their number. A record's
+  /// upper half is the sort key, its lower half the element. `spare` has the same size.
   index_t (*search_channels)(const yolo_search_args<T>&, index_t first, index_t last,
                              std::uint64_t* records, std::uint64_t* spare);
   index_t (*search_rows)(const yolo_search_args<T>&, index_t first, index_t last,
