@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images into the input of a network: what letterbox() and its kernels agree on.
+// Letterboxing: what letterbox() and its kernels agree on.
 #pragma once
 
 #include <vecdet/detail/target.hpp>

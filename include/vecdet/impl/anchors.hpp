@@ -24,11 +24,11 @@ inline bool is_positive_float(double x) {
 }
 
 /// The index, in messages, of a value that is not an element of a list.
-constexpr index_t alone = -1;
+constexpr index_t no_index = -1;
 
 /// "<list>" or "<list>[<level>]", with or without a member. Only called to throw.
 inline std::string level_name(const char* list, index_t level, const char* member = "") {
-  return (level == alone ? std::string(list) : element(list, level)) + member;
+  return (level == no_index ? std::string(list) : element(list, level)) + member;
 }
 
 /// Throws unless all numbers of "<list>[<level>]<member>" are positive floats.
@@ -137,7 +137,7 @@ inline void check_levels(const char* function, std::size_t shapes,
 /// Throws unless make_anchors() accepts these arguments. The shapes have been checked before.
 inline void check_layout(const char* function, const std::vector<anchor_shapes>& shapes,
                          const grid_size& image, const vector_view<const grid_size>& features) {
-  check_grid(function, "image", alone, image);
+  check_grid(function, "image", no_index, image);
   check_levels(function, shapes.size(), features);
   for (index_t k = 0; k < features.size(); ++k)
     check_features(function, "features", k, features[k], image);
@@ -145,8 +145,8 @@ inline void check_layout(const char* function, const std::vector<anchor_shapes>&
 
 /// `count` plus the number of anchors of a level with `per_location` anchors per location. Throws
 /// if that is more than memory can address.
-inline index_t counted(const char* function, index_t count, index_t level,
-                       const grid_size& features, index_t per_location) {
+inline index_t add_anchors(const char* function, index_t count, index_t level,
+                           const grid_size& features, index_t per_location) {
   constexpr index_t most = max_elements<float> / 4;
   const index_t here = locations(features);
   if (here > 0 && per_location > (most - count) / here) {
@@ -161,7 +161,8 @@ inline index_t count_of(const char* function, const std::vector<anchor_shapes>& 
                         const vector_view<const grid_size>& features) {
   index_t count = 0;
   for (index_t k = 0; k < features.size(); ++k)
-    count = counted(function, count, k, features[k], shapes[static_cast<std::size_t>(k)].count());
+    count =
+        add_anchors(function, count, k, features[k], shapes[static_cast<std::size_t>(k)].count());
   return count;
 }
 
@@ -181,8 +182,8 @@ inline void check_ssd(const char* function, const ssd_shapes& shapes,
   };
   check_list("shapes.scales.size()", shapes.scales, levels + 1, "one more than there are levels");
   check_list("shapes.steps.size()", shapes.steps, levels, "the number of levels");
-  check_positive(function, "shapes.scales", alone, "", shapes.scales);
-  check_positive(function, "shapes.steps", alone, "", shapes.steps);
+  check_positive(function, "shapes.scales", no_index, "", shapes.scales);
+  check_positive(function, "shapes.steps", no_index, "", shapes.steps);
   for (std::size_t k = 0; k < levels; ++k)
     check_positive(function, "shapes.ratios", static_cast<index_t>(k), "", shapes.ratios[k]);
 }
@@ -192,7 +193,7 @@ inline index_t count_of(const char* function, const ssd_shapes& shapes,
   index_t count = 0;
   for (index_t k = 0; k < features.size(); ++k) {
     const std::size_t ratios = shapes.ratios[static_cast<std::size_t>(k)].size();
-    count = counted(function, count, k, features[k], 2 + 2 * static_cast<index_t>(ratios));
+    count = add_anchors(function, count, k, features[k], 2 + 2 * static_cast<index_t>(ratios));
   }
   return count;
 }
@@ -263,10 +264,11 @@ inline index_t count_anchors(const std::vector<anchor_shapes>& shapes,
 
 inline void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size features,
                          boxes_view<float> anchors) {
-  detail::check_shapes("make_anchors", detail::alone, shapes);
-  detail::check_grid("make_anchors", "image", detail::alone, image);
-  detail::check_features("make_anchors", "features", detail::alone, features, image);
-  const index_t count = detail::counted("make_anchors", 0, detail::alone, features, shapes.count());
+  detail::check_shapes("make_anchors", detail::no_index, shapes);
+  detail::check_grid("make_anchors", "image", detail::no_index, image);
+  detail::check_features("make_anchors", "features", detail::no_index, features, image);
+  const index_t count =
+      detail::add_anchors("make_anchors", 0, detail::no_index, features, shapes.count());
   detail::check_size("make_anchors", "anchors.size()", anchors.size(), count,
                      "the number of locations times that of shapes");
   detail::write_level(shapes, image, features, anchors.data());
@@ -292,7 +294,7 @@ inline index_t count_anchors(const ssd_shapes& shapes, vector_view<const grid_si
 inline void make_anchors(const ssd_shapes& shapes, grid_size image,
                          vector_view<const grid_size> features, boxes_view<float> anchors) {
   detail::check_ssd("make_anchors", shapes, features);
-  detail::check_grid("make_anchors", "image", detail::alone, image);
+  detail::check_grid("make_anchors", "image", detail::no_index, image);
   detail::check_size("make_anchors", "anchors.size()", anchors.size(),
                      detail::count_of("make_anchors", shapes, features),
                      "count_anchors(shapes, features)");
@@ -331,7 +333,7 @@ inline void make_points(vector_view<const grid_size> features, vector_view<const
     detail::check_grid("make_points", "features", k, features[k]);
     detail::check_element(detail::is_positive_float(strides[k]), "make_points", "strides", k,
                           strides[k], "a positive finite float");
-    count = detail::counted("make_points", count, k, features[k], 1);
+    count = detail::add_anchors("make_points", count, k, features[k], 1);
   }
   detail::check_size("make_points", "points.size()", points.size(), 2 * count,
                      "twice the number of locations");

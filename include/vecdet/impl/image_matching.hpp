@@ -31,7 +31,7 @@ inline chunking tile_chunks(index_t tiles, index_t threads) {
   return chunking(tiles, std::max<index_t>(1, (tiles + parts - 1) / parts));
 }
 
-/// Grows the buffers to what matching of any image of the call needs on `threads` threads.
+/// Grows the buffers to the needs of the call's largest image on `threads` threads.
 inline void reserve_for(match_image_buffers& buffers, const match_call& call, index_t threads) {
   index_t truths = 0, regions = 0;
   for (index_t k = 0; k < call.images(); ++k) {

@@ -25,8 +25,8 @@ struct problem {
   const char* function = nullptr;
   const char* variant = nullptr;
   const char* type = nullptr;
-  /// Up to five dimensions, ended by the first value of 0 or less. Pass dimensions that depend on the
-  /// data and change with each call through rounded_count().
+  /// Up to five dimensions, ended by the first value of 0 or less. Pass dimensions that depend on
+  /// the data and change with each call through rounded_count().
   std::array<std::int64_t, 5> shape{};
   const char* implementation = nullptr;
   int threads = 0;

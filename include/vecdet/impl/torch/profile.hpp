@@ -171,7 +171,7 @@ inline known_operator describe(const at::RecordFunction& function) {
   const std::string variant = convolution_variant(function);
   if (!variant.empty()) known.recorded.variant = intern(variant);
   known.recorded.type = type;
-  // Four dimensions hold no list of shapes: it stands where an instruction set would.
+  // A list of shapes does not fit into the problem's shape, so it is stored as the implementation.
   if (!shapes.empty()) known.recorded.implementation = intern(shapes);
   return known;
 }
