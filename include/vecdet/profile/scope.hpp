@@ -151,8 +151,8 @@ inline problem waiting_problem(const char* name) noexcept {
 ///   VECDET_PROFILE_SCOPE("backbone");
 ///   VECDET_PROFILE_WORK("conv1", bytes, flops, 64, 112, 112);
 ///   VECDET_PROFILE_WAIT("all_reduce");
-/// The name is a literal or comes from vecdet::profile::intern(). The second form adds the bytes and
-/// operations of the call and up to five dimensions. Its arguments are evaluated only while the
+/// The name is a literal or comes from vecdet::profile::intern(). The second form adds the bytes
+/// and operations of the call and up to five dimensions. Its arguments are evaluated only while the
 /// profiler is on, and their exceptions propagate. The third form is for waiting for other
 /// processes, see waiting_variant. If VECDET_PROFILE_DISABLE is defined, all forms compile to
 /// nothing, and so do the scopes inside the library's functions.
