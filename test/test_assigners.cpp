@@ -448,8 +448,7 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   atss_fails("anchors.size() is 665");
   restore();
   points.points[2 * 30] += 1;
-  fails(
-      "points[30] is at 85.000000, 12.000000, expected the x of its column and the y of its row");
+  fails("points[30] is at 85.000000, 12.000000, expected the x of its column and the y of its row");
   restore();
   points.points[2 * 501] = points.points[2 * 500];
   fails("points[501] is at 8.000000");
