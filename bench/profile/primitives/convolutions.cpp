@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions, deconvolutions and products of matrices; and convolutions within other layouts.
+// Convolutions, deconvolutions and matrix products, and convolutions between tensors of other
+// layouts.
 #include "parts.hpp"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ std::int64_t size_of(const std::map<std::string, std::int64_t>& sizes, const cha
   return found->second;
 }
 
-/// What a convolution computes on.
+/// The operands of a convolution.
 struct convolution_shape {
   bool upwards, grouped;
   window w;
@@ -62,7 +63,7 @@ dnnl::primitive_desc_base convolution_of(const convolution_shape& shape, const o
   if (direction == dnnl::prop_kind::forward_training ||
       direction == dnnl::prop_kind::forward_inference)
     return forward(on, direction, with);
-  // The forward pass that a backward one refers to: of the same types, in oneDNN's layouts.
+  // The forward pass that a backward one refers to: same types, in oneDNN's layouts.
   const auto type = type_of(direction == dnnl::prop_kind::backward_data ? on.result : on.source);
   const auto any = [&](const dims& dimensions) {
     return descriptor(dimensions, type, dnnl::memory::format_tag::any);
@@ -85,8 +86,8 @@ dnnl::primitive_desc_base convolution_on(const convolution_shape& shape, const o
                               dnnl::convolution_backward_weights>(shape, on, problem);
 }
 
-/// Plain, or with the channels last; of weights as PyTorch keeps them, which has those of
-/// deconvolutions the other way round.
+/// Plain, or channels last. Weights are laid out as in PyTorch, where a deconvolution's channels
+/// are swapped.
 std::string outer_layout(const convolution_shape& shape, bool channels_last, bool of_weights) {
   const std::size_t spatial = shape.w.in.size();
   std::string letters = std::string("abcdefgh").substr(0, spatial + 2);
@@ -228,7 +229,8 @@ runnable_primitive make_convolution_within(const onednn_problem& recorded,
                     channels_last ? outer_result : any_layout(around.type, shape.result)};
   const dnnl::primitive_desc_base made = convolution_on(shape, on, problem);
 
-  // Each operand: how it comes or goes, in the layout around, and as the primitive has it.
+  // For each operand: its form outside, in the surrounding layout, and its form inside the
+  // primitive.
   struct operand {
     int argument;
     descriptor outside, inside;
