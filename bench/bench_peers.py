@@ -216,7 +216,7 @@ def problems(torch, threads):
     scores, ids = torch.rand(count), which % groups
     calls = {"vecdet": lambda: ours.batched_nms(many, scores, ids, 0.5),
              "torchvision": lambda: theirs.batched_nms(many, scores, ids, 0.5)}
-    if len(set(calls["vecdet"]().tolist()) ^ set(calls["torchvision"]().tolist())) > 8:  # torchvision rounds coordinates
+    if len(set(calls["vecdet"]().tolist()) ^ set(calls["torchvision"]().tolist())) > 8:  # theirs rounds them
         raise SystemExit("batched NMS: far from torchvision's boxes")
     yield "NMS of 80 classes, 8000 boxes", calls
 

@@ -9,8 +9,9 @@ log of a training by at least two processes.
 
 The log has the compute time of a step, the time in the backward pass at which each bucket of gradients
 is ready to send, and the time of messages alone. Everything else is projected; the assumptions are
-printed. A message of n bytes costs a ring of p processes 2 (p - 1) latency + 2 (p - 1) / p n / bandwidth (Patarasuk and Yuan,
-"Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009).
+printed. A message of n bytes costs a ring of p processes 2 (p - 1) latency + 2 (p - 1) / p n /
+bandwidth (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+2009).
 """
 import argparse
 import json
