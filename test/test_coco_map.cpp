@@ -60,7 +60,7 @@ TEST_CASE("COCO mAP: crowds") {
   CHECK(std::isnan(coco::evaluate(truth, {detection(0, 10, 0.9)}).ap));
 }
 
-TEST_CASE("COCO mAP: at most 100 detections an image and category") {
+TEST_CASE("COCO mAP: at most 100 detections per image and category") {
   coco_dataset truth;
   truth.objects = {object(0, 10)};
   std::vector<coco_box> detections(100, detection(500, 10, 0.9));
@@ -82,7 +82,7 @@ TEST_CASE("COCO mAP: the published figures of real files") {
   CHECK(std::abs(result.ap75 - 0.5729817) < 1e-7);
 }
 
-TEST_CASE("COCO files: what is wrong is named") {
+TEST_CASE("COCO files: errors name the problem") {
   CHECK_THROWS_WITH(bench::load_coco("no/such.json"), "no/such.json: cannot be opened");
   const char* test = "COCO files: what is wrong is named";
   const std::string results = "coco100/instances_val2014_fakebbox100_results.json";

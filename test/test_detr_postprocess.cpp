@@ -154,7 +154,7 @@ TEST_CASE("postprocess_detr: later calls allocate nothing") {
   }
 }
 
-TEST_CASE("postprocess_detr: bad arguments are named") {
+TEST_CASE("postprocess_detr: bad arguments throw errors that name them") {
   const detr_problem p(2, 10, 5, 1);
   detr_outputs<float> outputs = p.outputs();
   std::vector<image_size> sizes = p.sizes;

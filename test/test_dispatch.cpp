@@ -89,7 +89,7 @@ class environment_isa {
 }  // namespace
 
 // First in this file, before anything calls set_isa().
-TEST_CASE("dispatch: VECDET_ISA is in force from the first call") {
+TEST_CASE("dispatch: VECDET_ISA takes effect from the first call") {
   const char* wanted = std::getenv("VECDET_ISA");
   if (wanted == nullptr || *wanted == '\0') {
     CHECK(active_isa() == detected_isa());
@@ -101,7 +101,7 @@ TEST_CASE("dispatch: VECDET_ISA is in force from the first call") {
   CHECK(tested == std::vector<isa>{active_isa()});
 }
 
-TEST_CASE("dispatch: each instruction set has kernels of its own") {
+TEST_CASE("dispatch: each instruction set has its own kernels") {
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
     REQUIRE((detail::is_compiled_in(set) || !isa_available(set)));
     for (const isa other : {isa::baseline, isa::avx2, isa::avx512}) {
@@ -182,7 +182,7 @@ TEST_CASE("dispatch: detection agrees with the compiler's own runtime") {
 }
 #endif
 
-TEST_CASE("dispatch: a bad VECDET_ISA is named") {
+TEST_CASE("dispatch: the error names a bad VECDET_ISA") {
   const auto fails_with = [](const char* value, const char* message) {
     const environment_isa environment(value);
     CHECK_THROWS_WITH_AS(detail::choose_isa(), doctest::Contains(message), std::invalid_argument);
@@ -207,7 +207,7 @@ TEST_CASE("dispatch: a bad VECDET_ISA is named") {
   CHECK(active_isa() == before);
 }
 
-TEST_CASE("dispatch: a call runs to its end on the instruction set that it began with") {
+TEST_CASE("dispatch: a call runs to its end on one instruction set") {
   if (!isa_available(isa::avx2)) return;
   // Candidates in three levels of two images: search, decoding and NMS are calls of their own.
   constexpr index_t anchors = 300, classes = 4;
@@ -262,7 +262,7 @@ TEST_CASE("dispatch: a call runs to its end on the instruction set that it began
   profile::reset();
 }
 
-TEST_CASE("dispatch: set_isa puts any available set in force") {
+TEST_CASE("dispatch: set_isa activates any available set") {
   const isa before = active_isa();
   for (const isa set : {isa::avx512, isa::baseline, isa::avx2}) {
     CHECK(isa_available(set) == (set <= detected_isa() && detail::is_compiled_in(set)));

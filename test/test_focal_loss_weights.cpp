@@ -50,7 +50,7 @@ TEST_CASE_TEMPLATE("focal loss: logits of -inf add nothing", T, float, bfloat16,
   });
 }
 
-TEST_CASE_TEMPLATE("focal loss: weights of any size", T, float, bfloat16, double) {
+TEST_CASE_TEMPLATE("focal loss: weights of any magnitude", T, float, bfloat16, double) {
   for_each_isa([&](isa) {
     std::uint64_t seed = 300;
     for (const double gamma : {2.0, 1.0, 0.0, 1.5}) {
@@ -77,7 +77,7 @@ TEST_CASE_TEMPLATE("focal loss: weights of any size", T, float, bfloat16, double
   });
 }
 
-TEST_CASE_TEMPLATE("focal loss: infinite row weights are the limit of growing ones", T, float,
+TEST_CASE_TEMPLATE("focal loss: infinite row weights give the limit of growing weights", T, float,
                    bfloat16, double) {
   const index_t rows = 4, cols = 91;
   const float inf = static_cast<float>(infinity);
@@ -146,7 +146,7 @@ TEST_CASE_TEMPLATE("focal loss: infinite row weights are the limit of growing on
   });
 }
 
-TEST_CASE("focal loss: scale and upstream multiply without overflow") {
+TEST_CASE("focal loss: the product of scale and upstream does not overflow") {
   for_each_isa([&](isa) {
     const std::vector<float> logits{-static_cast<float>(infinity), -150, -60, -3, 0.5f};
     const matrix_view<const float> x(logits.data(), 5, 1);

@@ -49,7 +49,7 @@ bool holds_in_child(const Check& check) {
 
 }  // namespace
 
-TEST_CASE("keep_memory: an array that was freed is allocated again without page faults") {
+TEST_CASE("keep_memory: reallocating a freed array causes no page faults") {
   if (vecdet::test::under_sanitizer) return;  // which replaces malloc
   CHECK(holds_in_child([] { return faults_of_second_array() > 1000; }));
   CHECK(holds_in_child([] { return vecdet::keep_memory() && faults_of_second_array() < 100; }));

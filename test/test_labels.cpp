@@ -35,7 +35,7 @@ std::vector<index_t> by_class(const nms_groups& groups) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("labels: NMS orders by ids of every type", Id, VECDET_ID_TYPES) {
+TEST_CASE_TEMPLATE("labels: NMS accepts ids of every type", Id, VECDET_ID_TYPES) {
   constexpr Id most = std::numeric_limits<Id>::max(), least = std::numeric_limits<Id>::min();
   for_each_isa([&](isa) {
     // Far apart, which is numbered by sorting, and near, which is not.
@@ -67,7 +67,7 @@ TEST_CASE_TEMPLATE("labels: NMS orders by ids of every type", Id, VECDET_ID_TYPE
   }
 }
 
-TEST_CASE_TEMPLATE("labels: losses by the value of labels of every type", Label, VECDET_ID_TYPES) {
+TEST_CASE_TEMPLATE("labels: losses accept labels of every type", Label, VECDET_ID_TYPES) {
   constexpr bool is_signed = std::is_signed<Label>::value;
   const index_t rows = 200;
   const std::vector<float> logits(static_cast<std::size_t>(3 * rows), 0.5f);

@@ -86,7 +86,7 @@ TEST_CASE("letterbox: options") {
   check_letterbox(48, 64, {64, 50}, params);
 }
 
-TEST_CASE("letterbox: a batch of images with strides, and where they lie") {
+TEST_CASE("letterbox: a batch of images with strides, and their positions") {
   const std::vector<std::pair<index_t, index_t>> sizes{{48, 64}, {120, 30}, {33, 33}, {7, 90}};
   const grid_size input{64, 96};
   std::vector<std::vector<std::uint8_t>> pixels;
@@ -141,7 +141,7 @@ TEST_CASE("letterbox: later calls allocate nothing") {
   }
 }
 
-TEST_CASE("letterbox: bad arguments are named, and nothing is written") {
+TEST_CASE("letterbox: bad arguments throw errors that name them and write nothing") {
   const auto pixels = random_image(4, 5, 6);
   std::vector<byte_image> images(2, byte_image{pixels.data(), 4, 5, 0});
   std::vector<float> batch(2 * 3 * 8 * 8, -1);

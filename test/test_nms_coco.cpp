@@ -40,7 +40,7 @@ std::vector<coco::coco_box> after_nms(const std::vector<coco::coco_box>& detecti
 
 }  // namespace
 
-TEST_CASE("NMS keeps COCO's average precision where it removes nothing, and changes it as known") {
+TEST_CASE("NMS keeps COCO's average precision if it removes nothing, and changes it as expected") {
   const std::string folder = "coco100/";
   if (!test::has_data(folder + "instances_val2014_100.json", "NMS on COCO detections")) return;
   const auto truth = bench::load_coco(test::data_path(folder + "instances_val2014_100.json"));

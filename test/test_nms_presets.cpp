@@ -201,7 +201,7 @@ TEST_CASE("NMS: ONNX Runtime's preset is NonMaxSuppression") {
   });
 }
 
-TEST_CASE("NMS: boxes without area or with NaN suppress others by OpenCV's overlap alone") {
+TEST_CASE("NMS: boxes without area or with NaN suppress others only with OpenCV's overlap") {
   const float nan = static_cast<float>(quiet_nan);
   const std::vector<float> boxes{0, 0, 10, 10, 20, 20, 20, 20, 30, 30, 30, 30, nan, 0, 5, 5};
   const std::vector<float> first{0.9f, 0.8f, 0.7f, 0.6f}, last{0.6f, 0.7f, 0.8f, 0.9f};
@@ -280,7 +280,7 @@ TEST_CASE_TEMPLATE("NMS: exceptional boxes among many, by every rule", T, float,
   }
 }
 
-TEST_CASE("NMS: a few exceptional boxes keep no preset from the index") {
+TEST_CASE("NMS: every preset uses the index despite a few exceptional boxes") {
   scene_of<float> scene = clustered_scene<float>(9000, 3);
   for (std::size_t i = 0; i < scene.boxes.size(); i += 400) scene.boxes[i + 2] = scene.boxes[i];
   scene.boxes[4] = scene.boxes[5] = 0;

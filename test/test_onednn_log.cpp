@@ -130,7 +130,7 @@ TEST_CASE("oneDNN's log: sizes") {
     CHECK_MESSAGE(profile::onednn_dimensions(none).empty(), none);
 }
 
-TEST_CASE("oneDNN's log: layouts, attributes and algorithms tell problems apart") {
+TEST_CASE("oneDNN's log: layouts, attributes and algorithms distinguish problems") {
   const auto line = [](const char* layout, const char* attributes, const char* algorithm) {
     return std::string("onednn_verbose,exec,cpu,eltwise,jit,forward_training,data_f32::blocked:") +
            layout + ":f0," + attributes + ",alg:" + algorithm + " alpha:0 beta:0,1x64x56x56,1\n";

@@ -58,7 +58,7 @@ std::string written(const Write& write) {
 
 }  // namespace
 
-TEST_CASE("profile: JSON keeps to its schema, whatever the names") {
+TEST_CASE("profile: JSON follows its schema for any names") {
   const profile::report r = awkward_report();
   const std::string text = written([&](std::ostream& out) { write_json(out, r); });
   const json j = json::parse(text);  // throws on bytes that are not UTF-8
@@ -110,7 +110,7 @@ TEST_CASE("profile: the trace is in the Trace Event Format") {
   CHECK(complete == 9);
 }
 
-TEST_CASE("profile: in the trace, scopes of one thread lie inside or beside each other") {
+TEST_CASE("profile: in the trace, scopes of one thread are nested or disjoint") {
   profile::report r;
   r.processes.emplace_back();
   r.entries.emplace_back();
@@ -143,7 +143,7 @@ TEST_CASE("profile: in the trace, scopes of one thread lie inside or beside each
   }
 }
 
-TEST_CASE("profile: CSV has a row a problem, quoted where needed") {
+TEST_CASE("profile: CSV has one row per problem, quoted if necessary") {
   const profile::report r = awkward_report();
   const std::string text = written([&](std::ostream& out) { write_csv(out, r); });
   // RFC 4180, read back.
@@ -174,7 +174,7 @@ TEST_CASE("profile: CSV has a row a problem, quoted where needed") {
   CHECK(found);
 }
 
-TEST_CASE("profile: folded stacks have a path and a number a line") {
+TEST_CASE("profile: folded stacks have one path and number per line") {
   const profile::report r = awkward_report();
   std::istringstream lines(written([&](std::ostream& out) { write_folded(out, r); }));
   int n = 0;
@@ -187,7 +187,7 @@ TEST_CASE("profile: folded stacks have a path and a number a line") {
   CHECK(n == 3);
 }
 
-TEST_CASE("profile: the page holds its data and nothing from elsewhere") {
+TEST_CASE("profile: the page contains its data and loads nothing") {
   const profile::report r = awkward_report();
   const std::string page = written([&](std::ostream& out) { write_html(out, r, &r, "a", "b"); });
   for (const char* foreign : {"http://", "https://", "src=", "@import", "url(\"", "url('"}) {
@@ -204,7 +204,7 @@ TEST_CASE("profile: the page holds its data and nothing from elsewhere") {
   CHECK(vecdet::test::schema_violation(schema(), j) == "");
 }
 
-TEST_CASE("profile: the table names every problem, on a line of its own") {
+TEST_CASE("profile: the table has one line per problem") {
   const profile::report r = awkward_report();
   const std::string table = written([&](std::ostream& out) { write_table(out, r); });
   CHECK(contains(table, "nms/torchvision/f32/1000/avx2/threads:2"));
@@ -215,7 +215,7 @@ TEST_CASE("profile: the table names every problem, on a line of its own") {
                  "no scope has ended"));
 }
 
-TEST_CASE("profile: the table by function has the problems of each together") {
+TEST_CASE("profile: the table by function groups the problems of each") {
   profile::enable();
   profile::reset();
   for (const std::int64_t boxes : {8, 9, 10}) {
@@ -249,7 +249,7 @@ TEST_CASE("profile: the table by function has the problems of each together") {
         std::count(problems.begin(), problems.end(), '\n') - 2);
 }
 
-TEST_CASE("profile: what a process waits for others is told apart") {
+TEST_CASE("profile: time spent waiting for other processes is separate") {
   profile::enable();
   profile::reset();
   {
@@ -269,7 +269,7 @@ TEST_CASE("profile: what a process waits for others is told apart") {
         std::string::npos);
 }
 
-TEST_CASE("profile: nothing in a report speaks to the terminal") {
+TEST_CASE("profile: reports contain no terminal control codes") {
   CHECK(profile::detail::one_line("a\x1b[2Jb\tc\x7f\r\n") == "a [2Jb c   ");
   CHECK(profile::detail::one_line("\xc2\x9b[2J \x9b[2J") == " [2J ?[2J");
   CHECK(profile::detail::one_line("größer 検出 \xc2\xa0") == "größer 検出 \xc2\xa0");
@@ -289,7 +289,7 @@ TEST_CASE("profile: nothing in a report speaks to the terminal") {
   }
 }
 
-TEST_CASE("profile: the position under the roofline") {
+TEST_CASE("profile: the position below the roofline") {
   profile::machine_info m;
   m.threads = 4;
   m.cache_bytes = 1e6;
@@ -324,7 +324,7 @@ TEST_CASE("profile: the position under the roofline") {
   CHECK(position(e, profile::machine_info{}).percent == 0);
 }
 
-TEST_CASE("profile: files by name") {
+TEST_CASE("profile: the file name selects the format") {
   using profile::format;
   CHECK(profile::format_of("a/b.json") == format::json);
   CHECK(profile::format_of("trace.json") == format::trace);
@@ -346,7 +346,7 @@ TEST_CASE("profile: files by name") {
                        doctest::Contains("No space left"), std::runtime_error);
 }
 
-TEST_CASE("profile: a report neither follows links nor takes a pipe's place") {
+TEST_CASE("profile: a report neither follows links nor replaces a pipe") {
   const temporary_folder folder;
   const auto write_report = [](const std::string& path) {
     profile::write_file(path, [](std::ostream& out) { out << "report"; });

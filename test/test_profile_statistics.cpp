@@ -39,7 +39,7 @@ double exact_quantile(std::vector<std::int64_t> sorted, double q) {
 
 }  // namespace
 
-TEST_CASE("profile: buckets are consecutive and 1/32 wide at most") {
+TEST_CASE("profile: buckets are consecutive and at most 1/32 wide") {
   for (int b = 0; b < profile::histogram_size - 1; ++b) {
     const double low = profile::histogram_lower_bound(b),
                  high = profile::histogram_lower_bound(b + 1);

@@ -37,7 +37,7 @@ double& coordinate(box& b, int k) { return k == 0 ? b.x1 : k == 1 ? b.y1 : k == 
 
 }  // namespace
 
-TEST_CASE("reference IoU: the very floats of torchvision") {
+TEST_CASE("reference IoU: floats bit-identical to torchvision's") {
   if (!test::has_data("golden/iou.npy", "reference IoU: the very floats of torchvision")) return;
   const auto a = test::golden<float>("iou_a").values;
   const auto b = test::golden<float>("iou_b").values;

@@ -69,7 +69,7 @@ TEST_CASE("reference matching: low-quality matches") {
   CHECK(match(anchors, truth, params) == indices{0, -1});
 }
 
-TEST_CASE("reference matching: a ground truth that touches no anchor") {
+TEST_CASE("reference matching: a ground-truth box that touches no anchor") {
   const std::vector<float> anchors = {0, 0, 10, 10, 50, 50, 60, 60, 70, 70, 80, 80};
   const std::vector<float> truth = {0, 0, 10, 10, 500, 500, 510, 510};
   matcher_params params;
@@ -78,7 +78,7 @@ TEST_CASE("reference matching: a ground truth that touches no anchor") {
   CHECK(match(anchors, truth, params) == indices{0, -1, -1});
 }
 
-TEST_CASE("reference matching: every ground truth forces its best anchor") {
+TEST_CASE("reference matching: every ground-truth box forces its best anchor") {
   const std::vector<float> anchors = {0, 0, 10, 10, 0, 0, 20, 20};
   const std::vector<float> truth = {0, 0, 10, 10, 0, 0, 9, 9, 0, 0, 30, 30};
   matcher_params params;
@@ -105,7 +105,7 @@ TEST_CASE("reference matching: best IoUs, doubles and bfloat16") {
   CHECK(matches == indices{0, -1});
 }
 
-TEST_CASE("reference matching: regions to be ignored") {
+TEST_CASE("reference matching: ignore regions") {
   // In the first two anchors the region covers all and 6/10, in the third 5/10; the first is
   // matched.
   const std::vector<float> anchors = {0, 0, 10, 10, 14, 0, 24, 10, 15, 0, 25, 10};
@@ -126,7 +126,7 @@ TEST_CASE("reference matching: regions to be ignored") {
   CHECK(run() == indices{-2, -2, -2});
 }
 
-TEST_CASE("reference matching: an IoU that is NaN is 0, where that is asked for") {
+TEST_CASE("reference matching: a NaN IoU is 0 on request") {
   matcher_params params;
   params.empty = reference::empty_union::zero;
   params.skip_untouched = true;

@@ -27,7 +27,7 @@ std::string npy_bytes(const std::string& header, const std::string& payload) {
 
 }  // namespace
 
-TEST_CASE("npy arrays are parsed, and misfits are named") {
+TEST_CASE("npy arrays are parsed, and errors name what does not fit") {
   const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }\n";
   const auto array = bench::detail::parse_npy<std::uint8_t>(npy_bytes(header, "abcdef"));
   CHECK(array.shape == std::vector<index_t>{2, 3});
@@ -81,7 +81,7 @@ TEST_CASE("npy arrays are parsed, and misfits are named") {
   CHECK_THROWS_WITH(bench::load_npy<float>("no/such.npy"), "no/such.npy: cannot be opened");
 }
 
-TEST_CASE("golden vectors are found") {
+TEST_CASE("golden vectors exist") {
   if (!test::has_data("golden/focal_logits.npy", "golden vectors are found")) return;
   CHECK(test::golden<float>("focal_logits").shape == std::vector<index_t>{203, 37});
   CHECK(test::golden<std::int64_t>("focal_labels").size() == 203);
@@ -114,7 +114,7 @@ TEST_CASE("ulp distance") {
   CHECK(test::ulp_distance(static_cast<float>(infinity), 1.0) > 1e30);
 }
 
-TEST_CASE("random numbers are the same everywhere") {
+TEST_CASE("random numbers are reproducible") {
   test::random_generator generator(1);
   CHECK(generator.bits() == 0x910a2dec89025cc1u);  // of the published SplitMix64
   double sum = 0;

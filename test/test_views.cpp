@@ -167,7 +167,7 @@ TEST_CASE("views: pointers and sizes of any integer type, in braces too") {
   fails("labels_view: data is null", [&] { labels_view(static_cast<const int*>(nullptr), 1); });
 }
 
-TEST_CASE("views: members are their views") {
+TEST_CASE("views: members return views") {
   std::vector<float> memory(24);
   lasting<numbers> member;
   CHECK(member.empty());

@@ -149,7 +149,7 @@ std::vector<yolo_postprocess_params> all_models() {
 
 }  // namespace
 
-TEST_CASE("postprocess_yolo: every model equals the reference, bit for bit") {
+TEST_CASE("postprocess_yolo: every model is bit-identical to the reference") {
   std::uint64_t seed = 1;
   for (const auto& params : all_models()) {
     for (const index_t boxes : {0, 1, 15, 16, 17, 63, 64, 65, 130, 300})
@@ -195,13 +195,13 @@ TEST_CASE("postprocess_yolo: options") {
   }
 }
 
-TEST_CASE("postprocess_yolo: rows of per-class scores, as a transposed YOLOv8 output has them") {
+TEST_CASE("postprocess_yolo: rows of per-class scores, as in a transposed YOLOv8 output") {
   yolo_postprocess_params rows = yolo_postprocess_params::v8();
   rows.layout = yolo_layout::rows;
   check_model(rows, 2, 500, 80, 0.3, 7);
 }
 
-TEST_CASE("postprocess_yolo: bfloat16 gives what its numbers in float give") {
+TEST_CASE("postprocess_yolo: bfloat16 equals the same numbers in float") {
   for (auto params : all_models()) {
     params.extras = 3;
     raw_output raw(2, 400, 9, params, 0.3, 11);
@@ -320,7 +320,7 @@ TEST_CASE("postprocess_yolo: later calls allocate nothing, any number of threads
   }
 }
 
-TEST_CASE("postprocess_yolo: bad arguments are named") {
+TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   const std::vector<float> numbers(2 * 84 * 50);
   yolo_outputs<float> outputs{{numbers.data(), 2 * 84, 50}, 2};
   std::vector<letterbox_transform> transforms(

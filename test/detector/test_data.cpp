@@ -46,7 +46,7 @@ TEST_CASE("VOC: lists, objects, classes by name") {
         (folder / "Annotations/shapes_0.xml") + ": the box 5 6 5 9 has no area");
 }
 
-TEST_CASE("VOC: coordinates are numbers and nothing else") {
+TEST_CASE("VOC: coordinates must be plain numbers") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 8);
   const std::string list = folder / "ImageSets/Main/train.txt";
@@ -100,7 +100,7 @@ TEST_CASE("VOC: a list holds names of pictures in the folder, in UTF-8") {
   CHECK(error_with("two words").empty());
 }
 
-TEST_CASE("VOC: what is wrong is named") {
+TEST_CASE("VOC: errors name the problem") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 4);
   const std::string list = folder / "ImageSets/Main/train.txt";
@@ -122,7 +122,7 @@ TEST_CASE("VOC: what is wrong is named") {
   CHECK(contains(error(), "no such folder of VOC's pictures"));
 }
 
-TEST_CASE("COCO: ids of images and categories, crowds, what is wrong") {
+TEST_CASE("COCO: ids of images and categories, crowds, errors") {
   const test::temporary_folder folder;
   const std::string file = folder / "instances.json";
   std::filesystem::create_directories(folder / "pictures");
@@ -168,7 +168,7 @@ TEST_CASE("COCO: ids of images and categories, crowds, what is wrong") {
   CHECK(contains(error_of([&] { read_dataset({file, ""}); }), "need the folder of their pictures"));
 }
 
-TEST_CASE("COCO: two categories of one name or id, and pictures outside of their folder") {
+TEST_CASE("COCO: categories with equal names or ids, and pictures outside their folder") {
   const test::temporary_folder folder;
   std::filesystem::create_directories(folder / "pictures");
   const std::string file = folder / "instances.json";
@@ -192,7 +192,7 @@ TEST_CASE("COCO: two categories of one name or id, and pictures outside of their
   }
 }
 
-TEST_CASE("pictures: sizes are checked before memory is taken") {
+TEST_CASE("pictures: sizes are checked before memory is allocated") {
   const test::temporary_folder folder;
   const auto error_and_peak = [&](const std::string& bytes) {
     test::write_bytes(folder / "a", bytes);
@@ -307,7 +307,7 @@ TEST_CASE("pictures: EXIF's orientation is applied, in JPEG and PNG") {
   }
 }
 
-TEST_CASE("pictures: PNG goes there and back, broken ones are named") {
+TEST_CASE("pictures: PNG round trip; errors name broken files") {
   const test::temporary_folder folder;
   picture image(5, 3);
   for (std::size_t i = 0; i < image.pixels.size(); ++i)
@@ -324,7 +324,7 @@ TEST_CASE("pictures: PNG goes there and back, broken ones are named") {
   CHECK(contains(error_of([&] { write_png(image, folder / "no/a.png"); }), "cannot be written"));
 }
 
-TEST_CASE("canvas: what is drawn lies where its box is") {
+TEST_CASE("canvas: a drawn object is where its box is") {
   picture image(40, 20);
   for (int y = 5; y < 10; ++y)
     for (int x = 8; x < 16; ++x) std::fill_n(image.row(y) + 3 * x, 3, std::uint8_t{255});
@@ -365,7 +365,7 @@ TEST_CASE("canvas: what is drawn lies where its box is") {
     CHECK(there[k] == doctest::Approx(static_cast<double>(k + 1)));
 }
 
-TEST_CASE("canvas: boxes that are mostly outside are none, nor are crowds") {
+TEST_CASE("canvas: boxes mostly outside are dropped, and so are crowds") {
   placement place;
   place.left = -10;
   const std::vector<object> objects{{{0, 0, 12, 8}, 0, false},
@@ -378,8 +378,7 @@ TEST_CASE("canvas: boxes that are mostly outside are none, nor are crowds") {
   CHECK((visible[0].corners == box{0, 0, 6, 8}));
 }
 
-TEST_CASE(
-    "loader: the same batches whatever the threads, other ones every epoch, shares of ranks") {
+TEST_CASE("loader: batches depend on the epoch, not on threads; ranks get shares") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 24);
   const dataset data = read_dataset({folder / "ImageSets/Main/train.txt", ""});
@@ -443,7 +442,7 @@ TEST_CASE("loader: a broken picture is replaced in training and left out in eval
   CHECK(pictures == data.pictures.size() - 1);
 }
 
-TEST_CASE("loader: where no picture can be read it says so") {
+TEST_CASE("loader: an error if no picture can be read") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 4);
   const dataset data = read_dataset({folder / "ImageSets/Main/train.txt", ""});
@@ -452,7 +451,7 @@ TEST_CASE("loader: where no picture can be read it says so") {
   CHECK(contains(error_of([&] { batches.next(); }), "no picture could be read; the first: "));
 }
 
-TEST_CASE("drawing: frames in the class's colour, never outside of the picture") {
+TEST_CASE("drawing: frames in the class's colour, never outside the picture") {
   picture image(50, 40);
   draw_box(image, {10, 20, 30, 35}, 0, "a");
   const auto red = colour_of(0);

@@ -88,7 +88,7 @@ std::pair<loss_values, at::Tensor> loss_and_gradient(loss_kind kind, bool channe
 
 }  // namespace
 
-TEST_CASE("losses: libtorch's operators, vecdet's, and the whole in one call agree") {
+TEST_CASE("losses: libtorch's operators, vecdet's and the single call agree") {
   const auto expected = loss_and_gradient(loss_kind::torch, false);
   CHECK(expected.second.abs().max().item<double>() > 0);
   for (const loss_kind kind : {loss_kind::operators, loss_kind::vecdet})
@@ -121,7 +121,7 @@ TEST_CASE("model: a second picture of zeros changes nothing") {
   }
 }
 
-TEST_CASE("model: frozen normalisation is the same in the convolutions and behind them") {
+TEST_CASE("model: frozen normalisation gives the same inside and after the convolutions") {
   for (const backbone_kind kind : {backbone_kind::resnet18, backbone_kind::resnext50_32x4d}) {
     at::manual_seed(3);
     backbone body(kind, norm_kind::frozen);
@@ -160,7 +160,7 @@ TEST_CASE("optimisation: the learning rate of each step") {
   CHECK(params.rate_at(5, 100) == doctest::Approx(0.5005));
 }
 
-TEST_CASE("training: the same on every run, and after it was resumed") {
+TEST_CASE("training: reproducible, also after resuming") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);  // 12 to train: 3 steps an epoch
   const training_options once = small_training(folder, "once");
@@ -216,7 +216,7 @@ TEST_CASE("training: the same on every run, and after it was resumed") {
   CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another list of classes: "));
 }
 
-TEST_CASE("training: a broken picture is named once, skipped and counted") {
+TEST_CASE("training: a broken picture is reported once, skipped and counted") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);
   std::ofstream(folder / "JPEGImages/shapes_1.png") << "no picture";
@@ -245,7 +245,7 @@ TEST_CASE("training: a broken picture is named once, skipped and counted") {
   CHECK(losses_of(options).size() == 6);  // as many steps as without them
 }
 
-TEST_CASE("training: paths that are not UTF-8 end nothing") {
+TEST_CASE("training: paths that are not UTF-8 do not stop training") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);
   std::ofstream(folder / "JPEGImages/shapes_1.png") << "no picture";
@@ -261,7 +261,7 @@ TEST_CASE("training: paths that are not UTF-8 end nothing") {
       contains(events(options, "broken").at(0).at("file"), "\xef\xbf\xbd/JPEGImages/shapes_1.png"));
 }
 
-TEST_CASE("training: where it cannot write it says so") {
+TEST_CASE("training: an error if files cannot be written") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);
   std::ofstream(folder / "file") << "no folder";
@@ -271,7 +271,7 @@ TEST_CASE("training: where it cannot write it says so") {
   CHECK(error_of([&] { full.write({{"event", "step"}}); }) == "/dev/full: cannot be written");
 }
 
-TEST_CASE("training: a loss that is no number ends it with good weights") {
+TEST_CASE("training: a NaN loss ends it with good weights") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);
   training_options options = small_training(folder, "diverges");
@@ -287,7 +287,7 @@ TEST_CASE("training: a loss that is no number ends it with good weights") {
       CHECK(at::isfinite(weight).all().item<bool>());
 }
 
-TEST_CASE("checkpoints: whole or not at all, and errors that name the file") {
+TEST_CASE("checkpoints: complete or absent, and errors that name the file") {
   const test::temporary_folder folder;
   checkpoint content;
   model_config config;
@@ -328,7 +328,7 @@ TEST_CASE("checkpoints: whole or not at all, and errors that name the file") {
   CHECK(contains(error_of([&] { load_checkpoint(file); }), "model.pt: no checkpoint, or a broken"));
 }
 
-TEST_CASE("checkpoints: what does not fit together is refused") {
+TEST_CASE("checkpoints: mismatches are refused") {
   const test::temporary_folder folder;
   checkpoint content;
   model_config config;
@@ -362,7 +362,7 @@ TEST_CASE("checkpoints: what does not fit together is refused") {
   CHECK(load_checkpoint(file).classes == content.classes);
 }
 
-TEST_CASE("drawing: no picture and no copy replaces another") {
+TEST_CASE("drawing: no picture or copy overwrites another") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 2);
   checkpoint content;

@@ -13,7 +13,7 @@
 
 using namespace torch_test;
 
-TEST_CASE("Transposed logits are read as they lie") {
+TEST_CASE("Transposed logits are read in place") {
   at::manual_seed(29);
   const Tensor level = at::randn({2, 3 * 5, 6, 7});
   const struct {
@@ -42,7 +42,7 @@ TEST_CASE("Transposed logits are read as they lie") {
   }
 }
 
-TEST_CASE("Autocast reads bfloat16 as it is, with the numbers of float32") {
+TEST_CASE("Autocast reads bfloat16 without conversion, with the results of float32") {
   at::manual_seed(30);
   const auto narrow = [](const Tensor& tensor) { return tensor.to(at::kBFloat16); };
   const Tensor x = narrow(at::randn({2, 30, 4})), labels = at::randint(-1, 4, {2, 30}, at::kLong);

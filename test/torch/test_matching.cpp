@@ -30,7 +30,7 @@ Tensor match_by_matrix(const Tensor& ious, double high, double low, bool allow_l
 
 }  // namespace
 
-TEST_CASE("Matching is torchvision's, index for index") {
+TEST_CASE("Matching equals torchvision's, index for index") {
   at::manual_seed(27);
   const Tensor anchors = some_boxes(700), boxes = some_boxes(9), classes = at::arange(9) + 3;
   for (const bool low_quality : {true, false}) {

@@ -248,7 +248,7 @@ TEST_CASE("IoU") {
   CHECK(ops::pairwise_iou(a, at::empty({0, 4})).sizes() == at::IntArrayRef({19, 0}));
 }
 
-TEST_CASE("NMS and its kin") {
+TEST_CASE("NMS and related functions") {
   const Tensor boxes =
       at::tensor({0.f, 0.f, 10.f, 10.f, 1.f, 1.f, 11.f, 11.f, 50.f, 50.f, 60.f, 60.f}).view({3, 4});
   const Tensor scores = at::tensor({0.5f, 0.9f, 0.7f});
@@ -298,7 +298,7 @@ TEST_CASE("postprocess") {
   }
 }
 
-TEST_CASE("Strides: what kernels read as it lies, and what is copied") {
+TEST_CASE("Strides: what kernels read in place, and what is copied") {
   at::manual_seed(9);
   const Tensor labels = at::randint(-1, 6, {4, 10}, at::kLong);
   const Tensor wide = at::randn({4, 10, 9});
@@ -356,7 +356,7 @@ TEST_CASE("backward: twice with a retained graph, in place without, never of a g
   CHECK(near(x.grad(), kept * 2));
 }
 
-TEST_CASE("Inputs that change or take no gradient") {
+TEST_CASE("Inputs that are modified or take no gradient") {
   at::manual_seed(11);
   const Tensor labels = at::randint(-1, 4, {30}, at::kLong);
   const Tensor leaf = at::randn({30, 4}).requires_grad_();

@@ -149,7 +149,7 @@ TEST_CASE("Softmax cross entropy, of all rows and of the hardest negatives") {
   }
 }
 
-TEST_CASE("The focal loss of a head's levels as they lie") {
+TEST_CASE("The focal loss of a head's levels in place") {
   at::manual_seed(24);
   const std::int64_t classes = 4, anchors = 3 * (30 + 6 + 1);
   const Tensor labels = at::randint(-2, classes, {2, anchors}, at::kLong);
@@ -186,7 +186,7 @@ TEST_CASE("The focal loss of a head's levels as they lie") {
   CHECK(near(loss, ops::sigmoid_focal_loss(rows_of(mixed, classes), labels, 0.25, 2, sum)));
 }
 
-TEST_CASE("The whole loss of RetinaNet is that of its parts") {
+TEST_CASE("The whole loss of RetinaNet equals that of its parts") {
   at::manual_seed(25);
   const std::int64_t classes = 4, count = 3 * (30 + 6 + 1);
   const Tensor anchors = some_boxes(count), boxes = some_boxes(5), of_boxes = at::arange(5) % 4;
@@ -229,7 +229,7 @@ TEST_CASE("The whole loss of RetinaNet is that of its parts") {
   }
 }
 
-TEST_CASE("The whole loss of RetinaNet: one gradient alone, other types, one image, no boxes") {
+TEST_CASE("The whole loss of RetinaNet: a single gradient, other types, one image, no boxes") {
   at::manual_seed(26);
   const Tensor anchors = some_boxes(3 * 37), nothing = at::empty({0, 4});
   const Tensor no_classes = at::empty({0}, at::kLong), boxes = some_boxes(4);

@@ -89,7 +89,7 @@ Tensor as_it_lies(const Tensor& features, bool channels_last) {
 
 }  // namespace
 
-TEST_CASE("RoIAlign and its gradient are those of the definition, in every type and layout") {
+TEST_CASE("RoIAlign and its gradient match the definition, in every type and layout") {
   at::manual_seed(61);
   const Tensor boxes = boxes_with_images(9);
   const std::int64_t size[] = {3, 2};
@@ -124,7 +124,7 @@ TEST_CASE("RoIAlign and its gradient are those of the definition, in every type 
   }
 }
 
-TEST_CASE("Boxes of each image are boxes with their images, and strides do not matter") {
+TEST_CASE("Boxes per image equal boxes with image indices, and strides do not matter") {
   at::manual_seed(62);
   const Tensor features = at::randn({2, 4, 10, 12}), boxes = some_boxes(7);
   const std::int64_t size[] = {2, 2}, counts[] = {3, 4};
@@ -152,7 +152,7 @@ TEST_CASE("Boxes of each image are boxes with their images, and strides do not m
   }
 }
 
-TEST_CASE("A pyramid's boxes go to the levels of their sizes") {
+TEST_CASE("A pyramid's boxes go to the levels for their sizes") {
   at::manual_seed(63);
   const double scales[] = {0.25, 0.125, 0.0625};
   const std::int64_t size[] = {3, 3};
@@ -209,7 +209,7 @@ TEST_CASE("RoIAlign without boxes, bins or images") {
                   at::zeros({1, 3, 2, 2})));
 }
 
-TEST_CASE("Under autocast RoIAlign reads bfloat16 as it is, with boxes of float32") {
+TEST_CASE("Under autocast, RoIAlign reads bfloat16 without conversion, with float32 boxes") {
   at::manual_seed(64);
   const Tensor features = at::randn({2, 4, 9, 9}).to(at::kBFloat16).requires_grad_();
   const Tensor boxes = boxes_with_images(5);
@@ -225,7 +225,7 @@ TEST_CASE("Under autocast RoIAlign reads bfloat16 as it is, with boxes of float3
   CHECK((torch::autograd::grad({out.sum()}, {features})[0].scalar_type() == at::kBFloat16));
 }
 
-TEST_CASE("RoIAlign of tensors without data has the shapes of those with data") {
+TEST_CASE("RoIAlign of tensors without data has the correct shapes") {
   const std::int64_t size[] = {3, 2};
   const double scales[] = {0.5, 0.25};
   const Tensor boxes = boxes_with_images(4);
