@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The profiler in code unrelated to detectors: a blur and a sum on two threads. It needs only
 // vecdet/profile/. A disabled scope costs one load.
+//
 //   profile_own_code                                         prints the table
 //   VECDET_PROFILE=report.html profile_own_code              writes a report with a roofline
 //   VECDET_PROFILE=trace.json profile_own_code               writes a trace for Perfetto
-//
-//   profile_own_code                                         the table, as the program asks for it
-//   VECDET_PROFILE=report.html profile_own_code              a report with a roofline
-//   VECDET_PROFILE=trace.json profile_own_code               for Perfetto, chrome://tracing
 #include <vecdet/profile.hpp>
 
 #include <cstdint>

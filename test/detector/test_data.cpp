@@ -210,7 +210,7 @@ TEST_CASE("pictures: sizes are checked before memory is allocated") {
   const auto empty = error_and_peak(test::png_of(9'000, 9'000, twelve_bytes));
   CHECK(contains(empty.first, "broken PNG: its 12 bytes of data are too few"));
   CHECK(empty.second < 20);
-  // As much data as 243 MB of pixels need, but the end is missing.
+  // Enough data for 243 MB of pixels, except that the end is missing.
   const std::string whole = test::png_of(9'000, 9'000, std::string(300'000, 'x'));
   const auto truncated = error_and_peak(whole.substr(0, whole.size() - 20));
   CHECK(contains(truncated.first, "broken PNG: it ends too early"));
@@ -234,7 +234,7 @@ TEST_CASE("pictures: sizes are checked before memory is allocated") {
     const auto hollow = error_and_peak(with_side(9'000));
     CHECK(contains(hollow.first, "bytes are too few for the pixels that its header states"));
     CHECK(hollow.second < 20);
-    // Long enough by what stands behind its data.
+    // Long enough because of bytes after its data.
     const auto padded = error_and_peak(with_side(9'000) + std::string(300'000, 'x'));
     CHECK(contains(padded.first, "broken JPEG"));
     CHECK(padded.second < 20);
@@ -261,8 +261,7 @@ TEST_CASE("pictures: EXIF's orientation is applied, in JPEG and PNG") {
   const std::string plain = test::read_bytes(folder / "plain.png");
   const std::size_t behind_header = 8 + 25;
 
-  // Exif 2.3, "Orientation": which corners of the stored picture are seen at the top left and
-  // right.
+  // Exif 2.3, "Orientation": which corners of the stored picture appear at the top left and right.
   const std::pair<corner, corner> seen[8] = {
       {top_left, top_right},       {top_right, top_left},    {bottom_right, bottom_left},
       {bottom_left, bottom_right}, {top_left, bottom_left},  {bottom_left, top_left},
@@ -292,14 +291,14 @@ TEST_CASE("pictures: EXIF's orientation is applied, in JPEG and PNG") {
       }
     }
   }
-  // Decoded at a half of its size, to be fitted into half the upright one's.
+  // Decoded at half its size, to fit into half of the upright picture's size.
   test::write_jpeg(stored, folder / "a.jpg", test::exif_of(6, true));
   const picture half = read_picture(folder / "a.jpg", height / 2, width / 2);
   CHECK(half.width == height / 2);
   CHECK(half.height == width / 2);
   CHECK(half.file_width == height);
   CHECK(half.file_height == width);
-  // Data that end anywhere.
+  // Data cut at any point.
   const std::string exif = test::exif_of(6, true);
   for (std::size_t size = 1; size < exif.size(); ++size) {
     test::write_jpeg(stored, folder / "a.jpg", exif.substr(0, size));
@@ -338,7 +337,7 @@ TEST_CASE("canvas: a drawn object is where its box is") {
     std::vector<float> planes(3 * 64 * 64);
     draw_on_canvas(image, place, canvas, planes.data());
     const box b = place.onto_canvas({8, 5, 16, 10});
-    // Half a pixel of the picture at the border is a mixture.
+    // The border is a mixture within half a pixel of the picture.
     const auto margin = static_cast<float>(place.scale / 2 + 1);
     const float white = (1 - colour_mean[0]) / colour_deviation[0];
     const float black = -colour_mean[0] / colour_deviation[0];

@@ -29,7 +29,7 @@ using test::error_of;
 
 namespace {
 
-/// A training of seconds.
+/// A training that takes seconds.
 training_options small_training(const test::temporary_folder& folder, const std::string& out) {
   training_options options;
   options.train.annotations = folder / "ImageSets/Main/train.txt";
@@ -62,7 +62,7 @@ std::vector<double> losses_of(const training_options& options) {
   return losses;
 }
 
-/// The loss of a model on fixed pictures, and its gradient in all weights as one vector.
+/// The loss of a model on fixed pictures, and its gradient by all weights as one vector.
 std::pair<loss_values, at::Tensor> loss_and_gradient(loss_kind kind, bool channels_last) {
   at::manual_seed(3);
   model_config config;
@@ -175,8 +175,8 @@ TEST_CASE("training: reproducible, also after resuming") {
   CHECK(losses_of(cut) == expected);
   CHECK(contains(error_of([&] { train(cut); }), "there is a training already"));
 
-  // Asked to stop as soon as a step has been told, it ends within an epoch or after one: whichever,
-  // both parts are the whole.
+  // Asked to stop as soon as a step has been reported, training ends within an epoch or after one.
+  // In both cases, the two parts equal the whole.
   training_options halves = small_training(folder, "halves");
   std::filesystem::create_directories(halves.folder);
   std::thread watcher([&] {
@@ -223,7 +223,7 @@ TEST_CASE("training: a broken picture is reported once, skipped and counted") {
   const std::string twelve_bytes("\x78\x9c\x63\x60\x60\x60\x00\x00\x00\x04\x00\x01", 12);
   test::write_bytes(folder / "JPEGImages/shapes_2.png",
                     test::png_of(200'000, 200'000, twelve_bytes));
-  // A box that is no box is named as well.
+  // An invalid box is reported as well.
   const std::string xml = folder / "Annotations/shapes_4.xml";
   std::string text = test::read_bytes(xml);
   text.replace(text.find("<xmin>"), 6, "<xmin>x");
@@ -302,7 +302,7 @@ TEST_CASE("checkpoints: complete or absent, and errors that name the file") {
   save_checkpoint(file, content, optimiser.get());
   const auto size = std::filesystem::file_size(file);
 
-  // A disk that is full, as far as this process can tell.
+  // Simulates a full disk for this process.
   content.state.step = 8;
   struct rlimit before {};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -354,7 +354,7 @@ TEST_CASE("checkpoints: mismatches are refused") {
   content.state.step = 0;
   CHECK(error().empty());
 
-  // An unfinished file that leads elsewhere is replaced, not followed.
+  // An unfinished file that is a link is replaced, not followed.
   test::write_bytes(folder / "other", "precious");
   std::filesystem::create_symlink(folder / "other", file + ".unfinished");
   save_checkpoint(file, content, nullptr);
@@ -415,7 +415,7 @@ TEST_CASE("training: reaches a target from scratch") {
   options.evaluate_every = 2;
   options.target_ap50 = 0.6;
   CHECK(train(options) == outcome::target_reached);
-  // What a checkpoint finds is what the training found.
+  // Evaluating the checkpoint gives the training's result.
   const checkpoint best = load_checkpoint(options.folder + "/best.pt");
   const dataset data = read_dataset(options.test, best.classes);
   loader_params params = options.loading;

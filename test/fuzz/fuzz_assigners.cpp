@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assigners on grids of any shape with any boxes: ATSS index for index as the reference, which
-// compares in float too; the task-aligned assigner by what holds whatever rounding does.
+// Assigners on grids of any shape with any boxes. ATSS must equal the reference index for index,
+// because it also compares in float. The task-aligned assigner is checked by properties that hold
+// under any rounding.
 #include "box_input.hpp"
 #include <vecdet/reference/assigners.hpp>
 
