@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Anchors against torchvision's, bit for bit, and worked cases; the cache; every documented error.
+// Anchors bit-identical to torchvision's, and worked cases; the cache; every documented error.
 #include "support/data.hpp"
 #include "support/values.hpp"
 #include <vecdet/anchor_cache.hpp>
@@ -16,7 +16,7 @@ using namespace vecdet::test;
 
 namespace {
 
-/// The features of levels of strides 8 to 128.
+/// The features of levels with strides 8 to 128.
 std::vector<grid_size> pyramid(grid_size image) {
   std::vector<grid_size> levels;
   for (index_t stride = 8; stride <= 128; stride *= 2)

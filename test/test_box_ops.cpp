@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done to boxes besides coding them, against the reference: conversions, clipping, areas,
-// boxes that are large enough, and detections split into columns.
+// Other box functions against the reference: conversions, clipping, areas, boxes that are large
+// enough, and detections split into columns.
 #include "support/box_tensor.hpp"
 #include "support/check_boxes.hpp"
 #include "support/exact_boxes.hpp"
@@ -25,7 +25,7 @@ using reference::box;
 
 namespace {
 
-/// As cv::Rect2f.
+/// Laid out like cv::Rect2f.
 struct test_rect {
   float x, y, width, height;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The performance gate's statistics and rules, on published numbers and on made-up measurements.
+// The performance gate's statistics and rules, on published numbers and invented measurements.
 #include "bench/gate/report.hpp"
 #include "bench/gate/statistics.hpp"
 #include "bench/gate/verdict.hpp"
@@ -66,7 +66,7 @@ judged_problem compared(double recorded_ratio = 0) {
           recorded_ratio > 0,       {},     {}, {}};
 }
 
-/// One process's finding, of 30 comparisons.
+/// One process's result, out of 30 comparisons.
 void add(judged_problem& problem, double head_to_base, double p, double control = 1,
          double plain_to_head = 4) {
   problem.measurements.push_back(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Letterboxes against the reference, bit for bit: sizes around the vector width, reductions and
+// Letterboxes bit-identical to the reference: sizes around the vector width, reductions and
 // enlargements, strides, channels, normalisation, batches; nothing is read behind an image;
 // threads, allocations, and every documented error.
 #include "support/allocations.hpp"
@@ -40,7 +40,7 @@ void check_letterbox(index_t height, index_t width, grid_size input,
   const auto pixels =
       random_image(height, width, static_cast<std::uint64_t>(height * 1000 + width));
   const auto expected = reference::letterbox(pixels, height, width, input, params);
-  // Memory ends right behind the last pixel.
+  // The memory ends right behind the last pixel.
   placed_memory memory;
   memory.place = {placement::ends_at_guard};
   const byte_image image{memory.copy(pixels), height, width, 0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of oneDNN's log, and PyTorch's convolutions, taken apart.
+// Parsing of lines of oneDNN's log, and of PyTorch's convolutions.
 #include "../bench/profile/aten_convolutions.hpp"
 #include "../bench/profile/import_onednn.hpp"
 #include "../bench/profile/onednn_log.hpp"
@@ -109,7 +109,7 @@ TEST_CASE("oneDNN's log: lines") {
         "onednn_verbose,exec,cpu,,j,f,d,,a,1x2,1", "onednn_verbose,exec,cpu,sum,j,f,d,,a,1x2,nan",
         "onednn_verbose,exec,cpu,sum,j,f,d,,a,1x2,-1", "onednn_verbose,exec,cpu,sum,j,f,d,,a,1x2,"})
     CHECK_MESSAGE(what(bad) == kind::malformed, bad);
-  // Any line, cut anywhere, is no execution but where nothing but digits of its time is missing.
+  // A truncated line is not an execution, unless only digits of its time are missing.
   const std::string whole = "onednn_verbose,exec" + tail;
   for (std::size_t length = 0; length <= whole.rfind(',') + 1; ++length)
     CHECK(what(whole.substr(0, length)) != kind::execution);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recording: nesting, threads, reset, bounds on memory, the clock, and reading meanwhile.
+// Recording: nesting, threads, reset, memory limits, the clock, and reading while others record.
 #include "support/allocations.hpp"
 #include <vecdet/profile.hpp>
 
@@ -22,7 +22,7 @@ namespace profile = vecdet::profile;
 
 namespace {
 
-/// Starts each test with an empty profile, and leaves the profiler off.
+/// Starts each test with an empty profile and disables the profiler at the end.
 struct recording {
   recording() {
     profile::enable();
@@ -54,7 +54,7 @@ profile::problem named(const char* name) {
   return p;
 }
 
-/// Of the thread that met the problem last.
+/// For the thread that met the problem last.
 profile::detail::statistics& statistics_of(const std::string& name) {
   profile::detail::registry& r = profile::detail::registry::get();
   const std::lock_guard<std::mutex> lock(r.mutex);
@@ -408,7 +408,7 @@ TEST_CASE("profile: scopes end in any order") {
       for (const std::size_t i : order) scopes[i].reset();
       VECDET_PROFILE_SCOPE("after");
     }
-    // One that ends before a scope inside of it is dropped.
+    // A scope that ends before one inside it is dropped.
     std::array<bool, 3> open{true, true, true}, drops{};
     for (const std::size_t i : order) {
       for (std::size_t inner = i + 1; inner < 3; ++inner) drops[i] = drops[i] || open[inner];
@@ -541,7 +541,7 @@ TEST_CASE("profile: its own cost is measured and subtracted from scopes and oute
   CHECK(whole > 0);
   CHECK(inside <= whole);
   CHECK(profile::snapshot().processes[0].overhead_per_scope_ns > 0);
-  // An outer scope around three inner ones that take 1000, 2000 and 3000 ticks of their own.
+  // An outer scope around three inner ones with self times of 1000, 2000 and 3000 ticks.
   const std::uint32_t state = profile::detail::state.load();
   profile::detail::open_scope outer;
   profile::detail::enter(outer, named("outer"), state);

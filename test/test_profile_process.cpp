@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profiler in processes: what VECDET_PROFILE asks for, forks, ranks, the end of a program, and
-// how much memory and how many names and problems it keeps.
+// The profiler in processes: the settings in VECDET_PROFILE, forks, ranks, the end of a program,
+// and the limits on memory, names and problems.
 #include "support/report_files.hpp"
 #include "support/sanitizer.hpp"
 #include <vecdet/profile.hpp>
@@ -35,7 +35,7 @@ struct program_result {
   std::string output;
 };
 
-/// Runs the test case "profile: child program" in a process of its own.
+/// Runs the test case "profile: child program" in a separate process.
 program_result run_child(const std::string& environment) {
   char self[4096];
   const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -54,7 +54,7 @@ program_result run_child(const std::string& environment) {
   return result;
 }
 
-/// Memory that the process has, in bytes.
+/// The memory of the process in bytes.
 double resident_bytes() {
   std::ifstream file("/proc/self/statm");
   double size = 0, resident = 0;
@@ -64,7 +64,7 @@ double resident_bytes() {
 
 }  // namespace
 
-// Run by others, in a process of its own.
+// Run by the other cases in a separate process.
 TEST_CASE("profile: child program" * doctest::skip()) {
   if (std::getenv("PROFILE_TEST_ENABLE") != nullptr) {
     std::atomic<int> ready{0}, uncalibrated{0};
@@ -280,7 +280,7 @@ TEST_CASE("profile: thousands of problems, up to a limit") {
   CHECK(others >= 2 * (20000 - profile::problems_kept));
 }
 
-// Sanitizers take memory of their own, and start no threads in a fork of several.
+// Sanitizers take additional memory, and do not start threads in a fork of a threaded process.
 #if !defined(TEST_UNDER_SANITIZER)
 TEST_CASE("profile: a fork while another thread measures the machine") {
   const program_result ran = run_child("PROFILE_TEST_FORK_WHILE_MEASURING=1 VECDET_PROFILE=1");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats of a report, whatever the names in it, and the files that it is written to.
+// The formats of a report, for any names, and its output files.
 #include "support/report_files.hpp"
 #include <vecdet/profile.hpp>
 
@@ -27,7 +27,7 @@ using nlohmann::json;
 
 namespace {
 
-/// A profile with all that may go wrong in names, in two nested scopes.
+/// A profile with all kinds of problematic names, in two nested scopes.
 profile::report awkward_report() {
   profile::enable();
   profile::reset();
@@ -76,7 +76,7 @@ TEST_CASE("profile: JSON follows its schema for any names") {
   CHECK(std::count(names.begin(), names.end(), "größer 検出 \xef\xbf\xbd\xef\xbf\xbd broken/7x8") ==
         1);
   CHECK(std::count(names.begin(), names.end(), "nms/torchvision/f32/1000/avx2/threads:2") == 1);
-  // A report that breaks the schema is refused.
+  // A report that violates the schema is refused.
   json broken = j;
   broken["entries"][0]["count"] = -1;
   CHECK(vecdet::test::schema_violation(schema(), broken) != "");
@@ -86,7 +86,7 @@ TEST_CASE("profile: JSON follows its schema for any names") {
   broken = j;
   broken["surprise"] = 1;
   CHECK(vecdet::test::schema_violation(schema(), broken) != "");
-  // An empty profile keeps to it too.
+  // An empty profile follows it too.
   const json empty =
       json::parse(written([&](std::ostream& out) { write_json(out, profile::report{}); }));
   CHECK(vecdet::test::schema_violation(schema(), empty) == "");
@@ -121,7 +121,7 @@ TEST_CASE("profile: in the trace, scopes of one thread are nested or disjoint") 
     e.duration_ns = end - begin;
     r.events.push_back(e);
   };
-  // Each next one begins where the one before does, or later, and ends inside of it.
+  // Each event begins no earlier than the previous one, and ends inside it.
   for (int i = 0; i < 200; ++i) {
     const double begin = 1000 * i + 0.37 * i, end = begin + 600.45 + 0.19 * i;
     add(begin, end);
@@ -351,7 +351,7 @@ TEST_CASE("profile: a report neither follows links nor replaces a pipe") {
   const auto write_report = [](const std::string& path) {
     profile::write_file(path, [](std::ostream& out) { out << "report"; });
   };
-  // Files and links where the new file, and where the report, comes to lie.
+  // Files and links in place of the new file, and in place of the report.
   const std::string victim = folder.path + "/victim", report = folder.path + "/p.json";
   std::ofstream(victim) << "precious";
   const std::string partial = profile::detail::partial_name(report, 0);

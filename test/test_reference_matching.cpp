@@ -42,17 +42,17 @@ TEST_CASE("reference matching: golden vectors") {
 }
 
 TEST_CASE("reference matching: thresholds and ties") {
-  // IoUs with the one ground truth: 1, 0.5, 0.4, 0.3, 0.
+  // IoUs with the one ground-truth box: 1, 0.5, 0.4, 0.3, 0.
   const std::vector<float> truth = {0, 0, 10, 10};
   const std::vector<float> anchors = {0,  0, 10, 10, 0,  0, 10, 5,  0,  0,
                                       10, 4, 0,  0,  10, 3, 20, 20, 30, 30};
   CHECK(match(anchors, truth, {}) == indices{0, 0, -2, -1, -1});
-  // Of two equal ground truths the first.
+  // The first of two equal ground-truth boxes.
   const std::vector<float> twice = {0, 0, 10, 10, 0, 0, 10, 10};
   CHECK(match(anchors, twice, {}) == indices{0, 0, -2, -1, -1});
   CHECK(match(anchors, {}, {}) == indices(5, -1));
   CHECK(match({}, truth, {}).empty());
-  // 0.7 in float is below 0.7: an IoU of 7/10 counts as reaching it.
+  // 0.7 in float is below 0.7: an IoU of 7/10 reaches it.
   matcher_params params;
   params.allow_low_quality = false;
   params.high_threshold = 0.7;
@@ -60,7 +60,7 @@ TEST_CASE("reference matching: thresholds and ties") {
 }
 
 TEST_CASE("reference matching: low-quality matches") {
-  // Both anchors are the second ground truth's best, tied at 1/9; the first's own best is another.
+  // Both anchors are the second box's best, tied at 1/9; the first box's own best is another.
   const std::vector<float> anchors = {0, 0, 10, 10, 20, 0, 30, 10};
   const std::vector<float> truth = {0, 0, 10, 9, 7.5f, 0, 22.5f, 10};
   matcher_params params;
@@ -106,8 +106,8 @@ TEST_CASE("reference matching: best IoUs, doubles and bfloat16") {
 }
 
 TEST_CASE("reference matching: ignore regions") {
-  // In the first two anchors the region covers all and 6/10, in the third 5/10; the first is
-  // matched.
+  // The region covers all of the first anchor, 6/10 of the second and 5/10 of the third; the first
+  // is matched.
   const std::vector<float> anchors = {0, 0, 10, 10, 14, 0, 24, 10, 15, 0, 25, 10};
   const std::vector<float> truth = {0, 0, 10, 10}, region = {-5, -5, 20, 20};
   indices matches(3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benchmarks run on: counts, known anchors, statistics, and the same numbers everywhere.
+// Data of the benchmarks: counts, known anchors, statistics, and identical numbers everywhere.
 #include "../bench/support/coco_scene.hpp"
 #include "../bench/support/scene.hpp"
 #include "support/data.hpp"

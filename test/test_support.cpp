@@ -55,14 +55,14 @@ TEST_CASE("npy arrays are parsed, and errors name what does not fit") {
     CAPTURE(shape);
     CHECK_THROWS_AS(shaped(shape), std::runtime_error);
   }
-  // However a file is cut, and whatever a byte of its header is, it is read or a
+  // A file cut at any point, or with any byte of its header changed, is either read or throws
   // std::runtime_error.
   const std::string whole = npy_bytes(header, "abcdef");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
     CHECK_THROWS_AS(bench::detail::parse_npy<std::uint8_t>(whole.substr(0, size)),
                     std::runtime_error);
-    // Cut inside the header, which says that it is complete.
+    // Cut inside the dictionary, with a length field that matches the cut.
     const std::string cut = header.substr(0, std::min(size, header.size() - 6));
     CHECK_THROWS_AS(bench::detail::parse_npy<std::uint8_t>(npy_bytes(cut, "abcdef")),
                     std::runtime_error);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Raw outputs of YOLO models against the scalar reference, bit for bit, in every layout and with
-// every option; a case worked out by hand; threads, allocations, special scores, and every
-// documented error.
+// Raw outputs of YOLO models, bit-identical to the scalar reference, in every layout and with every
+// option; a case worked out by hand; threads, allocations, special scores, and every documented
+// error.
 #include "support/allocations.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
@@ -46,7 +46,7 @@ struct raw_output {
         for (const double number : {x, y, params.boxes == box_format::xyxy ? x + w : w,
                                     params.boxes == box_format::xyxy ? y + h : h})
           row.push_back(static_cast<float>(number));
-        // Sixteenths: many scores are equal.
+        // Sixteenths, so that many scores are equal.
         const auto score = [&] {
           const double s = is_object ? generator.uniform(0.2, 1) : generator.uniform(0, 0.24);
           return static_cast<float>(generator.chance(0.5) ? std::floor(s * 16) / 16 : s);
@@ -68,7 +68,7 @@ struct raw_output {
     }
   }
 
-  /// The tensor in a layout, each row of it `gap` numbers from the next.
+  /// The tensor in a layout, with rows `gap` numbers apart.
   template <class T>
   std::vector<T> tensor(yolo_layout layout, index_t gap = 0) const {
     const bool by_rows = layout == yolo_layout::rows;

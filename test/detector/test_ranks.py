@@ -66,7 +66,7 @@ class Ranks(unittest.TestCase):
         cls.scratch = tempfile.TemporaryDirectory()
         cls.folder = cls.scratch.name
         write_squares(cls.folder)
-        # What the others are held against.
+        # The baseline for comparisons.
         cls.two = os.path.join(cls.folder, "two")
         cls.profile = os.path.join(cls.folder, "job.json")
         for process in cls.begin(cls.two, VECDET_PROFILE=cls.profile):
@@ -116,8 +116,8 @@ class Ranks(unittest.TestCase):
         self.assertEqual(len(expected), STEPS)
         self.assertEqual(len(found), STEPS)
         self.assertLess(expected[-1], 0.9 * expected[0])  # so that gradients matter
-        # A difference in the last place grows a few times with each step; that of a gradient that was not
-        # the mean would be some per cent at the second.
+        # A difference in the last place grows a few times with each step. If a gradient were not
+        # the mean, the difference would be some per cent at the second step.
         for step, (e, f) in enumerate(zip(expected, found)):
             self.assertLess(abs(e - f), (2e-4 if step < 3 else 2e-2) * e, step)
 

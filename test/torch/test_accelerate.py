@@ -46,7 +46,7 @@ def altered(name, result):
     return result
 
 
-# What is not the user's to override: it needs what it returns in torchvision's very form.
+# Methods that users must not override: their callers require torchvision's exact form.
 _KEPT = ("train", "eval", "state_dict", "eager_outputs", "torch_choice", "has_mask",
          "has_keypoint", "set_cell_anchors", "num_anchors_per_location", "generate_anchors")
 
@@ -136,7 +136,7 @@ class Parts(unittest.TestCase):
                 continue
             with self.subTest(order):
                 self.assert_same(results, expected[0])
-                # Not all that the method calls in its turn; but in training and in evaluation.
+                # Not every method that is called inside, but in both training and evaluation.
                 for mine, other in zip(calls, expected[1]):
                     self.assertEqual(bool(mine), bool(other))
         return expected[1]
@@ -145,7 +145,7 @@ class Parts(unittest.TestCase):
         for name, paths in PARTS.items():
             for path in paths:
                 def change(model, seen):
-                    # A new part, as from a constructor: accelerate() has not seen it.
+                    # A new part from a constructor, unknown to accelerate().
                     part = part_of(self.model(name), path)
                     part.__class__ = users_class(type(part), seen)
                     set_part(model, path, part)
@@ -314,7 +314,7 @@ class Models(unittest.TestCase):
         for scripted in (model, nn.Sequential(model), model.head):
             with self.assertRaisesRegex(RuntimeError, r"torch.jit.script\(vecdet.restore\(model\)"):
                 torch.jit.script(scripted)
-        # This small model is none that TorchScript takes, but its head is.
+        # TorchScript does not support this small model, but it does its head.
         torch.jit.script(vecdet.restore(model).head)
 
     def test_invalid_boxes_after_the_transform(self):

@@ -28,7 +28,7 @@ def some_labels():
     return torch.randint(-2, CLASSES, (ROWS,))
 
 
-# The levels of a head of two images with three anchors at each location.
+# The levels of a head for two images with three anchors at each location.
 LEVELS = ((4, 6), (2, 3))
 ANCHORS = 3 * (4 * 6 + 2 * 3)
 

@@ -85,7 +85,7 @@ def samples():
     }
 
 
-# The arguments by which there is a gradient: the first ones.
+# The arguments with a gradient: the first ones.
 DIFFERENTIABLE = {name: 1 for name in samples() if name.endswith(("_loss", "_levels", "roi_align"))}
 DIFFERENTIABLE["retinanet_loss"] = 2
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read as it lies, without a copy: transposed logits, and bfloat16 under autocast.
+// Tensors that are read in place, without a copy: transposed logits, and bfloat16 under autocast.
 #include "support.hpp"
 
 #include <cstddef>
@@ -119,7 +119,7 @@ TEST_CASE("Autocast reads bfloat16 without conversion, with the results of float
       CHECK(at::equal(grads[i], narrow(expected_grads[i])));
     }
   }
-  // What is no single number is computed, and given, in float32.
+  // Results that are not a scalar are computed and returned in float32.
   const autocast enabled;
   const Tensor each = ops::sigmoid_focal_loss(x, labels);
   CHECK(at::equal(each, ops::sigmoid_focal_loss(x.to(at::kFloat), labels)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of scores and distributions, and of a head's levels, against the formulas in operators of
-// torch's own.
+// Losses of scores and distributions, and of a head's levels, against the formulas in torch's own
+// operators.
 #include "support.hpp"
 
 #include <cmath>
@@ -64,7 +64,7 @@ TEST_CASE("Losses of labels with scores") {
               x);
     }
   }
-  // Of more dimensions, and with weights.
+  // With more dimensions, and with weights.
   const Tensor x = at::randn({3, 4, 5}, at::kDouble), weights = at::rand({3, 4});
   const Tensor of = at::randint(-1, 5, {3, 4}, at::kInt), score = at::rand({3, 4});
   compare([&](const Tensor& z) { return ops::bce_loss(z, of, score, sum, 1, weights); },
@@ -178,7 +178,7 @@ TEST_CASE("The focal loss of a head's levels in place") {
                       loss.detach()));
     }
   }
-  // Layouts that differ: the level that lies otherwise is copied.
+  // If layouts differ, the level with the other layout is copied.
   std::vector<Tensor> mixed = head(classes, true).levels;
   mixed[0] = mixed[0].contiguous();
   Tensor loss;
@@ -394,7 +394,7 @@ TEST_CASE("Training's operators on tensors without data") {
     CHECK(ops::assign_atss(without_data(anchors), {8, 8}, without_data(boxes), counts).sizes() ==
           std::get<0>(found).sizes());
   }
-  // The inner operators, whose gradients a compiler lays out in memory: as the levels lie.
+  // The inner operators, whose gradients a compiler lays out in memory: in the levels' layout.
   const head last(3, true, at::kBFloat16);
   std::vector<Tensor> meta;
   for (const Tensor& level : last.levels) meta.push_back(without_data(level).requires_grad_());

@@ -249,7 +249,7 @@ class AcceleratedTraining(unittest.TestCase):
         self.assertIn("vecdet::retinanet_loss", called(lambda: fast.update(step())))
         for name, loss in losses.items():
             self.assertEqual(fast[name].dtype, torch.float32)
-            # torchvision encodes boxes on anchors that autocast rounded, in bfloat16.
+            # torchvision encodes boxes in bfloat16, on anchors that autocast rounded.
             torch.testing.assert_close(fast[name], loss.float(), rtol=2e-2, atol=1e-3)
 
     def test_part_of_another_model(self):
@@ -261,7 +261,7 @@ class AcceleratedTraining(unittest.TestCase):
         both = torch.nn.ModuleList([test_package.Detectors.models()["FCOS"], model])
         vecdet.accelerate(both)
         self.assertIs(type(model), Derived)
-        # A class of the user's own may expect tensors from the head.
+        # A user's own class may expect tensors from the head.
         seen = []
         compute_loss = model.compute_loss
         model.compute_loss = lambda *args: seen.append(args[1]) or compute_loss(*args)

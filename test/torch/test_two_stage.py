@@ -44,7 +44,7 @@ class RoIAlign(unittest.TestCase):
         (mine, grads), (other, expected) = (value_and_grad(f, inputs, weight)
                                             for f in (ours_of, theirs_of))
         self.assertEqual(mine.dtype, other.dtype)
-        # torchvision's positions are rounded to float, which a large coordinate shows.
+        # torchvision rounds positions to float, which a large coordinate shows.
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
         for grad, other_grad, features in zip(grads, expected, inputs):
             torch.testing.assert_close(grad, other_grad, rtol=1e-4, atol=1e-4)
@@ -99,7 +99,7 @@ class RoIAlign(unittest.TestCase):
                              used)
         module = ours.MultiScaleRoIAlign(["0"], 7, sampling_ratio=2, canonical_level=5)
         self.assertEqual(repr(module), repr(theirs.MultiScaleRoIAlign(["0"], 7, 2)))
-        # A pyramid that leaves out a level is torchvision's.
+        # A pyramid that leaves out a level goes to torchvision.
         module = ours.MultiScaleRoIAlign(["0", "2"], 7, 2)
         features = {"0": levels[0], "2": levels[2]}
         self.assertFalse(any("vecdet" in name for name in called(
@@ -157,7 +157,7 @@ class RoIAlign(unittest.TestCase):
         with vecdet.patched():
             calls = called(lambda: torchvision.ops.poolers.roi_align(features, self.boxes, 2))
             self.assertIn("vecdet::roi_align", calls)
-            # torchvision's says nothing of boxes with a gradient.
+            # torchvision's error says nothing about boxes with a gradient.
             calls = called(lambda: torchvision.ops.roi_align(
                 features, [b.clone().requires_grad_() for b in self.boxes], 2))
             self.assertNotIn("vecdet::roi_align", calls)
@@ -278,7 +278,7 @@ class TwoStages(unittest.TestCase):
             for layout in (torch.contiguous_format, torch.channels_last):
                 model = model.to(memory_format=layout)
                 steps = [(self.images, self.targets), (self.images[:1], self.targets[:1])]
-                # PyTorch 1.13 has no convolution of no masks with channels last.
+                # PyTorch 1.13 does not support a convolution of zero masks in channels last.
                 if kind is detection.FasterRCNN or layout is torch.contiguous_format:
                     steps.append((self.images[:1], nothing))
                 for images, targets in steps:
@@ -391,7 +391,7 @@ class TwoStages(unittest.TestCase):
         for other in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
             vecdet.restore(other)
             self.assertEqual([type(module) for module in other.modules()], classes)
-        # A user's own pool is no replacement.
+        # A user's own pool is not replaced.
         own = ours.MultiScaleRoIAlign(["0"], 7, 2)
         self.assertIs(type(vecdet.restore(own)), ours.MultiScaleRoIAlign)
 
