@@ -89,9 +89,9 @@ def losses(rows, classes):
     labels[::1000] = 3
     one_hot = torch.zeros(rows, classes)
     one_hot[labels >= 0, 3] = 1
-    of_form = focal_loss_and_grad(logits.detach()[:5000], labels[:5000])
+    expected = focal_loss_and_grad(logits.detach()[:5000], labels[:5000])
     torch.testing.assert_close(
-        of_form[0], ours.sigmoid_focal_loss(logits[:5000], labels=labels[:5000], reduction="sum"))
+        expected[0], ours.sigmoid_focal_loss(logits[:5000], labels=labels[:5000], reduction="sum"))
     expected = step(lambda x: theirs.sigmoid_focal_loss(x, one_hot, reduction="sum"), logits)
     compare(f"sigmoid_focal_loss/labels/{rows}x{classes}",
             step(lambda x: ours.sigmoid_focal_loss(x, labels=labels, reduction="sum"), logits),

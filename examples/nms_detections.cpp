@@ -31,7 +31,7 @@ vecdet::nms_params rule_of(const std::string& framework, double threshold) {
   if (framework == "mmcv") return vecdet::nms_params::mmcv(threshold);
   if (framework == "opencv") return vecdet::nms_params::opencv(threshold, 0.0);
   throw std::invalid_argument("\"" + framework +
-                              "\" is none of torchvision, onnx, mmcv and opencv");
+                              "\" is unknown, expected torchvision, onnx, mmcv or opencv");
 }
 
 }  // namespace
@@ -43,8 +43,8 @@ int main(int argc, char** argv) try {
   std::vector<float> rows;
   for (float number; std::cin >> number;) rows.push_back(number);
   if (!std::cin.eof())
-    throw std::runtime_error("what follows the first " + std::to_string(rows.size()) +
-                             " numbers is none");
+    throw std::runtime_error("after the first " + std::to_string(rows.size()) +
+                             " numbers, expected another number");
   if (rows.size() % 6 != 0)
     throw std::runtime_error(std::to_string(rows.size()) +
                              " numbers, expected rows of x1 y1 x2 y2 score class");

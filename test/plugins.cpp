@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
   expect(nodes <= entries + 3, std::to_string(nodes) + " nodes");
   expect(addresses.count(nullptr) == 0, "a plugin was not unloaded");
   if (addresses.size() == entries / 2) {
-    std::cout << "no plugin came to lie where another one was\n";
+    std::cout << "no plugin was loaded at the address of another\n";
     return wrong == 0 ? 77 : 1;
   }
   std::ostringstream table;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr index_t rows = 27000000, cols = 80, elements = rows * cols;
 constexpr index_t border = index_t{1} << 31;
-static_assert(elements > border + 12 * 1000 * 1000, "the last rows lie well beyond");
+static_assert(elements > border + 12 * 1000 * 1000, "the last rows are well beyond");
 
 int failures = 0;
 
@@ -53,7 +53,7 @@ index_t status(const std::string& name) { return kilobytes("/proc/self/status", 
 /// Runs a call and limits it to 64 MB beyond the memory in use before.
 template <class Call>
 void measured(const char* what, const Call& call) {
-  std::ofstream("/proc/self/clear_refs") << 5;  // the high-water mark starts anew
+  std::ofstream("/proc/self/clear_refs") << 5;  // resets the high-water mark
   const index_t before = status("VmRSS");
   call();
   const index_t beyond = status("VmHWM") - before;

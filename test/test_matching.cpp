@@ -191,7 +191,7 @@ void check_random(index_t rounds, index_t most_anchors, std::uint64_t seed) {
   }
 }
 
-/// Of one image.
+/// For one image.
 indices matched(const std::vector<float>& anchors, const std::vector<float>& boxes,
                 const matcher_params& params) {
   match_workspace workspace;

@@ -62,7 +62,7 @@ gate_result make_problems(const options& given) {
   }
   if (result.problems.empty())
     throw std::runtime_error("no problem to measure: --filter \"" + given.filter +
-                             "\" and --isa leave none that this machine can run");
+                             "\" and --isa select none that this machine can run");
   return result;
 }
 
@@ -103,11 +103,11 @@ outcome record(const options& given) {
   for (judged_problem& problem : result.problems) all.push_back(&problem);
   for (int process = 0; process < processes_to_fail; ++process) measure_once(given, all);
   recorded_ratios ratios(given.ratios);
-  nlohmann::ordered_json& of_machine = *ratios.of(result.machine, true);
+  nlohmann::ordered_json& machine_ratios = *ratios.of(result.machine, true);
   for (const judged_problem& problem : result.problems) {
     const double ratio = problem.over_processes(&measurement::plain_to_head);
-    of_machine[problem.name] = std::round(100 * ratio) / 100;
-    std::cout << problem.name << ": " << of_machine[problem.name] << '\n';
+    machine_ratios[problem.name] = std::round(100 * ratio) / 100;
+    std::cout << problem.name << ": " << machine_ratios[problem.name] << '\n';
   }
   ratios.write();
   return outcome::pass;

@@ -17,8 +17,8 @@ namespace bench {
 
 /// The plots of this run by file name.
 inline std::map<std::string, line_plot>& plots() {
-  static std::map<std::string, line_plot> of_run;
-  return of_run;
+  static std::map<std::string, line_plot> all;
+  return all;
 }
 
 inline void write_plots() {

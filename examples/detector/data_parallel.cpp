@@ -98,8 +98,8 @@ struct process_group::connection {
   }
 
   /// Called when a weight's gradient is complete.
-  void note(std::size_t of_bucket) {
-    --buckets[of_bucket].left;
+  void note(std::size_t bucket_index) {
+    --buckets[bucket_index].left;
     // All processes must sum the buckets in the same order.
     while (begun < buckets.size() && buckets[begun].left == 0) {
       bucket& next = buckets[begun++];

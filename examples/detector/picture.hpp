@@ -17,12 +17,12 @@ struct picture {
   int file_width = 0, file_height = 0;
 
   picture() = default;
-  picture(int of_width, int of_height)
-      : width(of_width),
-        height(of_height),
-        pixels(static_cast<std::size_t>(of_width) * static_cast<std::size_t>(of_height) * 3),
-        file_width(of_width),
-        file_height(of_height) {}
+  picture(int new_width, int new_height)
+      : width(new_width),
+        height(new_height),
+        pixels(static_cast<std::size_t>(new_width) * static_cast<std::size_t>(new_height) * 3),
+        file_width(new_width),
+        file_height(new_height) {}
 
   std::uint8_t* row(int y) {
     return pixels.data() + static_cast<std::size_t>(y) * static_cast<std::size_t>(width) * 3;

@@ -111,14 +111,14 @@ def table(runs, targets):
                      + f" | {max(p[2] for p in run.points):.4f} | {1e3 * run.step_seconds:.0f} ms "
                      f"| {run.evaluation_seconds:.0f} s |")
     for loss in LOSSES:
-        of_loss = [run for run in runs if run.loss == loss]
-        if not of_loss:
+        same_loss = [run for run in runs if run.loss == loss]
+        if not same_loss:
             continue
         cells = []
         for target in targets:
-            times = [run.reached(target)[0] / 60 for run in of_loss if run.reached(target)]
-            cells.append(f"{statistics.median(times):.1f}, {len(times)} of {len(of_loss)} runs" if times else "")
-        step = statistics.median(run.step_seconds for run in of_loss)
+            times = [run.reached(target)[0] / 60 for run in same_loss if run.reached(target)]
+            cells.append(f"{statistics.median(times):.1f}, {len(times)} of {len(same_loss)} runs" if times else "")
+        step = statistics.median(run.step_seconds for run in same_loss)
         lines.append(f"| **{loss}**, median | | " + " | ".join(cells) + f" | | {1e3 * step:.0f} ms | |")
     return "\n".join(lines)
 
@@ -130,19 +130,19 @@ def differences(runs):
     pairs = [(by_key["torch", seed], by_key["vecdet", seed]) for seed in sorted({run.seed for run in runs})
              if ("torch", seed) in by_key and ("vecdet", seed) in by_key]
 
-    def of_losses(first, last):
+    def loss_distances(first, last):
         steps = [(a.losses[s], b.losses[s]) for a, b in pairs for s in range(first, last + 1)
                  if s in a.losses and s in b.losses]
         return statistics.median(abs(a - b) / a for a, b in steps) if steps else None
 
-    def of_ap50(two):
+    def ap50_distances(two):
         apart = [abs(p[2] - q[2]) for a, b in two for p, q in zip(a.points, b.points)]
         return statistics.mean(apart) if apart else None
 
     others = [(a, b) for a in runs for b in runs if a.loss == b.loss and a.seed < b.seed]
-    return {"loss, step 1": of_losses(1, 1), "loss, steps 2 to 10": of_losses(2, 10),
-            "loss, after step 10": of_losses(11, 10 ** 9), "AP50, two losses": of_ap50(pairs),
-            "AP50, two seeds": of_ap50(others)}
+    return {"loss, step 1": loss_distances(1, 1), "loss, steps 2 to 10": loss_distances(2, 10),
+            "loss, after step 10": loss_distances(11, 10 ** 9), "AP50, two losses": ap50_distances(pairs),
+            "AP50, two seeds": ap50_distances(others)}
 
 
 def panel(runs, targets, left, horizontal, name):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The projection of more processes, against numbers worked out by hand."""
+"""The projection to more processes, against numbers worked out by hand."""
 import importlib.util
 import json
 import os

@@ -34,7 +34,7 @@ def write_png(file, rows):
 
 
 def write_squares(folder, count=12):
-    """Red and blue squares on grey noise, as VOC has them."""
+    """Red and blue squares on grey noise, in VOC's format."""
     source = random.Random(7)
     for part in ("Annotations", "JPEGImages", "ImageSets/Main"):
         os.makedirs(os.path.join(folder, part))
@@ -93,7 +93,7 @@ class Ranks(unittest.TestCase):
 
     @staticmethod
     def events(out, kind):
-        """Whole lines alone: a training may be writing the next."""
+        """Only complete lines: a training may be writing the next one."""
         try:
             with open(os.path.join(out, "log.jsonl")) as log:
                 found = [json.loads(line) for line in log if line.endswith("\n")]
@@ -102,7 +102,7 @@ class Ranks(unittest.TestCase):
         return [event for event in found if event["event"] == kind]
 
     def losses(self, out):
-        """Of each step; a step that was computed twice has to have the same."""
+        """Losses of each step; a step that was computed twice must have the same."""
         losses = {}
         for event in self.events(out, "step"):
             self.assertEqual(losses.setdefault(event["step"], event["loss"]), event["loss"])

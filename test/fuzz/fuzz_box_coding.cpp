@@ -55,7 +55,7 @@ void mixed_decoding(fuzz::results& results, const options& o, const fuzz::tensor
   decode_all_distances(mixed, o, d, a, boxes_view<float>(out));
   decode_all(as_float, o, w, a, half, boxes_view<float>(out));
   decode_all_distances(as_float, o, w, a, boxes_view<float>(out));
-  fuzz::expect_same("bfloat16 deltas are decoded otherwise than in float", mixed, as_float);
+  fuzz::expect_same("bfloat16 deltas are not decoded like floats", mixed, as_float);
   for (const double value : mixed.values()) results.add(value);
 }
 

@@ -199,7 +199,7 @@ void check_image(const head<T>& h, const std::vector<double>& scores, index_t im
           std::none_of(known->second.begin(), known->second.end(), [&](const candidate& c) {
             return near(static_cast<double>(found.scores[i]), c.score) && equal(box(i), c.box);
           }))
-        fuzz::fail("a detection is none of the candidates");
+        fuzz::fail("a detection is not among the candidates");
     }
   }
   for (const auto& same_label : candidates) {

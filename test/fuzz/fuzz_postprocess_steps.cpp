@@ -156,7 +156,7 @@ head<T> any_head(fuzz::input& in, dense_detector detector) {
 /// A logit whose score is above the threshold.
 struct candidate {
   float score;
-  double rank;  ///< what the best of a level or class are told by
+  double rank;  ///< by which the best of a level or class are selected
   index_t anchor, label;
 };
 

@@ -23,7 +23,7 @@ def levels(columns):
 
 
 def samples():
-    """Arguments for each operator, among them every tensor that it may be given."""
+    """Arguments for each operator, including every tensor argument."""
     torch.manual_seed(0)
     boxes, others, logits = some_boxes(ROWS), some_boxes(ROWS) + 1, torch.randn(ROWS, CLASSES)
     labels, weights = torch.randint(0, CLASSES, (ROWS,)), torch.rand(ROWS) + 0.5

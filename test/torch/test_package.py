@@ -320,7 +320,7 @@ class TwoLevels(torch.nn.Module):
 
 
 class Detectors(unittest.TestCase):
-    """Small models with weights that make detections of scores that differ."""
+    """Small models whose weights produce detections with different scores."""
 
     @classmethod
     def models(cls):
@@ -562,7 +562,7 @@ class Profile(unittest.TestCase):
         return {row["name"]: row for row in vecdet.profile.rows()}
 
     def test_interleaved_coroutines(self):
-        """Each closes its own scope: what is recorded has its own time."""
+        """Each closes its own scope, and the records have their own times."""
 
         def scoped(name):
             with vecdet.profile.scope(name):

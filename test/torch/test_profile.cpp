@@ -94,7 +94,7 @@ TEST_CASE("Shapes of several tensors are not mistaken for those of one") {
 TEST_CASE("Page faults are attributed to their operator") {
   const profile::torch_operators recorded;
   profile::enable();
-  const at::Tensor fresh = at::zeros({64, 1024, 1024});  // 256 MB, which glibc maps anew
+  const at::Tensor fresh = at::zeros({64, 1024, 1024});  // 256 MB, which glibc maps again
   profile::disable();
   const std::vector<profile::page_faults> faults = recorded.faults();
   REQUIRE(!faults.empty());

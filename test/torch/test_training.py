@@ -179,7 +179,7 @@ class Matching(unittest.TestCase):
 
 
 class AcceleratedTraining(unittest.TestCase):
-    """Which operators a step of an accelerated detector runs, and that they are right."""
+    """The operators that a step of an accelerated detector runs, and their results."""
 
     def setUp(self):
         test_package.Detectors.setUp(self)
@@ -280,7 +280,7 @@ class AcceleratedTraining(unittest.TestCase):
         self.check_step(model, {"match_anchors"}, {"mined_cross_entropy_loss"})
 
     def test_matches_of_detectors(self):
-        """The matches that accelerated models train on, beside those of torchvision's matcher."""
+        """The matches that accelerated models train on, compared with torchvision's matcher."""
         from vecdet._parts import match_all
         torch.manual_seed(3)
         anchors, boxes = some_boxes(5000), [some_boxes(9), some_boxes(0), some_boxes(20)]

@@ -28,7 +28,7 @@ from vecdet import ops as ours
 
 
 def value_and_grad(function, inputs, weight):
-    """The result, and its gradient by a tensor, or tensors, that it is given."""
+    """The result, and its gradient by the given tensor or tensors."""
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     result = function(*leaves)
     return result.detach(), torch.autograd.grad((result * weight).sum(), leaves)
@@ -201,7 +201,7 @@ class FPN(torch.nn.Module):
 
 
 class TwoStages(unittest.TestCase):
-    """Small models with weights that make proposals and detections of scores that differ."""
+    """Small models whose weights produce proposals and detections with different scores."""
 
     @classmethod
     def model(cls, kind=detection.MaskRCNN, **options):
@@ -310,7 +310,7 @@ class TwoStages(unittest.TestCase):
             self.assertNotIn("torchvision::nms", calls)
 
     def test_matches_and_samples_are_torchvisions(self):
-        """Exactly: what the samplers see, and what they draw."""
+        """The samplers' inputs and draws are identical."""
         seen = []
 
         class Watched(detection._utils.BalancedPositiveNegativeSampler):
@@ -397,7 +397,7 @@ class TwoStages(unittest.TestCase):
 
 
 class OneStage(unittest.TestCase):
-    """What concerns the models that were there before."""
+    """Models that existed before."""
 
     setUp = test_package.Detectors.setUp
     step = test_package.Detectors.step
@@ -426,7 +426,7 @@ class OneStage(unittest.TestCase):
                 self.assertIsInstance(output, torch.Tensor)
 
     def test_matching_of_fcos(self):
-        """The very matches of torchvision's, by way of the loss."""
+        """Matches identical to torchvision's, through the loss."""
         model = test_package.Detectors.models()["FCOS"].train()
         corner = torch.rand(40, 2) * 50
         boxes = torch.cat([corner, corner + torch.rand(40, 2) * 60 + 2], 1)

@@ -54,17 +54,17 @@ VECDET_INLINE void weigh_8_pixels(const std::uint8_t* row, const axis_weights* x
   const auto both = [](const axis_weights* four) VECDET_INLINE_LAMBDA {
     return _mm256_shuffle_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(four)), 0xf5);
   };
-  const __m256i of_a = both(x), of_b = both(x + 4);
+  const __m256i weights_a = both(x), weights_b = both(x + 4);
   const auto sums = [](__m256i pairs, __m256i weights) VECDET_INLINE_LAMBDA {
     return _mm256_srli_epi32(_mm256_madd_epi16(pairs, weights), 4);
   };
   // 32-bit numbers: channels 0 and 1 of each pixel alternate; so do channels 2 of pixels i and i +
   // 4.
-  const __m256i a01 = sums(_mm256_shuffle_epi8(a, channels_01), of_a);
-  const __m256i b01 = sums(_mm256_shuffle_epi8(b, channels_01), of_b);
+  const __m256i a01 = sums(_mm256_shuffle_epi8(a, channels_01), weights_a);
+  const __m256i b01 = sums(_mm256_shuffle_epi8(b, channels_01), weights_b);
   const __m256i ab2 = sums(_mm256_or_si256(_mm256_shuffle_epi8(a, channel_2_lower),
                                            _mm256_shuffle_epi8(b, channel_2_upper)),
-                           _mm256_blend_epi32(of_a, of_b, 0xaa));
+                           _mm256_blend_epi32(weights_a, weights_b, 0xaa));
   // Each half holds 16-bit numbers: a's 0 1 0 1, then b's. Sort them by channel, then join the
   // halves.
   const __m256i by_channel = _mm256_broadcastsi128_si256(

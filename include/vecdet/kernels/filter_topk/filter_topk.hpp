@@ -132,8 +132,8 @@ class topk_search {
     }
     if (count_ < limit_) return;
     count_ = limit_;
-    const real of_last = detail::score_of_record(records_[limit_ - 1]);
-    const real last = is_in_order_ ? of_last : float_below(of_last);
+    const real last_score = detail::score_of_record(records_[limit_ - 1]);
+    const real last = is_in_order_ ? last_score : float_below(last_score);
     threshold_ = last > threshold_ ? last : threshold_;
   }
 
@@ -281,8 +281,8 @@ index_t search_centered_planes(const plane_search_args<T>& args, index_t first, 
     sort_records(records, spare, count);
     if (count < args.limit) return;
     count = args.limit;
-    const float of_last = float_below(detail::score_of_record(records[count - 1]));
-    threshold = of_last > threshold ? of_last : threshold;
+    const float last_score = float_below(detail::score_of_record(records[count - 1]));
+    threshold = last_score > threshold ? last_score : threshold;
   };
   alignas(64) float bounds[together];
   double centres[together];

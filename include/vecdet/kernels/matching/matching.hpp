@@ -71,8 +71,8 @@ VECDET_INLINE std::uint32_t may_reach(const match_pack& intersection, const matc
 
 /// The children of a node that a box touches and in which its IoU may either exceed the lowest best
 /// IoU of an anchor or equal the box's own greatest IoU so far.
-VECDET_INLINE std::uint32_t of_interest(const anchor_node& node, const number_row& ious,
-                                        const broadcast_truth& t, const match_pack& top) {
+VECDET_INLINE std::uint32_t promising_children(const anchor_node& node, const number_row& ious,
+                                               const broadcast_truth& t, const match_pack& top) {
   const std::uint32_t touched = t.touched(node.rectangles);
   if (touched == 0) return 0;
   // Rounding is monotonic: no child's IoU exceeds the rounded IoU of these two.
@@ -105,13 +105,13 @@ VECDET_INLINE void compare_tile(const match_args& a, index_t tile, const match_t
   const broadcast_truth t(truth);
   const auto index = bit_cast<float>(row_pack<std::int32_t>(truth.index));
   match_pack top = summary.top;
-  for (std::uint32_t groups = of_interest(a.anchors.tiles[tile], a.group_ious[tile], t, top);
+  for (std::uint32_t groups = promising_children(a.anchors.tiles[tile], a.group_ious[tile], t, top);
        groups != 0; groups &= groups - 1) {
     const int in_tile = lowest_bit(groups);
     const index_t group = tile * detail::groups_in_tile + in_tile;
     number_row& block_ious = a.block_ious[group];
     bool has_changed = false;
-    for (std::uint32_t blocks = of_interest(a.anchors.groups[group], block_ious, t, top);
+    for (std::uint32_t blocks = promising_children(a.anchors.groups[group], block_ious, t, top);
          blocks != 0; blocks &= blocks - 1) {
       const int in_group = lowest_bit(blocks);
       const index_t block = group * detail::blocks_in_group + in_group;

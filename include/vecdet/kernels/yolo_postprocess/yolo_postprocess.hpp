@@ -66,8 +66,8 @@ class yolo_tile {
   }
 
   template <class T>
-  VECDET_INLINE void add_plane(const T* plane, index_t of_class) {
-    const auto number = static_cast<float>(of_class);
+  VECDET_INLINE void add_plane(const T* plane, index_t class_index) {
+    const auto number = static_cast<float>(class_index);
     index_t i = 0;
     for (; i + together <= size_; i += together) {
       uint32_t bits[together / lanes], any = 0;
@@ -137,9 +137,9 @@ index_t search_yolo_channels(const yolo_search_args<T>& args, index_t first, ind
     for (index_t c = 0; c < args.classes; ++c)
       tile.add_plane(args.scores + c * args.stride + begin, c);
     tile.for_each_found(threshold,
-                        [&](index_t box, float score, index_t of_class) VECDET_INLINE_LAMBDA {
+                        [&](index_t box, float score, index_t class_index) VECDET_INLINE_LAMBDA {
                           if (score > found.threshold())
-                            found.add(score, (begin + box) * args.classes + of_class);
+                            found.add(score, (begin + box) * args.classes + class_index);
                         });
   }
   return found.finish();
@@ -176,9 +176,9 @@ index_t search_yolo_rows(const yolo_search_args<T>& args, index_t first, index_t
     const T* const scores = args.scores + box * args.stride;
     float objectness = 1;
     if (args.objectness != nullptr) {
-      const T* const of_box = args.objectness + box * args.stride;
-      if (box + ahead < last) __builtin_prefetch(of_box + ahead * args.stride);
-      objectness = static_cast<float>(*of_box);
+      const T* const box_objectness = args.objectness + box * args.stride;
+      if (box + ahead < last) __builtin_prefetch(box_objectness + ahead * args.stride);
+      objectness = static_cast<float>(*box_objectness);
       if (!(objectness > args.threshold)) continue;
     }
     const float greatest = greatest_score(scores, args.classes, objectness);
