@@ -24,4 +24,4 @@ done
 VECDET_PROFILE=1 ./trainer 2>profile
 grep -q sigmoid_focal_loss_and_grad/labels/f32/4x3 profile
 if "$@" -std=c++17 -DVECDET_DISPATCH -fsyntax-only trainer.cpp 2>refusal; then exit 1; fi
-grep -q 'is the headers alone' refusal
+grep -q 'is header-only' refusal

@@ -88,12 +88,9 @@ class comparison_table {
   using implementations_results = std::map<std::string, measurement>;
 
   static constexpr const char* note =
-      "\nLess is better, but for GB/s. The last columns say how many times as fast as the plain "
-      "loop, "
-      "compiled for the\nsame instruction set, vecdet is, on all threads as against one of the "
-      "plain "
-      "loop; and the bandwidth of\nvecdet's fastest, also as a part of that of a copy of the same "
-      "size.\n";
+      "\nLess is better, except for GB/s. The last columns have vecdet's speed-up over the plain "
+      "loop compiled for\nthe same instruction set (on all threads, over the plain loop on one); "
+      "and the bandwidth of vecdet's fastest\nvariant, also relative to a copy of the same size.\n";
 
   static bool is_among(const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
