@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What VECDET_CHECK=1 reports, once for each place; and nothing without it. checked.sh <program>
+# VECDET_CHECK=1 reports each mistake once per place; without it, nothing is reported. checked.sh
+# <program>
 set -euo pipefail
 silent=$("$1" 2>&1)
 [ -z "$silent" ] || { echo "without VECDET_CHECK: $silent"; exit 1; }
