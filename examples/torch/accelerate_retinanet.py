@@ -30,7 +30,7 @@ def main():
         sum(losses.values()).backward()
         return time.perf_counter() - begin, {name: loss.item() for name, loss in losses.items()}
 
-    step()  # memory is allocated, convolutions are chosen
+    step()  # allocates memory and selects convolution algorithms
     for name, change in (("torchvision", vecdet.restore), ("vecdet", vecdet.accelerate)):
         change(model)
         seconds, losses = min((step() for _ in range(2)), key=lambda measured: measured[0])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding of a head's levels. Channels last without gaps, a level is boxes in one array; otherwise
-// some hundred boxes at a time are copied to one, which stays in the cache.
+// Decoding of a head's levels. A level in channels last without gaps is an array of boxes. From any
+// other level, a few hundred boxes at a time are copied to an array that stays in the cache.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -38,7 +38,7 @@ void check_decode_levels(const char* function, const char* input, const head_vie
   check_apart(function, "boxes", boxes, "anchors", anchors);
 }
 
-/// Boxes of a stretch, by a kernel and its arguments.
+/// Decodes the boxes of a stretch with a kernel and its arguments.
 template <class S, class T>
 void decode_stretch(const head_boxes_kernels<value_of<T>>& boxes, const head_view<T>& in,
                     const level_stretch& s, box_coding_function<S> kernel,

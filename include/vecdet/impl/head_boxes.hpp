@@ -29,11 +29,11 @@ namespace detail {
 /// Anchors [begin, end) of a level in one image.
 struct level_stretch {
   index_t image, level, begin, end;
-  index_t first_anchor;  ///< of `begin`, among the image's anchors
-  index_t first_label;   ///< among those of the batch
+  index_t first_anchor;  ///< index of `begin` among the image's anchors
+  index_t first_label;   ///< index of `begin` among the batch's anchors
 };
 
-/// use(stretch) for the levels' parts of the batch's anchors [first, last), in order.
+/// Calls use(stretch) for each level's part of the batch's anchors [first, last), in order.
 template <class T, class Use>
 void for_each_stretch(const head_view<T>& head, index_t first, index_t last, const Use& use) {
   const index_t per_image = head.anchors_per_image();
@@ -48,7 +48,7 @@ void for_each_stretch(const head_view<T>& head, index_t first, index_t last, con
   }
 }
 
-/// The boxes of a level in one image.
+/// The boxes of a level of one image.
 template <class T>
 class level_boxes {
  public:
@@ -59,7 +59,7 @@ class level_boxes {
         size_(head.locations(level) * anchors_),
         data_(head.levels()[level].data + image * steps_.image) {}
 
-  /// Number 0 of anchor i; the others are step() apart.
+  /// The first number of anchor i. Consecutive numbers are step() elements apart.
   T* operator[](index_t i) const {
     return data_ + i / anchors_ * steps_.location + i % anchors_ * steps_.anchor;
   }
@@ -136,7 +136,7 @@ struct level_block {
   alignas(64) T in[4 * most_level_boxes], grad[4 * most_level_boxes];
   alignas(64) Box anchors[4 * most_level_boxes], targets[4 * most_level_boxes];
   float weights[most_level_boxes];
-  /// Where the gradients of selected boxes go.
+  /// The destinations of the gradients of selected boxes.
   T* to[most_level_boxes];
   index_t step[most_level_boxes];
 };
@@ -316,7 +316,7 @@ class level_boxes_loss {
   const vector_view<const float> image_scales_, box_weights_;
 };
 
-/// What the profiler records of the boxes of levels.
+/// The profiler's problem for the boxes of levels.
 template <class T>
 profile::problem level_problem(const char* function, const char* variant, const head_view<T>& head,
                                isa target, int threads, index_t bytes, index_t flops) {
@@ -330,9 +330,9 @@ profile::problem level_problem(const char* function, const char* variant, const 
           flops};
 }
 
-/// Bytes that a loss of levels reads and writes: the gradient, and with all boxes selected the
-/// boxes and what they are compared with, of `target_bytes`; otherwise the labels, as few boxes are
-/// read.
+/// The bytes that a loss of levels reads and writes. It writes the gradient. If all boxes are
+/// selected, it reads the boxes and their targets, `target_bytes`; otherwise it reads the labels,
+/// and few boxes.
 template <class T>
 index_t level_loss_bytes(const head_view<T>& head, const box_selection& selection,
                          index_t target_bytes) {
@@ -341,7 +341,8 @@ index_t level_loss_bytes(const head_view<T>& head, const box_selection& selectio
   return tensor + (selection.is_all() ? tensor + target_bytes : boxes * index_t{sizeof(index_t)});
 }
 
-/// Throws unless there is a target for each of the batch's anchors, apart from the gradient.
+/// Throws unless there is one target per anchor of the batch, in memory that does not overlap the
+/// gradient.
 template <class Input, class T>
 void check_level_targets(const char* function, const head_view<Input>& in, const head_view<T>& grad,
                          const boxes_view<const T>& targets) {
@@ -350,8 +351,8 @@ void check_level_targets(const char* function, const head_view<Input>& in, const
   check_levels_apart(function, "grad", grad, "targets", targets);
 }
 
-/// Throws unless the gradient has the levels of the boxes called `name`, and shares memory with
-/// nothing that is read after it is written.
+/// Throws unless the gradient has the same levels as the boxes called `name`, and shares no memory
+/// with anything that is read after the gradient is written.
 template <class Input, class T>
 void check_level_boxes(const char* function, const char* name, const head_view<Input>& in,
                        const head_view<T>& grad, const box_selection& selection,

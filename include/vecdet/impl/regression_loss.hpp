@@ -87,7 +87,7 @@ struct regression_call {
     check_apart(function, "grad", grad, selection);
   }
 
-  /// Of a box: encode and smooth L1; or decode, the IoU loss and the chain rule.
+  /// Per box: encoding and smooth L1, or decoding, the IoU loss and the chain rule.
   index_t flops() const {
     return (params.loss == box_loss::smooth_l1 ? 155
             : params.loss == box_loss::ciou    ? 202
@@ -122,7 +122,7 @@ struct regression_call {
     return args;
   }
 
-  /// Throws where a selected anchor's match is no ground truth.
+  /// Throws if the match of a selected anchor is not the index of a ground-truth box.
   void check_matches(const regression_loss_kernels<stored>& kernels,
                      const regression_loss_args<stored>& args, execution policy) const {
     const index_t truths = targets.boxes().size();
@@ -176,7 +176,7 @@ double run_regression_loss(const regression_call<T, Box>& call, execution policy
   return scaled(call.params.scale, run_selected(kernels, args, call.selection, boxes, policy));
 }
 
-/// The regression loss of a head's levels, whose anchors are those of one image.
+/// The regression loss of a head's levels, with the anchors of one image.
 template <class Input, class T>
 class level_regression_call {
   static_assert(std::is_same<T, float>::value || std::is_same<T, bfloat16>::value,
@@ -281,7 +281,7 @@ class level_regression_call {
                                                  matches, compute));
   }
 
-  static inline const T none_{};  // is not read
+  static inline const T none_{};  // never read
   const head_view<Input>& deltas_;
   const head_view<T>& grad_;
   const vector_view<const float> image_scales_;

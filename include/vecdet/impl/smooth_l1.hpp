@@ -36,7 +36,7 @@ struct smooth_l1_call {
   const smooth_l1_params& params;
   boxes_view<const T> predictions{};
   loss_output output = loss_output::sum;
-  boxes_view<T> out{};  ///< the losses or the gradient, by `output`
+  boxes_view<T> out{};  ///< the losses or the gradient, depending on `output`
 
   void check_params() const {
     check(params.beta >= 0 && fits_float(params.beta), function, "params.beta", params.beta,
