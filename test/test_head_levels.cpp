@@ -15,6 +15,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -177,6 +178,40 @@ TEST_CASE_TEMPLATE("levels: smooth L1 and IoU losses are bit-identical to rows",
             [&](const auto& in, const auto& grad) {
               return iou_loss_and_grad(in, boxes, grad, kind, params);
             });
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("levels: boxes of levels of any size are bit-identical to rows", T, float,
+                   bfloat16, double) {
+  for (const head_layout layout : all_layouts) {
+    for (const index_t anchors : {1, 3, 9}) {
+      for (const index_t others : {0, 3}) {
+        for (index_t locations = 1; locations <= 70; ++locations) {
+          CAPTURE(anchors);
+          CAPTURE(others);
+          CAPTURE(locations);
+          head_tensor<T> in(layout, 2, anchors, 4, {{1, locations}}, others);
+          random_generator generator(static_cast<std::uint64_t>(locations));
+          in.for_each([&](T& x, index_t, index_t) { x = to<T>(generator.normal()); });
+          const std::vector<T> rows = in.flat(), targets(rows.size(), to<T>(0.5));
+          std::vector<T> expected(rows.size());
+          smooth_l1_loss_and_grad(boxes_view<const T>(rows), targets, box_selection::all(),
+                                  expected);
+          head_tensor<T> grad(layout, 2, anchors, 4, in.sizes, others, to<T>(7));
+          const head_tensor<T> before = grad;
+          smooth_l1_loss_and_grad(in.const_view(), targets, box_selection::all(), grad.view());
+          const std::vector<T> written = grad.flat();
+          bool same = true;
+          for (std::size_t i = 0; i < written.size(); ++i)
+            same = same && std::memcmp(&written[i], &expected[i], sizeof(T)) == 0;
+          CHECK(same);
+          // Channels of others keep what they held.
+          grad.set(std::vector<T>(rows.size(), to<T>(7)));
+          CHECK(std::memcmp(grad.data[0].data(), before.data[0].data(),
+                            before.data[0].size() * sizeof(T)) == 0);
+        }
       }
     }
   }
