@@ -449,8 +449,7 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   atss_fails("anchors.size() is 665");
   restore();
   points.points[2 * 30] += 1;
-  fails(
-      "points[30] is at 85.000000, 12.000000, expected in the row and column of its level's grid");
+  fails("points[30] is at 85.000000, 12.000000, expected the x of its column and the y of its row");
   restore();
   points.points[2 * 501] = points.points[2 * 500];
   fails("points[501] is at 8.000000");
@@ -465,7 +464,7 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   known.image_offsets = from_one;
   fails("truth.image_offsets[0] is 1, expected 0");
   known.image_offsets = descending;
-  atss_fails("truth.image_offsets[2] is 10, expected 11, the element before it, or more");
+  atss_fails("truth.image_offsets[2] is 10, expected at least 11, the element before it");
   known.image_offsets = short_of;
   fails("truth.image_offsets[2] is 9, expected 10, the number of boxes");
   known.image_offsets = {};

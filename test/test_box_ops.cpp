@@ -225,7 +225,7 @@ TEST_CASE(
   fails("detections is boxes, expected memory apart",
         [&] { join_detections(boxes_view<const float>(out.data(), 3), scores, rows); });
   classes[2] = (1 << 24) + 1;
-  fails("classes[2] is 16777217, expected an integer within 16777216",
+  fails("classes[2] is 16777217, expected an integer from -16777216 to 16777216",
         [&] { join_detections(boxes, scores, classes, rows); });
   float* const x = out.data();
   fails("split_boxes: out.size() is 2, expected 3, the number of boxes", [&] {

@@ -480,7 +480,7 @@ TEST_CASE("matching: bad arguments throw errors that name them and write nothing
   fails("truth.classes.size() is 2", [&](truth_t& t, results_t&, params_t&) { t.classes = two; });
   fails("truth.image_offsets[0] is 1",
         [&](truth_t& t, results_t&, params_t&) { t.image_offsets = late; });
-  fails("truth.image_offsets[2] is 1, expected 2, the element before it, or more",
+  fails("truth.image_offsets[2] is 1, expected at least 2, the element before it",
         [&](truth_t& t, results_t&, params_t&) { t.image_offsets = wrong; });
   fails("truth.image_offsets[1] is 2, expected 3, the number of boxes",
         [&](truth_t& t, results_t&, params_t&) { t.image_offsets = short_of; });

@@ -442,7 +442,7 @@ TEST_CASE("RoIAlign: errors") {
   fails({a.data(), 1, 3, 4, 4, nchw}, {a.data() + 40, 2, 3, 2, 2, nchw},
         "out is features, expected memory apart from it");
   fails({a.data(), 0, 3, 4, 4, nchw}, {b.data(), 2, 3, 2, 2, nchw},
-        "the number of images is 0, expected 1 or more where there are boxes");
+        "the number of images is 0, expected 1 or more if there are boxes");
   CHECK_THROWS_WITH_AS(
       roi_align_grad(feature_view<const float>(a.data(), 2, 3, 2, 2, nchw), boxes,
                      feature_view<float>(a.data() + 20, 1, 3, 4, 4, nchw), {}, workspace),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Included first by each unit. A unit is one kernel family compiled for one instruction set,
+// The first include of each unit. A unit is one kernel family compiled for one instruction set,
 // VECDET_ISA_UNIT, with the flags given in cmake/vecdet-targets.cmake or at the top of isa/*.cpp.
-// It instantiates kernels() for each of its element types and exports nothing else.
+// It instantiates kernels() for each of its element types; nothing else is visible outside.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
