@@ -5,6 +5,7 @@
 
 #include <vecdet/args/conv3x3.hpp>
 #include <vecdet/dispatch.hpp>
+#include <vecdet/dtype.hpp>
 #include <vecdet/impl/conv3x3_buffers.hpp>
 #include <vecdet/impl/conv3x3_operand.hpp>
 #include <vecdet/parallel.hpp>
