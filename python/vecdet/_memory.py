@@ -17,7 +17,7 @@ def keep_memory() -> bool:
         Whether it took effect: False where malloc is not glibc's. An allocator that replaces it,
         such as jemalloc, is not affected.
     """
-    return _ops.keep_memory()
+    return _ops._keep_memory()
 
 
 def free_cached_memory() -> int:
@@ -27,4 +27,4 @@ def free_cached_memory() -> int:
     Returns:
         The bytes.
     """
-    return _ops.free_cached_memory()
+    return _ops._free_cached_memory()

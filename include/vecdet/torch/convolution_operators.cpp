@@ -169,8 +169,8 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
   m.def(
       "_conv3x3_grad(Tensor[] upstream, Tensor[] relu_outputs, Tensor[] inputs, Tensor weight, "
       "bool needs_inputs, bool needs_weight, bool needs_bias) -> (Tensor[], Tensor, Tensor)");
-  m.def("free_cached_memory() -> int", &vecdet::ops::free_cached_memory);
-  m.def("keep_memory() -> bool", [] { return vecdet::keep_memory(); });
+  m.def("_free_cached_memory() -> int", &vecdet::ops::free_cached_memory);
+  m.def("_keep_memory() -> bool", [] { return vecdet::keep_memory(); });
 }
 
 TORCH_LIBRARY_IMPL(vecdet, CPU, m) {
