@@ -90,7 +90,7 @@ def has_replaced(*modules: nn.Module) -> bool:
 def _steps(module: nn.Module) -> list[nn.Module]:
     """The modules that it calls one after the other."""
     if type(module) in _SEQUENCES and is_own_container(module) and _is_silent(module):
-        return [step for child in module for step in _steps(child)]  # type: ignore[attr-defined]
+        return [step for child in module for step in _steps(child)]
     return [module]
 
 
