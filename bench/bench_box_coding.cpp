@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoding and decoding of RetinaNet's boxes at 800 x 800 and SSD300's, and what else is done to
-// boxes.
+// Encoding and decoding of boxes of RetinaNet at 800 x 800 and of SSD300, and other box functions.
 #include "plain/functions.hpp"
 #include "support/implementations.hpp"
 #include "support/planes.hpp"
@@ -28,7 +27,7 @@ struct coding {
   std::vector<float> float_anchors, float_out;
   std::vector<std::uint8_t> mask = std::vector<std::uint8_t>(box_count);
   std::vector<index_t> indices = std::vector<index_t>(box_count);
-  index_t found = 0;  ///< of `indices`
+  index_t found = 0;  ///< number of valid `indices`
 };
 
 template <class T>
@@ -58,7 +57,7 @@ std::shared_ptr<coding<float>> make_planes() {
 
 constexpr double boxes = static_cast<double>(box_count);
 
-/// With a plain loop where the boxes are float.
+/// With a plain loop if the boxes are float.
 template <class T, class Call>
 void register_coding(const std::string& problem, work amount, const Call& call,
                      void (*plain)(coding<float>&)) {
@@ -130,8 +129,8 @@ void register_encode() {
 
 constexpr image_size image = image_size::height_width(800, 800);
 
-/// The other ways to decode and encode: unclipped, a batch, four arrays, bfloat16 deltas of float
-/// boxes.
+/// Other variants of decoding and encoding: unclipped, a batch, four arrays, bfloat16 deltas of
+/// float boxes.
 void register_other_coders() {
   const work f32{boxes, 48 * boxes};
   register_coding<float>(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole losses of FCOS on the 13,343 points of 800 x 800, in both layouts, and of SSD300:
-// assigning or matching, all losses and all gradients, beside the plain loops of their parts. SSD's
-// deltas have weights of 1, as the plain loop's.
+// assigning or matching, all losses and all gradients, compared with the plain loops of their
+// parts. SSD's deltas have weights of 1, as in the plain loop.
 #include "plain/functions.hpp"
 #include "support/implementations.hpp"
 #include "support/pyramid.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 constexpr index_t class_count = 91;
 
-/// Divides by the number of the matched anchors, as the losses do.
+/// Divides by the number of matched anchors, as the losses do.
 double mean_over_foreground(const std::vector<index_t>& matches, double loss,
                             std::initializer_list<std::vector<float>*> grads) {
   const auto foreground =
@@ -31,8 +31,7 @@ double mean_over_foreground(const std::vector<index_t>& matches, double loss,
   return loss * static_cast<double>(scale);
 }
 
-/// The numbers of a head's levels one after the other, as one image has them in either layout, and
-/// their gradient.
+/// The levels of a head concatenated, as one image has them in either layout, and their gradient.
 struct level_numbers {
   std::vector<float> numbers, grad;
   std::vector<head_level<const float>> inputs;
@@ -77,7 +76,7 @@ struct fcos {
     labels = matches;
   }
 
-  /// A square of the stride's side about each point.
+  /// A square around each point, with the stride as its side.
   static pyramid squares() {
     pyramid all;
     double stride = 8;
@@ -185,7 +184,7 @@ struct ssd {
 
 template <class Data, class Prepare>
 void add(const std::string& problem, double rows, double columns, const Prepare& prepare) {
-  // An element is a logit; everything is read once, and its gradient written.
+  // An element is a logit; everything is read once, and its gradient is written.
   register_with_plain(
       problem, {rows * class_count, 8 * rows * (class_count + columns)}, prepare,
       [](Data& data, execution policy) { return data.run(policy); },

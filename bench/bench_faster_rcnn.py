@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step of torchvision's Faster R-CNN (ResNet50, FPN), or Mask R-CNN, in training and afterwards, as
-torchvision has it and accelerated, in one process.
+"""Times a step of torchvision's Faster R-CNN (ResNet50, FPN) or Mask R-CNN, in training and in evaluation,
+unmodified and accelerated, in one process.
 
     PYTHONPATH=<build tree>/python python3 bench/bench_faster_rcnn.py [--masks] [--size 800]
         [--threads 2] [--rounds 3]
 
-One picture, 91 classes, 20 boxes of the ground truth, and 1,000 proposals in training and afterwards.
-Times are medians of rounds that alternate.
+One picture, 91 classes, 20 ground-truth boxes, and 1,000 proposals in training and in evaluation.
+Times are medians of alternating rounds.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from torchvision.models import detection
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--masks", action="store_true", help="Mask R-CNN")
-    parser.add_argument("--size", type=int, default=800, help="of the picture")
+    parser.add_argument("--size", type=int, default=800, help="side of the picture")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=3)
     return parser.parse_args()
@@ -29,7 +29,7 @@ def arguments():
 
 def make_model(args):
     make = detection.maskrcnn_resnet50_fpn if args.masks else detection.fasterrcnn_resnet50_fpn
-    # The box head pools all proposals: as many as a batch for it may have.
+    # The box head pools all proposals, up to the maximum of a batch.
     return make(weights=None, weights_backbone=None, num_classes=91, min_size=args.size,
                 max_size=args.size, rpn_post_nms_top_n_train=1000, rpn_post_nms_top_n_test=1000,
                 box_batch_size_per_image=1000)
@@ -47,7 +47,7 @@ def make_target(size):
 def train(model, image, target):
     model.train()
     model.zero_grad()
-    torch.manual_seed(1)  # of the samples
+    torch.manual_seed(1)  # for the samples
     begin = time.perf_counter()
     losses = model([image], [target])
     forward = time.perf_counter()

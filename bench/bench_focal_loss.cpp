@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sigmoid focal loss and its gradient on the heads of RetinaNet (COCO's 91 and OpenImages' 264
-// classes), SSD300, and a block that stays in the cache.
+// classes), of SSD300, and on a block that stays in the cache.
 #include "plain/functions.hpp"
 #if defined(VECDET_BENCH_LIBTORCH)
 #include "peers/libtorch.hpp"
@@ -42,7 +42,7 @@ std::vector<index_t> scene_labels(index_t rows, index_t classes) {
     labels = rows == 8732
                  ? assign(corners_of_centres(ssd300_priors()), scaled(scene(), 300), classes).labels
                  : assign(retinanet_anchors(), scene(), classes).labels;
-    // A small head's rows are spread over the picture.
+    // The rows of a small head are spread over the picture.
     const std::size_t step = labels.size() / static_cast<std::size_t>(rows);
     for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) labels[i] = labels[i * step];
     labels.resize(static_cast<std::size_t>(rows));
@@ -50,7 +50,7 @@ std::vector<index_t> scene_labels(index_t rows, index_t classes) {
   return labels;
 }
 
-/// The head of the problem that runs now; the one before is freed.
+/// The head of the current problem; the previous one is freed.
 template <class T>
 std::shared_ptr<head<T>> make_head(index_t rows, index_t cols, truth kind) {
   static std::tuple<index_t, index_t, truth> which{0, 0, truth::labels};
@@ -137,7 +137,7 @@ void register_loss_and_grad(index_t rows, index_t cols, truth kind) {
   }
 }
 
-/// RetinaNet's levels of one image, from the same logits and labels as the matrix.
+/// RetinaNet's levels of one image, with the logits and labels of the matrix.
 struct levels {
   std::shared_ptr<head<float>> matrix;
   std::vector<float> logits, grad;
@@ -156,7 +156,7 @@ std::shared_ptr<levels> make_levels(head_layout layout, index_t rows, index_t co
   made->logits = made->matrix->logits;
   made->grad.resize(made->logits.size());
   index_t begin = 0;
-  // 13343 locations of nine anchors, as retinanet_anchors() has them.
+  // 13343 locations with nine anchors each, as in retinanet_anchors().
   for (const index_t side : {100, 50, 25, 13, 7}) {
     const index_t plane = side * side;
     if (layout == head_layout::nchw) {
@@ -185,7 +185,7 @@ void register_levels(head_layout layout) {
     return current;
   };
   const auto plain = [=](levels& data) {
-    if (layout == head_layout::nhwc) {  // one image's levels are parts of one matrix
+    if (layout == head_layout::nhwc) {  // the levels of one image are parts of one matrix
       return VECDET_PLAIN(plain_focal_loss_labels)(data.logits.data(), data.matrix->labels.data(),
                                                    data.grad.data(), rows, cols);
     }

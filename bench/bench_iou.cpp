@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IoU of 32 ground truth boxes with RetinaNet's anchors at 800 x 800, and of the anchors with boxes
-// near them, one by one.
+// IoU of 32 ground-truth boxes with RetinaNet's anchors at 800 x 800, and of the anchors with
+// nearby boxes, pair by pair.
 #include "plain/functions.hpp"
 #include "support/implementations.hpp"
 #include "support/planes.hpp"
@@ -65,7 +65,7 @@ void register_pairwise(const char* variant, const iou_params& params) {
       &pairs::out);
 }
 
-/// Anchors, the boxes that a head decodes from them, and both with an array a coordinate.
+/// Anchors, the boxes that a head decodes from them, and both with one array per coordinate.
 struct neighbours {
   std::vector<float> a, b, a_planes, b_planes, out;
 };

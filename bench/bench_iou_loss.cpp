@@ -42,7 +42,7 @@ void register_reference(const std::string& problem, work amount, reference::iou_
   });
 }
 
-/// `call(data, predicted, policy)` beside the plain loop that writes the same into `result`.
+/// `call(data, predicted, policy)` next to the plain loop that writes the same numbers to `result`.
 template <plain_loss L, plain_output O, class Call>
 void register_call(const std::string& problem, double numbers_written, const Call& call,
                    std::vector<float> predictions::*result) {

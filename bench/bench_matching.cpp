@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matching of RetinaNet's anchors at 800 x 800 with the boxes of a picture: matches, labels and the
-// best IoU of each anchor. Ten thousand boxes show what memory and time grow with.
+// best IoU of each anchor. Ten thousand boxes show how memory and time grow.
 #include "plain/functions.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
@@ -24,7 +24,7 @@ struct matching {
   plain_match_memory plain_memory;
 
   explicit matching(index_t box_count) {
-    // In any order, as annotations have them: the built-in picture's go by size.
+    // Shuffled, because annotations are in any order and the built-in picture's are sorted by size.
     const picture objects = built_in_picture(box_count);
     const index_t step = 7919;
     for (index_t j = 0; j < box_count; ++j) {
@@ -60,15 +60,15 @@ void register_boxes(index_t box_count) {
   const auto prepare = [box_count] { return std::make_shared<matching>(box_count); };
   const std::string problem =
       "match_anchors/retinanet/f32/" + std::to_string(box_count) + "x120087";
-  // An element is an anchor; read are the anchors, written matches, labels and IoUs.
+  // An element is an anchor; anchors are read, and matches, labels and IoUs written.
   const work amount{static_cast<double>(anchor_count), 36.0 * anchor_count};
   if (box_count > 1000) {
     register_vecdet(problem, amount, prepare,
                     [](matching& data, execution policy) { data.run(policy); });
     return;
   }
-  // Held against the IoUs: matches of equal IoUs go by the last bit, which -ffast-math does not
-  // keep.
+  // The check compares IoUs: matches with equal IoUs depend on the last bit, which -ffast-math does
+  // not preserve.
   register_with_plain(
       problem, amount, prepare, [](matching& data, execution policy) { data.run(policy); },
       [](matching& data) { data.run_plain(); }, &matching::ious);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NMS of clustered detections, of extreme scenes and of recorded ones, over the number of boxes;
-// per class; by the rules of every framework; soft-NMS. The plots nms_<scene>.svg and
-// batched_nms_<scene>.svg hold time against the number of boxes. The counters sort_ms, index_ms and
-// compare_ms break a call down.
+// NMS of clustered detections, of extreme scenes and of recorded detections, over the number of
+// boxes; NMS by class; with every framework's rules; soft-NMS. The plots nms_<scene>.svg and
+// batched_nms_<scene>.svg show time over the number of boxes. The counters sort_ms, index_ms and
+// compare_ms split the time of a call.
 #include "bench_nms.hpp"
 
 #include "plain/functions.hpp"
@@ -36,7 +36,7 @@ namespace {
 
 struct problem_data : nms_operands<float> {
   plain_nms_memory plain;
-  std::vector<index_t> is_kept;  ///< 1 or 0 a box, for the check of the plain loop.
+  std::vector<index_t> is_kept;  ///< 1 or 0 per box, to check the plain loop
 
   using nms_operands::nms_operands;
   void keep(vector_view<const index_t> kept) {
@@ -45,14 +45,14 @@ struct problem_data : nms_operands<float> {
   }
 };
 
-/// What was recorded, by variant.
+/// The recorded detections, by variant.
 std::map<std::string, detections>& recorded() {
   static std::map<std::string, detections> by_variant;
   return by_variant;
 }
 
 /// Clustered detections, recorded ones, or the scene that the variant names: all boxes equal, no
-/// two touching, or boxes in one place of which none overlaps another by half.
+/// two touching, or boxes in one place that never overlap another by half.
 detections make_detections(const std::string& variant, index_t count, index_t classes) {
   if (const auto known = recorded().find(variant); known != recorded().end()) return known->second;
   detections input = clustered_detections(count, classes);
@@ -81,7 +81,7 @@ detections make_detections(const std::string& variant, index_t count, index_t cl
   return input;
 }
 
-/// The data of the problem that runs now.
+/// The data of the current problem.
 std::shared_ptr<problem_data> make_problem(const std::string& variant, index_t count,
                                            index_t classes) {
   static std::string which;
@@ -93,7 +93,7 @@ std::shared_ptr<problem_data> make_problem(const std::string& variant, index_t c
   return current;
 }
 
-/// A loop, timed for the plot of the scene as well: <function>_<scene>.svg.
+/// A loop that is also timed for the scene's plot: <function>_<scene>.svg.
 auto loop_of(const std::string& function, const std::string& variant, index_t count) {
   return [=](benchmark::State& state, const std::string& line, const auto& call) {
     line_plot& plot =
@@ -105,7 +105,7 @@ auto loop_of(const std::string& function, const std::string& variant, index_t co
   };
 }
 
-/// Milliseconds of the steps of a call in one group: the best of some runs.
+/// Milliseconds of the steps of a call with one group: the best of several runs.
 void count_steps(benchmark::State& state, problem_data& data, index_t count) {
   const auto& kernels =
       vecdet::detail::kernels<vecdet::detail::nms_kernels<float>>(vecdet::active_isa());
@@ -146,9 +146,9 @@ void count_steps(benchmark::State& state, problem_data& data, index_t count) {
 }
 
 #if defined(VECDET_BENCH_OPENCV)
-/// Whether OpenCV keeps what vecdet keeps under OpenCV's rules; if not, the benchmark fails. The
-/// counter other_kept tells how many boxes are kept by one alone of OpenCV and the rules that are
-/// timed, torchvision's.
+/// Whether OpenCV keeps the same boxes as vecdet under OpenCV's rules; if not, the benchmark fails.
+/// The counter other_kept is the number of boxes kept by only one of OpenCV and the timed rules,
+/// which are torchvision's.
 bool agrees_with_vecdet(benchmark::State& state, const std::vector<int>& kept, problem_data& data,
                         const nms_groups& groups) {
   const auto kept_by_vecdet = [&](const nms_params& params) {
@@ -219,7 +219,7 @@ void register_nms(const std::string& variant, index_t count) {
   }
 #endif
 #if defined(VECDET_BENCH_LIBTORCH)
-  if (count <= 5000) {  // the matrix of IoUs
+  if (count <= 5000) {  // for the matrix of IoUs
     register_implementation(problem, "libtorch", 1, amount_of(count), [=](benchmark::State& state) {
       const auto data = prepare();
       const auto run = [&] {
@@ -249,8 +249,8 @@ void register_nms(const std::string& variant, index_t count) {
   }
 }
 
-/// A framework's rules on clustered boxes as they come, and with one in a hundred without width, as
-/// clipping leaves them.
+/// A framework's rules on clustered boxes, and on boxes of which one in a hundred has no width, as
+/// after clipping.
 void register_preset(const std::string& name, const nms_params& params, index_t count) {
   for (const char* degenerate : {"", "_degenerate"}) {
     const std::string variant = "clustered" + std::string(degenerate);
@@ -321,7 +321,7 @@ const bool registered = [] {
 }  // namespace
 
 void register_recorded_nms(const std::string& folder) {
-  // Region proposals of the first of two images, all of one class.
+  // Region proposals of the first of two images, all with one class.
   detections& proposals = recorded()["rpn"];
   proposals.boxes = load_npy<float>(folder + "/ipex_real/rpn_nms_proposals.npy").values;
   proposals.scores = load_npy<float>(folder + "/ipex_real/rpn_nms_objectness.npy").values;
@@ -330,7 +330,7 @@ void register_recorded_nms(const std::string& folder) {
   proposals.classes.resize(proposals.scores.size());
   register_nms("rpn", static_cast<index_t>(proposals.scores.size()));
 
-  // Mask R-CNN's box head, two images of 1000 boxes for each of 81 classes, 0 being background.
+  // Mask R-CNN's box head: two images with 1000 boxes for each of 81 classes; 0 is background.
   detections& head = recorded()["box_head"];
   const auto boxes = load_npy<float>(folder + "/ipex_real/box_head_nms_proposals.npy").values;
   const auto scores = load_npy<float>(folder + "/ipex_real/box_head_nms_class_prob.npy").values;

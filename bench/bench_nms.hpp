@@ -6,9 +6,9 @@
 namespace vecdet {
 namespace bench {
 
-/// Adds NMS of detections that were recorded from real detectors: region proposals and box-head
-/// outputs in ipex_real/*.npy and a COCO results file in coco100/ of `folder`, the tests' data. A
-/// file that is missing or broken is a std::runtime_error that names it.
+/// Adds NMS of detections recorded from real detectors: region proposals and box-head outputs in
+/// ipex_real/*.npy, and a COCO results file in coco100/, from `folder`, the tests' data. Throws
+/// std::runtime_error that names the file if one is missing or broken.
 void register_recorded_nms(const std::string& folder);
 
 }  // namespace bench

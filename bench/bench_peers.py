@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vecdet beside what people use: torchvision's operators, torch.compile of them, and ONNX Runtime's
-NonMaxSuppression, in one process, alternating; writes a run file that bench/plot_peers.py draws.
+"""Compares vecdet with torchvision's operators, torch.compile of them, and ONNX Runtime's
+NonMaxSuppression, in alternating calls in one process. Writes a run file for bench/plot_peers.py.
 
     PYTHONPATH=<build tree>/python python3 bench/bench_peers.py [--json FILE] [--threads 1 2]
         [--allocator installed tuned] [--rounds N]
 
 Needs PyTorch, torchvision, onnx and onnxruntime (Debian's newest suite: python3-torchvision python3-onnx
-python3-onnxruntime); bench/peers.sh makes such a root directory, builds there, and runs this. A process
-each for a number of threads and for the allocator: as glibc is set, large tensors are fresh pages at each
-call; tuned, glibc keeps them (MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_). Figures are the
-least of the rounds, as other work on a machine only adds; medians are kept beside them. One thread is timed
-by the processor time of the process, more by the clock. torch.compile has loss and gradient in one graph,
-of formulas that suit it (loss_formulas.py), and of the others torchvision's function. What differs in
-results is an error.
+python3-onnxruntime); bench/peers.sh creates such a root directory, builds there, and runs this.
+
+Each number of threads and each allocator setting has its own process. With glibc's defaults, large tensors
+get new pages at each call; tuned, glibc keeps the pages (MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_).
+Figures are the minimum over the rounds, because other work on a machine only adds time; medians are stored
+as well. One thread is timed by the CPU time of the process, several by the clock. torch.compile has loss
+and gradient in one graph, with formulas that suit it (loss_formulas.py) or else torchvision's function.
+Differing results are an error.
 """
 
 import argparse
@@ -34,7 +35,7 @@ def milliseconds(call, clock):
 
 
 def alternate(calls, rounds, clock):
-    """The least and the median over rounds of alternating calls, the first round apart."""
+    """The minimum and the median over rounds of alternating calls, without the first round."""
     times = {name: [] for name in calls}
     for round_ in range(rounds + 1):
         for name, call in calls.items():
@@ -55,7 +56,7 @@ def gradient_step(torch, loss, values):
 
 
 def add_compiled(torch, calls, function, check):
-    """torch.compile's way, where there is a compiler for it; `check` has what it returns."""
+    """The torch.compile version, if it finds a compiler; `check` receives its result."""
     compiled = torch.compile(function)
     try:
         result = compiled()
@@ -96,7 +97,7 @@ def retinanet_anchors(torch):
 
 
 def problems(torch, threads):
-    """Name, and the calls by implementation, vecdet first; the results of each agree."""
+    """Yields names and calls by implementation, vecdet first, after checking that the results agree."""
     import loss_formulas as formulas
     from torchvision import ops as theirs
     from torchvision.models.detection._utils import BoxCoder, Matcher
@@ -145,7 +146,7 @@ def problems(torch, threads):
         add_compiled(torch, calls, in_one_graph, lambda found: same(found[0], expected, 1e-3))
         yield f"{short} loss and gradient, 120087", calls
 
-    # RetinaNet's anchors of an 800 x 800 picture, which trainers keep for the next one.
+    # RetinaNet's anchors of an 800 x 800 picture, which trainers reuse for the next one.
     anchors = retinanet_anchors(torch)
     for count in (32, 300):
         corner = torch.rand(count, 2) * 650
@@ -190,7 +191,7 @@ def problems(torch, threads):
     same(calls["vecdet"](), expected, 1e-4, 1e-4)
     yield "RoIAlign and gradient, 1000 x 256 x 7 x 7", calls
 
-    # Clusters of boxes about objects, as a detector has them before NMS.
+    # Clusters of boxes around objects, as in a detector before NMS.
     for count in (1000, 5000):
         objects = torch.rand(count // 20, 4) * torch.tensor([700.0, 700, 80, 80])
         chosen = objects[torch.randint(len(objects), (count,))] + torch.randn(count, 4) * 4
@@ -215,7 +216,7 @@ def problems(torch, threads):
     scores, ids = torch.rand(count), which % groups
     calls = {"vecdet": lambda: ours.batched_nms(many, scores, ids, 0.5),
              "torchvision": lambda: theirs.batched_nms(many, scores, ids, 0.5)}
-    if len(set(calls["vecdet"]().tolist()) ^ set(calls["torchvision"]().tolist())) > 8:  # theirs rounds coordinates
+    if len(set(calls["vecdet"]().tolist()) ^ set(calls["torchvision"]().tolist())) > 8:  # theirs rounds them
         raise SystemExit("batched NMS: far from torchvision's boxes")
     yield "NMS of 80 classes, 8000 boxes", calls
 
@@ -224,7 +225,7 @@ def measure(threads, allocator, rounds):
     import torch
 
     torch.set_num_threads(threads)
-    # One thread: what the processor spent, which other programs' turns do not lengthen.
+    # One thread: CPU time, which does not include other programs' turns.
     clock = time.process_time if threads == 1 else time.perf_counter
     rows = []
     for name, calls in problems(torch, threads):
@@ -248,7 +249,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.one:  # a process of its own for the allocator's sake
+    if given.one:  # a separate process, because of the allocator
         print(json.dumps(measure(given.threads[0], given.allocator[0], given.rounds)))
         return
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From head outputs for an 800 x 800 picture to detections or proposals: threshold and top-k alone,
-// decoding alone, and the whole, of RetinaNet, FCOS and an RPN, in rows and as the convolutions
-// leave them, channels first.
+// decoding alone, and the whole, for RetinaNet, FCOS and an RPN, in rows and in the channels-first
+// layout of convolutions.
 #include "plain/functions.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
@@ -22,7 +22,7 @@ namespace {
 constexpr double threshold = 0.05;
 constexpr index_t best = 1000;
 
-/// What a head is for.
+/// The purpose of a head.
 struct head_kind {
   postprocess_params params;
   std::vector<anchor_shapes> shapes;
@@ -40,7 +40,7 @@ struct head_kind {
   index_t at_location() const { return shapes[0].count(); }
 };
 
-/// Rows, level by level: a level of one image is a part of each matrix.
+/// Rows, level by level: for one image, a level is a part of each matrix.
 template <class T>
 struct head {
   const head_kind kind;
@@ -50,7 +50,7 @@ struct head {
   std::vector<image_size> sizes{image_size::height_width(800, 800)};
   filter_topk_workspace topk;
   postprocess_workspace workspace;
-  // What the last call has found.
+  // The results of the last call.
   vector_view<const float> scores;
   boxes_view<const float> boxes;
 
@@ -70,7 +70,7 @@ struct head {
     deltas = head_deltas<T>(rows());
     if (detector != dense_detector::fcos) return;
     centerness = head_logits<T>(std::vector<index_t>(static_cast<std::size_t>(rows()), 0), 1);
-    // Distances, in the anchor's sizes.
+    // Distances in units of the anchor's size.
     for (T& d : deltas) d = T(static_cast<compute_type<T>>(2 + 4 * static_cast<double>(d)));
   }
 
@@ -88,7 +88,7 @@ struct head {
   }
 };
 
-/// The head of the problem that runs now; the one before is freed.
+/// The head of the current problem; the previous one is freed.
 template <class T>
 std::shared_ptr<head<T>> make_head(dense_detector detector) {
   static std::shared_ptr<head<T>> current;
@@ -99,7 +99,7 @@ std::shared_ptr<head<T>> make_head(dense_detector detector) {
   return current;
 }
 
-/// A head of float in either layout, and what its plain loops work in.
+/// A head of floats in either layout, and the scratch memory of its plain loops.
 struct float_head {
   std::shared_ptr<head<float>> rows;
   bool planes;
@@ -107,7 +107,7 @@ struct float_head {
   std::vector<head_level<const float>> logit_levels, delta_levels, centerness_levels;
   std::vector<plain_level> levels;
   plain_postprocess_memory plain_memory;
-  std::vector<float> found;  ///< the logits or scores that the last call has found
+  std::vector<float> found;  ///< the logits or scores found by the last call
 
   float_head(dense_detector detector, bool channels_first)
       : rows(make_head<float>(detector)),
@@ -204,7 +204,7 @@ auto prepare(dense_detector detector, bool planes) {
 
 constexpr double elements = 120087.0 * 91;
 
-/// The best of all rows together, and of each level in planes.
+/// The best of all rows together, or of each level in planes.
 void register_topk() {
   const std::string shape = "f32/120087x91";
   const work amount{elements, elements * sizeof(float)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the profiler itself costs: a scope when it is off and when it is on. The empty loop is the
+// The cost of the profiler itself: a scope when it is off and when it is on. The empty loop is the
 // cost of the benchmark's own loop, to be subtracted.
 #include <vecdet/profile.hpp>
 
@@ -15,8 +15,8 @@ profile::problem kernel_problem(std::int64_t rows) {
   return {"profile_scope", "labels", "f32", {rows, 91}, "avx512", 1, rows * 91 * 8, rows * 91 * 41};
 }
 
-/// Turns the profiler on for one benchmark. Where VECDET_PROFILE has turned it on, the benchmark is
-/// skipped: its scopes would bury the profile.
+/// Enables the profiler for one benchmark. If VECDET_PROFILE has already enabled it, the benchmark
+/// is skipped, because its scopes would flood the profile.
 class turned_on {
  public:
   explicit turned_on(benchmark::State& state) : ours_(!profile::enabled()) {

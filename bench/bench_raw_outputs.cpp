@@ -22,7 +22,7 @@ namespace {
 
 constexpr index_t boxes = 8400, classes = 80;
 
-/// The output of a YOLOv8 of which `found` boxes have a score above 0.25, on some 20 objects.
+/// The output of a YOLOv8 with `found` boxes with a score above 0.25, on some 20 objects.
 struct yolo_output {
   std::vector<float> output, scores;
   yolo_postprocess_workspace workspace;

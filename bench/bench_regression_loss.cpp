@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fused regression losses on RetinaNet's anchors at 800 x 800, labelled by a picture: about one
-// in a thousand is foreground, so that labels and the gradient's zeros are what takes time.
+// The fused regression losses on RetinaNet's anchors at 800 x 800, labelled by a picture. About one
+// in a thousand is foreground, so reading labels and writing zero gradients take most of the time.
 #include "plain/functions.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
@@ -21,7 +21,7 @@ constexpr index_t box_count = 120087;
 
 struct head {
   std::vector<float> anchors, deltas, truth, targets, grad;
-  std::vector<float> all_targets;  ///< of the background too
+  std::vector<float> all_targets;  ///< includes those of the background
   std::vector<index_t> matches, labels, foreground;
 };
 
@@ -67,8 +67,8 @@ void register_reference() {
       });
 }
 
-/// The loss with or without its gradient, of boxes that are selected and have targets as
-/// `given(data)` says, beside a plain loop. It reads `bytes`.
+/// The loss with or without its gradient, for the boxes and targets in `given(data)`, next to a
+/// plain loop. It reads `bytes`.
 template <plain_output O, class Given, class Plain>
 void register_call(box_loss loss, const std::string& variant, double bytes, const Given& given,
                    const Plain& plain) {

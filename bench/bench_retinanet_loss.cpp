@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RetinaNet's whole loss at 800 x 800 on a head of five levels, channels last: matching, both
-// losses and both gradients, beside the plain loops of its parts.
+// RetinaNet's whole loss at 800 x 800 on a head with five levels, channels last: matching, both
+// losses and both gradients, compared with the plain loops of its parts.
 #include "plain/functions.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
@@ -34,7 +34,7 @@ struct retinanet {
         ious(anchor_count),
         matches(anchor_count),
         labels(anchor_count) {
-    // Channels last, the levels of one image are parts of one matrix.
+    // In channels last, the levels of one image are parts of one matrix.
     index_t first = 0;
     for (const index_t side : {100, 50, 25, 13, 7}) {
       logit_levels.push_back({logits.data() + first * class_count, side, side});
@@ -78,7 +78,7 @@ struct retinanet {
 };
 
 const bool registered = [] {
-  // An element is a logit; read and written once are logits, deltas and their gradients.
+  // An element is a logit; logits, deltas and their gradients are read and written once.
   constexpr double elements = 1.0 * anchor_count * class_count;
   register_with_plain(
       "retinanet_loss_and_grad/smooth_l1/f32/120087x91",

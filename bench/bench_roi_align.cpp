@@ -2,12 +2,12 @@
 // RoIAlign of 1000 boxes on 256 channels, forward and backward, in both layouts: 7 x 7 bins on a
 // map of 200 x 200, 14 x 14 on one of 100 x 100. Elements are boxes.
 //
-// Bound of 7 x 7 in float: every location of the map lies in some box, so that 41 MB of features
-// are read once, and 50 MB of bins written. Operations, of two samples a bin and axis on boxes of
-// more than two locations a bin: 4 rows and 4 columns a bin, so that NHWC multiplies and adds 20
-// times for each bin and channel, 250 million in all, or 16 million vectors of 16. NCHW does so 4
-// times for each row of bins and column touched, 28 at most, and 4 times for each bin; it loads,
-// shuffles and stores about 7 vectors for 64 numbers that it transposes, map and bins.
+// Bound for 7 x 7 in float: every location of the map is in some box, so 41 MB of features are read
+// once, and 50 MB of bins are written. Operations, with two samples per bin and axis and boxes with
+// more than two locations per bin: each bin has 4 rows and 4 columns. NHWC therefore does 20
+// multiply-adds per bin and channel, 250 million in all, or 16 million vectors of 16. NCHW does 4
+// for each row of bins and touched column (at most 28), and 4 for each bin. It also loads, shuffles
+// and stores about 7 vectors for every 64 numbers that it transposes (map and bins).
 #include "plain/functions.hpp"
 #include "support/implementations.hpp"
 #include "support/roi_scene.hpp"
@@ -23,7 +23,7 @@ namespace {
 constexpr index_t boxes = 1000, channels = 256;
 using scene = roi_scene<float>;
 
-/// The scene of the problem that runs now; the one before is freed.
+/// The scene of the current problem; the previous one is freed.
 template <class T>
 std::shared_ptr<roi_scene<T>> make_scene(index_t side, index_t bins, feature_layout layout) {
   static std::tuple<index_t, index_t, feature_layout> which;

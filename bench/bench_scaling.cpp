@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kernel over five decades of size, on one thread and the best instruction set: the plot
-// scaling.svg and the fitted exponents. A size is what a kernel's time is in proportion to: logits,
-// boxes, or pairs of boxes.
+// Every kernel over five decades of size, on one thread with the best instruction set: the plot
+// scaling.svg and the fitted exponents. A size is the quantity that a kernel's time is proportional
+// to: logits, boxes, or pairs of boxes.
 #include "support/implementations.hpp"
 #include "support/operands.hpp"
 #include "support/plots.hpp"
@@ -24,7 +24,7 @@ line_plot& plot() {
       .first->second;
 }
 
-/// `size` numbers about a mean.
+/// `size` numbers around a mean.
 std::vector<float> spread(index_t size, double mean, double deviation, std::uint64_t seed) {
   random_generator generator(seed);
   std::vector<float> numbers(static_cast<std::size_t>(size));
@@ -32,7 +32,7 @@ std::vector<float> spread(index_t size, double mean, double deviation, std::uint
   return numbers;
 }
 
-/// Some boxes and what goes with them; one in 50 is foreground.
+/// Some boxes and related data; one in 50 is foreground.
 struct box_data {
   std::vector<float> first, second, deltas, out, each;
   std::vector<index_t> labels;
@@ -87,7 +87,7 @@ struct detection_data : nms_operands<float> {
   explicit detection_data(index_t count) : nms_operands(clustered_detections(count)) {}
 };
 
-/// The data of the size that runs now.
+/// The data of the current size.
 template <class Data>
 std::shared_ptr<Data> data_of(index_t size) {
   static index_t current_size;

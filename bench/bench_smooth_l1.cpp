@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Smooth L1 and its gradient on RetinaNet's deltas at 800 x 800: of all boxes, and of the
+// Smooth L1 and its gradient on RetinaNet's deltas at 800 x 800: for all boxes, and for the
 // foreground of a picture, about a hundred.
 #include "plain/functions.hpp"
 #include "support/implementations.hpp"
@@ -24,7 +24,7 @@ std::shared_ptr<smooth_l1_operands<T>> make_deltas() {
       [] { return smooth_l1_operands<T>(assign(retinanet_anchors(), scene(), 91).labels); });
 }
 
-/// What has no plain loop: the reference and bfloat16.
+/// Variants without a plain loop: the reference and bfloat16.
 void register_others() {
   register_implementation("smooth_l1_loss_and_grad/all/f32/120087x4", "reference", 1,
                           {size, 12 * size}, [](benchmark::State& state) {
@@ -45,7 +45,7 @@ void register_others() {
                   });
 }
 
-/// Each function on the boxes that `selection` gives, which reads `bytes`, beside a plain loop.
+/// Each function on the boxes in `selection`, reading `bytes`, next to a plain loop.
 template <plain_output O, class Selection, class Plain>
 void register_output(const char* variant, double bytes, const Selection& selection,
                      const Plain& plain) {

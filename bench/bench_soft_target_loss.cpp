@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses of scored labels and their gradients on the head of a YOLO at 640 pixels: 8400 points
-// of COCO's 80 classes.
+// with COCO's 80 classes.
 #include "plain/functions.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"

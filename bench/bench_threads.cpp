@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel in a trainer whose other operators run on OpenMP, as libtorch's do: OpenMP's threads go
-// on spinning for a while after each region, and share the processors with whoever comes next. Each
-// problem is timed right after an OpenMP region of some milliseconds, and alone, on oneTBB's
-// threads and on OpenMP's.
+// A kernel in a trainer whose other operators run on OpenMP, as libtorch's do. OpenMP's threads
+// keep spinning for a while after each region and compete for the processors. Each problem is timed
+// right after an OpenMP region of some milliseconds, and alone, on oneTBB's threads and on
+// OpenMP's.
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
 #include <vecdet/focal_loss.hpp>
@@ -35,7 +35,7 @@ std::shared_ptr<head> make_head() {
   });
 }
 
-/// What a convolution does to the threads: a region in which all of them have work.
+/// Simulates a convolution: a region in which all threads have work.
 void openmp_region(std::vector<float>& numbers) {
   const auto size = static_cast<index_t>(numbers.size());
 #pragma omp parallel for

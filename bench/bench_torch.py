@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vecdet's operators beside torchvision's, and beside torch.compile where this PyTorch has it, in
-one process, forward and backward where there is one.
+"""Compares vecdet's operators with torchvision's, and with torch.compile if this PyTorch has it, in
+one process, forward and, if supported, backward.
 
     PYTHONPATH=<build tree>/python python3 bench/bench_torch.py [threads ...]
 
-Medians of runs that alternate. torch.compile is given what is quickest by hand of the focal and the
-IoU losses (loss_formulas.py), of the others torchvision's function. Most memory is fresh at each call
-as glibc is set; MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 keeps it.
+Figures are medians of alternating runs. torch.compile gets hand-tuned formulas of the focal and the
+IoU losses (loss_formulas.py), and torchvision's function for the others. With glibc's defaults, most
+memory is new at each call; MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 keeps it.
 """
 
 import statistics
@@ -25,7 +25,7 @@ ROUNDS = 9
 
 
 def compiles() -> bool:
-    """Whether torch.compile is there and finds a compiler."""
+    """Whether torch.compile exists and finds a compiler."""
     try:
         torch.compile(lambda x: x + 1)(torch.ones(3))
         return True
@@ -89,9 +89,9 @@ def losses(rows, classes):
     labels[::1000] = 3
     one_hot = torch.zeros(rows, classes)
     one_hot[labels >= 0, 3] = 1
-    of_form = focal_loss_and_grad(logits.detach()[:5000], labels[:5000])
+    expected = focal_loss_and_grad(logits.detach()[:5000], labels[:5000])
     torch.testing.assert_close(
-        of_form[0], ours.sigmoid_focal_loss(logits[:5000], labels=labels[:5000], reduction="sum"))
+        expected[0], ours.sigmoid_focal_loss(logits[:5000], labels=labels[:5000], reduction="sum"))
     expected = step(lambda x: theirs.sigmoid_focal_loss(x, one_hot, reduction="sum"), logits)
     compare(f"sigmoid_focal_loss/labels/{rows}x{classes}",
             step(lambda x: ours.sigmoid_focal_loss(x, labels=labels, reduction="sum"), logits),
@@ -150,7 +150,7 @@ def boxes_and_matching(rows):
 
 
 def two_stages():
-    """RoIAlign of 1,000 boxes of a picture of 800 x 800, on a map of stride 4."""
+    """RoIAlign of 1,000 boxes of a picture of 800 x 800, on a map with stride 4."""
     boxes = some_boxes(1000, 690)
     for layout, kept in (("nchw", torch.contiguous_format), ("nhwc", torch.channels_last)):
         features = torch.randn(1, 256, 200, 200).to(memory_format=kept)
@@ -165,7 +165,7 @@ def two_stages():
 
 
 def calls():
-    """What a call costs: problems of a few numbers."""
+    """The overhead of a call, on problems of a few numbers."""
     few, labels = torch.randn(8, 4, requires_grad=True), torch.zeros(8, dtype=torch.int64)
     one_hot = torch.zeros(8, 4)
     theirs_of = lambda x: theirs.sigmoid_focal_loss(x, one_hot, reduction="sum")

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What vecdet costs to compile: for each unit, and for a file that uses one family with the headers
-# alone, CPU seconds, peak memory in MB and KB of machine code.
+# What vecdet costs to compile: CPU seconds, peak memory in MB and KB of machine code, for each
+# unit, and for a file that uses one family with only the headers.
 #
-#   bench/compile_cost.sh [units|headers]...    both unless said; CXX chooses the compiler
+#   bench/compile_cost.sh [units|headers]...    default: both; CXX chooses the compiler
 set -euo pipefail
 cd "$(dirname "$0")/.."
 CXX=${CXX:-g++}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# cost NAME SOURCE FLAG...: a row of the table.
+# cost NAME SOURCE FLAG...: prints a row of the table.
 cost() {
   local name=$1 source=$2
   shift 2
@@ -22,7 +22,7 @@ cost() {
   printf '%-32s %6s s %6s MB %6s KB\n' "$name" "$seconds" "$megabytes" "$((bytes / 1000))"
 }
 
-# The flags of an instruction set, from the one place that has them.
+# The flags of an instruction set, from their single source.
 unit_flags() {
   sed -n "s/^set(VECDET_FLAGS_$1 \(.*\))/\1/p" cmake/vecdet-targets.cmake
 }

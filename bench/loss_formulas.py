@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses as torch.compile has them quickest: of the focal loss loss and gradient by hand, without one-hot
-targets; of the IoU losses the formula without masks, which it cannot compile."""
+"""Losses in the forms that are fastest with torch.compile. The focal loss has a hand-written gradient and no
+one-hot targets; the IoU losses avoid masks, which torch.compile cannot compile."""
 
 import torch
 from torch.nn import functional as F
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 def focal_loss_and_grad(x, labels):
     """The focal loss (alpha 0.25, gamma 2) of labels, and its gradient."""
     is_positive = labels.unsqueeze(1) == torch.arange(x.shape[1])
-    z = torch.where(is_positive, -x, x)  # both are the negative's formula, at -x for the positive
+    z = torch.where(is_positive, -x, x)  # both use the negative's formula, at -x for the positive
     p = torch.sigmoid(z)
     softplus = F.softplus(z)
     alpha = torch.where(is_positive, 0.25, 0.75)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// vecdet_bench: every kernel as a plain loop and as vecdet on each instruction set, and as the
-// scalar reference. Takes Google Benchmark's flags and those of `usage`.
+// vecdet_bench: every kernel as a plain loop, as vecdet on each instruction set, and as the scalar
+// reference. Accepts Google Benchmark's flags and those in `usage`.
 #include "bench_nms.hpp"
 #include "support/coco_scene.hpp"
 #include "support/table_reporter.hpp"
@@ -20,19 +20,19 @@ namespace {
 
 constexpr const char* usage =
     "vecdet_bench [--all] [--scene=FILE] [--recorded=FOLDER] [Google Benchmark's flags]\n"
-    "  Without --all and --benchmark_filter: the problems of docs/figures.md, some minutes.\n"
-    "  --all          every benchmark, a quarter of an hour\n"
-    "  --scene=FILE   make labels from a picture of this COCO annotation file, not from the "
+    "  Default: the problems of docs/figures.md, which take some minutes.\n"
+    "  --all          run every benchmark, for a quarter of an hour\n"
+    "  --scene=FILE   take the labels from a picture of this COCO annotation file instead of the "
     "built-in one\n"
-    "  --recorded=FOLDER   also NMS of detections recorded from real detectors, in the tests' "
+    "  --recorded=FOLDER   add NMS of detections recorded from real detectors, from the tests' "
     "data\n"
-    "A name is <function>/<variant>/<type>/<shape>/<implementation>/threads:<n>; implementations:\n"
-    "reference, plain_<set>, baseline, avx2, avx512. The table goes to standard output, or with\n"
-    "--benchmark_format=json or csv what Google Benchmark prints, alone.\n"
-    "In the environment: VECDET_BENCH_PLOTS=FOLDER draws /scaling/ benchmarks.\n"
-    "Google Benchmark's flags, --benchmark_filter=REGEX first among them:\n";
+    "Names are <function>/<variant>/<type>/<shape>/<implementation>/threads:<n>; implementations:\n"
+    "reference, plain_<set>, baseline, avx2, avx512. The table goes to standard output;\n"
+    "with --benchmark_format=json or csv, only Google Benchmark's output does.\n"
+    "The environment variable VECDET_BENCH_PLOTS=FOLDER draws plots of /scaling/ benchmarks.\n"
+    "Google Benchmark's flags, of which --benchmark_filter=REGEX is the most useful:\n";
 
-/// What runs unless something else is asked for: the problems of docs/figures.md.
+/// The default selection: the problems of docs/figures.md.
 constexpr const char* headline[] = {
     "--benchmark_filter=^("
     "(sigmoid_focal|smooth_l1|regression)[a-z0-9_]*_loss_and_grad/(labels|dense|all|smooth_l1)|"
@@ -47,14 +47,14 @@ constexpr const char* headline[] = {
     "(f32/[0-9x]+|bf16/4096x80)/(plain|baseline|avx2|avx512)",
     "--benchmark_min_time=0.05", "--benchmark_repetitions=3"};
 
-/// What follows `flag` in an argument that begins with it, else null.
+/// The text after `flag` in an argument that begins with it; null if it does not.
 const char* value_of(const char* argument, const char* flag) {
   const std::size_t length = std::strlen(flag);
   return std::strncmp(argument, flag, length) == 0 ? argument + length : nullptr;
 }
 
-/// The arguments for Google Benchmark: without our own, and the headline's where nothing else is
-/// asked for.
+/// The arguments for Google Benchmark: without our own, and with the default selection unless
+/// another is requested.
 std::vector<char*> read_flags(int argc, char** argv) {
   std::vector<char*> kept{argv[0]};
   bool is_headline = true;
@@ -71,14 +71,14 @@ std::vector<char*> read_flags(int argc, char** argv) {
       kept.push_back(argv[i]);
     }
   }
-  // Ahead of the user's, which then have the last word.
+  // Before the user's flags, which then take precedence.
   if (is_headline) {
     for (const char* flag : headline) kept.insert(kept.begin() + 1, const_cast<char*>(flag));
   }
   return kept;
 }
 
-/// Lets Google Benchmark read its flags, and `last` after them.
+/// Lets Google Benchmark parse its flags, followed by `last`.
 void initialize(std::vector<char*> arguments, const char* last) {
   arguments.push_back(const_cast<char*>(last));
   int count = static_cast<int>(arguments.size());
@@ -86,7 +86,7 @@ void initialize(std::vector<char*> arguments, const char* last) {
   if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) std::exit(EXIT_FAILURE);
 }
 
-/// How many benchmarks the filter chooses: Google Benchmark lists them, a line each.
+/// The number of benchmarks that the filter selects: Google Benchmark lists one per line.
 std::size_t count_benchmarks(const std::vector<char*>& arguments) {
   initialize(arguments, "--benchmark_list_tests=true");
   std::ostringstream list, complaint;
@@ -98,7 +98,7 @@ std::size_t count_benchmarks(const std::vector<char*>& arguments) {
   return static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
 }
 
-/// The value of a flag, the last one given; "true" where it has none.
+/// The last value given for a flag; "true" if it has none.
 std::string flag_value(const std::vector<char*>& arguments, const std::string& flag) {
   std::string value;
   for (const char* argument : arguments) {
@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
       vecdet::bench::table_reporter table(chosen);
       benchmark::RunSpecifiedBenchmarks(&table);
     } else {
-      benchmark::RunSpecifiedBenchmarks();  // in the format asked for, and nothing else
+      benchmark::RunSpecifiedBenchmarks();  // only in the requested format
     }
   } catch (const std::exception& error) {
     std::cerr << "vecdet_bench: " << error.what() << '\n';

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# vecdet beside torchvision, torch.compile and ONNX Runtime: makes a root directory of Debian's newest
-# suite by debootstrap, builds vecdet::torch there, runs bench/bench_peers.py, and prints its table.
+# vecdet compared with torchvision, torch.compile and ONNX Runtime. Creates a root directory of
+# Debian's newest suite by debootstrap, builds vecdet::torch there, runs bench/bench_peers.py, and
+# prints its table.
 #
 #   peers.sh <root directory> <run file> [options of bench_peers.py]     needs root and 6 GB
 #
-# The root directory is made where it is absent, and stays. bench/plot_peers.py draws the run file.
+# The root directory is created if missing, and kept. bench/plot_peers.py draws the run file.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 source "$source/test/debian_root.sh" # debian_mirror
@@ -27,6 +28,6 @@ run apt-get install -y -qq --no-install-recommends g++ cmake ninja-build libtbb-
   libtorch-dev libsleef-dev python3-torchvision python3-onnx python3-onnxruntime >/dev/null
 run cmake -S /src -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON
 run cmake --build /build --target vecdet_torch
-# Debian's torch.compile does not link Sleef, and computes without vectors where it does not find it.
+# Debian's torch.compile does not link Sleef, and without it generates code without vectors.
 run env LD_PRELOAD=libsleef.so.3 python3 /src/bench/bench_peers.py --json /build/peers.json "$@"
 cp "$root/build/peers.json" "$run_file"

@@ -3,10 +3,10 @@
 """Draws a run of bench/bench_peers.py as docs/peers-light.svg and docs/peers-dark.svg. Writes the rows of the chart
 and the range of speed-ups into README.md, and all rows into docs/figures.md.
 
-    bench/plot_peers.py [run file]     by default bench/peers.json, the committed run
+    bench/plot_peers.py [run file]     default: bench/peers.json, the committed run
 
-The chart compares one thread with glibc's malloc tuned to keep freed memory, so that it shows the kernels and not
-page faults. Of several similar problems it has one.
+The chart shows one thread, with glibc's malloc tuned to keep freed memory, so that it compares kernels instead of
+page faults. It shows one of several similar problems.
 """
 
 import json
@@ -22,7 +22,7 @@ KINDS = {"torchvision": "bar", "torch.compile": "other", "ONNX Runtime": "onnx"}
 LABELS, LEFT, WIDTH, ROW, TOP = 252, 262, 800, 19, 58
 
 
-# Similar problems that the chart leaves out.
+# Similar problems, left out of the chart.
 NOT_IN_CHART = ("CIoU", "IoU,", "NMS, 5000")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts a run of vecdet_bench, with machine, compiler, command and date, into docs/figures.md, by
-# default of the problems that it runs unasked. README.md has bench/plot_peers.py's.
+# Inserts a run of vecdet_bench, with machine, compiler, command and date, into docs/figures.md; by
+# default, of its default problems. README.md has the chart of bench/plot_peers.py.
 # Usage: bench/update_figures.sh [benchmark binary] [Google Benchmark's flags]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,7 +20,7 @@ section=$(mktemp)
   printf '`vecdet_bench %s`\n\n%s\n' "${flags[*]}" "$table"
 } >"$section"
 
-# Replaces what stands between the marks of figures in a page.
+# Replaces the text between the marks of figures in a page.
 put_into() {
   awk -v section="$2" '
     /^<!-- figures -->/ { print; while ((getline line < section) > 0) print line; skip = 1 }

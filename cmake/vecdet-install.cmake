@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Installs headers, unit sources and a CMake package that makes the targets in the user's tree. The
-# package depends on no compiler and no processor.
+# Installs headers, unit sources and a CMake package that creates the targets in the user's tree. The
+# package is independent of compiler and processor.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -17,7 +17,7 @@ install(FILES "${PROJECT_BINARY_DIR}/vecdetConfig.cmake"
         DESTINATION "${package_dir}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
-# For pkg-config: independent of the processor, and of where the tree is moved to.
+# For pkg-config: independent of the processor and relocatable.
 set(pc_dir "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 file(RELATIVE_PATH pc_to_prefix "/${pc_dir}" "/")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
@@ -25,9 +25,9 @@ set(pc_unit_flags "-O2 -ffp-contract=off -fno-math-errno")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/vecdet.pc.in" "${PROJECT_BINARY_DIR}/vecdet.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/vecdet.pc" DESTINATION "${pc_dir}")
 
-# The Common Package Specification of the headers alone, where CMake writes it, for other build systems.
-# Under a name of its own: CMake prefers it to a CMake package, and it cannot say vecdet::dispatch, whose
-# units are compiled in the user's tree.
+# The Common Package Specification of only the headers, if CMake supports it, for other build systems. It has a
+# separate name, because CMake prefers it to a CMake package and it cannot describe vecdet::dispatch, whose units
+# are compiled in the user's tree.
 if(CMAKE_VERSION VERSION_GREATER_EQUAL 4.3)
   add_library(vecdet_headers INTERFACE)
   set_target_properties(vecdet_headers PROPERTIES EXPORT_NAME vecdet)

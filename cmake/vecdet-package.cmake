@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A Debian package of headers, CMake package, pkg-config file and documentation, by the preset
-# `package` (cmake --workflow --preset package), which also builds the documentation into it. The
-# compiler and the processor play no part in it.
+# A Debian package with headers, CMake package, pkg-config file and documentation, built by the preset
+# `package` (cmake --workflow --preset package), which also builds the documentation into it. It is
+# independent of compiler and processor.
 if(NOT CMAKE_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR)
   return()
 endif()

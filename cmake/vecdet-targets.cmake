@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-# The targets that users link, made alike in this tree, in a parent project's and by
+# The targets that users link, created in the same way in this tree, in a parent project and by
 # find_package(vecdet):
 #   vecdet::vecdet     the headers, compiled for the including file's instruction set
 #   vecdet::dispatch   the headers and a small static library with the kernels for every instruction
-#                      set, and what writes the profiler's reports, built in the user's own tree
-#   vecdet::torch      a shared library with functions and operators on PyTorch's tensors, where the
-#                      option VECDET_TORCH, or the component torch of find_package(vecdet), asks for it
+#                      set and the writers of the profiler's reports, built in the user's own tree
+#   vecdet::torch      a shared library with functions and operators on PyTorch's tensors, if requested
+#                      by the option VECDET_TORCH or the component torch of find_package(vecdet)
 include_guard(GLOBAL)
 
 find_package(TBB QUIET)
 find_package(Threads REQUIRED)
 
-# Debian's xsimd 8.1 exports a target that links a missing library: take the headers alone.
+# Debian's xsimd 8.1 exports a target that links a missing library: use only the headers.
 if(TARGET xsimd AND NOT VECDET_XSIMD_INCLUDE_DIR)
   get_target_property(VECDET_XSIMD_INCLUDE_DIR xsimd INTERFACE_INCLUDE_DIRECTORIES)
 endif()
 find_path(VECDET_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp
           DOC "The folder that holds xsimd/xsimd.hpp (8.1 or newer)")
 
-# What is not there, as a message with the packages that have it; empty where nothing is missing.
+# A message with the missing dependencies and the packages that have them; empty if nothing is missing.
 set(vecdet_missing "")
 if(NOT TARGET TBB::tbb)
   string(APPEND vecdet_missing "oneTBB was not found (TBBConfig.cmake): install libtbb-dev on Debian and "
@@ -30,7 +30,7 @@ if(NOT VECDET_XSIMD_INCLUDE_DIR)
     "folder that holds xsimd/xsimd.hpp. ")
 endif()
 
-# Each instruction set's unit keeps its own flags, whatever those of the rest: they come last on the
+# Each instruction set's unit has its own flags, independent of all others: they come last on the
 # command line. Fast-math, contraction, LTO or a lower -O would change results or leak instructions.
 set(VECDET_UNIT_FLAGS -O2 -ffp-contract=off -fno-fast-math -fno-math-errno
     -fno-lto -fvisibility=hidden)
@@ -56,7 +56,7 @@ function(vecdet_add_targets include_dir)
   target_link_libraries(vecdet INTERFACE TBB::tbb Threads::Threads)
 
   # A unit is one kernel family compiled for one instruction set: a file of one line in the build
-  # tree, so that units compile in parallel, rebuild alone and have flags of their own.
+  # tree, so that units compile in parallel, rebuild separately and have their own flags.
   set(instruction_sets baseline)
   set(left_out "")
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
@@ -117,7 +117,7 @@ function(vecdet_add_torch_target include_dir)
   if(TARGET vecdet_torch)
     return()
   endif()
-  # Its targets name each other, and are to be known where this project is a subdirectory.
+  # Its targets refer to each other, and must be visible if this project is a subdirectory.
   set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
   find_package(Torch QUIET)
   if(NOT TORCH_FOUND)
@@ -125,7 +125,7 @@ function(vecdet_add_torch_target include_dir)
       "libtorch-dev, or add to CMAKE_PREFIX_PATH what "
       "python3 -c 'import torch; print(torch.utils.cmake_prefix_path)' prints")
   endif()
-  # Debian's has no TorchConfigVersion.cmake.
+  # Debian's libtorch has no TorchConfigVersion.cmake.
   if(NOT Torch_VERSION)
     find_file(VECDET_TORCH_VERSION_HEADER NAMES torch/headeronly/version.h torch/version.h
       PATHS ${TORCH_INCLUDE_DIRS} NO_DEFAULT_PATH)
@@ -133,7 +133,7 @@ function(vecdet_add_torch_target include_dir)
     file(STRINGS "${VECDET_TORCH_VERSION_HEADER}" version_line REGEX "define TORCH_VERSION \"")
     string(REGEX REPLACE ".*\"([0-9.]+).*" "\\1" Torch_VERSION "${version_line}")
   endif()
-  # at::parallel_for is a loop of OpenMP's in the files that include it.
+  # at::parallel_for is an OpenMP loop in the files that include it.
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   add_library(vecdet_torch SHARED
     "${include_dir}/vecdet/torch/convolution_operators.cpp"

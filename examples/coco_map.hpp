@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Average precision of detections by COCO's rules (https://cocodataset.org/#detection-eval): IoU
-// .50:.05:.95, precision at the 101 recalls 0, 0.01 ... 1, at most 100 detections an image and
-// category, objects of any size, crowds neither found nor missed. The same numbers as pycocotools.
+// .50:.05:.95, precision at the 101 recalls 0, 0.01 ... 1, at most 100 detections per image and
+// category, objects of any size, crowds neither found nor missed. The numbers are those of
+// pycocotools.
 #pragma once
 
 #include "../bench/support/coco.hpp"
@@ -19,7 +20,7 @@ namespace coco {
 using bench::coco_box;
 using bench::coco_dataset;
 
-/// Means over the categories that have ground truth; NaN where there is none.
+/// Means over the categories that have ground-truth boxes; NaN if there are none.
 struct average_precision {
   double ap;    ///< Over the ten IoU thresholds.
   double ap50;  ///< At IoU 0.50.
@@ -32,7 +33,8 @@ inline double iou_threshold(std::size_t t) {
   return 0.5 + static_cast<double>(t) * ((0.95 - 0.5) / 9);
 }
 
-/// IoU of a detection with an object; of the detection alone, if the object is a crowd.
+/// The IoU of a detection and an object. If the object is a crowd, the intersection divided by the
+/// detection's area.
 inline double overlap(const coco_box& detection, const coco_box& object) {
   const double w = std::min(detection.x + detection.width, object.x + object.width) -
                    std::max(detection.x, object.x);
@@ -46,14 +48,15 @@ inline double overlap(const coco_box& detection, const coco_box& object) {
 
 enum class verdict : char { wrong, right, ignored };
 
-/// A detection's score and what it is worth at every IoU threshold.
+/// A detection's score, and whether it is correct at each IoU threshold.
 struct judged {
   double score;
   std::array<verdict, iou_count> at;
 };
 
-/// Judges the detections of one category in one image. Best scores choose first: each takes the
-/// free object that it overlaps most, by the threshold at least, and a crowd only if there is none.
+/// Judges the detections of one category in one image, in the order of their scores. Each takes the
+/// free object with the largest overlap of at least the threshold, and a crowd only if there is no
+/// such object.
 inline void judge(std::vector<coco_box> detections, std::vector<coco_box> objects,
                   std::vector<judged>& out) {
   constexpr std::size_t max_detections = 100;
@@ -87,8 +90,8 @@ inline void judge(std::vector<coco_box> detections, std::vector<coco_box> object
   }
 }
 
-/// The mean over 101 recalls of the best precision at that recall or beyond. `sorted` descends by
-/// score; `objects` is the number of objects to find.
+/// The mean over 101 recalls of the best precision at that recall or above. `sorted` is in
+/// descending score; `objects` is the number of objects to find.
 inline double precision_at_recalls(const std::vector<judged>& sorted, std::size_t t,
                                    std::size_t objects) {
   std::vector<double> recall;
@@ -119,7 +122,7 @@ inline average_precision evaluate(const coco_dataset& truth,
   struct content {
     std::vector<coco_box> detections, objects;
   };
-  // Category, then image, both ascending: the order in which equal scores are ranked.
+  // Ascending by category, then by image: the order that ranks equal scores.
   std::map<index_t, std::map<index_t, content>> categories;
   for (const coco_box& object : truth.objects)
     categories[object.category_id][object.image_id].objects.push_back(object);

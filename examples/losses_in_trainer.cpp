@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RetinaNet's losses in a trainer of your own: anchors of the image, matching with the ground
-// truth, both losses with their gradients, and one step down. Your network stands where `logits`
-// and `deltas` are made; here they are numbers that the gradients move directly, so that both
-// losses must fall.
+// RetinaNet's losses in a trainer of your own: anchors of the image, matching with ground-truth
+// boxes, both losses with their gradients, and one descent step. Your network would produce
+// `logits` and `deltas`; here they are numbers that the gradients change directly, so both losses
+// must fall.
 #include <vecdet/vecdet.hpp>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 int main() {
   using vecdet::index_t;
   constexpr index_t classes = 80, images = 2;
-  // What the data loader gives: boxes of all images, x1 y1 x2 y2 in pixels, and where each image's
-  // end.
+  // The data loader's output: boxes of all images, x1 y1 x2 y2 in pixels, and where each image's
+  // boxes end.
   const std::vector<float> boxes{30, 40, 130, 160, 200, 60, 250, 200, 10, 10, 240, 240};
   const std::vector<std::int64_t> box_classes{17, 2, 56};
   const std::vector<index_t> box_offsets{0, 2, 3};
@@ -23,7 +23,8 @@ int main() {
   truth.classes = box_classes;
   truth.image_offsets = box_offsets;
 
-  // Anchors depend on the image's shape alone: the cache makes them, and their index, once a shape.
+  // Anchors depend only on the image's shape: the cache creates them, and their index, once per
+  // shape.
   vecdet::anchor_cache cache(vecdet::anchor_shapes::retinanet());
   const std::vector<vecdet::grid_size> features{{32, 32}, {16, 16}, {8, 8}, {4, 4}, {2, 2}};
   const vecdet::cached_anchors& anchors = cache.anchors({256, 256}, features);
@@ -33,10 +34,10 @@ int main() {
   std::vector<float> deltas(static_cast<std::size_t>(count * 4));
   std::vector<float> logits_grad(logits.size()), deltas_grad(deltas.size());
 
-  // What the step keeps: workspaces grow in the first one, and then nothing is allocated.
+  // Reused by every step: workspaces grow in the first one; afterwards, nothing is allocated.
   vecdet::match_workspace workspace;
   std::vector<index_t> matches(static_cast<std::size_t>(count)), labels(matches.size());
-  std::vector<float> targets(deltas.size());  // of matched anchors: the deltas that would be right
+  std::vector<float> targets(deltas.size());  // the deltas that matched anchors should predict
   vecdet::match_results results;
   results.matches = matches;
   results.labels = labels;
@@ -59,7 +60,7 @@ int main() {
     const double regression = vecdet::smooth_l1_loss_and_grad(
         vecdet::boxes_view<const float>(deltas), targets, labels, deltas_grad, smooth);
 
-    // The optimizer's turn: plain gradient descent.
+    // The optimizer step: plain gradient descent.
     for (std::size_t i = 0; i < logits.size(); ++i) logits[i] -= 40 * logits_grad[i];
     for (std::size_t i = 0; i < deltas.size(); ++i) deltas[i] -= 10 * deltas_grad[i];
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NMS of N x 6 detections, as YOLO's exporters and many files have them: a line each of standard
-// input, x1 y1 x2 y2 score class. Prints the rows that are kept, best first.
+// NMS of N x 6 detections, a format of YOLO's exporters and many files. Standard input has one
+// detection per line: x1 y1 x2 y2 score class. Prints the kept rows, best first.
 //
 //   nms_detections [IoU threshold] [torchvision | onnx | mmcv | opencv] < detections.txt
 #include <vecdet/vecdet.hpp>
@@ -15,7 +15,7 @@
 
 namespace {
 
-/// All of `text`: std::stod takes "0.5x" as well, and does not name what it refuses.
+/// Parses all of `text`: std::stod also accepts "0.5x", and its error does not quote the text.
 double threshold_of(const std::string& text) {
   std::istringstream stream(text);
   double threshold = 0;
@@ -24,14 +24,14 @@ double threshold_of(const std::string& text) {
   return threshold;
 }
 
-/// Whose results are wanted: frameworks differ in thresholds, rounding and order.
+/// The framework whose results are reproduced: frameworks differ in thresholds, rounding and order.
 vecdet::nms_params rule_of(const std::string& framework, double threshold) {
   if (framework == "torchvision") return vecdet::nms_params::torchvision(threshold);
   if (framework == "onnx") return vecdet::nms_params::onnx(threshold, vecdet::no_limit);
   if (framework == "mmcv") return vecdet::nms_params::mmcv(threshold);
   if (framework == "opencv") return vecdet::nms_params::opencv(threshold, 0.0);
   throw std::invalid_argument("\"" + framework +
-                              "\" is none of torchvision, onnx, mmcv and opencv");
+                              "\" is unknown, expected torchvision, onnx, mmcv or opencv");
 }
 
 }  // namespace
@@ -43,15 +43,15 @@ int main(int argc, char** argv) try {
   std::vector<float> rows;
   for (float number; std::cin >> number;) rows.push_back(number);
   if (!std::cin.eof())
-    throw std::runtime_error("what follows the first " + std::to_string(rows.size()) +
-                             " numbers is none");
+    throw std::runtime_error("after the first " + std::to_string(rows.size()) +
+                             " numbers, expected another number");
   if (rows.size() % 6 != 0)
     throw std::runtime_error(std::to_string(rows.size()) +
                              " numbers, expected rows of x1 y1 x2 y2 score class");
   const auto count = static_cast<vecdet::index_t>(rows.size() / 6);
   const vecdet::matrix_view<const float> detections(rows.data(), count, 6);
 
-  // One pass takes the columns apart; classes that are no integers are refused.
+  // One pass separates the columns; classes that are not integers are refused.
   std::vector<float> boxes(static_cast<std::size_t>(4 * count)), scores(boxes.size() / 4);
   std::vector<vecdet::index_t> classes(scores.size());
   vecdet::split_detections(detections, boxes, scores, classes);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the raw outputs of a RetinaNet to its detections. numpy.save(...) writes what this reads:
-//   logits.npy   (anchors, classes)   float32, all levels one after the other, before the sigmoid
+// From the raw outputs of a RetinaNet to its detections. The inputs are files written by
+// numpy.save(...):
+//   logits.npy   (anchors, classes)   float32, all levels concatenated, before the sigmoid
 //   deltas.npy   (anchors, 4)         float32
-// Other runtimes give the same memory: of ONNX Runtime's Ort::Value it is GetTensorData<float>().
+// Other runtimes provide the same memory: for ONNX Runtime's Ort::Value it is
+// GetTensorData<float>().
 //
 //   postprocess_npy logits.npy deltas.npy <image height> <image width>
 #include <vecdet/vecdet.hpp>
@@ -19,7 +21,7 @@
 
 namespace {
 
-/// A float32 matrix of two dimensions, in C order.
+/// A two-dimensional float32 matrix in C order.
 std::vector<float> load(const std::string& path, vecdet::index_t& rows, vecdet::index_t& columns) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error(path + ": cannot be opened");
@@ -42,7 +44,7 @@ std::vector<float> load(const std::string& path, vecdet::index_t& rows, vecdet::
   return values;
 }
 
-/// All of `text`: std::stoll takes "640x" as well, and does not name what it refuses.
+/// Parses all of `text`: std::stoll also accepts "640x", and its error does not quote the text.
 vecdet::index_t pixels_of(const std::string& side, const std::string& text) {
   std::istringstream stream(text);
   vecdet::index_t pixels = 0;
@@ -79,7 +81,7 @@ int main(int argc, char** argv) try {
   outputs.deltas = deltas;
   const std::vector<vecdet::image_size> images{
       vecdet::image_size::height_width(static_cast<double>(height), static_cast<double>(width))};
-  vecdet::postprocess_workspace workspace;  // keep it: it grows once
+  vecdet::postprocess_workspace workspace;  // reuse it: it grows only once
   const vecdet::detections_view found =
       vecdet::postprocess(outputs, anchor_boxes, level_sizes, images,
                           vecdet::postprocess_params::retinanet(), workspace);
@@ -89,7 +91,7 @@ int main(int argc, char** argv) try {
                 static_cast<double>(found.boxes(i, 0)), static_cast<double>(found.boxes(i, 1)),
                 static_cast<double>(found.boxes(i, 2)), static_cast<double>(found.boxes(i, 3)));
   }
-} catch (const std::exception& error) {  // sizes that do not fit are named by vecdet
+} catch (const std::exception& error) {  // vecdet's errors name sizes that do not fit
   std::cerr << error.what() << "\n";
   return 1;
 }

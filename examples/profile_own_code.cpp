@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profiler in code that has nothing to do with detectors: a blur and a sum on two threads. It
-// needs vecdet/profile/ alone, and a scope that is off costs one load.
+// The profiler in code unrelated to detectors: a blur and a sum on two threads. It needs only
+// vecdet/profile/. A disabled scope costs one load.
 //
-//   profile_own_code                                         the table, as the program asks for it
-//   VECDET_PROFILE=report.html profile_own_code              a report with a roofline
-//   VECDET_PROFILE=trace.json profile_own_code               for Perfetto, chrome://tracing
+//   profile_own_code                                         prints the table
+//   VECDET_PROFILE=report.html profile_own_code              writes a report with a roofline
+//   VECDET_PROFILE=trace.json profile_own_code               writes a trace for Perfetto
 #include <vecdet/profile.hpp>
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace {
 
 void blur(const std::vector<float>& in, std::vector<float>& out) {
-  // Bytes and operations put the scope on the roofline; what follows is the shape.
+  // Bytes and operations place the scope on the roofline; the shape follows.
   const auto n = static_cast<std::int64_t>(in.size());
   VECDET_PROFILE_WORK("blur", 8 * n, 3 * n, n);
   for (std::size_t i = 1; i + 1 < in.size(); ++i)
@@ -37,7 +37,7 @@ double work(std::size_t size) {
 }  // namespace
 
 int main() {
-  vecdet::profile::enable();  // or VECDET_PROFILE in the environment, without a change
+  vecdet::profile::enable();  // or set VECDET_PROFILE in the environment, without changing code
   double sums[2] = {};
   {
     VECDET_PROFILE_SCOPE("step");
@@ -47,7 +47,7 @@ int main() {
   }
   vecdet::profile::print(std::cout);
 
-  // What was recorded is plain data, too.
+  // The recorded data are also available as plain structs.
   for (const auto& entry : vecdet::profile::snapshot().entries) {
     if (entry.name == "blur/100000") return entry.count == 40 && sums[0] == 100000 ? 0 : 1;
   }

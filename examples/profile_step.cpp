@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A detector's training step under the profiler: matching, focal loss, box loss, the quality of the
-// boxes and postprocessing on RetinaNet's 120,087 anchors of an 800 x 800 image. The backbone is
-// left out; its scope stands for the user's own code. Writes profile_step.html to read,
-// profile_step.json for vecdet-profile and profile_step.trace.json for Perfetto.
-// examples/profile_step.md reads them.
+// A detector's training step under the profiler: matching, focal loss, box loss, box quality and
+// postprocessing on RetinaNet's 120,087 anchors of an 800 x 800 image. The backbone is left out;
+// its scope stands for the user's own code. Writes profile_step.html to read, profile_step.json for
+// vecdet-profile and profile_step.trace.json for Perfetto. examples/profile_step.md explains them.
 //
 //   profile_step [--reference-matching] [--boxes=1000] [steps] [COCO annotation file]
 //
-// With --reference-matching, anchors are matched by a plain scalar loop, as a trainer without
-// match_anchors might; --boxes makes a scene of as many boxes instead of a picture.
+// --reference-matching matches anchors by a plain scalar loop, as in a trainer without
+// match_anchors. --boxes generates a scene with that many boxes instead of using a picture.
 #include "../bench/support/coco_scene.hpp"
 #include "../bench/support/scene.hpp"
 #include <vecdet/profile.hpp>
@@ -43,7 +42,7 @@ void backbone(head& h) {
   update(h.deltas, h.deltas_grad, 2.0f);
 }
 
-/// The mean IoU of the foreground's boxes with their ground truth.
+/// The mean IoU of the foreground's boxes with their ground-truth boxes.
 double box_quality(const std::vector<float>& anchors, const bench::picture& truth,
                    const bench::assignment& labels, const head& h, std::vector<float>& boxes,
                    std::vector<float>& overlaps) {
@@ -62,12 +61,12 @@ double box_quality(const std::vector<float>& anchors, const bench::picture& trut
 
 struct options {
   bool reference_matching = false;
-  index_t boxes = 0;  ///< 0: those of a picture
+  index_t boxes = 0;  ///< 0: use a picture's boxes
   int steps = 20;
   const char* coco_file = nullptr;
 };
 
-/// The same as bench::assign, which calls the scalar reference.
+/// Like bench::assign, which calls the scalar reference.
 void match(const anchor_index& anchors, const bench::picture& truth,
            const std::vector<index_t>& box_classes, bench::assignment& labels,
            match_workspace& workspace) {

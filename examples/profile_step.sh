@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs what profile_step.md walks through, and puts the output into it; with chromium installed,
-# the picture too. Reports go to the build folder. Do it on a machine that does nothing else.
+# Runs the commands of profile_step.md and inserts their output into it; with chromium installed,
+# the picture too. Reports go to the build folder. Run it on an idle machine.
 #   examples/profile_step.sh <build folder> [COCO annotation file]
 set -euo pipefail
 build=$(realpath "${1:?usage: profile_step.sh <build folder> [COCO annotation file]}")
@@ -32,7 +32,7 @@ step --reference-matching --boxes=1000 >/dev/null
 mv profile_step.json before.json
 step --boxes=1000 >/dev/null
 "$tool" compare before.json profile_step.json --step step -n 4 >boxes.txt
-# The page's picture is of the step as it is now, with a picture's boxes.
+# The page's picture shows the current step, with a picture's boxes.
 step >/dev/null
 
 for block in machine table replay after compare boxes; do

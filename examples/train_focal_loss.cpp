@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A classification head trained with the focal loss: 20,000 anchors with 32 features each, of which
-// one in a hundred belongs to one of 20 classes. Prints a falling loss, then where the time went.
+// A classification head trained with the focal loss. There are 20,000 anchors with 32 features
+// each; one in a hundred belongs to one of 20 classes. Prints a falling loss, then where the time
+// went.
 #include <vecdet/profile.hpp>
 #include <vecdet/vecdet.hpp>
 
@@ -48,7 +49,7 @@ void backward(const std::vector<float>& inputs, const std::vector<float>& grad, 
 }  // namespace
 
 int main() {
-  // Anchors of a class cluster around that class's own point in the space of features.
+  // The anchors of a class cluster around a point of that class in feature space.
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> centres(classes * features);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes vecdet as a single header, vecdet.hpp: the headers alone, without dispatch.
+"""Writes vecdet as a single header, vecdet.hpp, without dispatch.
 
     packaging/single_header.py <file to write>
 
@@ -14,7 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r"\s*#\s*include\s*<(vecdet/[^>]+)>")
-# Always true here, as the header refuses the macro: what it guards may stand where it first comes.
+# Always true here, because the header refuses the macro: guarded includes may be inlined at first use.
 WITHOUT_DISPATCH = re.compile(r"\s*#\s*if !defined\(VECDET_DISPATCH\)\s*$")
 
 HEAD = """\
@@ -28,13 +28,13 @@ HEAD = """\
 #pragma once
 
 #if defined(VECDET_DISPATCH)
-#error "vecdet.hpp is the headers alone: VECDET_DISPATCH takes vecdet's tree"
+#error "vecdet.hpp is header-only: VECDET_DISPATCH needs vecdet's source tree"
 #endif
 """
 
 
 def revision():
-    """Abbreviated revision and its date; what differs from it is named."""
+    """Abbreviated revision and its date; local changes are listed."""
 
     def git(*arguments):
         return subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, text=True,

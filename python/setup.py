@@ -7,11 +7,11 @@ or, for other machines with the same Python and PyTorch, as a wheel:
 
     pip wheel --no-build-isolation --no-deps -w dist ./python && pip install dist/vecdet-*.whl
 
-A build takes some CPU minutes. It shows its progress on the terminal (`pip install -v` also shows
-the compiler's output) and compiles on all processors; MAX_JOBS=2 limits it to two files at a time,
-for machines of little memory. It needs cmake 3.16, ninja or make, a C++17 compiler, oneTBB and
-xsimd. The library must match the installed PyTorch, hence --no-build-isolation: otherwise pip would
-fetch another one.
+A build takes a few minutes of CPU time. It shows its progress on the terminal (`pip install -v`
+also shows the compiler's output) and compiles on all processors; MAX_JOBS=2 limits it to two files
+at a time, for machines with little memory. It needs cmake 3.16, ninja or make, a C++17 compiler, oneTBB and
+xsimd. The library must match the installed PyTorch, hence --no-build-isolation: without it,
+pip would download another one.
 """
 
 import os
@@ -43,8 +43,8 @@ def version():
 
 
 def run_with_progress(command):
-    """Runs a build. pip hides what a build prints, unless it fails: the steps that ninja and make
-    count also go to the terminal, where there is one."""
+    """Runs a build and shows its progress. pip hides a build's output unless it fails, so the steps
+    that ninja and make count also go to the terminal, if there is one."""
     try:
         terminal = open("/dev/tty", "w")
     except OSError:

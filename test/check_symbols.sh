@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# No code compiled for an instruction set may reach a processor without it.
+# Checks that no code compiled for an instruction set can run on a processor without it.
 #
 #   check_symbols.sh objects <unit.o>...   every weak, unique or global symbol that an instruction
-#       set's unit defines bears the unit's namespace: any other could be taken by the linker for
-#       the whole program. The folder of a unit, or its own name, is its instruction set
+#       set's unit defines is in the unit's namespace: the linker could use any other for the
+#       whole program. The instruction set is the name of the unit's folder, or its own name
 #   check_symbols.sh program <executable>  in a linked program whose own code is baseline, AVX (any
-#       VEX or EVEX instruction) occurs in the avx2 and avx512 namespaces alone, and no AVX-512 in
+#       VEX or EVEX instruction) occurs only in the avx2 and avx512 namespaces, and AVX-512 not in
 #       avx2; the profiler's measurement of the machine's peak is exempt
 set -euo pipefail
 : "${NM:=nm}" "${OBJDUMP:=objdump}"

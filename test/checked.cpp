@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that makes the mistakes that VECDET_CHECK=1 reports, each in a loop: checked.sh counts
-// what it prints.
+// A program with the mistakes that VECDET_CHECK=1 reports, each in a loop. checked.sh counts the
+// reports.
 #include <vecdet/vecdet.hpp>
 
 #include <array>

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds vecdet with the compilers, xsimd and oneTBB of several Debian suites and compares the
-# results: on AVX2 and AVX-512 all must give the same bits.
+# results: on AVX2 and AVX-512, all must be bit-identical.
 #
 #   compatibility.sh [--tests] [<Debian suite or xsimd include folder>...]
 #
 # The system's GCC and Clang come first. A suite (trixie, sid) is a root directory that debootstrap
-# makes from the machine's own mirror, with the suite's newest GCC and Clang; its xsimd is also tried
-# with the system's compilers, as is that of a folder. Each combination builds vecdet_digest with
-# warnings as errors, and a user's program in C++17, 20 and 23. --tests runs the kernels' tests as
-# well with the last suite's compilers. Prints a row of a table for each combination.
+# creates from the machine's own mirror, with the suite's newest GCC and Clang. The system's
+# compilers are also tried with its xsimd, and with the xsimd of a given folder. Each combination
+# builds vecdet_digest with warnings as errors, and a user's program in C++17, 20 and 23. --tests
+# also runs the kernels' tests with the last suite's compilers. Prints one table row per
+# combination.
 #
-# Suites need root, debootstrap and 3 GB each; ROOTS=folder keeps them for the next time, and what
-# ccache holds of their builds.
+# Suites need root, debootstrap and 3 GB each. ROOTS=folder keeps them, and ccache's results of
+# their builds, for the next time.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 scratch=$(mktemp -d)
@@ -29,7 +30,7 @@ fi
 at= # the root directory of run(), or none
 source "$source/test/debian_root.sh"
 
-# Makes the root directory of a suite.
+# Creates the root directory of a suite.
 make_root() {
   local suite=$1 compiler newest
   at=$roots/$suite
@@ -45,8 +46,8 @@ make_root() {
   mkdir "$at/ccache" # last: the sign that the root is complete
 }
 
-# Builds and runs everything with a compiler, and with the xsimd of a folder where one is given;
-# leaves what must be the same for all in $scratch/results.
+# Builds and runs everything with a compiler, and optionally with the xsimd of a folder; writes the
+# results that must be equal for all to $scratch/results.
 build_and_run() {
   local compiler=$1 include=$2 with_tests=$3 folder=$source standard
   [ -z "$at" ] || folder=/src
@@ -74,7 +75,7 @@ check() {
     run "$compiler" ${include:+-isystem "$include"} -E -P -x c++ - | tail -n 1 | tr -d ' ')
   name="$name | ${versions/|/ | }"
   build=$(TMPDIR=$scratch run mktemp -d)
-  # In the background, as set -e has no effect within a condition.
+  # In the background, because set -e has no effect within a condition.
   build_and_run "$compiler" "$include" "$with_tests" >"$scratch/log" 2>&1 &
   wait $! || { tail -n 40 "$scratch/log"; echo "FAILED: $name"; exit 1; }
   run rm -r "$build"
@@ -94,7 +95,7 @@ for argument in "$@"; do
   if [[ $argument != */* ]]; then
     make_root "$argument" >"$scratch/log" 2>&1 &
     wait $! || { tail "$scratch/log"; echo "FAILED: no root directory of $argument"; exit 1; }
-    # A folder of its own: the suite's /usr/include has another C library.
+    # A separate folder: the suite's /usr/include has another C library.
     include=$scratch/xsimd_$argument
     mkdir "$include"
     ln -s "$roots/$argument/usr/include/xsimd" "$include/xsimd"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds vecdet::torch and examples/detector in a root directory of a Debian suite, with that suite's
-# PyTorch and compiler, and runs there what the system's older PyTorch cannot: opcheck, torch.compile and
-# torch.export, as well as the Python package's own tests and the detector's.
+# Builds vecdet::torch and examples/detector in a root directory of a Debian suite, with that
+# suite's PyTorch and compiler. Runs what the system's older PyTorch does not support, opcheck,
+# torch.compile and torch.export, as well as the tests of the Python package and of the detector.
 #
 #   compatibility_torch.sh [<Debian suite>]      default: sid
 #
-# Needs root, debootstrap and 3 GB; ROOTS=folder keeps the root directory for the next time, and what
-# ccache holds of its builds.
+# Needs root, debootstrap and 3 GB. ROOTS=folder keeps the root directory, and ccache's results of
+# its builds, for the next time.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 scratch=$(mktemp -d)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The Debian package on a fresh Debian 12: made by the preset `package`, installed with its dependencies
-# in a root directory of debootstrap's, and used from /usr: the consumers' program by find_package, by
-# pkg-config with the headers alone, and by pkg-config with the units that it lists.
+# The Debian package on a fresh Debian 12: built by the preset `package`, installed with its
+# dependencies in a debootstrap root directory, and used from /usr. The consumers' program is built
+# by find_package, by header-only pkg-config, and by pkg-config with the units that it lists.
 #
 #   debian_package.sh [<package>.deb]     needs root, debootstrap and 1 GB; ROOTS=folder keeps the root
 set -euo pipefail

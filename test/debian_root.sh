@@ -4,8 +4,8 @@
 #   source   vecdet's tree
 #   at       the root directory in which run() runs; empty: the system
 
-# Runs a command in the root directory $at, where the source is /src, or in the system where $at is
-# empty. The mounts are in a namespace of their own and end with the command.
+# Runs a command in the root directory $at, where the source is /src, or in the system if $at is
+# empty. The mounts are in a separate namespace and end with the command.
 run() {
   if [ -z "$at" ]; then
     "$@"
@@ -17,15 +17,15 @@ run() {
   fi
 }
 
-# The mirror that this machine's packages come from.
+# The mirror of this machine's packages.
 debian_mirror() {
   # Either file may be missing.
   { cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null || true; } |
     sed -nE 's/^URIs: *//p; s/^deb (\[[^]]*\] *)?([^ ]+) .*/\2/p' | sed -n 1p
 }
 
-# debootstrap_root <suite> <packages>: makes the root directory $at by the machine's own mirror.
-# A root is complete when whoever asked for it has made its folder /ccache.
+# debootstrap_root <suite> <packages>: creates the root directory $at from the machine's own mirror.
+# A root is complete once the caller has created its folder /ccache.
 debootstrap_root() {
   unshare --mount debootstrap --variant=minbase --include="$2" "$1" "$at" "$(debian_mirror)"
   mkdir "$at/src"

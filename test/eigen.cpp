@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user with Eigen: vectors, and row-major matrices of fixed columns, go into views as they are;
-// what has strides, or goes column by column, does not compile.
+// A user with Eigen: vectors and row-major matrices with a fixed number of columns convert to
+// views; strided and column-major ones do not compile.
 #include <vecdet/vecdet.hpp>
 
 #include <cstdio>

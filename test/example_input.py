@@ -24,7 +24,7 @@ def write_npy(path, rows, columns, values, kind="<f4"):
 
 
 def check_postprocess(program):
-    """One anchor of one class is sure: its own box comes out, at logit 2 with a score of 0.881."""
+    """One anchor is confident of one class: its own box is found, at logit 2 with a score of 0.881."""
     height, width, classes = 64, 96, 3
     anchors = sum(-(-height // s) * -(-width // s) * 9 for s in (8, 16, 32, 64, 128))
     logits, deltas = [-9.0] * (anchors * classes), [0.0] * (anchors * 4)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Labels and ids of every integer type, in a program that is compiled at several levels of
-// optimisation: what the caller writes through its own type must be read, though long and long long
-// are two types of the same bits; and a label counts by its value, signed or not. By the headers
-// alone, without dispatch.
+// optimisation. What the caller writes through its own type must be read, even though long and long
+// long are two types with the same bits. A label counts by its value, signed or not. Header-only,
+// without dispatch.
 #include <vecdet/impl/nms_groups.hpp>
 #include <vecdet/kernels/box_streams.hpp>
 #include <vecdet/kernels/focal_loss/label_search.hpp>
@@ -45,8 +45,8 @@ index_t place_of_first(const nms_groups& groups, index_t boxes, detail::nms_buff
   return -1;
 }
 
-// What is written last is what is read, by a view made before: in functions so small that compilers
-// see all of it.
+// A view created earlier must read what was written last, even in functions so small that compilers
+// see all of them.
 
 template <class Label>
 index_t count_of_four() {
@@ -54,7 +54,7 @@ index_t count_of_four() {
   return count_foreground(labels, 100);
 }
 
-/// The sum of what count(view) gives before and after a label is written, ten times.
+/// The sum of count(view) before and after a label is written, ten times.
 template <class Label, class Count>
 index_t rewritten(const Count& count) {
   std::array<Label, 4> labels{3, 100, 100, 100};
@@ -101,7 +101,7 @@ void reads_what_is_written(const char* type) {
   equal(type, "the sum of the first box's places", rewritten_places<Label>(), 10);
 }
 
-/// Labels of all ones are -1 where signed, and else a number as any other.
+/// Labels with all bits set are -1 if signed, and an ordinary number if not.
 template <class Label>
 void all_ones(const char* type) {
   constexpr bool is_signed = std::numeric_limits<Label>::is_signed;
@@ -113,7 +113,7 @@ void all_ones(const char* type) {
         is_signed ? 150 : 0);
   equal(type, "the first invalid", VECDET_TARGET::find_invalid_label(labels, 5, -1, -2),
         is_signed ? 200 : 0);
-  // Background that no label of the type is.
+  // A background that no label of this type can equal.
   constexpr index_t most = std::numeric_limits<index_t>::max();
   equal(type, "the first too large",
         VECDET_TARGET::find_invalid_label(std::vector<Label>(70, static_cast<Label>(-1)), 5, -1,
@@ -123,7 +123,7 @@ void all_ones(const char* type) {
   const index_t value = is_signed ? -1 : sizeof(Label) == 8 ? most : index_t{0xffffffff};
   equal(type, "a label of all ones", view[0], value);
 
-  // In ascending order, directly and where ids are far apart.
+  // In ascending order, directly and with ids far apart.
   for (const auto other : {std::numeric_limits<Label>::max(), Label{3}}) {
     detail::nms_buffers buffers;
     nms_groups groups;

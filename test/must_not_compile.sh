@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What is easy to misuse does not compile, and the compiler says why. In each file of
+# Misuse must not compile, and the compiler's message must state why. In each file of
 # must_not_compile/, every
 #
 #   #if WRONG == 3  // says: has_strides
 #
-# begins lines that must be refused with these words among the compiler's; the lines of its #else are
-# the right way. All right ways together must compile.
+# begins lines that must be refused with these words in the message; the lines of its #else are the
+# correct form. All correct forms together must compile.
 #
 #   must_not_compile.sh <compiler> <flag>...
 set -euo pipefail
@@ -14,14 +14,14 @@ cd "$(dirname "$0")/must_not_compile"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 log=$scratch/log
-# What all files include, parsed once.
+# The headers included by all files, parsed once.
 header=$scratch/vecdet.hpp
 printf '#define VECDET_DISPATCH\n#include <vecdet/vecdet.hpp>\n' >"$header"
 "$@" -std=c++17 -x c++-header "$header" -o "$header.gch"
 compile=("$@" -std=c++17 -fsyntax-only -include "$header")
 status=0 refused=0
 for file in *.cpp; do
-  # Clang alone warns of what dangles.
+  # Only Clang warns of dangling references.
   checks=()
   if [ $file = dangling.cpp ]; then
     if "$1" --version | grep -q clang; then checks=(-Werror=dangling); else continue; fi

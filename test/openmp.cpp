@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls on OpenMP's threads: the same bits as on one thread, from a plain program, from inside a
-// parallel region, and where what is called throws. A program of its own, as the compiler's OpenMP
-// flags are the caller's affair.
+// Calls on OpenMP's threads: bit-identical to one thread, from a plain program, from inside a
+// parallel region, and if the callee throws. A separate program, because the OpenMP flags belong to
+// the caller.
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/nms.hpp>
 

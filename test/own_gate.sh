@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# examples/own_gate as its users have it, copied out of the tree: the gate lets an unchanged kernel pass,
-# and finds one of fewer chains slower.
+# examples/own_gate as a user builds it, copied out of the tree. The gate must pass an unchanged
+# kernel, and find one with fewer chains slower.
 #   own_gate.sh <compiler>
 set -euo pipefail
 tree=$(cd "$(dirname "$0")/.." && pwd)
@@ -10,7 +10,7 @@ trap 'rm -rf "$scratch"' EXIT
 cp -r "$tree/examples/own_gate" "$scratch/project"
 cd "$scratch/project"
 
-# Exit code 3, a restless machine, is no answer: another try, and no failure of this test in the end.
+# Exit code 3, a noisy machine, is no answer: try again, and finally do not fail this test.
 gate() {
   local code try
   for try in 1 2 3; do

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that records scopes under names of its own, built several times with other names of the
-// same length. plugins.cpp loads and unloads it.
+// A library that records scopes under its own names, built several times with different names of
+// the same length. plugins.cpp loads and unloads it.
 #include <vecdet/profile/scope.hpp>
 
 extern "C" __attribute__((visibility("default"))) const char* record() {

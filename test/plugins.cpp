@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugins <plugin>...: loads libraries that record, one after the other, and unloads each, so that
-// the next one comes to lie where it was. All is reported afterwards, each under its own name.
+// the next one is likely to get the same address. Afterwards, all must be reported under their own
+// names.
 #include <vecdet/profile.hpp>
 
 #include <cstdint>
@@ -40,7 +41,7 @@ std::uint64_t count(const profile::report& r, const std::string& name) {
 int main(int argc, char** argv) {
   profile::enable();
   VECDET_PROFILE_SCOPE("program");
-  // What is shared is the program's: GCC keeps a library that holds any of it from being unloaded.
+  // Shared data belong to the program: GCC does not unload a library that contains any.
   profile::numbered_name("program", 1);
   std::set<const void*> addresses;
   for (int round = 0; round < rounds; ++round) {
@@ -58,14 +59,14 @@ int main(int argc, char** argv) {
     for (const std::string& name : {"plugin " + plugin, inside})
       expect(count(r, name) == rounds, name + ": " + std::to_string(count(r, name)) + " calls");
   }
-  // What is forgotten is found again, not made anew.
+  // Discarded entries are found again instead of being created anew.
   const std::size_t entries = 2 * static_cast<std::size_t>(argc - 1);
   expect(r.paths.size() == entries, std::to_string(r.paths.size()) + " paths");
   const std::size_t nodes = profile::detail::this_thread.log->paths.size();
   expect(nodes <= entries + 3, std::to_string(nodes) + " nodes");
   expect(addresses.count(nullptr) == 0, "a plugin was not unloaded");
   if (addresses.size() == entries / 2) {
-    std::cout << "no plugin came to lie where another one was\n";
+    std::cout << "no plugin was loaded at the address of another\n";
     return wrong == 0 ? 77 : 1;
   }
   std::ostringstream table;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program with VECDET_PROFILE_DISABLE: its scopes, and those of the library's functions, are
-// compiled out. Exits with 0 when they did nothing; test/CMakeLists.txt looks for what is left in
-// the executable.
+// compiled out. Exits with 0 if they did nothing; test/CMakeLists.txt looks for leftovers in the
+// executable.
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/smooth_l1.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says the instruction set in force, and the rank of a job that the profiler takes it for; records
-// one scope. Scripts run it with rights that its user has not, and with little memory.
+// Prints the active instruction set and the rank of a job that the profiler detects; records one
+// scope. Scripts run it with other privileges than its user's, and with little memory.
 #include <vecdet/dispatch.hpp>
 #include <vecdet/profile.hpp>
 

@@ -11,9 +11,9 @@ using namespace vecdet;
 
 extern "C" {
 
-/// Detections as rows of six numbers and extras. `options`: score threshold, IoU threshold,
-/// multi-label, class-agnostic, extras, numbers of a key point, height and width of the image and
-/// of the input. Returns the number of rows, of which there is memory for 300.
+/// Writes detections as rows of six numbers and extras. `options`: score threshold, IoU threshold,
+/// multi-label, class-agnostic, extras, numbers per key point, height and width of the image and of
+/// the input. Returns the number of rows; there is memory for 300.
 std::int64_t raw_outputs_yolo(const float* output, std::int64_t rows, std::int64_t cols,
                               const char* model, const double* options, float* found) {
   yolo_postprocess_params params = *model == '5'   ? yolo_postprocess_params::v5()
@@ -41,8 +41,8 @@ std::int64_t raw_outputs_yolo(const float* output, std::int64_t rows, std::int64
   return result.scores.size();
 }
 
-/// Merges float boxes of classes. Writes each group's size and all members, and returns the number
-/// of groups.
+/// Merges float boxes with classes. Writes each group's size and all members, and returns the
+/// number of groups.
 std::int64_t raw_outputs_merge(const float* boxes, const float* scores, const std::int64_t* classes,
                                std::int64_t count, int smaller_area, int transitive,
                                double threshold, std::int64_t* sizes, std::int64_t* members,

@@ -50,7 +50,7 @@ def suppress(boxes, scores, threshold):
     return np.array(kept, dtype=np.int64)
 
 
-# ---- YOLO: rows of numbers, as ultralytics' and YOLOv5's rules have them
+# ---- YOLO: rows of numbers, by the rules of ultralytics and YOLOv5
 
 
 def detections(rows, model, confidence, iou, multi_label, agnostic, extras, keypoint, image, size):
@@ -143,7 +143,7 @@ for model in ("5", "8", "10"):
 assert total > 1000
 print(total, "detections of YOLO models are equal")
 
-# ---- Merging, as SAHI has it
+# ---- Merging, as in SAHI
 
 
 def matched(boxes, scores, smaller_area, transitive, threshold):
@@ -222,7 +222,7 @@ for smaller_area in (False, True):
 assert total > 1000
 print(total, "groups of merged boxes are equal")
 
-# ---- Letterbox, in OpenCV's pixels
+# ---- Letterbox, with OpenCV's pixels
 
 
 def boxed(image, height, width):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run_limited.sh <vecdet_profiled>: the measurement of the machine at the program's end stays within the
-# memory that a control group allows. Exits with 77 where it is not root, or may make no groups.
+# run_limited.sh <vecdet_profiled>: the measurement of the machine at the program's end stays within
+# a control group's memory limit. Exits with 77 if it is not root or may not create groups.
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "skipped: not root"; exit 77; }
 limit=$((48 << 20))
@@ -27,7 +27,7 @@ fi
 if [ -e "$group/memory.swap.max" ]; then echo 0 >"$group/memory.swap.max"; fi
 
 in_group() { bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$@"; }
-# It is killed that takes more, or this test would tell nothing.
+# A program that takes more must be killed, or this test would prove nothing.
 if in_group bash -c 'head -c 100000000 /dev/zero | tail -c 100000000' >/dev/null 2>&1; then
   echo "skipped: the limit on memory does not hold"
   exit 77

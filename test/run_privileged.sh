@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run_privileged.sh <vecdet_profiled>: a set-user-ID program does not heed its user's environment,
-# and a report of root's goes where root said, whatever links others have put into the folder. Exits
-# with 77 where it is not root, or has no folder in which set-user-ID programs work.
+# run_privileged.sh <vecdet_profiled>: a set-user-ID program ignores its user's environment, and a
+# report of root's goes to the path that root gave, whatever links others have put into the folder.
+# Exits with 77 if it is not root, or has no folder in which set-user-ID programs work.
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "skipped: not root"; exit 77; }
 command -v setpriv >/dev/null || { echo "skipped: no setpriv"; exit 77; }
@@ -17,7 +17,7 @@ cp "$1" "$program"
 chmod 755 "$program"
 run_as_nobody() { as_nobody env VECDET_ISA=baseline RANK=3 VECDET_PROFILE="$folder/$1.json" "$program"; }
 
-# As it is, the program does heed it, or this test would tell nothing.
+# Without set-user-ID, the program honours it, or this test would prove nothing.
 [ "$(run_as_nobody usual 2>/dev/null)" = "baseline, rank 3" ] || fail "VECDET_ISA is not heeded"
 [ -e "$folder/usual.rank3.json" ] || fail "VECDET_PROFILE is not heeded"
 
@@ -31,7 +31,7 @@ said=$(run_as_nobody privileged 2>&1)
 [ "$said" = "$("$program")" ] || fail "a set-user-ID program heeds its user's environment: $said"
 [ -z "$(find "$folder" -name 'privileged*')" ] || fail "a set-user-ID program wrote its user's file"
 
-# Links of another user's where root's report comes to lie.
+# Another user's links at the path of root's report.
 victim=$folder/victim
 echo precious >"$victim"
 as_nobody ln -s "$victim" "$folder/report.json"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The tests that call from many threads, and the examples, under ThreadSanitizer with a oneTBB that is
-# instrumented as well. A packaged oneTBB is not: ThreadSanitizer then sees neither its synchronisation
-# nor that a task starts after it was spawned. The source package of the system's own oneTBB is got
-# with apt from the machine's own mirror and built in build/tsan_onetbb: nothing is installed, and a
-# later run takes what is there.
+# Runs the tests that call from many threads, and the examples, under ThreadSanitizer with an
+# instrumented oneTBB. With a packaged oneTBB, ThreadSanitizer sees neither its synchronisation nor
+# that a task starts after it was spawned. The source package of the system's oneTBB is downloaded
+# by apt from the machine's own mirror and built in build/tsan_onetbb. Nothing is installed, and a
+# later run reuses the build.
 #
 #   run_tsan.sh [<configure arguments>...]
 #
@@ -14,7 +14,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 onetbb=$root/build/tsan_onetbb
 : "${TESTS:=^(test_(threads|postprocess|soft_nms|dispatch|profile.*)|example_.*)\$}"
 
-# Unpacks the source package in the current folder, with package lists of its own.
+# Unpacks the source package in the current folder, with separate package lists.
 fetch_source() {
   mkdir -p apt/{lists/partial,cache/archives/partial}
   if [ -e /etc/apt/sources.list.d/debian.sources ]; then
@@ -32,7 +32,7 @@ build_onetbb() {
   mkdir -p "$onetbb"
   cd "$onetbb"
   ls -d onetbb-*/ >/dev/null 2>&1 || fetch_source
-  # Without ThreadSanitizer's warning that it does not know fences.
+  # Without ThreadSanitizer's warning that it does not support fences.
   cmake -S onetbb-*/ -B build -G Ninja -DCMAKE_CXX_COMPILER=g++ -DCMAKE_CXX_FLAGS=-Wno-tsan \
     -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTBB_SANITIZE=thread -DTBB_TEST=OFF -DTBB_STRICT=OFF -DTBB_ENABLE_IPO=OFF \
     -DTBBMALLOC_BUILD=OFF -DTBB_DISABLE_HWLOC_AUTOMATIC_SEARCH=ON -DCMAKE_INSTALL_LIBDIR=lib
@@ -51,6 +51,6 @@ cmake --build "$build" --target vecdet_test examples/all
 ldd "$build/test/vecdet_test" | grep "$onetbb/prefix/lib/libtbb" # not the packaged one
 echo "built: $SECONDS s"
 ctest --test-dir "$build" -R "$TESTS" --no-tests=error --output-on-failure
-# The other cases of NMS wait for its reference, which is slower still here.
+# The other NMS cases wait for the reference, which is even slower here.
 TSAN_OPTIONS=history_size=7 "$build/test/vecdet_test" --source-file='*test_nms.cpp' --test-case='*threads*'
 echo "all: $SECONDS s"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run_valgrind.sh <vecdet_test> [<doctest filter>...]: tests under valgrind on the instruction sets
-# that it knows, up to AVX2. Any read of memory that is not initialised or not allocated fails. Without
-# filters, cases that are quick there, chosen by name. Exits with 77 without valgrind.
+# run_valgrind.sh <vecdet_test> [<doctest filter>...]: runs tests under valgrind on the instruction
+# sets that it supports, up to AVX2. Any read of memory that is not initialised or not allocated
+# fails. Default: cases that are quick there, chosen by name. Exits with 77 without valgrind.
 set -euo pipefail
 test=$1
 shift

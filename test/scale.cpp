@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // More than 2^31 elements through the focal loss and the top-k filter in bfloat16, on every
 // instruction set: 4.3 GB of logits, checked by closed forms and by answers planted beyond 2^31.
-// Prints what memory each call took. Exits with 77 where the machine has too little. The
-// environment variable VECDET_ISA picks one instruction set.
+// Prints the memory that each call took. Exits with 77 if the machine has too little. The
+// environment variable VECDET_ISA selects a single instruction set.
 #include "support/values.hpp"
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/focal_loss.hpp>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr index_t rows = 27000000, cols = 80, elements = rows * cols;
 constexpr index_t border = index_t{1} << 31;
-static_assert(elements > border + 12 * 1000 * 1000, "the last rows lie well beyond");
+static_assert(elements > border + 12 * 1000 * 1000, "the last rows are well beyond");
 
 int failures = 0;
 
@@ -33,8 +33,8 @@ void expect(bool holds, const std::string& what) {
   ++failures;
   std::printf("FAILED on %s: %s\n", isa_name(active_isa()), what.c_str());
 }
-/// Within 8 times 2^-24, about as near as each loss is promised: five losses come round and round,
-/// so that their errors do not cancel.
+/// Within 8 times 2^-24, about the documented accuracy of each loss: five losses repeat, so their
+/// errors do not cancel.
 void expect_near(double actual, double exact, const std::string& what) {
   expect(std::abs(actual - exact) <= 8 * 0x1p-24 * std::abs(exact),
          what + " is " + std::to_string(actual) + ", exact " + std::to_string(exact));
@@ -50,10 +50,10 @@ index_t kilobytes(const char* file, const std::string& name) {
 }
 index_t status(const std::string& name) { return kilobytes("/proc/self/status", name); }
 
-/// Runs a call and holds it to 64 MB beyond what was in use before.
+/// Runs a call and limits it to 64 MB beyond the memory in use before.
 template <class Call>
 void measured(const char* what, const Call& call) {
-  std::ofstream("/proc/self/clear_refs") << 5;  // the high-water mark starts anew
+  std::ofstream("/proc/self/clear_refs") << 5;  // resets the high-water mark
   const index_t before = status("VmRSS");
   call();
   const index_t beyond = status("VmHWM") - before;
@@ -63,7 +63,7 @@ void measured(const char* what, const Call& call) {
   expect(beyond < 64000000, std::string(what) + " took memory");
 }
 
-/// Five logits that come round; all are exact in bfloat16, and all are targets in [0, 1].
+/// Five repeating logits; all are exact in bfloat16, and all are targets in [0, 1].
 constexpr double cycle[] = {0, 0.25, 1, 0.5, 0.125};
 static_assert(cols % 5 == 0, "a column has one value");
 
@@ -160,7 +160,7 @@ void filter_topk_of(bfloat16* memory) {
                  std::vector<index_t>(expected.begin(), expected.begin() + k),
              "the best " + std::to_string(k));
     }
-    // Of a thousand that tie with 400 million others, the first.
+    // The first of a thousand that tie with 400 million others.
     const auto found =
         filter_topk(matrix_view<const bfloat16>(memory, rows, cols), 0.7, 1000, workspace, policy);
     expect(found.elements.size() == 1000 && found.elements[7] == 2 && found.elements[999] == 4967,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Anchors against torchvision's, bit for bit, and worked cases; the cache; every documented error.
+// Anchors bit-identical to torchvision's, and worked cases; the cache; every documented error.
 #include "support/data.hpp"
 #include "support/values.hpp"
 #include <vecdet/anchor_cache.hpp>
@@ -16,7 +16,7 @@ using namespace vecdet::test;
 
 namespace {
 
-/// The features of levels of strides 8 to 128.
+/// The features of levels with strides 8 to 128.
 std::vector<grid_size> pyramid(grid_size image) {
   std::vector<grid_size> levels;
   for (index_t stride = 8; stride <= 128; stride *= 2)
@@ -43,7 +43,7 @@ bool same_floats(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-TEST_CASE("anchors: the very floats of torchvision") {
+TEST_CASE("anchors: floats bit-identical to torchvision's") {
   if (!has_data("golden_step/retinanet_anchors.npy", "anchors against torchvision")) return;
   const grid_size image{200, 160};
   CHECK(same_floats(anchors_of(anchor_shapes::retinanet(), image),
@@ -73,7 +73,7 @@ TEST_CASE("anchors: order, strides and rounding") {
   CHECK(last == std::vector<float>{6 - 2, 5 - 2, 6 + 2, 5 + 2});
 }
 
-TEST_CASE("anchors: one call a level gives what one call gives") {
+TEST_CASE("anchors: one call per level equals one call for all") {
   const grid_size image{123, 457};
   const auto shapes = anchor_shapes::rpn();
   const auto features = pyramid(image);
@@ -88,7 +88,7 @@ TEST_CASE("anchors: one call a level gives what one call gives") {
   CHECK(same_floats(all, one_by_one));
 }
 
-TEST_CASE("anchors: places beyond 2^24 are rounded to float, then the corners") {
+TEST_CASE("anchors: positions beyond 2^24 are rounded to float before the corners") {
   const anchor_shapes point{{2}, {1}};
   std::vector<float> anchors(4 * 3);
   make_anchors(point, {1, 3 * 16777217}, {1, 3}, anchors);
@@ -108,7 +108,7 @@ TEST_CASE("anchors: points") {
   CHECK(level == std::vector<float>{8, 8, 8, 24});
 }
 
-TEST_CASE("anchors: the cache keeps what was asked for last") {
+TEST_CASE("anchors: the cache keeps the last request") {
   anchor_cache cache(anchor_shapes::fcos(), 2);
   const grid_size a{64, 64}, b{100, 64}, c{64, 100};
   const cached_anchors& of_a = cache.anchors(a, pyramid(a));
@@ -125,7 +125,7 @@ TEST_CASE("anchors: the cache keeps what was asked for last") {
   CHECK(same_floats(boxes_of(cache.anchors(b, pyramid(b))), anchors_of(anchor_shapes::fcos(), b)));
 }
 
-TEST_CASE("anchors: bad arguments are named and nothing is written") {
+TEST_CASE("anchors: bad arguments throw errors that name them and write nothing") {
   std::vector<float> out(4 * 9, -7);
   const auto fails = [&](const char* message, const auto& call) {
     INFO(std::string(message));

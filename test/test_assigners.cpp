@@ -260,7 +260,7 @@ TEST_CASE("ATSS: grids, candidates, ties and batches") {
   });
 }
 
-TEST_CASE("ATSS: rows and columns of any distance") {
+TEST_CASE("ATSS: rows and columns at any distance") {
   pyramid p;
   for (const float y : {1.0f, 2.0f, 3.0f, 80.0f, 81.0f, 200.0f})
     for (const float x : {-3e4f, 0.0f, 1.0f, 2.0f, 50.0f, 51.0f, 52.5f, 1e6f}) {
@@ -273,7 +273,7 @@ TEST_CASE("ATSS: rows and columns of any distance") {
   });
 }
 
-TEST_CASE("ATSS: boxes that are not finite, empty, far off or inverted") {
+TEST_CASE("ATSS: boxes that are not finite, empty, far away or inverted") {
   for_each_isa([](isa) {
     std::vector<float> truth = special_boxes_as<float>();
     const std::vector<float> more = boxes_near(10, 5, false);
@@ -326,7 +326,7 @@ TEST_CASE("task-aligned assigner: without classes, all boxes have class 0") {
   CHECK(run() == expected);
 }
 
-TEST_CASE("task-aligned assigner: equal metrics and overlaps go by lower index") {
+TEST_CASE("task-aligned assigner: ties of metrics and overlaps are broken by lower index") {
   for_each_isa([](isa) {
     task_problem p(three_levels(), 2, 1);
     for (float& score : p.scores) score = 0.25f;
@@ -343,7 +343,8 @@ TEST_CASE("task-aligned assigner: equal metrics and overlaps go by lower index")
 }
 
 TEST_CASE(
-    "task-aligned assigner: points on a side are outside; what is not finite matches nothing") {
+    "task-aligned assigner: points on a side are outside; numbers that are not finite match "
+    "nothing") {
   for_each_isa([](isa) {
     task_problem p(three_levels(), 12, 1);
     for (std::size_t k = 0; k < 4; ++k) {
@@ -448,8 +449,7 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   atss_fails("anchors.size() is 665");
   restore();
   points.points[2 * 30] += 1;
-  fails(
-      "points[30] is at 85.000000, 12.000000, expected in the row and column of its level's grid");
+  fails("points[30] is at 85.000000, 12.000000, expected the x of its column and the y of its row");
   restore();
   points.points[2 * 501] = points.points[2 * 500];
   fails("points[501] is at 8.000000");
@@ -464,7 +464,7 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   known.image_offsets = from_one;
   fails("truth.image_offsets[0] is 1, expected 0");
   known.image_offsets = descending;
-  atss_fails("truth.image_offsets[2] is 10, expected 11, the element before it, or more");
+  atss_fails("truth.image_offsets[2] is 10, expected at least 11, the element before it");
   known.image_offsets = short_of;
   fails("truth.image_offsets[2] is 9, expected 10, the number of boxes");
   known.image_offsets = {};

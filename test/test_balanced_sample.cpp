@@ -30,7 +30,7 @@ std::vector<index_t> sampled(const std::vector<index_t>& labels,
 
 }  // namespace
 
-TEST_CASE("balanced sample: as many as there are to be") {
+TEST_CASE("balanced sample: the requested sizes") {
   const index_t rows = 3000;
   const auto labels = random_labels(3 * rows, 20, 4, 0.2);
   const std::vector<int> narrow(labels.begin(), labels.end());
@@ -74,7 +74,7 @@ TEST_CASE("balanced sample: as many as there are to be") {
     }
 }
 
-TEST_CASE("balanced sample: all labels where more are asked for, however many") {
+TEST_CASE("balanced sample: all labels if more are requested, for any number") {
   const std::vector<index_t> labels{-1, 3, -1, -2, 0, 7}, offsets{0, 3, 6};
   for (const index_t size : {index_t{6}, index_t{1} << 53, std::numeric_limits<index_t>::max()}) {
     INFO("size ", size);
@@ -87,7 +87,7 @@ TEST_CASE("balanced sample: all labels where more are asked for, however many") 
   }
 }
 
-TEST_CASE("balanced sample: every subset is as likely") {
+TEST_CASE("balanced sample: every subset is equally likely") {
   // Two of five negatives: ten subsets, each 4000 times on average, with a deviation of 60.
   const std::vector<index_t> labels{-1, 0, -1, -1, -2, -1, -1}, offsets{0, 7};
   balanced_sample_params params;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Box coding against the reference, torchvision's golden vectors and real data: every instruction
-// set, element type, clamp and format, at lengths around a group of boxes and misaligned starts, at
-// special boxes.
+// set, element type, clamp and format; lengths around a group of boxes; misaligned starts; special
+// boxes.
 #include "../bench/support/coco.hpp"
 #include "support/box_tensor.hpp"
 #include "support/check_boxes.hpp"
@@ -53,7 +53,7 @@ void check_coding(const coder_params& p, index_t count, std::uint64_t seed, doub
     const box e = p.anchors == box_format::xyxy
                       ? reference::encode_box(target, anchor, weights_of(p))
                       : reference::encode_ssd(target, anchor, 1 / p.weight_x, 1 / p.weight_w);
-    // In double it is the reference that cancels.
+    // In double, the reference itself suffers from cancellation.
     const double s = std::is_same<T, double>::value ? 4 * p.weight_x : 0;
     return expected_box{e, {s, s, s, s}};
   });
@@ -96,8 +96,7 @@ void sweep_coding() {
   });
 }
 
-/// What of two boxes of special_boxes() the reference makes in double, where float need not
-/// overflow.
+/// The reference's double results for two of special_boxes() that need not overflow in float.
 template <class T>
 bool same_kind(T mine, double exact) {
   const double value = static_cast<double>(mine);
@@ -132,7 +131,7 @@ void special_coding() {
                std::abs(exact[k]) > 1e30));
       }
     }
-    // Every special number as every delta, with every clamp: the same kind of number comes out.
+    // Every special number as every delta, with every clamp: the result is the same kind of number.
     for (const size_clamp clamp : {size_clamp::above, size_clamp::both, size_clamp::none}) {
       coder_params p;
       p.clamp = clamp;
@@ -216,7 +215,7 @@ TEST_CASE("box coding: sizes up to the clamp, with and without fused multiply-ad
   });
 }
 
-TEST_CASE("box coding: exp over every 4999th float is within 1 ulp") {
+TEST_CASE("box coding: exp is within 1 ulp on every 4999th float") {
   std::vector<float> deltas, anchors;
   for (std::uint64_t bits = 0; bits < 0xffffffffu; bits += 4999) {
     const auto word = static_cast<std::uint32_t>(bits);
@@ -301,7 +300,7 @@ TEST_CASE("image sizes: height first, in every function that clips") {
     CHECK(is_whole());
     clip_boxes(boxes_view<const float>(anchor), image, out);
     CHECK(is_whole());
-    // Anchors of an image of the same height and width end at its lower right corner.
+    // The anchors of a square image end at its lower right corner.
     const grid_size grid{static_cast<index_t>(image.height), static_cast<index_t>(image.width)};
     std::vector<float> anchors(4 * 20 * 30);
     make_anchors(anchor_shapes{{10}, {1}}, grid, {20, 30}, anchors);
@@ -344,7 +343,7 @@ TEST_CASE("box coding: real ground truth, encoded and decoded again") {
   for (const auto& object : dataset.objects) {
     for (const double x : {object.x, object.y, object.x + object.width, object.y + object.height})
       truth.push_back(static_cast<float>(x));
-    // An anchor as RetinaNet would have it there: a square whose centre is a multiple of 8.
+    // A typical RetinaNet anchor: a square whose centre is a multiple of 8.
     double size = 32;
     while (size < 512 && size * size < object.width * object.height) size *= 1.25992104989487;
     const double x = 8 * std::floor((object.x + object.width / 2) / 8);
@@ -366,7 +365,7 @@ TEST_CASE("box coding: real ground truth, encoded and decoded again") {
       decode_boxes(boxes_view<const float>(deltas), anchors, again, p);
       double worst = 0, pixels = 0;
       for (std::size_t i = 0; i < truth.size(); ++i) {
-        // The pixel numbers of a box: its own and its anchor's.
+        // The pixel sizes of a box and of its anchor.
         double largest = 0;
         for (std::size_t k = i / 4 * 4; k < i / 4 * 4 + 4; ++k)
           largest = std::max({largest, std::abs(static_cast<double>(truth[k])),

@@ -54,7 +54,7 @@ TEST_CASE("box coding: the same bits for any thread count, policy and on AVX2 an
   check(0.0);
 }
 
-TEST_CASE("box coding: boxes in four arrays have the same bits") {
+TEST_CASE("box coding: boxes in four arrays are bit-identical") {
   const auto check = [](auto zero) {
     using T = decltype(zero);
     for (const index_t count : {0, 1, 7, 8, 15, 16, 17, 33, 500, 9000}) {
@@ -93,7 +93,7 @@ TEST_CASE("box coding: boxes in four arrays have the same bits") {
   });
 }
 
-TEST_CASE("box coding: bfloat16 deltas on float anchors are decoded as if they were float") {
+TEST_CASE("box coding: bfloat16 deltas on float anchors are decoded like floats") {
   for_each_isa([](isa) {
     for (const index_t count : {0, 1, 15, 16, 17, 333, 9000}) {
       const auto deltas = random_deltas<bfloat16>(2 * count, 24, 0.5);
@@ -176,7 +176,7 @@ TEST_CASE("box coding: nothing is allocated") {
   }
 }
 
-TEST_CASE("box coding: bad arguments are named and nothing is written") {
+TEST_CASE("box coding: bad arguments throw errors that name them and write nothing") {
   const std::vector<float> four(16, 1), three(12, 1);
   marked<float> out(16, 0);
   const boxes_view<const float> b(four);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done to boxes besides coding them, against the reference: conversions, clipping, areas,
-// boxes that are large enough, and detections split into columns.
+// Other box functions against the reference: conversions, clipping, areas, boxes that are large
+// enough, and detections split into columns.
 #include "support/box_tensor.hpp"
 #include "support/check_boxes.hpp"
 #include "support/exact_boxes.hpp"
@@ -25,7 +25,7 @@ using reference::box;
 
 namespace {
 
-/// As cv::Rect2f.
+/// Laid out like cv::Rect2f.
 struct test_rect {
   float x, y, width, height;
 };
@@ -206,7 +206,8 @@ TEST_CASE_TEMPLATE("join_detections: the inverse of split_detections", T, float,
   }
 }
 
-TEST_CASE("join_detections, split_boxes: bad arguments are named, and nothing is written") {
+TEST_CASE(
+    "join_detections, split_boxes: bad arguments throw errors that name them and write nothing") {
   const std::vector<float> boxes(12, 1), scores(3, 1);
   std::vector<float> out(18, -3);
   std::vector<index_t> classes{1, 2, 3};
@@ -224,7 +225,7 @@ TEST_CASE("join_detections, split_boxes: bad arguments are named, and nothing is
   fails("detections is boxes, expected memory apart",
         [&] { join_detections(boxes_view<const float>(out.data(), 3), scores, rows); });
   classes[2] = (1 << 24) + 1;
-  fails("classes[2] is 16777217, expected an integer within 16777216",
+  fails("classes[2] is 16777217, expected an integer from -16777216 to 16777216",
         [&] { join_detections(boxes, scores, classes, rows); });
   float* const x = out.data();
   fails("split_boxes: out.size() is 2, expected 3, the number of boxes", [&] {
@@ -236,7 +237,7 @@ TEST_CASE("join_detections, split_boxes: bad arguments are named, and nothing is
   });
 }
 
-TEST_CASE("box ops: structs of x, y, width and height become corners") {
+TEST_CASE("box ops: structs with x, y, width and height become corners") {
   const std::vector<test_rect> rects{{1, 2, 3, 4}, {10, 20, 30, 40}};
   std::vector<float> corners(8);
   convert_boxes(rects, box_format::xyxy, corners);
@@ -245,7 +246,7 @@ TEST_CASE("box ops: structs of x, y, width and height become corners") {
   CHECK(corners == std::vector<float>{1, 2, 4, 6, 10, 20, 40, 60});
 }
 
-TEST_CASE("split_detections: bad arguments are named") {
+TEST_CASE("split_detections: bad arguments throw errors that name them") {
   std::vector<float> memory(18, 1), boxes(12, -3), scores(3, -3);
   std::vector<index_t> classes(3, -3);
   const auto fails = [&](const char* message, const auto& call) {
@@ -273,7 +274,7 @@ TEST_CASE("split_detections: bad arguments are named") {
   }
 }
 
-TEST_CASE("box ops: bad arguments are named and nothing is written") {
+TEST_CASE("box ops: bad arguments throw errors that name them and write nothing") {
   const std::vector<float> four(16, 1), three(12, 1);
   marked<float> out(16, 0);
   std::vector<std::uint8_t> mask(4, 7);

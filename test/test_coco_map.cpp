@@ -33,7 +33,7 @@ TEST_CASE("COCO mAP: worked cases") {
 
   // One of two found: precision 1 up to recall 0.5, the first 51 of 101 points.
   CHECK(coco::evaluate(truth, {detection(0, 10, 1)}).ap == doctest::Approx(51.0 / 101));
-  // A wrong one before it halves the precision; one after it does not matter.
+  // A wrong detection before it halves the precision; one after it does not matter.
   CHECK(coco::evaluate(truth, {detection(0, 10, 0.5), detection(50, 10, 0.9)}).ap ==
         doctest::Approx(51.0 / 101 / 2));
   CHECK(coco::evaluate(truth, {detection(0, 10, 0.5), detection(50, 10, 0.1)}).ap ==
@@ -52,7 +52,7 @@ TEST_CASE("COCO mAP: worked cases") {
 TEST_CASE("COCO mAP: crowds") {
   coco_dataset truth;
   truth.objects = {object(0, 10), object(0, 100, true)};
-  // Both detections lie within the crowd: the first takes the object, the others are ignored.
+  // Both detections are within the crowd: the first takes the object, the others are ignored.
   CHECK(coco::evaluate(truth,
                        {detection(0, 10, 0.9), detection(50, 10, 0.95), detection(20, 5, 0.99)})
             .ap == doctest::Approx(1));
@@ -60,7 +60,7 @@ TEST_CASE("COCO mAP: crowds") {
   CHECK(std::isnan(coco::evaluate(truth, {detection(0, 10, 0.9)}).ap));
 }
 
-TEST_CASE("COCO mAP: at most 100 detections an image and category") {
+TEST_CASE("COCO mAP: at most 100 detections per image and category") {
   coco_dataset truth;
   truth.objects = {object(0, 10)};
   std::vector<coco_box> detections(100, detection(500, 10, 0.9));
@@ -82,7 +82,7 @@ TEST_CASE("COCO mAP: the published figures of real files") {
   CHECK(std::abs(result.ap75 - 0.5729817) < 1e-7);
 }
 
-TEST_CASE("COCO files: what is wrong is named") {
+TEST_CASE("COCO files: errors name the problem") {
   CHECK_THROWS_WITH(bench::load_coco("no/such.json"), "no/such.json: cannot be opened");
   const char* test = "COCO files: what is wrong is named";
   const std::string results = "coco100/instances_val2014_fakebbox100_results.json";

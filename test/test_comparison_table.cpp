@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table that a benchmark run ends with.
+// The table at the end of a benchmark run.
 #include "../bench/support/comparison_table.hpp"
 
 #include <string>
@@ -37,7 +37,7 @@ TEST_CASE("comparison table: text") {
   table.add("f/labels/f32/8x2/avx512/threads:2", {5e-4, 0.125, 80, 0.6});
   table.add("nms/clustered/f32/1000/torch/threads:1", {2.9e-4, 0, 0, 0});
   table.add("not of this form", {1, 1, 1, 1});
-  // AVX2 has no plain loop of its own, and is not compared with that of AVX-512.
+  // AVX2 has no plain loop of its own and is not compared with AVX-512's.
   const std::string expected =
       "| problem                | threads |       unit | plain_avx512 |  avx2 | avx512 | torch | "
       "avx512 / plain_avx512 | GB/s | of copy |\n"

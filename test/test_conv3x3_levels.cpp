@@ -179,6 +179,17 @@ TEST_CASE("3x3 convolution: nothing where there is nothing") {
   for (std::size_t i = 0; i < 60; ++i) CHECK(b[i] == 0);
 }
 
+TEST_CASE("3x3 convolution: when it is the faster choice") {
+  // A head's levels together, but not each small one; few channels never.
+  CHECK(conv3x3_is_faster(256, 256, 13343, true));
+  CHECK(conv3x3_is_faster(16, 16, 640, true));
+  CHECK_FALSE(conv3x3_is_faster(256, 256, 169, true));
+  CHECK(conv3x3_is_faster(256, 256, 169, false));
+  CHECK_FALSE(conv3x3_is_faster(256, 256, 49, false));
+  CHECK_FALSE(conv3x3_is_faster(3, 64, 10000, true));
+  CHECK_FALSE(conv3x3_is_faster(256, 4, 10000, false));
+}
+
 TEST_CASE("3x3 convolution: errors") {
   conv3x3_workspace workspace;
   std::vector<float> a(2000, 1.0f), b(2000, 5.0f), w(2000, 1.0f);

@@ -136,7 +136,7 @@ struct detector {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("levels: top-k is that of rows", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("levels: top-k equals that of rows", T, float, bfloat16) {
   for_each_isa([](isa) {
     std::uint64_t seed = 0;
     for (const head_layout layout : all_layouts) {
@@ -158,7 +158,7 @@ TEST_CASE_TEMPLATE("levels: top-k is that of rows", T, float, bfloat16) {
   });
 }
 
-TEST_CASE("levels: top-k of more logits than a thread takes at once") {
+TEST_CASE("levels: top-k of more logits than one thread's chunk") {
   for (const bool tied : {false, true}) {
     auto head = logits_of<float>(head_layout::nchw, 1, 3, 20, {{100, 90}}, 0, 3, tied);
     check_topk(head, 0.05, 1000);
@@ -166,7 +166,7 @@ TEST_CASE("levels: top-k of more logits than a thread takes at once") {
   }
 }
 
-TEST_CASE_TEMPLATE("levels: detections are those of rows", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("levels: detections equal those of rows", T, float, bfloat16) {
   for_each_isa([](isa) {
     std::uint64_t seed = 0;
     for (const dense_detector kind :
@@ -208,7 +208,7 @@ TEST_CASE("levels: nothing is allocated once the workspaces have grown") {
   }
 }
 
-TEST_CASE("levels: bad arguments of detection are named") {
+TEST_CASE("levels: bad arguments of detection throw errors that name them") {
   detector<float> d(dense_detector::fcos, head_layout::nhwc, 1, 0, 5, false);
   postprocess_workspace workspace;
   const auto fails = [&](const char* message, const head_level_outputs<float>& outputs,

@@ -219,7 +219,7 @@ TEST_CASE("FCOS's assigner: all boxes against all anchors") {
   }
 }
 
-TEST_CASE_TEMPLATE("FCOS's loss: torchvision's", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("FCOS's loss: equals torchvision's", T, float, bfloat16) {
   for_each_isa([](isa) {
     for (const head_layout layout : all_layouts) {
       for (const index_t others : {0, 2}) {
@@ -312,7 +312,7 @@ TEST_CASE_TEMPLATE("FCOS's loss: bfloat16 is float, rounded; any threads, in pla
   }
 }
 
-TEST_CASE("FCOS's loss: bad arguments are named, and nothing is written") {
+TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write nothing") {
   fcos_problem p(head_layout::nchw);
   fcos_tensors<float> t(p);
   const auto logits_before = t.logits_grad.data, distances_before = t.distances_grad.data,
@@ -387,7 +387,7 @@ TEST_CASE("FCOS's loss: bad arguments are named, and nothing is written") {
   fails("params.scale is inf", t.head(), p.anchors, truth, params);
 }
 
-TEST_CASE("SSD's loss: torchvision's") {
+TEST_CASE("SSD's loss: equals torchvision's") {
   for_each_isa([](isa) {
     ssd_problem p;
     ssd_loss_workspace workspace;
@@ -454,7 +454,7 @@ TEST_CASE("SSD's loss: the parts, any threads, in place, no memory") {
   CHECK(same_bits(p.deltas, deltas_grad));
 }
 
-TEST_CASE("SSD's loss: bad arguments are named, and nothing is written") {
+TEST_CASE("SSD's loss: bad arguments throw errors that name them and write nothing") {
   ssd_problem p;
   const anchor_index index = p.index();
   ssd_loss_workspace workspace;

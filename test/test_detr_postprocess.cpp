@@ -127,7 +127,7 @@ TEST_CASE("postprocess_detr: NaN and infinite logits") {
   const std::vector<image_size> sizes{image_size::height_width(10, 10)};
   const detr_outputs<float> outputs{{logits.data(), 3, 3}, boxes};
   yolo_postprocess_workspace workspace;
-  // -infinity is a probability of 0, and spoils nothing.
+  // -infinity is a probability of 0 and does not affect others.
   const auto softmax = postprocess_detr(outputs, vector_view<const image_size>(sizes),
                                         detr_postprocess_params::detr(), workspace);
   REQUIRE(softmax.sources.size() == 1);
@@ -154,7 +154,7 @@ TEST_CASE("postprocess_detr: later calls allocate nothing") {
   }
 }
 
-TEST_CASE("postprocess_detr: bad arguments are named") {
+TEST_CASE("postprocess_detr: bad arguments throw errors that name them") {
   const detr_problem p(2, 10, 5, 1);
   detr_outputs<float> outputs = p.outputs();
   std::vector<image_size> sizes = p.sizes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instruction set is chosen: detection on simulated processors, VECDET_ISA and set_isa(). The
-// ctest entries isa_baseline, isa_avx2 and isa_avx512 run this file under that value of VECDET_ISA.
+// Selection of the instruction set: detection on simulated processors, VECDET_ISA and set_isa().
+// The ctest entries isa_baseline, isa_avx2 and isa_avx512 run this file with that value of
+// VECDET_ISA.
 #include "support/isa.hpp"
 #include <vecdet/args/focal_loss.hpp>
 #include <vecdet/dispatch.hpp>
@@ -24,7 +25,7 @@ namespace {
 
 constexpr std::uint32_t bit(int n) { return std::uint32_t{1} << n; }
 
-/// A processor that answers as written here.
+/// A processor that answers with these values.
 struct simulated_cpu {
   std::uint32_t leaf1_ecx = 0, leaf7_ebx = 0, extended1_ecx = 0;
   std::uint32_t xcr0 = 0;
@@ -48,7 +49,7 @@ const std::vector<int> v3_leaf7 = {3, 5, 8};
 const std::vector<int> v3_extended1 = {0, 5};
 const std::vector<int> v4_leaf7 = {16, 17, 28, 30, 31};
 
-/// Every feature of x86-64-v4, all of it enabled by the operating system.
+/// Every feature of x86-64-v4, enabled by the operating system.
 simulated_cpu v4_cpu() {
   simulated_cpu cpu;
   for (const int n : v3_leaf1) cpu.leaf1_ecx |= bit(n);
@@ -89,7 +90,7 @@ class environment_isa {
 }  // namespace
 
 // First in this file, before anything calls set_isa().
-TEST_CASE("dispatch: VECDET_ISA is in force from the first call") {
+TEST_CASE("dispatch: VECDET_ISA takes effect from the first call") {
   const char* wanted = std::getenv("VECDET_ISA");
   if (wanted == nullptr || *wanted == '\0') {
     CHECK(active_isa() == detected_isa());
@@ -101,7 +102,7 @@ TEST_CASE("dispatch: VECDET_ISA is in force from the first call") {
   CHECK(tested == std::vector<isa>{active_isa()});
 }
 
-TEST_CASE("dispatch: each instruction set has kernels of its own") {
+TEST_CASE("dispatch: each instruction set has its own kernels") {
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
     REQUIRE((detail::is_compiled_in(set) || !isa_available(set)));
     for (const isa other : {isa::baseline, isa::avx2, isa::avx512}) {
@@ -159,7 +160,7 @@ TEST_CASE("dispatch: detection asks the operating system") {
   avx512_not_enabled.xcr0 = 0x07;
   CHECK(detail::detect_isa(avx512_not_enabled) == isa::avx2);
 
-  // Opmask, upper halves of ZMM0-15 and ZMM16-31: one missing is enough.
+  // Opmask, upper halves of ZMM0-15 and ZMM16-31: each of them is required.
   for (const std::uint32_t state : {0x20u, 0x40u, 0x80u}) {
     simulated_cpu cpu = v4_cpu();
     cpu.xcr0 &= ~state;
@@ -182,7 +183,7 @@ TEST_CASE("dispatch: detection agrees with the compiler's own runtime") {
 }
 #endif
 
-TEST_CASE("dispatch: a bad VECDET_ISA is named") {
+TEST_CASE("dispatch: the error names a bad VECDET_ISA") {
   const auto fails_with = [](const char* value, const char* message) {
     const environment_isa environment(value);
     CHECK_THROWS_WITH_AS(detail::choose_isa(), doctest::Contains(message), std::invalid_argument);
@@ -207,9 +208,9 @@ TEST_CASE("dispatch: a bad VECDET_ISA is named") {
   CHECK(active_isa() == before);
 }
 
-TEST_CASE("dispatch: a call runs to its end on the instruction set that it began with") {
+TEST_CASE("dispatch: a call runs to its end on one instruction set") {
   if (!isa_available(isa::avx2)) return;
-  // Candidates in three levels of two images: search, decoding and NMS are calls of their own.
+  // Candidates in three levels of two images: search, decoding and NMS are separate calls.
   constexpr index_t anchors = 300, classes = 4;
   std::vector<float> boxes, logits, deltas(2 * anchors * 4, 0.0f);
   for (index_t i = 0; i < anchors; ++i) {
@@ -262,7 +263,7 @@ TEST_CASE("dispatch: a call runs to its end on the instruction set that it began
   profile::reset();
 }
 
-TEST_CASE("dispatch: set_isa puts any available set in force") {
+TEST_CASE("dispatch: set_isa activates any available set") {
   const isa before = active_isa();
   for (const isa set : {isa::avx512, isa::baseline, isa::avx2}) {
     CHECK(isa_available(set) == (set <= detected_isa() && detail::is_compiled_in(set)));

@@ -238,7 +238,7 @@ TEST_CASE("distribution focal loss: the gradient may overwrite the logits") {
   });
 }
 
-TEST_CASE("distribution focal loss: boxes are points less and plus distances times strides") {
+TEST_CASE("distribution focal loss: boxes are points minus and plus distances times strides") {
   for_each_isa([](isa) {
     for (index_t boxes = 0; boxes <= 21; ++boxes) {
       problem p(4 * boxes, 16, 11, boxes % 2, false);

@@ -77,7 +77,7 @@ TEST_CASE_TEMPLATE("filter_topk: sizes, limits and thresholds", T, float, bfloat
   }
 }
 
-TEST_CASE_TEMPLATE("filter_topk: probabilities are compared with the threshold itself", T, float,
+TEST_CASE_TEMPLATE("filter_topk: probabilities are compared with the exact threshold", T, float,
                    bfloat16) {
   random_generator generator(5);
   std::vector<T> scores;
@@ -159,7 +159,7 @@ TEST_CASE("filter_topk: later calls allocate nothing") {
   }
 }
 
-TEST_CASE("filter_topk: bad arguments are named") {
+TEST_CASE("filter_topk: bad arguments throw errors that name them") {
   const std::vector<float> logits(6);
   const matrix_view<const float> x(logits.data(), 2, 3);
   filter_topk_workspace workspace;

@@ -186,7 +186,7 @@ TEST_CASE("focal loss: label conventions") {
   CHECK(count_foreground(std::vector<int>{3, -1, -2, 0}) == 2);
 }
 
-TEST_CASE_TEMPLATE("focal loss: rows are ignored whatever they hold", T, float, bfloat16, double) {
+TEST_CASE_TEMPLATE("focal loss: ignored rows may hold any numbers", T, float, bfloat16, double) {
   const index_t rows = 400, cols = 30;
   auto p = random_problem<T>(rows, cols, false, false, 41);
   for (std::size_t i = 0; i < p.labels.size(); ++i) {
@@ -244,7 +244,7 @@ TEST_CASE("focal loss: nothing is allocated") {
   }
 }
 
-TEST_CASE("focal loss: bad arguments are named and nothing is written") {
+TEST_CASE("focal loss: bad arguments throw errors that name them and write nothing") {
   tensor<float> logits(4, 5), grad(4, 5);
   logits.fill([](index_t) { return 0.5f; });
   const matrix_view<const float> x = logits.view();

@@ -15,8 +15,8 @@ using namespace vecdet;
 using namespace vecdet::test;
 
 TEST_CASE("focal loss: float logits are within 8 ulp") {
-  // Of the floats where exp and log turn, every 331st; of the others, nearly all of which are as
-  // good as 0 or infinite, fewer. Sanitizers find nothing more in more numbers, but take many times
+  // Tests every 331st float where exp and log change, and fewer of the others, nearly all of which
+  // are close to 0 or infinite. Sanitizers find nothing more with more numbers, but take many times
   // as long.
   constexpr std::uint32_t step = under_sanitizer ? 331 * 61 : 331;
   std::vector<float> logits;
@@ -89,7 +89,7 @@ TEST_CASE_TEMPLATE("focal loss: sums of 11 million elements are within 1e-7", T,
 }
 
 TEST_CASE("focal loss: sums of huge logits") {
-  // Losses of 1.9e37 each: 0.75 of the logit. 16 of them still make a float.
+  // Losses of 1.9e37 each: 0.75 of the logit. The sum of 16 of them still fits a float.
   for_each_isa([](isa) {
     const index_t rows = 64, cols = 32;
     const std::vector<float> logits(static_cast<std::size_t>(rows * cols), 2e37f);

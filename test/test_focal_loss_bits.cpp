@@ -116,7 +116,7 @@ TEST_CASE_TEMPLATE("focal loss: an element's bits do not depend on its block", T
   });
 }
 
-TEST_CASE_TEMPLATE("focal loss: an element's bits depend on that element alone", T, float, bfloat16,
+TEST_CASE_TEMPLATE("focal loss: an element's bits depend only on that element", T, float, bfloat16,
                    double) {
   enum class output { loss, grad, upstream_times_grad };
   const auto same = [](T a, T b) {

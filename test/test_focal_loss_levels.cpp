@@ -101,7 +101,7 @@ struct head {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("focal loss of levels: the bits of a matrix", T, float, bfloat16, double) {
+TEST_CASE_TEMPLATE("focal loss of levels: bit-identical to a matrix", T, float, bfloat16, double) {
   for_each_isa([](isa) {
     std::uint64_t seed = 0;
     for (const head_layout layout : all_layouts) {
@@ -122,7 +122,7 @@ TEST_CASE_TEMPLATE("focal loss of levels: the bits of a matrix", T, float, bfloa
   });
 }
 
-TEST_CASE_TEMPLATE("soft target losses of levels: the bits of a matrix", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("soft target losses of levels: bit-identical to a matrix", T, float, bfloat16) {
   for (const head_layout layout : all_layouts) {
     for (const index_t others : {0, 4}) {
       head<T> h(layout, 2, 3, 7, {{9, 13}, {5, 7}}, 3, 0.1, others);
@@ -165,7 +165,7 @@ TEST_CASE("focal loss of levels: any threads, in place, nothing allocated") {
   }
 }
 
-TEST_CASE("focal loss of levels: rows are ignored whatever they hold") {
+TEST_CASE("focal loss of levels: ignored rows may hold any numbers") {
   for (const head_layout layout : all_layouts) {
     head<float> h(layout, 1, 2, 5, {{40, 30}}, 9);
     const auto is_ignored = [&](index_t row) {
@@ -180,7 +180,7 @@ TEST_CASE("focal loss of levels: rows are ignored whatever they hold") {
   }
 }
 
-TEST_CASE("focal loss of levels: bad arguments are named and nothing is written") {
+TEST_CASE("focal loss of levels: bad arguments throw errors that name them and write nothing") {
   head<float> h(head_layout::nchw, 2, 3, 4, {{5, 6}, {2, 3}}, 1);
   const auto before = h.grad.data;
   const auto throws = [&](const auto& call, const char* message) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The focal loss where numbers are extreme: weights of any size, infinite and NaN ones, logits of
-// -inf and NaN.
+// The focal loss with extreme numbers: weights of any magnitude, infinite and NaN weights, logits
+// of -inf and NaN.
 #include "support/focal_problem.hpp"
 
 #include <cmath>
@@ -50,7 +50,7 @@ TEST_CASE_TEMPLATE("focal loss: logits of -inf add nothing", T, float, bfloat16,
   });
 }
 
-TEST_CASE_TEMPLATE("focal loss: weights of any size", T, float, bfloat16, double) {
+TEST_CASE_TEMPLATE("focal loss: weights of any magnitude", T, float, bfloat16, double) {
   for_each_isa([&](isa) {
     std::uint64_t seed = 300;
     for (const double gamma : {2.0, 1.0, 0.0, 1.5}) {
@@ -65,8 +65,8 @@ TEST_CASE_TEMPLATE("focal loss: weights of any size", T, float, bfloat16, double
           const matrix_view<T> x = p.logits.view();
           for (index_t i = 0; i < x.rows(); ++i) {
             for (index_t j = 0; j < x.cols(); ++j) {
-              // Sums of floats overflow before those of the reference, and weights lift what is too
-              // small for double as well.
+              // Sums of floats overflow before the reference's, and weights lift numbers that are
+              // too small even for double.
               if (!(std::abs(static_cast<double>(x(i, j))) < 200)) x(i, j) = to<T>(-1);
             }
           }
@@ -77,7 +77,7 @@ TEST_CASE_TEMPLATE("focal loss: weights of any size", T, float, bfloat16, double
   });
 }
 
-TEST_CASE_TEMPLATE("focal loss: infinite row weights are the limit of growing ones", T, float,
+TEST_CASE_TEMPLATE("focal loss: infinite row weights give the limit of growing weights", T, float,
                    bfloat16, double) {
   const index_t rows = 4, cols = 91;
   const float inf = static_cast<float>(infinity);
@@ -132,7 +132,7 @@ TEST_CASE_TEMPLATE("focal loss: infinite row weights are the limit of growing on
     CHECK(sum(-inf, -inf) == -infinity);
     CHECK(sum(inf, 1) == sum(0, 1));
     CHECK(sum(1, inf) == infinity);
-    // Of the product with an upstream gradient, too.
+    // Also of the product with an upstream gradient.
     const std::vector<T> upstream{to<T>(0.0), to<T>(-2.0)}, logits{to<T>(1.0), to<T>(1.0)};
     std::vector<T> grad(2);
     const std::vector<float> weights{inf, inf};
@@ -146,7 +146,7 @@ TEST_CASE_TEMPLATE("focal loss: infinite row weights are the limit of growing on
   });
 }
 
-TEST_CASE("focal loss: scale and upstream multiply without overflow") {
+TEST_CASE("focal loss: the product of scale and upstream does not overflow") {
   for_each_isa([&](isa) {
     const std::vector<float> logits{-static_cast<float>(infinity), -150, -60, -3, 0.5f};
     const matrix_view<const float> x(logits.data(), 5, 1);
@@ -169,7 +169,7 @@ TEST_CASE("focal loss: scale and upstream multiply without overflow") {
 }
 
 TEST_CASE_TEMPLATE("focal loss: NaN of any bits stays NaN", T, float, bfloat16, double) {
-  // Rounded to bfloat16, a NaN of all ones must not carry into its sign.
+  // When rounded to bfloat16, a NaN with all bits set must not carry into its sign.
   const index_t rows = 4, cols = 300;
   tensor<T> x(rows, cols), out(rows, cols), targets(rows, cols);
   std::vector<float> weights(static_cast<std::size_t>(rows));
@@ -201,7 +201,7 @@ TEST_CASE_TEMPLATE("focal loss: NaN of any bits stays NaN", T, float, bfloat16, 
       INFO("gamma ", gamma);
       focal_loss_params params;
       params.gamma = gamma;
-      // Logits: bfloat16's own NaN of all ones.
+      // Logits: bfloat16's own NaN with all bits set.
       const std::uint32_t all_ones[] = {0x7fff0000, 0xffff0000};
       x.fill([&](index_t k) {
         float nan;

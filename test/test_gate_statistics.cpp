@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The performance gate's statistics and rules, on published numbers and on made-up measurements.
+// The performance gate's statistics and rules, on published numbers and invented measurements.
 #include "bench/gate/report.hpp"
 #include "bench/gate/statistics.hpp"
 #include "bench/gate/verdict.hpp"
@@ -66,7 +66,7 @@ judged_problem compared(double recorded_ratio = 0) {
           recorded_ratio > 0,       {},     {}, {}};
 }
 
-/// One process's finding, of 30 comparisons.
+/// One process's result, out of 30 comparisons.
 void add(judged_problem& problem, double head_to_base, double p, double control = 1,
          double plain_to_head = 4) {
   problem.measurements.push_back(
@@ -76,7 +76,7 @@ void add(judged_problem& problem, double head_to_base, double p, double control 
 
 }  // namespace
 
-TEST_CASE("three slow processes fail a problem, one other lets it pass") {
+TEST_CASE("three slow processes fail a problem; one that is not slow passes it") {
   judged_problem slower = compared();
   for (int process = 0; process < 3; ++process) {
     CHECK_FALSE(slower.settled());
@@ -97,7 +97,7 @@ TEST_CASE("three slow processes fail a problem, one other lets it pass") {
   CHECK_FALSE(unsure.failed());
 }
 
-TEST_CASE("a faster problem is called so, with the change") {
+TEST_CASE("a faster problem is reported with its change") {
   const auto verdict_in_table = [](const judged_problem& problem) {
     std::ostringstream table;
     write_table(table, {{"a processor", "avx2", "a compiler"}, 100, {problem}, {}});
@@ -123,7 +123,7 @@ TEST_CASE("a faster problem is called so, with the change") {
   CHECK(verdict_in_table(stray) == "pass");
 }
 
-TEST_CASE("a process whose control strays says nothing") {
+TEST_CASE("a process whose control deviates gives no answer") {
   judged_problem restless = compared();
   for (int process = 0; process < 6; ++process) {
     add(restless, 1.10, 1e-9, process % 2 == 0 ? 1.02 : 0.98);

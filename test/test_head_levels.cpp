@@ -97,7 +97,7 @@ constexpr int many = under_sanitizer ? 150 : 600;  // anchors a cell
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("levels: regression loss has the bits of rows", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("levels: regression loss is bit-identical to rows", T, float, bfloat16) {
   for_each_isa([](isa) {
     std::uint64_t seed = 0;
     for (const head_layout layout : all_layouts) {
@@ -133,7 +133,7 @@ TEST_CASE_TEMPLATE("levels: regression loss has the bits of rows", T, float, bfl
   });
 }
 
-TEST_CASE_TEMPLATE("levels: smooth L1 and IoU losses have the bits of rows", T, float, bfloat16,
+TEST_CASE_TEMPLATE("levels: smooth L1 and IoU losses are bit-identical to rows", T, float, bfloat16,
                    double) {
   for (const head_layout layout : all_layouts) {
     for (const index_t others : {0, 3}) {
@@ -182,7 +182,7 @@ TEST_CASE_TEMPLATE("levels: smooth L1 and IoU losses have the bits of rows", T, 
   }
 }
 
-TEST_CASE_TEMPLATE("levels: decoded boxes are those of rows", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("levels: decoded boxes equal those of rows", T, float, bfloat16) {
   for_each_isa([](isa) {
     for (const head_layout layout : all_layouts) {
       for (const index_t others : {0, 1}) {
@@ -294,7 +294,7 @@ TEST_CASE("levels: the same bits for any number of threads, nothing is allocated
   }
 }
 
-TEST_CASE("levels: bad arguments are named, and nothing is written") {
+TEST_CASE("levels: bad arguments throw errors that name them and write nothing") {
   problem<float> p(head_layout::nchw, 2, 3, 1, 1);
   const std::vector<float> targets = random_boxes<float>(p.in.rows(), 5);
   const auto before = p.grad.data;

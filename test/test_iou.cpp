@@ -119,7 +119,7 @@ TEST_CASE("IoU: float") { sweep<float>(); }
 TEST_CASE("IoU: bfloat16") { sweep<bfloat16>(); }
 TEST_CASE("IoU: double") { sweep<double>(); }
 
-TEST_CASE("IoU: the very floats of torchvision") {
+TEST_CASE("IoU: floats bit-identical to torchvision's") {
   if (!has_data("golden/iou.npy", "IoU against torchvision")) return;
   const auto a = golden<float>("iou_a").values, b = golden<float>("iou_b").values;
   const auto expected = golden<float>("iou");
@@ -273,7 +273,7 @@ TEST_CASE("IoU: the same bits for any thread count, policy and on AVX2 and AVX-5
   check(0.0);
 }
 
-TEST_CASE_TEMPLATE("IoU: a matrix too large for the cache is that of its rows", T, float, bfloat16,
+TEST_CASE_TEMPLATE("IoU: a matrix larger than the cache equals its rows", T, float, bfloat16,
                    double) {
   // Odd strides: rows begin at every element of a cache line. Tiles of 512 columns meet inside of
   // chunks and between them; the last is shorter than a line, or all there is.
@@ -320,7 +320,7 @@ TEST_CASE("IoU: nothing is allocated") {
   }
 }
 
-TEST_CASE("IoU: bad arguments are named and nothing is written") {
+TEST_CASE("IoU: bad arguments throw errors that name them and write nothing") {
   const std::vector<float> four(16, 1), three(12, 1);
   marked<float> out(12, 0);
   const auto fails = [&](const char* message, const auto& call) {

@@ -124,7 +124,7 @@ TEST_CASE("IoU losses: float") { sweep<float>(); }
 TEST_CASE("IoU losses: bfloat16") { sweep<bfloat16>(); }
 TEST_CASE("IoU losses: double") { sweep<double>(); }
 
-TEST_CASE("IoU losses: boxes far apart of nearly one aspect") {
+TEST_CASE("IoU losses: distant boxes with nearly equal aspect ratios") {
   // What is left of the difference of their angles is as large as all else.
   random_generator generator(91);
   std::vector<float> predicted, targets;
@@ -206,8 +206,7 @@ TEST_CASE("IoU losses: degenerate boxes") {
   });
 }
 
-TEST_CASE_TEMPLATE("IoU losses: of weights and what they weigh, 0 wins over infinity", T, float,
-                   bfloat16, double) {
+TEST_CASE_TEMPLATE("IoU losses: 0 times infinity is 0 for weights", T, float, bfloat16, double) {
   const index_t boxes = 42;
   std::vector<T> p = random_boxes<T>(boxes, 1, 100), t = random_boxes<T>(boxes, 2, 100);
   for (std::size_t i = 0; i < p.size(); ++i) {
@@ -298,7 +297,7 @@ TEST_CASE("IoU losses: the gradient may overwrite the boxes, and nothing is allo
   CHECK(same_bits(p, grad));
 }
 
-TEST_CASE("IoU losses: bad arguments are named and nothing is written") {
+TEST_CASE("IoU losses: bad arguments throw errors that name them and write nothing") {
   const std::vector<float> four(16, 1), three(12, 1);
   marked<float> out(12, 0);
   iou_loss_params params;

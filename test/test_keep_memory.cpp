@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// keep_memory() works for the whole process, so each case runs in a child of its own.
+// keep_memory() affects the whole process, so each case runs in a child process.
 #include "support/sanitizer.hpp"
 #include <vecdet/keep_memory.hpp>
 
@@ -20,7 +20,7 @@ long page_faults() {
   return usage.ru_minflt;
 }
 
-/// Page faults of writing to each page of an array of 64 MB, which was allocated and freed before.
+/// Page faults when writing to each page of an array of 64 MB that was allocated and freed before.
 long faults_of_second_array() {
   constexpr std::size_t bytes = std::size_t{64} << 20;
   const auto allocate_and_write = [] {
@@ -49,7 +49,7 @@ bool holds_in_child(const Check& check) {
 
 }  // namespace
 
-TEST_CASE("keep_memory: an array that was freed is allocated again without page faults") {
+TEST_CASE("keep_memory: reallocating a freed array causes no page faults") {
   if (vecdet::test::under_sanitizer) return;  // which replaces malloc
   CHECK(holds_in_child([] { return faults_of_second_array() > 1000; }));
   CHECK(holds_in_child([] { return vecdet::keep_memory() && faults_of_second_array() < 100; }));

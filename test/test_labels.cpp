@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels and ids of every integer type in the public functions, by value: what is -1 or 4294967295.
-// Reading them as the caller wrote them is for label_types.cpp.
+// Labels and ids of every integer type in the public functions, by value: -1 differs from
+// 4294967295. label_types.cpp tests that they are read as the caller wrote them.
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>
@@ -35,10 +35,10 @@ std::vector<index_t> by_class(const nms_groups& groups) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("labels: NMS orders by ids of every type", Id, VECDET_ID_TYPES) {
+TEST_CASE_TEMPLATE("labels: NMS accepts ids of every type", Id, VECDET_ID_TYPES) {
   constexpr Id most = std::numeric_limits<Id>::max(), least = std::numeric_limits<Id>::min();
   for_each_isa([&](isa) {
-    // Far apart, which is numbered by sorting, and near, which is not.
+    // Far apart, which is numbered by sorting, and close together, which is not.
     for (const std::vector<Id>& ids :
          {std::vector<Id>{most, least, 5},
           std::vector<Id>{most, static_cast<Id>(most - 2), static_cast<Id>(most - 1)},
@@ -52,7 +52,7 @@ TEST_CASE_TEMPLATE("labels: NMS orders by ids of every type", Id, VECDET_ID_TYPE
       CHECK(by_class(classes) == expected);
       CHECK(by_class(images) == expected);
     }
-    // All ones: -1, or the greatest.
+    // All bits set: -1, or the maximum.
     const std::vector<Id> ones{static_cast<Id>(-1), 5, 6};
     nms_groups classes;
     classes.classes = ones;
@@ -67,7 +67,7 @@ TEST_CASE_TEMPLATE("labels: NMS orders by ids of every type", Id, VECDET_ID_TYPE
   }
 }
 
-TEST_CASE_TEMPLATE("labels: losses by the value of labels of every type", Label, VECDET_ID_TYPES) {
+TEST_CASE_TEMPLATE("labels: losses accept labels of every type", Label, VECDET_ID_TYPES) {
   constexpr bool is_signed = std::is_signed<Label>::value;
   const index_t rows = 200;
   const std::vector<float> logits(static_cast<std::size_t>(3 * rows), 0.5f);
@@ -86,7 +86,7 @@ TEST_CASE_TEMPLATE("labels: losses by the value of labels of every type", Label,
     CHECK(smooth_l1_loss(p, t, box_selection(labels, 100)) ==
           smooth_l1_loss(p, t, box_selection(as_signed, 100)));
 
-    // All ones is background where signed. Elsewhere it is a number: no class, and selected.
+    // All bits set is background if signed. If not, it is a number: not a class, and selected.
     labels.assign(labels.size(), static_cast<Label>(-1));
     labels[70] = 1;
     if (is_signed) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Letterboxes against the reference, bit for bit: sizes around the vector width, reductions and
+// Letterboxes bit-identical to the reference: sizes around the vector width, reductions and
 // enlargements, strides, channels, normalisation, batches; nothing is read behind an image;
 // threads, allocations, and every documented error.
 #include "support/allocations.hpp"
@@ -40,7 +40,7 @@ void check_letterbox(index_t height, index_t width, grid_size input,
   const auto pixels =
       random_image(height, width, static_cast<std::uint64_t>(height * 1000 + width));
   const auto expected = reference::letterbox(pixels, height, width, input, params);
-  // Memory ends right behind the last pixel.
+  // The memory ends right behind the last pixel.
   placed_memory memory;
   memory.place = {placement::ends_at_guard};
   const byte_image image{memory.copy(pixels), height, width, 0};
@@ -86,7 +86,7 @@ TEST_CASE("letterbox: options") {
   check_letterbox(48, 64, {64, 50}, params);
 }
 
-TEST_CASE("letterbox: a batch of images with strides, and where they lie") {
+TEST_CASE("letterbox: a batch of images with strides, and their positions") {
   const std::vector<std::pair<index_t, index_t>> sizes{{48, 64}, {120, 30}, {33, 33}, {7, 90}};
   const grid_size input{64, 96};
   std::vector<std::vector<std::uint8_t>> pixels;
@@ -141,7 +141,7 @@ TEST_CASE("letterbox: later calls allocate nothing") {
   }
 }
 
-TEST_CASE("letterbox: bad arguments are named, and nothing is written") {
+TEST_CASE("letterbox: bad arguments throw errors that name them and write nothing") {
   const auto pixels = random_image(4, 5, 6);
   std::vector<byte_image> images(2, byte_image{pixels.data(), 4, 5, 0});
   std::vector<float> batch(2 * 3 * 8 * 8, -1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmarks' plots: exponents of lines whose law is known, and the file.
+// The benchmarks' plots: exponents of lines with a known law, and the file.
 #include "bench/support/line_plot.hpp"
 
 #include <cmath>
@@ -52,7 +52,7 @@ TEST_CASE("line plot: the file") {
   CHECK(text.find("<svg ") == 0);
   CHECK(text.find("a title") != std::string::npos);
   CHECK(text.find("three ~ 1.00") != std::string::npos);
-  // Names of lines that end in one place stand apart.
+  // The names of lines that end in one place are kept apart.
   const auto place = [&](const std::string& name) {
     const std::size_t text_at = text.rfind("<text", text.find(">" + name + " ~"));
     const std::size_t y = text.find("y=\"", text_at) + 3;

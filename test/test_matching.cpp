@@ -191,7 +191,7 @@ void check_random(index_t rounds, index_t most_anchors, std::uint64_t seed) {
   }
 }
 
-/// Of one image.
+/// For one image.
 indices matched(const std::vector<float>& anchors, const std::vector<float>& boxes,
                 const matcher_params& params) {
   match_workspace workspace;
@@ -216,7 +216,7 @@ std::vector<float> retinanet(grid_size image) {
 
 }  // namespace
 
-TEST_CASE("matching: torchvision's, index for index") {
+TEST_CASE("matching: indices equal torchvision's") {
   if (!has_data("golden_step/match_rpn_1.npy", "matching against torchvision")) return;
   const auto anchors = golden_step<float>("retinanet_anchors").values;
   const std::pair<const char*, matcher_params> matchers[] = {
@@ -250,7 +250,7 @@ TEST_CASE("matching: random boxes, several tiles of anchors") {
   for_each_isa([](isa) { check_random(under_sanitizer ? 2 : 8, 13000, 3); });
 }
 
-TEST_CASE("matching: numbers of anchors around a block, a group and a tile") {
+TEST_CASE("matching: anchor counts around the size of a block, a group and a tile") {
   match_workspace workspace;
   for_each_isa([&](isa) {
     for (const index_t count : {1, 15, 16, 17, 255, 256, 257, 4095, 4096, 4097}) {
@@ -280,7 +280,7 @@ TEST_CASE("matching: anchors in any order have the same matches") {
   CHECK(different == 0);
 }
 
-TEST_CASE("matching: deltas have the weights of the detector's coder") {
+TEST_CASE("matching: deltas use the weights of the detector's coder") {
   batch_problem problem;
   problem.anchors = random_boxes<float>(200, 1, 100, 2);
   problem.add_image(random_boxes<float>(6, 2, 100, 2));
@@ -300,7 +300,7 @@ TEST_CASE("matching: a box that touches no anchor") {
   CHECK(matched(anchors, truth, params) == indices{0, -1, -1});
 }
 
-TEST_CASE("matching: regions to be ignored") {
+TEST_CASE("matching: ignore regions") {
   // The first anchor lies in the region and is matched, the second lies in it, the third by half.
   const std::vector<float> anchors = {0, 0, 10, 10, 20, 0, 30, 10, 36, 0, 46, 10, 80, 0, 90, 10};
   batch_problem problem;
@@ -377,7 +377,7 @@ TEST_CASE("matching: equal IoUs in the chunks of several threads") {
   }
 }
 
-TEST_CASE("matching: what is not asked for is not needed") {
+TEST_CASE("matching: outputs that are not requested are not needed") {
   const auto anchors = random_boxes<float>(300, 1, 100, 2);
   const auto truth_boxes = random_boxes<float>(12, 2, 100, 2);
   batch_problem problem;
@@ -438,7 +438,7 @@ TEST_CASE("matching: nothing is allocated once the workspace has grown") {
   }
 }
 
-TEST_CASE("matching: bad arguments are named and nothing is written") {
+TEST_CASE("matching: bad arguments throw errors that name them and write nothing") {
   const std::vector<float> anchors(4 * 5, 1), boxes(4 * 3, 1);
   outcome out(5, 1);
   const outcome before = out;
@@ -479,7 +479,7 @@ TEST_CASE("matching: bad arguments are named and nothing is written") {
   fails("truth.classes.size() is 2", [&](truth_t& t, results_t&, params_t&) { t.classes = two; });
   fails("truth.image_offsets[0] is 1",
         [&](truth_t& t, results_t&, params_t&) { t.image_offsets = late; });
-  fails("truth.image_offsets[2] is 1, expected 2, the element before it, or more",
+  fails("truth.image_offsets[2] is 1, expected at least 2, the element before it",
         [&](truth_t& t, results_t&, params_t&) { t.image_offsets = wrong; });
   fails("truth.image_offsets[1] is 2, expected 3, the number of boxes",
         [&](truth_t& t, results_t&, params_t&) { t.image_offsets = short_of; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Non-maximum merging against the reference, which looks at every pair: both overlaps, greedy and
+// Non-maximum merging against the reference, which examines every pair: both overlaps, greedy and
 // transitive, element types, crowds, ties, classes and images; NMS by intersection over the smaller
 // area; merged boxes; threads, allocations, and every documented error.
 #include "support/allocations.hpp"
@@ -27,7 +27,7 @@ template <class T>
 struct crowd {
   std::vector<T> boxes, scores;
 
-  /// Boxes of very different sizes around some places; `tied` scores are sixteenths.
+  /// Boxes of very different sizes around some positions; `tied` scores are sixteenths.
   crowd(index_t count, double side, bool tied, std::uint64_t seed) {
     random_generator generator(seed);
     for (index_t i = 0; i < count; ++i) {
@@ -102,7 +102,7 @@ TEST_CASE_TEMPLATE("merge_boxes: groups equal the reference's", T, float, bfloat
   }
 }
 
-TEST_CASE("merge_boxes: a large crowd, and one box in all others") {
+TEST_CASE("merge_boxes: a large crowd, and one box inside all others") {
   crowd<float> c(4000, 1500, true, 50);
   check_merges(c);
   c.boxes[0] = c.boxes[1] = -10;
@@ -169,9 +169,9 @@ TEST_CASE("merge_boxes: per class and image, and in descending score over all") 
   }
 }
 
-TEST_CASE("merge_boxes: the merged box, with and without another look") {
-  // The second box matches the first (IoU 0.6); the third matches the first, too, but not the
-  // rectangle that the first two have become (IoU 0.43).
+TEST_CASE("merge_boxes: the merged box, with and without the second comparison") {
+  // The second box matches the first (IoU 0.6). So does the third, but it does not match the
+  // rectangle around the first two (IoU 0.43).
   const std::vector<float> boxes{0, 0, 10, 10, 2.5, 0, 12.5, 10, 0, 0, 5.4f, 10};
   const std::vector<float> scores{0.9f, 0.8f, 0.7f};
   merge_params params = merge_params::supervision(0.5);
@@ -246,7 +246,7 @@ TEST_CASE("merge_boxes: later calls allocate nothing, any number of threads give
   }
 }
 
-TEST_CASE("merge_boxes: bad arguments are named") {
+TEST_CASE("merge_boxes: bad arguments throw errors that name them") {
   const crowd<float> c(10, 100, false, 80);
   merge_params params;
   merge_workspace workspace;

@@ -100,7 +100,8 @@ bool equal(const std::vector<T>& a, const std::vector<T>& b) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("RoIAlign of a pyramid: that of each level", T, float, double, bfloat16) {
+TEST_CASE_TEMPLATE("RoIAlign of a pyramid: equals RoIAlign of each level", T, float, double,
+                   bfloat16) {
   for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
     pyramid_problem<T> p;
     p.layout = layout;
@@ -189,7 +190,7 @@ TEST_CASE("RoIAlign of a pyramid: threads") {
   }
 }
 
-TEST_CASE("RoIAlign of a pyramid: the gradients are added to what lies there") {
+TEST_CASE("RoIAlign of a pyramid: gradients are added to the output") {
   for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
     pyramid_problem<float> p;
     p.layout = layout;

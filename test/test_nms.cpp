@@ -153,7 +153,7 @@ TEST_CASE_TEMPLATE("NMS: clusters, with and without the index", T, float, double
   }
 }
 
-TEST_CASE("NMS: boxes in frames of any size and place") {
+TEST_CASE("NMS: boxes in frames of any size and position") {
   // Hundreds to some thousands are compared in 16-bit steps of the frame around them, while most
   // areas are some steps; these counts lie around the limits of that, of the index, and of blocks.
   struct frame {
@@ -301,7 +301,7 @@ TEST_CASE("NMS: classes and images by the hundred") {
   check_scene(scene, nms_params::torchvision(0.5));
 }
 
-TEST_CASE_TEMPLATE("NMS: equal scores across classes go by index", T, float, double, bfloat16) {
+TEST_CASE_TEMPLATE("NMS: ties across classes are broken by index", T, float, double, bfloat16) {
   // Few scores, so that hundreds of each are kept; doubles differ in their lower halves as well.
   random_generator generator(31);
   scene_of<T> scene = clustered_scene<T>(4000, 32);
@@ -326,7 +326,7 @@ TEST_CASE_TEMPLATE("NMS: equal scores across classes go by index", T, float, dou
   }
 }
 
-TEST_CASE_TEMPLATE("NMS: boxes in another order are kept in the same", T, float, double) {
+TEST_CASE_TEMPLATE("NMS: the order of the boxes does not change the result", T, float, double) {
   random_generator generator(51);
   const index_t count = 3000;
   scene_of<T> scene = clustered_scene<T>(count, 52), shuffled = scene;
@@ -386,7 +386,7 @@ TEST_CASE("NMS: any number of threads gives the same, and later calls allocate n
   }
 }
 
-TEST_CASE("NMS: bad arguments are named") {
+TEST_CASE("NMS: bad arguments throw errors that name them") {
   const std::vector<float> boxes(8), scores(2), three(3);
   const boxes_view<const float> b(boxes);
   const vector_view<const float> s(scores);

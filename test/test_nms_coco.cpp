@@ -14,7 +14,7 @@ using namespace vecdet;
 
 namespace {
 
-/// The detections that are left, in the order of the file.
+/// The remaining detections, in the order of the file.
 std::vector<coco::coco_box> after_nms(const std::vector<coco::coco_box>& detections,
                                       double iou_threshold, double score_threshold) {
   std::vector<double> boxes, scores;
@@ -40,7 +40,7 @@ std::vector<coco::coco_box> after_nms(const std::vector<coco::coco_box>& detecti
 
 }  // namespace
 
-TEST_CASE("NMS keeps COCO's average precision where it removes nothing, and changes it as known") {
+TEST_CASE("NMS keeps COCO's average precision if it removes nothing, and changes it as expected") {
   const std::string folder = "coco100/";
   if (!test::has_data(folder + "instances_val2014_100.json", "NMS on COCO detections")) return;
   const auto truth = bench::load_coco(test::data_path(folder + "instances_val2014_100.json"));
@@ -58,7 +58,7 @@ TEST_CASE("NMS keeps COCO's average precision where it removes nothing, and chan
     CHECK(result.ap75 == doctest::Approx(ap75).epsilon(3e-6));
   };
   check(1.0, 0.0, 734, 0.5045807, 0.6969727, 0.5729817);
-  // These follow from the rules; recorded here.
+  // These follow from the rules and were recorded here.
   check(0.5, 0.0, 725, 0.497783, 0.687156, 0.564726);
   check(0.3, 0.0, 710, 0.490270, 0.675881, 0.558046);
   check(0.5, 0.5, 366, 0.250463, 0.332448, 0.276502);

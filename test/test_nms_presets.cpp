@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The presets of NMS: against what OpenCV and ONNX Runtime document, on many boxes, and on boxes
-// for which the fast tests are not.
+// The presets of NMS, against the documentation of OpenCV and ONNX Runtime, on many boxes, and on
+// boxes that the fast tests do not handle.
 #include "support/isa.hpp"
 #include "support/nms_scene.hpp"
 #include "support/sanitizer.hpp"
@@ -22,9 +22,10 @@ using namespace vecdet::test;
 
 namespace {
 
-// What the frameworks of two presets document, in a few lines that know nothing of nms_params.
+// The documented behaviour of two presets' frameworks, in a few lines that are independent of
+// nms_params.
 
-/// Down the scores above the threshold, a box is kept unless suppresses(kept box, box).
+/// Going down the scores above the threshold, a box is kept unless suppresses(kept box, box).
 template <class Suppresses>
 indices kept_of(const indices& candidates, const std::vector<float>& scores, float score_threshold,
                 std::size_t limit, const Suppresses& suppresses) {
@@ -45,7 +46,7 @@ indices kept_of(const indices& candidates, const std::vector<float>& scores, flo
 template <class Number>
 using four = std::array<Number, 4>;
 
-/// Of cv::Rect (int) and cv::Rect2d (double), x y width height: 1 - jaccardDistance in float.
+/// For cv::Rect (int) and cv::Rect2d (double), x y width height: 1 - jaccardDistance in float.
 template <class Number>
 float opencv_overlap(const four<Number>& a, const four<Number>& b) {
   const Number areas = a[2] * a[3] + b[2] * b[3];
@@ -57,7 +58,7 @@ float opencv_overlap(const four<Number>& a, const four<Number>& b) {
   return 1 - static_cast<float>(distance);
 }
 
-/// Of two boxes of ONNX's NonMaxSuppression: any two opposite corners, or centre and size.
+/// For two boxes of ONNX's NonMaxSuppression: any two opposite corners, or centre and size.
 float onnx_overlap(const float* a, const float* b, bool centre_format) {
   float side[3][2];  // of a, of b, shared
   for (int k = 0; k < 2; ++k) {
@@ -77,7 +78,7 @@ float onnx_overlap(const float* a, const float* b, bool centre_format) {
   return shared > 0 && of_a > 0 && of_b > 0 && joined > 0 ? shared / joined : 0;
 }
 
-/// Scores that meet the thresholds 0.1 and 0.2 as floats, and lie right beside them.
+/// Scores that equal the thresholds 0.1 and 0.2 as floats, and their neighbours.
 std::vector<float> scores_at_thresholds(index_t count, random_generator& generator) {
   std::vector<float> scores;
   for (index_t i = 0; i < count; ++i) {
@@ -89,7 +90,7 @@ std::vector<float> scores_at_thresholds(index_t count, random_generator& generat
   return scores;
 }
 
-/// Rectangles as opencv_nms takes them: corners of floats for ints, of doubles for doubles.
+/// Rectangles in the form of opencv_nms: corners of floats for ints, of doubles for doubles.
 template <class Number, class Corner>
 void check_opencv_preset() {
   random_generator generator(41);
@@ -201,7 +202,7 @@ TEST_CASE("NMS: ONNX Runtime's preset is NonMaxSuppression") {
   });
 }
 
-TEST_CASE("NMS: boxes without area or with NaN suppress others by OpenCV's overlap alone") {
+TEST_CASE("NMS: boxes without area or with NaN suppress others only with OpenCV's overlap") {
   const float nan = static_cast<float>(quiet_nan);
   const std::vector<float> boxes{0, 0, 10, 10, 20, 20, 20, 20, 30, 30, 30, 30, nan, 0, 5, 5};
   const std::vector<float> first{0.9f, 0.8f, 0.7f, 0.6f}, last{0.6f, 0.7f, 0.8f, 0.9f};
@@ -280,7 +281,7 @@ TEST_CASE_TEMPLATE("NMS: exceptional boxes among many, by every rule", T, float,
   }
 }
 
-TEST_CASE("NMS: a few exceptional boxes keep no preset from the index") {
+TEST_CASE("NMS: every preset uses the index despite a few exceptional boxes") {
   scene_of<float> scene = clustered_scene<float>(9000, 3);
   for (std::size_t i = 0; i < scene.boxes.size(); i += 400) scene.boxes[i + 2] = scene.boxes[i];
   scene.boxes[4] = scene.boxes[5] = 0;

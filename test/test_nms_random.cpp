@@ -17,7 +17,7 @@ using namespace vecdet::test;
 
 namespace {
 
-/// Scores of few values, so that ties abound.
+/// Scores with few distinct values, so that ties are common.
 template <class T>
 std::vector<T> tied_scores(index_t count, random_generator& generator) {
   std::vector<T> scores;
@@ -26,7 +26,7 @@ std::vector<T> tied_scores(index_t count, random_generator& generator) {
   return scores;
 }
 
-/// All parameters that a random number chooses.
+/// All parameters, drawn from a random number.
 nms_params random_params(random_generator& generator) {
   nms_params params;
   const double thresholds[] = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 0.25, 0.75, 1e-9};
@@ -48,7 +48,8 @@ nms_params random_params(random_generator& generator) {
   return params;
 }
 
-/// A few boxes on a coarse grid: equal, nested, touching, without area, inverted; at times special.
+/// A few boxes on a coarse grid: equal, nested, touching, without area, inverted; occasionally
+/// special.
 template <class T>
 scene_of<T> small_scene(random_generator& generator) {
   scene_of<T> scene;
@@ -98,7 +99,7 @@ void check_random_cases(index_t cases, std::uint64_t seed) {
     const scene_of<T> scene = small_scene<T>(generator);
     const nms_params params = random_params(generator);
     const indices expected = expected_of(scene, params);
-    // Every instruction set in turn: each has its share of the cases.
+    // The instruction sets take turns: each gets its share of the cases.
     set_isa(sets[static_cast<std::size_t>(c) % sets.size()]);
     if (actual_of(scene, params, workspace, execution::sequential) == expected) continue;
     ++wrong;

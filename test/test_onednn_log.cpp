@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of oneDNN's log, and PyTorch's convolutions, taken apart.
+// Parsing of lines of oneDNN's log, and of PyTorch's convolutions.
 #include "../bench/profile/aten_convolutions.hpp"
 #include "../bench/profile/import_onednn.hpp"
 #include "../bench/profile/onednn_log.hpp"
@@ -109,7 +109,7 @@ TEST_CASE("oneDNN's log: lines") {
         "onednn_verbose,exec,cpu,,j,f,d,,a,1x2,1", "onednn_verbose,exec,cpu,sum,j,f,d,,a,1x2,nan",
         "onednn_verbose,exec,cpu,sum,j,f,d,,a,1x2,-1", "onednn_verbose,exec,cpu,sum,j,f,d,,a,1x2,"})
     CHECK_MESSAGE(what(bad) == kind::malformed, bad);
-  // Any line, cut anywhere, is no execution but where nothing but digits of its time is missing.
+  // A truncated line is not an execution, unless only digits of its time are missing.
   const std::string whole = "onednn_verbose,exec" + tail;
   for (std::size_t length = 0; length <= whole.rfind(',') + 1; ++length)
     CHECK(what(whole.substr(0, length)) != kind::execution);
@@ -130,7 +130,7 @@ TEST_CASE("oneDNN's log: sizes") {
     CHECK_MESSAGE(profile::onednn_dimensions(none).empty(), none);
 }
 
-TEST_CASE("oneDNN's log: layouts, attributes and algorithms tell problems apart") {
+TEST_CASE("oneDNN's log: layouts, attributes and algorithms distinguish problems") {
   const auto line = [](const char* layout, const char* attributes, const char* algorithm) {
     return std::string("onednn_verbose,exec,cpu,eltwise,jit,forward_training,data_f32::blocked:") +
            layout + ":f0," + attributes + ",alg:" + algorithm + " alpha:0 beta:0,1x64x56x56,1\n";

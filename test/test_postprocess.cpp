@@ -222,7 +222,7 @@ TEST_CASE("postprocess: RPN") {
   check_detector(params, 4, {4000, 900, 200, 30, 3}, 1, 18);
 }
 
-TEST_CASE("postprocess: NaN and infinite outputs do not pass or stay in their place") {
+TEST_CASE("postprocess: NaN and infinite outputs do not pass or affect others") {
   for (const auto& params :
        {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
     heads h(1, {200}, 21, params.detector, 9);
@@ -327,7 +327,7 @@ TEST_CASE("postprocess: later calls allocate nothing, any number of threads give
   }
 }
 
-TEST_CASE("postprocess: no candidates at all, of more logits than the memory holds") {
+TEST_CASE("postprocess: no candidates among more logits than the memory holds") {
   for (postprocess_params params :
        {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
     params.max_candidates = 0;
@@ -371,7 +371,7 @@ TEST_CASE("postprocess: a level of more than 2^32 logits is refused before any i
   }
 }
 
-TEST_CASE("postprocess: bad arguments are named") {
+TEST_CASE("postprocess: bad arguments throw errors that name them") {
   const heads h(2, {30, 10}, 5, dense_detector::retinanet, 1);
   head_outputs<float> outputs = h.outputs();
   std::vector<index_t> levels = h.levels;

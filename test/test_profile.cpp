@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recording: nesting, threads, reset, bounds on memory, the clock, and reading meanwhile.
+// Recording: nesting, threads, reset, memory limits, the clock, and reading while others record.
 #include "support/allocations.hpp"
 #include <vecdet/profile.hpp>
 
@@ -22,7 +22,7 @@ namespace profile = vecdet::profile;
 
 namespace {
 
-/// Starts each test with an empty profile, and leaves the profiler off.
+/// Starts each test with an empty profile and disables the profiler at the end.
 struct recording {
   recording() {
     profile::enable();
@@ -54,7 +54,7 @@ profile::problem named(const char* name) {
   return p;
 }
 
-/// Of the thread that met the problem last.
+/// For the thread that met the problem last.
 profile::detail::statistics& statistics_of(const std::string& name) {
   profile::detail::registry& r = profile::detail::registry::get();
   const std::lock_guard<std::mutex> lock(r.mutex);
@@ -95,7 +95,7 @@ TEST_CASE("profile: counts rounded to one digit") {
   CHECK(profile::rounded_count(0xffffffff) == 5000000000);
 }
 
-TEST_CASE("profile: off, nothing is recorded and no problem is made") {
+TEST_CASE("profile: nothing is recorded and no problem created while it is off") {
   profile::disable();
   profile::reset();
   bool made = false;
@@ -199,7 +199,7 @@ TEST_CASE("profile: the same text at different addresses is one entry, intern ke
   CHECK(find(r, "dynamic name")->count == 1);
 }
 
-TEST_CASE("profile: names that bear a number") {
+TEST_CASE("profile: names with a number") {
   CHECK(std::string(profile::numbered_name("threshold", 0.05)) == "threshold0.05");
   CHECK(profile::numbered_name("threshold", 1) == profile::intern("threshold1"));
   for (int i = 0; i < 20; ++i)
@@ -213,7 +213,7 @@ TEST_CASE("profile: names that bear a number") {
   CHECK(allocations.since() == 0);
 }
 
-TEST_CASE("profile: threads end, and their logs go on in later threads") {
+TEST_CASE("profile: logs of ended threads are reused by later threads") {
   const recording on;
   const std::size_t logs_before = profile::detail::registry::get().logs.size();
   for (int round = 0; round < 50; ++round) {
@@ -230,7 +230,7 @@ TEST_CASE("profile: threads end, and their logs go on in later threads") {
   CHECK(profile::detail::registry::get().logs.size() <= logs_before + 4);
 }
 
-TEST_CASE("profile: a thread ends inside the life of thread-local scopes") {
+TEST_CASE("profile: a thread ends during the life of thread-local scopes") {
   const recording on;
   { VECDET_PROFILE_SCOPE("before"); }
   const std::size_t logs_before = profile::detail::registry::get().logs.size();
@@ -250,7 +250,7 @@ TEST_CASE("profile: a thread ends inside the life of thread-local scopes") {
   CHECK(profile::detail::registry::get().logs.size() <= logs_before + 1);
 }
 
-TEST_CASE("profile: what the arguments of a scope throw passes on") {
+TEST_CASE("profile: exceptions from a scope's arguments propagate") {
   const recording on;
   const std::vector<std::int64_t> sizes{1, 2};
   const auto work = [&](std::size_t i) {
@@ -292,7 +292,7 @@ TEST_CASE("profile: concurrency") {
   CHECK(find(r, "together")->seen_on_threads == 2);
 }
 
-TEST_CASE("profile: reset forgets, also scopes that are open; disable keeps") {
+TEST_CASE("profile: reset discards records, also of open scopes; disable keeps them") {
   const recording on;
   { VECDET_PROFILE_SCOPE("before"); }
   {
@@ -327,7 +327,7 @@ TEST_CASE("profile: the clock goes backwards") {
   CHECK(r.processes[0].clock_went_back == 1);
 }
 
-TEST_CASE("profile: a scope left on another thread is dropped and said so") {
+TEST_CASE("profile: a scope left on another thread is dropped and reported") {
   const recording on;
   {
     VECDET_PROFILE_SCOPE("around");
@@ -352,7 +352,7 @@ TEST_CASE("profile: a scope left on another thread is dropped and said so") {
   }
 }
 
-TEST_CASE("profile: a scope inside of which one has ended elsewhere ends in order") {
+TEST_CASE("profile: a scope ends in order after an inner one ended elsewhere") {
   const recording on;
   std::unique_ptr<profile::scope> wanders;
   {
@@ -365,7 +365,7 @@ TEST_CASE("profile: a scope inside of which one has ended elsewhere ends in orde
   CHECK(find(r, "around")->count == 1);
 }
 
-TEST_CASE("profile: scopes end on one thread while another goes on inside of them") {
+TEST_CASE("profile: scopes end on one thread while another continues inside them") {
   const recording on;
   constexpr int rounds = 2000;
   std::atomic<profile::scope*> given{nullptr};
@@ -408,7 +408,7 @@ TEST_CASE("profile: scopes end in any order") {
       for (const std::size_t i : order) scopes[i].reset();
       VECDET_PROFILE_SCOPE("after");
     }
-    // One that ends before a scope inside of it is dropped.
+    // A scope that ends before one inside it is dropped.
     std::array<bool, 3> open{true, true, true}, drops{};
     for (const std::size_t i : order) {
       for (std::size_t inner = i + 1; inner < 3; ++inner) drops[i] = drops[i] || open[inner];
@@ -427,7 +427,7 @@ TEST_CASE("profile: scopes end in any order") {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_CASE("profile: a dropped scope leaves its problem, and its time to the scope around") {
+TEST_CASE("profile: a dropped scope leaves its problem, and its time to the outer scope") {
   const recording on;
   {
     VECDET_PROFILE_SCOPE("around");
@@ -454,7 +454,7 @@ TEST_CASE("profile: a dropped scope leaves its problem, and its time to the scop
         find(r, "around")->total_ns - find(r, "inside")->total_ns + 100);
 }
 
-TEST_CASE("profile: a thread ends inside of scopes, which its log's next thread is not in") {
+TEST_CASE("profile: a thread ends inside scopes; the next thread of its log is outside") {
   const recording on;
   std::vector<std::unique_ptr<profile::scope>> left_open;
   std::thread([&] {
@@ -477,7 +477,7 @@ TEST_CASE("profile: a thread ends inside of scopes, which its log's next thread 
   CHECK(r.processes[0].dropped_scopes == 2);
 }
 
-TEST_CASE("profile: events of the last calls, bounded") {
+TEST_CASE("profile: events of the last calls, up to a limit") {
   const recording on;
   CHECK_THROWS_WITH_AS(
       profile::keep_events(SIZE_MAX),
@@ -534,14 +534,14 @@ TEST_CASE("profile: reading, resetting and switching while others record") {
   for (std::thread& t : threads) t.join();
 }
 
-TEST_CASE("profile: its own cost is measured, and taken off scopes and those around them") {
+TEST_CASE("profile: its own cost is measured and subtracted from scopes and outer scopes") {
   const recording on;
   const auto& overhead = profile::detail::overhead;
   const std::int64_t inside = overhead.inside, whole = overhead.whole;
   CHECK(whole > 0);
   CHECK(inside <= whole);
   CHECK(profile::snapshot().processes[0].overhead_per_scope_ns > 0);
-  // An outer scope around three inner ones that take 1000, 2000 and 3000 ticks of their own.
+  // An outer scope around three inner ones with self times of 1000, 2000 and 3000 ticks.
   const std::uint32_t state = profile::detail::state.load();
   profile::detail::open_scope outer;
   profile::detail::enter(outer, named("outer"), state);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profiler in processes: what VECDET_PROFILE asks for, forks, ranks, the end of a program, and
-// how much memory and how many names and problems it keeps.
+// The profiler in processes: the settings in VECDET_PROFILE, forks, ranks, the end of a program,
+// and the limits on memory, names and problems.
 #include "support/report_files.hpp"
 #include "support/sanitizer.hpp"
 #include <vecdet/profile.hpp>
@@ -35,7 +35,7 @@ struct program_result {
   std::string output;
 };
 
-/// Runs the test case "profile: child program" in a process of its own.
+/// Runs the test case "profile: child program" in a separate process.
 program_result run_child(const std::string& environment) {
   char self[4096];
   const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -54,7 +54,7 @@ program_result run_child(const std::string& environment) {
   return result;
 }
 
-/// Memory that the process has, in bytes.
+/// The memory of the process in bytes.
 double resident_bytes() {
   std::ifstream file("/proc/self/statm");
   double size = 0, resident = 0;
@@ -64,7 +64,7 @@ double resident_bytes() {
 
 }  // namespace
 
-// Run by others, in a process of its own.
+// Run by the other cases in a separate process.
 TEST_CASE("profile: child program" * doctest::skip()) {
   if (std::getenv("PROFILE_TEST_ENABLE") != nullptr) {
     std::atomic<int> ready{0}, uncalibrated{0};
@@ -197,7 +197,7 @@ TEST_CASE("profile: child program" * doctest::skip()) {
   CHECK(status == 0);
 }
 
-TEST_CASE("profile: what VECDET_PROFILE may hold") {
+TEST_CASE("profile: values of VECDET_PROFILE") {
   using profile::detail::parse_environment;
   CHECK(parse_environment("1").table);
   CHECK(parse_environment("on").table);
@@ -225,7 +225,7 @@ TEST_CASE("profile: what VECDET_PROFILE may hold") {
   CHECK(file_for_process("a.json", 7, 3, true) == "a.rank3.pid7.json");
 }
 
-TEST_CASE("profile: VECDET_PROFILE alone gives each report") {
+TEST_CASE("profile: VECDET_PROFILE alone writes each kind of report") {
   const temporary_folder folder;
   const std::string f = folder.path + "/";
   const program_result ran = run_child("PROFILE_TEST_WORK=1 VECDET_PROFILE=1," + f + "r.json," + f +
@@ -250,17 +250,17 @@ TEST_CASE("profile: VECDET_PROFILE alone gives each report") {
   CHECK(json::parse(read_file(f + "trace.json"))["traceEvents"].size() >= 4);
 }
 
-TEST_CASE("profile: several threads enable it first, and each finds it calibrated") {
+TEST_CASE("profile: several threads enable it at once, and each finds it calibrated") {
   const program_result ran = run_child("PROFILE_TEST_ENABLE=1");
   CHECK_MESSAGE(ran.status == 0, ran.output);
 }
 
-TEST_CASE("profile: thousands of names with numbers, and then no more") {
+TEST_CASE("profile: thousands of names with numbers, up to a limit") {
   const program_result ran = run_child("PROFILE_TEST_NUMBERS=1");
   CHECK_MESSAGE(ran.status == 0, ran.output);
 }
 
-TEST_CASE("profile: thousands of problems, and then no more") {
+TEST_CASE("profile: thousands of problems, up to a limit") {
   const temporary_folder folder;
   const program_result ran =
       run_child("PROFILE_TEST_MANY=1 VECDET_PROFILE=" + folder.path + "/r.json");
@@ -280,14 +280,14 @@ TEST_CASE("profile: thousands of problems, and then no more") {
   CHECK(others >= 2 * (20000 - profile::problems_kept));
 }
 
-// Sanitizers take memory of their own, and start no threads in a fork of several.
+// Sanitizers take additional memory, and do not start threads in a fork of a threaded process.
 #if !defined(TEST_UNDER_SANITIZER)
 TEST_CASE("profile: a fork while another thread measures the machine") {
   const program_result ran = run_child("PROFILE_TEST_FORK_WHILE_MEASURING=1 VECDET_PROFILE=1");
   CHECK_MESSAGE(ran.status == 0, ran.output);
 }
 
-TEST_CASE("profile: measuring the machine takes 64 MiB at most") {
+TEST_CASE("profile: measuring the machine takes at most 64 MiB") {
   if (access("/proc/self/clear_refs", W_OK) != 0) {
     MESSAGE("skipped: the kernel does not start counting memory anew");
     return;
@@ -296,13 +296,13 @@ TEST_CASE("profile: measuring the machine takes 64 MiB at most") {
   CHECK_MESSAGE(ran.status == 0, ran.output);
 }
 
-TEST_CASE("profile: however many problems on however many threads, memory is bounded") {
+TEST_CASE("profile: memory is bounded for any number of problems and threads") {
   const program_result ran = run_child("PROFILE_TEST_MEMORY=1 VECDET_PROFILE=every:1000");
   CHECK_MESSAGE(ran.status == 0, ran.output);
 }
 #endif
 
-TEST_CASE("profile: what control groups leave") {
+TEST_CASE("profile: limits of control groups") {
   const temporary_folder folder;
   const auto group = [&](const std::string& path, const char* limit_file, const char* limit,
                          const char* usage_file, double usage, const std::string& statistics) {
@@ -351,7 +351,7 @@ TEST_CASE("profile: what control groups leave") {
   CHECK(profile::detail::measurement_memory() <= (64 << 20));
 }
 
-TEST_CASE("profile: more paths than are kept") {
+TEST_CASE("profile: more paths than the limit") {
   const temporary_folder folder;
   const program_result ran =
       run_child("PROFILE_TEST_PATHS=1 VECDET_PROFILE=" + folder.path + "/r.json");
@@ -365,7 +365,7 @@ TEST_CASE("profile: more paths than are kept") {
   CHECK(in_paths == in_entries);
 }
 
-TEST_CASE("profile: a table every so often, while scopes end") {
+TEST_CASE("profile: a table at intervals, while scopes end") {
   profile::enable();
   profile::reset();
   std::ostringstream captured;
@@ -398,7 +398,7 @@ TEST_CASE("profile: a table every so often, while scopes end") {
   CHECK(contains(printed, "again and again"));
 }
 
-TEST_CASE("profile: VECDET_PROFILE alone gives a table every so often, and one at the end") {
+TEST_CASE("profile: VECDET_PROFILE alone prints a table at intervals and at the end") {
   const program_result ran = run_child("PROFILE_TEST_SECOND=1 VECDET_PROFILE=every:0.1");
   CHECK_MESSAGE(ran.status == 0, ran.output);
   int tables = 0;
@@ -408,7 +408,7 @@ TEST_CASE("profile: VECDET_PROFILE alone gives a table every so often, and one a
   CHECK(tables <= 11);
 }
 
-TEST_CASE("profile: tables asked for before the profiler is on come when they are due") {
+TEST_CASE("profile: tables requested before the profiler is on come when they are due") {
   const program_result ran = run_child("PROFILE_TEST_PRINT=1");
   CHECK_MESSAGE(ran.status == 0, ran.output);
   const std::size_t due = ran.output.find("tables are due");
@@ -417,7 +417,7 @@ TEST_CASE("profile: tables asked for before the profiler is on come when they ar
   CHECK(ran.output.find("vecdet profile:") != std::string::npos);
 }
 
-TEST_CASE("profile: destructors of static objects record, whichever thread ends the program") {
+TEST_CASE("profile: destructors of static objects record on whichever thread ends the program") {
   for (const char* thread : {"main", "thread"}) {
     const temporary_folder folder;
     const program_result ran = run_child("PROFILE_TEST_STATIC=" + std::string(thread) +
@@ -431,13 +431,13 @@ TEST_CASE("profile: destructors of static objects record, whichever thread ends 
   }
 }
 
-TEST_CASE("profile: nothing in the environment, no word at the end") {
+TEST_CASE("profile: no output at the end without VECDET_PROFILE") {
   const program_result ran = run_child("VECDET_PROFILE=0");
   CHECK(ran.status == 0);
   CHECK_FALSE(contains(ran.output, "vecdet"));
 }
 
-TEST_CASE("profile: a fork begins afresh and writes a file of its own; so does a rank") {
+TEST_CASE("profile: a fork starts empty and writes its own file; so does a rank") {
   const temporary_folder folder;
   const program_result ran =
       run_child("PROFILE_TEST_FORK=1 RANK=2 VECDET_PROFILE=" + folder.path + "/r.json");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats of a report, whatever the names in it, and the files that it is written to.
+// The formats of a report, for any names, and its output files.
 #include "support/report_files.hpp"
 #include <vecdet/profile.hpp>
 
@@ -27,7 +27,7 @@ using nlohmann::json;
 
 namespace {
 
-/// A profile with all that may go wrong in names, in two nested scopes.
+/// A profile with all kinds of problematic names, in two nested scopes.
 profile::report awkward_report() {
   profile::enable();
   profile::reset();
@@ -58,7 +58,7 @@ std::string written(const Write& write) {
 
 }  // namespace
 
-TEST_CASE("profile: JSON keeps to its schema, whatever the names") {
+TEST_CASE("profile: JSON follows its schema for any names") {
   const profile::report r = awkward_report();
   const std::string text = written([&](std::ostream& out) { write_json(out, r); });
   const json j = json::parse(text);  // throws on bytes that are not UTF-8
@@ -76,7 +76,7 @@ TEST_CASE("profile: JSON keeps to its schema, whatever the names") {
   CHECK(std::count(names.begin(), names.end(), "größer 検出 \xef\xbf\xbd\xef\xbf\xbd broken/7x8") ==
         1);
   CHECK(std::count(names.begin(), names.end(), "nms/torchvision/f32/1000/avx2/threads:2") == 1);
-  // A report that breaks the schema is refused.
+  // A report that violates the schema is refused.
   json broken = j;
   broken["entries"][0]["count"] = -1;
   CHECK(vecdet::test::schema_violation(schema(), broken) != "");
@@ -86,7 +86,7 @@ TEST_CASE("profile: JSON keeps to its schema, whatever the names") {
   broken = j;
   broken["surprise"] = 1;
   CHECK(vecdet::test::schema_violation(schema(), broken) != "");
-  // An empty profile keeps to it too.
+  // An empty profile follows it too.
   const json empty =
       json::parse(written([&](std::ostream& out) { write_json(out, profile::report{}); }));
   CHECK(vecdet::test::schema_violation(schema(), empty) == "");
@@ -110,7 +110,7 @@ TEST_CASE("profile: the trace is in the Trace Event Format") {
   CHECK(complete == 9);
 }
 
-TEST_CASE("profile: in the trace, scopes of one thread lie inside or beside each other") {
+TEST_CASE("profile: in the trace, scopes of one thread are nested or disjoint") {
   profile::report r;
   r.processes.emplace_back();
   r.entries.emplace_back();
@@ -121,7 +121,7 @@ TEST_CASE("profile: in the trace, scopes of one thread lie inside or beside each
     e.duration_ns = end - begin;
     r.events.push_back(e);
   };
-  // Each next one begins where the one before does, or later, and ends inside of it.
+  // Each event begins no earlier than the previous one, and ends inside it.
   for (int i = 0; i < 200; ++i) {
     const double begin = 1000 * i + 0.37 * i, end = begin + 600.45 + 0.19 * i;
     add(begin, end);
@@ -143,7 +143,7 @@ TEST_CASE("profile: in the trace, scopes of one thread lie inside or beside each
   }
 }
 
-TEST_CASE("profile: CSV has a row a problem, quoted where needed") {
+TEST_CASE("profile: CSV has one row per problem, quoted if necessary") {
   const profile::report r = awkward_report();
   const std::string text = written([&](std::ostream& out) { write_csv(out, r); });
   // RFC 4180, read back.
@@ -174,7 +174,7 @@ TEST_CASE("profile: CSV has a row a problem, quoted where needed") {
   CHECK(found);
 }
 
-TEST_CASE("profile: folded stacks have a path and a number a line") {
+TEST_CASE("profile: folded stacks have one path and number per line") {
   const profile::report r = awkward_report();
   std::istringstream lines(written([&](std::ostream& out) { write_folded(out, r); }));
   int n = 0;
@@ -187,7 +187,7 @@ TEST_CASE("profile: folded stacks have a path and a number a line") {
   CHECK(n == 3);
 }
 
-TEST_CASE("profile: the page holds its data and nothing from elsewhere") {
+TEST_CASE("profile: the page contains its data and loads nothing") {
   const profile::report r = awkward_report();
   const std::string page = written([&](std::ostream& out) { write_html(out, r, &r, "a", "b"); });
   for (const char* foreign : {"http://", "https://", "src=", "@import", "url(\"", "url('"}) {
@@ -204,7 +204,7 @@ TEST_CASE("profile: the page holds its data and nothing from elsewhere") {
   CHECK(vecdet::test::schema_violation(schema(), j) == "");
 }
 
-TEST_CASE("profile: the table names every problem, on a line of its own") {
+TEST_CASE("profile: the table has one line per problem") {
   const profile::report r = awkward_report();
   const std::string table = written([&](std::ostream& out) { write_table(out, r); });
   CHECK(contains(table, "nms/torchvision/f32/1000/avx2/threads:2"));
@@ -215,7 +215,7 @@ TEST_CASE("profile: the table names every problem, on a line of its own") {
                  "no scope has ended"));
 }
 
-TEST_CASE("profile: the table by function has the problems of each together") {
+TEST_CASE("profile: the table by function groups the problems of each") {
   profile::enable();
   profile::reset();
   for (const std::int64_t boxes : {8, 9, 10}) {
@@ -249,7 +249,7 @@ TEST_CASE("profile: the table by function has the problems of each together") {
         std::count(problems.begin(), problems.end(), '\n') - 2);
 }
 
-TEST_CASE("profile: what a process waits for others is told apart") {
+TEST_CASE("profile: time spent waiting for other processes is separate") {
   profile::enable();
   profile::reset();
   {
@@ -269,7 +269,7 @@ TEST_CASE("profile: what a process waits for others is told apart") {
         std::string::npos);
 }
 
-TEST_CASE("profile: nothing in a report speaks to the terminal") {
+TEST_CASE("profile: reports contain no terminal control codes") {
   CHECK(profile::detail::one_line("a\x1b[2Jb\tc\x7f\r\n") == "a [2Jb c   ");
   CHECK(profile::detail::one_line("\xc2\x9b[2J \x9b[2J") == " [2J ?[2J");
   CHECK(profile::detail::one_line("größer 検出 \xc2\xa0") == "größer 検出 \xc2\xa0");
@@ -289,7 +289,7 @@ TEST_CASE("profile: nothing in a report speaks to the terminal") {
   }
 }
 
-TEST_CASE("profile: the position under the roofline") {
+TEST_CASE("profile: the position below the roofline") {
   profile::machine_info m;
   m.threads = 4;
   m.cache_bytes = 1e6;
@@ -324,7 +324,7 @@ TEST_CASE("profile: the position under the roofline") {
   CHECK(position(e, profile::machine_info{}).percent == 0);
 }
 
-TEST_CASE("profile: files by name") {
+TEST_CASE("profile: the file name selects the format") {
   using profile::format;
   CHECK(profile::format_of("a/b.json") == format::json);
   CHECK(profile::format_of("trace.json") == format::trace);
@@ -346,12 +346,12 @@ TEST_CASE("profile: files by name") {
                        doctest::Contains("No space left"), std::runtime_error);
 }
 
-TEST_CASE("profile: a report neither follows links nor takes a pipe's place") {
+TEST_CASE("profile: a report neither follows links nor replaces a pipe") {
   const temporary_folder folder;
   const auto write_report = [](const std::string& path) {
     profile::write_file(path, [](std::ostream& out) { out << "report"; });
   };
-  // Files and links where the new file, and where the report, comes to lie.
+  // Files and links in place of the new file, and in place of the report.
   const std::string victim = folder.path + "/victim", report = folder.path + "/p.json";
   std::ofstream(victim) << "precious";
   const std::string partial = profile::detail::partial_name(report, 0);

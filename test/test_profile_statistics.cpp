@@ -39,7 +39,7 @@ double exact_quantile(std::vector<std::int64_t> sorted, double q) {
 
 }  // namespace
 
-TEST_CASE("profile: buckets are consecutive and 1/32 wide at most") {
+TEST_CASE("profile: buckets are consecutive and at most 1/32 wide") {
   for (int b = 0; b < profile::histogram_size - 1; ++b) {
     const double low = profile::histogram_lower_bound(b),
                  high = profile::histogram_lower_bound(b + 1);
@@ -104,7 +104,7 @@ TEST_CASE("profile: the samples kept are drawn evenly from all calls") {
   REQUIRE(e.samples.size() == profile::samples_kept);
   std::vector<float> sorted = e.samples;
   std::sort(sorted.begin(), sorted.end());
-  // Kolmogorov-Smirnov against the flat distribution, at 1e-3.
+  // Kolmogorov-Smirnov against the uniform distribution, at 1e-3.
   double distance = 0;
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     const double expected = static_cast<double>(sorted[i]) / 200000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What vecdet-profile does: reading back, importing, merging and comparing.
+// The functions of vecdet-profile: reading back, importing, merging and comparing.
 #include "../bench/profile/compare.hpp"
 #include "../bench/profile/read.hpp"
 #include "support/json_schema.hpp"
@@ -210,7 +210,7 @@ TEST_CASE("vecdet-profile: malformed lines are counted, never fatal") {
   REQUIRE(r.warnings.size() == 2);
   CHECK(r.warnings[0] == "7 malformed lines of the oneDNN log, left out");
   CHECK(r.warnings[1] == "1 lines in the log that are not oneDNN's, passed over");
-  // Any cut, and any byte changed, of a real log.
+  // A real log with any cut and any changed byte.
   const std::string real = read_file(test_file("onednn_v3.log"));
   vecdet::test::random_generator random(3);
   for (int i = 0; i < 200; ++i) {
@@ -320,7 +320,7 @@ TEST_CASE("vecdet-profile: the merged profile says which ranks waited for the ot
       "waiting for other processes: 25.0 % of all; the process that computes most takes x1.50"));
   CHECK(table_of({rank(0, 9e9, 0), rank(1, 6e9, 0)}).find("waiting") == std::string::npos);
 
-  // Profiles of before this was recorded.
+  // Older profiles, which lack this.
   json old = json::parse([] {
     std::ostringstream text;
     write_json(text, make_report({make_entry("step", {5})}));
@@ -332,8 +332,8 @@ TEST_CASE("vecdet-profile: the merged profile says which ranks waited for the ot
 }
 
 TEST_CASE("vecdet-profile: the rank test") {
-  // Conover's Practical Nonparametric Statistics would call these clearly apart; by hand: U = 0,
-  // n = 5, 5, z = (12.5 - 0.5) / sqrt(25 * 11 / 12) = 2.5067, p = 0.01219.
+  // By Conover's Practical Nonparametric Statistics, these differ clearly. By hand: U = 0, n = 5,
+  // 5, z = (12.5 - 0.5) / sqrt(25 * 11 / 12) = 2.5067, p = 0.01219.
   CHECK(profile::rank_test({1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}) ==
         doctest::Approx(0.01219).epsilon(1e-3));
   CHECK(profile::rank_test({1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}) == 1);

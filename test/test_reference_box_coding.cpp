@@ -81,7 +81,7 @@ TEST_CASE("reference box coding: round trips") {
     CHECK(close(reference::decode_ssd(reference::encode_ssd(target, prior), prior)));
     CHECK(close(reference::xyxy_from_xywh(reference::xywh_from_xyxy(target))));
     CHECK(close(reference::xyxy_from_cxcywh(reference::cxcywh_from_xyxy(target))));
-    // SSD's variances are the weights 10, 10, 5, 5 under another name.
+    // SSD's variances are the weights 10, 10, 5, 5 in another form.
     CHECK(distance(reference::encode_ssd(target, prior),
                    reference::encode_box(target, anchor, weights)) < 1e-11);
   }
@@ -118,7 +118,7 @@ TEST_CASE("reference box coding: clip and small boxes") {
   CHECK(clipped.x2 == 800);
   CHECK(clipped.y2 == 600);
 
-  // 100.1f - 100.0f is below 0.1f, though 0.1f itself is above 0.1.
+  // 100.1f - 100.0f is below 0.1f, even though 0.1f itself is above 0.1.
   const std::vector<float> boxes = {0, 0, 0.1f, 1, 100, 0, 100.1f, 1, 0, 0, 1, NAN, 3, 3, 3, 3};
   const boxes_view<const float> view(boxes);
   CHECK(reference::is_large_enough(view, 0, 0.1));

@@ -37,7 +37,7 @@ double& coordinate(box& b, int k) { return k == 0 ? b.x1 : k == 1 ? b.y1 : k == 
 
 }  // namespace
 
-TEST_CASE("reference IoU: the very floats of torchvision") {
+TEST_CASE("reference IoU: floats bit-identical to torchvision's") {
   if (!test::has_data("golden/iou.npy", "reference IoU: the very floats of torchvision")) return;
   const auto a = test::golden<float>("iou_a").values;
   const auto b = test::golden<float>("iou_b").values;
@@ -66,7 +66,7 @@ TEST_CASE("reference IoU: worked examples") {
   CHECK(reference::giou(a, {20, 0, 30, 10}) == doctest::Approx(-1.0 / 3));
   CHECK(reference::diou(a, {10, 0, 20, 10}) == doctest::Approx(-100.0 / 500));
   CHECK(reference::ciou(a, {10, 0, 20, 10}) == doctest::Approx(-100.0 / 500));
-  // 0.3 as float lies above 0.3: suppressed by a threshold in double, kept by one in float.
+  // 0.3 as a float is above 0.3: suppressed by a threshold in double, kept by one in float.
   const float third = reference::iou(box_of<float>{0, 0, 10, 10}, box_of<float>{0, 0, 10, 3});
   CHECK(static_cast<double>(third) > 0.3);
   CHECK(!(third > 0.3f));
@@ -150,7 +150,7 @@ TEST_CASE("reference IoU losses: the gradient is the loss's slope") {
   for (int i = 0; i < 500; ++i) {
     const box predicted = random_box(generator);
     const box target = random_box(generator);
-    // CIoU is left out: its alpha is held constant in the gradient, not in the loss.
+    // CIoU is left out: its alpha is constant in the gradient, but not in the loss.
     for (const iou_kind kind : {iou_kind::iou, iou_kind::giou, iou_kind::diou}) {
       box grad = reference::iou_loss(kind, predicted, target).grad;
       for (int k = 0; k < 4; ++k) {
@@ -164,7 +164,8 @@ TEST_CASE("reference IoU losses: the gradient is the loss's slope") {
         CHECK(std::abs(coordinate(grad, k) - slope) < 1e-8);
       }
     }
-    // CIoU by its parts: the gradient of alpha v at constant alpha is alpha times that of v.
+    // CIoU by its parts: the gradient of alpha v at constant alpha is alpha times the gradient of
+    // v.
     const double alpha_v = reference::iou_loss(iou_kind::ciou, predicted, target).loss -
                            reference::iou_loss(iou_kind::diou, predicted, target).loss;
     const double v = reference::aspect_difference(predicted, target);
@@ -207,7 +208,7 @@ TEST_CASE("reference IoU losses: gradient by the deltas") {
       }
     }
   }
-  // Beyond the clamp the size has no influence.
+  // Beyond the clamp, the size has no influence.
   const box grad =
       reference::iou_loss_of_deltas(iou_kind::giou, {0, 0, 9, 0}, {0, 0, 8, 8}, {0, 0, 9, 9}).grad;
   CHECK(grad.x2 == 0);
@@ -218,10 +219,12 @@ TEST_CASE("reference IoU losses: equal sides share the gradient") {
   const box same = {0, 0, 10, 10};
   const auto giou = reference::iou_loss(iou_kind::giou, same, same);
   CHECK(std::abs(giou.loss) < 1e-8);
-  // The union grows at half the width's rate, as do the intersection and the hull: all cancels.
+  // The union grows at half the width's rate, as do the intersection and the hull: everything
+  // cancels.
   CHECK(std::abs(giou.grad.x1) < 1e-9);
   CHECK(std::abs(giou.grad.x2) < 1e-9);
-  // The shared right side adds 5 a pixel to the intersection, 10 to the area, so 5 to the union.
+  // The shared right side adds 5 per pixel to the intersection and 10 to the area, so 5 to the
+  // union.
   const auto plain = reference::iou_loss(iou_kind::iou, same, {0, 0, 10, 20}, 0);
   CHECK(plain.grad.x2 == doctest::Approx(-(5.0 / 200 - 100.0 / 200 * 5 / 200)));
 }

@@ -42,17 +42,17 @@ TEST_CASE("reference matching: golden vectors") {
 }
 
 TEST_CASE("reference matching: thresholds and ties") {
-  // IoUs with the one ground truth: 1, 0.5, 0.4, 0.3, 0.
+  // IoUs with the one ground-truth box: 1, 0.5, 0.4, 0.3, 0.
   const std::vector<float> truth = {0, 0, 10, 10};
   const std::vector<float> anchors = {0,  0, 10, 10, 0,  0, 10, 5,  0,  0,
                                       10, 4, 0,  0,  10, 3, 20, 20, 30, 30};
   CHECK(match(anchors, truth, {}) == indices{0, 0, -2, -1, -1});
-  // Of two equal ground truths the first.
+  // The first of two equal ground-truth boxes.
   const std::vector<float> twice = {0, 0, 10, 10, 0, 0, 10, 10};
   CHECK(match(anchors, twice, {}) == indices{0, 0, -2, -1, -1});
   CHECK(match(anchors, {}, {}) == indices(5, -1));
   CHECK(match({}, truth, {}).empty());
-  // 0.7 in float is below 0.7: an IoU of 7/10 counts as reaching it.
+  // 0.7 in float is below 0.7: an IoU of 7/10 reaches it.
   matcher_params params;
   params.allow_low_quality = false;
   params.high_threshold = 0.7;
@@ -60,7 +60,7 @@ TEST_CASE("reference matching: thresholds and ties") {
 }
 
 TEST_CASE("reference matching: low-quality matches") {
-  // Both anchors are the second ground truth's best, tied at 1/9; the first's own best is another.
+  // Both anchors are the second box's best, tied at 1/9; the first box's own best is another.
   const std::vector<float> anchors = {0, 0, 10, 10, 20, 0, 30, 10};
   const std::vector<float> truth = {0, 0, 10, 9, 7.5f, 0, 22.5f, 10};
   matcher_params params;
@@ -69,7 +69,7 @@ TEST_CASE("reference matching: low-quality matches") {
   CHECK(match(anchors, truth, params) == indices{0, -1});
 }
 
-TEST_CASE("reference matching: a ground truth that touches no anchor") {
+TEST_CASE("reference matching: a ground-truth box that touches no anchor") {
   const std::vector<float> anchors = {0, 0, 10, 10, 50, 50, 60, 60, 70, 70, 80, 80};
   const std::vector<float> truth = {0, 0, 10, 10, 500, 500, 510, 510};
   matcher_params params;
@@ -78,7 +78,7 @@ TEST_CASE("reference matching: a ground truth that touches no anchor") {
   CHECK(match(anchors, truth, params) == indices{0, -1, -1});
 }
 
-TEST_CASE("reference matching: every ground truth forces its best anchor") {
+TEST_CASE("reference matching: every ground-truth box forces its best anchor") {
   const std::vector<float> anchors = {0, 0, 10, 10, 0, 0, 20, 20};
   const std::vector<float> truth = {0, 0, 10, 10, 0, 0, 9, 9, 0, 0, 30, 30};
   matcher_params params;
@@ -105,9 +105,9 @@ TEST_CASE("reference matching: best IoUs, doubles and bfloat16") {
   CHECK(matches == indices{0, -1});
 }
 
-TEST_CASE("reference matching: regions to be ignored") {
-  // In the first two anchors the region covers all and 6/10, in the third 5/10; the first is
-  // matched.
+TEST_CASE("reference matching: ignore regions") {
+  // The region covers all of the first anchor, 6/10 of the second and 5/10 of the third; the first
+  // is matched.
   const std::vector<float> anchors = {0, 0, 10, 10, 14, 0, 24, 10, 15, 0, 25, 10};
   const std::vector<float> truth = {0, 0, 10, 10}, region = {-5, -5, 20, 20};
   indices matches(3);
@@ -126,7 +126,7 @@ TEST_CASE("reference matching: regions to be ignored") {
   CHECK(run() == indices{-2, -2, -2});
 }
 
-TEST_CASE("reference matching: an IoU that is NaN is 0, where that is asked for") {
+TEST_CASE("reference matching: a NaN IoU is 0 on request") {
   matcher_params params;
   params.empty = reference::empty_union::zero;
   params.skip_untouched = true;

@@ -31,7 +31,7 @@ indices nms(const floats& boxes, const floats& scores, const nms_params& params,
 
 nms_params threshold(double iou) { return reference::nms_params::torchvision(iou); }
 
-/// 10 x 10 at the origin, and boxes inside it of IoU 0.5, 0.3 and 0.1.
+/// 10 x 10 at the origin, and boxes inside it with an IoU of 0.5, 0.3 and 0.1.
 const floats nested = {0, 0, 10, 10, 0, 0, 10, 5, 0, 0, 10, 3, 0, 0, 10, 1};
 const floats descending = {0.9f, 0.8f, 0.7f, 0.6f};
 
@@ -53,7 +53,7 @@ TEST_CASE("reference NMS: golden vectors") {
       const nms_params params = threshold(tenths / 10.0);
       CHECK(nms(boxes, scores, params) == test::golden<std::int64_t>("nms_keep_" + suffix).values);
 
-      // torchvision does not promise an order of equal scores of different classes.
+      // torchvision does not guarantee an order of ties between classes.
       indices mine = nms(boxes, scores, params, classes);
       indices expected = test::golden<std::int64_t>("nms_batched_" + suffix).values;
       const auto lower_score_first = [&](index_t a, index_t b) {
@@ -100,7 +100,7 @@ TEST_CASE("reference NMS: the greedy definition, suppressing forwards") {
 }
 
 TEST_CASE("reference NMS: at the threshold") {
-  // The overlaps with the first box are 0.5, 0.3 and 0.1; those among the rest, 0.6 and less.
+  // The overlaps with the first box are 0.5, 0.3 and 0.1; those among the others are at most 0.6.
   CHECK(nms(nested, descending, threshold(0.5)) == indices{0, 1, 3});
   nms_params params = threshold(0.5);
   params.suppress_equal = true;
@@ -165,20 +165,20 @@ TEST_CASE("reference NMS: degenerate and NaN boxes") {
   CHECK(nms(boxes, scores, params) == indices{0, 1, 2, 3, 4});
   params.drop_degenerate = true;
   CHECK(nms(boxes, scores, params) == indices{3});
-  // With pixels counted a point is a box of one pixel.
+  // With pixels counted, a point is a box of one pixel.
   params.plus_one = true;
   CHECK(nms(boxes, scores, params) == indices{0, 3});
 }
 
 TEST_CASE("reference NMS: pixels counted") {
-  // Nine columns of ten shared: 10*9/110 = 0.82 with + 1, 9*8/90 without.
+  // Nine of ten columns shared: 10*9/110 = 0.82 with + 1, 9*8/90 without.
   const floats boxes = {0, 0, 9, 9, 1, 0, 10, 9};
   CHECK(nms(boxes, {1, 1}, reference::nms_params::mmcv(0.81, true)) == indices{0});
   CHECK(nms(boxes, {1, 1}, reference::nms_params::mmcv(0.81, false)) == indices{0, 1});
 }
 
 TEST_CASE("reference NMS: ONNX") {
-  // One box three times: corners in two orders, and apart from that as centre and size.
+  // The same box three times: corners in two orders, and separately as centre and size.
   const floats corners = {0, 0, 10, 10, 10, 10, 0, 0, 10, 0, 0, 10};
   CHECK(nms(corners, {0.1f, 0.9f, 0.5f}, reference::nms_params::onnx(0.5, 9)) == indices{1});
   const floats centres = {5, 5, 10, 10, 5, 5, 10, 9, 15, 5, 10, 10};
@@ -187,7 +187,7 @@ TEST_CASE("reference NMS: ONNX") {
   CHECK(nms(centres, {0.1f, 0.9f, 0.5f}, reference::nms_params::onnx(0.5, 0, true)).empty());
   CHECK(nms(centres, {0.1f, quiet_nan, 0.5f}, reference::nms_params::onnx(0.5, 9, true)) ==
         indices{2, 0});
-  // Without area nothing overlaps, at any threshold.
+  // Without area, nothing overlaps at any threshold.
   CHECK(nms({4, 4, 4, 9, 4, 4, 4, 9}, {1, 1}, reference::nms_params::onnx(0, 9)) == indices{0, 1});
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("reference NMS: OpenCV") {
   CHECK(nms({4, 4, 4, 4, 8, 8, 9, 9}, {1, 1}, reference::nms_params::opencv(0.5, 0)) ==
         indices{0, 1});
   CHECK(nms(nested, descending, reference::nms_params::opencv(0.5, 0.65)) == indices{0, 1});
-  // 1 - float(1 - 3/10) is 0.3000000119, as 0.3f is; 1 - float(1 - 1/10) is 0.100000024, not 0.1f.
+  // 1 - float(1 - 3/10) is 0.3000000119, like 0.3f; 1 - float(1 - 1/10) is 0.100000024, not 0.1f.
   CHECK(nms({0, 0, 10, 10, 0, 0, 10, 3}, {1, 1}, reference::nms_params::opencv(0.3, 0)) ==
         indices{0, 1});
   CHECK(nms({0, 0, 10, 10, 0, 0, 10, 1}, {1, 1}, reference::nms_params::opencv(0.1, 0)) ==

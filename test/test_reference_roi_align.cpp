@@ -12,7 +12,7 @@
 using namespace vecdet;
 using namespace vecdet::test;
 
-TEST_CASE("reference RoIAlign: torchvision's results") {
+TEST_CASE("reference RoIAlign: equals torchvision's results") {
   if (!has_data("golden_step/roi_out_0.npy", "reference RoIAlign: torchvision's results")) return;
   const auto features = golden_step<float>("roi_features"), rois = golden_step<float>("roi_boxes");
   const auto upstream = golden_step<float>("roi_upstream");

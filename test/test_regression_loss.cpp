@@ -164,7 +164,7 @@ TEST_CASE("regression loss: float") { sweep<float>(); }
 TEST_CASE("regression loss: bfloat16") { sweep<bfloat16>(); }
 TEST_CASE("regression loss: double") { sweep<double>(); }
 
-TEST_CASE("regression loss: bfloat16 deltas of float boxes count as if they were float") {
+TEST_CASE("regression loss: bfloat16 deltas of float boxes act like floats") {
   for_each_isa([](isa) {
     for (const box_loss loss : all_losses) {
       for (const index_t boxes : {1, 16, 17, 500}) {
@@ -282,8 +282,8 @@ TEST_CASE("regression loss: nothing is allocated") {
   }
 }
 
-TEST_CASE_TEMPLATE("regression loss: of weights and what they weigh, 0 wins over infinity", T,
-                   float, bfloat16, double) {
+TEST_CASE_TEMPLATE("regression loss: 0 times infinity is 0 for weights", T, float, bfloat16,
+                   double) {
   const index_t boxes = 42;
   std::vector<T> anchors = random_boxes<T>(boxes, 1, 100), targets = random_boxes<T>(boxes, 2, 100);
   std::vector<T> deltas(anchors.size(), to<T>(0));
@@ -329,7 +329,7 @@ TEST_CASE_TEMPLATE("regression loss: of weights and what they weigh, 0 wins over
   });
 }
 
-TEST_CASE("regression loss: no foreground, and degenerate boxes that are selected") {
+TEST_CASE("regression loss: no foreground, and selected degenerate boxes") {
   const std::vector<float> nothing(8, NAN);
   std::vector<float> grad(8, 1);
   const boxes_view<const float> d(nothing);
@@ -353,7 +353,7 @@ TEST_CASE("regression loss: no foreground, and degenerate boxes that are selecte
   });
 }
 
-TEST_CASE("regression loss: bad arguments are named and nothing is written") {
+TEST_CASE("regression loss: bad arguments throw errors that name them and write nothing") {
   const std::vector<float> four(16, 1), three(12, 1);
   std::vector<index_t> matches{0, -1, 2, -2};
   marked<float> out(16, 0);

@@ -187,7 +187,7 @@ void check_against_parts(batch<T>& b, const retinanet_loss_params& params, execu
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("retinanet loss: the parts called one by one", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("retinanet loss: equals its parts called one by one", T, float, bfloat16) {
   for_each_isa([](isa) {
     for (const head_layout layout : {head_layout::nhwc, head_layout::nchw}) {
       for (const index_t boxes : {0, 1, 5}) {
@@ -225,7 +225,7 @@ TEST_CASE("retinanet loss: the same bits for any number of threads, nothing is a
   }
 }
 
-TEST_CASE("retinanet loss: gradients in the place of what they are of") {
+TEST_CASE("retinanet loss: gradients may overwrite their inputs") {
   batch<float> apart(head_layout::nhwc, 2, 5, 4, 3), same(head_layout::nhwc, 2, 5, 4, 3);
   const anchor_index index{boxes_view<const float>(apart.anchors)};
   retinanet_loss_workspace workspace;
@@ -239,7 +239,7 @@ TEST_CASE("retinanet loss: gradients in the place of what they are of") {
   CHECK(same.deltas == apart.deltas_grad);
 }
 
-TEST_CASE("retinanet loss: bad arguments are named, and nothing is written") {
+TEST_CASE("retinanet loss: bad arguments throw errors that name them and write nothing") {
   batch<float> b(head_layout::nhwc, 2, 5, 4, 3);
   const anchor_index index{boxes_view<const float>(b.anchors)};
   retinanet_loss_workspace workspace;

@@ -139,8 +139,8 @@ TEST_CASE_TEMPLATE("RoIAlign: boxes of every kind", T, float, double) {
       }
 }
 
-TEST_CASE_TEMPLATE("RoIAlign: boxes beyond all numbers are empty, and so are sampleless ones", T,
-                   float, double, bfloat16) {
+TEST_CASE_TEMPLATE("RoIAlign: infinite boxes and boxes without samples are empty", T, float, double,
+                   bfloat16) {
   for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc})
     for (const index_t sampling : {0, 2}) {
       roi_problem<T> p;
@@ -172,7 +172,7 @@ TEST_CASE_TEMPLATE("RoIAlign: boxes beyond all numbers are empty, and so are sam
   });
 }
 
-TEST_CASE("RoIAlign: infinite features and NaN stay with the bins that touch them") {
+TEST_CASE("RoIAlign: infinite features and NaN affect only bins that touch them") {
   for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc})
     for (const double special : {inf, not_a_number}) {
       roi_problem<float> p = small_problem<float>();
@@ -194,7 +194,7 @@ TEST_CASE("RoIAlign: infinite features and NaN stay with the bins that touch the
     }
 }
 
-TEST_CASE_TEMPLATE("RoIAlign: both layouts give the same bits", T, float, double, bfloat16) {
+TEST_CASE_TEMPLATE("RoIAlign: both layouts are bit-identical", T, float, double, bfloat16) {
   // Few channels go by planes, and a map so wide that the boxes are few for it; others are
   // transposed.
   for (const index_t channels : {3, 16, 21})
@@ -261,8 +261,7 @@ TEST_CASE("RoIAlign: a constant map, a shift, a scale, the sum of the gradient")
   }
 }
 
-TEST_CASE_TEMPLATE("RoIAlign: the gradient is added to what lies there", T, float, double,
-                   bfloat16) {
+TEST_CASE_TEMPLATE("RoIAlign: the gradient is added to the output", T, float, double, bfloat16) {
   for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
     roi_problem<T> p = small_problem<T>();
     p.layout = layout;
@@ -332,7 +331,7 @@ TEST_CASE_TEMPLATE("RoIAlign: threads and allocations", T, float, bfloat16) {
   }
 }
 
-TEST_CASE("RoIAlign: the work does not grow with the threads that an execution claims") {
+TEST_CASE("RoIAlign: the work does not grow with an execution's stated threads") {
   roi_problem<float> p;
   p.channels = 16;
   p.height = p.width = 40;
@@ -375,7 +374,7 @@ TEST_CASE("RoIAlign: images by index, by offset, and one") {
   CHECK(same_bits(p.forward(), first));
 }
 
-TEST_CASE("RoIAlign: nothing where there is nothing") {
+TEST_CASE("RoIAlign: empty inputs") {
   roi_problem<float> p = small_problem<float>();
   p.boxes.clear();
   p.place_boxes(1);
@@ -444,7 +443,7 @@ TEST_CASE("RoIAlign: errors") {
   fails({a.data(), 1, 3, 4, 4, nchw}, {a.data() + 40, 2, 3, 2, 2, nchw},
         "out is features, expected memory apart from it");
   fails({a.data(), 0, 3, 4, 4, nchw}, {b.data(), 2, 3, 2, 2, nchw},
-        "the number of images is 0, expected 1 or more where there are boxes");
+        "the number of images is 0, expected 1 or more if there are boxes");
   CHECK_THROWS_WITH_AS(
       roi_align_grad(feature_view<const float>(a.data(), 2, 3, 2, 2, nchw), boxes,
                      feature_view<float>(a.data() + 20, 1, 3, 4, 4, nchw), {}, workspace),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benchmarks run on: counts, known anchors, statistics, and the same numbers everywhere.
+// Data of the benchmarks: counts, known anchors, statistics, and identical numbers everywhere.
 #include "../bench/support/coco_scene.hpp"
 #include "../bench/support/scene.hpp"
 #include "support/data.hpp"
@@ -63,7 +63,7 @@ TEST_CASE("scene: the built-in picture") {
   for (const float coordinate : picture.boxes) CHECK((coordinate >= 0 && coordinate <= 800));
 }
 
-TEST_CASE("scene: a picture of a COCO file") {
+TEST_CASE("scene: a picture from a COCO file") {
   const std::string file = "coco100/instances_val2014_100.json";
   if (!test::has_data(file, "scene: a picture of a COCO file")) return;
   const bench::picture picture = bench::typical_picture(test::data_path(file));

@@ -189,8 +189,7 @@ TEST_CASE("smooth L1: special values") {
   special_values<double>();
 }
 
-TEST_CASE_TEMPLATE("smooth L1: of weights and what they weigh, 0 wins over infinity", T, float,
-                   bfloat16, double) {
+TEST_CASE_TEMPLATE("smooth L1: 0 times infinity is 0 for weights", T, float, bfloat16, double) {
   const index_t boxes = 45;
   std::vector<T> x = random_numbers<T>(4 * boxes, 1), t = x;
   const double differences[] = {0, 3, 0, -3, infinity, 0.01, -infinity, 0, quiet_nan, 1e-30, 5};
@@ -295,7 +294,7 @@ TEST_CASE("smooth L1: the same bits for any thread count, policy and on AVX2 and
   check(0.0);
 }
 
-TEST_CASE("smooth L1: boxes that do not count are not read") {
+TEST_CASE("smooth L1: boxes that are left out are not read") {
   std::vector<float> x(8, NAN), t(8, NAN), grad(8, -1);
   for (std::size_t i = 0; i < 4; ++i) x[i] = t[i] = 1;
   const boxes_view<const float> p(x);
@@ -332,7 +331,7 @@ TEST_CASE("smooth L1: the gradient may overwrite the predictions") {
   });
 }
 
-TEST_CASE("smooth L1: labels are compared in all their bits, at every place") {
+TEST_CASE("smooth L1: all bits of labels are compared, at every position") {
   const index_t size = 2 * 64 + 5, high = index_t{1} << 32;
   const std::vector<float> zeros(4 * size), ones(4 * size, 1);
   const boxes_view<const float> x(zeros);
@@ -381,7 +380,7 @@ TEST_CASE("smooth L1: nothing is allocated") {
   }
 }
 
-TEST_CASE("smooth L1: bad arguments are named and nothing is written") {
+TEST_CASE("smooth L1: bad arguments throw errors that name them and write nothing") {
   marked<float> x(16, 0), t(16, 0), grad(16, 0), small(12, 0);
   smooth_l1_params params;
   const boxes_view<const float> p = std::as_const(x).boxes();

@@ -140,7 +140,7 @@ TEST_CASE("soft-NMS: threads and allocations") {
   CHECK(allocations.since() == 0);
 }
 
-TEST_CASE("soft-NMS: bad arguments are named") {
+TEST_CASE("soft-NMS: bad arguments throw errors that name them") {
   const std::vector<float> boxes(8), scores(2), three(3);
   const boxes_view<const float> b(boxes);
   const vector_view<const float> s(scores);

@@ -301,7 +301,7 @@ TEST_CASE_TEMPLATE("soft targets: the same bits for any thread count and on AVX2
   set_isa(before);
 }
 
-TEST_CASE("soft targets: an element's bits depend on that element alone") {
+TEST_CASE("soft targets: an element's bits depend only on that element") {
   const index_t rows = 300, cols = 21;
   const scored_problem<float> problem(rows, cols, 23);
   const matrix_view<const float> x = problem.logits.view();
@@ -363,7 +363,7 @@ TEST_CASE("soft targets: reductions and empty tensors") {
   }
 }
 
-TEST_CASE("soft targets: bad arguments are named and nothing is written") {
+TEST_CASE("soft targets: bad arguments throw errors that name them and write nothing") {
   tensor<float> logits(4, 5), grad(4, 5);
   logits.fill([](index_t) { return 0.5f; });
   const matrix_view<const float> x = logits.view();

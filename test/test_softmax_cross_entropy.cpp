@@ -142,7 +142,7 @@ struct problem {
 
 }  // namespace
 
-TEST_CASE("softmax cross entropy: golden vectors of torch, mined as SSD's are") {
+TEST_CASE("softmax cross entropy: golden vectors of torch, mined as in SSD") {
   if (!has_data("golden_step/ssd_logits.npy", "softmax cross entropy against torch")) return;
   const auto logits = golden_step<float>("ssd_logits");
   const auto labels = golden_step<std::int64_t>("ssd_labels").values;
@@ -259,7 +259,7 @@ TEST_CASE("softmax cross entropy: the gradient may overwrite the logits") {
   });
 }
 
-TEST_CASE("softmax cross entropy: mined rows, of random and of tied losses") {
+TEST_CASE("softmax cross entropy: mined rows with random and with tied losses") {
   for_each_isa([](isa) {
     std::uint64_t seed = 100;
     for (const index_t images : {1, 2, 5})
@@ -280,7 +280,7 @@ TEST_CASE("softmax cross entropy: mined rows, of random and of tied losses") {
   });
 }
 
-TEST_CASE("softmax cross entropy: of negatives, NaN is mined first") {
+TEST_CASE("softmax cross entropy: NaN is mined first among negatives") {
   for_each_isa([](isa) {
     problem p(40, 3, 3);
     for (index_t k = 0; k < p.logits.size(); ++k) p.logits.data()[k] = static_cast<float>(k % 7);

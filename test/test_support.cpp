@@ -27,7 +27,7 @@ std::string npy_bytes(const std::string& header, const std::string& payload) {
 
 }  // namespace
 
-TEST_CASE("npy arrays are parsed, and misfits are named") {
+TEST_CASE("npy arrays are parsed, and errors name what does not fit") {
   const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }\n";
   const auto array = bench::detail::parse_npy<std::uint8_t>(npy_bytes(header, "abcdef"));
   CHECK(array.shape == std::vector<index_t>{2, 3});
@@ -55,14 +55,14 @@ TEST_CASE("npy arrays are parsed, and misfits are named") {
     CAPTURE(shape);
     CHECK_THROWS_AS(shaped(shape), std::runtime_error);
   }
-  // However a file is cut, and whatever a byte of its header is, it is read or a
+  // A file cut at any point, or with any byte of its header changed, is either read or throws
   // std::runtime_error.
   const std::string whole = npy_bytes(header, "abcdef");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
     CHECK_THROWS_AS(bench::detail::parse_npy<std::uint8_t>(whole.substr(0, size)),
                     std::runtime_error);
-    // Cut inside the header, which says that it is complete.
+    // Cut inside the dictionary, with a length field that matches the cut.
     const std::string cut = header.substr(0, std::min(size, header.size() - 6));
     CHECK_THROWS_AS(bench::detail::parse_npy<std::uint8_t>(npy_bytes(cut, "abcdef")),
                     std::runtime_error);
@@ -81,7 +81,7 @@ TEST_CASE("npy arrays are parsed, and misfits are named") {
   CHECK_THROWS_WITH(bench::load_npy<float>("no/such.npy"), "no/such.npy: cannot be opened");
 }
 
-TEST_CASE("golden vectors are found") {
+TEST_CASE("golden vectors exist") {
   if (!test::has_data("golden/focal_logits.npy", "golden vectors are found")) return;
   CHECK(test::golden<float>("focal_logits").shape == std::vector<index_t>{203, 37});
   CHECK(test::golden<std::int64_t>("focal_labels").size() == 203);
@@ -114,7 +114,7 @@ TEST_CASE("ulp distance") {
   CHECK(test::ulp_distance(static_cast<float>(infinity), 1.0) > 1e30);
 }
 
-TEST_CASE("random numbers are the same everywhere") {
+TEST_CASE("random numbers are reproducible") {
   test::random_generator generator(1);
   CHECK(generator.bits() == 0x910a2dec89025cc1u);  // of the published SplitMix64
   double sum = 0;

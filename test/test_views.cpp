@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What views convert from and what they keep of it. What must not compile is in must_not_compile/.
+// Types that convert to views, and what views keep of them. must_not_compile/ has what must not
+// compile.
 #include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
 
@@ -18,7 +19,7 @@ using namespace vecdet;
 
 namespace {
 
-/// A user's struct of four floats, and one as cv::Rect2f is.
+/// A user's struct of four floats, and one laid out like cv::Rect2f.
 struct corner_box {
   float left, top, right, bottom;
 };
@@ -43,7 +44,7 @@ constexpr bool converts = std::is_convertible<From, To>::value;
 template <class From, class To>
 constexpr bool is_assigned = std::is_assignable<To&, From>::value;
 
-// Containers as arguments, temporaries too; members take none that own.
+// Containers as arguments, also temporaries; members accept no temporaries that own memory.
 using weights = std::vector<float>;
 static_assert(converts<weights&, numbers> && converts<weights, numbers>);
 static_assert(converts<const weights&, boxes> && converts<weights, boxes>);
@@ -66,7 +67,7 @@ static_assert(converts<std::span<const float>, lasting<numbers>>);
 static_assert(converts<std::span<float, 4>, lasting<boxes>>);
 #endif
 
-// Boxes of four numbers; structs of another format, and other numbers, are no corners of float.
+// Boxes of four numbers; structs in another format, and of other numbers, are not corners of float.
 static_assert(converts<std::vector<std::array<float, 4>>&, boxes>);
 static_assert(converts<const std::vector<corner_box>&, boxes>);
 static_assert(converts<std::vector<corner_box>, boxes_view<float>>);
@@ -82,7 +83,7 @@ static_assert(std::is_same<coordinate_of<boxes_view<const double>>, double>::val
 static_assert(std::is_same<coordinate_of<lasting<boxes>>, float>::value);
 static_assert(std::is_same<number_of<std::vector<double>>, double>::value);
 
-// A view of a base has another distance between its elements than an array of what derives from it.
+// A view of a base class has a different element stride than an array of a derived class.
 struct larger_size : image_size {
   int index;
 };
@@ -91,7 +92,7 @@ static_assert(!std::is_constructible<lasting<vector_view<image_size>>, larger_si
 static_assert(!std::is_constructible<matrix_view<image_size>, larger_size*, int, int>::value);
 static_assert(std::is_constructible<vector_view<const image_size>, image_size*, int>::value);
 
-/// A view of a trainer's: its elements are not its own.
+/// A trainer's view: it does not own its elements.
 struct slice {
   float* data() const;
   std::size_t size() const;
@@ -167,7 +168,7 @@ TEST_CASE("views: pointers and sizes of any integer type, in braces too") {
   fails("labels_view: data is null", [&] { labels_view(static_cast<const int*>(nullptr), 1); });
 }
 
-TEST_CASE("views: members are their views") {
+TEST_CASE("views: members return views") {
   std::vector<float> memory(24);
   lasting<numbers> member;
   CHECK(member.empty());

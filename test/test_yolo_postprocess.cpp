@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Raw outputs of YOLO models against the scalar reference, bit for bit, in every layout and with
-// every option; a case worked out by hand; threads, allocations, special scores, and every
-// documented error.
+// Raw outputs of YOLO models, bit-identical to the scalar reference, in every layout and with every
+// option; a case worked out by hand; threads, allocations, special scores, and every documented
+// error.
 #include "support/allocations.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
@@ -46,7 +46,7 @@ struct raw_output {
         for (const double number : {x, y, params.boxes == box_format::xyxy ? x + w : w,
                                     params.boxes == box_format::xyxy ? y + h : h})
           row.push_back(static_cast<float>(number));
-        // Sixteenths: many scores are equal.
+        // Sixteenths, so that many scores are equal.
         const auto score = [&] {
           const double s = is_object ? generator.uniform(0.2, 1) : generator.uniform(0, 0.24);
           return static_cast<float>(generator.chance(0.5) ? std::floor(s * 16) / 16 : s);
@@ -68,7 +68,7 @@ struct raw_output {
     }
   }
 
-  /// The tensor in a layout, each row of it `gap` numbers from the next.
+  /// The tensor in a layout, with rows `gap` numbers apart.
   template <class T>
   std::vector<T> tensor(yolo_layout layout, index_t gap = 0) const {
     const bool by_rows = layout == yolo_layout::rows;
@@ -149,7 +149,7 @@ std::vector<yolo_postprocess_params> all_models() {
 
 }  // namespace
 
-TEST_CASE("postprocess_yolo: every model equals the reference, bit for bit") {
+TEST_CASE("postprocess_yolo: every model is bit-identical to the reference") {
   std::uint64_t seed = 1;
   for (const auto& params : all_models()) {
     for (const index_t boxes : {0, 1, 15, 16, 17, 63, 64, 65, 130, 300})
@@ -195,13 +195,13 @@ TEST_CASE("postprocess_yolo: options") {
   }
 }
 
-TEST_CASE("postprocess_yolo: rows of per-class scores, as a transposed YOLOv8 output has them") {
+TEST_CASE("postprocess_yolo: rows of per-class scores, as in a transposed YOLOv8 output") {
   yolo_postprocess_params rows = yolo_postprocess_params::v8();
   rows.layout = yolo_layout::rows;
   check_model(rows, 2, 500, 80, 0.3, 7);
 }
 
-TEST_CASE("postprocess_yolo: bfloat16 gives what its numbers in float give") {
+TEST_CASE("postprocess_yolo: bfloat16 equals the same numbers in float") {
   for (auto params : all_models()) {
     params.extras = 3;
     raw_output raw(2, 400, 9, params, 0.3, 11);
@@ -320,7 +320,7 @@ TEST_CASE("postprocess_yolo: later calls allocate nothing, any number of threads
   }
 }
 
-TEST_CASE("postprocess_yolo: bad arguments are named") {
+TEST_CASE("postprocess_yolo: bad arguments throw errors that name them") {
   const std::vector<float> numbers(2 * 84 * 50);
   yolo_outputs<float> outputs{{numbers.data(), 2 * 84, 50}, 2};
   std::vector<letterbox_transform> transforms(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's file, compiled with warnings that the headers must not cause, though included by -I.
+// A user's file, compiled with warnings that the headers must not cause even if included by -I.
 #include <vecdet/profile.hpp>
 #include <vecdet/vecdet.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls each problem of a module once inside vecdet_gate_counted_call, for callgrind to count the
-// instructions of, after a first call that callgrind does not see. Prints the problems' names.
+// Calls each problem of a module once inside vecdet_gate_counted_call, so that callgrind counts its
+// instructions. A first call, outside it, is not counted. Prints the problems' names.
 #include "module/interface.hpp"
 
 #include <cstdint>

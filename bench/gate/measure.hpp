@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the modules' problems against each other, in one process on one processor: chunks of about
-// a millisecond on the same buffers, in an order drawn anew for each round.
+// a millisecond on the same buffers, in a newly drawn order for each round.
 #pragma once
 
 #include "measurement.hpp"
@@ -33,11 +33,11 @@
 namespace vecdet {
 namespace gate {
 
-/// Copies of each module in a process. Where code happens to lie in memory makes the same kernel up
-/// to 10% slower in one copy than in another for the life of a process: rounds draw from several.
+/// Copies of each module in a process. Depending on its address, the same kernel is up to 10%
+/// slower in one copy than in another for the life of a process; rounds draw from several copies.
 constexpr std::size_t placements = 8;
 
-/// A copy of the file in memory of its own, as a path. It lives as long as the process.
+/// A copy of the file in separate memory, as a path. It lives as long as the process.
 inline std::string copy_in_memory(const std::string& path) {
   const int file = memfd_create("vecdet-gate-module", MFD_CLOEXEC);
   std::ifstream source(path, std::ios::binary);
@@ -58,7 +58,7 @@ inline const vecdet_gate_module* load(const std::string& path) {
   return open();
 }
 
-/// A shared object with problems, loaded several times, so that nothing in one binds to another.
+/// A shared object with problems, loaded several times with independent symbols.
 class loaded_module {
  public:
   explicit loaded_module(const std::string& path) {
@@ -76,7 +76,7 @@ class loaded_module {
                        [&](const vecdet_gate_module* copy) { return copy->set_isa(isa); });
   }
 
-  /// The number of the problem in this module, if it has it.
+  /// The number of the problem in this module, if the module has it.
   std::optional<std::int64_t> find(const char* name) const {
     for (std::int64_t i = 0; i < one().count; ++i) {
       if (std::strcmp(one().name(i), name) == 0 && one().exists(i)) return i;
@@ -88,33 +88,34 @@ class loaded_module {
   std::vector<const vecdet_gate_module*> copies_;
 };
 
-/// Keeps this thread where the scheduler has just put it: on a processor with little else to do.
+/// Pins this thread to the processor that the scheduler has just chosen, which has little else to
+/// do.
 inline void pin_to_this_processor() {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(static_cast<std::size_t>(std::max(0, sched_getcpu())), &set);
-  sched_setaffinity(0, sizeof set, &set);  // where it is not allowed, only noise grows
+  sched_setaffinity(0, sizeof set, &set);  // if this is not allowed, only the noise grows
 }
 
-/// Nanoseconds that this thread has had: other processes' turns do not count.
+/// CPU nanoseconds of this thread: other processes' turns do not count.
 inline double thread_nanoseconds() {
   timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
 }
 
-/// Something to be timed: does its work `times` times.
+/// A function to be timed: does its work `times` times.
 using work = std::function<void(std::int64_t times)>;
 
-/// How often this thread has had to give up its processor to another.
+/// How often this thread was preempted.
 inline long preemptions() {
   rusage usage;
   getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_nivcsw;
 }
 
-/// Nanoseconds a call. A first, untimed call finds the caches as another process left them, and a
-/// disturbed measurement is made again.
+/// Nanoseconds per call. A first, untimed call warms the caches; a disturbed measurement is
+/// repeated.
 inline double time_of(const work& calls, std::int64_t times) {
   constexpr int attempts = 5;
   for (int attempt = 1;; ++attempt) {
@@ -127,7 +128,7 @@ inline double time_of(const work& calls, std::int64_t times) {
   }
 }
 
-/// How many calls take about a millisecond, undisturbed.
+/// How many calls take about a millisecond if undisturbed.
 inline std::int64_t calls_a_chunk(const work& calls) {
   constexpr double chunk = 1e6;
   std::int64_t times = 1;
@@ -141,13 +142,13 @@ inline std::int64_t calls_a_chunk(const work& calls) {
   }
 }
 
-/// Draws, for each chunk, what is to be timed.
+/// Draws the function to be timed for each chunk.
 struct contender {
   std::function<work(std::mt19937& random)> draw;
-  std::int64_t calls;  ///< a chunk
+  std::int64_t calls;  ///< per chunk
 };
 
-/// Nanoseconds a call, by contender and round.
+/// Nanoseconds per call, by contender and round.
 inline std::vector<std::vector<double>> alternate(const std::vector<contender>& contenders,
                                                   int rounds, std::mt19937& random) {
   std::vector<std::size_t> order(contenders.size());
@@ -162,14 +163,14 @@ inline std::vector<std::vector<double>> alternate(const std::vector<contender>& 
   return times;
 }
 
-/// Of each round, the logarithm of a's time to b's.
+/// For each round, the logarithm of the ratio of a's time to b's.
 inline std::vector<double> log_ratios(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < a.size(); ++i) ratios.push_back(std::log(a[i] / b[i]));
   return ratios;
 }
 
-/// The revisions that are compared; `control` is a second copy of base.
+/// The compared revisions; `control` is a second copy of base.
 struct revisions {
   loaded_module base, control, head;
 
@@ -178,8 +179,8 @@ struct revisions {
   }
 };
 
-/// `index` is head's number of the problem. The plain loop takes part if asked for. What base lacks
-/// is compared with the plain loop alone.
+/// `index` is the problem's number in head. The plain loop takes part on request. A problem that
+/// base lacks is compared only with the plain loop.
 inline measurement measure(const revisions& modules, std::int64_t index, bool with_plain_loop,
                            int rounds, std::mt19937& random) {
   const vecdet_gate_module& head = modules.head.one();
@@ -210,7 +211,7 @@ inline measurement measure(const revisions& modules, std::int64_t index, bool wi
   found.head_ns = median(times[0]);
   if (in_base) {
     found.base_ns = median(times[1]);
-    // Base's time in a round is the mean of its two copies'.
+    // Base's time in a round is the mean of its two copies.
     std::vector<double> ratios = log_ratios(times[0], times[1]);
     const std::vector<double> control = log_ratios(times[2], times[1]);
     for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] -= control[i] / 2;

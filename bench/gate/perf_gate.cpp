@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares the kernels of two revisions, each a module of bench/gate/module, in one process. Exits
-// with 0 when no problem has become slower, 1 when one has, 2 on an error and 3 when the machine
-// was too restless to tell. README.md beside this file says how to run it.
+// Compares the kernels of two revisions, each a module of bench/gate/module, in one process. Exit
+// codes: 0 if no problem has become slower, 1 if one has, 2 for an error, 3 if the machine was too
+// noisy to tell. See README.md in this folder.
 #include "measure.hpp"
 #include "ratios.hpp"
 #include "report.hpp"
@@ -50,7 +50,8 @@ gate_result make_problems(const options& given) {
     if (!in_base) result.skipped.push_back(name);
     for (const std::string& isa : given.isas) {
       if (!modules.set_isa(isa.c_str())) continue;
-      // The plain loop is compiled for this very machine: only our best is held against it.
+      // The plain loop is compiled for this machine, so only the best instruction set is compared
+      // with it.
       const bool with_plain_loop =
           isa == result.machine.isa && modules.head.one().has_plain_loop(i);
       const double ratio =
@@ -61,7 +62,7 @@ gate_result make_problems(const options& given) {
   }
   if (result.problems.empty())
     throw std::runtime_error("no problem to measure: --filter \"" + given.filter +
-                             "\" and --isa leave none that this machine can run");
+                             "\" and --isa select none that this machine can run");
   return result;
 }
 
@@ -95,18 +96,18 @@ outcome compare(const options& given) {
   return result.answer();
 }
 
-/// Writes the ratios to the plain loops, medians over three processes.
+/// Writes the ratios to the plain loops: medians over three processes.
 outcome record(const options& given) {
   gate_result result = make_problems(given);
   std::vector<judged_problem*> all;
   for (judged_problem& problem : result.problems) all.push_back(&problem);
   for (int process = 0; process < processes_to_fail; ++process) measure_once(given, all);
   recorded_ratios ratios(given.ratios);
-  nlohmann::ordered_json& of_machine = *ratios.of(result.machine, true);
+  nlohmann::ordered_json& machine_ratios = *ratios.of(result.machine, true);
   for (const judged_problem& problem : result.problems) {
     const double ratio = problem.over_processes(&measurement::plain_to_head);
-    of_machine[problem.name] = std::round(100 * ratio) / 100;
-    std::cout << problem.name << ": " << of_machine[problem.name] << '\n';
+    machine_ratios[problem.name] = std::round(100 * ratio) / 100;
+    std::cout << problem.name << ": " << machine_ratios[problem.name] << '\n';
   }
   ratios.write();
   return outcome::pass;
@@ -119,21 +120,19 @@ int main(int argc, char** argv) try {
   CLI::App app{"Compares the speed of two revisions' kernels"};
   app.add_option("--base", given.base, "module of the revision to compare with");
   app.add_option("--head", given.head, "module of the revision to judge");
-  app.add_option("--isa", given.isas,
-                 "instruction sets, those that this machine lacks are left out")
+  app.add_option("--isa", given.isas, "instruction sets; those that this machine lacks are skipped")
       ->delimiter(',')
       ->check(CLI::IsMember({"baseline", "avx2", "avx512"}))
       ->capture_default_str();
   app.add_option("--filter", given.filter,
-                 "only problems whose name this regular expression finds");
-  app.add_option("--pairs", given.pairs, "timed pairs a problem")
+                 "only problems whose name matches this regular expression");
+  app.add_option("--pairs", given.pairs, "timed pairs per problem")
       ->check(CLI::Range(90, 100000))
       ->capture_default_str();
   app.add_option("--json", given.json, "write the result to this file");
   app.add_option("--ratios", given.ratios, "file of recorded ratios to the plain loops");
-  app.add_flag("--record-ratios", given.record_ratios,
-               "write this machine's ratios into that file");
-  app.add_option("--worker", given.worker, "internal: measure what this JSON says");
+  app.add_flag("--record-ratios", given.record_ratios, "write this machine's ratios to that file");
+  app.add_option("--worker", given.worker, "internal: run the measurements in this JSON");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -144,7 +143,7 @@ int main(int argc, char** argv) try {
     return 0;
   }
   if (given.base.empty() || given.head.empty())
-    throw std::runtime_error("--base and --head are modules to compare, and both are needed");
+    throw std::runtime_error("--base and --head are the modules to compare; both are required");
   if (given.record_ratios) given.isas = {"baseline", "avx2", "avx512"};
   return static_cast<int>(given.record_ratios ? record(given) : compare(given));
 } catch (const std::exception& error) {

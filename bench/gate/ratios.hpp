@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The committed record of how many times faster than its plain loop each kernel was, by machine.
+// The committed record of each kernel's speed-up over its plain loop, by machine.
 #pragma once
 
 #include <fstream>
@@ -12,7 +12,7 @@
 namespace vecdet {
 namespace gate {
 
-/// Ratios compare only where all three are the same.
+/// Ratios are comparable only if all three are equal.
 struct machine_class {
   std::string processor, isa, compiler;
 };
@@ -25,7 +25,7 @@ inline std::string compiler_name() {
 #endif
 }
 
-/// The name that the processor gives itself, and, since virtual machines shorten it, its numbers.
+/// The processor's name, plus its model numbers, because virtual machines shorten the name.
 inline std::string processor_name() {
   std::map<std::string, std::string> facts;
   std::ifstream file("/proc/cpuinfo");
@@ -44,7 +44,7 @@ class recorded_ratios {
     content_ = file ? nlohmann::ordered_json::parse(file) : nlohmann::ordered_json::object();
   }
 
-  /// Of this machine, by problem; created where there are none and `create`.
+  /// The ratios of this machine by problem; created if missing and `create` is set.
   nlohmann::ordered_json* of(const machine_class& machine, bool create = false) {
     nlohmann::ordered_json& machines = content_["machines"];
     for (nlohmann::ordered_json& entry : machines) {

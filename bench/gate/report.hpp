@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate's result: a table for people, JSON for machines.
+// The gate's result: a table for people, JSON for programs.
 #pragma once
 
 #include "ratios.hpp"
@@ -23,7 +23,7 @@ struct gate_result {
   machine_class machine;
   int rounds;
   std::vector<judged_problem> problems;
-  std::vector<std::string> skipped;  ///< base lacks them
+  std::vector<std::string> skipped;  ///< because base lacks them
 
   outcome answer() const {
     bool all_settled = true;

@@ -11,7 +11,7 @@
 namespace vecdet {
 namespace gate {
 
-/// Of at least one number.
+/// The median of at least one number.
 inline double median(std::vector<double> numbers) {
   const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
   std::nth_element(numbers.begin(), middle, numbers.end());
@@ -19,8 +19,8 @@ inline double median(std::vector<double> numbers) {
   return (*std::max_element(numbers.begin(), middle) + *middle) / 2;
 }
 
-/// The sum of the ranks of the positive differences, and what its distribution is when differences
-/// of either sign are alike. Zeros are dropped, equal magnitudes share their mean rank.
+/// The sum of the ranks of the positive differences, and its distribution if the differences are
+/// symmetric. Zeros are dropped; ties share their mean rank.
 struct signed_ranks {
   double positive_sum = 0;
   double mean = 0, variance = 0;
@@ -45,9 +45,9 @@ struct signed_ranks {
   }
 };
 
-/// Wilcoxon's signed-rank test, one-sided: how probable so many and so large positive differences
-/// are when the median is 0. Normal approximation with correction for continuity and ties: for 20
-/// differences or more.
+/// Wilcoxon's signed-rank test, one-sided: the probability of so many and so large positive
+/// differences if the median is 0. Normal approximation with correction for continuity and ties,
+/// for 20 differences or more.
 /// Wilcoxon: "Individual Comparisons by Ranking Methods", Biometrics Bulletin 1 (1945).
 inline double signed_rank_p_greater(const std::vector<double>& differences) {
   const signed_ranks ranks(differences);
@@ -56,8 +56,8 @@ inline double signed_rank_p_greater(const std::vector<double>& differences) {
   return std::erfc(z / std::sqrt(2.0)) / 2;
 }
 
-/// Probabilities corrected for `tests` tests of which only these were made; the others are taken as
-/// not significant.
+/// Probabilities corrected for `tests` tests of which only these were carried out; the others count
+/// as not significant.
 /// Holm: "A Simple Sequentially Rejective Multiple Test Procedure", Scand. J. Statist. 6 (1979).
 inline std::vector<double> holm(const std::vector<double>& p, std::size_t tests) {
   std::vector<std::size_t> order(p.size());

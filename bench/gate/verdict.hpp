@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the gate says about a problem, from what up to six fresh processes have measured.
+// The gate's verdict on a problem, from the measurements of up to six new processes.
 //
-// A process finds a problem slow when the median is over 3% above base's and significantly so. It
-// says nothing when its own control, base against base's copy, strays over 1%. The first process
-// that finds a problem not slow settles it; three that find it slow fail it. A problem is faster
-// when the process that settles it finds the median over 3% below base's, as significantly.
+// A process finds a problem slow if the median is more than 3% above base's, and significantly so.
+// It gives no answer if its control, base against base's copy, deviates by more than 1%. The first
+// process that finds a problem not slow settles it; three that find it slow fail it. A problem is
+// faster if the process that settles it finds the median more than 3% below base's, with the same
+// significance.
 #pragma once
 
 #include "measurement.hpp"
@@ -28,7 +29,7 @@ constexpr int most_processes = 6;
 
 enum class verdict { undecided, pass, fail };
 
-/// Three in a row of the answers that count, against one.
+/// Three consecutive bad answers against a single good one; unclear answers do not count.
 struct trial {
   verdict answer = verdict::undecided;
   int bad = 0;
@@ -43,8 +44,8 @@ struct trial {
 struct judged_problem {
   std::string name, isa;
   std::int64_t index;     ///< in head's list
-  bool in_base;           ///< otherwise there is nothing to compare speed with
-  double recorded_ratio;  ///< of the plain loop's time to ours on this machine; 0: none
+  bool in_base;           ///< if false, there is no base speed to compare with
+  double recorded_ratio;  ///< the plain loop's time divided by ours on this machine; 0: none
   bool with_plain_loop;
   std::vector<measurement> measurements;
   trial speed, ratio;
@@ -68,7 +69,7 @@ inline bool control_strays(const measurement& found) {
   return std::abs(std::log(found.control_to_base)) > std::log(stray);
 }
 
-/// Adds one process's measurements of `measured`, of `tests` comparisons in all.
+/// Adds one process's measurements of `measured`, out of `tests` comparisons in all.
 inline void judge(const std::vector<judged_problem*>& measured, std::size_t tests) {
   std::vector<double> p, p_faster;
   for (const judged_problem* problem : measured) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fresh process for each set of measurements: memory is laid out anew, which is the part of the
-// noise that no number of rounds within a process averages out.
+// A new process for each set of measurements: its memory layout is different. That part of the
+// noise cannot be averaged out by rounds within a process.
 #pragma once
 
 #include "measure.hpp"
@@ -21,7 +21,7 @@ namespace gate {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(measurement, base_ns, head_ns, head_to_base, p_slower,
                                    control_to_base, plain_to_head)
 
-/// What a process is told to measure.
+/// The task of a measuring process.
 struct task {
   std::int64_t index;
   std::string isa;
@@ -36,7 +36,7 @@ struct worker_input {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(worker_input, base, head, rounds, tasks)
 
-/// The other side of measure_in_fresh_process.
+/// The worker's side of measure_in_fresh_process.
 inline void work_on(const std::string& input) {
   const worker_input job = nlohmann::json::parse(input);
   pin_to_this_processor();
@@ -51,7 +51,7 @@ inline void work_on(const std::string& input) {
   std::cout << nlohmann::json(found) << std::flush;
 }
 
-/// Runs this program again as `<program> --worker <input>` and returns what it measured.
+/// Runs this program again as `<program> --worker <input>` and returns its measurements.
 inline std::vector<measurement> measure_in_fresh_process(const worker_input& job) {
   int ends[2];
   if (pipe(ends) != 0) throw std::runtime_error("cannot make a pipe");

@@ -22,7 +22,7 @@ double libtorch_focal_loss(const float* logits, const std::int64_t* labels, std:
   const torch::Tensor x = view(logits, {rows, cols}).detach().requires_grad_();
   const torch::Tensor label = torch::from_blob(const_cast<std::int64_t*>(labels), {rows, 1},
                                                torch::TensorOptions(torch::kInt64));
-  // One column more for the background, which is cut off.
+  // One extra column for the background, which is cut off.
   const torch::Tensor targets = torch::zeros({rows, cols + 1})
                                     .scatter_(1, torch::where(label < 0, cols, label), 1.0)
                                     .narrow(1, 0, cols);

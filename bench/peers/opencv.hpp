@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCV's NMSBoxes as a peer, where the option VECDET_BENCH_OPENCV is on. It takes doubles and
-// works on one thread.
+// OpenCV's NMSBoxes as a peer, if the option VECDET_BENCH_OPENCV is on. It takes doubles and uses
+// one thread.
 #pragma once
 
 #include <algorithm>
@@ -24,14 +24,14 @@ class opencv_nms_problem {
     }
   }
 
-  /// The indices kept, best score first, valid until the next call. OpenCV drops scores of 0.
+  /// The kept indices, best score first, valid until the next call. OpenCV drops scores of 0.
   const std::vector<int>& run(float iou_threshold) {
     cv::dnn::NMSBoxes(boxes_, scores_, 0.0f, iou_threshold, kept_);
     return kept_;
   }
 
-  /// The same by class, as NMSBoxesBatched of OpenCV 4.7 and newer does it: all classes at once,
-  /// each shifted to a place of its own.
+  /// The same by class, with the method of NMSBoxesBatched in OpenCV 4.7 and newer: all classes at
+  /// once, each shifted by an offset.
   const std::vector<int>& run_batched(float iou_threshold) {
     double extent = 0;
     for (const cv::Rect2d& box : boxes_)

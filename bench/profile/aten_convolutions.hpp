@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's convolutions, as the profiler's bridge (vecdet/torch/profile.hpp) records them, as the
-// primitives of oneDNN that compute them:
+// PyTorch's convolutions, as recorded by the profiler's bridge (vecdet/torch/profile.hpp),
+// converted to the oneDNN primitives that compute them:
 //   aten::convolution/s2,p3,d1,g1/f32/1x3x224x224,64x3x7x7,64
 //   aten::convolution_backward/s2,p3,d1,g1,channels_last,grads110/f32/<result>,<source>,<weights>
 #pragma once
@@ -21,7 +21,7 @@ inline bool is_aten_convolution(const entry& e) {
   return e.function == "aten::convolution" || e.function == "aten::convolution_backward";
 }
 
-/// The primitives of one call and the layout around them.
+/// The primitives of one call and the layout of its tensors.
 struct aten_convolution {
   std::vector<onednn_problem> problems;
   std::string layout;  ///< nchw or channels_last
@@ -29,7 +29,7 @@ struct aten_convolution {
 
 namespace detail {
 
-/// What a record's variant says, each for all dimensions or dimension by dimension.
+/// A record's variant: each value is for all dimensions or per dimension.
 struct aten_window {
   std::vector<std::int64_t> strides{1}, padding{0}, dilation{1};
   std::int64_t groups = 1;
@@ -86,14 +86,14 @@ inline onednn_tensor aten_tensor(const char* name, const std::string& type) {
 
 }  // namespace detail
 
-/// The record taken apart; throws std::runtime_error that says what is not known of it.
+/// Parses the record; throws std::runtime_error that names the unknown part.
 inline aten_convolution read_aten_convolution(const entry& e) {
   const detail::aten_window w = detail::read_aten_window(e.variant);
   if (w.transposed)
     throw std::runtime_error("transposed convolutions are replayed from oneDNN's log");
   const bool forward = e.function == "aten::convolution";
   std::vector<std::vector<std::int64_t>> shapes;
-  // A profile's writers and readers keep the list of shapes with what follows the type.
+  // The writers and readers of profiles keep everything after the type in the list of shapes.
   for (const std::string& text : split_text(e.implementation, ','))
     shapes.push_back(onednn_dimensions(text));
   const std::size_t first = forward ? 0 : 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The difference of two reports, by problem, with confidence: a rank test says whether the calls
-// take different times at all, a bootstrap how much the mean moved. Both work on the samples kept.
+// The difference of two reports, by problem, with confidence. A rank test tells whether the calls
+// take different times at all; a bootstrap tells how much the mean moved. Both use the stored
+// samples.
 #pragma once
 
 #include <vecdet/profile.hpp>
@@ -21,8 +22,8 @@ namespace vecdet {
 namespace profile {
 
 /// Two-sided p-value of the Mann-Whitney rank test (normal approximation with correction for ties
-/// and continuity): how likely such samples are when both come from one distribution. 1 with fewer
-/// than four samples on a side, which cannot tell.
+/// and continuity): the probability of such samples if both come from one distribution. With fewer
+/// than four samples on a side, the test cannot decide and returns 1.
 inline double rank_test(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() < 4 || b.size() < 4) return 1;
   std::vector<std::pair<float, int>> all;
@@ -52,7 +53,7 @@ struct interval {
   double low = 0, high = 0;
 };
 
-/// 95 % bootstrap interval of mean(b) / mean(a). The same samples give the same interval.
+/// 95% bootstrap interval of mean(b) / mean(a). The same samples give the same interval.
 inline interval bootstrap_ratio(const std::vector<float>& a, const std::vector<float>& b) {
   constexpr std::size_t rounds = 1000;
   if (a.empty() || b.empty()) return {};
@@ -93,12 +94,12 @@ inline const char* verdict_text(verdict v) {
   }
 }
 
-/// One problem in two reports. Times are for a step, see compare_reports().
+/// One problem in two reports. Times are per step; see compare_reports().
 struct difference {
   std::string name;
   double before_ns = 0, after_ns = 0;  ///< self time
   double calls_before = 0, calls_after = 0;
-  double ratio = 0;  ///< of a call's mean, after / before; 0 where one is missing
+  double ratio = 0;  ///< of the mean per call, after / before; 0 if one is missing
   interval ratio_95;
   double p = 1;  ///< of the rank test
   verdict result = verdict::unclear;
@@ -106,13 +107,13 @@ struct difference {
 };
 
 struct comparison {
-  std::vector<difference> problems;  ///< by what the change costs, largest first
+  std::vector<difference> problems;  ///< by the cost of the change, largest first
   double before_ns = 0, after_ns = 0;
   double steps_before = 1, steps_after = 1;
 };
 
-/// How often the scope `step` ran; 1 for an empty name. Throws std::invalid_argument when the
-/// report has no such scope.
+/// How often the scope `step` ran; 1 for an empty name. Throws std::invalid_argument if the report
+/// has no such scope.
 inline double steps_in(const report& r, const std::string& step) {
   if (step.empty()) return 1;
   for (const entry& e : r.entries) {
@@ -121,8 +122,8 @@ inline double steps_in(const report& r, const std::string& step) {
   throw std::invalid_argument("there is no scope \"" + step + "\" to count steps by");
 }
 
-/// The report with entries named without implementation and threads, those of one name together:
-/// to compare instruction sets, thread counts or libraries.
+/// Removes implementation and threads from the names and joins entries with equal names, to compare
+/// instruction sets, thread counts or libraries.
 inline report without_implementation(const report& r) {
   detail::report_builder builder;
   std::vector<std::size_t> entry_of;
@@ -148,9 +149,9 @@ inline report without_implementation(const report& r) {
   return std::move(builder.result);
 }
 
-/// Divides times and calls by the number of steps, the calls of the scope named `step`. Of all
-/// problems with p-values, at most 1 % of those called faster or slower are so by chance
-/// (Benjamini and Hochberg 1995).
+/// Divides times and calls by the number of steps, that is, calls of the scope named `step`. Among
+/// the problems called faster or slower, at most 1% are expected to be so by chance (Benjamini and
+/// Hochberg 1995).
 inline comparison compare_reports(const report& before, const report& after,
                                   const std::string& step) {
   constexpr double false_discoveries = 0.01;
@@ -208,7 +209,7 @@ inline comparison compare_reports(const report& before, const report& after,
   return result;
 }
 
-/// The `rows` most costly changes, one a line.
+/// The `rows` most costly changes, one per line.
 inline void write_comparison(std::ostream& out, const comparison& c, std::size_t rows) {
   using detail::duration_text;
   using detail::fixed;

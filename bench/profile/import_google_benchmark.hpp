@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// google-benchmark's JSON as a report: an entry a benchmark; a repetition is one sample of a call's
-// mean duration, and the histogram holds its iterations at that mean.
+// Converts google-benchmark's JSON to a report: one entry per benchmark. A repetition is one sample
+// of a call's mean duration, and the histogram counts its iterations at that mean.
 #pragma once
 
 #include "numbers.hpp"
@@ -20,9 +20,9 @@
 namespace vecdet {
 namespace profile {
 
-/// Takes `<function>/<variant>/<type>/<shape>/<implementation>/threads:<n>` apart; google-benchmark
-/// may have added parts such as "/real_time". False, and nothing but the function set, when the
-/// name is not of that form.
+/// Parses `<function>/<variant>/<type>/<shape>/<implementation>/threads:<n>`; google-benchmark may
+/// have added parts such as "/real_time". If the name has another form, returns false and sets only
+/// the function.
 inline bool parse_problem_text(const std::string& name, entry& e) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= name.size();) {

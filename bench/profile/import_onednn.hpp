@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's verbose log (onednn_log.hpp) as a report: an entry a problem. Lines of other programs in
-// the same file are passed over; malformed ones are counted.
+// Converts oneDNN's verbose log (onednn_log.hpp) to a report: one entry per problem. Other
+// programs' lines in the same file are skipped; malformed ones are counted.
 #pragma once
 
 #include "onednn_log.hpp"
@@ -20,13 +20,13 @@ namespace profile {
 /// Problems by the names of their entries.
 using onednn_problems = std::map<std::string, onednn_problem>;
 
-/// A log as a report, and the problems that its entries stand for.
+/// A log as a report, and the problems that its entries represent.
 struct onednn_import {
   report recorded;
   onednn_problems problems;
 };
 
-/// Operations and bytes of one execution, where the primitive is known; each tensor counts once.
+/// Operations and bytes of one execution, if the primitive is known; each tensor counts once.
 inline void onednn_work(const onednn_problem& p, entry& e) {
   const auto size = [&](const char* name) {
     for (const std::string prefix : {"", "diff_"}) {
@@ -71,13 +71,13 @@ inline void onednn_work(const onednn_problem& p, entry& e) {
   } else if (p.primitive == "reorder") {
     e.bytes = product(onednn_dimensions(p.shapes)) * (size("src") + size("dst"));
   } else if (p.primitive == "eltwise") {
-    // Version 2 and 3.0 name one tensor for both ends, later ones two.
+    // Version 2 and 3.0 use one tensor for both ends, later versions two.
     e.bytes = product(onednn_dimensions(p.shapes)) * 2 * std::max(size("data"), size("src"));
   }
 }
 
-/// The entry of one execution. Layouts tell problems apart, and so do algorithms and attributes; as
-/// oneDNN's choices the layouts stand with the implementation, where --across passes them over.
+/// The entry of one execution. Layouts, algorithms and attributes distinguish problems. Layouts
+/// that oneDNN chose are part of the implementation, which --across ignores.
 inline entry onednn_entry(const onednn_problem& p) {
   entry e;
   e.function = p.primitive;
@@ -99,7 +99,7 @@ inline entry onednn_entry(const onednn_problem& p) {
   }
   std::string layouts;
   for (const onednn_tensor& tensor : p.tensors) {
-    // Dense vectors have but one layout.
+    // Dense vectors have only one layout.
     if (tensor.name == "bia" || tensor.name == "stats") continue;
     add(layouts, (tensor.type != e.type ? tensor.type + ":" : "") +
                      (tensor.layout.empty() ? tensor.format : tensor.layout) +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of JSON that somebody else wrote: checked, since a conversion of what does not fit is
-// undefined. All throw std::runtime_error with the value and what was expected.
+// Checked conversions of numbers in JSON from other programs: without the check, converting an
+// out-of-range number is undefined. All throw std::runtime_error with the value and the
+// expectation.
 #pragma once
 
 #include <vecdet/profile/histogram.hpp>
@@ -16,7 +17,8 @@
 namespace vecdet {
 namespace profile {
 
-/// A number that a float holds, 0 or more; what JSON cannot hold (null) counts as 0.
+/// A nonnegative number in the range of float; null, which JSON writes for what it cannot
+/// represent, counts as 0.
 inline double checked_amount(const nlohmann::json& value, const std::string& what) {
   if (value.is_null()) return 0;
   const double number = value.is_number() ? value.get<double>() : -1;
@@ -30,8 +32,8 @@ inline double amount(const nlohmann::json& object, const char* key) {
   return checked_amount(object.at(key), std::string("\"") + key + "\"");
 }
 
-/// An integer that T holds, `least` or more. nlohmann-json converts any number, also one that no
-/// integer holds.
+/// An integer in the range of T, at least `least`. nlohmann-json would convert any number, even one
+/// outside the integer range.
 template <class T>
 T checked_integer(const nlohmann::json& value, const std::string& what, T least) {
   constexpr T most = std::numeric_limits<T>::max();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line of oneDNN's verbose log (ONEDNN_VERBOSE=1, DNNL_VERBOSE=1), taken apart. Lines look like
+// Parses one line of oneDNN's verbose log (ONEDNN_VERBOSE=1, DNNL_VERBOSE=1). Lines look like
 //   onednn_verbose[,v1][,<time stamp>][,primitive],exec,<engine>,<primitive>,<implementation>,
 //     <propagation>,<memory descriptors>,<attributes>,<auxiliary>,<problem>,<milliseconds>
 // and a memory descriptor, of which the problem has the dimensions, like
@@ -38,21 +38,21 @@ inline bool starts_with(const std::string& text, const char* prefix) {
   return text.rfind(prefix, 0) == 0;
 }
 
-/// The whole text as a number; false when it is none, or not 0 or more.
+/// Parses the whole text as a number; false if it is not a nonnegative number.
 inline bool parse_amount(const std::string& text, double& value) {
   const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
   return end.ec == std::errc() && end.ptr == text.data() + text.size() && std::isfinite(value) &&
          value >= 0;
 }
 
-/// The whole text as a size; false when it is none, or more than any tensor has.
+/// Parses the whole text as a size; false if it is not a number or larger than any tensor.
 inline bool parse_size(const std::string& text, std::int64_t& value) {
   const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
   return end.ec == std::errc() && end.ptr == text.data() + text.size() && value >= 0 &&
          value <= std::int64_t{1} << 40;
 }
 
-/// Bytes of an element; 0 for what is no type of oneDNN's.
+/// Bytes of an element; 0 for an unknown type.
 inline double onednn_type_size(const std::string& type) {
   static const std::map<std::string, double> sizes{
       {"f32", 4}, {"s32", 4},     {"f64", 8},  {"bf16", 2}, {"f16", 2},    {"s8", 1},
@@ -61,25 +61,25 @@ inline double onednn_type_size(const std::string& type) {
   return found != sizes.end() ? found->second : 0;
 }
 
-/// A memory descriptor. Of what does not apply, the text is empty.
+/// A memory descriptor. Fields that do not apply are empty.
 struct onednn_tensor {
   std::string name;    ///< src, wei, bia, dst, data, diff, ws, ...
   std::string type;    ///< f32, bf16, ...
   std::string format;  ///< blocked, wino, any, ...
   std::string layout;  ///< aBcd16b: dimensions from the outermost, then blocks
   std::string strides;
-  std::string extra;  ///< flags other than f0: compensation of integers, which weights hold
-  int mask = -1;      ///< of a matmul's bias: the dimensions that it has
+  std::string extra;  ///< flags other than f0, such as the compensation stored in integer weights
+  int mask = -1;      ///< the dimensions of a matmul's bias
 };
 
-/// What tells a primitive from another: all of a line but when it ran, and how long.
+/// What identifies a primitive: the whole line except its time and duration.
 struct onednn_problem {
   std::string primitive, implementation, propagation;
   std::vector<onednn_tensor> tensors;  ///< those that are defined
   std::string attributes, auxiliary, shapes;
-  int threads = 0;  ///< 0: as many as oneDNN takes
+  int threads = 0;  ///< 0: oneDNN's default
 
-  /// The first tensor of that name; nullptr where there is none.
+  /// The first tensor of that name, or nullptr.
   const onednn_tensor* find(const char* name) const {
     for (const onednn_tensor& tensor : tensors) {
       if (tensor.name == name) return &tensor;
@@ -94,7 +94,7 @@ struct onednn_line {
   std::string engine;
   onednn_problem problem;
   double milliseconds = 0;
-  std::optional<double> stamp_ms;  ///< when it began, where the log has time stamps
+  std::optional<double> stamp_ms;  ///< start time, if the log has time stamps
 };
 
 inline std::optional<onednn_tensor> parse_onednn_tensor(const std::string& text) {
@@ -110,7 +110,7 @@ inline std::optional<onednn_tensor> parse_onednn_tensor(const std::string& text)
     tensor.type = parts[0].substr(underscore + 1);
   }
   if (tensor.name.empty() || tensor.type.empty()) return std::nullopt;
-  ++at;  // properties: what padding there is follows from the layout
+  ++at;  // properties: padding follows from the layout
   const auto part = [&](std::size_t i) { return i < parts.size() ? parts[i] : std::string(); };
   tensor.format = part(at++);
   tensor.layout = part(at++);
@@ -132,7 +132,7 @@ inline std::optional<onednn_tensor> parse_onednn_tensor(const std::string& text)
   return tensor;
 }
 
-/// Tensors of a field of memory descriptors, without those that are "undef".
+/// The tensors in a field of memory descriptors, except those that are "undef".
 inline std::vector<onednn_tensor> parse_onednn_tensors(const std::string& descriptors) {
   std::vector<onednn_tensor> tensors;
   for (const std::string& descriptor : split_text(descriptors, ' ')) {
@@ -142,8 +142,8 @@ inline std::vector<onednn_tensor> parse_onednn_tensors(const std::string& descri
   return tensors;
 }
 
-/// A line without its end. `foreign` is what another program wrote, `other` what oneDNN wrote of
-/// something else than a primitive; `threads` is the line that says how many there are.
+/// Parses a line without its line end. `foreign`: written by another program. `other`: written by
+/// oneDNN, but not about a primitive. `threads`: states the number of threads.
 inline onednn_line parse_onednn_line(const std::string& text) {
   onednn_line line;
   const std::vector<std::string> f = split_text(text, ',');
@@ -171,7 +171,7 @@ inline onednn_line parse_onednn_line(const std::string& text) {
   }
   const bool creation = starts_with(field(at), "create");
   if (field(at) != "exec" && !creation) {
-    // What the graph component does as a whole is no execution of a primitive.
+    // An execution of the graph component as a whole is not a primitive's.
     for (const char* known : {"graph", "ukernel", "common", "error", "warn"})
       if (field(at) == known) return line;
     line.what = onednn_line::kind::malformed;
@@ -192,7 +192,7 @@ inline onednn_line parse_onednn_line(const std::string& text) {
   return line;
 }
 
-/// "64x56x56" as its dimensions; empty when it is not of that form.
+/// Parses "64x56x56" as dimensions; empty if it has another form.
 inline std::vector<std::int64_t> onednn_dimensions(const std::string& text) {
   std::vector<std::int64_t> dimensions;
   for (const std::string& part : split_text(text, 'x')) {
@@ -203,8 +203,8 @@ inline std::vector<std::int64_t> onednn_dimensions(const std::string& text) {
   return dimensions;
 }
 
-/// "g32mb1_ic128oc128_ih56..." as sizes by name; empty when it is not of that form. Underscores
-/// part groups of them.
+/// Parses "g32mb1_ic128oc128_ih56..." as sizes by name; empty if it has another form. Underscores
+/// separate groups.
 inline std::map<std::string, std::int64_t> onednn_sizes(const std::string& text) {
   std::map<std::string, std::int64_t> found;
   for (std::size_t i = 0; i < text.size();) {

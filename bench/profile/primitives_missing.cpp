@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What primitives.hpp is without oneDNN.
+// Stands in for primitives.hpp's functions without oneDNN.
 #include "primitives.hpp"
 
 #include <stdexcept>

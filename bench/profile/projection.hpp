@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step should cost by its kernels alone, against what it took.
+// The predicted cost of a step from its kernels alone, compared with the observed time.
 #pragma once
 
 #include "compare.hpp"
@@ -21,40 +21,40 @@
 namespace vecdet {
 namespace profile {
 
-/// A recorded problem and its replay; times of a step in nanoseconds.
+/// A recorded problem and its replay; times per step in nanoseconds.
 struct projected_problem {
   std::string name;
   double calls = 0;
   double observed_ns = 0, warm_ns = 0, cold_ns = 0;
-  double fresh_ns = 0;               ///< cold, and the outputs' pages fresh; 0 where not measured
-  double slow_calls_ns = 0;          ///< of observed: what calls took beyond twice the median
-  std::vector<double> elsewhere_ns;  ///< on the alternatives; NaN where it could not be run
-  /// Of alternatives within other layouts, with cold caches and fresh pages; 0 of others.
+  double fresh_ns = 0;               ///< with cold caches and new output pages; 0 if not measured
+  double slow_calls_ns = 0;          ///< part of observed: time of calls beyond twice the median
+  std::vector<double> elsewhere_ns;  ///< with the alternatives; NaN if one could not be run
+  /// With other layouts, cold caches and new pages; 0 for other alternatives.
   std::vector<double> elsewhere_fresh_ns;
-  bool is_primitive = false, is_convolution = false;  ///< of oneDNN
-  bool is_inside = false;  ///< of other replayed problems alone: a part of their times
+  bool is_primitive = false, is_convolution = false;  ///< from oneDNN
+  bool is_inside = false;  ///< only within other replayed problems, whose times include it
   double gap_ns() const { return observed_ns - warm_ns; }
 };
 
 struct projection {
   double steps = 1;
   double observed_step_ns = 0;  ///< self time of everything recorded
-  /// By the gap, largest first; then those inside of others, likewise.
+  /// By the gap, largest first; then those within others, likewise.
   std::vector<projected_problem> problems;
   std::vector<alternative> alternatives;
-  /// Why an alternative could not be run, by its first such problem; empty where all could.
+  /// Why an alternative could not be run, from the first such problem; empty if all could.
   std::vector<std::string> not_elsewhere;
   bool has_primitives = false;
   struct skipped {
     std::string name, reason;
     double observed_ns;
   };
-  std::vector<skipped> not_replayed;  ///< by their time, largest first
+  std::vector<skipped> not_replayed;  ///< by time, largest first
   report projected;                   ///< the replayed problems as a profile of the same run
 };
 
-/// Calls and time of each entry for which it stands itself: a problem that runs inside of a
-/// replayed one, such as filter_topk inside of postprocess, is a part of that one's replay.
+/// Calls and time of each entry outside replayed problems. A problem within a replayed one, such as
+/// filter_topk in postprocess, is part of that one's replay.
 struct standing_alone {
   std::vector<std::uint64_t> calls;
   std::vector<double> observed_ns;
@@ -77,7 +77,8 @@ struct standing_alone {
   }
 };
 
-/// Time that calls took beyond twice their median, of those kept as samples as a share of all.
+/// The time of calls beyond twice their median, as a share of all time, estimated from the stored
+/// samples.
 inline double slow_calls_of(const entry& e) {
   std::vector<float> sorted = e.samples;
   if (sorted.empty()) return 0;
@@ -87,7 +88,7 @@ inline double slow_calls_of(const entry& e) {
   return beyond * static_cast<double>(e.count) / static_cast<double>(e.samples.size());
 }
 
-/// Replays all problems of the report that can be, and says on `progress` which it is at.
+/// Replays all supported problems of the report, and reports progress on `progress`.
 inline projection project(const report& recorded, const std::string& step,
                           const std::vector<alternative>& alternatives,
                           const replay_options& options, std::ostream& progress,
@@ -112,7 +113,7 @@ inline projection project(const report& recorded, const std::string& step,
     if (reason.empty()) {
       to_run.push_back(i);
     } else {
-      // Counted by its calls: a step may be too short to have a time.
+      // Weighted by calls: a step may be too short to have a time.
       skip(i, e.count > 0 && alone.calls[i] == 0
                   ? "inside of replayed problems, and replayed with them"
                   : reason);

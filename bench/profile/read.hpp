@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads what vecdet-profile works on into a report: profiles as the profiler writes them,
-// google-benchmark's JSON, and oneDNN's verbose logs. The content tells which it is.
+// Reads a file into a report: the profiler's profiles, google-benchmark's JSON, or oneDNN's verbose
+// logs. The kind is recognised by the content.
 #pragma once
 
 #include "import_google_benchmark.hpp"
@@ -68,7 +68,7 @@ inline process_info read_process(const nlohmann::json& j) {
   p.command = j.at("command").get<std::string>();
   p.started_unix_ns = amount(j, "started_unix_ns");
   p.wall_ns = amount(j, "wall_ns");
-  // Older profiles lack these.
+  // Missing in older profiles.
   if (j.contains("recorded_ns")) p.recorded_ns = amount(j, "recorded_ns");
   if (j.contains("waiting_ns")) p.waiting_ns = amount(j, "waiting_ns");
   p.threads = integer<int>(j, "threads", 0);
@@ -122,9 +122,9 @@ inline report read_profile(const nlohmann::json& j) {
   return r;
 }
 
-/// Reads a file of any of the three kinds. Throws std::runtime_error that names the file and what
-/// is wrong with it; malformed lines of a log are a warning in the report instead. Adds what a
-/// log's entries stand for to `problems`.
+/// Reads a file of any of the three kinds. Throws std::runtime_error that names the file and the
+/// problem; malformed lines of a log become a warning in the report instead. Adds the problems
+/// behind a log's entries to `problems`.
 inline report read_report(const std::string& file, onednn_problems* problems = nullptr) {
   const auto fail = [&](const std::string& what) {
     throw std::runtime_error("cannot read \"" + file + "\": " + what);
@@ -135,7 +135,7 @@ inline report read_report(const std::string& file, onednn_problems* problems = n
     std::ifstream in(file, std::ios::binary);
     if (!in) fail(std::strerror(errno));
     text.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  } catch (const std::ios_base::failure&) {  // a directory opens, and cannot be read
+  } catch (const std::ios_base::failure&) {  // a directory can be opened but not read
     fail(std::strerror(errno != 0 ? errno : EIO));
   }
   try {
@@ -159,7 +159,7 @@ inline report read_report(const std::string& file, onednn_problems* problems = n
   return {};
 }
 
-/// One report of several: ranks of a job, or a profile beside imported logs. Entries of the same
+/// Merges several reports: ranks of a job, or a profile and imported logs. Entries with the same
 /// name become one.
 inline report merge_reports(const std::vector<report>& reports) {
   detail::report_builder builder;

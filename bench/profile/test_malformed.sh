@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test_malformed.sh <vecdet-profile> <profile.json>: a profile that was tampered with is refused or
-# passed over with a word, never a signal, and nothing in it speaks to the terminal.
+# test_malformed.sh <vecdet-profile> <profile.json>: a profile that was tampered with is refused, or
+# skipped with a message. It never causes a signal, and its contents never reach the terminal
+# unescaped.
 set -euo pipefail
 tool=$1 profile=$2
 scratch=$(mktemp -d)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Primitives of oneDNN are rebuilt from what was logged, and from nothing that memory held before.
+// Primitives of oneDNN are rebuilt only from the log, never from stale memory.
 #include "onednn_log.hpp"
 #include "primitives.hpp"
 
@@ -21,7 +21,7 @@ std::atomic<bool> new_memory_is_filled{false};
 }  // namespace
 
 // New memory looks like a descriptor of 13 GB: 3 dimensions, in the layout of Winograd's weights.
-// Not inlined, as GCC then warns of freed memory that operator new gave.
+// Not inlined, because GCC would then warn of freed memory from operator new.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   void* const memory = std::malloc(std::max<std::size_t>(bytes, 1));
   if (memory == nullptr) throw std::bad_alloc();

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test_primitives.sh <vecdet-profile> <log of oneDNN>...: what replay runs is what was recorded, as
-# oneDNN itself says of the replay. Exit code 77 where the tool was built without oneDNN, which it
-# must say.
+# test_primitives.sh <vecdet-profile> <log of oneDNN>...: replay runs what was recorded, according
+# to oneDNN's own log of the replay. If the tool was built without oneDNN, it must say so; the exit
+# code is then 77.
 set -euo pipefail
 tool=$1
 shift
@@ -10,7 +10,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 replay=("$tool" replay --seconds 0.001 --repetitions 1 --cold-calls 1)
 
-# Direction and shape of all executions, each once. Version 2 names the result of a product as well.
+# Direction and shape of each distinct execution. In version 2, the result of a product is named as
+# well.
 problems() {
   awk -F, '/_verbose,.*exec,/ { print $(NF - 5) " " $(NF - 1) }' "$1" |
     sed -E 's/^(undef [0-9x]+:[0-9x]+):[0-9x]+$/\1/' | sort -u
@@ -24,7 +25,7 @@ for log in "$@"; do
     exit 77
   fi
   [ $status = 0 ] || { cat "$scratch/progress"; exit 1; }
-  # shuffle and int8 are there to be refused.
+  # shuffle and int8 must be refused.
   grep -vE ',shuffle,|:s8m' "$log" >"$scratch/recorded"
   if ! diff <(problems "$scratch/recorded") <(problems "$scratch/output"); then
     grep -v _verbose "$scratch/output"
@@ -40,7 +41,7 @@ for log in "$@"; do
   fi
 done
 
-# Convolutions elsewhere, and what the report says of the time.
+# Convolutions with alternatives, and the report's explanation of the time.
 "${replay[@]}" --layouts nchw,channels_last,blocked --types f32 --threads 1 "$1" 2>/dev/null |
   grep -v '^ *-' >"$scratch/output"
 for expected in "projected with warm caches, x" "fresh pages of outputs" "threads:1" "nchw f32" \

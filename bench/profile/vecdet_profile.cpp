@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// vecdet-profile: reads, merges, compares and replays profiles from the command line.
+// vecdet-profile: reads, merges, compares and replays profiles.
 // Exit codes: 0 done; 1 compare --fail-above found a slowdown; 2 bad usage or unreadable input.
 #include "compare.hpp"
 #include "read.hpp"
@@ -27,7 +27,8 @@ constexpr const char* inputs_help =
     "A profile (VECDET_PROFILE=report.json), google-benchmark's JSON, or a oneDNN verbose log; "
     "the content tells which";
 
-/// Writes to the file in the format of its name, or the table to standard output.
+/// Writes to the file in the format that its name selects; without a file, writes the table to
+/// standard output.
 void deliver(const report& r, const std::string& output, std::size_t rows) {
   if (output.empty()) {
     write_table(std::cout, r, rows);
@@ -105,7 +106,7 @@ std::vector<alternative> alternatives_of(const options& o) {
   std::vector<alternative> all;
   for (const std::string& isa : o.isas) all.push_back({isa, 0, "", ""});
   for (const int threads : o.threads) all.push_back({"", threads, "", ""});
-  // Where one of the two is given, the other is the common case.
+  // If only one of the two is given, the other defaults to the common case.
   if (o.layouts.empty() && o.types.empty()) return all;
   using list = std::vector<std::string>;
   for (const std::string& type : o.types.empty() ? list{"f32"} : o.types) {
@@ -116,7 +117,7 @@ std::vector<alternative> alternatives_of(const options& o) {
 }
 
 int run_replay(const options& o) {
-  disable();  // a replay is no scope of its own
+  disable();  // a replay is not a scope to record
   onednn_problems problems;
   const report recorded = merge_reports(read_all(o.inputs, &problems));
   if (!problems.empty() && !why_no_primitives().empty())
@@ -146,7 +147,7 @@ int main(int argc, char** argv) {
   options o;
 
   CLI::App* report_command =
-      app.add_subcommand("report", "Shows one profile, or several together, as table or file");
+      app.add_subcommand("report", "Shows one profile, or several merged, as a table or a file");
   report_command->add_option("inputs", o.inputs, inputs_help)->required();
   report_command->add_flag(
       "--measure", o.measure,
@@ -154,7 +155,7 @@ int main(int argc, char** argv) {
   add_output(*report_command, o);
 
   CLI::App* merge_command = app.add_subcommand(
-      "merge", "Makes one profile of those of the ranks of a job, entries of one name together");
+      "merge", "Merges the profiles of a job's ranks: entries with the same name become one");
   merge_command->add_option("inputs", o.inputs, inputs_help)->required();
   add_output(*merge_command, o);
 
@@ -166,49 +167,50 @@ int main(int argc, char** argv) {
   add_output(*import_command, o);
 
   CLI::App* compare_command = app.add_subcommand(
-      "compare", "Shows what changed between two, sorted by what it costs, with confidence");
+      "compare", "Shows the changes between two profiles, with confidence, most costly first");
   compare_command->add_option("before", o.before, inputs_help)->required();
   compare_command->add_option("after", o.after, inputs_help)->required();
   compare_command->add_option("--step", o.step,
-                              "Scope that stands for one step: times are divided by its calls");
+                              "Scope that represents one step: times are divided by its calls");
   compare_command->add_flag("--across", o.across,
-                            "Match problems whatever their implementation and number of threads");
+                            "Match problems regardless of implementation and number of threads");
   compare_command
-      ->add_option("--fail-above", o.fail_above,
-                   "Exit with 1 if a problem's calls became slower by more than so many per cent, "
-                   "beyond chance")
+      ->add_option(
+          "--fail-above", o.fail_above,
+          "Exit with 1 if a problem's calls became significantly slower, by more than this "
+          "percentage")
       ->check(CLI::NonNegativeNumber);
-  compare_command->add_option("-o,--output", o.output, "HTML file with the two side by side");
+  compare_command->add_option("-o,--output", o.output, "HTML file that shows both side by side");
   compare_command->add_option("-n,--rows", o.rows, "Rows of the table")->capture_default_str();
 
   CLI::App* replay_command = app.add_subcommand(
       "replay",
-      "Runs every recorded vecdet problem alone, with warm and cold caches, and sets what a step "
-      "should cost by that against what it took. Of a oneDNN verbose log (ONEDNN_VERBOSE=1; "
-      "versions "
-      "2.6 to 3.x) it runs the primitives through oneDNN, as logged; of a profile with PyTorch's "
-      "operators (vecdet/torch/profile.hpp), the convolutions. docs/projection.md");
+      "Runs every recorded vecdet problem alone, with warm and cold caches, and compares the "
+      "resulting cost of a step with the time that it took. For a oneDNN verbose log "
+      "(ONEDNN_VERBOSE=1; versions 2.6 to 3.x), runs the logged primitives through oneDNN. For a "
+      "profile with PyTorch's operators (vecdet/torch/profile.hpp), runs the convolutions. See "
+      "docs/projection.md");
   replay_command->add_option("inputs", o.inputs, inputs_help)->required();
   replay_command->add_option("--step", o.step,
-                             "Scope that stands for one step; without it the whole run is one");
+                             "Scope that represents one step; default: the whole run is one step");
   replay_command
-      ->add_option("--isa", o.isas, "Project on these instruction sets too: baseline, avx2, avx512")
+      ->add_option("--isa", o.isas,
+                   "Also project to these instruction sets: baseline, avx2, avx512")
       ->delimiter(',')
       ->check(CLI::IsMember({"baseline", "avx2", "avx512"}));
-  replay_command->add_option("--threads", o.threads, "Project on these numbers of threads too")
+  replay_command->add_option("--threads", o.threads, "Also project to these numbers of threads")
       ->delimiter(',')
       ->check(CLI::Range(1, most_threads_replayed));
   replay_command
       ->add_option(
           "--layouts", o.layouts,
-          "Project convolutions, with the reorders that they need, between tensors of these "
-          "layouts too: nchw, channels_last, blocked (as oneDNN chooses)")
+          "Also project convolutions, with the necessary reorders, to tensors of these layouts: "
+          "nchw, channels_last, blocked (chosen by oneDNN)")
       ->delimiter(',')
       ->check(CLI::IsMember({"nchw", "channels_last", "blocked"}));
   replay_command
-      ->add_option(
-          "--types", o.types,
-          "Project convolutions on these types too: f32, bf16, f16; weights are kept in f32")
+      ->add_option("--types", o.types,
+                   "Also project convolutions to these types: f32, bf16, f16; weights stay in f32")
       ->delimiter(',')
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   replay_command
@@ -222,8 +224,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   replay_command->add_option("-o,--output", o.output,
-                             "File for the projected step as a profile, to compare with the "
-                             "recorded one: .json, .html, .csv, .folded or .txt");
+                             "File for the projected step, a profile to compare with the recorded "
+                             "one: .json, .html, .csv, .folded or .txt");
   replay_command->add_option("-n,--rows", o.rows, "Rows of the table")->capture_default_str();
 
   if (argc == 1) {

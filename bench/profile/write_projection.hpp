@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A projection as text: the table of problems, and of oneDNN's primitives where their time went.
+// A projection as text: the table of problems, and where the time of oneDNN's primitives went.
 #pragma once
 
 #include "projection.hpp"
@@ -22,7 +22,7 @@ inline std::string ratio_text(double part, double of) {
   return of > 0 ? "x" + fixed(part / of, 2) : "-";
 }
 
-/// Where the observed time of primitives went that they do not take alone.
+/// Where the observed time of primitives went, beyond the time that they take alone.
 inline void write_rest(std::ostream& out, const projection& p) {
   double observed = 0, warm = 0, cold = 0, fresh = 0, slow = 0, rest = 0, ahead = 0;
   std::map<std::string, std::pair<double, double>> kinds;
@@ -33,7 +33,7 @@ inline void write_rest(std::ostream& out, const projection& p) {
     auto& kind = kinds[problem.name.substr(0, problem.name.find('/'))];
     kind.first += problem.observed_ns;
     kind.second += problem.warm_ns;
-    // Each cause explains at most what is left of the gap.
+    // Each cause explains at most the remaining gap.
     double gap = problem.gap_ns();
     if (gap < 0) {
       ahead -= gap;
@@ -69,7 +69,7 @@ inline void write_rest(std::ostream& out, const projection& p) {
        {"", duration_text(-ahead), "problems that were faster than alone"}});
 }
 
-/// What other layouts and types would bring to all convolutions.
+/// The effect of other layouts and types on all convolutions.
 inline void write_layouts(std::ostream& out, const projection& p) {
   std::vector<std::vector<std::string>> table{
       {"warm", "cold and fresh", "to the first", "convolutions, with the reorders that they need"}};
@@ -95,7 +95,7 @@ inline void write_layouts(std::ostream& out, const projection& p) {
   if (table.size() > 1) write_aligned(out, table);
 }
 
-/// Where the log has time stamps, what passed outside of the primitives.
+/// If the log has time stamps: the time spent outside primitives.
 inline void write_outside(std::ostream& out, const projection& p) {
   for (const process_info& process : p.projected.processes) {
     const double outside = process.wall_ns / p.steps - p.observed_step_ns;
@@ -121,7 +121,7 @@ inline void write_projection(std::ostream& out, const projection& p, std::size_t
     all.cold_ns += problem.cold_ns;
     all.fresh_ns += problem.fresh_ns;
     for (std::size_t i = 0; i < all.elsewhere_ns.size(); ++i) {
-      // What cannot run there stays as recorded; layouts concern convolutions alone.
+      // Problems that cannot run there keep their recorded time; layouts affect only convolutions.
       const double there = problem.elsewhere_ns[i];
       const double otherwise = p.alternatives[i].within() ? 0 : problem.warm_ns;
       all.elsewhere_ns[i] += std::isnan(there) ? otherwise : there;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast this machine copies memory: the bound of every kernel that does little arithmetic.
+// How fast this machine copies memory: the bound of every kernel with little arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -17,21 +17,21 @@
 namespace vecdet {
 namespace bench {
 
-/// Bytes a second, read and written ones together, of copying one half of `footprint` bytes to the
-/// other on `threads` threads, each its share again and again: the best of 25 ms, of some 5 passes
-/// at least.
+/// Bytes per second, reads plus writes, when copying one half of `footprint` bytes to the other on
+/// `threads` threads. Each thread copies its share repeatedly; the result is the best of at least 5
+/// passes in 25 ms.
 inline double measure_copy_bandwidth(std::size_t footprint, int threads) {
   using clock = std::chrono::steady_clock;
   using seconds = std::chrono::duration<double>;
   const std::size_t shares = static_cast<std::size_t>(threads);
   const std::size_t share = std::max<std::size_t>(footprint / 2 / shares, 1);
   const std::vector<char> source(share * shares, 1);
-  std::vector<char> target(share * shares, 2);  // touched, so that no page is missing
+  std::vector<char> target(share * shares, 2);  // touched, so that all pages are mapped
 
   const auto copy_share = [&](std::size_t part, int repeats) {
     for (int i = 0; i < repeats; ++i) {
       std::memcpy(target.data() + part * share, source.data() + part * share, share);
-      // The compiler must not see that nobody reads the copies but the last.
+      // The compiler must not notice that only the last copy is read.
       const volatile char seen = target[part * share + share / 2];
       static_cast<void>(seen);
     }
@@ -59,8 +59,8 @@ inline double measure_copy_bandwidth(std::size_t footprint, int threads) {
   return 2 * static_cast<double>(share * shares) / best;
 }
 
-/// The same, measured once a run for each power of two that is the footprint's upper bound, so that
-/// a kernel is held against a copy that lives in the same level of the memory hierarchy.
+/// The same, measured once per run for each power of two above the footprint. A kernel is thus
+/// compared with a copy in the same level of the memory hierarchy.
 inline double copy_bandwidth(std::size_t footprint, int threads) {
   static std::map<std::pair<std::size_t, int>, double> known;
   constexpr std::size_t largest = std::size_t{1} << 28;

@@ -20,13 +20,13 @@ struct coco_image {
   double width, height;  ///< Pixels.
 };
 
-/// An object or a detection: the top left corner and the size in pixels, as the files hold them.
+/// An object or a detection: the top left corner and the size in pixels, as in the files.
 struct coco_box {
   index_t image_id;
   index_t category_id;
   double x, y, width, height;
   double score;  ///< 1 for ground truth.
-  bool crowd;    ///< A group of objects: never counts as missed. False for detections.
+  bool crowd;    ///< A group of objects, which is never counted as missed. False for detections.
 };
 
 struct coco_dataset {
@@ -57,7 +57,7 @@ inline coco_box box_of(const nlohmann::json& entry) {
 
 }  // namespace detail
 
-/// Ground truth; std::runtime_error names the file and what is wrong with it.
+/// Reads ground truth; throws std::runtime_error that names the file and the problem.
 inline coco_dataset load_coco(const std::string& path) try {
   const nlohmann::json file = detail::read_json(path);
   coco_dataset dataset;
@@ -72,7 +72,7 @@ inline coco_dataset load_coco(const std::string& path) try {
   throw std::runtime_error(path + ": not COCO ground truth: " + error.what());
 }
 
-/// Detections, in the order of the file; errors as above.
+/// Reads detections, in the order of the file; errors as above.
 inline std::vector<coco_box> load_coco_results(const std::string& path) try {
   std::vector<coco_box> detections;
   for (const auto& entry : detail::read_json(path)) detections.push_back(detail::box_of(entry));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A benchmark's picture out of a COCO-format file.
+// A benchmark's picture from a COCO file.
 #pragma once
 
 #include "coco.hpp"
@@ -13,7 +13,7 @@
 namespace vecdet {
 namespace bench {
 
-/// The objects of one image, crowds left out, on a canvas whose longer side is 800 pixels.
+/// The objects of one image, without crowds, on a canvas whose longer side is 800 pixels.
 inline picture picture_of(const coco_dataset& dataset, const coco_image& image) {
   picture out;
   out.width = image.width;
@@ -25,7 +25,7 @@ inline picture picture_of(const coco_dataset& dataset, const coco_image& image) 
   return scaled(out, 800);
 }
 
-/// Of the file's images the first whose number of objects is nearest to the mean.
+/// The first image of the file whose number of objects is nearest to the mean.
 inline picture typical_picture(const std::string& path) {
   const coco_dataset dataset = load_coco(path);
   if (dataset.images.empty()) throw std::runtime_error(path + ": holds no image");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Benchmark results side by side, in text that reads as a table and as Markdown. Results are named
+// Benchmark results side by side, as text that is also a Markdown table. Results are named
 // `<function>/<variant>/<type>/<shape>/<implementation>/threads:<n>`.
 #pragma once
 
@@ -16,19 +16,19 @@
 namespace vecdet {
 namespace bench {
 
-/// What one benchmark measured; 0 where it did not.
+/// The results of one benchmark; 0 for what it did not measure.
 struct measurement {
-  double seconds = 0;  ///< A call.
+  double seconds = 0;  ///< Per call.
   double ns_per_element = 0;
   double gigabytes_per_second = 0;
-  double copy_fraction = 0;  ///< Of the machine's copy bandwidth.
+  double copy_fraction = 0;  ///< Fraction of the machine's copy bandwidth.
 };
 
-/// A benchmark's name in its parts.
+/// The parts of a benchmark's name.
 struct result_name {
   std::string problem;  ///< `<function>/<variant>/<type>/<shape>`
   std::string implementation;
-  int threads = 0;  ///< 0: the name is not of this form.
+  int threads = 0;  ///< 0: the name has another form
 };
 
 inline result_name parse_result_name(const std::string& name) {
@@ -66,8 +66,8 @@ class comparison_table {
     return at != results_.end() && at->second.count(parts.implementation) > 0;
   }
 
-  /// One row a problem and number of threads, one column an implementation. Empty columns are left
-  /// out.
+  /// One row per problem and number of threads, one column per implementation. Empty columns are
+  /// left out.
   std::string text() const {
     const std::vector<std::string> implementations = columns();
     std::vector<std::string> ours;
@@ -88,12 +88,9 @@ class comparison_table {
   using implementations_results = std::map<std::string, measurement>;
 
   static constexpr const char* note =
-      "\nLess is better, but for GB/s. The last columns say how many times as fast as the plain "
-      "loop, "
-      "compiled for the\nsame instruction set, vecdet is, on all threads as against one of the "
-      "plain "
-      "loop; and the bandwidth of\nvecdet's fastest, also as a part of that of a copy of the same "
-      "size.\n";
+      "\nLess is better, except for GB/s. The last columns have vecdet's speed-up over the plain "
+      "loop compiled for\nthe same instruction set (on all threads, over the plain loop on one); "
+      "and the bandwidth of vecdet's fastest\nvariant, also relative to a copy of the same size.\n";
 
   static bool is_among(const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -103,7 +100,7 @@ class comparison_table {
     return name == "baseline" || name == "avx2" || name == "avx512";
   }
 
-  /// Implementations in the order of columns: the known ones, then peers as they came.
+  /// Implementations in column order: the known ones, then peers in order of appearance.
   std::vector<std::string> columns() const {
     std::vector<std::string> names;
     for (const char* known : {"reference", "plain_baseline", "plain_avx2", "plain_avx512",
@@ -155,7 +152,7 @@ class comparison_table {
     return at == results.end() ? nullptr : &at->second;
   }
 
-  /// Columns of equal width, the first flush left, under a header.
+  /// Columns of equal width, the first left-aligned, under a header.
   static std::string aligned(const std::vector<std::vector<std::string>>& rows) {
     std::vector<std::size_t> widths(rows[0].size());
     for (const auto& cells : rows)

@@ -25,13 +25,14 @@
 namespace vecdet {
 namespace bench {
 
-/// What a call of the problem must read and write, and what time is divided by.
+/// The bytes that a call of the problem must read and write, and the number of elements that time
+/// is divided by.
 struct work {
   double elements;
   double bytes;
 };
 
-/// `problem` is "<function>/<variant>/<type>/<shape>". `run(state)` holds the timed loop.
+/// `problem` is "<function>/<variant>/<type>/<shape>". `run(state)` contains the timed loop.
 template <class Run>
 void register_implementation(const std::string& problem, const std::string& implementation,
                              int threads, work amount, const Run& run) {
@@ -42,8 +43,8 @@ void register_implementation(const std::string& problem, const std::string& impl
   })->UseRealTime();
 }
 
-/// What make() gives, which is made once for as long as anybody holds it. Each `make` has its own,
-/// told apart by its type.
+/// The result of make(), created once and kept while in use. Each `make` has a separate result,
+/// distinguished by its type.
 template <class Make>
 auto shared_data(const Make& make) {
   static_assert(std::is_empty<Make>::value, "a make that captures something makes different data");
@@ -54,7 +55,7 @@ auto shared_data(const Make& make) {
   return held;
 }
 
-/// What `call` returns, 0 if nothing.
+/// The result of `call`, 0 if it returns nothing.
 template <class Call, class... Arguments>
 double returned(const Call& call, Arguments&&... arguments) {
   if constexpr (std::is_void<std::invoke_result_t<Call, Arguments...>>::value) {
@@ -65,8 +66,8 @@ double returned(const Call& call, Arguments&&... arguments) {
   }
 }
 
-/// vecdet on every available instruction set, on one thread and on all. `run(state, policy)` holds
-/// the timed loop.
+/// Registers vecdet on every available instruction set, on one thread and on all. `run(state,
+/// policy)` contains the timed loop.
 template <class Run>
 void register_instruction_sets(const std::string& problem, work amount, const Run& run) {
   const int all_threads = tbb::this_task_arena::max_concurrency();
@@ -83,7 +84,7 @@ void register_instruction_sets(const std::string& problem, work amount, const Ru
   }
 }
 
-/// The same where nothing but `call(data, policy)` is timed, after `prepare()` has made the data.
+/// The same if only `call(data, policy)` is timed, after `prepare()` has created the data.
 template <class Prepare, class Call>
 void register_vecdet(const std::string& problem, work amount, const Prepare& prepare,
                      const Call& call) {
@@ -93,10 +94,10 @@ void register_vecdet(const std::string& problem, work amount, const Prepare& pre
   });
 }
 
-/// Throws unless `plain(data)` returns and writes what `call(data, policy)` does, up to the
-/// rounding of -ffast-math: a wrong loop would be no measure. One number in 10,000 may differ, as
-/// gradients jump where sides meet within a rounding. `result` is the member that is written, or a
-/// function of the data that gives it.
+/// Throws unless `plain(data)` returns and writes the same as `call(data, policy)`, up to the
+/// rounding of -ffast-math: timing a wrong loop would be meaningless. One number in 10,000 may
+/// differ, because gradients jump where sides nearly meet. `result` is the member that is written,
+/// or a function of the data that returns it.
 template <class Data, class Call, class Plain, class Result>
 void check_plain(const std::string& problem, Data& data, const Call& call, const Plain& plain,
                  const Result& result) {
@@ -128,13 +129,13 @@ void check_plain(const std::string& problem, Data& data, const Call& call, const
       std::to_string(size) + " numbers otherwise");
 }
 
-/// "plain_avx512", after the instruction set of the loops that VECDET_PLAIN calls now.
+/// "plain_avx512": the instruction set of the loops that VECDET_PLAIN calls now.
 inline std::string plain_name() {
   return std::string("plain_") + (plain_for_avx2 ? "avx2" : VECDET_PLAIN_NATIVE);
 }
 
-/// A plain loop, on one thread, for each instruction set that it is compiled for. `run(state)`
-/// holds the timed loop.
+/// Registers a plain loop, on one thread, for each instruction set that it is compiled for.
+/// `run(state)` contains the timed loop.
 template <class Run>
 void register_plain(const std::string& problem, work amount, const Run& run) {
   std::vector<bool> sets{false};
@@ -150,7 +151,7 @@ void register_plain(const std::string& problem, work amount, const Run& run) {
   }
 }
 
-/// The same and a plain loop, `plain(data)`, which is checked before it is timed.
+/// The same with a plain loop, `plain(data)`, which is checked before it is timed.
 template <class Prepare, class Call, class Plain, class Result>
 void register_with_plain(const std::string& problem, work amount, const Prepare& prepare,
                          const Call& call, const Plain& plain, const Result& result) {

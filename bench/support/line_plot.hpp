@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line plot on two logarithmic axes, as an SVG file, and the exponents of its lines.
+// A line plot with two logarithmic axes, as an SVG file, and the exponents of its lines.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class line_plot {
   line_plot(std::string title, std::string x_name, std::string y_name)
       : title_(std::move(title)), x_name_(std::move(x_name)), y_name_(std::move(y_name)) {}
 
-  /// A point of a line; where it has one at that x, the lower stays.
+  /// Adds a point to a line; if the line has a point at that x, the lower one is kept.
   void add(const std::string& line, double x, double y) {
     if (!(x > 0 && y > 0)) return;
     const auto at = lines_[line].insert({x, y}).first;
@@ -28,8 +28,8 @@ class line_plot {
 
   const std::string& title() const { return title_; }
 
-  /// Of y ~ x^e, by least squares on the logarithms, over the points from x = `from` on; NaN of
-  /// fewer than two.
+  /// The exponent e of y ~ x^e, by least squares on the logarithms over the points from x = `from`
+  /// on; NaN for fewer than two points.
   double exponent(const std::string& line, double from = 0) const {
     double count = 0, x = 0, y = 0, xx = 0, xy = 0;
     const auto at = lines_.find(line);
@@ -46,8 +46,8 @@ class line_plot {
     return count < 2 ? std::nan("") : (count * xy - x * y) / (count * xx - x * x);
   }
 
-  /// A table of all lines of two points or more: the exponent over all, and over the last two
-  /// decades. Empty where there is no such line.
+  /// A table of all lines with at least two points: the exponent over all points, and over the last
+  /// two decades. Empty if there is no such line.
   std::string exponents() const {
     std::string rows;
     for (const auto& line : lines_) {
@@ -65,7 +65,7 @@ class line_plot {
            " | e | last decades |\n|---|---|--:|--:|\n" + rows;
   }
 
-  /// Writes the file, unless there is no point.
+  /// Writes the file if there is a point.
   void write(const std::string& path) const {
     if (lines_.empty()) return;
     double low[2] = {1e300, 1e300}, high[2] = {0, 0};
@@ -136,7 +136,7 @@ class line_plot {
   }
 
  private:
-  /// Names stand at the ends of their lines, and so far apart that they can be read.
+  /// Names are at the ends of their lines, with enough distance to be legible.
   template <class Place>
   std::map<std::string, double> places_of_names(const Place& py) const {
     std::vector<std::pair<double, std::string>> ends;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads arrays that numpy.save wrote: little-endian, C order, element type as asked for.
-// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+// Reads arrays written by numpy.save: little-endian, C order, with the requested element type.
 #pragma once
 
 #include <vecdet/views.hpp>
@@ -34,7 +33,7 @@ struct npy_array {
   }
 };
 
-/// "<f4" and the like: numpy's name of T.
+/// numpy's name of T, such as "<f4".
 template <class T>
 std::string npy_descr() {
   static_assert(std::is_arithmetic<T>::value, "arrays hold plain numbers");
@@ -47,8 +46,8 @@ std::string npy_descr() {
 
 namespace detail {
 
-/// What follows `'key':` in a header, a Python dictionary in one line: a tuple with its
-/// parentheses, or what there is before the next comma.
+/// The text after `'key':` in a header, which is a Python dictionary on one line: a tuple with its
+/// parentheses, or everything before the next comma.
 inline std::string npy_field(const std::string& header, const std::string& key) {
   const std::size_t at = header.find("'" + key + "':");
   if (at == std::string::npos) throw std::runtime_error("no field '" + key + "' in the header");
@@ -60,7 +59,7 @@ inline std::string npy_field(const std::string& header, const std::string& key) 
   return header.substr(begin, end + (is_tuple ? 1 : 0) - begin);
 }
 
-/// The extents in a tuple of Python's: "()", "(7,)", "(2, 3)".
+/// The extents in a Python tuple: "()", "(7,)", "(2, 3)".
 inline std::vector<index_t> npy_shape(const std::string& tuple) {
   std::vector<index_t> shape;
   const auto fail = [&] {
@@ -89,7 +88,7 @@ npy_array<T> parse_npy(const std::string& bytes) {
   if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY") != 0)
     throw std::runtime_error("not a .npy file");
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  const bool old = byte(6) == 1;  // version 1 holds the header's length in 2 bytes, later ones in 4
+  const bool old = byte(6) == 1;  // in version 1, the header's length has 2 bytes; in later ones, 4
   std::size_t length = byte(8) + std::size_t{256} * byte(9);
   if (!old) length += (std::size_t{1} << 16) * byte(10) + (std::size_t{1} << 24) * byte(11);
   const std::size_t begin = old ? 10 : 12;
@@ -108,7 +107,7 @@ npy_array<T> parse_npy(const std::string& bytes) {
   std::size_t size = is_empty ? 0 : 1;
   bool fits = true;
   for (const index_t extent : array.shape) {
-    // Before the product could wrap it is larger than the file.
+    // Checked before the product can wrap: it is then larger than the file.
     fits = fits && (is_empty || size <= payload / static_cast<std::size_t>(extent));
     if (fits) size *= static_cast<std::size_t>(extent);
   }
@@ -121,7 +120,8 @@ npy_array<T> parse_npy(const std::string& bytes) {
 
 }  // namespace detail
 
-/// The array in the file `path`; std::runtime_error names the file and what is wrong with it.
+/// Reads the array in the file `path`; throws std::runtime_error that names the file and the
+/// problem.
 template <class T>
 npy_array<T> load_npy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a family's functions work on, in benchmarks and in replays of a profile.
+// The operands of a family's functions, in benchmarks and in replays of a profile.
 #pragma once
 
 #include "scene.hpp"
@@ -13,7 +13,7 @@
 namespace vecdet {
 namespace bench {
 
-/// Deltas of a head and of its targets, and the labels that select the foreground.
+/// Deltas of a head and their targets, and the labels that select the foreground.
 template <class T>
 struct smooth_l1_operands {
   std::vector<T> predictions, targets, out;
@@ -39,7 +39,7 @@ struct iou_loss_operands {
         loss(targets.size() / 4) {}
 };
 
-/// Boxes to suppress, and what the functions keep between calls.
+/// Boxes to suppress, and the workspaces that calls reuse.
 template <class T>
 struct nms_operands {
   std::vector<T> boxes, scores;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes with an array a coordinate, in one vector.
+// Boxes with one array per coordinate, in one vector.
 #pragma once
 
 #include <vecdet/views.hpp>
@@ -10,7 +10,7 @@
 namespace vecdet {
 namespace bench {
 
-/// The coordinates of `boxes`, N x 4, one after the other.
+/// The coordinates of `boxes`, N x 4, one array after the other.
 template <class T>
 std::vector<T> as_planes(const std::vector<T>& boxes) {
   std::vector<T> planes;

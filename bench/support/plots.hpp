@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plots of a run: benchmarks time their loops for them, the report prints their exponents, and
-// where the environment variable VECDET_BENCH_PLOTS names a folder, the run leaves them there.
+// The plots of a run. Benchmarks time their loops for them, and the report prints their exponents.
+// If the environment variable VECDET_BENCH_PLOTS names a folder, the run writes them there.
 #pragma once
 
 #include "line_plot.hpp"
@@ -15,10 +15,10 @@
 namespace vecdet {
 namespace bench {
 
-/// The plots of this run by the name of their file.
+/// The plots of this run by file name.
 inline std::map<std::string, line_plot>& plots() {
-  static std::map<std::string, line_plot> of_run;
-  return of_run;
+  static std::map<std::string, line_plot> all;
+  return all;
 }
 
 inline void write_plots() {
@@ -27,7 +27,7 @@ inline void write_plots() {
   for (const auto& plot : plots()) plot.second.write(std::string(folder) + "/" + plot.first);
 }
 
-/// Times the iterations of a benchmark for a line of a plot as well, in milliseconds at `size`.
+/// Also times the iterations of a benchmark for a line of a plot, in milliseconds at `size`.
 template <class Call>
 void plotted_loop(benchmark::State& state, line_plot& plot, const std::string& line, double size,
                   const Call& call) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What assigners work on, in benchmarks, replays and tests: points of a feature pyramid with
-// anchors about them, boxes of all sizes, and predictions, some of them near to a box. Seeded.
+// Data for assigners, in benchmarks, replays and tests: points of a feature pyramid with anchors
+// around them, boxes of all sizes, and predictions, some of them near a box. Seeded.
 #pragma once
 
 #include "../../test/support/random.hpp"
@@ -18,7 +18,7 @@ struct pyramid {
   std::vector<grid_size> levels;
   std::vector<float> points, anchors;  ///< x and y; corners
 
-  /// A level, its anchors of `side` strides' side.
+  /// A level; its anchors' sides are `side` strides.
   void add(index_t height, index_t width, double stride, double side = 8) {
     levels.push_back({height, width});
     for (index_t y = 0; y < height; ++y)
@@ -36,7 +36,7 @@ struct pyramid {
   boxes_view<const float> boxes() const { return anchors; }
 };
 
-/// Levels of strides 8, 16... of an image of side x side.
+/// Levels with strides 8, 16... of an image of side x side.
 inline pyramid pyramid_of(index_t side, int levels) {
   pyramid result;
   index_t stride = 8;
@@ -47,7 +47,8 @@ inline pyramid pyramid_of(index_t side, int levels) {
   return result;
 }
 
-/// A pyramid of so many points: squares, each a quarter of the one before, and a row of the rest.
+/// A pyramid with this number of points: squares, each a quarter of the one before, and a row with
+/// the rest.
 inline pyramid pyramid_of_points(index_t points) {
   pyramid result;
   double stride = 8;
@@ -60,7 +61,7 @@ inline pyramid pyramid_of_points(index_t points) {
   return result;
 }
 
-/// The ground truth of an image of `extent` pixels, and what a detector says of its points.
+/// Ground truth for an image of `extent` pixels, and a detector's predictions for its points.
 struct assigner_scene {
   static constexpr index_t class_count = 80;
   pyramid points;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes on one feature map, as a pyramid's level has them: sides from 4 to 64 locations, as many of
-// each octave.
+// Boxes on one feature map, like those of a pyramid's level: sides from 4 to 64 locations, with
+// equal numbers in each octave.
 #pragma once
 
 #include <vecdet/dtype.hpp>

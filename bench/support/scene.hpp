@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What benchmarks run on: anchors as detectors lay them, ground truth of a real or a built-in
-// picture, labels from matching the two, and head outputs with the statistics of trained models.
-// Everything is seeded and free of libm. Coordinates are multiples of 1/16 and factors have few
-// bits, so that products are exact and the numbers are the same with every compiler, contracting
-// or not.
+// Data for benchmarks: anchors as in detectors, ground truth of a real or a built-in picture,
+// labels from matching the two, and head outputs with the statistics of trained models. Everything
+// is seeded and independent of libm. Coordinates are multiples of 1/16 and factors have few bits,
+// so products are exact and the numbers are identical with every compiler, with or without
+// contraction.
 #pragma once
 
 #include "../../test/support/random.hpp"
@@ -48,7 +48,7 @@ inline picture scaled(const picture& source, double side) {
 
 namespace detail {
 
-/// Down to a multiple of 1/16.
+/// Rounds down to a multiple of 1/16.
 inline double snapped(double value) { return std::floor(value * 16) / 16; }
 
 /// The value at `position` in [0, 1] of a piecewise linear table over equal steps.
@@ -61,10 +61,10 @@ double interpolate(const std::array<double, N>& table, double position) {
 
 }  // namespace detail
 
-/// A picture of 800 x 800 with as many objects as COCO's have on average, their sizes and shapes
-/// spread over the deciles of 839 objects of 100 pictures of its validation set, scaled alike.
+/// A picture of 800 x 800 with COCO's average number of objects. Their sizes and shapes are spread
+/// over the deciles of 839 objects in 100 pictures of the validation set, scaled alike.
 inline picture built_in_picture(index_t objects = 8, std::uint64_t seed = 1) {
-  // Deciles of sqrt(width * height), and of sqrt(width / height).
+  // Deciles of sqrt(width * height) and of sqrt(width / height).
   constexpr std::array<double, 11> sizes = {5.7,  18.2,  26.7,  32.7, 42.6, 57.9,
                                             88.1, 132.1, 193.2, 321,  717.7};
   constexpr std::array<double, 11> shapes = {0.27, 0.58, 0.66, 0.75, 0.83, 0.90,
@@ -85,15 +85,15 @@ inline picture built_in_picture(index_t objects = 8, std::uint64_t seed = 1) {
   return out;
 }
 
-/// The picture that the run's problems are made from; set it before the first problem is made, from
-/// a file for instance.
+/// The picture for the run's problems. Set it, from a file for instance, before the first problem
+/// is created.
 inline picture& scene() {
   static picture current = built_in_picture();
   return current;
 }
 
-/// Anchors x1 y1 x2 y2 of RetinaNet as torchvision lays them on a square image: strides 8 to 128,
-/// 3 sizes from 4 strides up, 3 shapes; 120,087 at 800 x 800.
+/// RetinaNet's anchors x1 y1 x2 y2 on a square image, as in torchvision: strides 8 to 128, 3 sizes
+/// from 4 strides up, 3 shapes; 120,087 at 800 x 800.
 inline std::vector<float> retinanet_anchors(index_t side = 800) {
   const double size_factors[] = {1, 1.2599210498948732, 1.5874010519681994};  // 2^(0, 1/3, 2/3)
   std::vector<float> anchors;
@@ -121,7 +121,7 @@ inline std::vector<float> retinanet_anchors(index_t side = 800) {
   return anchors;
 }
 
-/// How many of them lie on each level.
+/// The number of anchors on each level.
 inline std::vector<index_t> retinanet_level_sizes(index_t side = 800) {
   std::vector<index_t> sizes;
   for (index_t nominal = 8; nominal <= 128; nominal *= 2) {
@@ -163,7 +163,7 @@ inline std::vector<float> ssd300_priors() {
   return priors;
 }
 
-/// Boxes x1 y1 x2 y2 of boxes given as centre and size.
+/// Converts boxes from centre and size to x1 y1 x2 y2.
 inline std::vector<float> corners_of_centres(const std::vector<float>& centres) {
   std::vector<float> corners(centres.size());
   for (std::size_t i = 0; i + 3 < centres.size(); i += 4) {
@@ -175,15 +175,15 @@ inline std::vector<float> corners_of_centres(const std::vector<float>& centres) 
   return corners;
 }
 
-/// Every anchor's ground truth in a picture, and the label that follows from it.
+/// Every anchor's ground-truth box in a picture, and the resulting label.
 struct assignment {
-  std::vector<index_t> matches;  ///< Index of the ground truth, -1 or -2.
+  std::vector<index_t> matches;  ///< Index of the ground-truth box, -1 or -2.
   std::vector<index_t> labels;   ///< Its class, -1 background, -2 ignored.
   index_t foreground = 0;
 };
 
-/// Matches anchors (x1 y1 x2 y2) as RetinaNet trains: positive from IoU 0.5, background below 0.4.
-/// Classes are taken modulo `classes`.
+/// Matches anchors (x1 y1 x2 y2) with RetinaNet's training thresholds: positive from IoU 0.5,
+/// background below 0.4. Classes are taken modulo `classes`.
 inline assignment assign(const std::vector<float>& anchors, const picture& truth, index_t classes) {
   assignment out;
   out.matches.resize(anchors.size() / 4);
@@ -205,7 +205,7 @@ inline std::vector<index_t> foreground_indices(const std::vector<index_t>& label
   return out;
 }
 
-/// The ground truth box of each anchor's match; zeros where it has none.
+/// The ground-truth box of each anchor's match; zeros if it has none.
 inline std::vector<float> matched_boxes(const std::vector<index_t>& matches,
                                         const std::vector<float>& truth) {
   std::vector<float> out;
@@ -217,7 +217,8 @@ inline std::vector<float> matched_boxes(const std::vector<index_t>& matches,
   return out;
 }
 
-/// The boxes (corners) with each side off by an eighth of the box's size, as a head predicts them.
+/// The boxes (corners) with each side displaced by an eighth of the box's size, like a head's
+/// predictions.
 inline std::vector<float> predicted_boxes(const std::vector<float>& boxes, std::uint64_t seed = 9) {
   random_generator generator(seed);
   std::vector<float> out;
@@ -230,7 +231,7 @@ inline std::vector<float> predicted_boxes(const std::vector<float>& boxes, std::
   return out;
 }
 
-/// As another element type.
+/// Converts to another element type.
 template <class T>
 std::vector<T> converted(const std::vector<float>& numbers) {
   std::vector<T> out(numbers.size());
@@ -239,8 +240,8 @@ std::vector<T> converted(const std::vector<float>& numbers) {
   return out;
 }
 
-/// Logits of a RetinaNet in training, a row a label: around the prior log(0.01 / 0.99) = -4.6, and
-/// around 0 at the label's class.
+/// Logits of a RetinaNet in training, one row per label: around the prior log(0.01 / 0.99) = -4.6,
+/// and around 0 at the label's class.
 template <class T>
 std::vector<T> head_logits(const std::vector<index_t>& labels, index_t classes,
                            std::uint64_t seed = 2) {
@@ -256,7 +257,7 @@ std::vector<T> head_logits(const std::vector<index_t>& labels, index_t classes,
   return logits;
 }
 
-/// Deltas dx dy dw dh of `boxes` anchors with the spread of a trained head's under weights 1.
+/// Deltas dx dy dw dh of `boxes` anchors with the spread of a trained head's, for weights of 1.
 template <class T>
 std::vector<T> head_deltas(index_t boxes, std::uint64_t seed = 3) {
   std::vector<T> deltas(static_cast<std::size_t>(4 * boxes));
@@ -271,8 +272,8 @@ struct detections {
   std::vector<index_t> classes;
 };
 
-/// What a dense detector hands to NMS: boxes jittered around 200 objects in an 800 x 800 image, and
-/// one in five anywhere. Sides are 8 to 400 pixels, small ones more frequent.
+/// A dense detector's input to NMS: boxes jittered around 200 objects in an 800 x 800 image, and
+/// one in five anywhere. Sides are 8 to 400 pixels; small ones are more frequent.
 inline detections clustered_detections(index_t count, index_t classes = 91,
                                        std::uint64_t seed = 4) {
   constexpr index_t object_count = 200;

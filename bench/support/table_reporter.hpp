@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Google Benchmark's display: a line as each benchmark ends, and a table of all at the end. Pass it
-// to benchmark::RunSpecifiedBenchmarks; --benchmark_filter, --benchmark_repetitions,
-// --benchmark_out and the like work as ever. Register benchmarks under their full names with
+// Google Benchmark's display: one line when each benchmark ends, and a table of all at the end.
+// Pass it to benchmark::RunSpecifiedBenchmarks; --benchmark_filter, --benchmark_repetitions,
+// --benchmark_out and the like work as usual. Register benchmarks under their full names with
 // benchmark::RegisterBenchmark, and let each call count_work.
 #pragma once
 
@@ -23,9 +23,9 @@
 namespace vecdet {
 namespace bench {
 
-/// Sets the counters that the table shows, after the timed loop: nanoseconds an element, GB/s, and
-/// the fraction of a copy's bandwidth on as many threads. `bytes` are those that a call must read
-/// and write at least once each.
+/// Sets the counters of the table, after the timed loop: nanoseconds per element, GB/s, and the
+/// fraction of a copy's bandwidth with the same number of threads. `bytes` are those that a call
+/// must read and write at least once.
 inline void count_work(benchmark::State& state, double elements, double bytes, int threads) {
   using benchmark::Counter;
   state.counters["ns_per_element"] =
@@ -38,7 +38,8 @@ inline void count_work(benchmark::State& state, double elements, double bytes, i
 
 class table_reporter : public benchmark::BenchmarkReporter {
  public:
-  /// Of so many benchmarks: each line says how many have ended and how long the others may take.
+  /// `count` benchmarks in all: each line tells how many have ended and the estimated remaining
+  /// time.
   explicit table_reporter(std::size_t benchmarks) : benchmarks_(benchmarks) {}
 
   bool ReportContext(const Context& context) override {
@@ -65,13 +66,13 @@ class table_reporter : public benchmark::BenchmarkReporter {
       }
       if (run.run_type == Run::RT_Iteration) samples.push_back(&run);
     }
-    // Aggregates come in a call of their own, after the runs that they are of or without them
+    // Aggregates arrive in a separate call, after their runs or without them
     // (--benchmark_report_aggregates_only).
     for (const Run& run : runs)
       if (run.aggregate_name == "median" && !table_.has(name)) samples.push_back(&run);
     if (samples.empty()) return;
 
-    // The median run, rather than medians of each number, so that a row agrees with itself.
+    // Show the median run instead of medians of each number, so that a row is consistent.
     const auto middle = samples.begin() + static_cast<std::ptrdiff_t>((samples.size() - 1) / 2);
     std::nth_element(samples.begin(), middle, samples.end(), [](const Run* a, const Run* b) {
       return measured(*a).seconds < measured(*b).seconds;
@@ -90,7 +91,7 @@ class table_reporter : public benchmark::BenchmarkReporter {
   }
 
  private:
-  // Google Benchmark 1.8 renamed Run's flag of failure.
+  // Google Benchmark 1.8 renamed Run's failure flag.
   template <class R>
   static auto has_failed(const R& run, int) -> decltype(run.error_occurred) {
     return run.error_occurred;
@@ -110,7 +111,7 @@ class table_reporter : public benchmark::BenchmarkReporter {
             counter(run, "ns_per_element"), counter(run, "GB/s"), counter(run, "of_copy")};
   }
 
-  /// "[12/96, 1:40 left] ", as long a benchmark as those that have ended.
+  /// "[12/96, 1:40 left] ", assuming that the others take as long as those that have ended.
   std::string progress() {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
     ++ended_;
@@ -122,7 +123,7 @@ class table_reporter : public benchmark::BenchmarkReporter {
     return text;
   }
 
-  /// What the table shows of a run, then the counters that the benchmark has of its own.
+  /// The table's columns for a run, then the counters that the benchmark itself sets.
   void print_progress(const std::string& name, const Run& run) {
     const measurement result = measured(run);
     std::ostream& out = GetOutputStream();

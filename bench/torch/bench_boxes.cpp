@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has no gradient: torchvision's form, vecdet's operator.
+// Functions without a gradient: torchvision's form and vecdet's operator.
 #include "forms.hpp"
 #include "support.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call of an operator costs on top of the kernel, on inputs of a few numbers: the kernel by
-// itself, on memory that is there; the operator; and a step with the gradient. The least that
-// PyTorch itself takes is shown by an operator of its own.
+// The overhead of calling an operator, compared with the kernel, on inputs of a few numbers: the
+// kernel alone, on allocated memory; the operator; and a step with the gradient. A minimal operator
+// shows PyTorch's own overhead.
 #include "support.hpp"
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/nms.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loss and its gradient: torchvision's form, vecdet's operator.
+// A loss and its gradient: torchvision's form and vecdet's operator.
 #include "forms.hpp"
 #include "support.hpp"
 
@@ -62,7 +62,7 @@ const bool mined = [] {
   return true;
 }();
 
-/// The head of RetinaNet at 800 x 800 as its convolutions leave it, of one image.
+/// The head of RetinaNet at 800 x 800 for one image, in its convolutions' layout.
 const bool retinanet = [] {
   at::manual_seed(4);
   const Tensor anchors = some_boxes(anchor_count), truth = some_boxes(20);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoIAlign: a form of PyTorch's operators, vecdet's operator. torchvision's own is in
+// RoIAlign composed of PyTorch's operators, and vecdet's operator. torchvision's own is in
 // bench_torch.py.
 #include "forms.hpp"
 #include "support.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 using at::Tensor;
 
-/// 1,000 boxes of a picture of 800 x 800 on a map of stride 4.
+/// 1,000 boxes of a picture of 800 x 800 on a map with stride 4.
 const bool pooling = [] {
   at::manual_seed(5);
   const Tensor boxes = some_boxes(1000).clamp_max(796);

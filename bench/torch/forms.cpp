@@ -24,7 +24,7 @@ struct overlap {
   Tensor iou, joint;
 };
 
-/// Of each box with its own.
+/// Of corresponding boxes.
 overlap overlap_of(const Tensor& a, const Tensor& b, double epsilon) {
   const Tensor low = at::maximum(a.slice(-1, 0, 2), b.slice(-1, 0, 2));
   const Tensor high = at::minimum(a.slice(-1, 2, 4), b.slice(-1, 2, 4));
@@ -39,7 +39,7 @@ Tensor hull_of(const Tensor& a, const Tensor& b) {
          at::minimum(a.slice(-1, 0, 2), b.slice(-1, 0, 2));
 }
 
-/// Images x anchors x columns of levels.
+/// Levels as images x anchors x columns.
 Tensor joined(const std::vector<Tensor>& levels, std::int64_t columns) {
   std::vector<Tensor> rows;
   for (const Tensor& level : levels) {
@@ -179,7 +179,7 @@ Tensor mined_cross_entropy_loss(const Tensor& logits, const Tensor& labels) {
 Tensor roi_align(const Tensor& features, const Tensor& boxes, double scale) {
   const auto height = features.size(2), width = features.size(3);
   const Tensor step = (at::arange(14) + 0.5) / 14;
-  // Samples of all boxes in a column, as grid_sampler has them: -1 to 1 over the locations.
+  // The samples of all boxes in one column, in grid_sampler's form: -1 to 1 over the locations.
   const auto samples = [&](std::int64_t axis, std::int64_t size) {
     const Tensor low = boxes.select(1, axis) * scale;
     const Tensor length = (boxes.select(1, axis + 2) * scale - low).clamp_min(1);

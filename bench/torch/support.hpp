@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What benchmarks on tensors have in common. An argument of a benchmark is ATen's number of
-// threads.
+// Common parts of benchmarks on tensors. A benchmark's argument is ATen's number of threads.
 #pragma once
 
 #include <vecdet/torch.hpp>
@@ -25,7 +24,7 @@ inline at::Tensor some_boxes(std::int64_t n) {
   return at::cat({corner, corner + at::rand({n, 2}) * 100 + 1}, 1);
 }
 
-/// Registers a benchmark of `call`, which gives a tensor, on one thread and on two.
+/// Registers a benchmark of `call`, which returns a tensor, on one thread and on two.
 template <class Call>
 void add(const char* name, Call call) {
   benchmark::RegisterBenchmark(name,
@@ -40,13 +39,13 @@ void add(const char* name, Call call) {
       ->Unit(benchmark::kMicrosecond);
 }
 
-/// The same of a loss and its gradient by `inputs`.
+/// The same for a loss and its gradient by `inputs`.
 template <class Loss>
 void add_step(const char* name, std::vector<at::Tensor> inputs, Loss loss) {
   add(name, [inputs = std::move(inputs), loss] { return torch::autograd::grad({loss()}, inputs); });
 }
 
-/// A tensor whose gradient is wanted.
+/// A tensor that requires a gradient.
 inline at::Tensor tracked(const at::Tensor& tensor) { return tensor.detach().requires_grad_(); }
 
 }  // namespace bench

@@ -22,11 +22,11 @@ nn::Conv2d make_conv(std::int64_t inputs, std::int64_t outputs, std::int64_t siz
   return conv;
 }
 
-/// The name that torchvision gives to the n-th part.
+/// torchvision's name for the n-th part.
 std::string numbered(const char* name, std::size_t n) { return name + std::to_string(n + 1); }
 
-/// The convolution and its normalisation, by the convolution alone where that is frozen and
-/// `folds`.
+/// A convolution followed by its normalisation. If the normalisation is frozen and `folds` is set,
+/// the convolution computes both.
 at::Tensor convolve(nn::Conv2dImpl& conv, nn::AnyModule& norm, const at::Tensor& x, bool folds) {
   const auto* const frozen = folds ? norm.ptr()->as<frozen_batch_norm>() : nullptr;
   if (frozen == nullptr) return norm.forward(conv.forward(x));
@@ -36,11 +36,11 @@ at::Tensor convolve(nn::Conv2dImpl& conv, nn::AnyModule& norm, const at::Tensor&
                     padding, 1, conv.options.groups());
 }
 
-/// Convolutions and normalisations, one after the other, around which the input goes: two of 3x3,
-/// or of 1x1, 3x3 and 1x1.
+/// Convolutions and normalisations in sequence with a shortcut around them: two of 3x3, or 1x1, 3x3
+/// and 1x1.
 class residual_block : public nn::Module {
  public:
-  /// @param downsample of what goes around; empty: nothing is done to it
+  /// @param downsample applied to the shortcut; if empty, the shortcut is the input
   residual_block(norm_kind norm, std::vector<nn::Conv2d> convs, nn::Conv2d downsample)
       : convs_(std::move(convs)), downsample_(std::move(downsample)) {
     for (std::size_t i = 0; i < convs_.size(); ++i) {
@@ -110,7 +110,7 @@ std::pair<at::Tensor, at::Tensor> frozen_batch_norm::folded(const at::Tensor& we
 
 namespace {
 
-/// Group normalisation (arXiv 1803.08494), in float also where the convolutions around it are in
+/// Group normalisation (arXiv 1803.08494), computed in float even if the convolutions around it use
 /// bfloat16.
 class group_norm : public nn::Module {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ResNet (He, Zhang, Ren, Sun, arXiv 1512.03385) and ResNeXt (Xie et al., arXiv 1611.05431),
-// without the classifier, with torchvision's details and names of parameters.
+// ResNet (He, Zhang, Ren, Sun, arXiv 1512.03385) and ResNeXt (Xie et al., arXiv 1611.05431) without
+// the classifier, with torchvision's details and parameter names.
 #pragma once
 
 #include "options.hpp"
@@ -15,13 +15,13 @@
 
 namespace detector {
 
-/// Batch normalisation whose statistics are constants, as torchvision's FrozenBatchNorm2d.
+/// Batch normalisation whose statistics are constants, like torchvision's FrozenBatchNorm2d.
 class frozen_batch_norm : public torch::nn::Module {
  public:
   explicit frozen_batch_norm(std::int64_t channels);
   at::Tensor forward(const at::Tensor& x);
-  /// Weights and bias of a convolution that gives what forward() makes of the output of one with
-  /// these weights and no bias.
+  /// The weights and bias of a convolution that is equivalent to one with these weights and no
+  /// bias, followed by forward().
   std::pair<at::Tensor, at::Tensor> folded(const at::Tensor& weights) const;
 
  private:
@@ -40,12 +40,12 @@ class backbone : public torch::nn::Module {
 
   /// The maps of strides 8, 16 and 32.
   std::vector<at::Tensor> forward(at::Tensor x);
-  /// How many channels these have.
+  /// The number of channels of these maps.
   const std::vector<std::int64_t>& channels() const noexcept { return channels_; }
-  /// Whether frozen normalisation is computed by the convolution before it, as it is at first, or
-  /// on that one's output.
+  /// Whether the preceding convolution also computes frozen normalisation (the default), or a
+  /// separate pass over its output does.
   void fold_normalisation(bool folds);
-  /// No gradient for the stem and the stages after it, `count` of the five in all.
+  /// Computes no gradient for the stem and the stages after it: `count` of the five in all.
   void freeze(std::int64_t count);
 
  private:

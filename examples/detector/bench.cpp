@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t classes = 264;
 
-/// Boxes of an image, as many as OpenImages' pictures have on average: seven.
+/// Boxes per image: seven, the average of OpenImages.
 std::vector<object> random_objects(std::int64_t side, random_source& random) {
   std::vector<object> objects;
   for (int k = 0; k < 7; ++k) {
@@ -48,7 +48,8 @@ batch_truth random_truth(const bench_options& options, random_source& random) {
   return truth;
 }
 
-/// Profiles what runs while it lives, where a file is named, and says what page faults cost.
+/// If a file is named, profiles the code that runs during its lifetime and reports the cost of page
+/// faults.
 class profiled {
  public:
   explicit profiled(const std::string& file) : file_(file) {
@@ -71,8 +72,8 @@ class profiled {
   std::unique_ptr<vecdet::profile::torch_operators> operators_;
 };
 
-/// Runs `step`, which gives its loss, on what `prepare` gives, once without and then options.steps
-/// times with a stopwatch, and prints seconds and loss.
+/// Runs `step`, which returns its loss, on the result of `prepare`: once as a warm-up and then
+/// options.steps times with a stopwatch. Prints seconds and loss.
 template <class Prepare, class Step>
 void time_steps(const bench_options& options, const Prepare& prepare, const Step& step) {
   step(prepare());
@@ -86,7 +87,7 @@ void time_steps(const bench_options& options, const Prepare& prepare, const Step
   recorded.write();
 }
 
-/// The step of a stage: zeroed gradients, heads, loss, backward, optimiser.
+/// The step of a stage: zero gradients, heads, loss, backward, optimiser.
 void run_stage(const bench_options& options, const bench_stage& stage) {
   at::manual_seed(0);
   model_config config;
@@ -132,7 +133,7 @@ void run_stage(const bench_options& options, const bench_stage& stage) {
   });
 }
 
-/// What the heads' convolutions would leave, as leaves of the graph.
+/// Stand-ins for the outputs of the heads' convolutions, as leaves of the graph.
 head_outputs random_outputs(const bench_options& options, const bench_stage& stage) {
   head_outputs outputs;
   const auto make = [&](std::int64_t columns, std::int64_t side, double mean) {
@@ -155,7 +156,7 @@ head_outputs random_outputs(const bench_options& options, const bench_stage& sta
   return outputs;
 }
 
-/// The loss of a stage with its gradient, and nothing else.
+/// Only the loss of a stage with its gradient.
 void run_loss(const bench_options& options, const bench_stage& stage) {
   at::manual_seed(0);
   criterion loss(stage.loss, vecdet::anchor_shapes::retinanet());
@@ -172,7 +173,7 @@ void run_loss(const bench_options& options, const bench_stage& stage) {
 
 struct measured {
   std::vector<double> seconds;
-  double loss = 0;  ///< of the last step: the same in all stages of one precision
+  double loss = 0;  ///< of the last step: equal in all stages of one precision
 
   void add(const measured& other) {
     seconds.insert(seconds.end(), other.seconds.begin(), other.seconds.end());
@@ -185,7 +186,7 @@ struct measured {
   }
 };
 
-/// What a process of its own measures of a stage.
+/// Measures a stage in a separate process.
 measured measure(const bench_options& options, std::int64_t batch_size, std::size_t stage) {
   const std::string command =
       "'" + options.program + "' bench --mlperf --stage " + std::to_string(stage) + " --batch " +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures on the canvas that the network sees: scaled, moved, flipped, with their boxes.
+// Pictures on the network's input canvas: scaled, moved and flipped, together with their boxes.
 #pragma once
 
 #include "dataset.hpp"
@@ -17,12 +17,12 @@
 
 namespace detector {
 
-/// The mean and deviation of ImageNet's colours, of 0 to 1, by which the network's input is
-/// normalised.
+/// The mean and deviation of ImageNet's colours, on a scale from 0 to 1. They normalise the
+/// network's input.
 constexpr float colour_mean[3] = {0.485f, 0.456f, 0.406f};
 constexpr float colour_deviation[3] = {0.229f, 0.224f, 0.225f};
 
-/// Where a picture lies: a point (x, y) of it at (x * scale + left, y * scale + top).
+/// The position of a picture: point (x, y) of it is at (x * scale + left, y * scale + top).
 struct placement {
   double scale = 1, left = 0, top = 0;
   int width = 0, height = 0;  ///< of the scaled picture
@@ -38,7 +38,7 @@ struct placement {
     return place;
   }
 
-  /// Of random scale, somewhere within the canvas, or so that it covers that.
+  /// With a random scale, at a random position that either is within the canvas or covers it.
   static placement random(int width, int height, canvas_size canvas, const augmentation& params,
                           random_source& random) {
     const double scale = random.uniform(params.smallest_scale, params.largest_scale);
@@ -53,7 +53,7 @@ struct placement {
     return place;
   }
 
-  /// A box of the picture on the canvas, of which it may lie outside.
+  /// Maps a box of the picture to the canvas; the result may be partly outside.
   box onto_canvas(const box& b) const {
     double x1 = b[0] * scale, x2 = b[2] * scale, y1 = b[1] * scale, y2 = b[3] * scale;
     if (flip_horizontal) std::tie(x1, x2) = std::make_pair(width - x2, width - x1);
@@ -61,20 +61,20 @@ struct placement {
     return {static_cast<float>(x1 + left), static_cast<float>(y1 + top),
             static_cast<float>(x2 + left), static_cast<float>(y2 + top)};
   }
-  /// A box of the canvas in the picture; of pictures that are not flipped.
+  /// Maps a box of the canvas to the picture; for pictures that are not flipped.
   box onto_picture(const box& b) const {
     return {static_cast<float>((b[0] - left) / scale), static_cast<float>((b[1] - top) / scale),
             static_cast<float>((b[2] - left) / scale), static_cast<float>((b[3] - top) / scale)};
   }
 };
 
-/// Draws a picture, of any size, where `place` says, as normalised planes of red, green and blue of
-/// the canvas' size. Bilinear; the canvas around it is 0, the mean colour.
+/// Draws a picture of any size at `place`, as normalised planes of red, green and blue of the
+/// canvas' size. Sampling is bilinear; the rest of the canvas is 0, the mean colour.
 inline void draw_on_canvas(const picture& image, const placement& place, canvas_size canvas,
                            float* planes) {
   struct tap {
     int first, second;
-    float weight;  ///< of the second
+    float weight;  ///< weight of the second
   };
   const auto taps_of = [](int from, int to, bool flip) {
     std::vector<tap> taps(static_cast<std::size_t>(to));
@@ -115,8 +115,8 @@ inline void draw_on_canvas(const picture& image, const placement& place, canvas_
   }
 }
 
-/// The objects as they lie on the canvas, without crowds, and without those of which less than a
-/// quarter, or less than a pixel, is left on it.
+/// The objects on the canvas, without crowds and without objects of which less than a quarter, or
+/// less than a pixel, is visible.
 inline std::vector<object> objects_on_canvas(const std::vector<object>& objects,
                                              const placement& place, canvas_size canvas) {
   std::vector<object> visible;

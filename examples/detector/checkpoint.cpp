@@ -29,7 +29,7 @@ constexpr const char* format = "vecdet detector 1";
   throw std::runtime_error(file + ": " + what);
 }
 
-/// An open file, closed in any case.
+/// An open file; the destructor closes it.
 class descriptor {
  public:
   descriptor(const std::string& file, int flags) : number_(::open(file.c_str(), flags, 0644)) {}
@@ -63,14 +63,14 @@ void write_whole(const std::string& file, const std::string& bytes) {
     fail(file, "the checkpoint cannot be written: " + reason);
   };
   {
-    // Left over by a run that was killed, or put there by somebody else: a file of our own replaces
-    // it, and a link is not followed.
+    // The file may be left over from a killed run or belong to somebody else. It is replaced by a
+    // new file, without following a link.
     ::unlink(unfinished.c_str());
     const descriptor out(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC);
     if (!out.is_open() || !out.write(bytes.data(), bytes.size()) || !out.sync()) give_up();
   }
   if (std::rename(unfinished.c_str(), file.c_str()) != 0) give_up();
-  // The new name itself, too, has to reach the disk.
+  // The new directory entry must reach the disk as well.
   const std::string folder = fs::absolute(file).parent_path().string();
   const descriptor directory(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory.is_open()) directory.sync();
@@ -99,7 +99,7 @@ json description_of(const checkpoint& content) {
             {"recipe", state.recipe}}}};
 }
 
-/// A number of a file that may hold anything.
+/// Reads a number from a file that may contain anything.
 template <class T>
 T number(const json& parent, const char* key, T least, T most) {
   const json& value = parent.at(key);
@@ -139,7 +139,7 @@ model_config config_of(const json& model) {
   return config;
 }
 
-/// Everything of the file except the weights.
+/// The file's contents except the weights.
 checkpoint described_by(const json& description) {
   checkpoint content;
   content.classes = description.at("classes").get<std::vector<std::string>>();
@@ -161,7 +161,7 @@ checkpoint described_by(const json& description) {
   return content;
 }
 
-/// use(archive, description), with libtorch's errors made ones of the file.
+/// Calls use(archive, description) and rethrows libtorch's errors as errors of the file.
 template <class Use>
 void read(const std::string& file, const Use& use) {
   if (!fs::exists(file)) fail(file, "no such checkpoint");

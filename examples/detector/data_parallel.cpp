@@ -49,7 +49,7 @@ int number_of(std::initializer_list<const char*> names, int otherwise, int most 
 
 namespace {
 
-/// Newer versions of c10d listen by libuv unless told not to, and Debian's are built without it.
+/// Newer versions of c10d listen through libuv by default, and Debian's are built without it.
 template <class Options, class = decltype(Options::useLibUV)>
 void listen_by_sockets(Options& options, int) {
   options.useLibUV = false;
@@ -60,25 +60,25 @@ void listen_by_sockets(Options&, long) {}
 }  // namespace
 
 struct process_group::connection {
-  /// Gradients that are added in one message: in the order in which the backward pass comes to
+  /// Gradients that are summed in one message, in the order in which the backward pass produces
   /// them.
   struct bucket {
     std::vector<at::Tensor> weights;
-    at::Tensor sum;        ///< of all of them, one after the other
-    std::size_t left = 0;  ///< that have no gradient yet
-    double ready = 0;      ///< seconds after the step began
+    at::Tensor sum;        ///< all of them, concatenated
+    std::size_t left = 0;  ///< gradients not computed yet
+    double ready = 0;      ///< seconds since the start of the step
     c10::intrusive_ptr<c10d::Work> work;
   };
 
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
   std::vector<bucket> buckets;
-  std::size_t begun = 0;  ///< buckets that are being added
-  /// Which hold the hooks; libtorch's versions differ in the kind of pointer.
+  std::size_t begun = 0;  ///< buckets whose sum has been started
+  /// Nodes that hold the hooks; the type of pointer depends on libtorch's version.
   std::vector<decltype(torch::autograd::impl::grad_accumulator(at::Tensor()))> accumulators;
   stopwatch since_begin;
-  double waited = 0;  ///< seconds, for other processes
+  double waited = 0;  ///< seconds spent waiting for other processes
 
-  /// Until all processes have done their part of it.
+  /// Waits until all processes have contributed.
   void finish(c10d::Work& work) {
     VECDET_PROFILE_WAIT("all_reduce");
     const stopwatch watch;
@@ -97,10 +97,10 @@ struct process_group::connection {
     finish(*group->allreduce(message));
   }
 
-  /// Called when the gradient of a weight is complete.
-  void note(std::size_t of_bucket) {
-    --buckets[of_bucket].left;
-    // All processes have to add the buckets in the same order.
+  /// Called when a weight's gradient is complete.
+  void note(std::size_t bucket_index) {
+    --buckets[bucket_index].left;
+    // All processes must sum the buckets in the same order.
     while (begun < buckets.size() && buckets[begun].left == 0) {
       bucket& next = buckets[begun++];
       next.ready = since_begin.seconds();
@@ -133,7 +133,7 @@ process_group::process_group(int timeout_seconds) {
   listen_by_sockets(options, 0);
   const auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
   const auto gloo = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(timeout_seconds));
-  // One machine needs no name of its own.
+  // A single machine needs no host name.
   const bool is_local = std::string(address) == "127.0.0.1";
   gloo->devices.push_back(is_local ? c10d::ProcessGroupGloo::createDeviceForHostname(address)
                                    : c10d::ProcessGroupGloo::createDefaultDevice());
@@ -149,7 +149,8 @@ void process_group::share_gradients(const std::vector<at::Tensor>& weights) {
     std::vector<at::Tensor> of_rank_0{weight.detach()};
     connection_->finish(*connection_->group->broadcast(of_rank_0));
   }
-  // As PyTorch's DistributedDataParallel: a small bucket first, so that adding begins early.
+  // As in PyTorch's DistributedDataParallel: the first bucket is small, so that communication
+  // starts early.
   constexpr std::int64_t first_bytes = 1 << 20, bytes = 25 << 20;
   std::vector<connection::bucket>& buckets = connection_->buckets;
   std::int64_t left = 0;
@@ -206,7 +207,7 @@ std::vector<double> process_group::joined(const std::vector<double>& numbers) {
   std::vector<double> sizes(size_);
   sizes[rank_] = static_cast<double>(numbers.size());
   sizes = sum(sizes);
-  // The sum of vectors that are 0 outside of each process' own part.
+  // Each process fills its part of the vector and leaves the rest 0; the sum joins the parts.
   std::vector<double> all;
   for (std::size_t r = 0; r < size_; ++r) {
     const auto count = static_cast<std::size_t>(sizes[r]);

@@ -31,7 +31,7 @@ void check_folder(const fs::path& folder, const char* of) {
   if (!fs::is_directory(folder)) fail(folder, std::string("no such folder of ") + of);
 }
 
-/// Checkpoint and log are JSON, which holds nothing else.
+/// Checkpoints and logs are JSON, which must be UTF-8.
 void check_utf8(const fs::path& file, const char* what, const std::string& name) {
   try {
     nlohmann::json(name).dump();
@@ -49,7 +49,7 @@ void check_stays_inside(const fs::path& file, const std::string& name) {
     fail(file, "the picture \"" + name + "\" is not the name of a file in the folder of pictures");
 }
 
-/// Keeps an object if it can be learnt, and notes why otherwise. `where` names it.
+/// Keeps an object if it can be learnt, and records the reason if not. `where` names the object.
 void add(dataset& data, annotated_picture& picture, const object& candidate,
          const std::string& where) {
   const box& b = candidate.corners;
@@ -65,7 +65,7 @@ void add(dataset& data, annotated_picture& picture, const object& candidate,
   if (!candidate.crowd) ++data.boxes;
 }
 
-/// nlohmann-json converts any number, also one that no integer holds.
+/// nlohmann-json converts any number, even one that does not fit an integer.
 std::int64_t integer(const nlohmann::json& parent, const char* key, const fs::path& file) {
   const nlohmann::json& value = parent.at(key);
   if (!value.is_number_integer() ||
@@ -150,7 +150,7 @@ dataset read_coco(const dataset_source& source, const std::vector<std::string>& 
   fail(source.annotations, std::string("no COCO annotations: ") + error.what());
 }
 
-/// A number and nothing else, spaces around it excepted; nothing where it is none.
+/// Parses a number, with optional spaces around it; empty if the text is not a number.
 std::optional<float> parse_number(std::string text) {
   constexpr const char* spaces = " \t\r\n";
   text.erase(0, text.find_first_not_of(spaces));
@@ -165,7 +165,7 @@ std::optional<float> parse_number(std::string text) {
 struct voc_object {
   std::string class_name;
   object content;
-  std::string fault;  ///< why it is dropped; empty: it is not
+  std::string fault;  ///< why it is dropped; empty: it is kept
 };
 
 std::vector<voc_object> read_voc_objects(const fs::path& path) {
@@ -196,14 +196,14 @@ std::vector<voc_object> read_voc_objects(const fs::path& path) {
   return objects;
 }
 
-/// The picture of that name, of either kind.
+/// The picture with this name and any supported ending.
 fs::path voc_picture(const fs::path& folder, const std::string& name) {
   for (const char* ending : {".jpg", ".png", ".jpeg"})
     if (fs::exists(folder / (name + ending))) return folder / (name + ending);
   return folder / (name + ".jpg");
 }
 
-/// The names of a list: one per line.
+/// The names in a list, one per line.
 std::vector<std::string> read_voc_list(const fs::path& list) {
   std::ifstream stream(list);
   if (!stream) fail(list, "cannot be opened");

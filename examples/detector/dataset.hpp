@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures with their boxes, from COCO's JSON or from a list of a VOC folder.
+// Pictures with their boxes, from a COCO JSON file or from a list in a VOC folder.
 #pragma once
 
 #include "options.hpp"
@@ -17,34 +17,34 @@ using box = std::array<float, 4>;
 struct object {
   box corners;
   std::int64_t label;  ///< index in dataset::classes
-  /// A group of objects, COCO's iscrowd: nothing is trained on it, and evaluation neither asks for
-  /// it nor counts what is found in it.
+  /// A group of objects, COCO's iscrowd. It is not used for training, and evaluation neither
+  /// expects it to be found nor counts detections in it.
   bool crowd;
 };
 
 struct annotated_picture {
   std::string file;
   std::vector<object> objects;
-  std::int64_t id = 0;  ///< COCO's, or the place in VOC's list
+  std::int64_t id = 0;  ///< COCO's, or the position in VOC's list
 };
 
 struct dataset {
   std::vector<std::string> classes;
-  std::vector<std::int64_t> category_ids;  ///< of the classes: COCO's, or their places in VOC
+  std::vector<std::int64_t> category_ids;  ///< of the classes: COCO's, or their positions in VOC
   std::vector<annotated_picture> pictures;
   std::int64_t boxes = 0;  ///< of all pictures, without crowds
-  /// For each box that was left out, since it has no area or a coordinate that is not a number: the
-  /// picture or annotation, and the reason.
+  /// One entry per box that was left out because it has no area or a coordinate that is not a
+  /// number: the picture or annotation, and the reason.
   std::vector<std::string> dropped;
 };
 
-/// Reads a data set. Its classes are `classes`, in their order, or where there are none, all that
-/// the annotations name: COCO's by id, VOC's by name.
+/// Reads a data set. Its classes are `classes`, in this order. If `classes` is empty, they are all
+/// classes in the annotations: COCO's by id, VOC's by name.
 ///
-/// Throws std::runtime_error, with the file and the reason, when a file or folder is missing, the
-/// annotations are in another format, a name is not UTF-8, a picture would lie outside of its
-/// folder, two categories share a name or an id, an object is of another class, or there is no
-/// picture or no box at all.
+/// Throws std::runtime_error, with the file and the reason, if a file or folder is missing, the
+/// annotations are in another format, a name is not UTF-8, a picture would be outside its folder,
+/// two categories share a name or an id, an object has another class, or there is no picture or no
+/// box at all.
 dataset read_dataset(const dataset_source& source, const std::vector<std::string>& classes = {});
 
 }  // namespace detector

@@ -9,7 +9,7 @@
 namespace detector {
 namespace {
 
-/// A letter of 3 x 5 points, row after row, the first point in the highest of 15 bits.
+/// A letter of 3 x 5 points in row-major order; the first point is the highest of 15 bits.
 std::uint16_t glyph_of(char c) {
   static constexpr std::uint16_t letters[26] = {
       0b010101111101101, 0b110101110101110, 0b011100100100011, 0b110101101101110, 0b111100110100111,
@@ -40,14 +40,14 @@ std::uint16_t glyph_of(char c) {
   }
 }
 
-/// The part of it that lies in the picture.
+/// Clips it to the picture.
 void fill(picture& image, int x1, int y1, int x2, int y2, std::array<std::uint8_t, 3> colour) {
   for (int y = std::max(0, y1); y < std::min(image.height, y2); ++y)
     for (int x = std::max(0, x1); x < std::min(image.width, x2); ++x)
       std::copy(colour.begin(), colour.end(), image.row(y) + 3 * x);
 }
 
-/// The nearest pixel, far beyond the picture at most.
+/// The nearest pixel, limited to slightly outside the picture.
 int pixel(float x) { return static_cast<int>(std::lround(std::clamp(x, -1e5f, 1e5f))); }
 
 }  // namespace

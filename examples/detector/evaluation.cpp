@@ -18,7 +18,7 @@ namespace detector {
 
 namespace {
 
-/// Autocast to bfloat16 while it lives, where that is asked for.
+/// Enables autocast to bfloat16 during its lifetime, if requested.
 class autocast_scope {
  public:
   explicit autocast_scope(bool is_on) : is_on_(is_on) {
@@ -89,7 +89,8 @@ evaluation evaluate(retinanet& model, const dataset& data, loader_params params,
   params.ranks = processes.size();
   model.eval();
   vecdet::anchor_cache anchors(model.anchor_shapes());
-  // A row a detection, of numbers that a double holds: picture, label, x, y, width, height, score.
+  // One row per detection, with numbers that a double can hold: picture, label, x, y, width,
+  // height, score.
   constexpr std::size_t columns = 7;
   std::vector<double> rows, broken;
   std::vector<std::pair<std::size_t, std::string>> reasons;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model finds in pictures, and how good that is by COCO's rules.
+// Detections of a model in pictures, and their quality by COCO's rules.
 #pragma once
 
 #include "../coco_map.hpp"
@@ -34,16 +34,16 @@ std::vector<std::vector<detection>> detect(retinanet& model, vecdet::anchor_cach
 struct evaluation {
   vecdet::coco::average_precision precision;  ///< means over classes
   std::vector<vecdet::coco::coco_box> detections;
-  std::size_t pictures = 0;  ///< that were read
-  /// Pictures of this process that could not be read: they count neither for nor against.
+  std::size_t pictures = 0;  ///< pictures read
+  /// Pictures of this process that could not be read; they are left out of the score.
   std::vector<std::pair<std::size_t, std::string>> broken;
 };
 
-/// Of the whole data set, of which each process takes a share; `params` says how it is loaded.
+/// Evaluates the whole data set, of which each process takes a share. `params` configures loading.
 evaluation evaluate(retinanet& model, const dataset& data, loader_params params,
                     precision_options precision, process_group& processes);
 
-/// Detections as COCO's results file.
+/// Writes detections as a COCO results file.
 void write_results(const std::string& file, const dataset& data,
                    const std::vector<vecdet::coco::coco_box>& detections);
 

@@ -42,10 +42,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The file that each picture is drawn into. Throws where one would replace another, or a picture.
+/// The output file of each picture. Throws if one would overwrite another, or a picture.
 std::vector<std::string> drawn_files(const drawing_options& options) {
   std::vector<std::string> files;
-  std::map<fs::path, std::string> pictures, drawn;  // both by the file that a path leads to
+  std::map<fs::path, std::string> pictures, drawn;  // both by the canonical path
   for (const std::string& file : options.pictures)
     pictures.insert({fs::weakly_canonical(file), file});
   const fs::path folder = fs::weakly_canonical(options.folder);
@@ -94,7 +94,7 @@ int draw_detections(const drawing_options& options) {
     draw_on_canvas(image, one.pictures[0].place, content.canvas, one.images.data_ptr<float>());
     const auto found =
         detect(*content.model, anchors, one, content.canvas, options.score_threshold)[0];
-    for (auto d = found.rbegin(); d != found.rend(); ++d) {  // the best one last, above the others
+    for (auto d = found.rbegin(); d != found.rend(); ++d) {  // the best one last, on top
       char score[16];
       std::snprintf(score, sizeof score, " %.2f", static_cast<double>(d->score));
       draw_box(image, d->corners, d->label,

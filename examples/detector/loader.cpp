@@ -10,7 +10,7 @@
 namespace detector {
 namespace {
 
-/// Batches that are drawn ahead of the one that is computed on.
+/// The number of batches drawn ahead of the current one.
 constexpr std::size_t ahead = 4;
 
 }  // namespace
@@ -62,7 +62,7 @@ batch loader::next() {
   batch& content = ready->content;
   for (auto& broken : ready->broken)
     content.broken.insert(content.broken.end(), broken.begin(), broken.end());
-  // What evaluation could not read goes.
+  // Evaluation drops unreadable pictures.
   std::vector<drawn_picture> kept;
   std::vector<std::int64_t> places;
   for (std::size_t i = 0; i < content.pictures.size(); ++i) {

@@ -15,7 +15,7 @@
 namespace detector {
 namespace {
 
-/// ATen's threads for vecdet's work: one pool for both.
+/// Runs vecdet's work on ATen's threads: one pool for both.
 struct aten_loop {
   void operator()(vecdet::index_t count, const vecdet::task& task) const {
     at::parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -35,12 +35,12 @@ vecdet::ground_truth view_of(const batch_truth& truth) {
   return view;
 }
 
-/// Anchors are made of all levels' shapes, by which the number of classes shows.
+/// Anchors are computed from the shapes of all levels, which also give the number of classes.
 std::int64_t columns_of(const std::vector<at::Tensor>& levels) {
   return levels.front().size(1) / retinanet::anchors_of_location;
 }
 
-/// One tensor for each level, all of one layout.
+/// One tensor per level, all with the same layout.
 template <class T>
 std::vector<vecdet::head_level<T>> levels_of(const at::TensorList& tensors) {
   std::vector<vecdet::head_level<T>> levels;
@@ -49,7 +49,7 @@ std::vector<vecdet::head_level<T>> levels_of(const at::TensorList& tensors) {
   return levels;
 }
 
-/// What the call of the whole loss reads beside the heads' outputs, and what it returns.
+/// The inputs of the whole loss besides the heads' outputs, and its results.
 struct fused_call {
   const vecdet::anchor_index& anchors;
   const vecdet::ground_truth& truth;
@@ -75,13 +75,13 @@ void compute_in_place(const at::TensorList& logits, const at::TensorList& deltas
                                       call.anchors, call.truth, {}, call.workspace, threads());
 }
 
-/// The whole loss, in the graph. Its gradients are computed with it, in the memory of the heads'
-/// outputs, which no convolution keeps.
+/// The whole loss as a node of the graph. Its gradients are computed with it and overwrite the
+/// heads' outputs, which no convolution keeps.
 struct fused_loss : torch::autograd::Function<fused_loss> {
   using context = torch::autograd::AutogradContext;
   using list = torch::autograd::variable_list;
 
-  /// @param outputs the logits of all levels, and then the deltas of all levels
+  /// @param outputs the logits of all levels, followed by the deltas of all levels
   static at::Tensor forward(context* ctx, at::TensorList outputs, fused_call& call) {
     const auto is_nhwc = [](const at::Tensor& x) {
       return !x.is_contiguous() && x.is_contiguous(at::MemoryFormat::ChannelsLast);
@@ -104,12 +104,12 @@ struct fused_loss : torch::autograd::Function<fused_loss> {
 
   static list backward(context* ctx, const list& arrived) {
     list gradients = ctx->saved_data["gradients"].toTensorVector();
-    // Each gradient's memory is free as soon as its convolution has read it.
+    // Release each gradient as soon as its convolution has read it.
     ctx->saved_data.clear();
     const double factor = arrived[0].item<double>();
     if (factor != 1)
       for (at::Tensor& gradient : gradients) gradient.mul_(factor);
-    gradients.emplace_back();  // of the call, which is no tensor
+    gradients.emplace_back();  // for the call, which is not a tensor
     return gradients;
   }
 };
@@ -193,7 +193,7 @@ loss_values criterion::operator()(const head_outputs& outputs, const batch_truth
                                   canvas_size canvas) {
   const vecdet::cached_anchors& anchors = anchors_of(cache_, outputs, canvas);
   switch (kind_) {
-    case loss_kind::torch:  // in float also where the network computes in bfloat16
+    case loss_kind::torch:  // in float even if the network computes in bfloat16
       return torch_loss(
           joined(outputs.logits, columns_of(outputs.logits)).to(at::kFloat),
           joined(outputs.deltas, 4).to(at::kFloat), truth,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// RetinaNet's loss, three times the same: on libtorch's operators alone, on vecdet's operators, and
-// in one call on what the head's convolutions left.
+// RetinaNet's loss, implemented in three ways: on libtorch's operators, on vecdet's operators, and
+// in one call on the outputs of the head's convolutions.
 //
-// Each is of an image the focal loss of all anchors that are not ignored and the L1 loss of the
-// matched ones, divided by the number of these, at least 1; and then the mean over images.
+// For each image, the loss is the sum of the focal loss of all anchors that are not ignored and the
+// L1 loss of the matched anchors, divided by the number of matched anchors (at least 1). The total
+// is the mean over images.
 #pragma once
 
 #include "canvas.hpp"
@@ -39,8 +40,9 @@ class criterion {
  public:
   criterion(loss_kind kind, const std::vector<vecdet::anchor_shapes>& shapes);
 
-  /// Of what the heads gave for images of the canvas' size. With loss_kind::vecdet the outputs hold
-  /// their gradients afterwards: nobody may read them again.
+  /// Computes the loss of the heads' outputs for images of the canvas' size. With
+  /// loss_kind::vecdet, the outputs are overwritten by their gradients: do not read them
+  /// afterwards.
   loss_values operator()(const head_outputs& outputs, const batch_truth& truth, canvas_size canvas);
 
  private:
@@ -50,11 +52,11 @@ class criterion {
   vecdet::retinanet_loss_workspace fused_;
 };
 
-/// The anchors of an image, of all levels.
+/// The anchors of an image on all levels.
 const vecdet::cached_anchors& anchors_of(vecdet::anchor_cache& cache, const head_outputs& outputs,
                                          canvas_size canvas);
 
-/// The levels' outputs as one tensor, images x anchors x `columns`, as torchvision joins them.
+/// The levels' outputs as one tensor, images x anchors x `columns`, concatenated as in torchvision.
 at::Tensor joined(const std::vector<at::Tensor>& levels, std::int64_t columns);
 
 }  // namespace detector

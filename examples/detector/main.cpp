@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// detector: trains RetinaNet on your pictures, evaluates it, and shows what it finds. `detector
-// --help`, and README.md beside this file.
+// detector: trains RetinaNet on your pictures, evaluates it, and shows what it finds. See `detector
+// --help` and README.md in this directory.
 #include "bench.hpp"
 #include "inspection.hpp"
 #include "trainer.hpp"
@@ -135,7 +135,7 @@ struct train_command {
       throw std::invalid_argument("--scales: the smallest is " + std::to_string(scales[0]) +
                                   ", expected at most the largest, " + std::to_string(scales[1]));
     if (threads > 0) at::set_num_threads(threads);
-    // A pyramid's strides divide sizes of whole multiples of 32.
+    // A pyramid's strides divide multiples of 32.
     options.loading.canvas = {(size[0] + 31) / 32 * 32, (size[1] + 31) / 32 * 32};
     options.loading.changes.smallest_scale = scales[0];
     options.loading.changes.largest_scale = scales[1];
@@ -229,7 +229,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("draw")) return draw.run();
     return bench.run();
   } catch (const std::exception& error) {
-    // libtorch's errors go on with where they come from, line by line.
+    // libtorch appends a stack trace to its errors, line by line.
     const std::string text = error.what();
     std::fprintf(stderr, "detector: %s\n", text.substr(0, text.find("\nException raised")).c_str());
     return 1;

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The method on MLPerf's step of RetinaNet, for docs/method.md: each change's saving as the profiler, a replay of
-the primitives or the loss alone project it, and as the step then shows it.
+"""Applies the method to MLPerf's RetinaNet step, for docs/method.md. Each change's saving is projected from the
+profiler, a replay of the primitives or the loss alone, and then measured in the step.
 
     examples/detector/method.py measure build/torch method --threads 2
     examples/detector/method.py report method --page docs/method.md --svg docs/method.svg --png docs/method.png
 
-`measure` keeps what it has in the folder, so that it may be called again; it takes most of an hour, on a machine
-that should do nothing else. The build folder is one with VECDET_TORCH=ON and benchmarks, as vecdet-profile is one
-of their tools. `report` needs chromium for the picture of the profiler's page.
+`measure` stores results in the folder and continues from them if called again. It takes most of an hour; the
+machine should be idle. The build folder needs VECDET_TORCH=ON and the benchmarks, which include vecdet-profile.
+`report` needs chromium for the picture of the profiler's page.
 """
 import argparse
 import collections
@@ -25,16 +25,16 @@ import tempfile
 
 from pages import COLOURS, processor, put
 
-# The stages of `detector bench`, by their places.
+# The stages of `detector bench`, by index.
 TORCH, OPERATORS, ALLOCATOR, LAYOUT, SMALL_LEVELS, FOLDED, CHANNELS_LAST, BFLOAT16 = range(8)
 PROFILED = (TORCH, OPERATORS, LAYOUT, SMALL_LEVELS, FOLDED)
 LOSS_ALONE = (TORCH, OPERATORS, ALLOCATOR, LAYOUT)
-# Inputs of one picture with so many elements or fewer take ATen's slow path.
+# Inputs of one picture with at most this many elements take ATen's slow path.
 LARGEST_SLOW = 20480
 
 
 def run(command, output=None, errors=None, folder=None):
-    """Runs it, in the folder if one is given, with standard output and errors in files where they are named."""
+    """Runs a command, in the folder if given, with standard output and errors redirected to files if named."""
     command = list(map(str, command))
     print(" ".join(command), file=sys.stderr)
     with contextlib.ExitStack() as files:
@@ -44,7 +44,7 @@ def run(command, output=None, errors=None, folder=None):
 
 
 def once(target, make):
-    """Calls make(path) on a name of its own, which becomes the target only when it is whole."""
+    """Calls make(path) with a temporary name, which is renamed to the target once it is complete."""
     if target.exists():
         return
     unfinished = target.with_name("unfinished-" + target.name)
@@ -54,7 +54,7 @@ def once(target, make):
 
 
 def input_elements(entry):
-    """Elements of a recorded convolution's input; the gradient comes before it where there is one."""
+    """Elements of a recorded convolution's input; a gradient, if any, precedes it."""
     shapes = entry["implementation"].split(",")
     shape = shapes[1 if entry["function"].endswith("_backward") else 0]
     product = 1
@@ -72,9 +72,9 @@ def is_small(entry):
 
 
 def only(profile, file, keep):
-    """The profile without the problems that are not to be kept, for a replay of few."""
+    """The profile with only the problems to keep, to replay few of them."""
     profile["entries"] = [entry for entry in profile["entries"] if keep(entry)]
-    # What ran inside of a kept problem belongs to it.
+    # Problems inside a kept problem belong to it.
     for entry in profile["entries"]:
         entry["self_ns"] = entry["inclusive_ns"]
     profile["paths"] = []
@@ -134,7 +134,7 @@ def loss_alone(folder, stage):
 
 
 def fresh_pages(folder, stage):
-    """What the report of page faults says that they cost."""
+    """The cost of page faults according to their report."""
     found = re.search(r"which cost about ([\d.]+) ms", (folder / f"faults-{stage}.txt").read_text())
     return float(found[1]) * 1e-3 if found else 0.0
 
@@ -145,14 +145,14 @@ def duration(text):
 
 
 def layouts(folder):
-    """Seconds of all convolutions with warm caches, as the memory is kept, by layout and type."""
+    """Seconds of all convolutions with warm caches, because memory is kept, by layout and type."""
     rows = re.findall(r"^ *([\d.]+ \w+) +[\d.]+ \w+ +x[\d.]+ +((?:nchw|channels_last) \w+)$",
                       (folder / "replay-layouts.txt").read_text(), re.M)
     return {name: duration(time) for time, name in rows}
 
 
 def projections(folder):
-    """By stage, what it should save of the one before, and where that is read."""
+    """For each stage, the projected saving over the previous one, and its source."""
     losses = {stage: loss_alone(folder, stage) for stage in LOSS_ALONE}
     normalisation = sum(entry["self_ns"] for entry in read(folder, SMALL_LEVELS)["entries"]
                         if re.match(r"aten::(mul|add)/f32/\d+x\d+x\d+x\d+,1x\d+x1x1\b", entry["name"]))
@@ -178,7 +178,7 @@ def projections(folder):
                         f"the convolutions take {by_layout['nchw f32']:.2f} s, and "
                         f"{by_layout['channels_last f32']:.2f} s in channels_last"),
     }
-    # Processors without instructions for bfloat16 are not replayed in it.
+    # Not replayed in bfloat16 on processors without instructions for it.
     if "channels_last bf16" in by_layout:
         found[BFLOAT16] = (by_layout["channels_last f32"] - by_layout["channels_last bf16"],
                            f"the convolutions take {by_layout['channels_last bf16']:.2f} s in bfloat16")

@@ -13,7 +13,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// As torchvision begins the pyramid's.
+/// Initialises a layer of the pyramid as in torchvision.
 nn::Conv2d make_pyramid_conv(std::int64_t inputs, std::int64_t outputs, std::int64_t size,
                              std::int64_t stride = 1) {
   nn::Conv2d conv(nn::Conv2dOptions(inputs, outputs, size).stride(stride).padding(size / 2));
@@ -22,7 +22,7 @@ nn::Conv2d make_pyramid_conv(std::int64_t inputs, std::int64_t outputs, std::int
   return conv;
 }
 
-/// As torchvision begins the heads'.
+/// Initialises a layer of the heads as in torchvision.
 nn::Conv2d make_head_conv(std::int64_t inputs, std::int64_t outputs, bool has_bias, double bias) {
   nn::Conv2d conv(nn::Conv2dOptions(inputs, outputs, 3).padding(1).bias(has_bias));
   nn::init::normal_(conv->weight, 0, 0.01);
@@ -103,7 +103,7 @@ head_outputs retinanet::forward(const at::Tensor& images) {
 }
 
 at::Tensor retinanet::run_head(head& of, const at::Tensor& level) {
-  // ATen gives a convolution of one image to oneDNN only where its input has more elements.
+  // ATen passes a convolution of one image to oneDNN only if its input has more elements.
   constexpr std::int64_t largest_slow = 20480;
   if (!doubles_small_levels || level.size(0) != 1 || level.numel() > largest_slow)
     return of.forward(level);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RetinaNet: Lin, Goyal, Girshick, He, Dollar, "Focal Loss for Dense Object Detection", arXiv
-// 1708.02002, with the details and the names of parameters of torchvision's.
+// 1708.02002, with torchvision's details and parameter names.
 #pragma once
 
 #include "backbone.hpp"
@@ -16,8 +16,8 @@
 
 namespace detector {
 
-/// What the heads give, of each level of the pyramid, as their convolutions leave it:
-/// images x (anchors x classes) x height x width, and with 4 numbers of a box in place of classes.
+/// The heads' outputs for each level of the pyramid, in the layout that convolutions produce:
+/// logits are images x (anchors x classes) x height x width, and deltas have 4 in place of classes.
 struct head_outputs {
   std::vector<at::Tensor> logits, deltas;
 };
@@ -33,7 +33,7 @@ class pyramid : public torch::nn::Module {
   torch::nn::Conv2d p6_{nullptr}, p7_{nullptr};
 };
 
-/// Four convolutions and a last one, the same for all levels.
+/// Four convolutions and a last one, shared by all levels.
 class head : public torch::nn::Module {
  public:
   head(std::int64_t channels, std::int64_t outputs, norm_kind norm, const std::string& last_name,
@@ -49,21 +49,22 @@ class retinanet : public torch::nn::Module {
  public:
   static constexpr std::int64_t anchors_of_location = 9;
 
-  /// With weights as torch's generator gives them: at::manual_seed() before.
+  /// Weights are drawn from torch's generator: call at::manual_seed() before.
   explicit retinanet(const model_config& config);
 
   /// `images` are normalised, images x 3 x height x width.
   head_outputs forward(const at::Tensor& images);
 
   const model_config& config() const noexcept { return config_; }
-  /// Of each level, from 32 on: sizes and ratios as RetinaNet has them, scaled by anchor_size.
+  /// The anchor shapes of each level: sizes from 32 up and ratios as in RetinaNet, scaled by
+  /// anchor_size.
   std::vector<vecdet::anchor_shapes> anchor_shapes() const;
 
   /// See backbone.
   void fold_normalisation(bool folds) { backbone_->fold_normalisation(folds); }
 
-  /// Keeps the convolutions of levels of few locations, for batches of one picture, off ATen's
-  /// plain loops, by a second picture of zeros beside it.
+  /// For batches of one picture, adds a second picture of zeros on levels with few locations, so
+  /// that their convolutions do not use ATen's plain loops.
   bool doubles_small_levels = true;
 
  private:
@@ -75,7 +76,7 @@ class retinanet : public torch::nn::Module {
   std::shared_ptr<head> classification_, regression_;
 };
 
-/// Convolutions compute on channels last where their weights lie so.
+/// Convolutions use channels last if their weights do.
 void use_channels_last(retinanet& model);
 
 }  // namespace detector

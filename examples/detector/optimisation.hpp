@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimiser, and how its learning rate changes from step to step.
+// The optimiser and its learning-rate schedule.
 #pragma once
 
 #include "options.hpp"
@@ -13,7 +13,7 @@
 
 namespace detector {
 
-/// With two groups of what is trained: weights that decay, and others.
+/// With two parameter groups: weights that decay, and all others.
 inline std::unique_ptr<torch::optim::Optimizer> make_optimiser(torch::nn::Module& model,
                                                                const optimisation& params) {
   std::vector<at::Tensor> weights, others;

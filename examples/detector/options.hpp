@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user chooses of a model and its training. Knows nothing of libtorch.
+// The user's choices for a model and its training. Independent of libtorch.
 #pragma once
 
 #include <cmath>
@@ -10,12 +10,12 @@
 
 namespace detector {
 
-/// Where a data set lies.
+/// The location of a data set.
 struct dataset_source {
-  /// COCO's annotations (*.json), or a list of VOC's (*.txt), which lies in ImageSets/Main, beside
-  /// which are Annotations and JPEGImages.
+  /// COCO annotations (*.json), or a list of VOC (*.txt). The list is in ImageSets/Main, next to
+  /// Annotations and JPEGImages.
   std::string annotations;
-  /// The folder of COCO's pictures; VOC has its own.
+  /// The folder of COCO's pictures; VOC has a fixed one.
   std::string pictures;
 };
 
@@ -24,8 +24,8 @@ struct canvas_size {
 };
 
 struct augmentation {
-  double horizontal_flip = 0, vertical_flip = 0;  ///< how often
-  double smallest_scale = 1, largest_scale = 1;   ///< of the largest that fits
+  double horizontal_flip = 0, vertical_flip = 0;  ///< probabilities
+  double smallest_scale = 1, largest_scale = 1;   ///< relative to the largest that fits
 };
 
 enum class backbone_kind { resnet18, resnet50, resnext50_32x4d };
@@ -36,8 +36,8 @@ const char* name_of(norm_kind kind);
 
 struct model_config {
   backbone_kind backbone = backbone_kind::resnet18;
-  /// Of backbone and heads. Frozen: the statistics of batch normalisation are constants, which a
-  /// trained backbone brings; the heads have none.
+  /// The normalisation of backbone and heads. Frozen: batch normalisation has constant statistics,
+  /// which come with a trained backbone; the heads have none.
   norm_kind norm = norm_kind::group;
   std::int64_t channels = 256;  ///< of the pyramid and the heads
   std::int64_t classes = 0;
@@ -45,12 +45,12 @@ struct model_config {
   double prior = 0.01;             ///< score of every class before training
   std::int64_t frozen_stages = 0;  ///< of the backbone, that are not trained: 1 is the stem alone
 
-  /// All of it that decides which weights there are, as one line.
+  /// Everything that determines the set of weights, as one line.
   std::string text() const;
 };
 
 enum class loss_kind {
-  torch,      ///< libtorch's operators, as torchvision writes them
+  torch,      ///< libtorch's operators, as in torchvision
   operators,  ///< vecdet::match_anchors and vecdet::ops, on logits permuted and joined
   vecdet,     ///< vecdet::retinanet_loss_and_grad, on the head's own layout
 };
@@ -70,7 +70,7 @@ struct loader_params {
   std::size_t batch_size = 8;
   std::size_t threads = 2;
   std::uint64_t seed = 0;
-  /// Data parallel: of each global batch of batch_size x ranks pictures, this rank's are its
+  /// Data parallel: of each global batch of batch_size x ranks pictures, this rank takes its
   /// rank-th batch_size.
   std::size_t rank = 0, ranks = 1;
 };
@@ -81,13 +81,13 @@ enum class schedule_kind { constant, cosine, steps };
 struct optimisation {
   optimiser_kind optimiser = optimiser_kind::adamw;
   double rate = 4e-4;             ///< after the warm-up
-  double weight_decay = 1e-4;     ///< of the weights of convolutions alone
+  double weight_decay = 1e-4;     ///< applies only to convolutions' weights
   double momentum = 0.9;          ///< of SGD
-  std::int64_t warmup_steps = 0;  ///< in which the rate rises from a thousandth, evenly
+  std::int64_t warmup_steps = 0;  ///< steps of linear growth from a thousandth of the rate
   schedule_kind schedule = schedule_kind::cosine;
-  std::vector<double> drops = {2.0 / 3, 8.0 / 9};  ///< of `steps`: tenfold, after parts of training
+  std::vector<double> drops = {2.0 / 3, 8.0 / 9};  ///< of `steps`: the rate then drops tenfold
 
-  /// Of the step that comes after `step` others, of `steps` in all.
+  /// The rate of step number `step` (from 0) of `steps`.
   double rate_at(std::int64_t step, std::int64_t steps) const {
     double factor = 1;
     const double part = steps > 0 ? static_cast<double>(step) / static_cast<double>(steps) : 0;
@@ -102,17 +102,17 @@ struct optimisation {
 };
 
 struct training_options {
-  dataset_source train, test;  ///< no test: no evaluation
-  std::string folder;          ///< of checkpoints and log; made where it is not there
-  model_config model;          ///< its classes are the data set's
+  dataset_source train, test;  ///< an empty test means no evaluation
+  std::string folder;          ///< for checkpoints and the log; created if missing
+  model_config model;          ///< its classes come from the data set
   loader_params loading;
   optimisation optimiser;
   loss_kind loss = loss_kind::vecdet;
   std::int64_t epochs = 14;
-  std::int64_t evaluate_every = 1;    ///< epochs
-  std::int64_t checkpoint_steps = 0;  ///< a checkpoint also every so many steps; 0: none
-  double target_ap50 = 0;             ///< ends the training once it is reached; 0: never
-  bool resume = false;                ///< goes on from the folder's checkpoint
+  std::int64_t evaluate_every = 1;    ///< epochs between evaluations
+  std::int64_t checkpoint_steps = 0;  ///< additional checkpoints every so many steps; 0: none
+  double target_ap50 = 0;             ///< training ends once it is reached; 0: never
+  bool resume = false;                ///< continues from the folder's checkpoint
   precision_options precision;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXIF's orientation: how a camera was held, and the picture as it is meant to be seen.
+// EXIF orientation: how the camera was held. Turns a picture upright.
 #pragma once
 
 #include "picture.hpp"
@@ -10,8 +10,8 @@
 
 namespace detector {
 
-/// The orientation, 1 to 8, that EXIF data state; 1, upright, where they state none or are broken.
-/// `bytes` begin with the header of TIFF, "II" or "MM".
+/// The orientation, 1 to 8, in EXIF data; 1 (upright) if it is missing or broken. `bytes` begin
+/// with the TIFF header, "II" or "MM".
 inline int exif_orientation(const unsigned char* bytes, std::size_t size) {
   if (size < 8 || bytes[0] != bytes[1] || (bytes[0] != 'I' && bytes[0] != 'M')) return 1;
   const bool is_little = bytes[0] == 'I';
@@ -36,10 +36,10 @@ inline int exif_orientation(const unsigned char* bytes, std::size_t size) {
   return 1;
 }
 
-/// Whether the upright picture's width is the stored one's height.
+/// Whether width and height are swapped in the upright picture.
 inline bool swaps_sides(int orientation) noexcept { return orientation >= 5; }
 
-/// The upright picture of a stored one.
+/// Turns a stored picture upright.
 inline picture upright(picture stored, int orientation) {
   if (orientation == 1) return stored;
   const bool swaps = swaps_sides(orientation);

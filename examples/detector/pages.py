@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts that write measured figures into pages of the documentation share."""
+"""Helpers for the scripts that write measured figures into pages of the documentation."""
 import pathlib
 import re
 
-# Legible on white and on black.
+# Legible on both white and black.
 COLOURS = {"torch": "#d9730d", "vecdet": "#2f81f7", "text": "#737c87", "grid": "#8b949e"}
 
 
@@ -13,7 +13,7 @@ def processor():
 
 
 def put(page, mark, text):
-    """Replaces what stands between <!-- mark --> and <!-- end of mark -->."""
+    """Replaces the text between <!-- mark --> and <!-- end of mark -->."""
     begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
     before, rest = page.read_text().split(begin)
     page.write_text(before + begin + text + end + rest.split(end)[1])

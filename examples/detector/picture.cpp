@@ -19,7 +19,7 @@
 namespace detector {
 namespace {
 
-/// A picture takes 3 bytes per pixel in memory: 300 MB at most.
+/// A picture takes 3 bytes per pixel in memory: at most 300 MB.
 constexpr std::uint64_t most_pixels = 100'000'000;
 constexpr std::uint64_t most_file_bytes = std::uint64_t{1} << 30;
 
@@ -36,7 +36,7 @@ void check_size(const std::string& file, std::uint64_t width, std::uint64_t heig
 std::vector<unsigned char> read_bytes(const std::string& file) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(file, error);
-  // Opening a pipe would wait for its writer.
+  // Opening a pipe would block until it has a writer.
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     fail(file, "cannot be opened: it is not a regular file");
   std::ifstream stream(file, std::ios::binary);
@@ -49,11 +49,11 @@ std::vector<unsigned char> read_bytes(const std::string& file) {
   std::vector<unsigned char> bytes(static_cast<std::size_t>(size));
   stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
   if (stream.bad()) fail(file, std::string("cannot be read: ") + std::strerror(errno));
-  bytes.resize(static_cast<std::size_t>(stream.gcount()));  // it may have become shorter
+  bytes.resize(static_cast<std::size_t>(stream.gcount()));  // the file may have shrunk
   return bytes;
 }
 
-/// libjpeg's errors end the program by default; here they jump back to the caller.
+/// By default, libjpeg's errors end the program; here they jump back to the caller.
 struct jpeg_failure {
   jpeg_error_mgr manager;
   std::jmp_buf caller;
@@ -66,13 +66,13 @@ void jump_to_caller(j_common_ptr info) {
   std::longjmp(failure->caller, 1);
 }
 
-/// Truncated or damaged data are warnings to libjpeg, which continues with grey: here they are
-/// errors. Higher levels are traces.
+/// libjpeg only warns of truncated or damaged data and continues with grey; here, that is an error.
+/// Higher levels are traces.
 void stop_at_warnings(j_common_ptr info, int level) {
   if (level < 0) jump_to_caller(info);
 }
 
-/// Decodes in two steps, so that the caller checks the size in between. longjmp() skips
+/// Decodes in two steps, so that the caller can check the size in between. longjmp() skips
 /// destructors: neither step has an object that needs one, and the class releases libjpeg's memory.
 class jpeg_decoder {
  public:
@@ -87,7 +87,7 @@ class jpeg_decoder {
     if (is_created_) jpeg_destroy_decompress(&info_);
   }
 
-  /// Both return false where they fail, for the reason in message().
+  /// Both return false on failure; message() has the reason.
   bool read_header() {
     if (setjmp(failure_.caller) != 0) return false;
     jpeg_create_decompress(&info_);
@@ -97,7 +97,7 @@ class jpeg_decoder {
     jpeg_read_header(&info_, TRUE);
     return true;
   }
-  /// Memory grows with the rows that are decoded: a header alone takes none.
+  /// Memory grows with the decoded rows; reading the header takes none.
   bool decode(unsigned part, picture& image) {
     if (setjmp(failure_.caller) != 0) return false;
     info_.out_color_space = JCS_RGB;
@@ -122,7 +122,7 @@ class jpeg_decoder {
   unsigned width() const noexcept { return info_.image_width; }
   unsigned height() const noexcept { return info_.image_height; }
   const char* message() const noexcept { return failure_.message; }
-  /// A Huffman code has a bit at least, and a block of 8 x 8 pixels a code.
+  /// A Huffman code has at least one bit, and an 8 x 8 block of pixels at least one code.
   std::uint64_t least_bytes() const noexcept {
     return info_.arith_code ? 0 : std::uint64_t{width()} * height() / (64 * 8);
   }
@@ -162,8 +162,8 @@ picture read_jpeg(const std::vector<unsigned char>& bytes, const std::string& fi
   return upright(std::move(image), orientation);
 }
 
-/// The orientation, from the chunks of a PNG. Throws where they cannot hold the pixels that the
-/// header states, before memory is taken for those.
+/// The orientation from the chunks of a PNG. Throws if the chunks are too small for the pixels that
+/// the header declares, before memory for the pixels is allocated.
 int check_png(const std::vector<unsigned char>& bytes, const std::string& file) {
   const auto number = [&](std::size_t at) {
     return std::uint64_t{bytes[at]} << 24 | std::uint64_t{bytes[at + 1]} << 16 |
@@ -185,7 +185,7 @@ int check_png(const std::vector<unsigned char>& bytes, const std::string& file) 
       if (!is_named("IHDR") || length != header_size) fail(file, "broken PNG: no header");
       const std::uint64_t width = number(at + 8), height = number(at + 12);
       check_size(file, width, height);
-      constexpr std::uint64_t channels[] = {1, 0, 3, 1, 2, 0, 4};  // of each type of colour
+      constexpr std::uint64_t channels[] = {1, 0, 3, 1, 2, 0, 4};  // by colour type
       const unsigned char depth = content[8], colour = content[9];
       if (colour < 7) pixel_bytes = (width * channels[colour] * depth + 7) / 8 * height;
     } else if (is_named("IDAT")) {
@@ -218,7 +218,7 @@ picture read_png(const std::vector<unsigned char>& bytes, const std::string& fil
   check(png_image_begin_read_from_memory(&png.info, bytes.data(), bytes.size()));
   png.info.format = PNG_FORMAT_RGB;
   image = picture(static_cast<int>(png.info.width), static_cast<int>(png.info.height));
-  const png_color black = {0, 0, 0};  // behind what is transparent
+  const png_color black = {0, 0, 0};  // background of transparent pixels
   check(png_image_finish_read(&png.info, &black, image.pixels.data(), 0, nullptr));
   return upright(std::move(image), orientation);
 }

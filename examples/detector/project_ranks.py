@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much of a step is communication, and what it would be with more processes: from the log of a
-training by two processes or more.
+"""Estimates how much of a step is communication, and how much it would be with more processes, from the
+log of a training by at least two processes.
 
     export MASTER_ADDR=127.0.0.1 WORLD_SIZE=2
     RANK=1 detector train ... --out run & RANK=0 detector train ... --out run
     project_ranks.py run/log.jsonl --gigabits 10 --latency 30e-6
 
-Measured are the compute of a step, when in the backward pass each bucket of gradients could be sent,
-and what messages take alone. Projected is everything else; the assumptions are printed. A message of n
-bytes costs a ring of p processes 2 (p - 1) latency + 2 (p - 1) / p n / bandwidth (Patarasuk and Yuan,
-"Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009).
+The log has the compute time of a step, the time in the backward pass at which each bucket of gradients
+is ready to send, and the time of messages alone. Everything else is projected; the assumptions are
+printed. A message of n bytes costs a ring of p processes 2 (p - 1) latency + 2 (p - 1) / p n /
+bandwidth (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+2009).
 """
 import argparse
 import json
@@ -26,7 +27,7 @@ ASSUMPTIONS = """assumed:
   all processes take the median step; "slowest" has each step wait for the slowest of so many draws
   from the steps measured, which counts what else ran on the machine as well"""
 
-LOSSES_BYTES = 24  # the message that every step adds up besides the gradients: three doubles
+LOSSES_BYTES = 24  # the message summed in every step besides the gradients: three doubles
 
 
 def ring(ranks, size, latency, bandwidth):
@@ -35,7 +36,7 @@ def ring(ranks, size, latency, bandwidth):
 
 
 class Run:
-    """The steps of the log's last run but its first ones, which touch their memory for the first time."""
+    """The steps of the log's last run without its first ones, which touch their memory for the first time."""
 
     def __init__(self, file, first_steps=3):
         begin, steps = None, []
@@ -61,26 +62,26 @@ class Run:
         self.bandwidth = passes / self.ranks * (large - small) / max(long - short, 1e-9)
         self.latency = max(short / passes - small / self.ranks / self.bandwidth, 0.0)
         self.waiting = [s["all_reduce_waited"] for s in self.steps]
-        self.whole = [s["step_seconds"] - s["waited"] for s in self.steps]  # but for pictures
+        self.whole = [s["step_seconds"] - s["waited"] for s in self.steps]  # without pictures
         self.compute = [whole - waiting for whole, waiting in zip(self.whole, self.waiting)]
         self.backward = statistics.median(s["backward_seconds"] for s in self.steps)
         self.ready = [statistics.median(s["buckets_ready"][b] for s in self.steps)
                       for b in range(len(self.buckets))]
 
     def share(self):
-        """Of all steps' time, what was spent waiting for other processes."""
+        """The fraction of all steps' time spent waiting for other processes."""
         return sum(self.waiting) / sum(self.whole)
 
     def exposed(self, ranks, latency, bandwidth):
-        """Seconds of a step's communication that no compute covers: the sum of the losses, and what is
-        left of the gradients' when the backward pass ends."""
+        """Seconds of a step's communication not hidden by compute: that of the losses, and the remainder of
+        the gradients' after the backward pass."""
         end = 0.0
         for size, ready in zip(self.buckets, self.ready):
             end = max(end, ready) + ring(ranks, size, latency, bandwidth)
         return ring(ranks, LOSSES_BYTES, latency, bandwidth) + max(0.0, end - self.backward)
 
     def slowest(self, ranks):
-        """The mean of the greatest of so many draws from the steps' compute."""
+        """The mean of the maximum of this many draws from the steps' compute times."""
         n = len(self.compute)
         return sum(seconds * (((i + 1) / n) ** ranks - (i / n) ** ranks)
                    for i, seconds in enumerate(sorted(self.compute)))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers that are functions of a seed: the same on every run, in every thread, with every
-// standard library, and after a run is resumed.
+// Random numbers as functions of a seed: reproducible in every run, thread and standard library,
+// and after a run is resumed.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace detector {
 
-/// SplitMix64 (Steele, Lea, Flood 2014), begun at a hash of several numbers.
+/// SplitMix64 (Steele, Lea, Flood 2014), seeded with a hash of several numbers.
 class random_source {
  public:
   random_source(std::initializer_list<std::uint64_t> seeds) {
@@ -36,7 +36,7 @@ class random_source {
   std::uint64_t state_ = 0;
 };
 
-/// 0 .. count-1 in an order of its own for each epoch.
+/// A permutation of 0 .. count-1 for each epoch.
 inline std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed,
                                          std::uint64_t epoch) {
   std::vector<std::size_t> order(count);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run tells: a line of progress for people, and a log of JSON lines for programs.
+// The output of a run: a line of progress for people, and a log of JSON lines for programs.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,7 @@ inline std::string duration_text(double seconds) {
 
 class run_log {
  public:
-  /// Adds to `file`; no file where it is empty. A silent one tells people nothing.
+  /// Appends to `file`; no file if it is empty. A silent log prints nothing.
   explicit run_log(const std::string& file, bool is_silent = false)
       : name_(file), is_silent_(is_silent) {
     if (file.empty()) return;
@@ -50,19 +50,21 @@ class run_log {
     if (!file_) throw std::runtime_error(file + ": cannot be opened for writing");
   }
 
-  /// An event is a line of the file. What is not UTF-8, as a path may be, becomes U+FFFD.
+  /// Writes an event as one line of the file. Bytes that are not UTF-8, which a path may contain,
+  /// become U+FFFD.
   void write(const nlohmann::json& event) {
     if (name_.empty()) return;
     const std::string line = event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     if (!(file_ << line << std::endl)) throw std::runtime_error(name_ + ": cannot be written");
   }
 
-  /// A line that stays.
+  /// Prints a permanent line.
   void say(const std::string& text) {
     if (is_silent_) return;
     std::fprintf(stderr, "%s%s\n", is_terminal_ ? "\r\033[K" : "", text.c_str());
   }
-  /// A line that the next one replaces; on what is no terminal, one every ten seconds.
+  /// Prints a line that the next one replaces; if the output is not a terminal, one every ten
+  /// seconds.
   void show(const std::string& text) {
     if (is_silent_ || (!is_terminal_ && shown_.seconds() < 10)) return;
     shown_ = stopwatch();

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Time to quality over seeds, as MLPerf Training reports it: trains with --loss torch and --loss vecdet,
-and makes a table and a plot of AP50 against time and against steps.
+"""Measures time to quality over seeds, as in MLPerf Training: trains with --loss torch and --loss vecdet,
+and creates a table and plots of AP50 over time and over steps.
 
     time_to_quality.py train build/torch/examples/detector/detector <folder of VOC> runs --seeds 0 1 2
     time_to_quality.py report runs --json quality.json --svg docs/time_to_quality.svg \\
                                    --page docs/time_to_quality.md
 
-`train` runs the two losses of a seed side by side, each with one thread on a core of its own, which they
-exchange from seed to seed. Runs that have ended stay as they are, so that it may be called again. They end
-at the highest target, or after all epochs.
+`train` runs both losses of a seed side by side, each with one thread on its own core; they swap cores from
+seed to seed. A run ends at the highest target or after all epochs. Finished runs are kept if `train` is
+called again.
 
-Seconds are those of the run, from its start to the end of the evaluation that reached the target, with
+Seconds count from the start of the run to the end of the evaluation that reached the target, including
 all evaluations and checkpoints.
 """
 import argparse
@@ -29,7 +29,7 @@ from pages import COLOURS, processor, put
 LOSSES = ("torch", "vecdet")
 RECIPE = ("--backbone resnet18 --norm group --channels 64 --anchor-size 16 --size 320 240 --batch 8 --epochs 16 "
           "--rate 4e-4 --hflip 0.5 --vflip 0.5 --bfloat16 --channels-last").split()
-WIDTH, HEIGHT, TOP = 350, 260, 40  # of a plot, and what is above it
+WIDTH, HEIGHT, TOP = 350, 260, 40  # of a plot, and the margin above it
 
 
 def has_ended(folder):
@@ -60,7 +60,7 @@ def train(options):
 
 
 class Run:
-    """What the log of a run says."""
+    """The contents of a run's log."""
 
     def __init__(self, folder):
         self.points = []  # seconds, step, AP50
@@ -103,7 +103,7 @@ def minutes(reached):
 
 
 def table(runs, targets):
-    """A row a run, and the medians of each loss; minutes, and steps in parentheses."""
+    """One row per run, and the medians of each loss; minutes, with steps in parentheses."""
     lines = ["| loss | seed | " + " | ".join(f"AP50 {t:g}, minutes (steps)" for t in targets)
              + " | best AP50 | per step | evaluations |", "|---|--:|" + "--:|" * (len(targets) + 3)]
     for run in runs:
@@ -111,38 +111,38 @@ def table(runs, targets):
                      + f" | {max(p[2] for p in run.points):.4f} | {1e3 * run.step_seconds:.0f} ms "
                      f"| {run.evaluation_seconds:.0f} s |")
     for loss in LOSSES:
-        of_loss = [run for run in runs if run.loss == loss]
-        if not of_loss:
+        same_loss = [run for run in runs if run.loss == loss]
+        if not same_loss:
             continue
         cells = []
         for target in targets:
-            times = [run.reached(target)[0] / 60 for run in of_loss if run.reached(target)]
-            cells.append(f"{statistics.median(times):.1f}, {len(times)} of {len(of_loss)} runs" if times else "")
-        step = statistics.median(run.step_seconds for run in of_loss)
+            times = [run.reached(target)[0] / 60 for run in same_loss if run.reached(target)]
+            cells.append(f"{statistics.median(times):.1f}, {len(times)} of {len(same_loss)} runs" if times else "")
+        step = statistics.median(run.step_seconds for run in same_loss)
         lines.append(f"| **{loss}**, median | | " + " | ".join(cells) + f" | | {1e3 * step:.0f} ms | |")
     return "\n".join(lines)
 
 
 def differences(runs):
-    """How far the curves of the two losses are apart at the same step of the same seed, and how far those of
-    different seeds are."""
+    """The distance between the curves of the two losses at the same step of the same seed, and between those
+    of different seeds."""
     by_key = {(run.loss, run.seed): run for run in runs}
     pairs = [(by_key["torch", seed], by_key["vecdet", seed]) for seed in sorted({run.seed for run in runs})
              if ("torch", seed) in by_key and ("vecdet", seed) in by_key]
 
-    def of_losses(first, last):
+    def loss_distances(first, last):
         steps = [(a.losses[s], b.losses[s]) for a, b in pairs for s in range(first, last + 1)
                  if s in a.losses and s in b.losses]
         return statistics.median(abs(a - b) / a for a, b in steps) if steps else None
 
-    def of_ap50(two):
+    def ap50_distances(two):
         apart = [abs(p[2] - q[2]) for a, b in two for p, q in zip(a.points, b.points)]
         return statistics.mean(apart) if apart else None
 
     others = [(a, b) for a in runs for b in runs if a.loss == b.loss and a.seed < b.seed]
-    return {"loss, step 1": of_losses(1, 1), "loss, steps 2 to 10": of_losses(2, 10),
-            "loss, after step 10": of_losses(11, 10 ** 9), "AP50, two losses": of_ap50(pairs),
-            "AP50, two seeds": of_ap50(others)}
+    return {"loss, step 1": loss_distances(1, 1), "loss, steps 2 to 10": loss_distances(2, 10),
+            "loss, after step 10": loss_distances(11, 10 ** 9), "AP50, two losses": ap50_distances(pairs),
+            "AP50, two seeds": ap50_distances(others)}
 
 
 def panel(runs, targets, left, horizontal, name):

@@ -17,7 +17,7 @@ at::Tensor areas(const at::Tensor& boxes) {
   return (boxes.select(1, 2) - boxes.select(1, 0)) * (boxes.select(1, 3) - boxes.select(1, 1));
 }
 
-/// boxes of `a` x boxes of `b`
+/// IoU matrix: boxes of `a` x boxes of `b`
 at::Tensor box_iou(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor upper = at::max(a.unsqueeze(1).slice(2, 0, 2), b.slice(1, 0, 2));
   const at::Tensor lower = at::min(a.unsqueeze(1).slice(2, 2, 4), b.slice(1, 2, 4));
@@ -26,7 +26,7 @@ at::Tensor box_iou(const at::Tensor& a, const at::Tensor& b) {
   return common / (areas(a).unsqueeze(1) + areas(b) - common);
 }
 
-/// The box of each anchor, background, or between.
+/// For each anchor: its box, background, or between the thresholds.
 at::Tensor match(const at::Tensor& iou, double high, double low) {
   at::Tensor best, matches;
   std::tie(best, matches) = iou.max(0);
@@ -34,7 +34,7 @@ at::Tensor match(const at::Tensor& iou, double high, double low) {
   const at::Tensor is_low = best < low, is_between = (best >= low).logical_and(best < high);
   matches.masked_fill_(is_low, background);
   matches.masked_fill_(is_between, between);
-  // Every anchor that is the best of some box keeps its own best box.
+  // Each anchor that is the best of some box keeps its own best box.
   const at::Tensor best_of_box = std::get<0>(iou.max(1));
   const at::Tensor kept = at::where(iou == best_of_box.unsqueeze(1))[1];
   matches.index_put_({kept}, all_matches.index({kept}));

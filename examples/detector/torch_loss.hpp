@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RetinaNet's loss on libtorch's operators alone, in the steps that torchvision takes: what
-// vecdet's is compared with.
+// RetinaNet's loss on libtorch's operators alone, in torchvision's steps: the baseline for
+// vecdet's.
 #pragma once
 
 #include "losses.hpp"

@@ -35,7 +35,8 @@ namespace {
 
 std::atomic<bool> is_to_stop{false};
 
-/// What identifies a data set wherever it lies: names of pictures, boxes and labels, by FNV-1a.
+/// Identifies a data set independently of its location: an FNV-1a hash of picture names, boxes and
+/// labels.
 std::string digest_of(const dataset& data) {
   std::uint64_t hash = 14695981039346656037u;
   const auto add = [&](const void* bytes, std::size_t size) {
@@ -130,7 +131,7 @@ class training {
   }
 
  private:
-  /// Rank 0 alone writes files and tells people.
+  /// Only rank 0 writes files and prints.
   static run_log make_log(const std::string& folder, const process_group& processes) {
     if (processes.rank() > 0) return run_log("", true);
     std::error_code error;
@@ -172,7 +173,7 @@ class training {
     note_dropped(test_);
   }
 
-  /// Names the boxes that are left out: all of them in the log, the first to people.
+  /// Reports the boxes that are left out: all of them in the log, the first on the terminal.
   void note_dropped(const dataset& data) {
     constexpr std::size_t most_told = 10;
     for (std::size_t i = 0; i < data.dropped.size(); ++i) {
@@ -214,7 +215,7 @@ class training {
     return outcome::finished;
   }
 
-  /// The losses are the means of all processes. Where they are no numbers, that is all.
+  /// Logs the mean losses of all processes. If they are not finite, logs nothing else.
   loss_values compute_step(const batch& pictures, double rate) {
     batch_truth truth;
     for (const drawn_picture& drawn : pictures.pictures) truth.add_image(drawn.objects);
@@ -243,7 +244,7 @@ class training {
     return (*criterion_)(outputs, truth, options_.loading.canvas);
   }
 
-  /// The means of all processes.
+  /// The means over all processes.
   void compute_gradients(const at::Tensor& loss) {
     const stopwatch watch;
     processes_.begin_step();
@@ -287,7 +288,7 @@ class training {
     log_.show(text);
   }
 
-  /// Whether the target is reached.
+  /// Returns whether the target is reached.
   bool evaluate_now() {
     const stopwatch watch;
     const evaluation result =
@@ -335,7 +336,7 @@ class training {
     return outcome::diverged;
   }
 
-  /// Names each picture once.
+  /// Reports each picture once.
   void note_broken(const dataset& data,
                    const std::vector<std::pair<std::size_t, std::string>>& broken) {
     for (const auto& picture : broken) {
@@ -373,7 +374,7 @@ class training {
   bool is_asked_to_stop_ = false;
   double before_ = 0;            ///< seconds of earlier runs
   double backward_seconds_ = 0;  ///< of the last step
-  double waited_before_ = 0;     ///< seconds for other processes, before that step
+  double waited_before_ = 0;     ///< seconds waited for other processes before that step
   std::int64_t first_step_ = 0;
 };
 

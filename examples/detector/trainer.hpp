@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a detector: reads, computes, evaluates, saves, tells.
+// Trains a detector: loads, computes, evaluates, saves and logs.
 #pragma once
 
 #include "options.hpp"
@@ -10,18 +10,17 @@ enum class outcome {
   finished,
   target_reached,
   interrupted,  ///< by stop_training()
-  diverged,     ///< the loss was no number
+  diverged,     ///< the loss was NaN or infinite
 };
 
-/// Runs the training. What is wrong with data, files or options throws std::runtime_error.
+/// Runs the training. Throws std::runtime_error for invalid data, files or options.
 ///
-/// Where the loss becomes NaN or infinite it ends, before the weights are touched, and saves them
-/// if they are all numbers. The same options give the same weights on every run with the same
+/// If the loss becomes NaN or infinite, training ends before the weights are updated, and saves
+/// them if they are all finite. The same options give the same weights on every run with the same
 /// number of threads.
 outcome train(const training_options& options);
 
-/// Ends the training after the step that is under way, with a checkpoint. May be called by a signal
-/// handler.
+/// Ends the training after the current step, with a checkpoint. Safe to call from a signal handler.
 void stop_training() noexcept;
 
 }  // namespace detector

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A detector in dlib (http://dlib.net) with a loss layer of dlib's kind that calls vecdet. The loss
-// reads the tensor that the last convolution wrote and writes dlib's gradient in place: nothing is
-// copied. Trains on drawn discs and squares for some seconds, counts what is found in fresh scenes,
-// and prints what the loss cost beside the network.
+// A detector in dlib (http://dlib.net) with a dlib loss layer that calls vecdet. The loss reads the
+// tensor that the last convolution wrote, and writes dlib's gradient in place: nothing is copied.
+// The program trains on drawn discs and squares for some seconds, counts the objects found in new
+// scenes, and prints the cost of the loss next to the network's.
 #include <vecdet/profile.hpp>
 #include <vecdet/vecdet.hpp>
 
@@ -20,7 +20,7 @@ namespace example {
 
 using vecdet::index_t;
 constexpr int side = 96, classes = 2, batch = 16, steps = 100;
-constexpr int channels = classes + 4;  // of an anchor: its logits, then its deltas
+constexpr int channels = classes + 4;  // per anchor: its logits, then its deltas
 
 struct labelled_box {
   float corners[4];  // x1 y1 x2 y2 in pixels
@@ -88,7 +88,7 @@ class loss_retinanet_ {
     }
   }
 
-  // What dlib asks of every loss layer.
+  // The interface of every dlib loss layer.
   friend void serialize(const loss_retinanet_&, std::ostream& out) {
     dlib::serialize(std::string("loss_retinanet_"), out);
   }
@@ -103,7 +103,7 @@ class loss_retinanet_ {
   friend void to_xml(const loss_retinanet_&, std::ostream& out) { out << "<loss_retinanet/>\n"; }
 
  private:
-  /// One tensor of dlib, samples x channels x rows x columns, seen as a head of one level.
+  /// One dlib tensor, samples x channels x rows x columns, seen as a head with one level.
   template <class T>
   struct levels {
     vecdet::head_level<T> logits_level, deltas_level;
@@ -143,7 +143,7 @@ using network = loss_retinanet<
                                    down<32, 3, down<16, 3, down<8, 5, dlib::input_rgb_image>>>>>>>;
 using scene = dlib::matrix<dlib::rgb_pixel>;
 
-/// A red disc or a blue square in each half, on noise.
+/// Draws a red disc or a blue square in each half, on noise.
 std::vector<labelled_box> draw(scene& image, std::mt19937& random) {
   const auto number = [&](int least, int most) {
     return std::uniform_int_distribution<int>(least, most)(random);
@@ -190,8 +190,9 @@ int main() {
   dlib::resizable_tensor input;
   draw_all();
   net.to_tensor(images.begin(), images.end(), input);
-  net.forward(input);  // dlib makes weights with the first input
-  // RetinaNet's prior of 0.01: the biases, which follow the filters, of the channels of logits.
+  net.forward(input);  // dlib creates weights with the first input
+  // RetinaNet's prior of 0.01 goes into the biases of the logits' channels. Biases follow the
+  // filters.
   dlib::tensor& weights = dlib::layer<1>(net).layer_details().get_layer_params();
   float* const biases = weights.host() + weights.size() - 2 * channels;
   for (int c = 0; c < 2 * channels; ++c)
@@ -204,7 +205,7 @@ int main() {
     draw_all();
     net.to_tensor(images.begin(), images.end(), input);
     const double loss = [&] {
-      VECDET_PROFILE_SCOPE("network, forward and backward");  // the loss, inside, counts for itself
+      VECDET_PROFILE_SCOPE("network, forward and backward");  // the loss inside is timed separately
       return net.compute_parameter_gradients(input, truth.begin());
     }();
     net.update_parameters(dlib::make_sstack(solvers), step < steps * 3 / 4 ? 4e-3 : 1e-3);

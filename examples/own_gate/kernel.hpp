@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel as it is now: the same so far. Halve its chains, and the gate says so.
+// The current kernel, which equals the released one so far. Halve its chains, and the gate reports
+// it.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The problems, compiled once with each version of kernel.hpp, behind the C interface that the gate
-// loads. A problem is a call on data that both versions share.
+// The benchmark problems, compiled once with each version of kernel.hpp, behind the C interface
+// that the gate loads. A problem is a call on data that both versions share.
 #include "interface.hpp"
 #include "problem.hpp"
 
@@ -16,7 +16,7 @@ using namespace vecdet::gate;
 
 struct vectors {
   std::vector<float> a, b;
-  volatile float result = 0;  // so that no call is left out
+  volatile float result = 0;  // so that no call is optimised away
   explicit vectors(int n) : a(static_cast<std::size_t>(n), 0.5f), b(a) {}
 };
 

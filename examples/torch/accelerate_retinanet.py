@@ -63,7 +63,7 @@ def main():
         for name, model in models.items():
             seconds, losses[name] = step(model)
             found = detect(model)
-            if number > 0:  # in the first round, memory is allocated and convolutions are chosen
+            if number > 0:  # the first round allocates memory and selects algorithms
                 training.setdefault(name, []).append(seconds)
                 inference.setdefault(name, []).append(found)
     for name in models:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a detection head of one layer with vecdet's losses on PyTorch's tensors: what a C++
-// trainer changes is the two lines with vecdet::ops.
+// Trains a single-layer detection head with vecdet's losses on PyTorch tensors. A C++ trainer
+// changes only the two lines with vecdet::ops.
 #include <vecdet/torch.hpp>
 
 #include <cstdio>
@@ -13,8 +13,8 @@ int main() {
   const at::Tensor features = at::randn({anchors, channels});
   const at::Tensor corners = at::rand({anchors, 2}) * 500;
   const at::Tensor boxes = at::cat({corners, corners + 50}, 1);
-  const at::Tensor truth = boxes.slice(0, 0, foreground) + 5;  // what the first anchors are to find
-  // As a matcher gives them: a ground truth, or -1 for background.
+  const at::Tensor truth = boxes.slice(0, 0, foreground) + 5;  // the boxes of the first anchors
+  // A matcher's result: a ground-truth index, or -1 for background.
   const at::Tensor matches =
       at::cat({at::arange(foreground), at::full({anchors - foreground}, -1, at::kLong)});
   const at::Tensor labels = at::where(matches >= 0, matches.remainder(classes), matches);

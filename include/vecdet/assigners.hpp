@@ -39,9 +39,9 @@
 // larger numbers.
 //
 // NaN and infinity. A box with a NaN coordinate has no points. A NaN score or prediction has no
-// metric above 0. If a candidate of a box in ATSS has a NaN IoU, e.g. 0/0 of empty boxes, the
-// threshold is NaN and nothing matches. A box also matches nothing in ATSS if its centre is
-// infinite or it has only one candidate, and in FCOS if a coordinate or its area is infinite. An
+// metric above 0. In ATSS, a box matches nothing if one of its candidates has a NaN IoU, e.g.
+// 0/0 of empty boxes, which makes its threshold NaN; if its centre is infinite; or if it has only
+// one candidate. In FCOS, a box matches nothing if a coordinate or its area is infinite. An
 // infinite overlap does not match either. Points with NaN do not form a grid.
 //
 // Every function throws std::invalid_argument, and writes nothing, if sizes differ, points do not

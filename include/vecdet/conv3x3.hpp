@@ -51,6 +51,7 @@
 // more channels than classes at several anchors.
 #pragma once
 
+#include <vecdet/conv3x3_tile.hpp>
 #include <vecdet/feature_view.hpp>
 #include <vecdet/head_levels.hpp>
 #include <vecdet/impl/conv3x3_buffers.hpp>
@@ -61,12 +62,6 @@
 
 namespace vecdet {
 inline namespace VECDET_ABI {
-
-/// The outputs that are computed together.
-enum class conv3x3_tile {
-  f4x4,  ///< 4 x 4: fewest multiplications
-  f2x2   ///< 2 x 2: more accurate
-};
 
 /// What weights are transformed for.
 enum class conv3x3_use {
@@ -117,9 +112,9 @@ struct conv3x3_params {
 };
 
 /// Memory that the convolutions work in. It grows to what the calls need and is reused. It is
-/// bounded by blocks for the caches, not by the layer: conv3x3() and conv3x3_input_grad() take at
-/// most 4 MiB for each thread, conv3x3_weight_grad() 24 MiB for all threads together and 1 MiB for
-/// each. One call at a time.
+/// bounded by blocks for the caches, not by the layer. conv3x3() and conv3x3_input_grad() take at
+/// most 4 MiB for each thread, or 12 MiB where the transformed weights take more than 32 MiB.
+/// conv3x3_weight_grad() takes at most 24 MiB for all threads together. One call at a time.
 class conv3x3_workspace {
   friend detail::workspace_access;
   detail::conv3x3_buffers buffers_;
@@ -173,10 +168,12 @@ void conv3x3_weight_grad(const head_view<T>& input,
                          vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
                          conv3x3_workspace& workspace, execution policy = execution::parallel);
 
-/// Whether these functions are the faster choice beside a good direct convolution, such as
-/// oneDNN's, for so many channels and locations (height x width of all images and levels). A rule
+/// Whether these functions are faster than a good direct convolution, such as oneDNN's, for so many
+/// channels and locations (height x width of all images and levels). `transforms_weights`: whether
+/// the weights are transformed for each call, as in training, or kept, as for inference. A rule
 /// from measurements: docs/families/conv3x3.md.
-bool conv3x3_is_faster(index_t input_channels, index_t output_channels, index_t locations) noexcept;
+bool conv3x3_is_faster(index_t input_channels, index_t output_channels, index_t locations,
+                       bool transforms_weights) noexcept;
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -57,8 +57,7 @@ struct nms_params {
   bool suppress_equal = false;   ///< Suppresses if overlap >= threshold instead of >.
   bool float_threshold = false;  ///< Rounds both thresholds to the type they are compared in.
   bool plus_one = false;         ///< Pixel convention: a box is x2 - x1 + 1 wide.
-  bool drop_nan_scores =
-      false;  ///< Drops boxes with NaN scores; else they come first and are kept.
+  bool drop_nan_scores = false;  ///< Drops NaN scores; else they come first and are kept.
   bool drop_degenerate = false;  ///< Drops boxes with NaN or without area.
   /// Boxes with scores above it take part; -infinity: all boxes.
   double score_threshold = -std::numeric_limits<double>::infinity();

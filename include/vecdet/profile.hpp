@@ -13,7 +13,7 @@
 //     scope.hpp        the timed scope, for users and for library functions; the only header that a
 //                      file needs to record
 //     control.hpp      enable, disable, reset, keep_events, intern
-//     snapshot.hpp     what was recorded, as the plain data of report.hpp
+//     snapshot.hpp     the recorded data, as a report (report.hpp)
 //     output.hpp       table, JSON, CSV, HTML, trace and folded stacks
 //     machine.hpp      measures the machine's bounds, for the roofline
 //

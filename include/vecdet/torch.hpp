@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// vecdet on the tensors of PyTorch's C++ library: vecdet::ops. Each function is an operator as
-// well, torch.ops.vecdet.<name> in Python and TorchScript, with the same arguments in the same
-// order.
+// vecdet for the tensors of PyTorch's C++ library, in namespace vecdet::ops. Each function is also
+// an operator, torch.ops.vecdet.<name> in Python and TorchScript, with the same arguments in the
+// same order.
 //
 // Link vecdet::torch (CMake option VECDET_TORCH), or compile vecdet/torch/*operators.cpp with your
-// program: they hold the bodies, so that this header costs no more than a tensor's declaration.
+// program. They contain the function bodies, so this header only includes the declaration of
+// tensors.
 //
-// Tensors are dense ones on the CPU, of float32, float64, bfloat16 or float16, which is computed in
-// float32 and rounded. Of floating types that differ the wider one counts. What a function writes
-// is new memory. Strided input is copied only where a kernel cannot read it as it lies: logits may
-// have any row stride, boxes lie one after the other; a copy is the problem "copy_to_contiguous" in
-// the profile. Work is spread over ATen's threads, at::get_num_threads(), with the same result for
-// any number of them.
+// Tensors are dense, on the CPU, and of float32, float64, bfloat16 or float16; float16 is computed
+// in float32 and rounded. If floating types differ, the widest is used. Functions write only to new
+// memory. Strided input is copied only if a kernel cannot read it in place: logits may have any row
+// stride, boxes must be contiguous. The profile shows such a copy as the problem
+// "copy_to_contiguous". Work is spread over ATen's threads, at::get_num_threads(); results do not
+// depend on their number.
 //
-// Losses are differentiable in their first argument, retinanet_loss() in its first two. If it
-// requires a gradient, the gradient is computed together with the loss. backward() multiplies it by
-// the gradient that arrives: in place, unless the graph is retained. It cannot be differentiated
-// again. If any other tensor requires a gradient, weights and scales included, the call fails:
-// detach that tensor. RoIAlign is differentiable in its features; backward() computes that
-// gradient. Nothing else has a gradient: backward() through it is an error.
+// Losses are differentiable with respect to their first argument, retinanet_loss() with respect to
+// its first two. If that argument requires a gradient, the gradient is computed together with the
+// loss. backward() multiplies it by the upstream gradient, in place unless the graph is retained.
+// Second derivatives are not supported. If any other tensor requires a gradient, including weights
+// and scales, the call fails: detach that tensor. RoIAlign is differentiable with respect to its
+// features; backward() computes that gradient. Nothing else has a gradient: backward() through it
+// is an error.
 //
-// Under autocast, floating arguments become float32, as those of torchvision's operators, and
-// results are of float32. Where the same numbers come of bfloat16 as it is, it is read without a
-// copy: the logits and deltas of losses that are one number, and of what makes detections; and the
-// features of RoIAlign, whose result stays in their type.
+// Under autocast, floating-point arguments are cast to float32, as for torchvision's operators, and
+// results are float32. bfloat16 tensors are read directly, without a copy, if that gives the same
+// numbers. This applies to the logits and deltas of losses that return one number and of functions
+// that return detections. It also applies to the features of RoIAlign, whose result has their type.
 //
-// Bad arguments throw c10::Error, RuntimeError in Python, with the text of vecdet's functions; see
-// their headers for what each computes and takes.
+// Invalid arguments throw c10::Error (RuntimeError in Python) with the messages of vecdet's
+// functions. Their headers document what each function computes and accepts.
 #pragma once
 
 #include <vecdet/box_format.hpp>
@@ -46,15 +48,15 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// vecdet's functions on at::Tensor. Where a tensor may be absent, it is undefined: {}.
+/// vecdet's functions for at::Tensor. Leave an optional tensor undefined ({}) to omit it.
 namespace ops {
 
-/// Sigmoid focal loss (focal_loss.hpp) of `logits` (... x classes) against `targets`: integers of
-/// the logits' shape without the classes are labels, one a row; otherwise numbers in [0, 1] of the
-/// logits' shape. The loss of each element, or a scalar, by `reduction`; the mean is over rows x
-/// classes.
+/// Sigmoid focal loss (focal_loss.hpp) of `logits` (... x classes). Returns the loss of each
+/// element, or a scalar, depending on `reduction`; the mean is over rows x classes.
+/// @param targets integer labels, one per row, with the logits' shape without the last dimension;
+///     or numbers in [0, 1] with the logits' shape
 /// @param scale a factor on loss and gradient; trainers use 1 / max(1, foreground)
-/// @param row_weights a further factor for each row
+/// @param row_weights an additional factor per row
 /// @param background label of rows in which every class is negative
 /// @param ignore label of rows that do not count
 at::Tensor sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
@@ -63,26 +65,27 @@ at::Tensor sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& target
                               const at::Tensor& row_weights = {}, std::int64_t background = -1,
                               std::int64_t ignore = -2);
 
-/// The summed focal loss of a head's levels (head_levels.hpp) as its convolutions left them, in
-/// NCHW or with channels last: each images x (anchors x classes) x height x width. Nothing is
-/// permuted, copied or concatenated where all levels lie in the same way.
-/// @param labels images x anchors of all levels: level by level, row by row, anchor by anchor, as
-///     torchvision's heads order them
-/// @param image_scales a further factor for each image, such as 1 / max(1, its foreground)
+/// The sum of the focal losses of a head's levels (head_levels.hpp), read in place in NCHW or
+/// channels last. Each level is images x (anchors x classes) x height x width. Nothing is permuted,
+/// copied or concatenated if all levels have the same memory layout.
+/// @param labels images x anchors of all levels, ordered by level, row, column and anchor, as in
+///     torchvision's heads
+/// @param image_scales an additional factor per image, e.g. 1 / max(1, its foreground)
 at::Tensor sigmoid_focal_loss_levels(at::TensorList logits, const at::Tensor& labels,
                                      double alpha = 0.25, double gamma = 2, double scale = 1,
                                      const at::Tensor& image_scales = {},
                                      std::int64_t background = -1, std::int64_t ignore = -2);
 
 /// Quality focal loss, varifocal loss and binary cross entropy (soft_target_loss.hpp) of `logits`
-/// (... x classes), whose rows have a label each and a score, the target of the labelled class: the
-/// loss of each element, or a scalar, by `reduction`; the mean is over rows x classes.
+/// (... x classes). Each row has a label and a score, which is the target of the labelled class.
+/// Returns the loss of each element, or a scalar, depending on `reduction`; the mean is over rows x
+/// classes.
 at::Tensor quality_focal_loss(const at::Tensor& logits, const at::Tensor& labels,
                               const at::Tensor& scores, double beta = 2,
                               std::int64_t reduction = at::Reduction::None, double scale = 1,
                               const at::Tensor& row_weights = {}, std::int64_t background = -1,
                               std::int64_t ignore = -2);
-/// @param grad_through_factor whether p^gamma is a function of the logit in the gradient
+/// @param grad_through_factor differentiates p^gamma; if false, it is a constant weight
 at::Tensor varifocal_loss(const at::Tensor& logits, const at::Tensor& labels,
                           const at::Tensor& scores, double alpha = 0.75, double gamma = 2,
                           bool grad_through_factor = true,
@@ -94,42 +97,44 @@ at::Tensor bce_loss(const at::Tensor& logits, const at::Tensor& labels, const at
                     const at::Tensor& row_weights = {}, std::int64_t background = -1,
                     std::int64_t ignore = -2);
 
-/// Distribution focal loss (distribution_focal_loss.hpp) of `logits` (... x bins, not of float64)
-/// against `targets` in bins: the loss of each row, or a scalar, by `reduction`; the mean is over
-/// rows.
+/// Distribution focal loss (distribution_focal_loss.hpp) of `logits` (... x bins, not float64)
+/// against `targets` in bins. Returns the loss of each row, or a scalar, depending on `reduction`;
+/// the mean is over rows.
 at::Tensor distribution_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
                                    std::int64_t reduction = at::Reduction::None, double scale = 1,
                                    const at::Tensor& row_weights = {});
 
-/// The expectation of each row of `logits` (... x bins), in bins; and the boxes (float32, ... x 4
-/// corners) of four rows each (... x 4 x bins): left, top, right and bottom of `points` (... x 2),
-/// in units of `strides` (...).
+/// decode_distributions() returns the expectation of each row of `logits` (... x bins), in bins.
+/// decode_distribution_boxes() returns boxes (float32, ... x 4 corners). Each is decoded from four
+/// rows of `logits` (... x 4 x bins): the distances left, top, right and bottom from its point in
+/// `points` (... x 2), in units of its stride in `strides` (...).
 at::Tensor decode_distributions(const at::Tensor& logits);
 at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::Tensor& points,
                                      const at::Tensor& strides);
 
-/// Softmax cross entropy (softmax_cross_entropy.hpp) of `logits` (... x classes, not of float64)
-/// against `labels`: the loss of each row, or a scalar, by `reduction`; the mean is over rows that
-/// are not ignored.
+/// Softmax cross entropy (softmax_cross_entropy.hpp) of `logits` (... x classes, not float64)
+/// against `labels`. Returns the loss of each row, or a scalar, depending on `reduction`; the mean
+/// is over rows that are not ignored.
 /// @param ignore label of rows that do not count
 at::Tensor softmax_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& labels,
                                       std::int64_t reduction = at::Reduction::None,
                                       double scale = 1, std::int64_t ignore = -2);
 
-/// SSD's: the sum of the foreground's losses and those of each image's hardest negatives, so many
-/// for each of its foreground, of `logits`, images x anchors x classes.
-/// @param background a class
+/// SSD's softmax cross entropy of `logits`, images x anchors x classes: the sum of the losses of
+/// each image's foreground and of its hardest negatives.
+/// @param negatives_per_foreground the number of negatives per foreground anchor
+/// @param background the class that is background
 at::Tensor mined_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& labels,
                                     std::int64_t negatives_per_foreground = 3,
                                     std::int64_t background = 0, double scale = 1,
                                     std::int64_t ignore = -2);
 
-/// Smooth L1 loss (smooth_l1.hpp) of `predictions` against `targets`, both N x 4: N x 4 losses, or
-/// a scalar, by `reduction`.
-/// @param labels one integer a box: only boxes whose label is neither `background` nor `ignore`
-///     count, and the mean is over these. Undefined: all.
-/// @param beta where the parabola meets the line; 0 is |d|
-/// @param box_weights a further factor for each box
+/// Smooth L1 loss (smooth_l1.hpp) of `predictions` against `targets`, both N x 4. Returns N x 4
+/// losses, or a scalar, depending on `reduction`.
+/// @param labels one integer per box; only boxes whose label is neither `background` nor `ignore`
+///     count, and the mean is over these. Undefined: all boxes count.
+/// @param beta where the parabola meets the line; 0 gives |d|
+/// @param box_weights an additional factor per box
 at::Tensor smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targets,
                           double beta = 1.0 / 9, std::int64_t reduction = at::Reduction::None,
                           const at::Tensor& labels = {}, double scale = 1,
@@ -137,22 +142,24 @@ at::Tensor smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targe
                           std::int64_t ignore = -2);
 
 /// GIoU, DIoU or CIoU loss (iou_loss.hpp) of `predicted` boxes against `targets`, both N x 4
-/// corners: N losses, or a scalar, by `reduction`; the mean of none is 0, as torchvision's.
+/// corners. Returns N losses, or a scalar, depending on `reduction`; the mean over no boxes is 0,
+/// as in torchvision.
 /// @param kind giou, diou or ciou
 at::Tensor iou_loss(const at::Tensor& predicted, const at::Tensor& targets, iou_kind kind,
                     std::int64_t reduction = at::Reduction::None, double epsilon = 1e-7,
                     double scale = 1, const at::Tensor& box_weights = {});
 
-/// What regression_loss() compares; see regression_loss.hpp.
+/// The kinds of regression_loss(); see regression_loss.hpp.
 using regression = box_loss;
 
-/// The summed loss of `deltas` on `anchors`, both N x 4, in one pass (regression_loss.hpp).
-/// @param targets a box an anchor, N x 4, or ground truth, where `matches` are given
-/// @param matches int64, the index of each anchor's ground truth
-/// @param labels one integer an anchor: only those neither `background` nor `ignore` count. Where
-///     undefined, `matches` serve as labels, and all count where these are undefined too.
+/// The sum of the box regression losses of `deltas` with `anchors`, both N x 4, in one pass
+/// (regression_loss.hpp).
+/// @param targets one box per anchor, N x 4; or ground-truth boxes, if `matches` are given
+/// @param matches int64, the index of each anchor's ground-truth box
+/// @param labels one integer per anchor; only anchors whose label is neither `background` nor
+///     `ignore` count. Undefined: `matches` serve as labels; without them all anchors count.
 /// @param weights of dx, dy, dw, dh; empty: all 1
-/// @param size_limit of dw and dh, for the IoU losses: log(1000 / 16)
+/// @param size_limit upper limit of dw and dh, for the IoU losses; default log(1000 / 16)
 at::Tensor regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
                            const at::Tensor& targets, const at::Tensor& matches = {},
                            const at::Tensor& labels = {}, regression loss = regression::smooth_l1,
@@ -161,16 +168,17 @@ at::Tensor regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
                            double scale = 1, const at::Tensor& box_weights = {},
                            std::int64_t background = -1, std::int64_t ignore = -2);
 
-/// Both losses of RetinaNet (retinanet_loss.hpp), matching included, of a head's levels as its
-/// convolutions left them: that of classes, and that of boxes. Each is the mean over images of sums
+/// The classification loss and the regression loss of RetinaNet (retinanet_loss.hpp), including
+/// matching. The head's levels are read in place. Each loss is the mean over images of a sum
 /// divided by max(1, the image's foreground).
 /// @param logits levels, each images x (anchors x classes) x height x width
 /// @param deltas levels of the same sizes, each images x (anchors x 4) x height x width
 /// @param anchors corners, N x 4, of all levels of one image, the same for all images
-/// @param boxes ground truth, corners, M x 4: the boxes of one image after those of the other
-/// @param classes one integer a box, columns of the logits
-/// @param box_counts how many boxes each image has; empty: one image has all
-/// @param regions boxes in which anchors are ignored, as crowds are, and how many each image has
+/// @param boxes ground-truth corners, M x 4, image after image
+/// @param classes one integer per box: columns of the logits
+/// @param box_counts the number of boxes per image; empty: all boxes belong to one image
+/// @param regions boxes in which anchors are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
 std::tuple<at::Tensor, at::Tensor> retinanet_loss(
     at::TensorList logits, at::TensorList deltas, const at::Tensor& anchors,
     const at::Tensor& boxes, const at::Tensor& classes, at::IntArrayRef box_counts = {},
@@ -179,17 +187,18 @@ std::tuple<at::Tensor, at::Tensor> retinanet_loss(
     at::ArrayRef<double> weights = {}, double size_limit = 4.135166556742356, double scale = 1,
     const at::Tensor& regions = {}, at::IntArrayRef region_counts = {});
 
-/// Matches `anchors`, N x 4 corners, with the ground truth of each image (matching.hpp). Returns,
-/// each images x N, or N where there are no box_counts, the index (int64) of the box among all
-/// `boxes`, -1 (background) or -2 (ignored); the class of that box, background or ignore (int64);
-/// and the anchor's greatest IoU with a box (float32).
-/// @param boxes corners, M x 4: the boxes of one image after those of the other
-/// @param classes one integer a box; undefined: all 0
-/// @param box_counts how many boxes each image has; empty: one image has all
-/// @param force_best lets every box take its best anchor: SSD
-/// @param skip_untouched lets a box that touches no anchor match nothing
-/// @param empty_iou_is_zero as detectron2 has it; 0/0 is NaN in torchvision
-/// @param regions boxes in which anchors are ignored, as crowds are, and how many each image has
+/// Matches `anchors`, N x 4 corners, with the ground truth of each image (matching.hpp). Returns
+/// three tensors, images x N, or N without box_counts: the index (int64) of the matched box among
+/// all `boxes`, -1 (background) or -2 (ignored); the class of that box, background or ignore
+/// (int64); and the anchor's greatest IoU with a box (float32).
+/// @param boxes corners, M x 4, image after image
+/// @param classes one integer per box; undefined: all 0
+/// @param box_counts the number of boxes per image; empty: all boxes belong to one image
+/// @param force_best matches every box with its best anchor, as in SSD
+/// @param skip_untouched a box that touches no anchor matches nothing
+/// @param empty_iou_is_zero 0/0 is 0, as in detectron2, instead of NaN, as in torchvision
+/// @param regions boxes in which anchors are ignored, e.g. crowds, image after image
+/// @param region_counts the number of regions per image
 std::tuple<at::Tensor, at::Tensor, at::Tensor> match_anchors(
     const at::Tensor& anchors, const at::Tensor& boxes, const at::Tensor& classes = {},
     at::IntArrayRef box_counts = {}, double high_threshold = 0.5, double low_threshold = 0.4,
@@ -198,23 +207,23 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> match_anchors(
     at::IntArrayRef region_counts = {}, double region_threshold = 0.5, bool ignore_matched = false,
     std::int64_t background = -1, std::int64_t ignore = -2);
 
-/// ATSS (assigners.hpp): for each of `anchors`, N x 4 corners, one a point, the index of its ground
-/// truth among all `boxes`, or -1; images x N, or N where there are no box_counts.
-/// @param level_sizes height and width of each level, one after the other
-/// @param candidates of each level
+/// ATSS (assigners.hpp). Returns, for each of `anchors` (N x 4 corners, one per point), the index
+/// of its ground-truth box among all `boxes`, or -1: images x N, or N without box_counts.
+/// @param level_sizes height and width of each level, alternating
+/// @param candidates per box and level
 at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_sizes,
                        const at::Tensor& boxes, at::IntArrayRef box_counts = {},
                        std::int64_t candidates = 9);
 
-/// FCOS's assigner (assigners.hpp), likewise, with torchvision's centre sampling.
-/// @param radius in widths of an anchor
+/// The same for FCOS's assigner (assigners.hpp), with torchvision's centre sampling.
+/// @param radius in anchor widths
 at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
                        const at::Tensor& boxes, at::IntArrayRef box_counts = {},
                        double radius = 1.5);
 
-/// The task-aligned assigner (assigners.hpp): for each of `points`, N x 2, the index of its ground
-/// truth among all `boxes`, or -1, and its target, 0 where there is none; images x N, or N where
-/// there are no box_counts.
+/// The task-aligned assigner (assigners.hpp). Returns, for each of `points` (N x 2), the index of
+/// its ground-truth box among all `boxes`, or -1, and its target, or 0 without a box: images x N,
+/// or N without box_counts.
 /// @param scores probabilities, images x N x classes, or N x classes
 /// @param predicted corners, images x N x 4, or N x 4
 std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
@@ -227,74 +236,74 @@ std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
 at::Tensor encode_boxes(const at::Tensor& targets, const at::Tensor& anchors,
                         at::ArrayRef<double> weights = {});
 
-/// The boxes, N x 4 corners, that `deltas` mean on `anchors`. Deltas of bfloat16 on anchors of
-/// float32 give boxes of float32.
-/// @param image_size height and width to clip to, as torchvision orders them; empty: no clipping
-/// @param size_limit dw and dh are at most this; infinity: unbounded
+/// Decodes `deltas` relative to `anchors` to boxes, N x 4 corners. Deltas of bfloat16 with anchors
+/// of float32 give boxes of float32.
+/// @param image_size height and width to clip to, in torchvision's order; empty: no clipping
+/// @param size_limit upper limit of dw and dh; infinity: unbounded
 at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& anchors,
                         at::ArrayRef<double> weights = {}, at::ArrayRef<double> image_size = {},
                         double size_limit = 4.135166556742356);
 
-/// FCOS's distances from the anchors' centres to the sides of `targets`, and the boxes that
-/// `distances` mean.
-/// @param by_size divided by the anchor's width and height
+/// encode_distances() returns FCOS's distances from the anchors' centres to the sides of `targets`.
+/// decode_distances() decodes `distances` to boxes.
+/// @param by_size distances are divided by the anchor's width and height
 at::Tensor encode_distances(const at::Tensor& targets, const at::Tensor& anchors,
                             bool by_size = true);
 at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor& anchors,
                             bool by_size = true, at::ArrayRef<double> image_size = {});
 
-/// The overlap (iou.hpp) of each of `a` (N x 4 corners) with each of `b` (M x 4), N x M; and of
-/// box i of `a` with box i of `b`, N.
+/// The IoU (iou.hpp) of boxes `a` (N x 4 corners) and `b` (M x 4). pairwise_iou() returns that of
+/// all pairs, N x M. elementwise_iou() returns that of box i of `a` with box i of `b`, N.
 at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind = iou_kind::iou);
 at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind = iou_kind::iou);
 
-/// `boxes` (... x 4) of format `from` in format `to` (box_ops.hpp).
+/// Converts `boxes` (... x 4) from format `from` to format `to` (box_ops.hpp).
 at::Tensor convert_boxes(const at::Tensor& boxes, box_format from, box_format to);
 
-/// `boxes` (... x 4 corners) clipped to an image.
-/// @param image_size height and width, as torchvision orders them
+/// Clips `boxes` (... x 4 corners) to an image.
+/// @param image_size height and width, in torchvision's order
 at::Tensor clip_boxes(const at::Tensor& boxes, at::ArrayRef<double> image_size);
 
-/// The areas, N, of `boxes` (N x 4 corners): float32 for types of 16 bits.
+/// The areas, N, of `boxes` (N x 4 corners), in float32 for 16-bit types.
 at::Tensor box_areas(const at::Tensor& boxes);
 
-/// The indices (int64) of the `boxes` (N x 4 corners) of which both sides are `min_size` or more.
+/// The indices (int64) of the `boxes` (N x 4 corners) with both sides at least `min_size`.
 at::Tensor large_boxes(const at::Tensor& boxes, double min_size);
 
-/// The indices (int64) of the boxes that non-maximum suppression keeps, in descending score
-/// (nms.hpp): `boxes` N x 4 corners, `scores` N. batched_nms() compares only boxes of equal
+/// The indices (int64) of the boxes that non-maximum suppression keeps (nms.hpp), in descending
+/// score. `boxes` are N x 4 corners, `scores` N. batched_nms() compares only boxes with equal
 /// `classes`, N numbers of any type and value.
 at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double iou_threshold);
 at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const at::Tensor& classes,
                        double iou_threshold);
 
-/// What soft_nms() leaves of an overlapped score; see soft_nms.hpp.
+/// How soft_nms() reduces the scores of overlapping boxes; see soft_nms.hpp.
 using soft_nms_decay = soft_nms_method;
 
-/// Soft-NMS (soft_nms.hpp): the indices of the boxes picked, and the scores that they had left.
-/// @param classes as those of batched_nms(); undefined: all boxes are of one
+/// Soft-NMS (soft_nms.hpp). Returns the indices of the picked boxes and their reduced scores.
+/// @param classes as in batched_nms(); undefined: all boxes have the same class
 std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes, const at::Tensor& scores,
                                             const at::Tensor& classes = {},
                                             soft_nms_decay decay = soft_nms_decay::linear,
                                             double iou_threshold = 0.3, double sigma = 0.5,
                                             double score_floor = 1e-3);
 
-/// The best `k` of `logits` (... x classes, float32, bfloat16 or float16) whose sigmoid is above
-/// `score_threshold`, descending, and their positions in the flattened tensor (filter_topk.hpp).
+/// The best `k` of the `logits` (... x classes, float32, bfloat16 or float16) whose sigmoid is
+/// above `score_threshold`, in descending order, and their indices in the flattened tensor
+/// (filter_topk.hpp).
 std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits, double score_threshold,
                                                std::int64_t k);
 
-/// Whose postprocessing; see postprocess.hpp. postprocess() refuses `rpn`, which has
-/// postprocess_params::rpn().
+/// The detectors of postprocess(); see postprocess.hpp. `rpn` is rejected: use rpn_postprocess().
 using detector = dense_detector;
 
 /// The detections of a batch (postprocess.hpp): boxes (float32), scores (float32), labels (int64),
-/// and the offsets of the images among them (int64), one more than there are images.
+/// and the offset of each image's detections (int64), one more than there are images.
 /// @param logits images x anchors x classes
 /// @param deltas images x anchors x 4
 /// @param anchors anchors x 4 corners, the same for all images
-/// @param image_sizes height and width of each image, one after the other
-/// @param level_sizes the anchors of each level; empty: one level
+/// @param image_sizes height and width of each image, alternating
+/// @param level_sizes the number of anchors per level; empty: one level
 /// @param centerness images x anchors: FCOS only
 /// @param weights of dx, dy, dw, dh; empty: all 1
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(
@@ -305,41 +314,43 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess(
     std::int64_t max_detections = 300, at::ArrayRef<double> weights = {},
     const at::Tensor& centerness = {}, double size_limit = 4.135166556742356, double min_size = 0);
 
-/// RoIAlign (roi_align.hpp) of `features`, images x channels x height x width, contiguous or with
-/// channels last, as the result, boxes x channels x output_size, and the gradient are. Type of all
-/// three is that of the features; boxes may be of any, and have no gradient. Differentiable in the
-/// features.
-/// @param boxes K x 5, the number of an image and corners in pixels; or corners, K x 4: the boxes
-///     of one image after those of the other
+/// RoIAlign (roi_align.hpp) of `features`, images x channels x height x width, contiguous or
+/// channels last. The result, boxes x channels x output_size, and the gradient have the type and
+/// memory format of the features. Boxes may have any type and get no gradient. Differentiable with
+/// respect to the features.
+/// @param boxes K x 5, the index of an image and corners in pixels; or corners, K x 4, image after
+///     image
 /// @param output_size height and width, in bins
-/// @param spatial_scale locations a pixel
-/// @param sampling_ratio samples of a bin in a row; below 1: adaptive
-/// @param aligned detectron2's half pixel
-/// @param box_counts how many of the K x 4 boxes each image has; empty: one image has all
+/// @param spatial_scale locations per pixel
+/// @param sampling_ratio samples per bin and axis; below 1: adaptive
+/// @param aligned shifts boxes by half a location, as detectron2 does
+/// @param box_counts the number of the K x 4 boxes per image; empty: all belong to one image
 at::Tensor roi_align(const at::Tensor& features, const at::Tensor& boxes,
                      at::IntArrayRef output_size, double spatial_scale = 1,
                      std::int64_t sampling_ratio = -1, bool aligned = false,
                      at::IntArrayRef box_counts = {});
 
-/// RoIAlign of a pyramid (multiscale_roi_align.hpp), each box from the level that suits its size,
-/// as torchvision's MultiScaleRoIAlign. A single level may have any scale, and gives all boxes.
-/// @param features levels, from the finest on
-/// @param scales locations a pixel, one a level, each half of the one before
+/// RoIAlign on a pyramid (multiscale_roi_align.hpp): each box is pooled from the level that matches
+/// its size, as in torchvision's MultiScaleRoIAlign. A single level may have any scale and serves
+/// all boxes.
+/// @param features levels, finest first
+/// @param scales locations per pixel, one per level, each half of the one before
 at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes,
                                 at::IntArrayRef output_size, at::ArrayRef<double> scales,
                                 std::int64_t sampling_ratio = 2, bool aligned = false,
                                 at::IntArrayRef box_counts = {}, double canonical_size = 224,
                                 std::int64_t canonical_level = 4);
 
-/// The proposals of an RPN (postprocess.hpp) from the levels of its head as the convolutions left
-/// them: boxes and scores (float32), levels (int64), and the offsets of the images among them
-/// (int64), one more than there are images.
+/// The proposals of an RPN (postprocess.hpp), whose head's levels are read in place. Returns boxes
+/// and scores (float32), levels (int64), and the offset of each image's proposals (int64), one more
+/// than there are images.
 /// @param logits levels, each images x anchors x height x width
 /// @param deltas levels of the same sizes, each images x (anchors x 4) x height x width
 /// @param anchors corners, N x 4, of all levels of one image, the same for all images
-/// @param image_sizes height and width of each image, one after the other
-/// @param max_candidates of a level, before NMS; torchvision: 2000 in training, 1000 afterwards
-/// @param max_proposals of an image, after NMS; likewise
+/// @param image_sizes height and width of each image, alternating
+/// @param max_candidates per level, before NMS; torchvision uses 2000 in training, 1000 in
+///     evaluation
+/// @param max_proposals per image, after NMS; likewise
 /// @param score_threshold scores above it count
 /// @param weights of dx, dy, dw, dh; empty: all 1
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rpn_postprocess(
@@ -349,11 +360,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rpn_postprocess(
     at::ArrayRef<double> weights = {}, double size_limit = 4.135166556742356,
     double min_size = 1e-3);
 
-/// The detections of Faster R-CNN's box head (box_head.hpp), as those of postprocess().
+/// The detections of Faster R-CNN's box head (box_head.hpp), in the form of postprocess().
 /// @param logits proposals x classes, background first
 /// @param deltas proposals x (classes x 4)
-/// @param proposals corners, N x 4: those of one image after those of the other
-/// @param proposal_counts how many proposals each image has; empty: one image has all
+/// @param proposals corners, N x 4, image after image
+/// @param proposal_counts the number of proposals per image; empty: all belong to one image
 /// @param weights of dx, dy, dw, dh; empty: 10, 10, 5, 5
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess_box_head(
     const at::Tensor& logits, const at::Tensor& deltas, const at::Tensor& proposals,
@@ -362,15 +373,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess_box_head(
     at::ArrayRef<double> weights = {}, double size_limit = 4.135166556742356,
     double min_size = 1e-2);
 
-/// A balanced sample of each image (balanced_sample.hpp): indices of the labels of all images, the
-/// positives of an image, ascending, before its negatives; the offsets of the images among them,
-/// one more than there are images; and the number of each image's positives. All are int64.
-/// @param labels integers, one an anchor or proposal, the labels of one image after those of the
-///     other; all but `background` and `ignore` are positive
-/// @param counts how many labels each image has; empty: one image has all
-/// @param size of an image's sample: 256 for an RPN, 512 for a box head
-/// @param positive_share at most; a quarter for a box head
-/// @param seed another one for each step
+/// A balanced sample of each image (balanced_sample.hpp). Returns three int64 tensors: the sampled
+/// indices among the labels of all images, where each image's positives come first, ascending, then
+/// its negatives; the offset of each image's sample, one more than there are images; and the number
+/// of positives per image.
+/// @param labels integers, one per anchor or proposal, image after image; all values except
+///     `background` and `ignore` are positive
+/// @param counts the number of labels per image; empty: all belong to one image
+/// @param size sample size per image: 256 for an RPN, 512 for a box head
+/// @param positive_share greatest share of positives; a quarter for a box head
+/// @param seed use a different one for each step
 std::tuple<at::Tensor, at::Tensor, at::Tensor> sample_balanced(
     const at::Tensor& labels, at::IntArrayRef counts = {}, std::int64_t size = 256,
     double positive_share = 0.5, std::int64_t seed = 0, std::int64_t background = -1,

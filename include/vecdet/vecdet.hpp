@@ -11,6 +11,7 @@
 #include <vecdet/box_ops.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/conv3x3.hpp>
+#include <vecdet/conv3x3_tile.hpp>
 #include <vecdet/detr_postprocess.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/distribution_focal_loss.hpp>

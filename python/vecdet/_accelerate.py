@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision's detectors on vecdet: matching, losses and postprocessing, replaced in place.
+"""Runs torchvision's detectors on vecdet: replaces matching, losses and postprocessing in place.
 
-A module changes its class to a subclass of it, and back: parameters, hooks, names and state_dict
-stay what they are, and the model may be copied and pickled as before.
+A module's class changes to a subclass of it, and back. Parameters, hooks, names and state_dict do
+not change, and the model can be copied and pickled as before.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _KNOWN = ("FCOS", "FasterRCNN", "KeypointRCNN", "MaskRCNN", "RetinaNet", "SSD")
 
 
 def _replace(modules: Iterable[nn.Module], classes: Mapping[type, type]) -> None:
-    """Changes the classes that have another in ``classes``. Other modules are assigned nothing, not
-    even the class that they have: a wrapper's __setattr__ may pass it on to what it wraps."""
+    """Changes the class of each module whose class is in ``classes``. It assigns nothing to other
+    modules, not even their own class: a wrapper's __setattr__ may forward it to the wrapped
+    module."""
     for module in modules:
         other = classes.get(type(module))
         if other is not None:
@@ -54,21 +55,21 @@ def accelerate_convolutions(module: _Model) -> _Model:
 
 def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
     """Switches every torchvision detector in ``model``, itself included, to vecdet's matching,
-    losses, postprocessing and convolutions, in place. Matches are the same, losses within 1e-4 of
-    torchvision's. Without convolutions, losses are within 1e-5, and detections are the same box for
-    box except for the order of equal scores.
+    losses, postprocessing and convolutions, in place. Matches are identical, and losses agree with
+    torchvision's within 1e-4. Without convolutions, losses agree within 1e-5, and detections are
+    the same boxes, except for the order of ties.
 
-    Parts may be replaced at any time, before or after: a head, box coder, anchor generator, matcher
-    or transform of another class than torchvision's, or with a method of its own, is called in
-    training and in evaluation as without vecdet, and the steps that it takes part in are then
-    torchvision's. So are heads with hooks.
+    Parts may be replaced at any time, before or after. A head, box coder, anchor generator, matcher
+    or transform that is not of torchvision's class, or has an overridden method, is called as
+    without vecdet, in training and in evaluation. The steps that use it then run on torchvision;
+    so do those of heads with hooks.
 
-    RetinaNet in training has one call for matching and both losses, on the levels of its head as
-    the convolutions left them; FCOS has one for matching and one for the levels of its classes.
+    In training, RetinaNet computes matching and both losses in one call, on its head's levels in
+    the convolutions' layout. FCOS has one call for matching and one for the levels of its classes.
 
     Faster R-CNN, and models derived from it, use vecdet for the matching, losses and postprocessing
-    of the RPN and the box head, and for RoIAlign, that of the ground truth's masks included.
-    torchvision's sampler draws the anchors and proposals from torch's generator, so that a seeded
+    of the RPN and the box head, and for RoIAlign, including that of ground-truth masks.
+    torchvision's sampler still draws the anchors and proposals from torch's generator, so a seeded
     step learns from the same ones.
 
     Convolutions are replaced as accelerate_convolutions() says. The heads of RetinaNet and FCOS,
@@ -98,7 +99,7 @@ def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
 
 
 def restore(model: _Model) -> _Model:
-    """Takes back what accelerate() and accelerate_convolutions() did. A model that they did nothing
-    to stays as it is."""
+    """Undoes accelerate() and accelerate_convolutions(). A model that was not accelerated does not
+    change."""
     _replace(model.modules(), ORIGINALS)
     return model

@@ -34,28 +34,28 @@ def match_anchors(
     background: int = -1,
     ignore: int = -2,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Matches anchors with ground truth by IoU, as torchvision's Matcher does, index for index, but
-    without the matrix of IoUs.
+    """Matches anchors with ground-truth boxes by IoU. The indices equal those of torchvision's
+    Matcher, but no matrix of IoUs is stored.
 
     Args:
         anchors: corners [N, 4], the same for all images.
-        boxes: corners [M, 4] of one image, or a list of those of each image.
+        boxes: corners [M, 4] of one image, or a list with one tensor per image.
         classes: integers, one per box; all are 0 by default.
-        high_threshold: anchors of at least this IoU are matched.
-        low_threshold: anchors of less are background, those between are ignored.
-        allow_low_quality: match each anchor that is the best of some box.
+        high_threshold: anchors with at least this IoU are matched.
+        low_threshold: anchors with a lower IoU are background; those in between are ignored.
+        allow_low_quality: match each anchor that is some box's best.
         force_best: each box takes its best anchor, as in SSD.
         skip_untouched: a box that touches no anchor matches nothing.
         empty_iou_is_zero: the IoU of two boxes without area is 0, as in detectron2, not NaN.
-        regions: boxes in which anchors are ignored, such as crowds; given as ``boxes``.
-        region_threshold: the part of an anchor's area that has to lie in one.
-        ignore_matched: anchors in regions are not matched at all.
+        regions: boxes in which anchors are ignored, such as crowds; in the form of ``boxes``.
+        region_threshold: the fraction of an anchor's area that must be inside a region.
+        ignore_matched: ignore even matched anchors in regions.
         background, ignore: the labels of anchors without a box.
 
     Returns:
-        For each anchor, [N], or [images, N] of a list: the index of its box among the boxes of all
-        images in order, -1 (background) or -2 (ignored); its label: the class of that box,
-        ``background`` or ``ignore``; and its greatest IoU with a box.
+        Three tensors with one entry per anchor, [N], or [images, N] for a list. Matches: the index
+        of its box among the boxes of all images in order, -1 (background) or -2 (ignored). Labels:
+        the class of that box, ``background`` or ``ignore``. IoUs: the anchor's greatest with a box.
     """
     all_boxes, counts = joined("match_anchors", "boxes", boxes)
     all_classes, _ = joined_if_any("match_anchors", "classes", classes)
@@ -68,12 +68,12 @@ def match_anchors(
 
 def assign_atss(anchors: Tensor, level_sizes: Sequence[tuple[int, int]], boxes: PerImage,
                 candidates: int = 9) -> Tensor:
-    """ATSS, https://arxiv.org/abs/1912.02424: for each of ``anchors`` [N, 4], one per point, the
-    index of its box among all ``boxes``, or -1: [N], or [images, N] of a list.
+    """ATSS, https://arxiv.org/abs/1912.02424. Returns the index of the box of each of ``anchors``
+    [N, 4], one per point, among all ``boxes``, or -1: [N], or [images, N] for a list.
 
     Args:
         level_sizes: (height, width) of each level.
-        candidates: of each level.
+        candidates: the number of candidates per level.
     """
     all_boxes, counts = joined("assign_atss", "boxes", boxes)
     return _ops.assign_atss(anchors, _sizes(level_sizes), all_boxes, counts, candidates)
@@ -81,13 +81,13 @@ def assign_atss(anchors: Tensor, level_sizes: Sequence[tuple[int, int]], boxes: 
 
 def assign_fcos(anchors: Tensor, level_sizes: Sequence[tuple[int, int]], boxes: PerImage,
                 radius: float = 1.5) -> Tensor:
-    """FCOS's assigner, https://arxiv.org/abs/1904.01355, with torchvision's centre sampling: for
-    each of ``anchors`` [N, 4], one per point, the index of its box among all ``boxes``, or -1: [N],
-    or [images, N] of a list.
+    """FCOS's assigner, https://arxiv.org/abs/1904.01355, with torchvision's centre sampling.
+    Returns the index of the box of each of ``anchors`` [N, 4], one per point, among all ``boxes``,
+    or -1: [N], or [images, N] for a list.
 
     Args:
         level_sizes: (height, width) of each level.
-        radius: how far off a box's centre an anchor's may be, in widths of the anchor.
+        radius: the maximum distance of an anchor's centre from its box's, in anchor widths.
     """
     all_boxes, counts = joined("assign_fcos", "boxes", boxes)
     return _ops.assign_fcos(anchors, _sizes(level_sizes), all_boxes, counts, radius)
@@ -104,16 +104,16 @@ def assign_task_aligned(
     alpha: float = 0.5,
     beta: float = 6.0,
 ) -> tuple[Tensor, Tensor]:
-    """The task-aligned assigner, https://arxiv.org/abs/2108.07755: for each point the index of its
-    box among all ``boxes``, or -1, and its target, 0 where there is none.
+    """The task-aligned assigner, https://arxiv.org/abs/2108.07755. Returns for each point the index
+    of its box among all ``boxes``, or -1, and its target, which is 0 without a box.
 
     Args:
-        scores: probabilities [N, classes], or [images, N, classes] of lists.
-        predicted: corners [N, 4], or [images, N, 4].
+        scores: probabilities [N, classes], or [images, N, classes] for lists.
+        predicted: corners [N, 4], or [images, N, 4] for lists.
         points: [N, 2], x and y in the boxes' pixels.
         level_sizes: (height, width) of each level.
-        boxes, classes: one image's, or a list with those of each image.
-        top: candidates of a box.
+        boxes, classes: those of one image, or lists with one tensor per image.
+        top: the number of candidates per box.
         alpha, beta: exponents of score and overlap.
     """
     all_boxes, counts = joined("assign_task_aligned", "boxes", boxes)

@@ -24,20 +24,20 @@ def decode_boxes(deltas: Tensor, anchors: Tensor,
                  weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
                  image_size: Sequence[float] = (),
                  size_limit: float = SIZE_LIMIT) -> Tensor:
-    """The boxes, [N, 4] corners, that ``deltas`` mean on ``anchors``, clipped to an image of
-    (height, width) if given. dw and dh are ``size_limit`` at most."""
+    """The boxes, [N, 4] corners, that ``deltas`` encode relative to ``anchors``, clipped to an
+    image of (height, width) if given. dw and dh are clamped to ``size_limit``."""
     return _ops.decode_boxes(deltas, anchors, weights, image_size, size_limit)
 
 
 def encode_distances(boxes: Tensor, anchors: Tensor, by_size: bool = True) -> Tensor:
-    """FCOS's distances from the anchors' centres to the sides of ``boxes``, divided by the anchors'
-    sizes or not."""
+    """FCOS's distances from the anchors' centres to the sides of ``boxes``, optionally divided by
+    the anchors' sizes."""
     return _ops.encode_distances(boxes, anchors, by_size)
 
 
 def decode_distances(distances: Tensor, anchors: Tensor, by_size: bool = True,
                      image_size: Sequence[float] = ()) -> Tensor:
-    """The boxes that FCOS's ``distances`` mean on ``anchors``."""
+    """The boxes that FCOS's ``distances`` encode relative to ``anchors``."""
     return _ops.decode_distances(distances, anchors, by_size, image_size)
 
 
@@ -70,34 +70,34 @@ def box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
 
 
 def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """The GIoU of all pairs, as box_iou."""
+    """The GIoU of all pairs, in the form of box_iou."""
     return _overlaps("generalized_box_iou", "giou", boxes1, boxes2)
 
 
 def distance_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """The DIoU of all pairs, as box_iou."""
+    """The DIoU of all pairs, in the form of box_iou."""
     return _overlaps("distance_box_iou", "diou", boxes1, boxes2)
 
 
 def complete_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """The CIoU of all pairs, as box_iou."""
+    """The CIoU of all pairs, in the form of box_iou."""
     return _overlaps("complete_box_iou", "ciou", boxes1, boxes2)
 
 
 def _has_kernel(boxes: Tensor) -> bool:
-    """Whether vecdet computes with such boxes; torchvision's own functions take all others, and
-    those that need a gradient."""
+    """Whether vecdet supports such boxes. All others, and those that need a gradient, go to
+    torchvision's own functions."""
     return (boxes.is_floating_point() and boxes.is_cpu
             and not (boxes.requires_grad and torch.is_grad_enabled()))
 
 
 def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
-    """``boxes`` [..., 4] of the format ``in_fmt`` in the format ``out_fmt``: ``"xyxy"``, ``"xywh"``
+    """Converts ``boxes`` [..., 4] from the format ``in_fmt`` to ``out_fmt``: ``"xyxy"``, ``"xywh"``
     or ``"cxcywh"``."""
     are_known = in_fmt in FORMATS and out_fmt in FORMATS
     if in_fmt == out_fmt or not are_known or not _has_kernel(boxes):
         return _theirs.box_convert(boxes, in_fmt, out_fmt)
-    if "xyxy" not in (in_fmt, out_fmt):  # by way of corners, to round as torchvision does
+    if "xyxy" not in (in_fmt, out_fmt):  # through corners, to round as in torchvision
         boxes, in_fmt = _ops.convert_boxes(boxes, FORMATS[in_fmt], FORMATS["xyxy"]), "xyxy"
     return _ops.convert_boxes(boxes, FORMATS[in_fmt], FORMATS[out_fmt])
 
@@ -115,7 +115,7 @@ def clip_boxes_to_image(boxes: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def remove_small_boxes(boxes: Tensor, min_size: float) -> Tensor:
-    """The indices of the ``boxes`` [N, 4], corners, with both sides ``min_size`` or more."""
+    """The indices of the ``boxes`` [N, 4], corners, whose sides are both at least ``min_size``."""
     if not _has_kernel(boxes.detach()):
         return _theirs.remove_small_boxes(boxes, min_size)
     return _ops.large_boxes(boxes, min_size)

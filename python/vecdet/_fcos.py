@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision's FCOS on vecdet, under the names of the classes that are replaced."""
+"""torchvision's FCOS on vecdet. The classes have the names of those that they replace."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class FCOSHead(fcos.FCOSHead):
                                                 scale=scale)
         else:
             classification = sigmoid_focal_loss_levels(logits, labels, scale=scale)
-        # The other losses concern the foreground alone, about one anchor in a thousand.
+        # The other losses need only the foreground, about one anchor in a thousand.
         at_anchors = torch.stack(anchors)[is_foreground]
         boxes = torch.cat([target["boxes"][matches[chosen]] for target, matches, chosen in
                            zip(targets, matched_idxs, is_foreground)])
@@ -87,8 +87,8 @@ class FCOSHead(fcos.FCOSHead):
 @replaces(fcos.FCOS)
 class FCOS(fcos.FCOS):
     def _trains_on_levels(self) -> bool:
-        """Whether the focal loss reads levels: the head and its part for classes are torchvision's
-        own, replaced here, and nothing watches them."""
+        """Whether the focal loss reads levels: the head and its classification part are
+        torchvision's own, replaced here, and have no hooks."""
         head = self.head
         return (self.training and type(head) is FCOSHead and is_own(self, fcos.FCOS)
                 and "forward" not in vars(head)
@@ -101,13 +101,13 @@ class FCOS(fcos.FCOS):
 
     def compute_loss(self, targets, head_outputs, anchors, num_anchors_per_level):
         logits, boxes = head_outputs["cls_logits"], boxes_of(targets)
-        if not isinstance(logits, list):  # only levels tell how wide the grids of anchors are
+        if not isinstance(logits, list):  # only levels have the widths of the anchor grids
             return super().compute_loss(targets, head_outputs, anchors, num_anchors_per_level)
         sizes = [level.shape[-2:] for level in logits]
-        if not is_own(self.head, fcos.FCOSHead):  # a compute_loss() of the user's expects rows
+        if not is_own(self.head, fcos.FCOSHead):  # a user's compute_loss() expects rows
             rows = rows_of(logits, self.head.classification_head.num_classes)
             head_outputs = dict(head_outputs, cls_logits=rows)
-        # The assigner relies on one anchor per point of a grid.
+        # The assigner requires one anchor per grid point.
         if not (is_own(self.anchor_generator, AnchorGenerator) and are_same(anchors)
                 and [size.numel() for size in sizes] == num_anchors_per_level
                 and are_float32(boxes)):

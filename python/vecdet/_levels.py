@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an accelerated model asks its head for levels in the layout that the convolutions give."""
+"""Lets an accelerated model request levels from its head in the convolutions' layout."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _asked = threading.local()
 
 @contextlib.contextmanager
 def levels_from(head: nn.Module | None) -> Iterator[None]:
-    """Inside, this head returns its levels instead of rows. The model asks because it alone knows
-    whether it trains: its head may be in another mode."""
+    """Inside this context, the head returns levels instead of rows. The model requests this because
+    only the model knows whether it is training: its head may be in another mode."""
     before = getattr(_asked, "head", None)
     _asked.head = head
     try:

@@ -19,7 +19,7 @@ except ImportError:
         "vecdet's operators are not built: pip install --no-build-isolation ./python, or build "
         "the CMake target vecdet_torch and put its folder python/ on PYTHONPATH") from None
 
-# Not through links: in a build tree, the modules are links and the library lies beside these.
+# Links are not resolved: in a build tree, the modules are links, and the library is next to them.
 _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libvecdet_torch.so")
 
 
@@ -39,7 +39,7 @@ def _load() -> None:
 
 
 def _tell_shapes_to_compilers() -> None:
-    """The data decide how many boxes are kept: to torch.compile it is a number without a value."""
+    """The number of boxes kept depends on the data: for torch.compile, it is a symbolic size."""
 
     def unknown() -> int:
         return torch.library.get_ctx().new_dynamic_size()

@@ -17,7 +17,7 @@ _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def _check_labels(function: str, inputs: Tensor, labels: Tensor) -> None:
-    """Labels share an argument of the operator with dense targets: errors name them here."""
+    """Checks labels here: in the operator, they share an argument with dense targets."""
     if labels.dtype not in _INTEGERS:
         raise RuntimeError(f"vecdet::{function}: labels.dtype is {labels.dtype}, expected integers")
     if labels.shape != inputs.shape[:-1]:
@@ -43,22 +43,22 @@ def sigmoid_focal_loss(
     Args:
         inputs: logits [..., classes].
         targets: numbers in [0, 1], of the shape of ``inputs``; or ``labels`` instead.
-        alpha: weight of positives, 1 - alpha of negatives; negative: both weigh 1.
+        alpha: weight of positives; negatives weigh 1 - alpha. If negative, both weigh 1.
         gamma: focusing exponent, 0 or more.
         reduction: ``"none"``, ``"mean"`` (over all elements) or ``"sum"``.
-        labels: integers of the shape of ``inputs`` without the classes: a class of each row, or
-            ``background`` or ``ignore``. No one-hot tensor is made or read.
+        labels: integers of the shape of ``inputs`` without the classes: for each row, a class,
+            ``background`` or ``ignore``. No one-hot tensor is created or read.
         scale: a factor on loss and gradient; trainers use 1 / max(1, foreground).
         row_weights: a further factor for each row.
         background: the label of rows in which every class is negative.
-        ignore: the label of rows that do not count.
+        ignore: the label of rows that are left out.
 
     Returns:
         The losses, of the shape of ``inputs``, or a scalar.
 
     Raises:
         ValueError: an unknown reduction, or not exactly one of targets and labels.
-        RuntimeError: shapes that differ, a label out of range, alpha above 1, a negative gamma.
+        RuntimeError: different shapes, a label out of range, alpha above 1, a negative gamma.
     """
     if targets is None:
         if labels is None:
@@ -88,13 +88,13 @@ def sigmoid_focal_loss_levels(
     background: int = -1,
     ignore: int = -2,
 ) -> Tensor:
-    """The summed focal loss of a head's levels as its convolutions left them: without permuting,
-    copying or concatenating them, where all lie in the same way.
+    """The summed focal loss of a head's levels in its convolutions' layout. If all have the same
+    layout, they are not permuted, copied or concatenated.
 
     Args:
         levels: [images, anchors x classes, height, width] each, contiguous or channels last.
-        labels: integers [images, anchors of all levels], level by level, row by row, anchor by
-            anchor, as torchvision's heads order them.
+        labels: integers [images, anchors of all levels], by level, row, column
+            and anchor, in the order of torchvision's heads.
         image_scales: a further factor for each image.
     """
     return _ops.sigmoid_focal_loss_levels(list(levels), labels, alpha, gamma, scale, image_scales,
@@ -113,8 +113,8 @@ def quality_focal_loss(
     background: int = -1,
     ignore: int = -2,
 ) -> Tensor:
-    """Quality focal loss, https://arxiv.org/abs/2006.04388, of logits whose rows have a label and a
-    score each, the target of the labelled class.
+    """Quality focal loss, https://arxiv.org/abs/2006.04388. Each row of logits has a label and a
+    score, which is the target of the labelled class.
 
     Args:
         inputs: logits [..., classes].
@@ -126,7 +126,7 @@ def quality_focal_loss(
 
     Raises:
         ValueError: an unknown reduction.
-        RuntimeError: shapes that differ, a label out of range, a negative beta.
+        RuntimeError: different shapes, a label out of range, a negative beta.
     """
     return _ops.quality_focal_loss(inputs, labels, scores, beta,
                                    number(REDUCTIONS, "reduction", reduction), scale, row_weights,
@@ -147,11 +147,11 @@ def varifocal_loss(
     background: int = -1,
     ignore: int = -2,
 ) -> Tensor:
-    """Varifocal loss, https://arxiv.org/abs/2008.13367; otherwise as quality_focal_loss.
+    """Varifocal loss, https://arxiv.org/abs/2008.13367; otherwise like quality_focal_loss.
 
     Args:
-        grad_through_factor: whether the focusing factor is a function of the logit in the gradient,
-            or a constant weight.
+        grad_through_factor: whether the gradient treats the focusing factor as a function of the
+            logit; if not, as a constant weight.
     """
     return _ops.varifocal_loss(inputs, labels, scores, alpha, gamma, grad_through_factor,
                                number(REDUCTIONS, "reduction", reduction), scale, row_weights,
@@ -169,7 +169,7 @@ def bce_loss(
     background: int = -1,
     ignore: int = -2,
 ) -> Tensor:
-    """Binary cross entropy with logits; otherwise as quality_focal_loss."""
+    """Binary cross entropy with logits; otherwise like quality_focal_loss."""
     return _ops.bce_loss(inputs, labels, scores, number(REDUCTIONS, "reduction", reduction), scale,
                          row_weights, background, ignore)
 
@@ -194,13 +194,13 @@ def softmax_cross_entropy_loss(inputs: Tensor, labels: Tensor, reduction: str = 
 
 def mined_cross_entropy_loss(inputs: Tensor, labels: Tensor, negatives_per_foreground: int = 3, *,
                              background: int = 0, scale: float = 1.0, ignore: int = -2) -> Tensor:
-    """SSD's classification loss, https://arxiv.org/abs/1512.02325: the sum over the foreground and
+    """SSD's classification loss, https://arxiv.org/abs/1512.02325, summed over the foreground and
     the hardest negatives of each image.
 
     Args:
         inputs: logits [images, anchors, classes].
-        labels: classes [images, anchors], of which one is ``background``.
-        negatives_per_foreground: how many for each of an image's foreground.
+        labels: classes [images, anchors], one of which is ``background``.
+        negatives_per_foreground: the number of negatives per foreground anchor of an image.
     """
     return _ops.mined_cross_entropy_loss(inputs, labels, negatives_per_foreground, background,
                                          scale, ignore)
@@ -218,7 +218,7 @@ def smooth_l1_loss(
     background: int = -1,
     ignore: int = -2,
 ) -> Tensor:
-    """Smooth L1 loss of boxes, as torch.nn.functional.smooth_l1_loss: [..., 4] each.
+    """Smooth L1 loss of boxes [..., 4], like torch.nn.functional.smooth_l1_loss.
 
     Args:
         beta: where the parabola meets the line; 0 is the absolute difference.
@@ -229,7 +229,7 @@ def smooth_l1_loss(
 
     Raises:
         ValueError: an unknown reduction.
-        RuntimeError: shapes that differ, or a negative beta.
+        RuntimeError: different shapes, or a negative beta.
     """
     return _ops.smooth_l1_loss(input, target, beta, number(REDUCTIONS, "reduction", reduction),
                                labels, scale, box_weights, background, ignore)
@@ -242,7 +242,7 @@ def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "n
 
     Raises:
         ValueError: an unknown reduction.
-        RuntimeError: shapes that differ.
+        RuntimeError: different shapes.
     """
     return _ops.iou_loss(boxes1, boxes2, OVERLAPS["giou"],
                          number(REDUCTIONS, "reduction", reduction), eps)
@@ -250,14 +250,14 @@ def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "n
 
 def distance_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
                           eps: float = 1e-7) -> Tensor:
-    """DIoU loss, otherwise as generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
+    """DIoU loss, otherwise like generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
     return _ops.iou_loss(boxes1, boxes2, OVERLAPS["diou"],
                          number(REDUCTIONS, "reduction", reduction), eps)
 
 
 def complete_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
                           eps: float = 1e-7) -> Tensor:
-    """CIoU loss, otherwise as generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
+    """CIoU loss, otherwise like generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
     return _ops.iou_loss(boxes1, boxes2, OVERLAPS["ciou"],
                          number(REDUCTIONS, "reduction", reduction), eps)
 
@@ -279,22 +279,22 @@ def regression_loss(
     background: int = -1,
     ignore: int = -2,
 ) -> Tensor:
-    """The summed box loss of ``deltas`` on ``anchors`` [N, 4] in one pass: encoded targets, or
-    decoded boxes, are never stored.
+    """The summed box loss of ``deltas`` relative to ``anchors`` [N, 4], in one pass: encoded
+    targets or decoded boxes are never stored.
 
     Args:
         targets: one box per anchor, [N, 4]; or, with ``matches``, ground-truth boxes [M, 4].
-        matches: the index of each anchor's ground-truth box; -1 or -2 for anchors that do not
-            count.
+        matches: the index of each anchor's ground-truth box; -1 or -2 for anchors that are left
+            out.
         labels: integers [N]: only anchors whose label is neither ``background`` nor ``ignore``
-            count. Without them ``matches`` decide, and without these all count.
+            count. Without labels, ``matches`` decide; without both, all anchors count.
         loss: ``"smooth_l1"`` of deltas, or ``"giou"``, ``"diou"`` or ``"ciou"`` of boxes.
-        weights: the coder's, of dx, dy, dw, dh.
+        weights: the coder's weights of dx, dy, dw, dh.
         scale: a factor on loss and gradient; trainers use 1 / max(1, foreground).
 
     Raises:
         ValueError: an unknown loss.
-        RuntimeError: shapes that differ, or a match that is no ground truth.
+        RuntimeError: different shapes, or a match out of range.
     """
     return _ops.regression_loss(deltas, anchors, targets, matches, labels,
                                 number(BOX_LOSSES, "loss", loss), beta, eps, weights, size_limit,
@@ -320,20 +320,21 @@ def retinanet_loss(
     scale: float = 1.0,
     regions: PerImage | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Both losses of RetinaNet, of classes and of boxes, with matching, in one call.
+    """Both losses of RetinaNet, for classes and boxes, including matching, in one call.
 
     Args:
-        logits: levels as convolutions left them, [images, anchors x classes, height, width] each.
+        logits: levels in the convolutions' layout, [images, anchors x classes, height, width] each.
         deltas: levels of the same sizes, [images, anchors x 4, height, width] each.
         anchors: corners [N, 4] of all levels, the same for all images.
-        boxes, classes: ground truth, one image's, or a list with that of each image.
-        loss: ``"smooth_l1"`` (with ``beta`` 0: L1, as torchvision's), ``"giou"``, ``"diou"`` or
+        boxes, classes: ground truth of one image, or lists with one tensor per image.
+        loss: ``"smooth_l1"`` (with ``beta`` 0: L1, as in torchvision), ``"giou"``, ``"diou"`` or
             ``"ciou"``.
-        weights: the coder's, of dx, dy, dw, dh.
-        regions: boxes in which anchors are ignored, as crowds are.
+        weights: the coder's weights of dx, dy, dw, dh.
+        regions: boxes in which anchors are ignored, such as crowds.
 
     Returns:
-        The mean over images of each image's sums divided by max(1, its foreground).
+        The mean over images of each image's sums, divided by max(1, its number of foreground
+        anchors).
     """
     all_boxes, counts = joined("retinanet_loss", "boxes", boxes)
     all_classes, _ = joined_if_any("retinanet_loss", "classes", classes)

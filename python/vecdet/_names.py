@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that stand for numbers in the operators, and lists that stand for tensors."""
+"""Converts names to the operators' numbers, and lists to tensors."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ def number(names: Mapping[str, int], argument: str, name: str) -> int:
 
 
 def number_pair(value: int | Sequence[int]) -> list[int]:
-    """Height and width, which may be given as one number."""
+    """Height and width, or one number for both."""
     return [value, value] if isinstance(value, int) else list(value)
 
 
 def sizes_of(image_sizes: Sequence[tuple[float, float]]) -> list[float]:
-    """Heights and widths as the operators take them: one number after the other."""
+    """Heights and widths in the operators' form: a flat list."""
     return [float(side) for size in image_sizes for side in size]
 
 
 def joined(function: str, argument: str, per_image: PerImage) -> tuple[Tensor, list[int]]:
-    """The tensors of all images as one, and the length of each: no lengths for a single tensor."""
+    """Concatenates the tensors of all images and returns their lengths; a single tensor has no
+    lengths."""
     if isinstance(per_image, Tensor):
         return per_image, []
     if len(per_image) == 0:
@@ -54,7 +55,7 @@ def joined_if_any(function: str, argument: str,
 
 
 def split_by(offsets: Tensor, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
-    """The part of each image."""
+    """Splits a tensor into the parts of each image."""
     ends = offsets.tolist()
     return [tuple(tensor[first:end] for tensor in tensors)
             for first, end in zip(ends[:-1], ends[1:])]
@@ -62,7 +63,7 @@ def split_by(offsets: Tensor, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
 
 def split_detections(boxes: Tensor, scores: Tensor, labels: Tensor,
                      offsets: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """The boxes, scores and labels of each image."""
+    """Splits detections into the boxes, scores and labels of each image."""
     ends = offsets.tolist()
     return [(boxes[first:end], scores[first:end], labels[first:end])
             for first, end in zip(ends[:-1], ends[1:])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the accelerated detectors have in common."""
+"""Helpers shared by the accelerated detectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._assignment import match_anchors
 
 _Class = TypeVar("_Class", bound=type)
 
-# What stands in the place of torchvision's classes, and what it replaces.
+# The replacements of torchvision's classes, and the classes that they replace.
 ORIGINALS: dict[type, type] = {}
 
 
@@ -23,12 +23,12 @@ def _refuse_scripting(self: nn.Module) -> nn.Module:
 
 
 def replaces(theirs: type) -> Callable[[_Class], _Class]:
-    """Makes a class the one that accelerate() puts in the place of ``theirs``."""
+    """Registers a class as accelerate()'s replacement for ``theirs``."""
 
     def register(ours: _Class) -> _Class:
         ORIGINALS[ours] = theirs
-        # Not by a common base, with which torchvision's classes would have another layout: then a
-        # module could not change its class.
+        # A common base would give the class another layout than torchvision's, and a module could
+        # then not change its class.
         setattr(ours, "__prepare_scriptable__", _refuse_scripting)
         return ours
 
@@ -36,21 +36,22 @@ def replaces(theirs: type) -> Callable[[_Class], _Class]:
 
 
 def is_a(part: object, *classes: type) -> bool:
-    """Whether the class of ``part`` is one of torchvision's ``classes``, replaced or not, and not
-    one derived from them."""
+    """Whether the class of ``part`` is one of torchvision's ``classes`` or the replacement of one.
+    Derived classes do not count."""
     return ORIGINALS.get(type(part), type(part)) in classes
 
 
 def is_own(part: object, *classes: type) -> bool:
-    """Whether ``part`` behaves as one of torchvision's ``classes``: is_a(), and no method is
-    overridden in the object itself. Ask at every call: users replace parts at any time."""
+    """Whether ``part`` behaves like one of torchvision's ``classes``: is_a() holds, and no method
+    is overridden in the object itself. Check at every call, because users may replace parts any
+    time."""
     if not is_a(part, *classes):
         return False
     return not any(callable(getattr(type(part), name, None)) for name in vars(part))
 
 
 def are_watched(*modules: nn.Module) -> bool:
-    """Whether hooks see what the modules take or give, and expect it in torchvision's form."""
+    """Whether the modules have hooks, which expect inputs and outputs in torchvision's form."""
     kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return any(getattr(module, kind, None) for module in modules for kind in kinds)
 
@@ -64,19 +65,19 @@ def are_float32(tensors: list[Tensor]) -> bool:
 
 
 def are_same(anchors: list[Tensor]) -> bool:
-    """Whether all images have the same anchors, whose overlaps are computed in float32."""
+    """Whether all images have the same anchors, with overlaps computed in float32."""
     return anchors[0].dtype != torch.float64 and all(
         torch.equal(per_image, anchors[0]) for per_image in anchors[1:])
 
 
 def common_anchors(anchors: list[list[Tensor]]) -> Tensor | None:
-    """The anchors of all levels if they are the same in all images."""
+    """The anchors of all levels, if they are the same for all images."""
     joined = [torch.cat(levels) for levels in anchors]
     return joined[0] if joined and are_same(joined) else None
 
 
 def split_matches(matches: Tensor, boxes: list[Tensor]) -> list[Tensor]:
-    """Indices into the boxes of all images as indices into those of each image."""
+    """Converts indices into the boxes of all images to indices into those of each image."""
     matched_idxs, first = [], 0
     for per_image, boxes_of_image in zip(matches, boxes):
         matched_idxs.append(torch.where(per_image >= 0, per_image - first, per_image))
@@ -85,7 +86,7 @@ def split_matches(matches: Tensor, boxes: list[Tensor]) -> list[Tensor]:
 
 
 def join_matches(targets: list[dict[str, Tensor]], matched_idxs: list[Tensor]) -> Tensor:
-    """Indices into the boxes of each image as indices into those of all images."""
+    """Converts indices into the boxes of each image to indices into those of all images."""
     matches, first = [], 0
     for target, per_image in zip(targets, matched_idxs):
         matches.append(torch.where(per_image >= 0, per_image + first, per_image))
@@ -95,8 +96,8 @@ def join_matches(targets: list[dict[str, Tensor]], matched_idxs: list[Tensor]) -
 
 def match_all(targets: list[dict[str, Tensor]], anchors: list[Tensor], matcher: Matcher,
               force_best: bool) -> list[Tensor] | None:
-    """The matches of each image, as from the matcher, without the matrix of overlaps. None if the
-    matrix would not be of float32, or the anchors differ between images."""
+    """The matcher's matches of each image, computed without the matrix of overlaps. None if the
+    matrix would not be float32, or if the anchors differ between images."""
     boxes = boxes_of(targets)
     if not are_same(anchors) or not are_float32(boxes):
         return None
@@ -108,7 +109,7 @@ def match_all(targets: list[dict[str, Tensor]], anchors: list[Tensor], matcher: 
 
 def labels_of_anchors(targets: list[dict[str, Tensor]], matched_idxs: list[Tensor],
                       background: int) -> Tensor:
-    """The class of each anchor [images, anchors]; ``background`` if it is matched to nothing."""
+    """The class of each anchor [images, anchors]; ``background`` if it has no match."""
     labels = []
     for target, matches in zip(targets, matched_idxs):
         nothing = torch.full_like(matches, background)
@@ -126,7 +127,7 @@ Output = Union[Tensor, list[Tensor]]
 
 
 def rows_of(output: Output, columns: int) -> Tensor:
-    """An output of a head as torchvision's heads give it."""
+    """A head's output in the form of torchvision's heads."""
     if isinstance(output, Tensor):
         return output
     return torch.cat([
@@ -141,8 +142,8 @@ def _storage(tensor: Tensor) -> int:
 
 
 def joined_levels(levels: list[Tensor]) -> Tensor:
-    """The tensor [images, anchors, n] that was split into levels: a view of it if they still lie
-    one after the other in one storage, otherwise a copy."""
+    """Rejoins the tensor [images, anchors, n] that was split into levels: a view if they are still
+    consecutive in one storage, else a copy."""
     first = levels[0]
     end = first.storage_offset()
     for level in levels:
@@ -159,5 +160,5 @@ def as_detections(found: list[tuple[Tensor, Tensor, Tensor]]) -> list[dict[str, 
 
 
 def coder_options(coder: Any) -> dict[str, Any]:
-    """A torchvision BoxCoder as the options of vecdet's operators."""
+    """Converts a torchvision BoxCoder to options of vecdet's operators."""
     return dict(weights=coder.weights, size_limit=coder.bbox_xform_clip)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision.ops on vecdet, for as long as a block runs."""
+"""Runs torchvision.ops on vecdet within a block."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from torch import Tensor
 
 from . import ops
 
-# Differentiable in the first argument alone, and in none.
+# Functions differentiable in only the first argument, and functions without a gradient.
 _OF_FIRST = ("sigmoid_focal_loss", "generalized_box_iou_loss", "distance_box_iou_loss",
              "complete_box_iou_loss", "roi_align")
 _OTHERS = ("nms", "batched_nms", "box_iou", "generalized_box_iou", "distance_box_iou",
            "complete_box_iou")
 
 _lock = threading.Lock()
-_blocks = 0  # that run now
+_blocks = 0  # blocks running now
 _replaced: list[tuple[ModuleType, str, Callable]] = []  # what torchvision's modules had before
 
 
@@ -40,8 +40,8 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
 
 
 def _guarded(ours: Callable, theirs: Callable, is_of_first: bool) -> Callable:
-    """Ours, except for tensors elsewhere than on the CPU, quantized ones, and gradients that only
-    theirs has."""
+    """Calls ours, except for tensors not on the CPU, quantized tensors, and gradients that only
+    theirs supports."""
     signature = inspect.signature(theirs)
 
     @functools.wraps(theirs)
@@ -74,10 +74,10 @@ def _replace_all() -> None:
 
 @contextlib.contextmanager
 def patched() -> Iterator[None]:
-    """Inside the block, torchvision.ops' losses, overlaps, NMS and RoIAlign are vecdet's, wherever
-    torchvision uses them, in the whole process. Tensors elsewhere than on the CPU, and quantized
-    ones, go to torchvision's own, as do overlaps whose gradient is needed. Blocks may overlap, on
-    several threads too: the end of the last one restores torchvision."""
+    """Inside the block, torchvision.ops' losses, overlaps, NMS and RoIAlign run on vecdet, in the
+    whole process and wherever torchvision uses them. Tensors not on the CPU, quantized tensors, and
+    overlaps whose gradient is needed go to torchvision's own functions. Blocks may overlap, also on
+    several threads; the end of the last one restores torchvision."""
     global _blocks
     with _lock:
         if _blocks == 0:

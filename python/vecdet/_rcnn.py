@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of torchvision's two-stage detectors on vecdet, under the names of the classes that are
-replaced."""
+"""The parts of torchvision's two-stage detectors on vecdet. The classes have the names of those
+that they replace."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from ._convolutions import has_replaced, over_levels
 from ._parts import (are_float32, boxes_of, coder_options, is_own, replaces,
                      rows_of)
 
-# torchvision's own: within patched(), the module has vecdet's around it.
+# torchvision's own: within patched(), the module's attribute is vecdet's wrapper.
 _BOX_IOU = inspect.unwrap(box_ops.box_iou)
-# Users replace these in the module to train on losses of their own.
+# Users replace these in the module to train with their own losses.
 _FASTRCNN_LOSS = roi_heads.fastrcnn_loss
 _MASKRCNN_LOSS = roi_heads.maskrcnn_loss
 
 
 def _with(function, **replacements):
-    """torchvision's function, in which these names of its module mean something else. There is no
-    other way to replace functions that torchvision calls by such names and not as methods."""
+    """A copy of torchvision's function in which these names of its module are bound to other
+    objects. There is no other way to replace functions that are called by global names, not as
+    methods."""
     names = {**function.__globals__, **replacements}
     return types.FunctionType(function.__code__, names, function.__name__, function.__defaults__,
                               function.__closure__)
@@ -37,7 +38,7 @@ def _with(function, **replacements):
 
 @replaces(poolers.MultiScaleRoIAlign)
 class MultiScaleRoIAlign(ops.MultiScaleRoIAlign):
-    """What accelerate() makes of torchvision's, and restore() takes back."""
+    """Installed by accelerate() in place of torchvision's, and removed by restore()."""
 
 
 @replaces(rpn.RPNHead)
@@ -56,7 +57,7 @@ class RegionProposalNetwork(rpn.RegionProposalNetwork):
             return super().forward(images, features, targets)
         maps = list(features.values())
         objectness, deltas = self.head(maps)
-        anchors = self.anchor_generator(images, maps)[0]  # the same for all images
+        anchors = self.anchor_generator(images, maps)[0]  # equal for all images
         proposals = ops.rpn_postprocess(
             [level.detach() for level in objectness], [level.detach() for level in deltas], anchors,
             images.image_sizes, max_candidates=self.pre_nms_top_n(), iou_threshold=self.nms_thresh,
@@ -66,7 +67,7 @@ class RegionProposalNetwork(rpn.RegionProposalNetwork):
         return [boxes for boxes, _, _ in proposals], losses
 
     def _is_known(self, features, targets) -> bool:
-        """Whether all parts are torchvision's own, and of types that vecdet computes in.
+        """Whether all parts are torchvision's own and of types that vecdet supports.
         torchvision's score threshold includes the score itself, which makes no difference if it is
         0."""
         return (is_own(self, rpn.RegionProposalNetwork)
@@ -87,7 +88,7 @@ class RegionProposalNetwork(rpn.RegionProposalNetwork):
         is_positive, is_negative = (torch.stack(chosen).bool()
                                     for chosen in self.fg_bg_sampler(list(labels)))
         count = max(1, int(is_positive.sum()) + int(is_negative.sum()))
-        # Cross entropy of the sample alone, with one class: 0 is an object.
+        # Cross entropy of only the sample, with one class: 0 is an object.
         labels_of_sample = torch.full_like(labels, -2)
         labels_of_sample[is_negative] = -1
         labels_of_sample[is_positive] = 0

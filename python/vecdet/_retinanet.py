@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision's RetinaNet on vecdet, under the names of the classes that are replaced."""
+"""torchvision's RetinaNet on vecdet. The classes have the names of those that they replace."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def _factors(foreground: list[int], rows: int) -> tuple[float, Tensor | None]:
 
 
 def _check_labels(targets: list[dict[str, Tensor]]) -> None:
-    """torchvision lets a negative label count from the last class; -1 and -2 mean background and
-    ignored here. Neither is what a user wants."""
+    """Refuses negative labels. torchvision would count them back from the last class, and -1 and -2
+    would mean background and ignored here; users want neither."""
     for index, target in enumerate(targets):
         labels = target["labels"]
         if len(labels) and int(labels.min()) < 0:
@@ -92,7 +92,7 @@ class RetinaNetHead(retinanet.RetinaNetHead):
 class RetinaNet(retinanet.RetinaNet):
     def _trains_on_levels(self) -> bool:
         """Whether the losses are computed from levels: the head and its parts are torchvision's
-        own, replaced here, and nothing watches them."""
+        own, replaced here, and have no hooks."""
         head = self.head
         if not (self.training and type(head) is RetinaNetHead
                 and is_own(head, retinanet.RetinaNetHead)

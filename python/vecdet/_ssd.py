@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision's SSD on vecdet, under the name of the class that is replaced."""
+"""torchvision's SSD on vecdet. The class has the name of the one that it replaces."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _IGNORE = -100
 
 def _counted_twice(logits: Tensor, labels: Tensor, negatives: int) -> Tensor | None:
     """The foreground that torchvision's loss counts twice, [images, anchors], or None. It ranks the
-    anchors by loss, the foreground last, and takes ``negatives`` of them for each foreground anchor
-    of the image: with too few other anchors, some of the foreground as well."""
+    anchors by loss, the foreground last, and takes ``negatives`` of them per foreground anchor of
+    the image. If there are too few other anchors, it takes some of the foreground as well."""
     is_foreground = labels > 0
     wanted = negatives * is_foreground.sum(1, keepdim=True)
     if bool((wanted <= (~is_foreground).sum(1, keepdim=True)).all()):
         return None
     losses = softmax_cross_entropy_loss(logits.detach(), labels, ignore=_IGNORE)
     losses[is_foreground] = -float("inf")
-    # Which of the foreground comes first is for torch's sort to say, as in torchvision.
+    # torch's sort decides the order within the foreground, as in torchvision.
     ranks = losses.sort(1, descending=True)[1].sort(1)[1]
     return is_foreground & (ranks < wanted)
 
@@ -36,7 +36,7 @@ def _counted_twice(logits: Tensor, labels: Tensor, negatives: int) -> Tensor | N
 @replaces(ssd.SSD)
 class SSD(ssd.SSD):
     def forward(self, images, targets=None):
-        # torchvision's forward() computes the matrix of overlaps itself: training has another one.
+        # torchvision's forward() computes the matrix of overlaps itself: training uses another.
         if not (self.training and is_own(self.proposal_matcher, SSDMatcher)
                 and self._are_valid(targets)):
             return super().forward(images, targets)
@@ -57,14 +57,14 @@ class SSD(ssd.SSD):
 
     @staticmethod
     def _are_valid(targets) -> bool:
-        """Whether torchvision accepts the targets; otherwise its forward() says what is wrong."""
+        """Whether torchvision accepts the targets; if not, its forward() raises the error."""
         return targets is not None and all(
             isinstance(boxes, Tensor) and boxes.dim() == 2 and boxes.shape[1] == 4
             for boxes in boxes_of(targets))
 
     @staticmethod
     def _check_sizes(targets) -> None:
-        """Raises what torchvision raises for boxes without area."""
+        """Raises torchvision's error for boxes without area."""
         for index, boxes in enumerate(boxes_of(targets)):
             is_flat = (boxes[:, 2:] <= boxes[:, :2]).any(dim=1)
             if is_flat.any():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of vecdet.ops that two-stage detectors need: RoIAlign, proposals, detections of a box
-head, and samples."""
+"""Functions of vecdet.ops for two-stage detectors: RoIAlign, proposals, detections of a box head,
+and samples."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def roi_align(
     """RoIAlign, https://arxiv.org/abs/1703.06870, differentiable in ``input``.
 
     Args:
-        input: features [N, C, H, W], contiguous or channels_last: neither is copied, and result and
+        input: features [N, C, H, W], contiguous or channels_last; neither is copied, and result and
             gradient have the same layout.
-        boxes: [K, 5], the index of an image and x1, y1, x2, y2 in pixels; or a list of the boxes
-            [L, 4] of each image. Of any floating type.
-        output_size: height and width, or both.
+        boxes: [K, 5], an image index and x1, y1, x2, y2 in pixels; or a list with the boxes
+            [L, 4] of each image. Any floating-point type.
+        output_size: (height, width), or one number for both.
         spatial_scale: locations per pixel.
-        sampling_ratio: samples of a bin in a row; 0 or less: as many as it has locations.
-        aligned: detectron2's half pixel.
+        sampling_ratio: samples per bin along each axis; 0 or less: one per location in the bin.
+        aligned: shift by half a pixel, as in detectron2.
 
     Returns:
-        [K, C, height, width] of the type of ``input``. Sums are in float32 for bfloat16.
+        [K, C, height, width] with the type of ``input``. bfloat16 is summed in float32.
 
     Raises:
-        RuntimeError: shapes that differ, an image that there is not, boxes that require a gradient.
+        RuntimeError: different shapes, an image index out of range, boxes that require a gradient.
     """
     all_boxes, counts = joined("roi_align", "boxes", boxes)
     return _ops.roi_align(input, all_boxes, number_pair(output_size), spatial_scale, sampling_ratio,
@@ -58,15 +58,16 @@ def multiscale_roi_align(
     canonical_scale: float = 224,
     canonical_level: int = 4,
 ) -> Tensor:
-    """RoIAlign of a pyramid, each box from the level that suits its size, in the order of the
-    boxes: equation 1 of https://arxiv.org/abs/1612.03144, as torchvision's MultiScaleRoIAlign.
+    """RoIAlign of a pyramid, with results in the order of the boxes. Each box is pooled from the
+    level for its size, by equation 1 of https://arxiv.org/abs/1612.03144, as in torchvision's
+    MultiScaleRoIAlign.
 
     Args:
-        features: levels [N, C, H, W], from the finest on.
-        boxes, output_size, sampling_ratio, aligned: as of roi_align.
-        scales: locations per pixel, one per level, each half of the one before.
-        canonical_scale: the side in pixels of a box of level ``canonical_level``, which has one
-            location in 2 ** canonical_level pixels.
+        features: levels [N, C, H, W], finest first.
+        boxes, output_size, sampling_ratio, aligned: as in roi_align.
+        scales: locations per pixel, one per level, each half of the previous one.
+        canonical_scale: the side in pixels of a box that belongs to level ``canonical_level``,
+            which has one location per 2 ** canonical_level pixels.
     """
     all_boxes, counts = joined("multiscale_roi_align", "boxes", boxes)
     return _ops.multiscale_roi_align(list(features), all_boxes, number_pair(output_size), scales,
@@ -75,8 +76,8 @@ def multiscale_roi_align(
 
 
 class MultiScaleRoIAlign(_TorchvisionMultiScaleRoIAlign):
-    """torchvision's MultiScaleRoIAlign, with its arguments, in one call for all levels. Scales that
-    do not halve from level to level, and tensors elsewhere than on the CPU, go to torchvision's own
+    """torchvision's MultiScaleRoIAlign, with the same arguments, in one call for all levels. Scales
+    that do not halve from level to level, and tensors not on the CPU, go to torchvision's own
     forward()."""
 
     scales: Any
@@ -86,7 +87,7 @@ class MultiScaleRoIAlign(_TorchvisionMultiScaleRoIAlign):
                 image_shapes: list[tuple[int, int]]) -> Tensor:
         features = [feature for name, feature in x.items() if name in self.featmap_names]
         if self.scales is None or self.map_levels is None:
-            # torchvision's, so that a model may change from one class to the other at any time.
+            # torchvision's attributes, so that a model can change between both classes at any time.
             self.scales, self.map_levels = poolers._setup_scales(
                 features, image_shapes, self.canonical_scale, self.canonical_level)
         are_halves = all(2 * fine == coarse
@@ -113,18 +114,18 @@ def rpn_postprocess(
     size_limit: float = SIZE_LIMIT,
     min_size: float = 1e-3,
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """From the outputs of an RPN to its proposals: boxes, scores and levels of each image, in
-    descending score. torchvision's filter_proposals, but for scores equal to the threshold.
+    """Turns the outputs of an RPN into proposals: boxes, scores and levels of each image, in
+    descending score. Like torchvision's filter_proposals, except for scores equal to the threshold.
 
     Args:
-        logits: levels as convolutions left them, [images, anchors, height, width] each.
+        logits: levels in the convolutions' layout, [images, anchors, height, width] each.
         deltas: levels of the same sizes, [images, anchors x 4, height, width] each.
         anchors: corners [N, 4] of all levels, the same for all images.
         image_sizes: (height, width) of each image.
-        max_candidates: of a level, before NMS.
-        max_proposals: of an image, after NMS of each level.
-        score_threshold: scores above it count.
-        min_size: boxes of a smaller side are removed.
+        max_candidates: per level, before NMS.
+        max_proposals: per image, after NMS of each level.
+        score_threshold: only scores above it count.
+        min_size: boxes with a smaller side are removed.
     """
     return split_detections(*_ops.rpn_postprocess(
         list(logits), list(deltas), anchors, sizes_of(image_sizes), max_candidates,
@@ -144,15 +145,15 @@ def postprocess_box_head(
     size_limit: float = SIZE_LIMIT,
     min_size: float = 1e-2,
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """From the outputs of Faster R-CNN's box head to detections: boxes, scores and labels of each
-    image, as torchvision's postprocess_detections.
+    """Turns the outputs of Faster R-CNN's box head into detections: boxes, scores and labels of
+    each image, like torchvision's postprocess_detections.
 
     Args:
-        logits: [K, classes], class 0 being background.
+        logits: [K, classes]; class 0 is background.
         deltas: [K, classes x 4].
-        proposals: corners [K, 4] of one image, or a list with those of each image.
+        proposals: corners [K, 4] of one image, or a list with one tensor per image.
         image_sizes: (height, width) of each image.
-        max_detections: of an image.
+        max_detections: per image.
     """
     all_proposals, counts = joined("postprocess_box_head", "proposals", proposals)
     return split_detections(*_ops.postprocess_box_head(
@@ -169,16 +170,16 @@ def sample_balanced(
     background: int = -1,
     ignore: int = -2,
 ) -> list[tuple[Tensor, Tensor]]:
-    """The anchors or proposals of each image that a step learns from, drawn evenly without
-    replacement: the indices of its positives and of its negatives among its labels, ascending.
+    """Draws the anchors or proposals of each image that a step learns from, uniformly and without
+    replacement. Returns ascending indices of the positives and of the negatives into the labels.
 
     Args:
-        labels: integers of one image, or a list with those of each; all but ``background`` and
-            ``ignore`` are positive.
-        size: of the sample of an image.
-        positive_share: at most this part of ``size`` are positives; negatives fill it up.
-        seed: what is drawn depends on it and on the image's place alone; without one, it is drawn
-            from torch's generator.
+        labels: integers of one image, or a list with one tensor per image; all labels except
+            ``background`` and ``ignore`` are positive.
+        size: the sample size per image.
+        positive_share: at most this fraction of ``size`` is positive; negatives fill the rest.
+        seed: the sample depends only on the seed and the image's position; without a seed, one is
+            drawn from torch's generator.
     """
     all_labels, counts = joined("sample_balanced", "labels", labels)
     if seed is None:

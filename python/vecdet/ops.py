@@ -3,7 +3,7 @@
 
 Tensors are on the CPU, of float32, float64, bfloat16 or float16. Losses are differentiable in their
 first argument, once; their other arguments must not require a gradient. Overlaps have no gradient.
-Bad arguments raise RuntimeError, or ValueError where torchvision does, before anything is computed.
+Invalid arguments raise RuntimeError, or ValueError as in torchvision, before anything is computed.
 """
 
 from ._assignment import assign_atss, assign_fcos, assign_task_aligned, match_anchors

@@ -7,9 +7,9 @@
     vecdet.profile.write("report.html")
     print(vecdet.profile.page_faults())
 
-Every vecdet function is a problem, told apart by its arguments' type and shape; so is each of
-PyTorch's operators if asked for. VECDET_PROFILE=report.html in the environment records from the
-start and writes at the end, without PyTorch's operators.
+The profiler records a problem for every vecdet function and each type and shape of its arguments;
+on request, also for PyTorch's operators. VECDET_PROFILE=report.html in the environment records from
+the start and writes the report at the end, without PyTorch's operators.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _ops = torch.ops.vecdet
 
 
 def enable(torch_operators: bool = False) -> None:
-    """Records from now on: vecdet's functions, scopes, and PyTorch's operators if asked for."""
+    """Starts recording vecdet's functions, scopes and, on request, PyTorch's operators."""
     _ops._profile_enable(torch_operators)
 
 
 def disable() -> None:
-    """Records no more; what was recorded is kept."""
+    """Stops recording; the records are kept."""
     _ops._profile_disable()
 
 
 def reset() -> None:
-    """Forgets what was recorded."""
+    """Discards all records."""
     _ops._profile_reset()
 
 
 class scope(contextlib.ContextDecorator):
-    """Times a block, or with @scope("name") a function, as a problem of that name. Scopes nest, on
-    any thread. A scope that ends before one inside it, as in interleaved coroutines, or on another
-    thread than it began on, is not recorded but counted as dropped; the others keep their own
-    times."""
+    """Times a block, or with @scope("name") a function, as a problem with that name. Scopes nest,
+    on any thread. A scope that ends before one inside it, as in interleaved coroutines, or on a
+    different thread than it began on, is counted as dropped instead of recorded; other scopes keep
+    their own times."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -62,25 +62,26 @@ class scope(contextlib.ContextDecorator):
 
 
 def report() -> dict[str, Any]:
-    """What was recorded, of the schema vecdet-profile/1, as json.load() would give it."""
+    """The records in the schema vecdet-profile/1, as json.load() would return them."""
     return json.loads(_ops._profile_json())
 
 
 def rows() -> list[dict[str, Any]]:
-    """The problems of report(), the one of most time of its own first."""
+    """The problems of report(), in descending order of their own time."""
     return sorted(report()["entries"], key=lambda row: -row["self_ns"])
 
 
 def write(path: str) -> None:
-    """Writes the report as the name says: .html, .json, .csv, .txt, .folded or a trace.json. The
-    machine's bounds are measured the first time, which takes about a second.
+    """Writes the report in the format that the name's ending selects: .html, .json, .csv, .txt,
+    .folded or trace.json. The first call measures the machine's bounds, which takes about a second.
 
     Raises:
-        RuntimeError: for another name.
+        RuntimeError: unknown ending.
     """
     _ops._profile_write(path)
 
 
 def page_faults() -> str:
-    """What fresh pages cost in PyTorch's operators since they are recorded, and what saves them."""
+    """The cost of page faults in PyTorch's operators since recording began, and how to avoid
+    them."""
     return _ops._profile_page_faults()

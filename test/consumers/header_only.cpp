@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A unit of a dispatching program that uses the headers alone, with flags of its own.
+// A unit of a dispatching program that uses only the headers, with its own flags.
 #include <vecdet/profile.hpp>
 #include <vecdet/vecdet.hpp>
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs a tiny user of vecdet in every way that users build: by the commands of docs/building.md
-# without CMake; with find_package and FetchContent; with compiler flags that are not vecdet's;
-# header-only and dispatching in one program. The instruction sets' units are compiled once, by hand.
+# Builds and runs a tiny user of vecdet in every way that users build: by the commands of
+# docs/building.md without CMake; with find_package and FetchContent; with compiler flags that
+# differ from vecdet's; header-only and dispatching in one program. The instruction sets' units are
+# compiled once, by hand.
 #
-# Where there is libtorch, also vecdet::torch from an installed vecdet.
+# If libtorch is installed, also vecdet::torch from an installed vecdet.
 #
 #   run.sh [--all]   --all adds add_subdirectory, whose units are compiled once more, under flags that
 #                    would break them if they reached them; CXX chooses the compiler (default
@@ -31,7 +32,7 @@ consumer() {
   local name=$1 start
   shift
   start=$(date +%s%N)
-  # In the background, as set -e has no effect within a condition.
+  # In the background, because set -e has no effect within a condition.
   "$@" >"$scratch/log" 2>&1 &
   wait $! || { tail -n 40 "$scratch/log"; echo "FAILED: $name"; exit 1; }
   printf 'ok  %-52s %5d ms\n' "$name" $((($(date +%s%N) - start) / 1000000))
@@ -53,8 +54,8 @@ by_hand() {
   local commands
   commands=$(sed -n '/^Without CMake/,/^```$/s/^g++/\$CXX/p' "$root/docs/building.md")
   [ "$(echo "$commands" | wc -l)" = 5 ] || { echo "docs/building.md has other commands"; return 1; }
-  # The units side by side; where one fails, so does the link. Position-independent, so that they also
-  # serve the shared library of vecdet::torch.
+  # Compile the units in parallel; if one fails, so does the link. They are position-independent, so
+  # that they also serve the shared library of vecdet::torch.
   I=$root/include CXX="$cache $CXX -fPIC" bash -ec "$(echo "$commands" | sed '1,4s/$/ \&/; 4s/$/ wait/')"
   VECDET_PROFILE=1 ./a.out 2>profile
   grep sigmoid_focal_loss_and_grad/labels/f32/4x3 profile
@@ -69,20 +70,21 @@ with_flags() {
   run_and_compare "$binary"
 }
 
-# A user's file by Clang beside units of $CXX.
+# A user's file compiled by Clang, with units of $CXX.
 with_clang() {
   local CXX=clang++
   with_flags "$@"
 }
 
 headers_alone() {
-  # Without warnings: GCC 12 has its own AVX-512 intrinsics uninitialized (its bug 105593).
+  # Without warnings: GCC 12 reports its own AVX-512 intrinsics as uninitialized (GCC bug 105593).
   $cache $CXX -I "$root/include" "$@" -c "$here/trainer.cpp" -o "$scratch/headers_alone.o"
   $CXX "$scratch/headers_alone.o" -ltbb -o "$scratch/headers_alone"
   "$scratch/headers_alone"
 }
 
-# The header-only object comes first on the link line: any symbol it shares with a unit would win.
+# The header-only object comes first on the link line: any symbol that it shares with a unit would
+# win.
 two_in_one() {
   local flags=$1 march unit mixed=$scratch/mixed_${1//[^a-z0-9]/_}
   $cache $CXX -I "$root/include" $flags -c "$here/header_only.cpp" -o "$mixed.o"
@@ -90,10 +92,10 @@ two_in_one() {
     -o "$scratch/trainer.o"
   $CXX "$mixed.o" "$scratch/trainer.o" "$units"/{baseline,avx2,avx512,environment}.o -ltbb -o "$mixed"
   run_and_compare "$mixed"
-  # A profile each, in files of their own.
+  # Each writes its own profile.
   (cd "$scratch" && rm -f mixed*.json && VECDET_PROFILE=mixed.json "$mixed" >/dev/null 2>&1 &&
     [ "$(ls mixed*.json | wc -l)" = 2 ] && grep -q sigmoid_focal_loss_and_grad mixed.json)
-  # The linker takes one copy of what both files define: vecdet's functions are not among it.
+  # The linker keeps one copy of what both files define; vecdet's functions must not be part of it.
   nm --defined-only "$mixed.o" | awk '$2 ~ /[A-Zuvw]/ && $3 ~ /6vecdet/ { print $3 }' | sort >"$scratch/symbols"
   nm --defined-only "$scratch/trainer.o" "$units/environment.o" | awk '$2 ~ /[A-Zuvw]/ { print $3 }' |
     sort -u | comm -12 - "$scratch/symbols" | { grep -v 18reporting_profiles || [ $? = 1 ]; } >"$scratch/shared"
@@ -126,14 +128,14 @@ with_cmake() {
 install_package() {
   "${configure[@]}" -S "$root" -B "$scratch/install_build"
   cmake --build "$scratch/install_build"
-  # Users of the headers wait for nothing: no file of vecdet's own is compiled.
+  # Header-only users wait for nothing: no file of vecdet's own is compiled.
   [ -z "$(find "$scratch/install_build" -name '*.o' -not -path '*/CMakeFiles/[0-9]*' -print -quit)" ]
   cmake --install "$scratch/install_build" --prefix "$scratch/prefix"
-  # What is installed must not know where it came from.
+  # Installed files must not contain the path of their source tree.
   ! grep -rl -e "$root" -e "$scratch" "$scratch/prefix"
 }
 
-# Without AVX-512, by CMake's option: AVX2's kernels, whose bits are the same, and a clear error.
+# Without AVX-512, through CMake's option: AVX2's kernels, with identical bits, and a clear error.
 fewer_instruction_sets() {
   local build=$scratch/fewer said known=${known/%avx512/avx2}
   set_to() {
@@ -151,7 +153,7 @@ fewer_instruction_sets() {
   grep -q 'expected baseline among them' <<<"$said" || { echo "$said"; return 1; }
 }
 
-# The headers alone by pkg-config, whose lists for the units are those of docs/building.md.
+# Header-only by pkg-config, whose lists for the units are those of docs/building.md.
 with_pkg_config() {
   local unit source
   export PKG_CONFIG_PATH=$scratch/prefix/share/pkgconfig
@@ -171,7 +173,7 @@ headers_alone_from() {
   "$scratch/from_package"
 }
 
-# What is not installed is named, with the package that has it; optional use goes on without.
+# A missing dependency is named together with its package; optional use continues without it.
 missing_packages() {
   local project=$scratch/missing said
   mkdir "$project"
@@ -189,7 +191,7 @@ missing_packages() {
   grep -q "found: 0" <<<"$said" || { echo "$said"; return 1; }
 }
 
-# vecdet::torch, as an installed vecdet offers it; the units come from by_hand.
+# vecdet::torch from an installed vecdet; the units come from by_hand.
 with_torch() {
   local build=$scratch/torch
   "${configure[@]}" -S "$here/torch" -B "$build" -DCMAKE_PREFIX_PATH="$scratch/prefix" "$@"
@@ -202,7 +204,7 @@ without_libtorch() {
   grep libtorch-dev "$scratch/message"
 }
 
-# Programs of some calls: unoptimised, as they compile for longer than they run.
+# Programs of a few calls: unoptimised, because compiling takes longer than running.
 ours=(-DCMAKE_CXX_COMPILER_LAUNCHER="$here/unit_launcher.sh" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=)
 
 consumer "by hand, with the commands of docs/building.md" by_hand
@@ -237,7 +239,7 @@ fi
 consumer "the message where libtorch is missing" without_libtorch
 consumer "FetchContent" with_cmake FetchContent "${ours[@]}"
 if [ "${1:-}" = --all ]; then
-  # Without -g, with which the units would compile for minutes more.
+  # Without -g, which would make the units compile for minutes longer.
   consumer "add_subdirectory, a project of hostile flags" with_cmake add_subdirectory \
     -DCMAKE_CXX_COMPILER_LAUNCHER="$cache" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= \
     -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON -DCMAKE_UNITY_BUILD=ON \

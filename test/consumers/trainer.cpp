@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smallest user of vecdet: a focal loss whose value and gradient were worked out by hand from
-// the paper's equation, one large enough to be added up from many chunks, and bad arguments, which
-// -ffast-math must not hide. Prints the losses' bits, a hash of anchors, matches and a whole loss,
-// whose parts on the host -ffast-math must not change, and the instruction set in force.
+// The smallest user of vecdet. It computes a focal loss whose value and gradient were derived by
+// hand from the paper's equation, one large enough to be summed from many chunks, and bad
+// arguments, which -ffast-math must not hide. It prints the losses' bits, a hash of anchors,
+// matches and a whole loss, whose host code must not be affected by -ffast-math, and the active
+// instruction set.
 #include <vecdet/vecdet.hpp>
 
 #include <cmath>
@@ -42,15 +43,14 @@ struct hash {
   }
 };
 
-/// Bits by which boxes of NaN and infinities are made, as -ffast-math knows none.
+/// Constructs NaN and infinities from bits, because -ffast-math assumes that there are none.
 float float_of(std::uint32_t bits) {
   float number;
   std::memcpy(&number, &bits, sizeof number);
   return number;
 }
 
-/// Anchors, their matches with boxes of which some are no boxes, and RetinaNet's and FCOS's losses
-/// of them.
+/// Anchors, their matches with boxes (some of them invalid), and the losses of RetinaNet and FCOS.
 std::uint64_t step() {
   hash all;
   const std::vector<vecdet::grid_size> features{{38, 38}, {19, 19}, {10, 10},
@@ -94,7 +94,7 @@ std::uint64_t step() {
   vecdet::match_anchors(index, truth, results, {}, matching);
   all.add(matches);
 
-  // Of the boxes that are numbers.
+  // For the boxes that are finite.
   truth.boxes = vecdet::boxes_view<const float>(known.data() + 4 * 36, 4);
   truth.classes = vecdet::labels_view(classes.data() + 36, 4);
   std::vector<float> logits(5 * count), deltas(4 * count);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A compiler launcher that checks the flags of a unit. Instead of compiling all units again, it gives
-# the object of their instruction set that was built once by hand, in $VECDET_UNITS, for one of them
-# and empty objects for the others. All else it compiles.
+# A compiler launcher that checks the flags of a unit. To avoid compiling all units again, it
+# returns the object of their instruction set that was built once by hand, in $VECDET_UNITS, for one
+# of them, and empty objects for the others. It compiles all other files.
 set -euo pipefail
 command=("$@")
 out='' unit='' family=''

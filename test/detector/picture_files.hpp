@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Picture files that nobody's camera writes: chunk by chunk, and with EXIF data.
+// Picture files that no camera writes: built chunk by chunk, and with EXIF data.
 #pragma once
 
 #include "../../examples/detector/picture.hpp"
@@ -41,7 +41,7 @@ inline std::string png_chunk(const std::string& name, const std::string& content
   return big_endian(static_cast<std::uint32_t>(content.size())) + checked + big_endian(~crc);
 }
 
-/// A PNG of 8-bit RGB with these bytes for its pixels: 69 bytes long with 12 of them.
+/// A PNG of 8-bit RGB with these bytes as its pixels: 69 bytes long for 12 of them.
 inline std::string png_of(std::uint32_t width, std::uint32_t height, const std::string& data) {
   const std::string header =
       big_endian(width) + big_endian(height) + std::string("\x08\x02\x00\x00\x00", 5);
@@ -49,7 +49,7 @@ inline std::string png_of(std::uint32_t width, std::uint32_t height, const std::
          png_chunk("IEND", "");
 }
 
-/// TIFF's header and a directory of one entry, the orientation; "II" or "MM".
+/// A TIFF header and a directory with one entry, the orientation; "II" or "MM".
 inline std::string exif_of(int orientation, bool is_little) {
   const auto value = static_cast<char>(orientation);
   if (is_little)
@@ -59,7 +59,7 @@ inline std::string exif_of(int orientation, bool is_little) {
          std::string(6, '\0');
 }
 
-/// With EXIF data where they are given.
+/// With EXIF data, if given.
 inline void write_jpeg(const detector::picture& image, const std::string& file,
                        const std::string& exif = "", bool is_progressive = false) {
   jpeg_compress_struct info;
@@ -98,8 +98,8 @@ inline long memory_status(const std::string& key) {
   return -1;
 }
 
-/// The megabytes that an action takes at its peak beyond what is taken before; -1 where the system
-/// does not say.
+/// The peak memory of an action in megabytes beyond the memory in use before; -1 if the system does
+/// not report it.
 template <class Action>
 long peak_megabytes(const Action& action) {
   std::ofstream("/proc/self/clear_refs") << 5;

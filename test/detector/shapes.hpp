@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the detector's tests have in common; above all a data set to learn within seconds: red discs
-// and blue squares on grey noise, in a folder as VOC's.
+// Helpers of the detector's tests, in particular a data set that is learnt within seconds: red
+// discs and blue squares on grey noise, in a VOC folder.
 #pragma once
 
 #include "../../examples/detector/picture.hpp"
@@ -15,7 +15,7 @@
 
 namespace test {
 
-/// A folder of its own, removed in the end.
+/// A temporary folder.
 class temporary_folder {
  public:
   temporary_folder() {
@@ -33,7 +33,7 @@ class temporary_folder {
   std::filesystem::path path_;
 };
 
-/// What an action throws; empty where it throws nothing.
+/// The message of the exception that an action throws; empty if it throws none.
 template <class Action>
 std::string error_of(const Action& action) {
   try {
@@ -48,8 +48,8 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Draws `count` pictures of 96 x 96 and writes the lists train.txt and test.txt, a quarter of the
-/// pictures being of the latter.
+/// Draws `count` pictures of 96 x 96 and writes the lists train.txt and test.txt; a quarter of the
+/// pictures go to test.txt.
 inline void write_shapes(const temporary_folder& folder, int count) {
   namespace fs = std::filesystem;
   constexpr int side = 96;

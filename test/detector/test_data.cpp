@@ -46,7 +46,7 @@ TEST_CASE("VOC: lists, objects, classes by name") {
         (folder / "Annotations/shapes_0.xml") + ": the box 5 6 5 9 has no area");
 }
 
-TEST_CASE("VOC: coordinates are numbers and nothing else") {
+TEST_CASE("VOC: coordinates must be plain numbers") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 8);
   const std::string list = folder / "ImageSets/Main/train.txt";
@@ -100,7 +100,7 @@ TEST_CASE("VOC: a list holds names of pictures in the folder, in UTF-8") {
   CHECK(error_with("two words").empty());
 }
 
-TEST_CASE("VOC: what is wrong is named") {
+TEST_CASE("VOC: errors name the problem") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 4);
   const std::string list = folder / "ImageSets/Main/train.txt";
@@ -122,7 +122,7 @@ TEST_CASE("VOC: what is wrong is named") {
   CHECK(contains(error(), "no such folder of VOC's pictures"));
 }
 
-TEST_CASE("COCO: ids of images and categories, crowds, what is wrong") {
+TEST_CASE("COCO: ids of images and categories, crowds, errors") {
   const test::temporary_folder folder;
   const std::string file = folder / "instances.json";
   std::filesystem::create_directories(folder / "pictures");
@@ -168,7 +168,7 @@ TEST_CASE("COCO: ids of images and categories, crowds, what is wrong") {
   CHECK(contains(error_of([&] { read_dataset({file, ""}); }), "need the folder of their pictures"));
 }
 
-TEST_CASE("COCO: two categories of one name or id, and pictures outside of their folder") {
+TEST_CASE("COCO: categories with equal names or ids, and pictures outside their folder") {
   const test::temporary_folder folder;
   std::filesystem::create_directories(folder / "pictures");
   const std::string file = folder / "instances.json";
@@ -192,7 +192,7 @@ TEST_CASE("COCO: two categories of one name or id, and pictures outside of their
   }
 }
 
-TEST_CASE("pictures: sizes are checked before memory is taken") {
+TEST_CASE("pictures: sizes are checked before memory is allocated") {
   const test::temporary_folder folder;
   const auto error_and_peak = [&](const std::string& bytes) {
     test::write_bytes(folder / "a", bytes);
@@ -210,7 +210,7 @@ TEST_CASE("pictures: sizes are checked before memory is taken") {
   const auto empty = error_and_peak(test::png_of(9'000, 9'000, twelve_bytes));
   CHECK(contains(empty.first, "broken PNG: its 12 bytes of data are too few"));
   CHECK(empty.second < 20);
-  // As much data as 243 MB of pixels need, but the end is missing.
+  // Enough data for 243 MB of pixels, except that the end is missing.
   const std::string whole = test::png_of(9'000, 9'000, std::string(300'000, 'x'));
   const auto truncated = error_and_peak(whole.substr(0, whole.size() - 20));
   CHECK(contains(truncated.first, "broken PNG: it ends too early"));
@@ -234,7 +234,7 @@ TEST_CASE("pictures: sizes are checked before memory is taken") {
     const auto hollow = error_and_peak(with_side(9'000));
     CHECK(contains(hollow.first, "bytes are too few for the pixels that its header states"));
     CHECK(hollow.second < 20);
-    // Long enough by what stands behind its data.
+    // Long enough because of bytes after its data.
     const auto padded = error_and_peak(with_side(9'000) + std::string(300'000, 'x'));
     CHECK(contains(padded.first, "broken JPEG"));
     CHECK(padded.second < 20);
@@ -261,8 +261,7 @@ TEST_CASE("pictures: EXIF's orientation is applied, in JPEG and PNG") {
   const std::string plain = test::read_bytes(folder / "plain.png");
   const std::size_t behind_header = 8 + 25;
 
-  // Exif 2.3, "Orientation": which corners of the stored picture are seen at the top left and
-  // right.
+  // Exif 2.3, "Orientation": which corners of the stored picture appear at the top left and right.
   const std::pair<corner, corner> seen[8] = {
       {top_left, top_right},       {top_right, top_left},    {bottom_right, bottom_left},
       {bottom_left, bottom_right}, {top_left, bottom_left},  {bottom_left, top_left},
@@ -292,14 +291,14 @@ TEST_CASE("pictures: EXIF's orientation is applied, in JPEG and PNG") {
       }
     }
   }
-  // Decoded at a half of its size, to be fitted into half the upright one's.
+  // Decoded at half its size, to fit into half of the upright picture's size.
   test::write_jpeg(stored, folder / "a.jpg", test::exif_of(6, true));
   const picture half = read_picture(folder / "a.jpg", height / 2, width / 2);
   CHECK(half.width == height / 2);
   CHECK(half.height == width / 2);
   CHECK(half.file_width == height);
   CHECK(half.file_height == width);
-  // Data that end anywhere.
+  // Data cut at any point.
   const std::string exif = test::exif_of(6, true);
   for (std::size_t size = 1; size < exif.size(); ++size) {
     test::write_jpeg(stored, folder / "a.jpg", exif.substr(0, size));
@@ -307,7 +306,7 @@ TEST_CASE("pictures: EXIF's orientation is applied, in JPEG and PNG") {
   }
 }
 
-TEST_CASE("pictures: PNG goes there and back, broken ones are named") {
+TEST_CASE("pictures: PNG round trip; errors name broken files") {
   const test::temporary_folder folder;
   picture image(5, 3);
   for (std::size_t i = 0; i < image.pixels.size(); ++i)
@@ -324,7 +323,7 @@ TEST_CASE("pictures: PNG goes there and back, broken ones are named") {
   CHECK(contains(error_of([&] { write_png(image, folder / "no/a.png"); }), "cannot be written"));
 }
 
-TEST_CASE("canvas: what is drawn lies where its box is") {
+TEST_CASE("canvas: a drawn object is where its box is") {
   picture image(40, 20);
   for (int y = 5; y < 10; ++y)
     for (int x = 8; x < 16; ++x) std::fill_n(image.row(y) + 3 * x, 3, std::uint8_t{255});
@@ -338,7 +337,7 @@ TEST_CASE("canvas: what is drawn lies where its box is") {
     std::vector<float> planes(3 * 64 * 64);
     draw_on_canvas(image, place, canvas, planes.data());
     const box b = place.onto_canvas({8, 5, 16, 10});
-    // Half a pixel of the picture at the border is a mixture.
+    // The border is a mixture within half a pixel of the picture.
     const auto margin = static_cast<float>(place.scale / 2 + 1);
     const float white = (1 - colour_mean[0]) / colour_deviation[0];
     const float black = -colour_mean[0] / colour_deviation[0];
@@ -365,7 +364,7 @@ TEST_CASE("canvas: what is drawn lies where its box is") {
     CHECK(there[k] == doctest::Approx(static_cast<double>(k + 1)));
 }
 
-TEST_CASE("canvas: boxes that are mostly outside are none, nor are crowds") {
+TEST_CASE("canvas: boxes mostly outside are dropped, and so are crowds") {
   placement place;
   place.left = -10;
   const std::vector<object> objects{{{0, 0, 12, 8}, 0, false},
@@ -378,8 +377,7 @@ TEST_CASE("canvas: boxes that are mostly outside are none, nor are crowds") {
   CHECK((visible[0].corners == box{0, 0, 6, 8}));
 }
 
-TEST_CASE(
-    "loader: the same batches whatever the threads, other ones every epoch, shares of ranks") {
+TEST_CASE("loader: batches depend on the epoch, not on threads; ranks get shares") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 24);
   const dataset data = read_dataset({folder / "ImageSets/Main/train.txt", ""});
@@ -443,7 +441,7 @@ TEST_CASE("loader: a broken picture is replaced in training and left out in eval
   CHECK(pictures == data.pictures.size() - 1);
 }
 
-TEST_CASE("loader: where no picture can be read it says so") {
+TEST_CASE("loader: an error if no picture can be read") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 4);
   const dataset data = read_dataset({folder / "ImageSets/Main/train.txt", ""});
@@ -452,7 +450,7 @@ TEST_CASE("loader: where no picture can be read it says so") {
   CHECK(contains(error_of([&] { batches.next(); }), "no picture could be read; the first: "));
 }
 
-TEST_CASE("drawing: frames in the class's colour, never outside of the picture") {
+TEST_CASE("drawing: frames in the class's colour, never outside the picture") {
   picture image(50, 40);
   draw_box(image, {10, 20, 30, 35}, 0, "a");
   const auto red = colour_of(0);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The projection of more processes, against numbers worked out by hand."""
+"""The projection to more processes, against numbers worked out by hand."""
 import importlib.util
 import json
 import os
@@ -45,20 +45,21 @@ class Projection(unittest.TestCase):
         self.assertAlmostEqual(run.share(), 1.0 / 9.0)
 
     def test_the_ring(self):
-        # Of four: 2 x 3 passes, each of a quarter.
+        # Four processes: 2 x 3 passes, each of a quarter.
         self.assertAlmostEqual(project_ranks.ring(4, 4e8, 0.01, 1e9), 6 * (0.01 + 0.1))
         self.assertEqual(project_ranks.ring(1, 4e8, 0.01, 1e9), 0)
 
     def test_what_the_backward_pass_covers(self):
         self.write()
         run = project_ranks.Run(self.log)
-        # Without latency, of two: the first bucket from 0.25 to 0.35, the second from 0.75 to 1.15.
+        # Two processes without latency: the first bucket from 0.25 to 0.35, the second from 0.75 to
+        # 1.15.
         self.assertAlmostEqual(run.exposed(2, 0, 1e9), 0.15, places=6)
-        # Of very many the first takes 0.2, the second 0.8.
+        # With very many processes, the first takes 0.2, the second 0.8.
         self.assertAlmostEqual(run.exposed(1_000_000, 0, 1e9), 0.55, places=5)
-        # Where the first is still under way when the second is ready: 0.25 + 1 + 4.
+        # If the first is still being sent when the second is ready: 0.25 + 1 + 4.
         self.assertAlmostEqual(run.exposed(2, 0, 1e8), 4.25, places=6)
-        # All covered but the sum of the losses, which waits for two messages.
+        # Everything is hidden except the sum of the losses, which waits for two messages.
         self.assertAlmostEqual(run.exposed(2, 0.01, 1e12), 0.02, places=3)
 
     def test_the_slowest_of_several(self):

@@ -34,7 +34,7 @@ def write_png(file, rows):
 
 
 def write_squares(folder, count=12):
-    """Red and blue squares on grey noise, as VOC has them."""
+    """Red and blue squares on grey noise, in VOC's format."""
     source = random.Random(7)
     for part in ("Annotations", "JPEGImages", "ImageSets/Main"):
         os.makedirs(os.path.join(folder, part))
@@ -66,7 +66,7 @@ class Ranks(unittest.TestCase):
         cls.scratch = tempfile.TemporaryDirectory()
         cls.folder = cls.scratch.name
         write_squares(cls.folder)
-        # What the others are held against.
+        # The baseline for comparisons.
         cls.two = os.path.join(cls.folder, "two")
         cls.profile = os.path.join(cls.folder, "job.json")
         for process in cls.begin(cls.two, VECDET_PROFILE=cls.profile):
@@ -93,7 +93,7 @@ class Ranks(unittest.TestCase):
 
     @staticmethod
     def events(out, kind):
-        """Whole lines alone: a training may be writing the next."""
+        """Only complete lines: a training may be writing the next one."""
         try:
             with open(os.path.join(out, "log.jsonl")) as log:
                 found = [json.loads(line) for line in log if line.endswith("\n")]
@@ -102,7 +102,7 @@ class Ranks(unittest.TestCase):
         return [event for event in found if event["event"] == kind]
 
     def losses(self, out):
-        """Of each step; a step that was computed twice has to have the same."""
+        """Losses of each step; a step that was computed twice must have the same."""
         losses = {}
         for event in self.events(out, "step"):
             self.assertEqual(losses.setdefault(event["step"], event["loss"]), event["loss"])
@@ -116,8 +116,8 @@ class Ranks(unittest.TestCase):
         self.assertEqual(len(expected), STEPS)
         self.assertEqual(len(found), STEPS)
         self.assertLess(expected[-1], 0.9 * expected[0])  # so that gradients matter
-        # A difference in the last place grows a few times with each step; that of a gradient that was not
-        # the mean would be some per cent at the second.
+        # A difference in the last place grows a few times with each step. If a gradient were not
+        # the mean, the difference would be some per cent at the second step.
         for step, (e, f) in enumerate(zip(expected, found)):
             self.assertLess(abs(e - f), (2e-4 if step < 3 else 2e-2) * e, step)
 

@@ -29,7 +29,7 @@ using test::error_of;
 
 namespace {
 
-/// A training of seconds.
+/// A training that takes seconds.
 training_options small_training(const test::temporary_folder& folder, const std::string& out) {
   training_options options;
   options.train.annotations = folder / "ImageSets/Main/train.txt";
@@ -62,7 +62,7 @@ std::vector<double> losses_of(const training_options& options) {
   return losses;
 }
 
-/// The loss of a model on fixed pictures, and its gradient in all weights as one vector.
+/// The loss of a model on fixed pictures, and its gradient by all weights as one vector.
 std::pair<loss_values, at::Tensor> loss_and_gradient(loss_kind kind, bool channels_last) {
   at::manual_seed(3);
   model_config config;
@@ -88,7 +88,7 @@ std::pair<loss_values, at::Tensor> loss_and_gradient(loss_kind kind, bool channe
 
 }  // namespace
 
-TEST_CASE("losses: libtorch's operators, vecdet's, and the whole in one call agree") {
+TEST_CASE("losses: libtorch's operators, vecdet's and the single call agree") {
   const auto expected = loss_and_gradient(loss_kind::torch, false);
   CHECK(expected.second.abs().max().item<double>() > 0);
   for (const loss_kind kind : {loss_kind::operators, loss_kind::vecdet})
@@ -121,7 +121,7 @@ TEST_CASE("model: a second picture of zeros changes nothing") {
   }
 }
 
-TEST_CASE("model: frozen normalisation is the same in the convolutions and behind them") {
+TEST_CASE("model: frozen normalisation gives the same inside and after the convolutions") {
   for (const backbone_kind kind : {backbone_kind::resnet18, backbone_kind::resnext50_32x4d}) {
     at::manual_seed(3);
     backbone body(kind, norm_kind::frozen);
@@ -160,7 +160,7 @@ TEST_CASE("optimisation: the learning rate of each step") {
   CHECK(params.rate_at(5, 100) == doctest::Approx(0.5005));
 }
 
-TEST_CASE("training: the same on every run, and after it was resumed") {
+TEST_CASE("training: reproducible, also after resuming") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);  // 12 to train: 3 steps an epoch
   const training_options once = small_training(folder, "once");
@@ -175,8 +175,8 @@ TEST_CASE("training: the same on every run, and after it was resumed") {
   CHECK(losses_of(cut) == expected);
   CHECK(contains(error_of([&] { train(cut); }), "there is a training already"));
 
-  // Asked to stop as soon as a step has been told, it ends within an epoch or after one: whichever,
-  // both parts are the whole.
+  // Asked to stop as soon as a step has been reported, training ends within an epoch or after one.
+  // In both cases, the two parts equal the whole.
   training_options halves = small_training(folder, "halves");
   std::filesystem::create_directories(halves.folder);
   std::thread watcher([&] {
@@ -216,14 +216,14 @@ TEST_CASE("training: the same on every run, and after it was resumed") {
   CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another list of classes: "));
 }
 
-TEST_CASE("training: a broken picture is named once, skipped and counted") {
+TEST_CASE("training: a broken picture is reported once, skipped and counted") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);
   std::ofstream(folder / "JPEGImages/shapes_1.png") << "no picture";
   const std::string twelve_bytes("\x78\x9c\x63\x60\x60\x60\x00\x00\x00\x04\x00\x01", 12);
   test::write_bytes(folder / "JPEGImages/shapes_2.png",
                     test::png_of(200'000, 200'000, twelve_bytes));
-  // A box that is no box is named as well.
+  // An invalid box is reported as well.
   const std::string xml = folder / "Annotations/shapes_4.xml";
   std::string text = test::read_bytes(xml);
   text.replace(text.find("<xmin>"), 6, "<xmin>x");
@@ -245,7 +245,7 @@ TEST_CASE("training: a broken picture is named once, skipped and counted") {
   CHECK(losses_of(options).size() == 6);  // as many steps as without them
 }
 
-TEST_CASE("training: paths that are not UTF-8 end nothing") {
+TEST_CASE("training: paths that are not UTF-8 do not stop training") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);
   std::ofstream(folder / "JPEGImages/shapes_1.png") << "no picture";
@@ -261,7 +261,7 @@ TEST_CASE("training: paths that are not UTF-8 end nothing") {
       contains(events(options, "broken").at(0).at("file"), "\xef\xbf\xbd/JPEGImages/shapes_1.png"));
 }
 
-TEST_CASE("training: where it cannot write it says so") {
+TEST_CASE("training: an error if files cannot be written") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);
   std::ofstream(folder / "file") << "no folder";
@@ -271,7 +271,7 @@ TEST_CASE("training: where it cannot write it says so") {
   CHECK(error_of([&] { full.write({{"event", "step"}}); }) == "/dev/full: cannot be written");
 }
 
-TEST_CASE("training: a loss that is no number ends it with good weights") {
+TEST_CASE("training: a NaN loss ends it with good weights") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);
   training_options options = small_training(folder, "diverges");
@@ -287,7 +287,7 @@ TEST_CASE("training: a loss that is no number ends it with good weights") {
       CHECK(at::isfinite(weight).all().item<bool>());
 }
 
-TEST_CASE("checkpoints: whole or not at all, and errors that name the file") {
+TEST_CASE("checkpoints: complete or absent, and errors that name the file") {
   const test::temporary_folder folder;
   checkpoint content;
   model_config config;
@@ -302,7 +302,7 @@ TEST_CASE("checkpoints: whole or not at all, and errors that name the file") {
   save_checkpoint(file, content, optimiser.get());
   const auto size = std::filesystem::file_size(file);
 
-  // A disk that is full, as far as this process can tell.
+  // Simulates a full disk for this process.
   content.state.step = 8;
   struct rlimit before {};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -328,7 +328,7 @@ TEST_CASE("checkpoints: whole or not at all, and errors that name the file") {
   CHECK(contains(error_of([&] { load_checkpoint(file); }), "model.pt: no checkpoint, or a broken"));
 }
 
-TEST_CASE("checkpoints: what does not fit together is refused") {
+TEST_CASE("checkpoints: mismatches are refused") {
   const test::temporary_folder folder;
   checkpoint content;
   model_config config;
@@ -354,7 +354,7 @@ TEST_CASE("checkpoints: what does not fit together is refused") {
   content.state.step = 0;
   CHECK(error().empty());
 
-  // An unfinished file that leads elsewhere is replaced, not followed.
+  // An unfinished file that is a link is replaced, not followed.
   test::write_bytes(folder / "other", "precious");
   std::filesystem::create_symlink(folder / "other", file + ".unfinished");
   save_checkpoint(file, content, nullptr);
@@ -362,7 +362,7 @@ TEST_CASE("checkpoints: what does not fit together is refused") {
   CHECK(load_checkpoint(file).classes == content.classes);
 }
 
-TEST_CASE("drawing: no picture and no copy replaces another") {
+TEST_CASE("drawing: no picture or copy overwrites another") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 2);
   checkpoint content;
@@ -415,7 +415,7 @@ TEST_CASE("training: reaches a target from scratch") {
   options.evaluate_every = 2;
   options.target_ap50 = 0.6;
   CHECK(train(options) == outcome::target_reached);
-  // What a checkpoint finds is what the training found.
+  // Evaluating the checkpoint gives the training's result.
   const checkpoint best = load_checkpoint(options.folder + "/best.pt");
   const dataset data = read_dataset(options.test, best.classes);
   loader_params params = options.loading;

@@ -44,7 +44,7 @@ tensor<T> some_boxes(input& in, index_t boxes, box_kind kind) {
   return tensor<T>(values);
 }
 
-/// Boxes with an array a coordinate, each of which ends at an inaccessible page.
+/// Boxes with one array per coordinate, each ending at an inaccessible page.
 template <class T>
 class planes {
  public:
@@ -70,7 +70,7 @@ void add_boxes(results& to, const Boxes& boxes) {
     for (index_t k = 0; k < 4; ++k) to.add(static_cast<double>(boxes(i, k)));
 }
 
-/// The same choice of boxes said in three ways; all() where every box is chosen.
+/// The same selection of boxes expressed in three ways; all() if every box is selected.
 struct some_selection {
   std::vector<index_t> labels;  ///< at least 0 where the box counts
   tensor<index_t> wide, list;
@@ -122,7 +122,7 @@ inline coder_params any_coder(input& in) {
   return params;
 }
 
-/// Factors of boxes, or none: mild ones, or any.
+/// Factors of boxes, or none: moderate ones, or any.
 inline tensor<float> any_weights(input& in, index_t boxes) {
   constexpr float inf = std::numeric_limits<float>::infinity();
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
@@ -133,25 +133,25 @@ inline tensor<float> any_weights(input& in, index_t boxes) {
                                  3e38f, inf, -inf, nan, 1.0f, 2.0f}));
   return tensor<float>(weights);
 }
-/// Factors on everything.
+/// Factors for everything.
 inline double any_scale(input& in) {
   return in.one_of({1.0, 1.0, 1.0 / 37, -2.0, 0.0, 1e-30, 1e30, 3e38});
 }
 
-/// Whether a product is well inside of float's range: neither near its largest number nor
-/// subnormal. 0, infinities and NaN count as inside.
+/// Whether a product is well inside float's range: neither near its largest number nor subnormal.
+/// 0, infinities and NaN count as inside.
 inline bool is_in_range(double x) {
   return x == 0 || !std::isfinite(x) || (std::abs(x) > 1e-30 && std::abs(x) < 1e37);
 }
 
-/// A box's weight and the scale, as they go into its loss and its gradient.
+/// A box's weight and the scale, as used in its loss and its gradient.
 struct box_factor {
   double weight, scale;
 
-  /// What multiplies the gradient.
+  /// The gradient's factor.
   double both() const { return reference::vanishing_product(scale, weight); }
-  /// Of a loss in [0, 2] or a gradient that float has as `value`, where it is `exact` within
-  /// `within` before it is multiplied: what an infinite, zero or NaN factor leaves of it.
+  /// The expected interval of a loss in [0, 2] or of a gradient that is `value` in float. Before
+  /// multiplication, it is `exact` within `within`; an infinite, zero or NaN factor is applied.
   template <class What>
   void expect_limit(const What& what, double value, double exact, double within) const {
     const double factor = both();
@@ -165,7 +165,7 @@ struct box_factor {
     return reference::vanishing_product(reference::vanishing_product(loss, weight), scale);
   }
   double of_grad(double grad) const { return reference::vanishing_product(grad, both()); }
-  /// Whether nothing on the way to either leaves what float holds.
+  /// Whether every intermediate result is within float's range.
   bool holds_loss(double loss) const { return is_in_range(loss * weight) && is_in_range(both()); }
   bool is_plain() const {
     return std::isfinite(weight) && is_in_range(weight) && is_in_range(both());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where softmax in float may order candidates otherwise than in double.
+// Cases in which softmax in float may order candidates differently than in double.
 #pragma once
 
 #include <vecdet/views.hpp>
@@ -11,12 +11,12 @@
 namespace vecdet {
 namespace fuzz {
 
-/// A softmax in float is that near to the exact one, relative to it.
+/// The relative error of a softmax in float.
 constexpr double softmax_within = 2e-6;
 
-/// Softmax of rows that are not equal: equal scores may differ in their last bits, and close ones
-/// be equal or change places. Whether any two of `found` are so; each has a score and a label, and
-/// row_of() gives its logits.
+/// Whether any two of `found` have scores that may be ordered differently. For rows that differ,
+/// equal softmax scores may differ in their last bits, and close ones may be equal or swap. Each of
+/// `found` has a score and a label; row_of() returns its logits.
 template <class Candidate, class RowOf>
 bool any_close_scores(std::vector<Candidate> found, index_t classes, const RowOf& row_of) {
   std::sort(found.begin(), found.end(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assigners on grids of any shape with any boxes: ATSS index for index as the reference, which
-// compares in float too; the task-aligned assigner by what holds whatever rounding does.
+// Assigners on grids of any shape with any boxes. ATSS must equal the reference index for index,
+// because it also compares in float. The task-aligned assigner is checked by properties that hold
+// under any rounding.
 #include "box_input.hpp"
 #include <vecdet/reference/assigners.hpp>
 
@@ -83,7 +84,7 @@ void fuzz::target(input& in) {
       const float* const box = truth_boxes.data() + 4 * match;
       const float* const point = points.data() + 2 * (i % count);
       if (!(point[0] > box[0] && point[0] < box[2] && point[1] > box[1] && point[1] < box[3]))
-        fail("a point is matched with a box that it does not lie in");
+        fail("a point is matched with a box that does not contain it");
       if (!(target >= 0 && target <= 1.0001)) fail("a target is not in [0, 1]");
     }
   });

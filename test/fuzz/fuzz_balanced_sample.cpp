@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Balanced samples of any labels, images and sizes: as many of each kind as documented, ascending
-// and none twice; the same however labels are said and for any number of threads; and of an image
-// the same whatever the others hold.
+// Balanced samples for any labels, images and sizes: the documented number of each kind, ascending
+// and without duplicates; independent of the labels' representation and the number of threads. An
+// image's sample does not depend on the other images.
 #include "fuzz_input.hpp"
 #include "support/random.hpp"
 
@@ -31,7 +31,7 @@ sample drawn(labels_view labels, vector_view<const index_t> offsets,
           {of.positives.begin(), of.positives.end()}};
 }
 
-/// The numbers of positives and negatives that an image's sample is to have.
+/// The expected numbers of positives and negatives in an image's sample.
 struct numbers {
   index_t positives = 0, negatives = 0;
 
@@ -66,7 +66,7 @@ void check_image(const fuzz::tensor<index_t>& labels, const fuzz::tensor<index_t
   }
 }
 
-/// The sample of one image, where the others' labels are ignored.
+/// The sample of one image when the other images' labels are ignored.
 void check_alone(const fuzz::tensor<index_t>& labels, const fuzz::tensor<index_t>& images,
                  index_t image, const balanced_sample_params& params, const sample& of) {
   const auto k = static_cast<std::size_t>(image);

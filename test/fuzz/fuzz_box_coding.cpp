@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Box coding and what else is done to boxes, on any numbers: the same bits in either layout, and of
-// bfloat16 deltas as if they were float; tame ones as the reference has it.
+// Box coding and other box functions on any numbers: bit-identical in either layout; bfloat16
+// deltas act like floats; moderate boxes agree with the reference.
 #include "box_input.hpp"
 #include "support/exact_boxes.hpp"
 #include "support/ulp.hpp"
@@ -15,7 +15,7 @@ struct options {
   image_size image;
 };
 
-/// What the decoders make of deltas, in each layout: on `half` of the anchors for two images.
+/// The decoders' results for deltas, in each layout: on `half` of the anchors for two images.
 template <class Deltas, class Anchors, class Out>
 void decode_all(fuzz::results& results, const options& o, Deltas deltas, Anchors anchors,
                 Anchors half, Out out) {
@@ -31,7 +31,7 @@ void decode_all(fuzz::results& results, const options& o, Deltas deltas, Anchors
   fuzz::add_boxes(results, out);
 }
 
-/// The same of distances, which have one layout.
+/// The same for distances, which have one layout.
 template <class Distances, class Anchors, class Out>
 void decode_all_distances(fuzz::results& results, const options& o, Distances distances,
                           Anchors anchors, Out out) {
@@ -42,7 +42,7 @@ void decode_all_distances(fuzz::results& results, const options& o, Distances di
   fuzz::add_boxes(results, out);
 }
 
-/// bfloat16 deltas of boxes in float against the same deltas in float.
+/// bfloat16 deltas of float boxes against the same deltas in float.
 void mixed_decoding(fuzz::results& results, const options& o, const fuzz::tensor<bfloat16>& deltas,
                     const fuzz::tensor<bfloat16>& boxes) {
   const fuzz::tensor<float> wide(std::vector<float>(deltas.begin(), deltas.end()));
@@ -55,11 +55,11 @@ void mixed_decoding(fuzz::results& results, const options& o, const fuzz::tensor
   decode_all_distances(mixed, o, d, a, boxes_view<float>(out));
   decode_all(as_float, o, w, a, half, boxes_view<float>(out));
   decode_all_distances(as_float, o, w, a, boxes_view<float>(out));
-  fuzz::expect_same("bfloat16 deltas are decoded otherwise than in float", mixed, as_float);
+  fuzz::expect_same("bfloat16 deltas are not decoded like floats", mixed, as_float);
   for (const double value : mixed.values()) results.add(value);
 }
 
-/// compute(from, to) on the same memory must give what it gave on two.
+/// compute(from, to) in place must give the same as with separate memory.
 template <class T, class Compute>
 void in_place(const char* function, const fuzz::tensor<T>& input, const fuzz::tensor<T>& expected,
               const Compute& compute) {
@@ -150,7 +150,7 @@ void box_coding(fuzz::input& in) {
       },
       [&](const char* set, const std::vector<double>& values) {
         if (kind != fuzz::box_kind::tame || params.anchors != box_format::xyxy) return;
-        // What cancels in double cancels in the reference.
+        // What cancels in double also cancels in the reference.
         const bool is_double = std::is_same<T, double>::value;
         using real = compute_type<T>;
         const auto expect = [&](const char* what, double actual, double exact, double ulp,

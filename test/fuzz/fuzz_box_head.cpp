@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// postprocess_box_head against its steps, one by one: softmax in double and its threshold, each
+// postprocess_box_head against its individual steps: softmax in double and its threshold, each
 // class's own deltas decoded and clipped, small boxes, the scalar reference's NMS per class, the
-// limit of an image. What comes out must be equal, in the same order. Box coding has a fuzzer of
-// its own: here its bits are taken for right.
+// limit per image. Results must be equal, in the same order. Box coding has its own fuzzer, so its
+// bits are trusted here.
 //
-// Of images where rounding may decide otherwise than softmax in double, as where a score is within
-// 2e-6 of the threshold, nothing is expected. So that they are few, rows of logits come from few.
+// Nothing is expected of images for which rounding may decide differently than softmax in double,
+// for example if a score is within 2e-6 of the threshold. To keep them rare, logits come from a few
+// distinct rows.
 #include "box_input.hpp"
 #include "close_scores.hpp"
 #include <vecdet/reference/box.hpp>
@@ -38,7 +39,7 @@ struct head {
   }
 };
 
-/// Few rows of few logits, from which those of the head are taken.
+/// A few rows of few logits, from which the head's rows are drawn.
 template <class T>
 std::vector<std::vector<T>> some_rows(fuzz::input& in, index_t classes) {
   std::vector<T> values;
@@ -89,7 +90,7 @@ struct candidate {
   index_t proposal, label;
 };
 
-/// What is expected of an image; of an uncertain one, nothing.
+/// The expected result of an image; none for an uncertain one.
 struct expectation {
   bool certain = true;
   std::vector<candidate> candidates;  ///< in the order of the logits
@@ -119,7 +120,7 @@ expectation candidates_of(const head<T>& h, const box_head_params& params, index
   return out;
 }
 
-/// A candidate's box, clipped, on the instruction set in use.
+/// A candidate's box, clipped, on the active instruction set.
 template <class T>
 reference::box_of<float> box_of(const head<T>& h, const box_head_params& params, index_t image,
                                 const candidate& c) {

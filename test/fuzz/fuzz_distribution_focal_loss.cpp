@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distribution focal loss and its decoding of any numbers, under any strides and weights: the
-// reference's.
+// Distribution focal loss and its decoding on any numbers, strides and weights, against the
+// reference.
 #include "fuzz_input.hpp"
 #include <vecdet/reference/distribution_focal_loss.hpp>
 
@@ -8,7 +8,7 @@ using namespace vecdet;
 
 namespace {
 
-/// The largest difference of two finite logits, 1 at least: what cancels in a loss.
+/// The largest difference of two finite logits, at least 1: the size of what cancels in a loss.
 double extent_of(vector_view<const float> x) {
   double least = 1e300, greatest = -1e300;
   for (const float number : x) {

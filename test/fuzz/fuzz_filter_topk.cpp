@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threshold and top-k of any logits, shape and stride: what a stable sort gives.
+// Threshold and top-k of any logits, shape and stride, against a stable sort.
 #include "fuzz_input.hpp"
 #include "support/random.hpp"
 
@@ -9,8 +9,8 @@ using namespace vecdet;
 
 namespace {
 
-/// Logits by the byte, or many by a seed: enough for several chunks and for more candidates than
-/// there is room for.
+/// Logits byte by byte, or many from a seed: enough for several chunks and for more candidates than
+/// fit the memory.
 template <class T>
 fuzz::tensor<T> any_logits(fuzz::input& in, index_t count, bool large) {
   if (!large) return in.numbers<T>(count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The focal loss functions on any shape, stride, logits, labels and parameters; and every element
-// alike whatever the strides of what is read and written, between whose rows nothing is touched.
+// The focal loss functions on any shape, stride, logits, labels and parameters. Every element must
+// be independent of the strides of inputs and outputs, and memory between rows must not be touched.
 #include "fuzz_input.hpp"
 #include <vecdet/reference/focal_loss.hpp>
 
@@ -13,7 +13,7 @@ T mark() {
   return test::to<T>(-12345);
 }
 
-/// A copy with rows `stride` apart, and marks between them.
+/// A copy with rows `stride` apart and marks between them.
 template <class T>
 fuzz::tensor<T> with_stride(matrix_view<const T> from, index_t stride) {
   const index_t rows = from.rows(), cols = from.cols();
@@ -24,7 +24,7 @@ fuzz::tensor<T> with_stride(matrix_view<const T> from, index_t stride) {
   return copy;
 }
 
-/// Adds the elements of a matrix; fails where a mark between its rows is gone.
+/// Adds the elements of a matrix; fails if a mark between its rows has changed.
 template <class T>
 void add_elements(fuzz::results& to, const fuzz::tensor<T>& memory, index_t cols, index_t stride) {
   for (index_t k = 0; k < memory.size(); ++k) {
@@ -37,8 +37,8 @@ void add_elements(fuzz::results& to, const fuzz::tensor<T>& memory, index_t cols
   }
 }
 
-/// Losses and gradients from and to memory of any strides must be those of rows without gaps, bit
-/// by bit, also with weights that are infinite, huge or 0; and NaN only where something is.
+/// Losses and gradients with any strides must be bit-identical to those of rows without gaps, also
+/// with weights that are infinite, huge or 0; and NaN may only come from NaN.
 template <class T>
 void strided(fuzz::input& in, matrix_view<const T> x, matrix_view<const T> t,
              matrix_view<const T> upstream, const fuzz::tensor<index_t>& labels, bool dense,
@@ -92,7 +92,7 @@ void strided(fuzz::input& in, matrix_view<const T> x, matrix_view<const T> t,
                      });
 }
 
-/// What the terms of an element's gradient may be at most.
+/// The maximum of the terms of an element's gradient.
 double terms_of_gradient(double x, double t, const focal_loss_params& params) {
   if (std::isnan(x)) return 0;
   const reference::soft_focal_terms terms(x, t, params.alpha);
@@ -119,7 +119,7 @@ void focal_loss(fuzz::input& in) {
   for (index_t i = 0; i < rows; ++i)
     label_values.push_back(in.integer(-2, cols + (in.byte() < 8 ? 1 : -1)));
   const fuzz::tensor<index_t> labels(label_values);
-  // The same said otherwise: in 32 bits, with other values of background and ignore.
+  // The same in another form: 32-bit labels with other values of background and ignore.
   const fuzz::tensor<std::int32_t> renamed = fuzz::renamed(label_values);
   const fuzz::tensor<T> targets(extent);
   for (T& t : targets) {
@@ -132,7 +132,7 @@ void focal_loss(fuzz::input& in) {
   const matrix_view<const T> t(targets.data(), rows, cols, stride);
   const focal_targets<T> truth = dense ? focal_targets<T>(t) : focal_targets<T>(labels);
 
-  // The reference knows neither bad arguments nor empty tensors.
+  // The reference does not handle bad arguments and empty tensors.
   bool checked = !x.empty() && params.gamma >= 0;
   for (const index_t label : labels) checked = checked && (dense || label < cols);
   std::vector<double> exact(static_cast<std::size_t>(2 * rows * cols));
@@ -209,8 +209,8 @@ void focal_loss(fuzz::input& in) {
               },
               values[k], is_grad ? exact[k] / mean : exact[k], relative, absolute);
         }
-        // Losses of a block are added in float before they are weighted: near its largest number
-        // they overflow.
+        // The losses of a block are added in float before they are weighted; near float's largest
+        // number, they overflow.
         for (index_t i = 0; i < rows; ++i)
           for (index_t j = 0; j < cols; ++j)
             if (std::abs(static_cast<double>(x(i, j))) > 1e36) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a fuzzer's bytes into arguments, and compares results: across instruction sets bit by bit,
-// with the reference by tolerance. A difference stops the program with its message. Each fuzz_*.cpp
-// defines target(), which is one property of a family of functions; main.cpp calls it.
+// Turns a fuzzer's bytes into arguments and compares results: across instruction sets bit by bit,
+// with the reference within a tolerance. A difference stops the program with its message. Each
+// fuzz_*.cpp defines target(), one property of a family of functions; main.cpp calls it.
 #pragma once
 
 #include "support/placed_memory.hpp"
@@ -26,14 +26,14 @@ namespace fuzz {
   std::abort();
 }
 
-/// Where all tensors lie: each ends at an inaccessible page.
+/// The memory of all tensors: each ends at an inaccessible page.
 inline test::placed_memory& memory() {
   static test::placed_memory at_guards;
   at_guards.place = {test::placement::ends_at_guard};
   return at_guards;
 }
 
-/// A tensor of the given elements, or of `size` elements, there.
+/// A tensor of the given elements, or of `size` elements, in that memory.
 template <class T>
 class tensor {
  public:
@@ -52,7 +52,7 @@ class tensor {
   index_t size_;
 };
 
-/// The bytes, taken from the front; zeros when they are used up.
+/// The bytes, consumed from the front; zeros once they are used up.
 class input {
  public:
   input(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
@@ -80,7 +80,7 @@ class input {
     return values.begin()[byte() % values.size()];
   }
 
-  /// Any bit pattern, a special number or one of a moderate size.
+  /// Any bit pattern, a special number or a moderate one.
   template <class T>
   T number() {
     const std::uint8_t kind = byte();
@@ -92,7 +92,7 @@ class input {
     return test::to<T>((static_cast<double>(bits<std::uint16_t>()) - 32768) /
                        (kind < 128 ? 1024 : 32));
   }
-  /// All that is left, as it is.
+  /// All remaining bytes.
   std::string text() {
     const std::string rest(data_, data_ + size_);
     size_ = 0;
@@ -103,7 +103,7 @@ class input {
     return low + (high - low) * static_cast<double>(bits<std::uint16_t>()) / 65535;
   }
 
-  /// `count` numbers; the bytes come round again when used up.
+  /// `count` numbers; the bytes repeat once used up.
   template <class T>
   tensor<T> numbers(index_t count) {
     const tensor<T> values(count);
@@ -156,10 +156,10 @@ inline tensor<std::int32_t> renamed(const std::vector<index_t>& labels) {
   return tensor<std::int32_t>(others);
 }
 
-/// What a fuzz_*.cpp tries with any input.
+/// The property that a fuzz_*.cpp checks for any input.
 void target(input& in);
 
-/// property(T()) of the element type that a byte chooses.
+/// Calls property(T()) with the element type that a byte chooses.
 template <class Property>
 void with_any_type(input& in, const Property& property) {
   switch (in.byte() % 3) {
@@ -172,7 +172,8 @@ void with_any_type(input& in, const Property& property) {
   }
 }
 
-/// property(T(), Box()) of the types of deltas and boxes: those, and bfloat16 with float.
+/// Calls property(T(), Box()) with the types of deltas and boxes: equal ones, or bfloat16 with
+/// float.
 template <class Property>
 void with_any_types(input& in, const Property& property) {
   const std::uint8_t kind = in.byte();
@@ -204,14 +205,14 @@ inline bool same_number(double a, double b) {
   return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
 }
 
-/// The same numbers in the same places.
+/// The same numbers in the same positions.
 inline void expect_same(const std::string& what, const results& a, const results& b) {
   if (!std::equal(a.values().begin(), a.values().end(), b.values().begin(), b.values().end(),
                   same_number))
     fail(what);
 }
 
-/// Fails unless compute(memory) leaves in memory that holds `input` what `expected` holds.
+/// Fails unless compute(memory), on memory that holds `input`, leaves `expected` there.
 template <class T, class Compute>
 void expect_same_in_place(const std::string& what, const tensor<T>& input,
                           const tensor<T>& expected, const Compute& compute) {
@@ -223,8 +224,9 @@ void expect_same_in_place(const std::string& what, const tensor<T>& input,
   expect_same(what + " gives other numbers in its input's memory", in_place, apart);
 }
 
-/// Runs call(results) on every instruction set; AVX2 and AVX-512 must agree in every bit, and
-/// check(values) must accept each. Calls that throw std::invalid_argument must do so on all.
+/// Runs call(results) on every instruction set. AVX2 and AVX-512 must be bit-identical, and
+/// check(values) must accept each result. A call that throws std::invalid_argument must throw it on
+/// all.
 template <class Call, class Check>
 void on_every_isa(const std::string& what, const Call& call, const Check& check) {
   std::vector<double> fused;
@@ -263,8 +265,8 @@ void on_every_isa(const std::string& what, const Call& call) {
   on_every_isa(what, call, [](const char*, const std::vector<double>&) {});
 }
 
-/// |actual - exact| within relative * |exact| + absolute; NaN only where expected. what() says what
-/// it is, where it is not: texts would take most of a fuzzer's time.
+/// |actual - exact| within relative * |exact| + absolute; NaN only where expected. On failure,
+/// what() describes the number; building texts for every number would take most of a fuzzer's time.
 template <class What>
 void expect_near(const What& what, double actual, double exact, double relative, double absolute) {
   if (std::isnan(exact) && std::isnan(actual)) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IoU of any boxes, of all pairs and one by one: torchvision's very floats, and the reference's
-// numbers where those are well conditioned.
+// IoU of any boxes, of all pairs and of corresponding boxes: bit-identical to torchvision's, and
+// equal to the reference's numbers if those are well conditioned.
 #include "box_input.hpp"
 #include <vecdet/reference/iou.hpp>
 
@@ -23,7 +23,7 @@ void expect_iou(const char* set, double actual, boxes_view<const T> a, index_t i
     if (params.kind == iou_kind::iou) {
       const float exact =
           reference::iou(reference::load_box<float>(a, i), reference::load_box<float>(b, j), rule);
-      // The rule is for every NaN, also that of infinite areas.
+      // The rule applies to every NaN, including that of infinite areas.
       if (params.empty == empty_iou::zero && std::isnan(exact) && actual == 0) return;
       if (!fuzz::same_number(actual, static_cast<double>(test::to<T>(static_cast<double>(exact)))))
         fuzz::expect_near(what, actual, static_cast<double>(exact), 0, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GIoU, DIoU and CIoU losses with gradients of any boxes; of tame ones as the reference has them.
+// GIoU, DIoU and CIoU losses with gradients on any boxes, against the reference for moderate ones.
 #include "box_input.hpp"
 #include "support/exact_box_losses.hpp"
 
@@ -48,7 +48,7 @@ void any_iou_loss(fuzz::input& in) {
         bool all_plain = true;
         for (index_t i = 0; i < boxes; ++i) {
           const auto a = reference::load_box(p, i), b = reference::load_box(t, i);
-          // Rounding to bfloat16 may leave nothing of a side.
+          // Rounding to bfloat16 may reduce a side to 0.
           if (!(a.width() > 0 && a.height() > 0 && b.width() > 0 && b.height() > 0)) return;
           const auto exact = reference::iou_loss(
               static_cast<reference::iou_kind>(static_cast<int>(of)), a, b, params.epsilon);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A head's levels of any sizes, layout and channels against the same numbers as rows: losses have
-// the bits of their gradients, top-k and postprocessing give the very same; and the whole losses of
-// RetinaNet and FCOS on them, which must agree across instruction sets.
+// A head's levels with any sizes, layout and channels against the same numbers as rows: losses
+// equal their gradients' calls bit by bit, and top-k and postprocessing are identical. The whole
+// losses of RetinaNet and FCOS on them must agree across instruction sets.
 #include "box_input.hpp"
 
 using namespace vecdet;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matching of any boxes with any options, against the reference index for index.
+// Matching of any boxes with any options, against the reference, index for index.
 #include "box_input.hpp"
 #include "support/matcher.hpp"
 #include <vecdet/reference/matching.hpp>
@@ -27,7 +27,7 @@ matcher_params any_matcher(fuzz::input& in) {
   return params;
 }
 
-/// Boxes of images one after the other.
+/// Concatenated boxes of images.
 struct listed_boxes {
   fuzz::tensor<float> boxes;
   std::vector<index_t> offsets;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NMS and batched NMS with any boxes, scores, groups and options: the reference's indices, in its
-// order, on every instruction set and any number of threads.
+// order, on every instruction set and with any number of threads.
 #include "score_input.hpp"
 #include <vecdet/reference/nms.hpp>
 
@@ -62,7 +62,7 @@ void nms_of(fuzz::input& in) {
           expect(batched_nms(scene.b(), scene.s(), groups, params, workspace, policy));
           if (!grouped) expect(nms(scene.b(), scene.s(), params, workspace, policy));
         }
-        // A workspace that has held other boxes, and one of the call's own.
+        // A workspace that has held other boxes, and one for this call only.
         nms(half, vector_view<const S>(scene.s().data(), half.size()), params, workspace);
         expect(batched_nms(scene.b(), scene.s(), groups, params, workspace));
         expect(batched_nms(scene.b(), scene.s(), groups, params));

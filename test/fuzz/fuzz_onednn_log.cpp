@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text as oneDNN's log, and as PyTorch's records of convolutions: nothing fails but by an
-// exception, and what is made of it is a report that can be written.
+// Any text as oneDNN's log and as PyTorch's records of convolutions. Failures are exceptions, and
+// the result is a report that can be written.
 #include "../../bench/profile/aten_convolutions.hpp"
 #include "../../bench/profile/import_onednn.hpp"
 #include "fuzz_input.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From any head outputs to detections. Every detection must be a candidate by its score, decoded
-// and clipped; none may overlap another of its class; and where no limit is reached, each candidate
-// must be there or be suppressed by one that is.
+// Postprocessing of any head outputs. Every detection must be a candidate by its score, decoded and
+// clipped, and must not overlap another of its class. If no limit is reached, each candidate must
+// be detected or suppressed by a detection.
 #include "box_input.hpp"
 #include <vecdet/reference/box.hpp>
 #include <vecdet/reference/iou.hpp>
@@ -13,7 +13,7 @@ using namespace vecdet;
 
 namespace {
 
-/// Whether a score is the sigmoid of its logit alone, by which it is compared.
+/// Whether a score is the sigmoid of only its logit, by which it is compared.
 bool is_sigmoid(dense_detector detector) {
   return detector == dense_detector::retinanet || detector == dense_detector::rpn;
 }
@@ -32,7 +32,7 @@ struct head {
             boxes_view<const T>(deltas), vector_view<const T>(centerness)};
   }
 
-  /// What a detection of an anchor's column is called: by the column, or an RPN's by the level.
+  /// The label of a detection from an anchor's column: the column, or the level for an RPN.
   index_t label_of(dense_detector detector, index_t anchor, index_t column) const {
     if (detector != dense_detector::rpn) return column;
     index_t level = 0;
@@ -69,7 +69,7 @@ struct head {
   }
 };
 
-/// Numbers that a head gives, or any.
+/// Numbers typical of a head, or any.
 template <class T>
 fuzz::tensor<T> head_numbers(fuzz::input& in, index_t count, bool tame, double low, double high) {
   if (!tame) return in.numbers<T>(count);
@@ -80,8 +80,8 @@ fuzz::tensor<T> head_numbers(fuzz::input& in, index_t count, bool tame, double l
 
 template <class T>
 head<T> any_head(fuzz::input& in, dense_detector detector, bool tame) {
-  // More candidates than the memory holds. Not more anchors: check_image compares each candidate
-  // with all detections of its class, up to anchors^2 x classes.
+  // More candidates than the memory holds. The number of anchors is limited, because check_image
+  // compares each candidate with all detections of its class: up to anchors^2 x classes.
   const bool large = in.byte() < 16;
   const bool is_rpn = detector == dense_detector::rpn;
   const index_t images = in.integer(0, 3);
@@ -121,8 +121,7 @@ struct candidate {
   corners box;
 };
 
-/// The boxes of an image, clipped. Box coding has a fuzzer of its own: here its bits are taken for
-/// right, so that they can be expected of postprocess.
+/// The boxes of an image, clipped. Box coding has its own fuzzer, so its bits are trusted here.
 template <class T>
 std::vector<float> boxes_of(const head<T>& h, index_t image, const postprocess_params& params) {
   std::vector<float> boxes(static_cast<std::size_t>(4 * h.anchors));
@@ -138,7 +137,7 @@ std::vector<float> boxes_of(const head<T>& h, index_t image, const postprocess_p
   return boxes;
 }
 
-/// The candidates of an image by label; those whose score is nearly the threshold as well.
+/// The candidates of an image by label, including those with a score close to the threshold.
 template <class T>
 std::map<index_t, std::vector<candidate>> candidates_of(const head<T>& h,
                                                         const std::vector<double>& scores,
@@ -200,7 +199,7 @@ void check_image(const head<T>& h, const std::vector<double>& scores, index_t im
           std::none_of(known->second.begin(), known->second.end(), [&](const candidate& c) {
             return near(static_cast<double>(found.scores[i]), c.score) && equal(box(i), c.box);
           }))
-        fuzz::fail("a detection is none of the candidates");
+        fuzz::fail("a detection is not among the candidates");
     }
   }
   for (const auto& same_label : candidates) {
@@ -229,7 +228,7 @@ void postprocess_of(fuzz::input& in) {
   const bool tame = in.flag();
   const head<T> h = any_head<T>(in, params.detector, tame);
 
-  // The scores of tame heads: finite, and of moderate size.
+  // The scores of moderate heads: finite and not large.
   const std::vector<double> scores = tame ? h.scores(params) : std::vector<double>();
   postprocess_workspace workspace;
   fuzz::on_every_isa(std::string("postprocess ") + dtype_name<T>(), [&](fuzz::results& results) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// postprocess against its steps, one by one, in the scalar references: scores and their threshold,
-// the best of each level or class, decoding, clipping, small boxes, NMS per class, the limit of an
-// image. What comes out must be equal, in the same order.
+// postprocess against its individual steps in the scalar references: scores and their threshold,
+// the best of each level or class, decoding, clipping, small boxes, NMS per class, the limit per
+// image. Results must be equal, in the same order.
 //
-// Of images where rounding may decide otherwise than the references' double, such as a score within
-// 2e-6 of the threshold, nothing is expected. So that they are few, logits come from few values,
-// which also makes ties, and boxes are such that all arithmetic on them is exact; or they are any.
+// Nothing is expected of images for which rounding may decide differently than the references'
+// double, such as a score within 2e-6 of the threshold. To keep them rare, logits come from few
+// values, which also creates ties, and all arithmetic on boxes is exact; alternatively, boxes are
+// arbitrary.
 #include "box_input.hpp"
 #include "close_scores.hpp"
 #include "support/random.hpp"
@@ -40,7 +41,7 @@ struct head {
   double centre(index_t r) const { return static_cast<double>(centerness.data()[r]); }
 };
 
-/// Numbers from a fuzzer's bytes or, for many of them, from a seed that it gives.
+/// Numbers from a fuzzer's bytes; if there are many, from a seed in the bytes.
 class source {
  public:
   source(fuzz::input& in, bool seeded)
@@ -60,7 +61,7 @@ class source {
   bool seeded_;
 };
 
-/// Few rows of few logits, from which those of the head are taken.
+/// A few rows of few logits, from which the head's rows are drawn.
 template <class T>
 std::vector<std::vector<T>> some_rows(fuzz::input& in, source& from, index_t classes) {
   std::vector<T> values;
@@ -75,7 +76,8 @@ std::vector<std::vector<T>> some_rows(fuzz::input& in, source& from, index_t cla
 
 template <class T>
 head<T> any_head(fuzz::input& in, dense_detector detector) {
-  // Many: more candidates than the memory holds at once, and more boxes than NMS takes one by one.
+  // Many: more candidates than the memory holds at once, and more boxes than NMS handles without an
+  // index.
   const bool large = in.byte() > 250;
   const bool exact = large || in.byte() < 192;
   source from(in, large);
@@ -112,7 +114,7 @@ head<T> any_head(fuzz::input& in, dense_detector detector) {
       const bool is_size = !fcos && k % 4 >= 2;
       const index_t kind = from.below(64);
       const double plain = is_size ? 0 : fcos ? from.quarter(-1, 3) : from.quarter(-2, 2);
-      // exp(-inf) is 0, and the clamp's exp(4.1) no number that is exact.
+      // exp(-inf) is 0, and the clamp's exp(4.1) is not exact.
       deltas[k] = test::to<T>(kind < 3 && !(is_size && kind == 0) ? sides[kind] : plain);
     }
     const double extent = in.one_of({8, 40, 200});
@@ -154,11 +156,11 @@ head<T> any_head(fuzz::input& in, dense_detector detector) {
 /// A logit whose score is above the threshold.
 struct candidate {
   float score;
-  double rank;  ///< what the best of a level or class are told by
+  double rank;  ///< by which the best of a level or class are selected
   index_t anchor, label;
 };
 
-/// What is expected of an image; of an uncertain one, nothing.
+/// The expected result of an image; none for an uncertain one.
 struct expectation {
   bool certain = true;
   std::vector<float> boxes, scores;
@@ -195,7 +197,7 @@ class steps {
     if (condition) out_.certain = false;
   }
 
-  /// Those of the anchors [first, last) of a level, in the order of the logits.
+  /// The candidates of anchors [first, last) of a level, in the order of the logits.
   std::vector<candidate> candidates(index_t first, index_t last, index_t level) {
     const bool is_rpn = params_.detector == dense_detector::rpn;
     std::vector<candidate> found;
@@ -217,7 +219,7 @@ class steps {
         }
         const double score = is_ssd() ? std::exp(x - greatest) / sum
                                       : std::sqrt(sigmoid(x) * sigmoid(h_.centre(row_of(a))));
-        // Softmax adds floats; sqrt is of doubles, and rounded.
+        // Softmax sums floats; sqrt is computed in double and rounded.
         const double within = is_ssd() ? fuzz::softmax_within : 1e-12;
         doubt_if(std::abs(score - threshold) <= within * threshold);
         doubt_if(score > 1e-46 && score < 1e-37);
@@ -234,7 +236,7 @@ class steps {
     return found;
   }
 
-  /// Equal ones by the lower logit. SSD's limit is one of each class.
+  /// Ties are broken by the lower logit. SSD's limit is per class.
   void keep_best(std::vector<candidate> found) {
     std::stable_sort(found.begin(), found.end(),
                      [](const candidate& a, const candidate& b) { return a.rank > b.rank; });
@@ -283,8 +285,8 @@ class steps {
     }
   }
 
-  /// Whether the overlap of any two boxes of a class is above the threshold must not hang on where
-  /// within corner_within of theirs their corners are.
+  /// Whether any two boxes of a class overlap by more than the threshold must not depend on errors
+  /// of up to corner_within in their corners.
   void doubt_close_overlaps(boxes_view<const float> boxes) {
     for (index_t i = 0; i < boxes.size(); ++i) {
       for (index_t k = 0; k < i; ++k) {
@@ -302,7 +304,7 @@ class steps {
   }
 
  public:
-  /// Corners in float are that near to those of the references, of boxes that are not exact.
+  /// The error of corners in float against the references, for boxes that are not exact.
   static constexpr double corner_within = 4e-3;
 
  private:

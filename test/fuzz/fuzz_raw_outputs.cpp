@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Raw outputs of YOLO models, merging and letterboxes of any shape, numbers and options: what the
-// references give, bit for bit.
+// Raw outputs of YOLO models, merging and letterboxes for any shape, numbers and options:
+// bit-identical to the references.
 #include "score_input.hpp"
 #include <vecdet/reference/letterbox.hpp>
 #include <vecdet/reference/merging.hpp>

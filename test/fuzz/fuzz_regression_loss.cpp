@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fused regression losses: the same bits however targets and choice are said, and the
-// reference's numbers of tame boxes.
+// The fused regression losses: bit-identical for every representation of targets and selection, and
+// equal to the reference for moderate boxes.
 #include "box_input.hpp"
 #include "support/exact_box_losses.hpp"
 
@@ -21,7 +21,7 @@ void regression_loss_of(fuzz::input& in) {
   params.coder = fuzz::any_coder(in);
   const auto weights = fuzz::any_weights(in, boxes);
   params.box_weights = weights;
-  // A match beyond the truth is an error of every way to say it.
+  // A match out of range is an error in every representation.
   const auto chosen = fuzz::any_selection(in, boxes, truths + (in.byte() < 8 ? 1 : 0));
   const bool on_truth = in.flag();  // else boxes rarely overlap their targets
   const auto anchors = fuzz::some_boxes<Box>(in, boxes, kind);
@@ -65,7 +65,7 @@ void regression_loss_of(fuzz::input& in) {
             results.add(grad);
             results.add(loss);
           }
-          // Lists are added in the order of the list.
+          // The losses of a list are added in its order.
           if (!(selection.is_list() || fuzz::same_number(loss, sum)))
             fuzz::fail("the loss depends on how the choice is said");
           for (std::size_t k = 0; k < first.size(); ++k)
@@ -89,7 +89,7 @@ void regression_loss_of(fuzz::input& in) {
           test::exact_regression e{0, {0, 0, 0, 0}, {0, 0, 0, 0}};
           if (chosen.counts(i)) {
             const auto anchor = reference::load_box(a, i), target = reference::load_box(t, i);
-            // Rounding to bfloat16 may leave nothing of a side.
+            // Rounding to bfloat16 may reduce a side to 0.
             if (!(anchor.width() > 0 && anchor.height() > 0 && target.width() > 0 &&
                   target.height() > 0))
               return;
@@ -115,7 +115,7 @@ void regression_loss_of(fuzz::input& in) {
           size += std::abs(factor) * (1 + std::abs(e.loss));
         }
         if (!all_plain) return;
-        // A delta's difference from its target loses what cancels; an IoU loss does not.
+        // A delta's difference from its target suffers from cancellation; an IoU loss does not.
         const double within = params.loss == box_loss::smooth_l1 ? 4e-6 : 1e-6;
         fuzz::expect_near([&] { return std::string(set) + " sum"; }, values.back(), exact_sum, 0,
                           within * size);

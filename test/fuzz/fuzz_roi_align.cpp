@@ -13,7 +13,7 @@ using namespace vecdet;
 
 namespace {
 
-/// Coordinates near the map mostly, or any.
+/// Coordinates mostly near the map, or any.
 template <class Real>
 fuzz::tensor<Real> any_boxes(fuzz::input& in, index_t count, double extent) {
   std::vector<Real> boxes;
@@ -26,7 +26,7 @@ fuzz::tensor<Real> any_boxes(fuzz::input& in, index_t count, double extent) {
   return fuzz::tensor<Real>(boxes);
 }
 
-/// Whether the reference, which visits every sample, gets through.
+/// Whether the reference, which visits every sample, finishes in time.
 bool is_small(const double* box, const reference::roi_align_options& options) {
   for (int k = 0; k < 4; ++k)
     if (std::abs(box[k]) * options.spatial_scale > 300) return false;
@@ -94,7 +94,7 @@ void fuzz_type(fuzz::input& in) {
           }
         });
   }
-  // Sums near the end of float's range are no matter of rounding.
+  // Sums near the end of float's range are not a matter of rounding.
   const double most = 1e30, within = std::is_same<T, double>::value  ? 1e-9
                                      : std::is_same<T, float>::value ? 2e-5
                                                                      : 0x1p-7;
@@ -115,7 +115,7 @@ void fuzz_type(fuzz::input& in) {
     roi_align_grad(of_bins, boxes, of_map, params, workspace, execution::parallel);
     if (is_known) check("the gradient of RoIAlign", grad, exact_grad, grad_size);
     results.add(grad);
-    // Two levels of one size: all that differs is which boxes fall to which.
+    // Two levels of the same size: the only difference is which boxes belong to which.
     const std::vector<double> scales{0.5, 0.25};
     multiscale_roi_align_params of_pyramid;
     of_pyramid.scales = scales;

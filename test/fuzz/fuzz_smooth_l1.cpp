@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Smooth L1 of any numbers, of any choice of boxes: the reference's, however the choice is said.
+// Smooth L1 of any numbers and any selection of boxes, in every representation, against the
+// reference.
 #include "box_input.hpp"
 #include <vecdet/reference/smooth_l1.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Soft-NMS of any boxes, scores and groups: the reference's picks. Where exp decides, scores that
-// are nearly equal may change places and those near the floor may leave.
+// Soft-NMS of any boxes, scores and groups, against the reference's picks. If exp decides, nearly
+// equal scores may swap and those near the floor may leave.
 #include "score_input.hpp"
 #include <vecdet/reference/soft_nms.hpp>
 
@@ -27,8 +27,8 @@ void soft_nms_of(fuzz::input& in) {
     expected = reference::soft_nms(
         scene.b(), scene.s(), params,
         {vector_view<const index_t>(scene.classes), vector_view<const index_t>(scene.images)});
-  // By score, as the result is: a pick may raise a negative score of its group to 0, after scores
-  // of 0 have been picked.
+  // By score, like the result: a pick may raise a negative score of its group to 0, after scores of
+  // 0 have been picked.
   std::stable_sort(expected.begin(), expected.end(), [](const auto& a, const auto& b) {
     return a.score > b.score || (a.score == b.score && a.index < b.index);
   });
@@ -54,7 +54,7 @@ void soft_nms_of(fuzz::input& in) {
         fuzz::fail("soft-NMS of one group differs without groups");
     }
 
-    // Up to where the two part, and parting is for a cause alone.
+    // Compared up to the first difference, which must have a reason.
     for (std::size_t i = 0; i < std::max(kept.size(), expected.size()); ++i) {
       if (i < std::min(kept.size(), expected.size()) && kept[i] == expected[i].index) {
         fuzz::expect_near([&] { return "score left"; }, static_cast<double>(scores[i]),

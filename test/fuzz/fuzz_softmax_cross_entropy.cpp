@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax cross entropy of any numbers under any strides: the reference's; and mined rows: those
-// that a sort of the losses gives.
+// Softmax cross entropy of any numbers under any strides, against the reference; mined rows against
+// a sort of the losses.
 #include "fuzz_input.hpp"
 #include <vecdet/reference/softmax_cross_entropy.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detections for NMS from a fuzzer's bytes: small scenes by the byte, large ones by a seed.
+// Detections for NMS from a fuzzer's bytes: small scenes byte by byte, large ones from a seed.
 #pragma once
 
 #include "box_input.hpp"
@@ -22,7 +22,7 @@ struct some_detections {
   boxes_view<const T> b() const { return {boxes.data(), size()}; }
   vector_view<const S> s() const { return {scores.data(), size()}; }
 
-  /// Images by offset where they are known so.
+  /// Images by offset if available.
   nms_groups groups() const {
     nms_groups all;
     all.classes = classes;
@@ -35,7 +35,7 @@ struct some_detections {
   }
 };
 
-/// Boxes of a detector, some 30 about each of a few objects: enough to build NMS's index.
+/// Boxes of a detector, some 30 around each of a few objects: enough to build NMS's index.
 template <class T, class S>
 some_detections<T, S> large_scene(input& in, index_t boxes) {
   test::random_generator random(in.bits<std::uint64_t>());
@@ -83,7 +83,7 @@ some_detections<T, S> small_scene(input& in, index_t boxes) {
           tensor<index_t>(images), tensor<index_t>(offsets)};
 }
 
-/// A large scene at times: the reference's time is quadratic.
+/// Occasionally a large scene: the reference's time is quadratic.
 template <class T, class S = T>
 some_detections<T, S> any_scene(input& in, index_t most) {
   return in.byte() < 8 ? large_scene<T, S>(in, in.integer(most / 2, most))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What functions do not take; see ../must_not_compile.sh.
+// Arguments that functions refuse; see ../must_not_compile.sh.
 #define VECDET_DISPATCH
 #include <vecdet/vecdet.hpp>
 

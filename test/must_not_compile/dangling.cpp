@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What compiles but dangles: Clang warns. See ../must_not_compile.sh.
+// Code that compiles but dangles: Clang warns. See ../must_not_compile.sh.
 #define VECDET_DISPATCH
 #include <vecdet/vecdet.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What parameters of functions do not take; see ../must_not_compile.sh.
+// Values that functions' parameters refuse; see ../must_not_compile.sh.
 #define VECDET_DISPATCH
 #include <vecdet/vecdet.hpp>
 

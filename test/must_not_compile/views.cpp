@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does not become a view; see ../must_not_compile.sh.
+// Types that do not convert to a view; see ../must_not_compile.sh.
 #include <vecdet/feature_view.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
@@ -11,7 +11,7 @@
 
 using namespace vecdet;
 
-/// Columns, as an array of Python has them.
+/// Columns, like those of a Python array.
 struct strided {
   float* data() const;
   std::size_t size() const;

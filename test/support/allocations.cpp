@@ -32,7 +32,7 @@ bool failing_allocation::is_next(const void* caller) noexcept {
 
 namespace {
 
-// Alignment 0 asks for malloc's own.
+// Alignment 0 selects malloc's own.
 void* allocated(std::size_t size, std::size_t alignment, const void* caller) noexcept {
   vecdet::test::allocation_count::note(caller);
   if (vecdet::test::failing_allocation::is_next(caller)) return nullptr;
@@ -48,8 +48,8 @@ void* present(void* memory) {
 
 }  // namespace
 
-// Everything that owns memory in C++ calls these. The array forms are replaced as well so that
-// their caller is seen, the nothrow form because a sanitizer brings its own otherwise.
+// All C++ allocations go through these. The array forms are replaced as well so that their caller
+// is seen, and the nothrow form because a sanitizer has its own.
 void* operator new(std::size_t size) {
   return present(allocated(size, 0, __builtin_return_address(0)));
 }

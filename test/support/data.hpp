@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Golden vectors and real recordings are not part of the project: they are read from the folder
-// VECDET_TEST_DATA, and a test that needs a file which is not there says so and passes.
+// Golden vectors and recordings are not part of the project. They are read from the folder
+// VECDET_TEST_DATA; a test whose file is missing reports this and passes.
 #pragma once
 
 #include "../../bench/support/npy.hpp"
@@ -19,26 +19,25 @@ namespace test {
 using bench::load_npy;
 using bench::npy_array;
 
-/// The path of a file below the data folder, whether it exists or not.
+/// The path of a file below the data folder; the file need not exist.
 inline std::string data_path(const std::string& relative) {
   return std::string(VECDET_TEST_DATA) + "/" + relative;
 }
 
-/// Whether the file is there. If not, prints that `test` is skipped. Use it as
-/// `if (!has_data("golden/iou.npy", "pairwise IoU")) return;`
+/// Whether the file exists. If not, prints that `test` is skipped. Use it as
 inline bool has_data(const std::string& relative, const std::string& test) {
   if (std::ifstream(data_path(relative))) return true;
   std::cout << "skipped: " << test << ": no file " << data_path(relative) << '\n';
   return false;
 }
 
-/// The golden vector `name`, as in the manifest beside the vectors.
+/// The golden vector `name` in the manifest.
 template <class T>
 npy_array<T> golden(const std::string& name) {
   return load_npy<T>(data_path("golden/" + name + ".npy"));
 }
 
-/// The same of the vectors for the rest of a training step.
+/// The same for the vectors for the rest of a training step.
 template <class T>
 npy_array<T> golden_step(const std::string& name) {
   return load_npy<T>(data_path("golden_step/" + name + ".npy"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Box losses and gradients in double, with the sizes of the terms that gradients are the sums of:
-// where those cancel, no float is better than a rounding of the largest.
+// Box losses and gradients in double, with the sizes of the terms whose sums are the gradients: if
+// the terms cancel, no float can be better than the rounding error of the largest.
 #pragma once
 
 #include "exact_boxes.hpp"
@@ -35,7 +35,7 @@ reference::box largest_terms(reference::iou_kind kind, const reference::box& p,
   const double v = reference::aspect_difference(p, t);
   constexpr bool in_double = std::is_same<Real, double>::value;
   const double coordinate = in_double ? std::max(largest_of(p), largest_of(t)) : 0;
-  // v is the square of a difference of angles, and either is a term.
+  // v is the square of a difference of angles; either angle is a term.
   const double angle =
       std::max(std::atan2(p.width(), p.height()), std::atan2(t.width(), t.height()));
   const double by_angle =
@@ -74,7 +74,7 @@ reference::box largest_terms(reference::iou_kind kind, const reference::box& p,
   return {x(t.x1 - p.x1), y(t.y1 - p.y1), x(p.x2 - t.x2), y(p.y2 - t.y2)};
 }
 
-/// The boxes that `deltas` mean on `anchors`, as the kernels compute them: in float where either is
+/// The boxes that `deltas` encode on `anchors`, as computed by the kernels: in float if either is
 /// bfloat16. On the active instruction set.
 template <class T, class Box>
 std::vector<compute_type<Box>> decoded_boxes(boxes_view<const T> deltas,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Focal loss problems and how they are held to the reference.
+// Focal loss problems and their comparison with the reference.
 #pragma once
 
 #include "isa.hpp"
@@ -89,7 +89,8 @@ inline bool close_enough(bfloat16 actual, double exact, double terms = 0) {
   return low <= static_cast<float>(actual) && static_cast<float>(actual) <= high;
 }
 
-/// `exact` itself may be off by `exact_within`, and NaN where that is not 0. `terms` may be empty.
+/// `exact` itself may have an error of `exact_within`, and be NaN if that is not 0. `terms` may be
+/// empty.
 template <class T>
 void check_elements(matrix_view<const T> actual, matrix_view<const double> exact,
                     matrix_view<const T> logits, const char* what, double exact_within = 0,
@@ -119,7 +120,7 @@ inline double terms_of_gradient(double x, double t, const focal_loss_params& par
          std::max({p * (1 - t), q * t, focusing});
 }
 
-/// One problem, in every output form.
+/// One problem, in every form of output.
 template <class T>
 struct problem {
   tensor<T> logits;
@@ -175,7 +176,7 @@ struct problem {
     const double sum_with_grad = sigmoid_focal_loss_and_grad(x, truth(), out.view(), params);
     check_grad(out.view(), "gradient");
     CHECK(out.padding_untouched());
-    // Of few elements, a sum is no better than they are.
+    // For few elements, a sum is no more accurate than its elements.
     for (const double actual : {sum, sum_with_grad}) {
       CHECK((actual == exact || (std::isnan(actual) && std::isnan(exact)) ||
              std::abs(actual - exact) <= 5e-7 * std::abs(exact) + 1e-30));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a head gives for each anchor, in either layout, and the same numbers as rows of all anchors.
+// A head's outputs for each anchor, in either layout, and the same numbers as rows of all anchors.
 #pragma once
 
 #include "random.hpp"
@@ -13,7 +13,7 @@
 namespace vecdet {
 namespace test {
 
-/// Levels of images x anchors x channels, of which `columns` from `before` on count.
+/// Levels of images x anchors x channels; only `columns` channels, from `before` on, are used.
 template <class T>
 struct head_tensor {
   struct size {
@@ -61,7 +61,7 @@ struct head_tensor {
   index_t anchors_per_image() const { return const_view().anchors_per_image(); }
   index_t rows() const { return images * anchors_per_image(); }
 
-  /// each(element, row, column), row by row.
+  /// Calls each(element, row, column), row by row.
   template <class Each>
   void for_each(const Each& each) {
     index_t row = 0;
@@ -81,7 +81,7 @@ struct head_tensor {
       }
     }
   }
-  /// All that counts, as rows x columns.
+  /// The used channels, as rows x columns.
   std::vector<T> flat() {
     std::vector<T> result;
     for_each([&](T& x, index_t, index_t) { result.push_back(x); });

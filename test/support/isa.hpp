@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a test on every instruction set that is compiled in and that this machine supports; with the
-// environment variable VECDET_ISA, on that one alone.
+// Runs a test on every instruction set that is compiled in and that this machine supports; if the
+// environment variable VECDET_ISA is set, only on that one.
 #pragma once
 
 #include <vecdet/dispatch.hpp>
@@ -13,14 +13,14 @@
 namespace vecdet {
 namespace test {
 
-/// Whether tests are to use `set`.
+/// Whether tests should use `set`.
 inline bool isa_under_test(isa set) {
   const char* only = std::getenv("VECDET_ISA");
   return isa_available(set) &&
          (only == nullptr || *only == '\0' || only == std::string(isa_name(set)));
 }
 
-/// Calls test(set) with each instruction set under test in force, then restores the one before.
+/// Calls test(set) with each instruction set under test active, then restores the previous one.
 template <class Test>
 void for_each_isa(const Test& test) {
   const isa before = active_isa();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// As much of JSON Schema as the project's schemas use. A keyword beyond that is an error, so that
-// no rule is passed over in silence.
+// The part of JSON Schema that the project's schemas use. Any other keyword is an error, so that no
+// rule is ignored silently.
 #pragma once
 
 #include <set>
@@ -86,7 +86,7 @@ inline std::string violation(const nlohmann::json& root, const nlohmann::json& s
 
 }  // namespace detail
 
-/// What in the value first breaks the schema; empty when nothing does.
+/// The first violation of the schema in the value; empty if there is none.
 inline std::string schema_violation(const nlohmann::json& schema, const nlohmann::json& value) {
   return detail::violation(schema, schema, value, "the document");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of matching as the reference takes them.
+// The parameters of matching in the reference's form.
 #pragma once
 
 #include <vecdet/matching.hpp>

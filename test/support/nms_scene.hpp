@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Problems for NMS, what it keeps of them, and what the reference does.
+// Problems for NMS, its results, and the reference's.
 #pragma once
 
 #include "isa.hpp"
@@ -65,7 +65,7 @@ std::vector<T> random_scores(index_t count, random_generator& generator) {
   return scores;
 }
 
-/// Boxes jittered around a few objects, in any place and of any size.
+/// Boxes jittered around a few objects, at any position and of any size.
 template <class T>
 scene_of<T> clustered_scene(index_t count, std::uint64_t seed, double centre = 0,
                             double extent = 800) {

@@ -52,7 +52,7 @@ class random_generator {
     return static_cast<double>(sum - 6 * 65535) * 0x1p-16;
   }
 
-  /// A generator of its own for part `index` of the work, so that parts may be made in any order.
+  /// A separate generator for part `index` of the work, so that parts can be created in any order.
   random_generator split(std::uint64_t index) const {
     return random_generator(random_generator(state_ ^ index).bits());
   }

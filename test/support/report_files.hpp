@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of the profiler's reports read and write: files, and the schema of the JSON report.
+// Files of the profiler's report tests, and the schema of the JSON report.
 #pragma once
 
 #include "json_schema.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A problem of RoIAlign, its results, and those of the reference. Arrays are in NCHW here; calls
-// see them in the problem's layout.
+// A problem of RoIAlign, its results, and the reference's. Arrays are NCHW here; calls use the
+// problem's layout.
 #pragma once
 
 #include "random.hpp"
@@ -56,7 +56,7 @@ struct roi_problem {
            "x" + std::to_string(columns);
   }
 
-  /// Features, and boxes that mostly lie in the map.
+  /// Features, and boxes that are mostly inside the map.
   void make(index_t number_of_boxes, std::uint64_t seed) {
     random_generator generator(seed);
     features.resize(static_cast<std::size_t>(images * channels * height * width));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the tests run under AddressSanitizer or ThreadSanitizer, which take memory and time of
-// their own.
+// Whether the tests run under AddressSanitizer or ThreadSanitizer, which take additional memory and
+// time.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -38,9 +38,10 @@ double ulp_of(double exact) {
   return std::ldexp(1.0, exponent - float_format<T>::digits);
 }
 
-/// |actual - exact| in ulp of T: at most 0.5 if `actual` is `exact` correctly rounded. NaN is at
-/// distance 0 from NaN and infinitely far from all else; so is an infinity, but that a number of T
-/// which overflowed counts as the power of two where overflow begins. Zeros have no sign here.
+/// |actual - exact| in ulp of T: at most 0.5 if `actual` is `exact` correctly rounded. NaN has
+/// distance 0 from NaN and infinite distance from everything else. So has an infinity, except that
+/// an overflowed number of T counts as the power of two at which overflow begins. The sign of zeros
+/// is ignored.
 template <class T>
 double ulp_distance(T actual_of_type, double exact) {
   double actual = static_cast<double>(actual_of_type);
@@ -51,7 +52,7 @@ double ulp_distance(T actual_of_type, double exact) {
   if (std::isinf(exact)) return infinity;
   const double unit = ulp_of<T>(exact);
   if (std::isinf(actual)) {
-    // In halves, as that power of two is itself beyond the range of double.
+    // In halves, because that power of two is beyond the range of double.
     const double half = std::copysign(std::ldexp(1.0, float_format<T>::max_exponent - 1), actual);
     return std::abs(half - exact / 2) / unit * 2;
   }

@@ -19,8 +19,8 @@ T to(double value) {
   return T(static_cast<compute_type<T>>(value));
 }
 
-/// Where formulas on logits break: zeros, denormals, the ends of sigmoid's and exp's useful ranges
-/// in float and double, the largest numbers, infinities, NaN. Both signs of each.
+/// Logits at which formulas break: zeros, denormals, the ends of the useful ranges of sigmoid and
+/// exp in float and double, the largest numbers, infinities, NaN. Both signs of each.
 template <class T>
 std::vector<T> special_logits() {
   const double magnitudes[] = {0,
@@ -81,7 +81,7 @@ inline std::vector<index_t> random_labels(index_t rows, index_t classes, std::ui
   return labels;
 }
 
-/// Boxes x1 y1 x2 y2 that are hard on geometry: regular ones first, then nested, touching,
+/// Boxes x1 y1 x2 y2 that are hard for geometry: regular ones first, then nested, touching,
 /// identical, negative, of zero width or height or both, with corners swapped, tiny, huge,
 /// overflowing when squared, infinite, and NaN.
 inline const std::vector<std::array<double, 4>>& special_boxes() {
@@ -113,9 +113,9 @@ std::vector<T> special_boxes_as() {
   return out;
 }
 
-/// `count` boxes with sides between 1 and half of `extent` in [0, extent] squared. Where `grid` is
-/// not 0, coordinates are multiples of it, so that equal and touching boxes and IoUs of simple
-/// fractions abound.
+/// `count` boxes with sides between 1 and half of `extent` in [0, extent] squared. If `grid` is not
+/// 0, coordinates are multiples of it, so that equal and touching boxes and IoUs of simple
+/// fractions are common.
 template <class T>
 std::vector<T> random_boxes(index_t count, std::uint64_t seed, double extent = 800,
                             double grid = 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of PyTorch's tensors have in common.
+// Helpers of the tests on PyTorch's tensors.
 #pragma once
 
 #include <vecdet/profile/control.hpp>
@@ -33,7 +33,7 @@ inline double tolerance(at::ScalarType type) {
   return type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-5 : type == at::kHalf ? 2e-3 : 2e-2;
 }
 
-/// Equal within the tolerance of the type of `a`, relative to the largest of `b`.
+/// Equal within the tolerance of the type of `a`, relative to the largest element of `b`.
 inline bool near(const Tensor& a, const Tensor& b) {
   REQUIRE(a.sizes() == b.sizes());
   if (a.numel() == 0) return true;
@@ -69,7 +69,7 @@ inline void compare(const std::function<Tensor(const Tensor&)>& ours,
   CHECK(!ours(input).requires_grad());
 }
 
-/// A row for each label: 1 in its column.
+/// One row per label: 1 in its column.
 inline Tensor hot_rows(const Tensor& labels, std::int64_t classes) {
   const Tensor columns = at::arange(classes).expand({labels.size(0), classes});
   return (columns == labels.unsqueeze(-1)).to(at::kDouble);
@@ -81,7 +81,7 @@ inline Tensor some_boxes(std::int64_t n) {
   return at::cat({corner, corner + size}, 1);
 }
 
-/// What a call throws: vecdet's own text.
+/// The message of the exception that a call throws: vecdet's own text.
 inline std::string error_of(const std::function<void()>& call) {
   try {
     call();
@@ -114,7 +114,7 @@ struct head {
   }
 };
 
-/// Images x anchors x columns, as torchvision's heads make them.
+/// Images x anchors x columns, as in torchvision's heads.
 inline Tensor rows_of(const std::vector<Tensor>& levels, std::int64_t columns) {
   std::vector<Tensor> rows;
   for (const Tensor& level : levels) {
@@ -138,7 +138,7 @@ inline int copies(const std::function<void()>& call) {
   return count;
 }
 
-/// Autocast to bfloat16, while it lives.
+/// Autocast to bfloat16 during its lifetime.
 struct autocast {
   autocast() { set(true); }
   ~autocast() {

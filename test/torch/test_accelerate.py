@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerated detectors whose parts are the user's, against the same detectors of torchvision.
+"""Accelerated detectors with user-defined parts, against the same detectors of torchvision.
 Needs torch, torchvision and vecdet on PYTHONPATH."""
 
 import sys
@@ -36,7 +36,7 @@ def set_part(model, path, part):
 
 
 def altered(name, result):
-    """What a user's method makes of torchvision's result: something else of the same form."""
+    """A user's method: changes torchvision's result but keeps its form."""
     if isinstance(result, torch.Tensor):
         return result * 1.25 if result.is_floating_point() else result
     if isinstance(result, dict):
@@ -46,13 +46,13 @@ def altered(name, result):
     return result
 
 
-# What is not the user's to override: it needs what it returns in torchvision's very form.
+# Methods that users must not override: their callers require torchvision's exact form.
 _KEPT = ("train", "eval", "state_dict", "eager_outputs", "torch_choice", "has_mask",
          "has_keypoint", "set_cell_anchors", "num_anchors_per_location", "generate_anchors")
 
 
 def users_class(cls, seen):
-    """A subclass whose methods note that they are called and give other numbers."""
+    """A subclass whose methods record their calls and return other numbers."""
     methods = {}
     for base in cls.__mro__:
         if base in (nn.Module, object):
@@ -99,7 +99,7 @@ class Parts(unittest.TestCase):
         return test_package.Detectors.models()[name]
 
     def results(self, model, seen=None):
-        """The losses of a step, the detections, and which of the user's methods either called."""
+        """The losses of a step, the detections, and the user's methods that each called."""
         seen = set() if seen is None else seen
         results, calls = [], []
         for training in (True, False):
@@ -141,7 +141,7 @@ class Parts(unittest.TestCase):
                 continue
             with self.subTest(order):
                 self.assert_same(results, expected[0], detections=order != "convolutions")
-                # Not all that the method calls in its turn; but in training and in evaluation.
+                # Not every method that is called inside, but in both training and evaluation.
                 for mine, other in zip(calls, expected[1]):
                     self.assertEqual(bool(mine), bool(other))
         return expected[1]
@@ -150,7 +150,7 @@ class Parts(unittest.TestCase):
         for name, paths in PARTS.items():
             for path in paths:
                 def change(model, seen):
-                    # A new part, as from a constructor: accelerate() has not seen it.
+                    # A new part from a constructor, unknown to accelerate().
                     part = part_of(self.model(name), path)
                     part.__class__ = users_class(type(part), seen)
                     set_part(model, path, part)
@@ -160,7 +160,7 @@ class Parts(unittest.TestCase):
                     self.assertTrue(calls[0] or calls[1])
 
     def test_new_parts_of_torchvisions_classes(self):
-        """A head for other classes, as users put it in for fine-tuning."""
+        """A head for other classes, as users install for fine-tuning."""
         for name, path in (("RetinaNet", "head"), ("RetinaNet", "head.classification_head"),
                            ("RetinaNet", "head.regression_head"), ("FCOS", "head"),
                            ("FCOS", "head.classification_head"), ("SSD", "head"),
@@ -251,8 +251,8 @@ class Labels(unittest.TestCase):
 
 
 class MinedForeground(unittest.TestCase):
-    """SSD with more foreground than a quarter of an image's anchors: torchvision's ranks go on into
-    the foreground, whose losses then count twice."""
+    """SSD with a foreground of more than a quarter of an image's anchors: torchvision's ranking extends
+    into the foreground, whose losses then count twice."""
 
     def test_is_torchvisions(self):
         torch.manual_seed(4)
@@ -319,11 +319,11 @@ class Models(unittest.TestCase):
         for scripted in (model, nn.Sequential(model), model.head):
             with self.assertRaisesRegex(RuntimeError, r"torch.jit.script\(vecdet.restore\(model\)"):
                 torch.jit.script(scripted)
-        # This small model is none that TorchScript takes, but its head is.
+        # TorchScript does not support this small model, but it does its head.
         torch.jit.script(vecdet.restore(model).head)
 
     def test_invalid_boxes_after_the_transform(self):
-        """A transform of the user's may make boxes that torchvision refuses."""
+        """A user's transform may create boxes that torchvision refuses."""
         model = vecdet.accelerate(test_package.Detectors.models()["SSD"]).train()
 
         class Flattens(type(model.transform)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What newer PyTorch asks of operators: opcheck, torch.compile without graph breaks, torch.export. Needs
+"""Requirements of newer PyTorch on operators: opcheck, torch.compile without graph breaks, torch.export. Needs
 torch 2.4 or newer, and vecdet on PYTHONPATH."""
 
 import sys
@@ -28,7 +28,7 @@ def some_labels():
     return torch.randint(-2, CLASSES, (ROWS,))
 
 
-# The levels of a head of two images with three anchors at each location.
+# The levels of a head for two images with three anchors at each location.
 LEVELS = ((4, 6), (2, 3))
 ANCHORS = 3 * (4 * 6 + 2 * 3)
 
@@ -159,7 +159,7 @@ class Operators(unittest.TestCase):
                     torch.testing.assert_close(a, b)
 
     def assert_compiles(self, function, make_inputs, backends=("aot_eager", "inductor")):
-        """Compiled without graph breaks: the same results, and gradients that lie the same."""
+        """Compiled without graph breaks: the same results, and gradients with the same layout."""
 
         def run(compiled):
             torch.manual_seed(1)

@@ -23,7 +23,7 @@ def levels(columns):
 
 
 def samples():
-    """Arguments for each operator, among them every tensor that it may be given."""
+    """Arguments for each operator, including every tensor argument."""
     torch.manual_seed(0)
     boxes, others, logits = some_boxes(ROWS), some_boxes(ROWS) + 1, torch.randn(ROWS, CLASSES)
     labels, weights = torch.randint(0, CLASSES, (ROWS,)), torch.rand(ROWS) + 0.5
@@ -89,7 +89,7 @@ def samples():
     }
 
 
-# The arguments by which there is a gradient: the first ones.
+# The arguments with a gradient: the first ones.
 DIFFERENTIABLE = {name: 1 for name in samples() if name.endswith(("_loss", "_levels", "roi_align"))}
 DIFFERENTIABLE.update(retinanet_loss=2, conv3x3=3, conv3x3_levels=3)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read as it lies, without a copy: transposed logits, and bfloat16 under autocast.
+// Tensors that are read in place, without a copy: transposed logits, and bfloat16 under autocast.
 #include "support.hpp"
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 using namespace torch_test;
 
-TEST_CASE("Transposed logits are read as they lie") {
+TEST_CASE("Transposed logits are read in place") {
   at::manual_seed(29);
   const Tensor level = at::randn({2, 3 * 5, 6, 7});
   const struct {
@@ -42,7 +42,7 @@ TEST_CASE("Transposed logits are read as they lie") {
   }
 }
 
-TEST_CASE("Autocast reads bfloat16 as it is, with the numbers of float32") {
+TEST_CASE("Autocast reads bfloat16 without conversion, with the results of float32") {
   at::manual_seed(30);
   const auto narrow = [](const Tensor& tensor) { return tensor.to(at::kBFloat16); };
   const Tensor x = narrow(at::randn({2, 30, 4})), labels = at::randint(-1, 4, {2, 30}, at::kLong);
@@ -119,7 +119,7 @@ TEST_CASE("Autocast reads bfloat16 as it is, with the numbers of float32") {
       CHECK(at::equal(grads[i], narrow(expected_grads[i])));
     }
   }
-  // What is no single number is computed, and given, in float32.
+  // Results that are not a scalar are computed and returned in float32.
   const autocast enabled;
   const Tensor each = ops::sigmoid_focal_loss(x, labels);
   CHECK(at::equal(each, ops::sigmoid_focal_loss(x.to(at::kFloat), labels)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matching and assigners on tensors, against their definitions in operators of torch's own.
+// Matching and assigners on tensors, against their definitions in torch's own operators.
 #include "support.hpp"
 
 #include <cstdint>
@@ -30,7 +30,7 @@ Tensor match_by_matrix(const Tensor& ious, double high, double low, bool allow_l
 
 }  // namespace
 
-TEST_CASE("Matching is torchvision's, index for index") {
+TEST_CASE("Matching equals torchvision's, index for index") {
   at::manual_seed(27);
   const Tensor anchors = some_boxes(700), boxes = some_boxes(9), classes = at::arange(9) + 3;
   for (const bool low_quality : {true, false}) {
@@ -47,7 +47,7 @@ TEST_CASE("Matching is torchvision's, index for index") {
                                         classes.index_select(0, expected.clamp_min(0)), expected)));
     }
   }
-  // A batch: indices among all boxes; an image without any.
+  // A batch: indices into all boxes; one image has none.
   const auto [matches, labels, best] = ops::match_anchors(anchors, boxes, classes, {4, 0, 5});
   const Tensor first =
       match_by_matrix(ops::pairwise_iou(boxes.slice(0, 0, 4), anchors), 0.5, 0.4, true, false);
@@ -75,7 +75,7 @@ TEST_CASE("Assigners") {
   const Tensor boxes = at::tensor({20.f, 20.f, 50.f, 50.f, 38.f, 38.f, 72.f, 72.f}).view({2, 4});
   const std::int64_t size[] = {8, 8};
 
-  // ATSS by its definition, with all anchors of which none has more neighbours than candidates.
+  // ATSS by its definition, on all anchors whose neighbours do not outnumber the candidates.
   const auto atss = [&](const Tensor& truth) {
     const Tensor ious = ops::pairwise_iou(truth, anchors);
     const Tensor centre = (truth.slice(1, 0, 2) + truth.slice(1, 2, 4)) / 2;
@@ -100,7 +100,7 @@ TEST_CASE("Assigners") {
   const Tensor second = atss(boxes.slice(0, 1));
   CHECK(at::equal(batch[1], at::where(second >= 0, second + 1, second)));
 
-  // Task-aligned: of one box, the points of the greatest metric, and targets by it.
+  // Task-aligned, for one box: the points with the greatest metrics, and the resulting targets.
   at::manual_seed(28);
   const Tensor scores = at::rand({64, 3}), predicted = anchors + at::rand({64, 4});
   const Tensor box = boxes.slice(0, 0, 1), box_class = at::full({1}, 2, at::kLong);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// vecdet/torch.hpp against the formulas in operators of torch's own, which autograd differentiates.
+// vecdet/torch.hpp against the formulas in torch's own operators, which autograd differentiates.
 #include "support.hpp"
 
 #include <atomic>
@@ -108,7 +108,7 @@ TEST_CASE("sigmoid_focal_loss: scale, row weights, other labels and shapes") {
   }
   CHECK(std::isnan(
       ops::sigmoid_focal_loss(at::empty({0, 5}), at::empty({0, 5}), 0.25, 2, mean).item<double>()));
-  // A sum that float16 does not reach is infinite.
+  // A sum beyond float16's range is infinite.
   CHECK(std::isinf(ops::sigmoid_focal_loss(at::full({4000, 9}, 50, at::kHalf),
                                            at::full({4000}, -1, at::kLong), 0.25, 2, sum)
                        .item<float>()));
@@ -194,7 +194,7 @@ TEST_CASE("regression_loss") {
         return (1 - iou_formula(boxes, own, vecdet::iou_kind::giou, 1e-7)).sum();
       },
       deltas);
-  // A box an anchor and labels give the same.
+  // One box per anchor and labels give the same.
   const Tensor one_each = truth.index_select(0, matches.clamp_min(0));
   const double loss = ops::regression_loss(deltas, anchors, truth, matches).item<double>();
   CHECK(ops::regression_loss(deltas, anchors, one_each, {}, matches).item<double>() == loss);
@@ -221,7 +221,7 @@ TEST_CASE("Box coding") {
     CHECK(clipped.select(1, 2).max().item<double>() == 50);
     CHECK(clipped.select(1, 3).max().item<double>() == 30);
   }
-  // Only an infinite limit leaves a size unbounded.
+  // Only an infinite limit leaves sizes unbounded.
   const Tensor wide = at::tensor({0.f, 0.f, 6.f, 0.f}).view({1, 4});
   const Tensor unit = at::tensor({0.f, 0.f, 1.f, 1.f}).view({1, 4});
   const auto width = [&](double limit) {
@@ -248,7 +248,7 @@ TEST_CASE("IoU") {
   CHECK(ops::pairwise_iou(a, at::empty({0, 4})).sizes() == at::IntArrayRef({19, 0}));
 }
 
-TEST_CASE("NMS and its kin") {
+TEST_CASE("NMS and related functions") {
   const Tensor boxes =
       at::tensor({0.f, 0.f, 10.f, 10.f, 1.f, 1.f, 11.f, 11.f, 50.f, 50.f, 60.f, 60.f}).view({3, 4});
   const Tensor scores = at::tensor({0.5f, 0.9f, 0.7f});
@@ -298,7 +298,7 @@ TEST_CASE("postprocess") {
   }
 }
 
-TEST_CASE("Strides: what kernels read as it lies, and what is copied") {
+TEST_CASE("Strides: what kernels read in place, and what is copied") {
   at::manual_seed(9);
   const Tensor labels = at::randint(-1, 6, {4, 10}, at::kLong);
   const Tensor wide = at::randn({4, 10, 9});
@@ -348,7 +348,7 @@ TEST_CASE("backward: twice with a retained graph, in place without, never of a g
           torch::autograd::grad({(grad * grad).sum() + x.sum()}, {x});
         }).find("cannot be differentiated again") != std::string::npos);
 
-  // A gradient that the caller keeps is not written to by the next one.
+  // A gradient that the caller keeps is not overwritten by the next one.
   const Tensor plain = ops::sigmoid_focal_loss(x, labels, 0.25, 2, sum);
   plain.backward({}, /*retain_graph=*/true);
   const Tensor kept = x.grad().clone();
@@ -356,7 +356,7 @@ TEST_CASE("backward: twice with a retained graph, in place without, never of a g
   CHECK(near(x.grad(), kept * 2));
 }
 
-TEST_CASE("Inputs that change or take no gradient") {
+TEST_CASE("Inputs that are modified or take no gradient") {
   at::manual_seed(11);
   const Tensor labels = at::randint(-1, 4, {30}, at::kLong);
   const Tensor leaf = at::randn({30, 4}).requires_grad_();
@@ -461,7 +461,7 @@ TEST_CASE("The same bits for any number of threads, from several at a time") {
   }
   for (std::thread& caller : callers) caller.join();
   CHECK(wrong == 0);
-  // Within a parallel loop of ATen's.
+  // Inside one of ATen's parallel loops.
   at::parallel_for(0, 2, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       wrong += !at::equal(ops::batched_nms(boxes, scores, labels, 0.5), expected[2]);

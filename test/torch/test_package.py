@@ -68,7 +68,7 @@ class Functions(unittest.TestCase):
                 self.assert_same_loss(
                     lambda x: ours.sigmoid_focal_loss(x, labels=labels, **options), expected,
                     logits)
-        # Targets of integers are numbers, as in torchvision.
+        # Integer targets are numbers, as in torchvision.
         torch.testing.assert_close(ours.sigmoid_focal_loss(logits, one_hot.long()),
                                    theirs.sigmoid_focal_loss(logits, one_hot))
 
@@ -175,7 +175,7 @@ class Functions(unittest.TestCase):
             ours.box_convert(images, "xyxy", "yxyx")
         with self.assertRaisesRegex(RuntimeError, "vecdet::box_areas: boxes.shape is"):
             ours.box_area(pyramid)
-        # As torchvision's, they have gradients.
+        # They have gradients, as in torchvision.
         for function in (lambda b: ours.box_convert(b, "cxcywh", "xyxy"), ours.box_area,
                          lambda b: ours.clip_boxes_to_image(b, (50, 70))):
             self.assertTrue(torch.autograd.gradcheck(
@@ -320,7 +320,7 @@ class TwoLevels(torch.nn.Module):
 
 
 class Detectors(unittest.TestCase):
-    """Small models with weights that make detections of scores that differ."""
+    """Small models whose weights produce detections with different scores."""
 
     @classmethod
     def models(cls):
@@ -467,7 +467,7 @@ class Package(unittest.TestCase):
             failed = self.run_python(*arguments, without_torch=True)
             self.assertNotEqual(failed.returncode, 0)
             self.assertIn("install torch and torchvision first", failed.stderr)
-        # What pip shows of the build: a sentence, and no traceback.
+        # pip shows a sentence about the build, and no traceback.
         failed = self.run_python("setup.py", "egg_info", without_torch=True)
         self.assertNotIn("Traceback", failed.stderr)
 
@@ -486,7 +486,7 @@ class Patched(unittest.TestCase):
                 torch.testing.assert_close(detection.retinanet.sigmoid_focal_loss(logits, targets),
                                            expected[0])
                 self.assertTrue(torch.equal(torchvision.ops.nms(boxes, scores, 0.5), expected[1]))
-            # What only torchvision differentiates goes there.
+            # Cases that only torchvision can differentiate go there.
             tracked = boxes.clone().requires_grad_()
             torchvision.ops.box_iou(tracked, boxes).sum().backward()
             self.assertIsNotNone(tracked.grad)
@@ -562,7 +562,7 @@ class Profile(unittest.TestCase):
         return {row["name"]: row for row in vecdet.profile.rows()}
 
     def test_interleaved_coroutines(self):
-        """Each closes its own scope: what is recorded has its own time."""
+        """Each closes its own scope, and the records have their own times."""
 
         def scoped(name):
             with vecdet.profile.scope(name):

@@ -29,7 +29,7 @@ bool has(const std::vector<std::string>& names, const std::string& prefix) {
 
 }  // namespace
 
-TEST_CASE("Operators of PyTorch stand in the profile by type and shapes, with vecdet's inside") {
+TEST_CASE("PyTorch's operators appear in the profile by type and shapes, with vecdet's inside") {
   profile::reset();
   {
     const profile::torch_operators recorded;
@@ -55,7 +55,7 @@ TEST_CASE("Operators of PyTorch stand in the profile by type and shapes, with ve
     if (entry.name == "aten::mm/f32/7x5,5x3") CHECK(entry.count == 1);
 }
 
-TEST_CASE("Convolutions stand in the profile with what their shapes do not tell") {
+TEST_CASE("Convolutions appear in the profile with parameters that shapes do not show") {
   profile::reset();
   {
     const profile::torch_operators recorded;
@@ -77,7 +77,7 @@ TEST_CASE("Convolutions stand in the profile with what their shapes do not tell"
   CHECK(has(names, "aten::convolution_backward/s2,p1,d1,g2,grads110/f32/1x6x5x6,1x8x9x12,6x4x3x3"));
 }
 
-TEST_CASE("Shapes of several tensors are not taken for those of one") {
+TEST_CASE("Shapes of several tensors are not mistaken for those of one") {
   profile::reset();
   {
     const profile::torch_operators recorded;
@@ -91,10 +91,10 @@ TEST_CASE("Shapes of several tensors are not taken for those of one") {
   CHECK(has(names, "aten::cat/f32/2,4"));
 }
 
-TEST_CASE("Page faults are counted where they happen") {
+TEST_CASE("Page faults are attributed to their operator") {
   const profile::torch_operators recorded;
   profile::enable();
-  const at::Tensor fresh = at::zeros({64, 1024, 1024});  // 256 MB, which glibc maps anew
+  const at::Tensor fresh = at::zeros({64, 1024, 1024});  // 256 MB, which glibc maps again
   profile::disable();
   const std::vector<profile::page_faults> faults = recorded.faults();
   REQUIRE(!faults.empty());

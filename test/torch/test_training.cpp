@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of scores and distributions, and of a head's levels, against the formulas in operators of
-// torch's own.
+// Losses of scores and distributions, and of a head's levels, against the formulas in torch's own
+// operators.
 #include "support.hpp"
 
 #include <cmath>
@@ -64,7 +64,7 @@ TEST_CASE("Losses of labels with scores") {
               x);
     }
   }
-  // Of more dimensions, and with weights.
+  // With more dimensions, and with weights.
   const Tensor x = at::randn({3, 4, 5}, at::kDouble), weights = at::rand({3, 4});
   const Tensor of = at::randint(-1, 5, {3, 4}, at::kInt), score = at::rand({3, 4});
   compare([&](const Tensor& z) { return ops::bce_loss(z, of, score, sum, 1, weights); },
@@ -149,7 +149,7 @@ TEST_CASE("Softmax cross entropy, of all rows and of the hardest negatives") {
   }
 }
 
-TEST_CASE("The focal loss of a head's levels as they lie") {
+TEST_CASE("The focal loss of a head's levels in place") {
   at::manual_seed(24);
   const std::int64_t classes = 4, anchors = 3 * (30 + 6 + 1);
   const Tensor labels = at::randint(-2, classes, {2, anchors}, at::kLong);
@@ -178,7 +178,7 @@ TEST_CASE("The focal loss of a head's levels as they lie") {
                       loss.detach()));
     }
   }
-  // Layouts that differ: the level that lies otherwise is copied.
+  // If layouts differ, the level with the other layout is copied.
   std::vector<Tensor> mixed = head(classes, true).levels;
   mixed[0] = mixed[0].contiguous();
   Tensor loss;
@@ -186,7 +186,7 @@ TEST_CASE("The focal loss of a head's levels as they lie") {
   CHECK(near(loss, ops::sigmoid_focal_loss(rows_of(mixed, classes), labels, 0.25, 2, sum)));
 }
 
-TEST_CASE("The whole loss of RetinaNet is that of its parts") {
+TEST_CASE("The whole loss of RetinaNet equals that of its parts") {
   at::manual_seed(25);
   const std::int64_t classes = 4, count = 3 * (30 + 6 + 1);
   const Tensor anchors = some_boxes(count), boxes = some_boxes(5), of_boxes = at::arange(5) % 4;
@@ -229,7 +229,7 @@ TEST_CASE("The whole loss of RetinaNet is that of its parts") {
   }
 }
 
-TEST_CASE("The whole loss of RetinaNet: one gradient alone, other types, one image, no boxes") {
+TEST_CASE("The whole loss of RetinaNet: a single gradient, other types, one image, no boxes") {
   at::manual_seed(26);
   const Tensor anchors = some_boxes(3 * 37), nothing = at::empty({0, 4});
   const Tensor no_classes = at::empty({0}, at::kLong), boxes = some_boxes(4);
@@ -394,7 +394,7 @@ TEST_CASE("Training's operators on tensors without data") {
     CHECK(ops::assign_atss(without_data(anchors), {8, 8}, without_data(boxes), counts).sizes() ==
           std::get<0>(found).sizes());
   }
-  // The inner operators, whose gradients a compiler lays out in memory: as the levels lie.
+  // The inner operators, whose gradients a compiler lays out in memory: in the levels' layout.
   const head last(3, true, at::kBFloat16);
   std::vector<Tensor> meta;
   for (const Tensor& level : last.levels) meta.push_back(without_data(level).requires_grad_());

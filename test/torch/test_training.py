@@ -179,7 +179,7 @@ class Matching(unittest.TestCase):
 
 
 class AcceleratedTraining(unittest.TestCase):
-    """Which operators a step of an accelerated detector runs, and that they are right."""
+    """The operators that a step of an accelerated detector runs, and their results."""
 
     def setUp(self):
         test_package.Detectors.setUp(self)
@@ -249,7 +249,7 @@ class AcceleratedTraining(unittest.TestCase):
         self.assertIn("vecdet::retinanet_loss", called(lambda: fast.update(step())))
         for name, loss in losses.items():
             self.assertEqual(fast[name].dtype, torch.float32)
-            # torchvision encodes boxes on anchors that autocast rounded, in bfloat16.
+            # torchvision encodes boxes in bfloat16, on anchors that autocast rounded.
             torch.testing.assert_close(fast[name], loss.float(), rtol=2e-2, atol=1e-3)
 
     def test_part_of_another_model(self):
@@ -261,7 +261,7 @@ class AcceleratedTraining(unittest.TestCase):
         both = torch.nn.ModuleList([test_package.Detectors.models()["FCOS"], model])
         vecdet.accelerate(both)
         self.assertIs(type(model), Derived)
-        # A class of the user's own may expect tensors from the head.
+        # A user's own class may expect tensors from the head.
         seen = []
         compute_loss = model.compute_loss
         model.compute_loss = lambda *args: seen.append(args[1]) or compute_loss(*args)
@@ -280,7 +280,7 @@ class AcceleratedTraining(unittest.TestCase):
         self.check_step(model, {"match_anchors"}, {"mined_cross_entropy_loss"})
 
     def test_matches_of_detectors(self):
-        """The matches that accelerated models train on, beside those of torchvision's matcher."""
+        """The matches that accelerated models train on, compared with torchvision's matcher."""
         from vecdet._parts import match_all
         torch.manual_seed(3)
         anchors, boxes = some_boxes(5000), [some_boxes(9), some_boxes(0), some_boxes(20)]

@@ -20,7 +20,7 @@ namespace {
 
 using namespace torch_test;
 
-/// `map` (channels x height x width) at a point: between its four neighbours, 0 beyond -1 and size.
+/// `map` (channels x height x width) interpolated at a point; 0 beyond -1 and size.
 Tensor sample(const Tensor& map, double x, double y) {
   const auto height = map.size(1), width = map.size(2);
   if (x < -1 || y < -1 || x > static_cast<double>(width) || y > static_cast<double>(height))
@@ -40,7 +40,7 @@ Tensor sample(const Tensor& map, double x, double y) {
          at(y1, x0) * dy * (1 - dx) + at(y1, x1) * dy * dx;
 }
 
-/// RoIAlign by its definition, of boxes with their image.
+/// RoIAlign by its definition, for boxes with image indices.
 Tensor roi_align_by_samples(const Tensor& features, const Tensor& boxes, std::int64_t height,
                             std::int64_t width, double scale, std::int64_t ratio, bool aligned) {
   std::vector<Tensor> bins;
@@ -89,7 +89,7 @@ Tensor as_it_lies(const Tensor& features, bool channels_last) {
 
 }  // namespace
 
-TEST_CASE("RoIAlign and its gradient are those of the definition, in every type and layout") {
+TEST_CASE("RoIAlign and its gradient match the definition, in every type and layout") {
   at::manual_seed(61);
   const Tensor boxes = boxes_with_images(9);
   const std::int64_t size[] = {3, 2};
@@ -124,7 +124,7 @@ TEST_CASE("RoIAlign and its gradient are those of the definition, in every type 
   }
 }
 
-TEST_CASE("Boxes of each image are boxes with their images, and strides do not matter") {
+TEST_CASE("Boxes per image equal boxes with image indices, and strides do not matter") {
   at::manual_seed(62);
   const Tensor features = at::randn({2, 4, 10, 12}), boxes = some_boxes(7);
   const std::int64_t size[] = {2, 2}, counts[] = {3, 4};
@@ -140,7 +140,7 @@ TEST_CASE("Boxes of each image are boxes with their images, and strides do not m
   const Tensor plain = strided.contiguous().detach().requires_grad_();
   const Tensor out = ops::roi_align(tracked, boxes, size, 0.1, 2, true, counts);
   CHECK(at::equal(out, ops::roi_align(plain, boxes, size, 0.1, 2, true, counts)));
-  // So may what arrives: an expanded sum, and a transposed product.
+  // An incoming gradient may have strides too: an expanded sum, and a transposed product.
   const Tensor weight = at::randn({2, 2, 4, 7}).permute({3, 2, 1, 0});
   for (const bool is_sum : {true, false}) {
     const auto loss = [&](const Tensor& x) {
@@ -152,12 +152,12 @@ TEST_CASE("Boxes of each image are boxes with their images, and strides do not m
   }
 }
 
-TEST_CASE("A pyramid's boxes go to the levels of their sizes") {
+TEST_CASE("A pyramid's boxes go to the levels for their sizes") {
   at::manual_seed(63);
   const double scales[] = {0.25, 0.125, 0.0625};
   const std::int64_t size[] = {3, 3};
   const Tensor corner = at::rand({2, 2}) * 20;
-  // Of sides 50, 120 and 300, which are of levels 2, 3 and 4.
+  // Sides of 50, 120 and 300, which belong to levels 2, 3 and 4.
   Tensor boxes = at::zeros({6, 5});
   for (std::int64_t k = 0; k < 6; ++k) {
     const double side = k / 2 == 0 ? 50 : k / 2 == 1 ? 120 : 300;
@@ -187,7 +187,7 @@ TEST_CASE("A pyramid's boxes go to the levels of their sizes") {
       CHECK(at::equal(grads[l], of_parts[l]));
       CHECK(grads[l].strides() == levels[l].strides());
     }
-    // Of levels that differ in type the widest counts; one level may have any scale.
+    // If levels differ in type, the widest is used; a single level may have any scale.
     const Tensor mixed = ops::multiscale_roi_align(
         {levels[0].to(at::kBFloat16), levels[1], levels[2]}, boxes, size, scales);
     CHECK((mixed.scalar_type() == at::kFloat));
@@ -209,7 +209,7 @@ TEST_CASE("RoIAlign without boxes, bins or images") {
                   at::zeros({1, 3, 2, 2})));
 }
 
-TEST_CASE("Under autocast RoIAlign reads bfloat16 as it is, with boxes of float32") {
+TEST_CASE("Under autocast, RoIAlign reads bfloat16 without conversion, with float32 boxes") {
   at::manual_seed(64);
   const Tensor features = at::randn({2, 4, 9, 9}).to(at::kBFloat16).requires_grad_();
   const Tensor boxes = boxes_with_images(5);
@@ -225,7 +225,7 @@ TEST_CASE("Under autocast RoIAlign reads bfloat16 as it is, with boxes of float3
   CHECK((torch::autograd::grad({out.sum()}, {features})[0].scalar_type() == at::kBFloat16));
 }
 
-TEST_CASE("RoIAlign of tensors without data has the shapes of those with data") {
+TEST_CASE("RoIAlign of tensors without data has the correct shapes") {
   const std::int64_t size[] = {3, 2};
   const double scales[] = {0.5, 0.25};
   const Tensor boxes = boxes_with_images(4);

@@ -28,7 +28,7 @@ from vecdet import ops as ours
 
 
 def value_and_grad(function, inputs, weight):
-    """The result, and its gradient by a tensor, or tensors, that it is given."""
+    """The result, and its gradient by the given tensor or tensors."""
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     result = function(*leaves)
     return result.detach(), torch.autograd.grad((result * weight).sum(), leaves)
@@ -44,7 +44,7 @@ class RoIAlign(unittest.TestCase):
         (mine, grads), (other, expected) = (value_and_grad(f, inputs, weight)
                                             for f in (ours_of, theirs_of))
         self.assertEqual(mine.dtype, other.dtype)
-        # torchvision's positions are rounded to float, which a large coordinate shows.
+        # torchvision rounds positions to float, which a large coordinate shows.
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
         for grad, other_grad, features in zip(grads, expected, inputs):
             torch.testing.assert_close(grad, other_grad, rtol=1e-4, atol=1e-4)
@@ -99,7 +99,7 @@ class RoIAlign(unittest.TestCase):
                              used)
         module = ours.MultiScaleRoIAlign(["0"], 7, sampling_ratio=2, canonical_level=5)
         self.assertEqual(repr(module), repr(theirs.MultiScaleRoIAlign(["0"], 7, 2)))
-        # A pyramid that leaves out a level is torchvision's.
+        # A pyramid that leaves out a level goes to torchvision.
         module = ours.MultiScaleRoIAlign(["0", "2"], 7, 2)
         features = {"0": levels[0], "2": levels[2]}
         self.assertFalse(any("vecdet" in name for name in called(
@@ -157,7 +157,7 @@ class RoIAlign(unittest.TestCase):
         with vecdet.patched():
             calls = called(lambda: torchvision.ops.poolers.roi_align(features, self.boxes, 2))
             self.assertIn("vecdet::roi_align", calls)
-            # torchvision's says nothing of boxes with a gradient.
+            # torchvision's error says nothing about boxes with a gradient.
             calls = called(lambda: torchvision.ops.roi_align(
                 features, [b.clone().requires_grad_() for b in self.boxes], 2))
             self.assertNotIn("vecdet::roi_align", calls)
@@ -201,7 +201,7 @@ class FPN(torch.nn.Module):
 
 
 class TwoStages(unittest.TestCase):
-    """Small models with weights that make proposals and detections of scores that differ."""
+    """Small models whose weights produce proposals and detections with different scores."""
 
     @classmethod
     def model(cls, kind=detection.MaskRCNN, **options):
@@ -278,7 +278,7 @@ class TwoStages(unittest.TestCase):
             for layout in (torch.contiguous_format, torch.channels_last):
                 model = model.to(memory_format=layout)
                 steps = [(self.images, self.targets), (self.images[:1], self.targets[:1])]
-                # PyTorch 1.13 has no convolution of no masks with channels last.
+                # PyTorch 1.13 does not support a convolution of zero masks in channels last.
                 if kind is detection.FasterRCNN or layout is torch.contiguous_format:
                     steps.append((self.images[:1], nothing))
                 for images, targets in steps:
@@ -310,7 +310,7 @@ class TwoStages(unittest.TestCase):
             self.assertNotIn("torchvision::nms", calls)
 
     def test_matches_and_samples_are_torchvisions(self):
-        """Exactly: what the samplers see, and what they draw."""
+        """The samplers' inputs and draws are identical."""
         seen = []
 
         class Watched(detection._utils.BalancedPositiveNegativeSampler):
@@ -391,13 +391,13 @@ class TwoStages(unittest.TestCase):
         for other in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
             vecdet.restore(other)
             self.assertEqual([type(module) for module in other.modules()], classes)
-        # A user's own pool is no replacement.
+        # A user's own pool is not replaced.
         own = ours.MultiScaleRoIAlign(["0"], 7, 2)
         self.assertIs(type(vecdet.restore(own)), ours.MultiScaleRoIAlign)
 
 
 class OneStage(unittest.TestCase):
-    """What concerns the models that were there before."""
+    """Models that existed before."""
 
     setUp = test_package.Detectors.setUp
     step = test_package.Detectors.step
@@ -426,7 +426,7 @@ class OneStage(unittest.TestCase):
                 self.assertIsInstance(output, torch.Tensor)
 
     def test_matching_of_fcos(self):
-        """The very matches of torchvision's, by way of the loss."""
+        """Matches identical to torchvision's, through the loss."""
         model = test_package.Detectors.models()["FCOS"].train()
         corner = torch.rand(40, 2) * 50
         boxes = torch.cat([corner, corner + torch.rand(40, 2) * 60 + 2], 1)

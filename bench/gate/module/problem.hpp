@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a file of problems/ adds a problem to the gate: one line in a list.
+// How a file in problems/ adds a problem to the gate: one line in a list.
 //
 //   const problems added{
 //       {"sigmoid_focal_loss/labels/f32/4096x80", make<head<float>>(4096, 80),
@@ -7,9 +7,9 @@
 //   };
 //
 // `d` is the data, an object that make<>() constructs. It is shared between revisions, so its type
-// holds standard types and vecdet's element types alone. A call whose function the base revision
-// lacks is skipped there if vecdet's name is looked up through its arguments, as above. A whole
-// file that does not compile with the base's headers is skipped as well.
+// holds only standard types and vecdet's element types. If the base revision lacks the called
+// function, the problem is skipped there, as long as the name is looked up through its arguments,
+// as above. A file that does not compile with the base's headers is skipped as well.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,8 @@ namespace gate {
 #define VECDET_GATE_CALL(...) \
   [](auto& d) -> decltype(static_cast<void>(__VA_ARGS__)) { static_cast<void>(__VA_ARGS__); }
 
-/// Memory of this module's own types, such as a kernel's workspace, which cannot be in the data.
+/// Memory with this module's own types, such as a kernel's workspace, which cannot be part of the
+/// data.
 template <class Workspace>
 Workspace& own() {
   static Workspace memory;
@@ -63,7 +64,7 @@ struct problem {
     if constexpr (std::is_invocable<const Call&, Data&>::value) run = on<Data>(call);
   }
 
-  /// With the plain loop that the kernel is held against.
+  /// With the plain loop that the kernel is compared with.
   template <class Data, class Call, class PlainLoop>
   problem(const char* problem_name, const maker<Data>& data, const Call& call,
           const PlainLoop& plain_loop)

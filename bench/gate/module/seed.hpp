@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A known slowdown for the gate's own proof. Compiled with VECDET_GATE_SEEDED, a module waits after
-// each call of the problem that the environment variable VECDET_GATE_SEED_PROBLEM names, for
-// VECDET_GATE_SEED_PERCENT per cent of the time that this very call has taken; for a call of less
-// than about a microsecond, longer. Otherwise nothing. Of x86 only.
+// A known slowdown, to prove that the gate detects it. Compiled with VECDET_GATE_SEEDED, a module
+// waits after each call of the problem named by the environment variable VECDET_GATE_SEED_PROBLEM.
+// It waits VECDET_GATE_SEED_PERCENT per cent of the time of that call, or longer if the call takes
+// less than about a microsecond. Without these variables it does nothing. Only for x86.
 #pragma once
 
 #include "problem.hpp"
@@ -18,7 +18,7 @@ namespace gate {
 
 #if defined(VECDET_GATE_SEEDED)
 
-/// The processor's clock, when all that came before has ended.
+/// Reads the processor's clock once all earlier instructions have finished.
 inline std::uint64_t ticks() {
   __builtin_ia32_lfence();
   const std::uint64_t now = __builtin_ia32_rdtsc();
@@ -26,7 +26,7 @@ inline std::uint64_t ticks() {
   return now;
 }
 
-/// What the clock itself takes.
+/// The cost of reading the clock.
 inline std::uint64_t ticks_of_clock() {
   std::uint64_t least = ~std::uint64_t{0};
   for (int i = 0; i < 1000; ++i) {
@@ -46,7 +46,7 @@ inline void run_slowed(const problem& called, void* data) {
   called.run(data);
   const std::uint64_t end = ticks();
   const std::uint64_t wait = static_cast<std::uint64_t>(share * static_cast<double>(end - begin));
-  // Three readings of the clock are spent at least; `end - begin` holds one.
+  // At least three readings of the clock are needed; `end - begin` includes one.
   while (ticks() + 2 * clock < end + wait) {
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ATSS and the task-aligned assigner of 40 boxes on a level of 40 x 40 points.
+// ATSS and the task-aligned assigner with 40 boxes on a level of 40 x 40 points.
 #include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Focal loss on a head that stays in the second level of cache, and on SSD300's.
+// Focal loss on a head that fits the second-level cache, and on SSD300's.
 #include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"
@@ -13,7 +13,7 @@ namespace vecdet {
 namespace gate {
 namespace {
 
-/// One row in 100 is a positive, one in 50 ignored.
+/// One row in 100 is positive, one in 50 ignored.
 template <class T>
 struct head {
   std::int64_t rows, cols;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IoU of a block of anchors with an image's boxes, and of boxes one by one.
+// IoU of a block of anchors with an image's boxes, and of pairs of boxes.
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/iou.hpp>

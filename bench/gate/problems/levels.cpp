@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A head's levels as they lie in memory: one level of 40 x 32 locations of 9 anchors.
+// A head's levels in place: one level of 40 x 32 locations with 9 anchors.
 #include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"
@@ -40,7 +40,7 @@ struct head {
   }
 };
 
-/// The data as levels, which are types of this module's own.
+/// The data as levels, whose types belong to this module.
 struct views {
   head_layout layout;
   head_level<const float> logits, deltas;

@@ -28,7 +28,7 @@ struct image {
   boxes_view<const float> a() const { return anchors; }
 };
 
-/// Of one image, with all results but deltas. A template: the base may lack matching.
+/// For one image, with all results except deltas. A template, because the base may lack matching.
 template <class Image>
 auto match(Image& d)
     -> decltype(match_anchors(d.a(), {}, {}, {}, own<match_workspace>(), execution::sequential)) {

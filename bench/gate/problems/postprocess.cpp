@@ -35,7 +35,8 @@ struct head {
   boxes_view<const float> boxes() const { return anchors; }
 };
 
-/// torchvision's parameters, member by member: older revisions name their presets otherwise.
+/// torchvision's parameters, member by member: older revisions have different names for their
+/// presets.
 postprocess_params with(dense_detector detector, double iou_threshold, std::int64_t candidates,
                         std::int64_t detections, double min_size = 0) {
   postprocess_params params;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs of the gate's problems: the same numbers in every run, on standard types alone.
+// Inputs of the gate's problems: identical numbers in every run, with only standard types.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace vecdet {
 namespace gate {
 
-/// `size` numbers of a normal distribution.
+/// `size` normally distributed numbers.
 template <class T>
 std::vector<T> normal(std::int64_t size, float mean, float deviation, unsigned seed = 1) {
   std::mt19937 random(seed);
@@ -20,7 +20,7 @@ std::vector<T> normal(std::int64_t size, float mean, float deviation, unsigned s
   return numbers;
 }
 
-/// `size` numbers spread evenly over [low, high).
+/// `size` numbers distributed uniformly over [low, high).
 template <class T>
 std::vector<T> uniform(std::int64_t size, float low, float high, unsigned seed = 1) {
   std::mt19937 random(seed);
@@ -30,8 +30,8 @@ std::vector<T> uniform(std::int64_t size, float low, float high, unsigned seed =
   return numbers;
 }
 
-/// Corners of `count` boxes, of 20 to 200 pixels, in groups of 20 about one place, in an image of
-/// 800 x 800: what a detector finds before NMS.
+/// Corners of `count` boxes of 20 to 200 pixels, in clusters of 20, in an image of 800 x 800:
+/// typical detections before NMS.
 inline std::vector<float> clustered_boxes(std::int64_t count, unsigned seed = 1) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> place(100, 700), size(20, 200), jitter(-10, 10);

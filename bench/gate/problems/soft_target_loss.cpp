@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses of scored labels on a head that stays in the second level of cache.
+// The losses of scored labels on a head that fits the second-level cache.
 #include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distribution focal loss and its decoding on 2000 sides, and softmax cross entropy of two images
-// of 1000 default boxes, mined.
+// Distribution focal loss and its decoding on 2000 sides, and mined softmax cross entropy of two
+// images with 1000 default boxes.
 #include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes, algorithms and directions from a log's words.
+// Parses attributes, algorithms and directions in a log.
 #include "parts.hpp"
 
 #include <charconv>
@@ -73,7 +73,7 @@ float number_of(const std::string& text) {
   return value;
 }
 
-/// "sum:1", "eltwise_relu:0:0:1" or "binary_add:f32:2:abcd" of a list of them.
+/// Parses "sum:1", "eltwise_relu:0:0:1" or "binary_add:f32:2:abcd" from a list.
 void add_post_operation(dnnl::post_ops& list, const std::string& text, const dims& output) {
   const std::vector<std::string> parts = split_text(text, ':');
   const auto number = [&](std::size_t i, float without) {
@@ -122,7 +122,7 @@ dnnl::primitive_attr attributes_of(const onednn_problem& problem, const dims& ou
       using mode = dnnl::fpmath_mode;
       static const std::map<std::string, mode> modes{
           {"strict", mode::strict}, {"bf16", mode::bf16}, {"f16", mode::f16}, {"any", mode::any}};
-      const std::string prefix = "fpmath_mode_";  // of version 2
+      const std::string prefix = "fpmath_mode_";  // in version 2
       const auto found =
           modes.find(starts_with(value, prefix.c_str()) ? value.substr(prefix.size()) : value);
       if (found == modes.end()) cannot("the attribute " + word + " is not known to replay");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions, deconvolutions and products of matrices; and convolutions within other layouts.
+// Convolutions, deconvolutions and matrix products, and convolutions between tensors of other
+// layouts.
 #include "parts.hpp"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ std::int64_t size_of(const std::map<std::string, std::int64_t>& sizes, const cha
   return found->second;
 }
 
-/// What a convolution computes on.
+/// The operands of a convolution.
 struct convolution_shape {
   bool upwards, grouped;
   window w;
@@ -62,7 +63,7 @@ dnnl::primitive_desc_base convolution_of(const convolution_shape& shape, const o
   if (direction == dnnl::prop_kind::forward_training ||
       direction == dnnl::prop_kind::forward_inference)
     return forward(on, direction, with);
-  // The forward pass that a backward one refers to: of the same types, in oneDNN's layouts.
+  // The forward pass that a backward one refers to: same types, in oneDNN's layouts.
   const auto type = type_of(direction == dnnl::prop_kind::backward_data ? on.result : on.source);
   const auto any = [&](const dims& dimensions) {
     return descriptor(dimensions, type, dnnl::memory::format_tag::any);
@@ -85,14 +86,14 @@ dnnl::primitive_desc_base convolution_on(const convolution_shape& shape, const o
                               dnnl::convolution_backward_weights>(shape, on, problem);
 }
 
-/// Plain, or with the channels last; of weights as PyTorch keeps them, which has those of
-/// deconvolutions the other way round.
-std::string outer_layout(const convolution_shape& shape, bool channels_last, bool of_weights) {
+/// Plain, or channels last. Weights are laid out as in PyTorch, where a deconvolution's channels
+/// are swapped.
+std::string outer_layout(const convolution_shape& shape, bool channels_last, bool for_weights) {
   const std::size_t spatial = shape.w.in.size();
   std::string letters = std::string("abcdefgh").substr(0, spatial + 2);
-  const bool grouped = of_weights && shape.grouped;
+  const bool grouped = for_weights && shape.grouped;
   std::string head = letters.substr(0, 2), tail = letters.substr(2);
-  if (of_weights && shape.upwards) std::swap(head[0], head[1]);
+  if (for_weights && shape.upwards) std::swap(head[0], head[1]);
   if (channels_last) {
     tail += head[1];
     head.pop_back();
@@ -161,8 +162,9 @@ dnnl::primitive_desc_base inner_product(const onednn_problem& problem) {
   const descriptor src = descriptor_of(tensor_of(problem, "src"), source);
   const descriptor wei = descriptor_of(tensor_of(problem, "wei"), weights);
   const descriptor dst = descriptor_of(tensor_of(problem, "dst"), output);
-  const onednn_tensor* const of_bias = problem.find("bia");
-  const descriptor bias = of_bias != nullptr ? descriptor_of(*of_bias, {weights[0]}) : descriptor();
+  const onednn_tensor* const bias_tensor = problem.find("bia");
+  const descriptor bias =
+      bias_tensor != nullptr ? descriptor_of(*bias_tensor, {weights[0]}) : descriptor();
   const settings with = settings_of(problem, output);
   const dnnl::prop_kind direction = propagation_of(problem);
   if (direction != dnnl::prop_kind::backward_data && direction != dnnl::prop_kind::backward_weights)
@@ -188,11 +190,11 @@ dnnl::primitive_desc_base matmul(const onednn_problem& problem) {
   output.back() = right.back();
   descriptor bias;
   if (const onednn_tensor* const with = problem.find("bia")) {
-    dims of_bias = output;
-    for (std::size_t d = 0; d < of_bias.size(); ++d) {
-      if (with->mask >= 0 && (with->mask >> d & 1) == 0) of_bias[d] = 1;
+    dims bias_dims = output;
+    for (std::size_t d = 0; d < bias_dims.size(); ++d) {
+      if (with->mask >= 0 && (with->mask >> d & 1) == 0) bias_dims[d] = 1;
     }
-    bias = descriptor_of(*with, of_bias);
+    bias = descriptor_of(*with, bias_dims);
   }
   return make_descriptor<dnnl::matmul>(settings_of(problem, output),
                                        descriptor_of(tensor_of(problem, "src"), left),
@@ -228,7 +230,8 @@ runnable_primitive make_convolution_within(const onednn_problem& recorded,
                     channels_last ? outer_result : any_layout(around.type, shape.result)};
   const dnnl::primitive_desc_base made = convolution_on(shape, on, problem);
 
-  // Each operand: how it comes or goes, in the layout around, and as the primitive has it.
+  // For each operand: its form outside, in the surrounding layout, and its form inside the
+  // primitive.
   struct operand {
     int argument;
     descriptor outside, inside;
@@ -236,13 +239,14 @@ runnable_primitive make_convolution_within(const onednn_problem& recorded,
   };
   const auto md = [&](int argument) { return made.query_md(dnnl::query::exec_arg_md, argument); };
   const bool forward = starts_with(problem.propagation, "forward");
-  const bool of_data = problem.propagation == "backward_data";
-  const int source = of_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
-  const int weights = forward || of_data ? DNNL_ARG_WEIGHTS : DNNL_ARG_DIFF_WEIGHTS;
+  const bool wants_data_gradient = problem.propagation == "backward_data";
+  const int source = wants_data_gradient ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
+  const int weights = forward || wants_data_gradient ? DNNL_ARG_WEIGHTS : DNNL_ARG_DIFF_WEIGHTS;
   const int result = forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST;
-  const std::vector<operand> all{{source, outer_source, md(source), of_data, blocked},
-                                 {weights, outer_weights, md(weights), !forward && !of_data, false},
-                                 {result, outer_result, md(result), forward, blocked}};
+  const std::vector<operand> all{
+      {source, outer_source, md(source), wants_data_gradient, blocked},
+      {weights, outer_weights, md(weights), !forward && !wants_data_gradient, false},
+      {result, outer_result, md(result), forward, blocked}};
   chain steps;
   std::map<int, std::shared_ptr<region>> given;
   for (const operand& o : all) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Poolings, normalisations, elementwise functions, softmax, sums, concatenations and reorders.
+// Pooling, normalisation, elementwise functions, softmax, sums, concatenations and reorders.
 #include "parts.hpp"
 
 namespace vecdet {
@@ -12,7 +12,7 @@ bool is_backward(dnnl::prop_kind direction) {
          direction == dnnl::prop_kind::backward_weights;
 }
 
-/// "mb1ic64ih56iw56", "1x64x56x56" or, of a vector, "x64".
+/// "mb1ic64ih56iw56", "1x64x56x56" or, for a vector, "x64".
 dims tensor_dimensions(const std::string& text) {
   if (!text.empty() && text[0] == 'x') return dimensions_of(text.substr(1));
   const std::map<std::string, std::int64_t> sizes = onednn_sizes(text);
@@ -56,12 +56,12 @@ dnnl::normalization_flags flags_of(const onednn_problem& problem) {
   return flags;
 }
 
-/// The first tensor of these names; version 3.6 calls src what was data.
+/// The first tensor with one of these names; version 3.6 renamed data to src.
 const onednn_tensor& data_of(const onednn_problem& problem) {
   return tensor_of(problem, problem.find("data") != nullptr ? "data" : "src");
 }
 
-/// Its gradient's.
+/// The gradient of that tensor.
 const onednn_tensor& gradient_of(const onednn_problem& problem) {
   for (const char* name : {"diff", "diff_src"}) {
     if (const onednn_tensor* const found = problem.find(name)) return *found;
@@ -112,7 +112,7 @@ int axis_of(const onednn_problem& problem, std::size_t dimensions) {
   return static_cast<int>(axis);
 }
 
-/// Of sums and concatenations: the operands, which all bear one name.
+/// The operands of sums and concatenations, which all have the same name.
 std::vector<descriptor> sources_of(const onednn_problem& problem,
                                    const std::vector<dims>& dimensions) {
   std::vector<descriptor> sources;
@@ -220,7 +220,7 @@ dnnl::primitive_desc_base softmax(const onednn_problem& problem) {
   const int axis = axis_of(problem, dimensions.size());
   const descriptor src = descriptor_of(tensor_of(problem, "src"), dimensions);
   const descriptor dst = descriptor_of(tensor_of(problem, "dst"), dimensions);
-  // Version 2 has the logarithm as a primitive of its own.
+  // In version 2, the logarithm is a separate primitive.
   const dnnl::algorithm algorithm = problem.primitive == "logsoftmax" ? dnnl::algorithm::softmax_log
                                     : auxiliary_of(problem, "alg").empty()
                                         ? dnnl::algorithm::softmax_accurate
@@ -239,7 +239,7 @@ dnnl::primitive_desc_base sum(const onednn_problem& problem) {
   const dims dimensions = dimensions_of(problem.shapes);
   const std::vector<descriptor> sources =
       sources_of(problem, std::vector<dims>(most_sources, dimensions));
-  // A log does not tell the factors.
+  // A log does not contain the factors.
   const std::vector<float> factors(sources.size(), 1.0f);
   const descriptor dst = descriptor_of(tensor_of(problem, "dst"), dimensions);
   const settings with = settings_of(problem, dimensions);

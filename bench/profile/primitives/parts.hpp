@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the builders of oneDNN's primitives share. Versions 2 and 3 differ in how a primitive's
-// descriptor is made: version 2 takes an operation's descriptor between; make_descriptor hides it.
+// Helpers for the builders of oneDNN's primitives. make_descriptor hides a difference between
+// versions: version 2 creates a primitive's descriptor from an operation's descriptor.
 #pragma once
 
 #include "../primitives.hpp"
@@ -23,7 +23,7 @@ namespace primitives {
 using dims = dnnl::memory::dims;
 using descriptor = dnnl::memory::desc;
 
-/// Memory of its own, in whole pages, filled as operands are.
+/// Separate memory in whole pages, filled like operands.
 class region {
  public:
   region(std::size_t bytes, dnnl::memory::data_type type);
@@ -41,7 +41,7 @@ class region {
 /// A primitive and the memory of its arguments.
 class execution_unit {
  public:
-  /// Arguments in `given` lie there; all others get memory of their own.
+  /// Arguments in `given` use that memory; all others get separate memory.
   explicit execution_unit(const dnnl::primitive_desc_base& made,
                           const std::map<int, std::shared_ptr<region>>& given = {});
   void run();
@@ -63,20 +63,20 @@ constexpr int most_post_operations = 8;
 
 [[noreturn]] inline void cannot(const std::string& what) { throw std::runtime_error(what); }
 
-/// The tensor of that name; throws where the log has none.
+/// The tensor of that name; throws if the log has none.
 const onednn_tensor& tensor_of(const onednn_problem& problem, const char* name);
 dnnl::memory::data_type type_of(const std::string& name);
 dnnl::memory::data_type type_of(const descriptor& tensor);
-/// The descriptor of a tensor of such dimensions; throws for a layout that cannot be made.
+/// The descriptor of a tensor with such dimensions; throws for an unsupported layout.
 descriptor descriptor_of(const onednn_tensor& tensor, const dims& dimensions);
-/// Of that type, and of the layout that oneDNN chooses.
+/// A descriptor of that type, with the layout that oneDNN chooses.
 descriptor any_layout(const std::string& type, const dims& dimensions);
-/// "1x64x56x56"; throws where a dimension is known at run time alone.
+/// Parses "1x64x56x56"; throws if a dimension is known only at run time.
 dims dimensions_of(const std::string& text);
 
 dnnl::primitive_attr attributes_of(const onednn_problem& problem, const dims& output);
 
-/// What a primitive is made with besides what it computes.
+/// Further inputs for creating a primitive.
 struct settings {
   dnnl::primitive_attr attributes;
   std::string implementation;  ///< empty for oneDNN's choice
@@ -88,7 +88,7 @@ inline settings settings_of(const onednn_problem& problem, const dims& output) {
 dnnl::prop_kind propagation_of(const onednn_problem& problem);
 /// "alg:eltwise_relu" among the words of the auxiliary field.
 dnnl::algorithm algorithm_of(const onednn_problem& problem);
-/// The value of a word such as "axis:1"; empty where there is none.
+/// The value of a word such as "axis:1"; empty if missing.
 std::string auxiliary_of(const onednn_problem& problem, const std::string& word);
 
 dnnl::primitive_desc_base convolution_like(const onednn_problem& problem);
@@ -104,16 +104,16 @@ dnnl::primitive_desc_base sum(const onednn_problem& problem);
 dnnl::primitive_desc_base concat(const onednn_problem& problem);
 dnnl::primitive_desc_base reorder(const onednn_problem& problem);
 
-/// The dimensions that convolutions and poolings slide along, outermost first.
+/// The dimensions along which convolutions and poolings slide, outermost first.
 struct window {
   dims in, out, kernel, strides, dilates, padding_left, padding_right;
 };
-/// Of "mb1_ic3oc64_ih224oh112kh7sh2dh0ph3_iw..."; throws when a size is missing. `upwards` as
-/// deconvolutions go.
+/// Parses "mb1_ic3oc64_ih224oh112kh7sh2dh0ph3_iw..."; throws if a size is missing. `upwards` is for
+/// deconvolutions.
 window window_of(const std::map<std::string, std::int64_t>& sizes, bool upwards);
 
-/// The implementation of that name where this processor and version have it, else oneDNN's first.
-/// Other implementations are looked for in place, so that the first is made once more.
+/// The implementation with that name if this processor and version have it, else oneDNN's first.
+/// The search advances in place, so the first is created once more.
 template <class Make>
 auto implementation_named(const std::string& wanted, const Make& make) {
   auto tried = make();
@@ -132,7 +132,7 @@ typename Primitive::primitive_desc make_descriptor(const settings& with,
   return implementation_named(with.implementation,
                               [&] { return made(cpu(), arguments..., with.attributes); });
 #else
-  // It is read again at each step to another implementation.
+  // Queried again at each step to another implementation.
   const typename Primitive::desc operation(arguments...);
   return implementation_named(with.implementation,
                               [&] { return made(operation, with.attributes, cpu()); });

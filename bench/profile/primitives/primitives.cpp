@@ -16,7 +16,7 @@ std::string primitives_version() {
 }
 
 void set_primitive_threads(int threads) {
-  // Of the OpenMP that oneDNN is linked to, which need not be that of this compiler.
+  // From the OpenMP that oneDNN is linked to, which may differ from this compiler's.
   static const auto set =
       reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   static const auto most = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));

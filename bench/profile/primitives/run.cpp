@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a primitive's arguments, and its execution.
+// Memory for a primitive's arguments, and its execution.
 #include "parts.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ region::region(std::size_t bytes, dnnl::memory::data_type type)
     : bytes_(std::max<std::size_t>(bytes, 1)) {
   data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data_ == MAP_FAILED) cannot("no memory for its operands");
-  // Numbers of common size: neither denormals nor NaN, which take some implementations longer.
+  // Numbers of moderate size: denormals and NaN slow some implementations down.
   using data_type = dnnl::memory::data_type;
   const auto fill = [&](auto value) {
     auto* const begin = static_cast<decltype(value)*>(data_);
@@ -52,9 +52,8 @@ execution_unit::execution_unit(const dnnl::primitive_desc_base& made,
                               DNNL_ARG_DIFF_DST,  DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_WEIGHTS,
                               DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_SHIFT};
   for (int i = 0; i < most_sources; ++i) candidates.push_back(DNNL_ARG_MULTIPLE_SRC + i);
-  // Asked for the operand of a post-operation that has none, oneDNN 2 gives memory that nobody
-  // wrote.
-  const dnnl::primitive_attr attributes = made.get_primitive_attr();  // which owns those
+  // If a post-operation has no operand, oneDNN 2 returns uninitialised memory for it.
+  const dnnl::primitive_attr attributes = made.get_primitive_attr();  // owns them
   const dnnl::post_ops operations = attributes.get_post_ops();
   for (int i = 0; i < operations.len(); ++i) {
     if (operations.kind(i) == dnnl::primitive::kind::binary)
@@ -72,7 +71,7 @@ execution_unit::execution_unit(const dnnl::primitive_desc_base& made,
   for (const int argument : candidates) {
     const descriptor md = made.query_md(dnnl::query::exec_arg_md, argument);
     if (md.get_size() == 0) continue;
-    // Version 3 describes it there, but does not take it.
+    // Version 3 describes the bias there but does not accept it.
     if (argument == DNNL_ARG_SHIFT && is_batch_normalization_backward) continue;
     needed.emplace(argument, md);
     bytes += static_cast<double>(md.get_size());

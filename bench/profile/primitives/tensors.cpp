@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory descriptors from a log's words.
+// Parses memory descriptors in a log.
 #include "parts.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ const std::map<std::string, dnnl::memory::format_tag>& layouts() {
   return all;
 }
 
-/// Whether the layout is an order of dimensions alone, and of as many.
+/// Whether the layout is a plain order of the dimensions, with the right number of them.
 bool is_plain(const std::string& layout, std::size_t dimensions) {
   std::string sorted = layout;
   std::sort(sorted.begin(), sorted.end());
@@ -33,7 +33,7 @@ bool is_plain(const std::string& layout, std::size_t dimensions) {
   return sorted.size() == dimensions;
 }
 
-/// Whether it has the form of aBcd16b: an order of dimensions, then sizes of blocks of them.
+/// Whether it has the form aBcd16b: an order of dimensions, then sizes of their blocks.
 bool is_blocked(const std::string& layout) {
   bool in_size = false, in_blocks = false;
   for (const char letter : layout) {
@@ -113,7 +113,7 @@ descriptor descriptor_of(const onednn_tensor& tensor, const dims& dimensions) {
   if (!is_blocked(tensor.layout) || !tensor.strides.empty())
     cannot("the layout \"" + tensor.layout + "\" of its " + tensor.name +
            " is not known to replay");
-  // One without a name is oneDNN's own choice, which it makes again.
+  // A layout without a name was oneDNN's own choice, and it chooses again.
   if (found == layouts().end()) return any_layout(tensor.type, dimensions);
   return {dimensions, type_of(tensor.type), found->second};
 }
@@ -141,11 +141,11 @@ window window_of(const std::map<std::string, std::int64_t>& sizes, bool upwards)
     const std::int64_t small = upwards ? w.in.back() : w.out.back();
     const std::int64_t large = upwards ? w.out.back() : w.in.back();
     const std::int64_t left = w.padding_left.back(), stride = w.strides.back();
-    // The same on both ends where that gives the size, as programs ask for it.
+    // Equal padding on both ends if that gives the size, as programs request it.
     const bool symmetric = !upwards && stride > 0 && large + 2 * left >= extent &&
                            (large + 2 * left - extent) / stride + 1 == small;
     w.padding_right.push_back(symmetric ? left : (small - 1) * stride + extent - large - left);
-    // oneDNN goes astray in windows that lie outside of their source altogether.
+    // oneDNN misbehaves for windows that are entirely outside their source.
     if (std::max(left, w.padding_right.back()) > extent + stride)
       cannot("its output is larger than its windows give");
   }

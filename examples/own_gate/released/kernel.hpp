@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel as it was released.
+// The released kernel.
 #pragma once
 
 #include <cstddef>

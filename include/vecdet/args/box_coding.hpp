@@ -12,7 +12,7 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// One call over N boxes that are stored as S says, coded as deltas or as distances.
+/// One call over N boxes with storage S, coded as deltas or as distances.
 template <class S>
 struct box_coding_args {
   typename stored<S>::in in;          ///< deltas or distances to decode, or boxes to encode
@@ -21,8 +21,8 @@ struct box_coding_args {
   box_format anchor_format;
   double weights[4];           ///< of deltas
   double low_size, high_size;  ///< bounds of dw and dh after division by the weights
-  bool by_size;                ///< distances divided by the anchor's size
-  bool clips;                  ///< decoded boxes, into the image
+  bool by_size;                ///< distances are divided by the anchor's size
+  bool clips;                  ///< decoded boxes are clipped to the image
   double width, height;        ///< of the image
 };
 
@@ -35,19 +35,19 @@ struct box_coding_kernels {
   box_coding_function<separate<T>> encode_separate, decode_separate;
 };
 
-/// What box_ops.hpp does with boxes [first, last). `out` may be `boxes`.
+/// The kernels of box_ops.hpp, for boxes [first, last). `out` may be `boxes`.
 template <class T>
 struct box_ops_kernels {
   void (*convert)(const T* boxes, box_format from, box_format to, T* out, index_t first,
                   index_t last);
   void (*clip)(const T* boxes, double width, double height, T* out, index_t first, index_t last);
   void (*areas)(const T* boxes, T* areas, index_t first, index_t last);
-  /// 1 where both sides are min_size or more, else 0.
+  /// Writes 1 if both sides are at least min_size, else 0.
   void (*large_mask)(const T* boxes, double min_size, std::uint8_t* mask, index_t first,
                      index_t last);
 };
 
-/// Decoding of bfloat16 deltas and distances on anchors in float.
+/// Decoding of bfloat16 deltas and distances with anchors of float.
 struct mixed_coding_kernels {
   box_coding_function<mixed_decoding> decode, decode_distances;
 };

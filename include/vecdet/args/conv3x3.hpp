@@ -84,6 +84,7 @@ struct conv3x3_weights_args {
   index_t target_step, source_step, tap_step;
   bool turned;  ///< by 180 degrees
   index_t tile;
+  bool past_cache;  ///< the transformed weights are more than caches hold
   T* transformed;
 };
 

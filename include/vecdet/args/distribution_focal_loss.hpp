@@ -13,11 +13,11 @@ struct distribution_focal_loss_args {
   const float* logits;
   index_t stride;  ///< in elements
   index_t bins;
-  const float* targets;  ///< one a row, in bins
-  const float* weights;  ///< one a row, or null: all 1
+  const float* targets;  ///< one per row, in bins
+  const float* weights;  ///< one per row, or null: all 1
   double scale;
-  float* loss;  ///< one a row, or null
-  float* grad;  ///< rows x bins, or null; may be the logits themselves
+  float* loss;  ///< one per row, or null
+  float* grad;  ///< rows x bins, or null; may be the logits
   index_t grad_stride;
 };
 
@@ -27,16 +27,16 @@ struct distribution_decoding_args {
   index_t stride;
   index_t bins;
   const float* points;   ///< x and y of each box
-  const float* strides;  ///< one a box
+  const float* strides;  ///< one per box
   float* out;            ///< the expectation of each row, or the corners of each box
 };
 
 struct distribution_focal_loss_kernels {
-  /// Rows [first, last); returns their unscaled sum.
+  /// Computes rows [first, last) and returns the unscaled sum of their losses.
   double (*loss)(const distribution_focal_loss_args&, index_t first, index_t last);
-  /// The expectations of rows [first, last).
+  /// Writes the expectations of rows [first, last).
   void (*expectations)(const distribution_decoding_args&, index_t first, index_t last);
-  /// Boxes [first, last), of four rows each.
+  /// Writes boxes [first, last), each from four rows.
   void (*boxes)(const distribution_decoding_args&, index_t first, index_t last);
 };
 

@@ -13,36 +13,37 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// rows x cols logits. Elements are counted along the rows: element i is (i / cols, i % cols).
+/// rows x cols logits. Elements are numbered row-major: element i is (i / cols, i % cols).
 template <class T>
 struct filter_topk_args {
   const T* logits;
   index_t cols, stride;
-  double threshold;  ///< logits above it pass
+  double threshold;  ///< logits above it are selected
   index_t limit;     ///< the k of top-k, at least 1
-  index_t capacity;  ///< records that fit the memory
+  index_t capacity;  ///< number of records that fit into the memory
 };
 
-/// The logits of a level in NCHW: class c of anchor a at location p lies at
-/// logits[a * anchor_step + c * plane + p], and is element (p * anchors + a) * classes + c.
+/// The logits of a level in NCHW. Class c of anchor a at location p is
+/// logits[a * anchor_step + c * plane + p] and has the element index
+/// (p * anchors + a) * classes + c.
 template <class T>
 struct plane_search_args {
   const T* logits;
   index_t anchors, classes;
   index_t plane, anchor_step;
-  double threshold;         ///< logits above it pass
+  double threshold;         ///< logits above it are selected
   index_t limit, capacity;  ///< as in filter_topk_args
 
-  // For FCOS alone: scores above score_threshold pass, whatever `threshold` is.
-  const T* centerness;  ///< that of anchor a at [a * centerness_step + p]; null: not FCOS
+  // Only for FCOS: scores above score_threshold are selected; `threshold` is not used.
+  const T* centerness;  ///< anchor a's is at [a * centerness_step + p]; null: not FCOS
   index_t centerness_step;
   double score_threshold;
 };
 
-/// Scores that a whole row of logits has a part in.
+/// Scores that depend on more than one logit of a row.
 enum class row_score {
-  centerness,  ///< sqrt(sigmoid(x) sigmoid(c)), c one a row: FCOS
-  softmax      ///< exp(x) / sum exp(row), column 0 being background: SSD
+  centerness,  ///< sqrt(sigmoid(x) sigmoid(c)), one c per row: FCOS
+  softmax      ///< exp(x) / sum exp(row), where column 0 is background: SSD
 };
 
 template <class T>
@@ -50,21 +51,22 @@ struct row_search_args {
   const T* logits;
   index_t cols, stride;
   row_score kind;
-  const T* centerness;  ///< that of row r at [r * centerness_step]
+  const T* centerness;  ///< row r's is at [r * centerness_step]
   index_t centerness_step;
-  double score_threshold;   ///< scores above it pass
+  double score_threshold;   ///< scores above it are selected
   index_t limit, capacity;  ///< as in filter_topk_args
 };
 
-/// Records that a search of `size` elements needs memory for, twice over: for those that pass,
-/// and to sort them.
+/// The number of records for which a search of `size` elements needs memory, in each of two arrays:
+/// one for the selected records, one to sort them.
 VECDET_INLINE constexpr index_t filter_topk_capacity(index_t limit, index_t size) {
   constexpr index_t block = 128, least = 4096;
   const index_t enough = limit < size ? 2 * limit + least : size;
   return (enough < size ? enough : size) + block;
 }
 
-/// The score, other than NaN, of a record: its upper half is the kernels' descending_key(score).
+/// The score of a record, which is not NaN. A record's upper half is the kernels'
+/// descending_key(score).
 VECDET_INLINE float score_of_record(std::uint64_t record) {
   const auto key = static_cast<std::uint32_t>(record >> 32);
   const std::uint32_t bits = (key >> 31) != 0 ? key : ~(key | 0x80000000u);
@@ -76,15 +78,16 @@ VECDET_INLINE float score_of_record(std::uint64_t record) {
 template <class T>
 struct filter_topk_kernels {
   static_assert(!std::is_same<T, double>::value, "this function takes float or vecdet::bfloat16");
-  /// Writes the best `limit` of the elements [first, last), at most 2^32, best first, and returns
-  /// their number. A record's upper half is the sort key, its lower the element less `first`.
+  /// Writes the best `limit` of the elements [first, last), at most 2^32 of them, best first, and
+  /// returns their number. A record's upper half is the sort key, its lower half the element minus
+  /// `first`.
   index_t (*search)(const filter_topk_args<T>&, index_t first, index_t last, std::uint64_t* records,
                     std::uint64_t* spare);
-  /// The same by a score of the whole row, over rows [first, last); the sort key is the score's.
+  /// The same for rows [first, last) with a row_score, from which the sort key is made.
   index_t (*search_rows)(const row_search_args<T>&, index_t first, index_t last,
                          std::uint64_t* records, std::uint64_t* spare);
-  /// The same of locations [first, last) of planes; a record's lower half is the element less the
-  /// first location's.
+  /// The same for locations [first, last) of planes. A record's lower half is the element minus the
+  /// first element of location `first`.
   index_t (*search_planes)(const plane_search_args<T>&, index_t first, index_t last,
                            std::uint64_t* records, std::uint64_t* spare);
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call of a loss of boxes or of a softmax writes.
+// The output of a call of a box loss or a softmax loss.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -8,7 +8,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// What a call computes besides the sum of the loss.
+/// The output of a call besides the sum of the losses.
 enum class loss_output { sum, loss, grad };
 
 }  // namespace detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which boxes a loss counts, as host and kernels agree on it.
+// The boxes that count in a loss: what the functions and their kernels agree on.
 #pragma once
 
 #include <vecdet/labels.hpp>
@@ -9,8 +9,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// Boxes that count, others having loss and gradient 0: all, those whose label is neither
-/// background nor ignore, or those of a list.
+/// The boxes that count: all, those whose label is neither background nor ignore, or those in a
+/// list. All other boxes have loss and gradient 0.
 enum class box_choice { all, labelled, listed };
 struct selected_boxes {
   box_choice choice;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the boxes of a call lie in memory, as one type that arguments and kernels are templated on:
+// The storage of a call's boxes, as a type S that arguments and kernels are templated on:
 //
-//   T                      N x 4 of T throughout
+//   T                      N x 4 of T for all boxes
 //   mixed<Delta, Box, Out> N x 4: deltas, boxes and results of different types
-//   separate<T>            four arrays of T, one a coordinate, throughout
+//   separate<T>            four arrays of T, one per coordinate, for all boxes
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -17,8 +17,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// The four coordinates of boxes, each in an array of its own, from box `first` on: one number to
-/// move on by, not four pointers.
+/// Boxes with one array per coordinate, starting at box `first`. Advancing changes one index
+/// instead of four pointers.
 template <class T>
 struct coordinate_arrays {
   T* of[4];
@@ -32,8 +32,8 @@ struct mixed;
 template <class T>
 struct separate;
 
-/// The type that a call computes in, and its pointers: to inputs, to the boxes that these are coded
-/// against or compared with, to results, and, `each`, to one number a box.
+/// The compute type of a call and its pointer types: `in` for inputs, `boxes` for anchors or the
+/// boxes compared with, `out` for results, and `each` for one number per box.
 template <class S>
 struct stored {
   using real = compute_type<S>;
@@ -59,8 +59,8 @@ struct stored<separate<T>> {
   using each = T*;
 };
 
-/// How deltas of type Delta lie beside boxes of type Box that they are decoded to, and where they
-/// are regressed to such boxes and have a gradient of their own type.
+/// The storage for deltas of type Delta with boxes of type Box: for decoding to such boxes, and for
+/// regression to such boxes with gradients of type Delta.
 template <class Delta, class Box>
 using decoded_storage =
     std::conditional_t<std::is_same<Delta, Box>::value, Delta, mixed<Delta, Box, Box>>;
@@ -68,12 +68,12 @@ template <class Delta, class Box>
 using regressed_storage =
     std::conditional_t<std::is_same<Delta, Box>::value, Delta, mixed<Delta, Box, Delta>>;
 
-/// bfloat16 deltas of boxes in float, as networks trained in bfloat16 have them: decoded to float,
-/// and with gradients in bfloat16.
+/// bfloat16 deltas with boxes of float, as in networks trained in bfloat16. They are decoded to
+/// float; gradients are bfloat16.
 using mixed_decoding = mixed<bfloat16, float, float>;
 using mixed_regression = mixed<bfloat16, float, bfloat16>;
 
-// ---- a pointer to boxes, in either layout; null is no boxes
+// ---- a pointer to boxes in either layout; null means no boxes
 
 template <class T>
 T* boxes_of(const boxes_view<T>& view) noexcept {
@@ -91,7 +91,7 @@ template <class T>
 VECDET_INLINE coordinate_arrays<T> advanced(const coordinate_arrays<T>& from, index_t boxes) {
   return {{from.of[0], from.of[1], from.of[2], from.of[3]}, from.first + boxes};
 }
-/// The same of boxes that are given: the pointer is not tested for null.
+/// The same for boxes that are present: the pointer is not tested for null.
 template <class T>
 VECDET_INLINE T* from_box(T* boxes, index_t box) {
   return boxes + 4 * box;

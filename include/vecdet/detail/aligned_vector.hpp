@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A vector that aligns its memory as its elements ask for, with every compiler.
+// A vector whose memory has the alignment of its elements, with every compiler.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -12,8 +12,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// With Clang 14 and -std=c++2b, std::allocator takes every call for one at compile time, and then
-/// knows no alignment beyond operator new's.
+/// With Clang 14 and -std=c++2b, std::allocator treats every call as if at compile time, and then
+/// does not align beyond operator new's alignment.
 template <class T>
 struct aligned_allocator {
   using value_type = T;

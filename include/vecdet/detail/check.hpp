@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How every public function reports a bad argument: before it writes anything, as
-// std::invalid_argument that names the function, the argument, its value and what was expected.
+// Checks of arguments. Every public function reports a bad argument before it writes anything, with
+// a std::invalid_argument that names the function, the argument, its value and the expected value.
 #pragma once
 
 #include <vecdet/detail/exceptions.hpp>
@@ -36,34 +36,35 @@ inline void check(bool holds, const char* function, const char* argument, const 
   if (!holds) throw_invalid_argument(function, argument, value, expected);
 }
 
-/// Throws unless `size` is `expected`, which is what `of` names: "<argument> is 3, expected 4, the
-/// number of boxes".
+/// Throws unless `size` is `expected`. `meaning` describes the expected size: "<argument> is 3,
+/// expected 4, the number of boxes".
 inline void check_size(const char* function, const char* argument, std::int64_t size,
-                       std::int64_t expected, const char* of) {
+                       std::int64_t expected, const char* meaning) {
   if (size != expected)
-    throw_invalid_argument(function, argument, size, std::to_string(expected) + ", " + of);
+    throw_invalid_argument(function, argument, size, std::to_string(expected) + ", " + meaning);
 }
 
-/// The same of an argument that may be left out, which has size 0 then.
+/// The same for an optional argument, whose size may also be 0.
 inline void check_optional_size(const char* function, const char* argument, std::int64_t size,
-                                std::int64_t expected, const char* of) {
+                                std::int64_t expected, const char* meaning) {
   if (size != 0 && size != expected)
     throw_invalid_argument(function, argument, size,
-                           "0 or " + std::to_string(expected) + ", " + of);
+                           "0 or " + std::to_string(expected) + ", " + meaning);
 }
 
-/// What an index has to be: "0 to 3 (4 boxes)"; "nothing (0 boxes)".
-inline std::string index_range(std::int64_t count, const char* of) {
+/// The description of a valid index: "0 to 3 (4 boxes)"; "nothing (0 boxes)".
+inline std::string index_range(std::int64_t count, const char* things) {
   return (count > 0 ? "0 to " + std::to_string(count - 1) : std::string("nothing")) + " (" +
-         std::to_string(count) + " " + of + ")";
+         std::to_string(count) + " " + things + ")";
 }
 
-/// The end of a message about a label that equals the number of classes.
+/// A hint to append to a message about a label that equals the number of classes.
 inline std::string label_hint(std::int64_t label, std::int64_t classes) {
   return label == classes ? "; do your labels start at 1?" : "";
 }
 
-// By the bits of |x|: with -ffast-math, compilers take every number for finite.
+// The bits of |x|. Used to test for NaN and infinity, because with -ffast-math compilers assume
+// that all numbers are finite.
 inline std::uint64_t magnitude_bits(double x) {
   std::uint64_t bits;
   std::memcpy(&bits, &x, sizeof bits);
@@ -72,9 +73,9 @@ inline std::uint64_t magnitude_bits(double x) {
 inline bool is_finite(double x) { return magnitude_bits(x) < 0x7ff0000000000000; }
 inline bool is_finite(float x) { return is_finite(static_cast<double>(x)); }
 inline bool is_nan(double x) { return magnitude_bits(x) > 0x7ff0000000000000; }
-/// Whether it is finite as a float, too: what a kernel in float can take.
+/// Whether x is finite also when rounded to float, as kernels in float require.
 inline bool fits_float(double x) { return magnitude_bits(x) <= 0x47efffffe0000000; }
-/// a == b, which some callers' warnings do not let a header write.
+/// a == b. Callers may compile with warnings that forbid the operator for floating-point numbers.
 template <class T>
 bool is_equal(T a, std::enable_if_t<true, T> b) {
   return std::equal_to<T>()(a, b);
@@ -88,18 +89,19 @@ inline std::string element(const char* list, std::int64_t i) {
   return std::string(list) + "[" + std::to_string(i) + "]";
 }
 
-/// The same as `check` for an element of an argument.
+/// Like check(), for an element of an argument.
 template <class Value>
 inline void check_element(bool holds, const char* function, const char* list, std::int64_t i,
                           const Value& value, const char* expected) {
   if (!holds) throw_invalid_argument(function, element(list, i), value, expected);
 }
 
-/// The same for a member of an argument: "<of>.<member>".
+/// Like check(), for a member of an argument: "<argument>.<member>".
 template <class Value>
-inline void check_member(bool holds, const char* function, const char* of, const char* member,
+inline void check_member(bool holds, const char* function, const char* argument, const char* member,
                          const Value& value, const char* expected) {
-  if (!holds) throw_invalid_argument(function, std::string(of) + "." + member, value, expected);
+  if (!holds)
+    throw_invalid_argument(function, std::string(argument) + "." + member, value, expected);
 }
 
 }  // namespace detail

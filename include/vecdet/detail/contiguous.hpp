@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What views convert from: which containers hold their elements one after the other, which of them
-// hold boxes, and which are temporaries that take their elements with them.
+// Traits of containers for the conversions to views: which containers are contiguous, which contain
+// boxes, and which are temporaries that own their elements.
 #pragma once
 
 #include <vecdet/box_layout.hpp>
@@ -14,7 +14,7 @@
 #include <span>  // and with it std::ranges::enable_borrowed_range
 #endif
 
-// Clang warns where a view is initialised with a temporary that owns its elements.
+// Makes Clang warn if a view is initialised with a temporary that owns its elements.
 #if defined(__has_cpp_attribute)
 #if __has_cpp_attribute(clang::lifetimebound)
 #define VECDET_LIFETIMEBOUND [[clang::lifetimebound]]
@@ -28,11 +28,11 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// The base of views, which outlive nothing.
+/// The base of views, which do not own their elements.
 struct borrows {};
-/// Bears the data() and size() of a container, but counts in boxes.
+/// The base of views with data() and size() like a container, where size() counts boxes.
 struct counts_boxes : borrows {};
-/// Bears them as well, but has a shape, which would be lost.
+/// The base of views with data() and size() and also a shape, which a conversion would lose.
 struct has_shape : borrows {};
 
 // ---- contiguous containers
@@ -48,7 +48,7 @@ constexpr bool has = false;
 template <template <class> class Member, class Class>
 constexpr bool has<Member, Class, std::void_t<Member<Class>>> = true;
 
-// How classes name the distances of their elements.
+// The usual names of members that return strides.
 template <class C>
 using stride_call = decltype(std::declval<C&>().stride());
 template <class C>
@@ -62,7 +62,7 @@ using stride_number = decltype(std::declval<C&>().stride);
 template <class C>
 using strides_array = decltype(std::declval<C&>().strides);
 
-/// A class of Eigen whose type says that nothing lies between its elements, which go row by row.
+/// An Eigen class whose type guarantees row-major elements without gaps.
 template <class C, class = void>
 constexpr bool is_packed = false;
 template <class C>
@@ -85,25 +85,25 @@ using require_contiguous =
                          !std::is_base_of<has_shape, std::decay_t<Container>>::value &&
                          !has_strides<std::decay_t<Container>>,
                      int>;
-/// What would be contiguous without strides.
+/// A container with strides that would otherwise count as contiguous.
 template <class Container>
 using require_strided = std::enable_if_t<
     std::is_integral<size_of<Container>>::value && has_strides<std::decay_t<Container>>, int>;
-/// Whether a U may be seen through a T*.
+/// Whether a U may be accessed through a T*.
 template <class U, class T>
 using require_seen_as = std::enable_if_t<std::is_convertible<U (*)[], T (*)[]>::value, int>;
 
 // ---- pointers and sizes
 
-/// A pointer to T, or nullptr; not 0, which in { 0, 0 } is an element to whoever writes it, nor a
-/// pointer to a class derived from T, whose elements lie further apart.
+/// A pointer to T, or nullptr. Not 0, because { 0, 0 } looks like a list of elements. Not a pointer
+/// to a class derived from T, whose elements may be larger.
 template <class Pointer, class T>
 constexpr bool is_pointer_to = std::is_same<Pointer, std::nullptr_t>::value;
 template <class U, class T>
 constexpr bool is_pointer_to<U*, T> = std::is_convertible<U (*)[], T (*)[]>::value;
 template <class T, class... Pointers>
 using require_pointers = std::enable_if_t<(is_pointer_to<Pointers, T> && ...), int>;
-/// Any integers: { data, vector.size() } narrows nothing.
+/// Any integer types, so that { data, vector.size() } is not a narrowing conversion.
 template <class... Sizes>
 using require_sizes = std::enable_if_t<(std::is_integral<Sizes>::value && ...), int>;
 
@@ -112,8 +112,8 @@ using require_convertible = std::enable_if_t<std::is_convertible<From&&, To>::va
 
 // ---- boxes and numbers
 
-/// What box_layout says about Element, or that it is a number: the coordinates' type, as constant
-/// as Element, and how many there are in it.
+/// The coordinates in Element, which is a number or a struct with a box_layout: their type, const
+/// if Element is, and their number.
 template <class Element, class = void>
 struct coordinates_in {
   using type = Element;
@@ -134,7 +134,7 @@ struct coordinates_in<Element,
 template <class Container>
 using coordinate_in = typename coordinates_in<element_of<Container>>::type;
 
-/// A container of numbers or of boxes in corners that are seen as T.
+/// A container of numbers or of boxes (corners) that may be accessed as T.
 template <class Container, class T>
 using require_boxes_of =
     std::enable_if_t<coordinates_in<element_of<Container>>::format == box_format::xyxy &&
@@ -148,8 +148,8 @@ using require_other_boxes =
                          has<require_contiguous, Container>,
                      int>;
 
-/// Whether both are floats or both are integers, but not the same: a view of one would misread the
-/// other.
+/// Whether both are floating-point or both are integers, but different types: a view of one would
+/// misread the other.
 template <class U, class T>
 constexpr bool is_other_number =
     !std::is_same<value_of<U>, value_of<T>>::value &&
@@ -169,8 +169,8 @@ template <class C>
 constexpr bool is_borrowed_range = false;
 #endif
 
-/// Whether `Container`, unless a reference, is a temporary with data() of its own. Where a constant
-/// one has elements that are not constant, they are not its own.
+/// Whether `Container`, which is not a reference then, is a temporary that owns its elements. A
+/// const container whose elements are not const does not own them.
 template <class Container, class = void>
 constexpr bool is_temporary_owner = false;
 template <class Container>
@@ -182,7 +182,7 @@ constexpr bool is_temporary_owner<
     !is_borrowed_range<std::decay_t<Container>>;
 template <class Container>
 using require_temporary_owner = std::enable_if_t<is_temporary_owner<Container>, int>;
-/// A container with a name that does not convert to View.
+/// A named container that does not convert to View.
 template <class Container>
 using value_in = typename std::decay_t<Container>::value_type;
 template <class Container, class View>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instruction set this processor and its operating system offer. It asks for exactly the
-// features that the flags of isa/*.cpp allow the compiler to use: x86-64-v3 for avx2, x86-64-v4 for
-// avx512, and that the operating system saves their registers (Intel SDM volume 1, 14.3 and 15.2).
+// Detects the instruction set that this processor and its operating system support. It requires
+// exactly the features that the flags of isa/*.cpp allow the compiler to use: x86-64-v3 for avx2,
+// x86-64-v4 for avx512. The operating system must also save their registers (Intel SDM volume 1,
+// 14.3 and 15.2).
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -21,8 +22,9 @@ struct cpuid_registers {
   std::uint32_t eax, ebx, ecx, edx;
 };
 
-/// Cpu has cpuid(leaf, subleaf) -> cpuid_registers, which is all zero for a leaf that does not
-/// exist, and xgetbv() -> the low half of XCR0, called only where cpuid reports OSXSAVE.
+/// Cpu has two functions. cpuid(leaf, subleaf) returns cpuid_registers, all zero for a leaf that
+/// does not exist. xgetbv() returns the low half of XCR0 and is called only if cpuid reports
+/// OSXSAVE.
 template <class Cpu>
 isa detect_isa(const Cpu& cpu) {
   const auto all_of = [](std::uint32_t word, std::uint32_t bits) { return (word & bits) == bits; };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Environment variables, as all of vecdet reads them.
+// Reading of environment variables, for all of vecdet.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -14,8 +14,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// The variable's value, or null. Null as well in a program that runs with rights which its user
-/// has not, such as a set-user-ID program: there the environment is the user's, the rights are not.
+/// The variable's value, or null. Also null in a program that runs with more privileges than its
+/// user, such as a set-user-ID program, because the user controls the environment.
 inline const char* environment_variable(const char* name) noexcept {
 #if defined(__linux__)
   return ::secure_getenv(name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bad arguments are reported by exceptions, and the profiler never lets one of its own out.
+// vecdet requires exceptions: it reports bad arguments with them, and the profiler catches its own.
 #pragma once
 
 #if !defined(__cpp_exceptions)
-#error "vecdet needs exceptions: compile what includes it without -fno-exceptions"
+#error "vecdet requires exceptions: do not compile with -fno-exceptions"
 #endif

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instruction set that this translation unit is compiled for, read off the compiler's flags.
+// The instruction set that this translation unit is compiled for, derived from the compiler's
+// flags.
 //
 // VECDET_TARGET_ISA names it: baseline, avx2 or avx512. VECDET_TARGET is the namespace of all
-// kernel code: that name in isa/*.cpp, which define VECDET_ISA_UNIT, and another in a header-only
-// caller, so that no two of them define one symbol: a caller's copy, compiled with its own flags,
-// would otherwise take the place of the unit's. VECDET_ABI is the inline namespace of the public
-// functions: it keeps header-only callers compiled with different flags, and dispatching ones,
-// apart in one program.
+// kernel code. In isa/*.cpp, which define VECDET_ISA_UNIT, it has that name; in a header-only
+// caller it has another. If both defined the same symbol, the linker could replace the unit's copy
+// with the caller's, which is compiled with other flags. VECDET_ABI is the inline namespace of the
+// public functions. It separates header-only callers with different flags, and dispatching callers,
+// in one program.
 #pragma once
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
@@ -51,8 +52,8 @@
 #define VECDET_INLINE_LAMBDA
 #endif
 
-// Loops over the batches of a pack leave no trace: told so, GCC unrolls them at -O2, too, and
-// before it splits packs into registers.
+// Fully unrolls loops over the batches of a pack. GCC then unrolls them at -O2, too, and before it
+// splits packs into registers.
 #if defined(__clang__)
 #define VECDET_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
@@ -61,7 +62,7 @@
 #define VECDET_UNROLL
 #endif
 
-// Loops that stay loops, where unrolled ones would only be more code.
+// Prevents unrolling of loops where it would only increase code size.
 #if defined(__clang__)
 #define VECDET_NO_UNROLL _Pragma("clang loop unroll(disable)")
 #elif defined(__GNUC__)
@@ -70,7 +71,8 @@
 #define VECDET_NO_UNROLL
 #endif
 
-// Loops over rows of 16 lanes: on the baseline, a row is four registers and more by itself.
+// For loops over rows of 16 lanes. On the baseline they are not unrolled, because a single row
+// takes four or more registers.
 #if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
 #define VECDET_UNROLL_ROWS VECDET_UNROLL
 #else

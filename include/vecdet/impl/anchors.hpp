@@ -23,12 +23,12 @@ inline bool is_positive_float(double x) {
   return x > 0 && fits_float(x) && static_cast<float>(x) > 0;
 }
 
-/// The index, in messages, of a value that is no element of a list.
-constexpr index_t alone = -1;
+/// The index, in messages, of a value that is not an element of a list.
+constexpr index_t no_index = -1;
 
-/// "<list>", "<list>[<level>]" and either with a member: text for messages alone.
+/// "<list>" or "<list>[<level>]", with or without a member. Only called to throw.
 inline std::string level_name(const char* list, index_t level, const char* member = "") {
-  return (level == alone ? std::string(list) : element(list, level)) + member;
+  return (level == no_index ? std::string(list) : element(list, level)) + member;
 }
 
 /// Throws unless all numbers of "<list>[<level>]<member>" are positive floats.
@@ -56,7 +56,7 @@ inline void check_grid(const char* function, const char* list, index_t level,
   check_side(function, list, level, ".width", size.width, most, "0 to 2^27");
 }
 
-/// Throws unless the image's strides are 1 or more.
+/// Throws unless the features are at most as large as the image, so that strides are 1 or more.
 inline void check_features(const char* function, const char* list, index_t level,
                            const grid_size& features, const grid_size& image) {
   check_grid(function, list, level, features);
@@ -67,8 +67,8 @@ inline void check_features(const char* function, const char* list, index_t level
 
 inline index_t locations(const grid_size& features) { return features.height * features.width; }
 
-/// a / b, rounded once also where the caller compiles with -ffast-math, which multiplies by an
-/// estimate of 1 / b or 1 / sqrt(b).
+/// a / b, correctly rounded even if the caller compiles with -ffast-math, which would multiply by
+/// an estimate of 1 / b or 1 / sqrt(b).
 template <class Real>
 Real quotient(Real a, Real b) {
   const volatile Real divisor = b;
@@ -76,7 +76,7 @@ Real quotient(Real a, Real b) {
   return result;
 }
 
-/// A box around 0.
+/// An anchor relative to its location.
 struct cell_anchor {
   float x1, y1, x2, y2;
 };
@@ -105,7 +105,7 @@ inline void check_shapes(const char* function, const std::vector<anchor_shapes>&
     check_shapes(function, static_cast<index_t>(k), shapes[k]);
 }
 
-/// Writes a level's anchors, and returns where they end.
+/// Writes a level's anchors and returns a pointer to their end.
 inline float* write_level(const anchor_shapes& shapes, const grid_size& image,
                           const grid_size& features, float* out) {
   if (locations(features) == 0) return out;
@@ -134,38 +134,39 @@ inline void check_levels(const char* function, std::size_t shapes,
   for (index_t k = 0; k < features.size(); ++k) check_grid(function, "features", k, features[k]);
 }
 
-/// Throws unless make_anchors() can lay these, whose shapes have been checked.
+/// Throws unless make_anchors() accepts these arguments. The shapes have been checked before.
 inline void check_layout(const char* function, const std::vector<anchor_shapes>& shapes,
                          const grid_size& image, const vector_view<const grid_size>& features) {
-  check_grid(function, "image", alone, image);
+  check_grid(function, "image", no_index, image);
   check_levels(function, shapes.size(), features);
   for (index_t k = 0; k < features.size(); ++k)
     check_features(function, "features", k, features[k], image);
 }
 
-/// `count` and the anchors of a level, so many at each location. Throws where that is more than
-/// have addresses.
-inline index_t counted(const char* function, index_t count, index_t level,
-                       const grid_size& features, index_t of_location) {
+/// `count` plus the number of anchors of a level with `per_location` anchors per location. Throws
+/// if that is more than memory can address.
+inline index_t add_anchors(const char* function, index_t count, index_t level,
+                           const grid_size& features, index_t per_location) {
   constexpr index_t most = max_elements<float> / 4;
   const index_t here = locations(features);
-  if (here > 0 && of_location > (most - count) / here) {
+  if (here > 0 && per_location > (most - count) / here) {
     throw_invalid_argument(function, level_name("features", level).c_str(),
                            std::to_string(features.height) + " x " + std::to_string(features.width),
-                           "so many locations that all anchors have addresses");
+                           "at most as many locations as memory can address");
   }
-  return count + here * of_location;
+  return count + here * per_location;
 }
 
 inline index_t count_of(const char* function, const std::vector<anchor_shapes>& shapes,
                         const vector_view<const grid_size>& features) {
   index_t count = 0;
   for (index_t k = 0; k < features.size(); ++k)
-    count = counted(function, count, k, features[k], shapes[static_cast<std::size_t>(k)].count());
+    count =
+        add_anchors(function, count, k, features[k], shapes[static_cast<std::size_t>(k)].count());
   return count;
 }
 
-/// A size, and one and two thirds of an octave above it, rounded down.
+/// A size, that size plus one third of an octave, and plus two thirds, rounded down.
 inline std::vector<double> thirds_of_octave(double size) {
   return {size, std::floor(size * 1.2599210498948732), std::floor(size * 1.5874010519681994)};
 }
@@ -181,8 +182,8 @@ inline void check_ssd(const char* function, const ssd_shapes& shapes,
   };
   check_list("shapes.scales.size()", shapes.scales, levels + 1, "one more than there are levels");
   check_list("shapes.steps.size()", shapes.steps, levels, "the number of levels");
-  check_positive(function, "shapes.scales", alone, "", shapes.scales);
-  check_positive(function, "shapes.steps", alone, "", shapes.steps);
+  check_positive(function, "shapes.scales", no_index, "", shapes.scales);
+  check_positive(function, "shapes.steps", no_index, "", shapes.steps);
   for (std::size_t k = 0; k < levels; ++k)
     check_positive(function, "shapes.ratios", static_cast<index_t>(k), "", shapes.ratios[k]);
 }
@@ -192,12 +193,12 @@ inline index_t count_of(const char* function, const ssd_shapes& shapes,
   index_t count = 0;
   for (index_t k = 0; k < features.size(); ++k) {
     const std::size_t ratios = shapes.ratios[static_cast<std::size_t>(k)].size();
-    count = counted(function, count, k, features[k], 2 + 2 * static_cast<index_t>(ratios));
+    count = add_anchors(function, count, k, features[k], 2 + 2 * static_cast<index_t>(ratios));
   }
   return count;
 }
 
-/// The widths and heights of a level of SSD's, as parts of the image.
+/// The widths and heights of the default boxes of an SSD level, in fractions of the image.
 inline std::vector<std::pair<float, float>> ssd_sizes(const ssd_shapes& shapes, std::size_t level) {
   const double scale = shapes.scales[level];
   const double between = std::sqrt(scale * shapes.scales[level + 1]);
@@ -216,7 +217,7 @@ inline std::vector<std::pair<float, float>> ssd_sizes(const ssd_shapes& shapes, 
   return sizes;
 }
 
-/// The centre of a location on one axis, as part of the image's side.
+/// The centre of a location on one axis, as a fraction of the image's side.
 inline float ssd_centre(index_t at, index_t side, double step) {
   const auto locations = static_cast<float>(quotient(static_cast<double>(side), step));
   return quotient(static_cast<float>(at) + 0.5f, locations);
@@ -263,10 +264,11 @@ inline index_t count_anchors(const std::vector<anchor_shapes>& shapes,
 
 inline void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size features,
                          boxes_view<float> anchors) {
-  detail::check_shapes("make_anchors", detail::alone, shapes);
-  detail::check_grid("make_anchors", "image", detail::alone, image);
-  detail::check_features("make_anchors", "features", detail::alone, features, image);
-  const index_t count = detail::counted("make_anchors", 0, detail::alone, features, shapes.count());
+  detail::check_shapes("make_anchors", detail::no_index, shapes);
+  detail::check_grid("make_anchors", "image", detail::no_index, image);
+  detail::check_features("make_anchors", "features", detail::no_index, features, image);
+  const index_t count =
+      detail::add_anchors("make_anchors", 0, detail::no_index, features, shapes.count());
   detail::check_size("make_anchors", "anchors.size()", anchors.size(), count,
                      "the number of locations times that of shapes");
   detail::write_level(shapes, image, features, anchors.data());
@@ -292,7 +294,7 @@ inline index_t count_anchors(const ssd_shapes& shapes, vector_view<const grid_si
 inline void make_anchors(const ssd_shapes& shapes, grid_size image,
                          vector_view<const grid_size> features, boxes_view<float> anchors) {
   detail::check_ssd("make_anchors", shapes, features);
-  detail::check_grid("make_anchors", "image", detail::alone, image);
+  detail::check_grid("make_anchors", "image", detail::no_index, image);
   detail::check_size("make_anchors", "anchors.size()", anchors.size(),
                      detail::count_of("make_anchors", shapes, features),
                      "count_anchors(shapes, features)");
@@ -331,7 +333,7 @@ inline void make_points(vector_view<const grid_size> features, vector_view<const
     detail::check_grid("make_points", "features", k, features[k]);
     detail::check_element(detail::is_positive_float(strides[k]), "make_points", "strides", k,
                           strides[k], "a positive finite float");
-    count = detail::counted("make_points", count, k, features[k], 1);
+    count = detail::add_anchors("make_points", count, k, features[k], 1);
   }
   detail::check_size("make_points", "points.size()", points.size(), 2 * count,
                      "twice the number of locations");

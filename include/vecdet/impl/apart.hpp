@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs that share memory with an input would be written where other threads still read. An
-// output may be the whole of an input only where each box is read before its place is written.
+// Checks that outputs do not overlap inputs. Otherwise one thread could write what another still
+// has to read. An output may be identical to an input only if each box is read before it is
+// overwritten.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -28,7 +29,7 @@ struct address_range {
   address_range(const boxes_view<T>& view) : address_range(view.data(), 4 * view.size()) {}
   template <class T>
   address_range(const feature_view<T>& map) : address_range(map.data(), map.size()) {}
-  /// From the first element to the last: what follows the last row is no part of it.
+  /// From the first element to the last, without the gap after the last row.
   template <class T>
   address_range(const matrix_view<T>& view)
       : address_range(view.data(),
@@ -48,19 +49,19 @@ inline bool are_apart(const address_range& a, const address_range& b) {
   return a.empty() || b.empty() || a.end <= b.begin || b.end <= a.begin;
 }
 
-/// Throws where an output shares memory with an input.
+/// Throws if an output shares memory with an input.
 inline void check_apart(const char* function, const char* output, const address_range& out,
                         const char* input, const address_range& in) {
   check(are_apart(out, in), function, output, input, "memory apart from it");
 }
-/// The same, but that the output may be the input.
+/// The same, but the output may be identical to the input.
 inline void check_apart_or_same(const char* function, const char* output, const address_range& out,
                                 const char* input, const address_range& in) {
   check(out == in || are_apart(out, in), function, output, input,
         "memory apart from it, or its own from the first to the last element");
 }
 
-// Of boxes in four arrays, each by itself.
+// The same for boxes with one array per coordinate; each array is checked on its own.
 
 template <class T>
 address_range coordinate_range(const boxes_soa_view<T>& boxes, int k) {

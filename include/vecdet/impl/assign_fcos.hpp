@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FCOS's assigner, which runs on the host: a box meets some ten points of each level.
+// FCOS's assigner. It has no kernel, because a box is compared with only about ten points per
+// level.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -29,8 +30,8 @@ class fcos_assigner {
     }
   }
 
-  /// Gives each anchor of the image the smallest box that accepts it. `rank` is 1e8 less the area,
-  /// as torchvision has it.
+  /// Assigns each anchor of the image to the smallest box that accepts it. `rank` is 1e8 - area, as
+  /// in torchvision.
   void match(const assigned_image& image) const {
     float* const best = best_ + image.image * common_.point_count;
     std::fill(image.matches, image.matches + common_.point_count, index_t{-1});
@@ -38,7 +39,7 @@ class fcos_assigner {
     for (index_t box = image.first; box < image.last; ++box) {
       const float* const b = common_.truth + 4 * box;
       if (!is_finite(b[0]) || !is_finite(b[1]) || !is_finite(b[2]) || !is_finite(b[3])) continue;
-      // Rounded: compilers may not contract it with the difference.
+      // volatile: compilers must not contract the product with the difference.
       const volatile float area = (b[2] - b[0]) * (b[3] - b[1]);
       if (!is_finite(area)) continue;
       const float rank = 1e8f - area;
@@ -56,7 +57,8 @@ class fcos_assigner {
  private:
   float width_of(index_t i) const { return anchors_(i, 2) - anchors_(i, 0); }
 
-  /// visit(i) for the anchors of the level whose centres may lie in the box and near its centre.
+  /// Calls visit(i) for the anchors of the level whose centres may be inside the box and near its
+  /// centre.
   template <class Visit>
   void for_candidates(const point_level& level, const float* b, const Visit& visit) const {
     if (level.height == 0 || level.width == 0) return;
@@ -95,10 +97,10 @@ class fcos_assigner {
   const boxes_view<const float>& anchors_;
   float radius_;
   const float* widest_;  ///< the width of each level's widest anchor
-  float* best_;          ///< rank of the box that each anchor of each image has so far
+  float* best_;          ///< per anchor and image: the rank of the best box so far
 };
 
-/// Errors name `function`, which is fcos_loss_and_grad where that calls.
+/// Errors name `function`, the public function that was called.
 inline void run_assign_fcos(const char* function, const boxes_view<const float>& anchors,
                             const vector_view<const grid_size>& levels, const ground_truth& truth,
                             const vector_view<index_t>& matches, double radius,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What assigner_workspace holds.
+// The buffers of assigner_workspace.
 #pragma once
 
 #include <vecdet/args/assigners.hpp>

@@ -26,7 +26,7 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// What all assigners check and prepare.
+/// Checks and preparations of all assigners.
 class assigner_call {
  public:
   assigner_call(const char* function, index_t points, const char* points_name,
@@ -62,10 +62,10 @@ class assigner_call {
     if (!offsets.empty())
       check_offsets(function, "truth.image_offsets", offsets, boxes_, "the number of boxes");
     check(truth.regions.empty(), function, "truth.regions.size()", truth.regions.size(),
-          "0: assigners know no regions to be ignored");
+          "0: assigners do not support ignore regions");
     check(images_ == 0 || points <= max_elements<index_t> / images_, function,
           "truth.image_offsets.size()", offsets.size(),
-          "so many that images x points elements have addresses");
+          "at most as many as memory can address, as images x points");
     check_size(function, "matches.size()", matches.size(), images_ * points, "images x points");
     check_result_apart("matches", matches);
     look_at_boxes(function, "truth.boxes", truth.boxes);
@@ -82,8 +82,8 @@ class assigner_call {
     check_apart(function_, result, memory, "levels", levels_);
   }
 
-  /// The levels with their axes, once they are known for grids, and memory for `most` choices a
-  /// box.
+  /// Checks that the levels are grids, stores their axes, and allocates memory for `most` choices
+  /// per box.
   assigner_args prepare(const assigner_kernels& kernels, const float* points, index_t most,
                         assigner_buffers& buffers) const {
     index_t numbers = 0;
@@ -106,12 +106,12 @@ class assigner_call {
         const float* const point = points + 2 * (first + off);
         throw_invalid_argument(function_, element(points_name_, first + off).c_str(),
                                "at " + std::to_string(point[0]) + ", " + std::to_string(point[1]),
-                               "in the row and column of its level's grid, which ascend");
+                               "the x of its column and the y of its row, both ascending");
       }
       first += height * width;
     }
     check(boxes_ == 0 || most <= max_elements<index_t> / boxes_, function_, "truth.boxes.size()",
-          boxes_, "so many that their candidates have addresses");
+          boxes_, "at most as many as memory can address with their candidates");
     assigner_args args{};
     args.points = points;
     args.point_count = points_;
@@ -125,7 +125,7 @@ class assigner_call {
     return args;
   }
 
-  /// choose(image, box) for all boxes, then match(image and its boxes) for all images.
+  /// Calls choose(image, box) for all boxes, then match(assigned image) for all images.
   template <class Choose, class Match>
   void run(const vector_view<index_t>& matches, float* targets, execution policy,
            const Choose& choose, const Match& match) const {
@@ -168,7 +168,7 @@ class assigner_call {
   index_t boxes_, images_;
 };
 
-/// The centres of anchors, x and y, in the buffers.
+/// Computes the centres of anchors, x and y, in the buffers.
 inline float* anchor_centres(const assigner_kernels& kernels,
                              const boxes_view<const float>& anchors, assigner_buffers& buffers,
                              execution policy) {

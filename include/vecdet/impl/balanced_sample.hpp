@@ -35,13 +35,13 @@ class split_mix {
   std::uint64_t state_;
 };
 
-/// Draws `size` of `candidates` candidates, which are met one by one (algorithm S).
+/// Draws `size` of `candidates` candidates, which are presented one by one (algorithm S).
 class subset {
  public:
   subset(index_t candidates, index_t size, const split_mix& random)
       : left_(candidates), wanted_(size), random_(random) {}
 
-  /// Whether the next candidate belongs to the subset.
+  /// Decides whether the next candidate belongs to the subset.
   bool takes_next() {
     if (wanted_ == 0) return false;
     const bool takes = random_() * static_cast<double>(left_--) < static_cast<double>(wanted_);
@@ -102,7 +102,7 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
       std::copy_n(found, 2, per_kind + 2 * k);
     }
   });
-  // A number that index_t holds: more than there are labels are never drawn.
+  // Limited to the number of labels, so that the product fits index_t.
   const auto most = static_cast<index_t>(
       std::min(std::floor(static_cast<double>(params.size) * params.positive_share),
                static_cast<double>(labels.size())));

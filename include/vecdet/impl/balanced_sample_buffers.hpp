@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What balanced_sample_workspace holds.
+// The buffers of balanced_sample_workspace.
 #pragma once
 
 #include <vecdet/impl/workspace.hpp>

@@ -19,7 +19,7 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// The output may be the first input, if of its type.
+/// The output may be the first input's memory if both have the same type.
 template <class In, class Anchors, class Out>
 void check_memory(const char* function, const char* input, const In& in, const Anchors& anchors,
                   const char* output, const Out& out) {
@@ -39,7 +39,7 @@ void check_boxes(const char* function, const char* input, const In& in, const An
   check_memory(function, input, in, anchors, output, out);
 }
 
-/// Of boxes that are stored as S says.
+/// S is the storage of the boxes.
 template <class S, class Boxes, class Deltas>
 void run_encode_boxes(const Boxes& targets, const Boxes& anchors, const Deltas& deltas,
                       const coder_params& params, execution policy) {
@@ -56,7 +56,7 @@ void run_encode_boxes(const Boxes& targets, const Boxes& anchors, const Deltas& 
   run_coding(call, targets, anchors, deltas, policy);
 }
 
-/// Clips to the image, if one is given.
+/// Clips to the image if one is given.
 template <class S, class Deltas, class Anchors, class Boxes>
 void run_decode_boxes(const Deltas& deltas, const Anchors& anchors,
                       vector_view<const image_size> image, const Boxes& boxes,
@@ -76,7 +76,7 @@ void run_decode_boxes(const Deltas& deltas, const Anchors& anchors,
   run_coding(call, deltas, anchors, boxes, policy);
 }
 
-/// Decodes all images of a batch; each uses the same anchors.
+/// Decodes all images of a batch, which share the same anchors.
 template <class S, class Deltas, class Anchors, class Boxes>
 void run_decode_batch(const Deltas& deltas, const Anchors& anchors,
                       vector_view<const image_size> images, const Boxes& boxes,
@@ -112,7 +112,7 @@ void run_decode_batch(const Deltas& deltas, const Anchors& anchors,
   run_coding(call, deltas, anchors, boxes, policy);
 }
 
-/// Clips to the image, if one is given.
+/// Clips to the image if one is given.
 template <class S, class Distances, class Anchors, class Boxes>
 void run_decode_distances(const Distances& distances, const Anchors& anchors,
                           vector_view<const image_size> image, const Boxes& boxes,

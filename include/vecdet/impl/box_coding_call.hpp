@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the functions of box_coding.hpp and box_ops.hpp check their parameters and run their kernels.
+// Parameter checks and kernel calls shared by the functions of box_coding.hpp and box_ops.hpp.
 #pragma once
 
 #include <vecdet/args/box_coding.hpp>
@@ -33,29 +33,31 @@ inline void check_anchor_format(const char* function, box_format format) {
   check(format != box_format::xywh, function, "params.anchors", "xywh", "xyxy or cxcywh");
 }
 
-/// `of` is what the function's user calls the parameters.
-inline void check_coder(const char* function, const char* of, const coder_params& params) {
+/// `params_name` is the name of the parameters in messages.
+inline void check_coder(const char* function, const char* params_name, const coder_params& params) {
   const auto check_weight = [&](const char* member, double weight) {
-    check_member(is_within(weight, 1e-35, 1e35), function, of, member, weight,
+    check_member(is_within(weight, 1e-35, 1e35), function, params_name, member, weight,
                  "a number from 1e-35 to 1e35");
   };
   check_weight("weight_x", params.weight_x);
   check_weight("weight_y", params.weight_y);
   check_weight("weight_w", params.weight_w);
   check_weight("weight_h", params.weight_h);
-  check_member(params.size_limit >= 0 && is_finite(params.size_limit), function, of, "size_limit",
-               params.size_limit, "a finite number, 0 or more");
-  check_member(params.anchors != box_format::xywh, function, of, "anchors", "xywh",
+  check_member(params.size_limit >= 0 && is_finite(params.size_limit), function, params_name,
+               "size_limit", params.size_limit, "a finite number, 0 or more");
+  check_member(params.anchors != box_format::xywh, function, params_name, "anchors", "xywh",
                "xyxy or cxcywh");
 }
 
-/// The same where anchors have to be corners.
-inline void check_corner_coder(const char* function, const char* of, const coder_params& params) {
-  check_coder(function, of, params);
-  check_member(params.anchors == box_format::xyxy, function, of, "anchors", "cxcywh", "xyxy");
+/// The same for functions whose anchors must be corners.
+inline void check_corner_coder(const char* function, const char* params_name,
+                               const coder_params& params) {
+  check_coder(function, params_name, params);
+  check_member(params.anchors == box_format::xyxy, function, params_name, "anchors", "cxcywh",
+               "xyxy");
 }
 
-/// `index` is the image's among several; names are made for messages alone.
+/// `index` is the image's index in a list, or -1. Names are only built to throw.
 inline void check_image(const char* function, const image_size& image, index_t index = -1) {
   for (const double* side : {&image.width, &image.height}) {
     if (*side >= 0 && fits_float(*side)) continue;
@@ -107,18 +109,18 @@ struct coding_call {
   isa target;
   box_coding_function<S> kernel;
   box_coding_args<S> args;
-  index_t flops;                         ///< of a box
-  vector_view<const image_size> images;  ///< boxes are clipped to their image; none: not clipped
+  index_t flops;                         ///< per box
+  vector_view<const image_size> images;  ///< boxes are clipped to their image; empty: no clipping
   bool is_batch = false;                 ///< each image has a box for every anchor
 };
 
-/// The variants in problem names.
+/// Variants in the profiler's problem names.
 struct coding_variants {
   const char *boxes, *weights1, *clip, *clip_batch, *by_size, *pixels, *pixels_clip;
 };
 
-/// Operations a box, as the kernels do them in float on anchors that are corners: additions,
-/// multiplications, divisions, minima and maxima; a multiply-add is two.
+/// Operations per box, as executed by the kernels in float for anchors that are corners. Additions,
+/// multiplications, divisions, minima and maxima count one each; a multiply-add counts two.
 namespace box_flops {
 constexpr index_t encode = 116, decode = 72;
 constexpr index_t encode_by_size = 92, encode_pixels = 80;
@@ -133,7 +135,7 @@ constexpr index_t convert(box_format from, box_format to) {
 }
 }  // namespace box_flops
 
-/// Operations of decoding a box.
+/// Operations to decode one box.
 inline index_t decode_flops(const coder_params&, bool clips) {
   return box_flops::decode + (clips ? box_flops::clip : 0);
 }
@@ -142,9 +144,9 @@ inline index_t decode_flops(const distance_params& params, bool clips) {
          (clips ? box_flops::clip : 0);
 }
 
-constexpr index_t smallest_coding_chunk = 4096;  // boxes: some microseconds
+constexpr index_t smallest_coding_chunk = 4096;  // boxes: a few microseconds
 
-/// The kernels for boxes that are stored as S says.
+/// The kernels for boxes with storage S.
 template <class S>
 struct coding_kernels {
   static const box_coding_kernels<S>& get(isa target) {
@@ -215,7 +217,7 @@ void run_coding(const coding_call<S>& call, const In& in, const Anchors& anchors
   all_args.out = boxes_of(out);
   for_each_chunk(policy, chunking(total, smallest_coding_chunk),
                  [&](index_t, index_t first, index_t last) {
-                   while (first < last) {  // the parts of the chunk that lie in one image
+                   while (first < last) {  // one iteration per image in the chunk
                      const index_t image = first / boxes, begin = image * boxes;
                      const index_t end = std::min(last, begin + boxes);
                      auto args = all_args;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding of a head's levels. Channels last without gaps, a level is boxes in one array; otherwise
-// some hundred boxes at a time are copied to one, which stays in the cache.
+// Decoding of a head's levels. A level in channels last without gaps is an array of boxes. From any
+// other level, a few hundred boxes at a time are copied to an array that stays in the cache.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -38,9 +38,10 @@ void check_decode_levels(const char* function, const char* input, const head_vie
   check_apart(function, "boxes", boxes, "anchors", anchors);
 }
 
-/// Boxes of a stretch, by a kernel and its arguments.
+/// Decodes the boxes of a stretch with a kernel and its arguments.
 template <class S, class T>
-void decode_stretch(const head_view<T>& in, const level_stretch& s, box_coding_function<S> kernel,
+void decode_stretch(const head_boxes_kernels<value_of<T>>& boxes, const head_view<T>& in,
+                    const level_stretch& s, box_coding_function<S> kernel,
                     box_coding_args<S> args) {
   const level_boxes<T> from(in, s.image, s.level);
   if (from.are_flat()) {
@@ -52,7 +53,7 @@ void decode_stretch(const head_view<T>& in, const level_stretch& s, box_coding_f
   args.in = copies;
   for (index_t begin = s.begin, end; begin < s.end; begin = end) {
     end = end_of_block(begin, s.end, in.anchors());
-    from.copy(begin, end, copies);
+    from.gather(boxes, begin, end, copies);
     kernel(args, 0, end - begin);
     args.anchors += 4 * (end - begin);
     args.out += 4 * (end - begin);
@@ -80,6 +81,7 @@ void run_decode_levels(const char* function, const char* input, const head_view<
   });
   const auto kernel =
       is_deltas ? coding_kernels<S>::decode(target) : coding_kernels<S>::decode_distances(target);
+  const auto& box_kernels = kernels<head_boxes_kernels<stored>>(target);
   const box_coding_args<S> all_args = coding_args<S>(params);
   for_each_chunk(policy, chunking(boxes.size(), smallest_coding_chunk),
                  [&](index_t, index_t first, index_t last) {
@@ -88,7 +90,7 @@ void run_decode_levels(const char* function, const char* input, const head_view<
                      if (!images.empty()) clip_to(args, images[s.image]);
                      args.anchors = anchors[s.first_anchor];
                      args.out = boxes[s.first_label];
-                     decode_stretch(in, s, kernel, args);
+                     decode_stretch(box_kernels, in, s, kernel, args);
                    });
                  });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of box_head.hpp: an image's proposals are anchors of its own.
+// The function of box_head.hpp. Proposals take the place of anchors, separately for each image.
 #pragma once
 
 #include <vecdet/box_head.hpp>
@@ -11,7 +11,7 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// Postprocessing as SSD's, without a limit on candidates of a class.
+/// SSD's postprocessing without a limit on the candidates per class.
 inline postprocess_params as_postprocess(const box_head_params& params) {
   postprocess_params dense;
   dense.detector = dense_detector::ssd;

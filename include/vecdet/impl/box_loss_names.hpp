@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The variants of box losses in problem names.
+// Variants of box losses in the profiler's problem names.
 #pragma once
 
 #include <vecdet/box_loss.hpp>
@@ -10,7 +10,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// What the boxes of a call are: one array, bfloat16 with float targets, or levels of a layout.
+/// The input of a call: boxes in one array, bfloat16 boxes with float targets, or levels of a head.
 enum class box_source { boxes, mixed, nhwc, nchw };
 
 inline box_source source_of(head_layout layout) noexcept {
@@ -27,7 +27,7 @@ inline const char* box_loss_name(box_loss loss, box_source source = box_source::
   return names[static_cast<int>(loss)][static_cast<int>(source)];
 }
 
-/// The box loss with the IoU loss of a kind other than iou.
+/// The box loss for an IoU kind, which must not be iou.
 inline box_loss box_loss_of(iou_kind kind) noexcept {
   return kind == iou_kind::giou   ? box_loss::giou
          : kind == iou_kind::diou ? box_loss::diou

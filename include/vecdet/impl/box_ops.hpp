@@ -19,8 +19,8 @@ inline void check_min_size(const char* function, const char* argument, double mi
   check(is_within(min_size, 0, 1e35), function, argument, min_size, "a number from 0 to 1e35");
 }
 
-/// visit(i, whether both sides are min_size or more) for each of the boxes [first, last), in order.
-/// A box may be overwritten when it is visited, and those before it.
+/// Calls visit(i, are both sides at least min_size) for each of the boxes [first, last), in order.
+/// visit() may overwrite box i and those before it.
 template <class T, class Visit>
 void visit_large_boxes(const box_ops_kernels<T>& kernels, const T* boxes, double min_size,
                        index_t first, index_t last, const Visit& visit) {
@@ -33,7 +33,7 @@ void visit_large_boxes(const box_ops_kernels<T>& kernels, const T* boxes, double
   }
 }
 
-/// run(kernels, first, last) by chunks of the boxes, within a profiler scope.
+/// Calls run(kernels, first, last) for each chunk of the boxes, inside a profiler scope.
 template <class T, class Run>
 void run_box_op(const char* function, index_t boxes, index_t bytes_a_box, index_t flops_a_box,
                 execution policy, const Run& run) {
@@ -48,7 +48,7 @@ void run_box_op(const char* function, index_t boxes, index_t bytes_a_box, index_
                  [&](index_t, index_t first, index_t last) { run(kernels, first, last); });
 }
 
-/// Throws unless each row's class is an integer within 2^53.
+/// Throws unless each row's class is an integer of at most 2^53 in magnitude.
 template <class T>
 void check_classes(const char* function, const matrix_view<T>& detections, execution policy) {
   const auto is_class = [&](index_t i) {
@@ -64,10 +64,10 @@ void check_classes(const char* function, const matrix_view<T>& detections, execu
                                  });
   if (bad == rows) return;
   throw_invalid_argument(function, element("classes", bad).c_str(),
-                         static_cast<double>(detections(bad, 5)), "an integer within 2^53");
+                         static_cast<double>(detections(bad, 5)), "an integer from -2^53 to 2^53");
 }
 
-/// split_detections(), with classes unless they are null.
+/// split_detections(); `classes` may be null.
 template <class T>
 void run_split(const matrix_view<T>& detections, const boxes_view<value_of<T>>& boxes,
                const vector_view<value_of<T>>& scores, const vector_view<index_t>* classes,
@@ -114,7 +114,7 @@ void run_split(const matrix_view<T>& detections, const boxes_view<value_of<T>>& 
                  });
 }
 
-/// Detections [first, last) from boxes, scores and, where there are any, classes.
+/// Writes detections [first, last) from boxes, scores and, unless null, classes.
 template <class T>
 void run_join(const boxes_view<const T>& boxes, const vector_view<const T>& scores,
               const labels_view* classes, const matrix_view<T>& detections, execution policy) {
@@ -135,8 +135,9 @@ void run_join(const boxes_view<const T>& boxes, const vector_view<const T>& scor
     for (index_t i = 0; i < rows; ++i) {
       const index_t id = (*classes)[i];
       if (id < -most || id > most) {
-        throw_invalid_argument(function, element("classes", i), label_text(*classes, i),
-                               "an integer within " + std::to_string(most));
+        throw_invalid_argument(
+            function, element("classes", i), label_text(*classes, i),
+            "an integer from -" + std::to_string(most) + " to " + std::to_string(most));
       }
     }
   }
@@ -165,8 +166,7 @@ void run_join(const boxes_view<const T>& boxes, const vector_view<const T>& scor
                  });
 }
 
-/// Copies every coordinate of `boxes` to `out`, views of which one has its coordinates in four
-/// arrays.
+/// Copies every coordinate of `boxes` to `out`. One of the two is a boxes_soa_view.
 template <class T, class In, class Out>
 void run_rearrange(const char* function, const In& boxes, const Out& out, execution policy) {
   check_size(function, "out.size()", out.size(), boxes.size(), "the number of boxes");
@@ -281,7 +281,7 @@ index_t large_boxes(const Boxes& given, double min_size, vector_view<index_t> in
             detail::box_flops::large * boxes.size()};
   });
   const auto& kernels = detail::kernels<detail::box_ops_kernels<type>>(target);
-  // Each chunk into its own part of `indices`, then all together.
+  // Each chunk writes to its own part of `indices`; then the parts are joined.
   const detail::chunking chunks(boxes.size(), detail::smallest_coding_chunk);
   index_t found[detail::chunking::max_count];
   detail::for_each_chunk(policy, chunks, [&](index_t chunk, index_t first, index_t last) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the losses of boxes run their kernels over a selection.
+// Runs the kernels of box losses over a selection of boxes.
 #pragma once
 
 #include <vecdet/args/selected_boxes.hpp>
@@ -13,10 +13,10 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// Boxes that are worth a task of their own: some microseconds.
+/// The smallest number of boxes worth a task: a few microseconds of work.
 constexpr index_t smallest_box_chunk = 4096;
 
-/// What kernels know of a selection.
+/// A selection in the form that kernels take.
 inline selected_boxes selected_by(const box_selection& selection) noexcept {
   const box_choice choice = selection.is_all()    ? box_choice::all
                             : selection.is_list() ? box_choice::listed
@@ -25,24 +25,24 @@ inline selected_boxes selected_by(const box_selection& selection) noexcept {
           selection.indices().data()};
 }
 
-/// Throws where an output shares memory with what selects.
+/// Throws if an output shares memory with the selection's labels or indices.
 inline void check_apart(const char* function, const char* output, const address_range& out,
                         const box_selection& selection) {
   check_apart(function, output, out, "labels", selection.labels());
   check_apart(function, output, out, "indices", selection.indices());
 }
 
-/// "all", "labels" or "list", in problem names.
+/// "all", "labels" or "list", for the profiler's problem names.
 inline const char* selection_name(const box_selection& selection) noexcept {
   return selection.is_all() ? "all" : selection.is_list() ? "list" : "labels";
 }
 
-/// How many of `boxes` boxes are selected; 0, unknown, where labels select.
+/// The number of selected boxes among `boxes`; 0 (unknown) if labels select.
 inline index_t known_size(const box_selection& selection, index_t boxes) noexcept {
   return selection.is_all() ? boxes : selection.indices().size();
 }
 
-/// Throws, in the name of `function`, unless `selection` can select from `boxes` boxes.
+/// Throws an error that names `function` unless `selection` can select from `boxes` boxes.
 inline void check_selection(const char* function, const box_selection& selection, index_t boxes) {
   if (!selection.is_all() && !selection.is_list()) {
     check_size(function, "labels.size()", selection.labels().size(), boxes, "the number of boxes");
@@ -56,7 +56,7 @@ inline void check_selection(const char* function, const box_selection& selection
   }
 }
 
-/// Runs kernels with the members run and clear over `boxes` boxes.
+/// Runs kernels that have members run and clear over `boxes` boxes.
 template <class Kernels, class Args>
 double run_selected(const Kernels& kernels, const Args& args, const box_selection& selection,
                     index_t boxes, execution policy) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How calls are cut into chunks, and how an execution of parallel.hpp runs them.
+// Division of calls into chunks, and the execution policies of parallel.hpp that run them.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -41,9 +41,9 @@ inline void execution::run(index_t count, const task& work) const {
 }
 
 inline void execution::run_on_arena(index_t count, const task& work) {
-  // A context of its own: cancelling the caller's, as an exception in another task of the caller's
-  // does, must not end this call half done. Isolated: while this thread waits, it takes no other
-  // task of the caller's, which would run inside this call.
+  // A separate context: an exception in another task of the caller cancels the caller's context,
+  // but must not stop this call halfway. Isolated: while this thread waits, it must not start the
+  // caller's other tasks, which would run inside this call.
   tbb::task_group_context context(tbb::task_group_context::isolated);
   tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(
@@ -57,8 +57,8 @@ inline void execution::run_on_arena(index_t count, const task& work) {
 
 namespace detail {
 
-/// `total` items in at most max_count chunks of `size` items (the last may be shorter), none but
-/// the last smaller than `smallest`. `size` is rounded up to a multiple of `multiple`, unless
+/// Divides `total` items into at most max_count chunks of `size` items, at least `smallest`; only
+/// the last chunk may be shorter. `size` is rounded up to a multiple of `multiple`, unless
 /// `multiple` is larger.
 struct chunking {
   static constexpr index_t max_count = 256;
@@ -73,15 +73,15 @@ struct chunking {
   index_t end(index_t chunk) const noexcept { return std::min(total, (chunk + 1) * size); }
 };
 
-/// The threads that work is cut for: an execution may claim any number.
+/// The number of threads to divide work for. An execution may claim any number of threads.
 inline index_t usable_threads(const execution& policy) {
   return std::min(index_t{policy.threads()}, chunking::max_count);
 }
 
-/// The pieces that have begun: a loop of the caller's might name one twice, or one that is none.
+/// The set of pieces that have started. It detects a caller's loop that passes an index twice.
 class started_pieces {
  public:
-  /// Whether it is new.
+  /// Adds a piece and returns whether it is new.
   bool add(index_t piece) noexcept {
     const std::uint64_t bit = std::uint64_t{1} << (piece % 64);
     return (words_[piece / 64].fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
@@ -91,14 +91,14 @@ class started_pieces {
   std::atomic<std::uint64_t> words_[chunking::max_count / 64] = {};
 };
 
-/// Pieces of memory, one of which a chunk takes while it runs: as many as there are threads, so
-/// that they stay in the caches. The least number that is free is taken.
+/// Hands out slots of scratch memory: a chunk takes one while it runs. There are as many slots as
+/// threads, so that they stay in the caches. take() returns the lowest free slot.
 class slot_pool {
  public:
   explicit slot_pool(index_t count) noexcept : count_(std::min(count, chunking::max_count)) {}
 
   index_t count() const noexcept { return count_; }
-  /// Waits where a loop of the caller's runs more chunks at a time than it said.
+  /// Waits if the caller's loop runs more chunks concurrently than its declared number of threads.
   index_t take() noexcept {
     index_t number = 0;
     while (is_taken_[number].exchange(true, std::memory_order_acquire)) {
@@ -117,15 +117,16 @@ class slot_pool {
   std::atomic<bool> is_taken_[chunking::max_count] = {};
 };
 
-/// work(chunk, begin, end) for every chunk. Throws what the first of them to fail has thrown.
+/// Calls work(chunk, begin, end) for every chunk. Rethrows the exception of the first chunk to
+/// fail.
 template <class Work>
 void for_each_chunk(execution policy, const chunking& chunks, const Work& work) {
   if (policy.is_sequential(chunks.count)) {
     for (index_t c = 0; c < chunks.count; ++c) work(c, chunks.begin(c), chunks.end(c));
     return;
   }
-  // Exceptions are held back: they must not leave a loop of the caller's, as OpenMP's, which would
-  // end the program.
+  // Exceptions are caught here and rethrown after the loop: if one left a loop of OpenMP, it would
+  // terminate the program.
   std::exception_ptr failure;
   std::atomic<bool> has_failed{false}, has_wrong_piece{false};
   started_pieces has_begun;
@@ -145,20 +146,20 @@ void for_each_chunk(execution policy, const chunking& chunks, const Work& work) 
   policy.run(chunks.count, task(run_chunk));
   if (failure) std::rethrow_exception(failure);
   if (has_wrong_piece.load() || run.load() != chunks.count)
-    throw std::logic_error("vecdet::execution: parallel_for has not run every piece exactly once");
+    throw std::logic_error("vecdet::execution: parallel_for did not run every piece exactly once");
 }
 
-/// The sum of work(begin, end) over all chunks, in their order, in double.
+/// The sum of work(begin, end) over all chunks, in chunk order, in double.
 template <class Work>
 double sum_over_chunks(execution policy, const chunking& chunks, const Work& work) {
   double partial[chunking::max_count];
   for_each_chunk(policy, chunks, [&](index_t chunk, index_t begin, index_t end) {
     partial[chunk] = work(begin, end);
   });
-  // Volatile: in this order also where the caller compiles with -ffast-math.
+  // volatile keeps the order even if the caller compiles with -ffast-math.
   volatile double sum = 0;
   for (index_t c = 0; c < chunks.count; ++c) sum = sum + partial[c];
-  // One NaN for all: which of two an addition passes on is the compiler's choice.
+  // Always the same NaN: the compiler may choose which operand's NaN an addition propagates.
   return is_nan(sum) ? std::numeric_limits<double>::quiet_NaN() : sum;
 }
 

@@ -33,11 +33,9 @@ void conv3x3_weights<T>::assign(feature_view<const T> weights, conv3x3_use use, 
   args.turned = !is_forward;
   args.tile = detail::tile_width(tile);
   const index_t panels = detail::conv_panels(args.targets);
-  const index_t size =
-      std::is_same<T, double>::value
-          ? 9 * args.targets * args.sources
-          : detail::tile_points(tile) * detail::conv_weights_point(args.targets, args.sources);
-  args.transformed = reinterpret_cast<T*>(detail::grown(buffers_, detail::lines_for<T>(size)));
+  const index_t bytes = detail::conv_weights_bytes<T>(tile, args.targets, args.sources);
+  args.past_cache = bytes > detail::conv_cached_bytes;
+  args.transformed = reinterpret_cast<T*>(detail::grown(buffers_, (bytes + 63) / 64));
   output_channels_ = outputs;
   input_channels_ = inputs;
   use_ = use;
@@ -210,9 +208,10 @@ void conv3x3_weight_grad(const head_view<T>& input,
                                                           bias_grad, tile, workspace, policy);
 }
 
-inline bool conv3x3_is_faster(index_t input_channels, index_t output_channels,
-                              index_t locations) noexcept {
-  return input_channels >= 16 && output_channels >= 16 && locations >= 64;
+inline bool conv3x3_is_faster(index_t input_channels, index_t output_channels, index_t locations,
+                              bool transforms_weights) noexcept {
+  return input_channels >= 16 && output_channels >= 16 &&
+         locations >= (transforms_weights ? 640 : 128);
 }
 
 }  // namespace VECDET_ABI

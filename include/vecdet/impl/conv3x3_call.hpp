@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vecdet/args/conv3x3.hpp>
+#include <vecdet/conv3x3_tile.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/conv3x3_buffers.hpp>
@@ -47,10 +48,22 @@ constexpr index_t tile_points(conv3x3_tile tile) noexcept {
   return tile == conv3x3_tile::f4x4 ? 36 : 16;
 }
 
+/// Bytes of transformed weights.
+template <class T>
+constexpr index_t conv_weights_bytes(conv3x3_tile tile, index_t targets, index_t sources) noexcept {
+  return index_t{sizeof(T)} * (std::is_same<T, double>::value
+                                   ? 9 * targets * sources
+                                   : tile_points(tile) * conv_weights_point(targets, sources));
+}
+
 /// Tiles, source channels and panels of target channels in a block: its transformed tiles and
-/// products are at most 3.5 MB, and of each point at most 100 KB. More tiles would read the weights
-/// less often, but the points of a block must pass through the second-level cache.
+/// products are at most 3.5 MB, and of each point at most 100 KB, which the second-level cache
+/// holds while weights stream through it.
 constexpr index_t conv_block_tiles = 48, conv_block_sources = 256, conv_block_panels = 8;
+/// Transformed weights of more bytes are written past the caches, and read for more tiles at a
+/// time.
+constexpr index_t conv_cached_bytes = index_t{32} * 1024 * 1024;
+constexpr index_t conv_uncached_block_tiles = 144;
 /// Tiles for which the weights are read at least, where there are so many.
 constexpr index_t conv_least_tiles = 28;
 
@@ -60,12 +73,15 @@ struct conv3x3_blocks {
   index_t tile_parts, panel_parts;  ///< tasks are of one part of each
   index_t channels_at_once, panels_at_once;
 
-  conv3x3_blocks(index_t all_tiles, index_t sources, index_t targets, index_t threads)
+  conv3x3_blocks(index_t all_tiles, index_t sources, index_t targets, index_t weights_bytes,
+                 index_t threads)
       : tiles(all_tiles), panels(conv_panels(targets)), panel_parts(1) {
     channels_at_once =
         std::min(conv_rounded(std::max(sources, index_t{1}), conv_lanes), conv_block_sources);
     panels_at_once = std::min(panels, conv_block_panels);
-    tile_parts = (tiles + conv_block_tiles - 1) / conv_block_tiles;
+    const index_t most =
+        weights_bytes > conv_cached_bytes ? conv_uncached_block_tiles : conv_block_tiles;
+    tile_parts = (tiles + most - 1) / most;
     const index_t even = (tile_parts + threads - 1) / threads * threads;
     if (tiles >= even * conv_least_tiles) {
       tile_parts = even;
@@ -139,8 +155,10 @@ class conv3x3_call {
     args_.weights = reinterpret_cast<const T*>(weights);
     args_.bias = bias;
     args_.relu = relu;
-    const conv3x3_blocks blocks(tiles_, args_.source_channels, args_.target_channels,
-                                usable_threads(policy_));
+    const conv3x3_blocks blocks(
+        tiles_, args_.source_channels, args_.target_channels,
+        conv_weights_bytes<T>(tile_, args_.target_channels, args_.source_channels),
+        usable_threads(policy_));
     const index_t size = std::is_same<T, double>::value
                              ? 0
                              : conv_scratch_size(tile_points(tile_), blocks.most_tiles(),
@@ -173,17 +191,19 @@ class conv3x3_call {
   /// Images x input channels x height x width x output channels; of several levels, images x input
   /// channels x locations x output channels.
   profile::problem problem() const {
-    const bool is_f4x4 = tile_ == conv3x3_tile::f4x4;
-    const char* const variant =
-        source_.is_nhwc() ? (is_f4x4 ? "nhwc" : "nhwc_f2x2") : (is_f4x4 ? nullptr : "f2x2");
+    static constexpr const char* variants[2][2][2] = {
+        {{nullptr, "f2x2"}, {"nhwc", "nhwc_f2x2"}},
+        {{"levels", "levels_f2x2"}, {"levels_nhwc", "levels_nhwc_f2x2"}}};
+    const bool is_map = source_.count() == 1;
     const index_t sources = args_.source_channels, targets = args_.target_channels;
     profile::problem p;
     p.function = function_;
-    p.variant = variant;
+    p.variant =
+        variants[is_map ? 0 : 1][source_.is_nhwc() ? 1 : 0][tile_ == conv3x3_tile::f4x4 ? 0 : 1];
     p.type = dtype_name<T>();
     const index_t inputs = is_input_grad_ ? targets : sources;
     const index_t outputs = is_input_grad_ ? sources : targets;
-    if (source_.count() == 1)
+    if (is_map)
       p.shape = {source_.images(), inputs, source_.level(0).height, source_.level(0).width,
                  outputs};
     else
@@ -244,10 +264,11 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   const index_t panel_parts = (panels + weight_grad_panels - 1) / weight_grad_panels;
   const index_t most_sources = (source_groups + source_parts - 1) / source_parts * conv_lanes;
   const index_t most_panels = (panels + panel_parts - 1) / panel_parts;
-  // The sums are read and written once for each block of tiles: more of them, more tiles.
+  // The sums are read and written once for each block of tiles: more of them, more tiles. Threads
+  // wait for each other after each.
   const index_t room =
-      std::min(weight_grad_tiles,
-               std::max(conv_block_tiles, 3 * (most_sources + most_panels * conv_panel) / 8));
+      std::min(weight_grad_tiles, std::max(conv_block_tiles * usable_threads(policy_),
+                                           3 * (most_sources + most_panels * conv_panel) / 8));
   const index_t tile_parts = (tiles_ + room - 1) / room;
   const index_t most_tiles = tile_parts == 0 ? 0 : (tiles_ + tile_parts - 1) / tile_parts;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the whole losses of detectors have in common.
+// Functions shared by the whole losses of detectors.
 #pragma once
 
 #include <vecdet/args/matching.hpp>
@@ -17,7 +17,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// scale / (max(1, foreground) images), rounded once also where the caller compiles with
+/// scale / (max(1, foreground) images), correctly rounded even if the caller compiles with
 /// -ffast-math.
 inline double scale_of_foreground(double scale, index_t foreground, index_t images) {
   const volatile double divisor =
@@ -26,7 +26,7 @@ inline double scale_of_foreground(double scale, index_t foreground, index_t imag
   return result;
 }
 
-/// Throws where the gradient of one head shares memory with the ground truth.
+/// Throws if a head's gradient shares memory with the ground truth.
 template <class T>
 void check_apart_from_truth(const char* function, const char* name, const head_view<T>& grad,
                             const ground_truth& truth) {
@@ -35,7 +35,7 @@ void check_apart_from_truth(const char* function, const char* name, const head_v
   });
 }
 
-/// The anchors of an index, one by one.
+/// Random access to the anchors of an index.
 class indexed_anchors {
  public:
   explicit indexed_anchors(const anchor_index& anchors)

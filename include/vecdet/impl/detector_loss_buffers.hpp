@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the workspaces of whole losses hold.
+// The buffers of the workspaces of whole losses.
 #pragma once
 
 #include <vecdet/assigners.hpp>
@@ -30,7 +30,7 @@ struct fcos_loss_buffers {
   assigner_workspace assigner;
   std::vector<grid_size> levels;
   std::vector<index_t> matches, labels;
-  /// Of the matched anchors; all labels of the centre-ness are 0.
+  /// The labels of the matched anchors in the centre-ness loss, which are all 0.
   std::vector<index_t> zeros;
   std::vector<float> centerness, targets, grad;
 };

@@ -76,8 +76,8 @@ class detr_call {
   }
 
  private:
-  /// The best class of a row but the last column, which has the greatest logit, and its softmax;
-  /// NaN where a logit is NaN or infinite.
+  /// The class with the greatest logit of a row, without the last column, and its softmax. NaN if a
+  /// logit is NaN or infinite.
   static float best_softmax(const T* row, index_t cols, index_t& label) {
     float greatest = -std::numeric_limits<float>::infinity();
     for (index_t c = 0; c < cols; ++c) greatest = std::max(greatest, static_cast<float>(row[c]));

@@ -36,7 +36,7 @@ struct distribution_focal_loss_call {
   vector_view<const float> targets;
   const distribution_focal_loss_params& params;
   loss_output output = loss_output::sum;
-  vector_view<float> loss{};  ///< of each row, by `output`
+  vector_view<float> loss{};  ///< per row; used if `output` asks for it
   matrix_view<float> grad{};  ///< likewise
 
   void check_arguments() const {
@@ -171,7 +171,8 @@ inline void decode_distribution_boxes(matrix_view<const float> logits,
   const char* const function = "decode_distribution_boxes";
   const index_t rows = logits.rows(), bins = logits.cols(), count = boxes.size();
   detail::check_bins(function, logits);
-  detail::check(rows % 4 == 0, function, "logits.rows()", rows, "four rows a box");
+  detail::check(rows % 4 == 0, function, "logits.rows()", rows,
+                "a multiple of 4: four rows per box");
   detail::check_size(function, "boxes.size()", count, rows / 4, "a quarter of the rows");
   detail::check_size(function, "points.rows()", points.rows(), count, "the number of boxes");
   detail::check(points.cols() == 2 && points.stride() == 2, function, "points.stride()",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of fcos_loss.hpp: its parts in their order. The assigner, which comes first,
-// checks points, radius and that there are no regions; no gradient is written before.
+// The function of fcos_loss.hpp: its parts in order. The assigner comes first. It checks the points
+// and the radius and rejects regions, before any gradient is written.
 #pragma once
 
 #include <vecdet/args/loss_output.hpp>
@@ -26,7 +26,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// FCOS's centre-ness of a point in a box: a quotient of sides in double, rounded to float.
+/// FCOS's centre-ness of a point in a box, computed in double and rounded to float.
 inline float centerness_of(const float* anchor, const float* box) {
   const auto number = [](float x) { return static_cast<double>(x); };
   const auto ratio = [&](int axis) {
@@ -135,7 +135,7 @@ class fcos_loss_call {
             0};
   }
 
-  /// Matches and labels; returns how many anchors are matched.
+  /// Computes matches and labels. Returns the number of matched anchors.
   index_t assign() {
     buffers_.levels.clear();
     for (const auto& level : head_.logits.levels())
@@ -152,8 +152,8 @@ class fcos_loss_call {
     return foreground;
   }
 
-  /// use(its number among the batch's, its number among the image's, its number in `head`) for all
-  /// anchors of the batch; `head` has one class and one anchor at a location.
+  /// Calls use(index in the batch, index in the image, element of `head`) for all anchors of the
+  /// batch. `head` has one class and one anchor per location.
   template <class Head, class Use>
   void for_each_anchor(const head_view<Head>& head, const Use& use) const {
     for_each_stretch(head, 0, total_, [&](const level_stretch& s) {
@@ -190,7 +190,8 @@ class fcos_loss_call {
     return loss;
   }
 
-  /// Boxes from distances, their GIoU losses, and the gradient by the sides back to the distances.
+  /// Decodes boxes from distances, computes their GIoU losses, and propagates the gradient back to
+  /// the distances.
   double regress(double scale) const {
     const vector_view<const index_t> matches(buffers_.matches.data(), total_);
     const box_selection matched(matches);
@@ -200,10 +201,10 @@ class fcos_loss_call {
     distance_params coder;
     coder.by_size = params_.by_size;
     const box_coding_args<float> coding = coding_args<float>(coder);
-    const level_boxes_loss<const T, T, float> levels(head_.distances, head_.distances_grad, matched,
-                                                     {}, {});
+    const level_boxes_loss<const T, T, float> levels(target, head_.distances, head_.distances_grad,
+                                                     matched, {}, {});
     using block = typename level_boxes_loss<const T, T, float>::block;
-    const auto compute = [&](block& of) {
+    const auto compute = [&](const loss_boxes<T, float>& of) {
       alignas(64) float boxes[4 * most_level_boxes], grad[4 * most_level_boxes];
       for (index_t i = 0; i < 4 * of.count; ++i) boxes[i] = static_cast<float>(of.in[i]);
       box_coding_args<float> args = coding;
@@ -222,7 +223,7 @@ class fcos_loss_call {
       }
       return sum;
     };
-    return scaled(scale, levels.run(
+    return scaled(scale, levels.run_selected(
                              policy_,
                              [&](block& to, index_t k, index_t anchor, index_t label) {
                                std::copy(anchors_[anchor], anchors_[anchor] + 4,

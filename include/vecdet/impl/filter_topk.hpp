@@ -31,7 +31,7 @@ inline double logit_of(double score) { return std::log(score) - std::log1p(-scor
 
 namespace detail {
 
-/// The greatest float at or below x: of floats, those above it are those above x.
+/// The greatest float at or below x. A float is above x exactly if it is above this float.
 inline double float_at_or_below(double x) {
   const float nearest = static_cast<float>(x);
   return static_cast<double>(nearest) > x
@@ -39,7 +39,7 @@ inline double float_at_or_below(double x) {
              : static_cast<double>(nearest);
 }
 
-/// Reports logits of a head that are probabilities, if asked to: VECDET_CHECK.
+/// With VECDET_CHECK=1, reports logits of a head that look like probabilities.
 template <class T>
 void look_at_logits(const char* function, const char* argument, const head_view<T>& logits) {
   if (!checks_input()) return;
@@ -56,7 +56,8 @@ void look_at_logits(const char* function, const char* argument, const head_view<
   look.report(function, argument);
 }
 
-/// Chunks of `items` of as many elements each. Few: each has to find its own k-th best.
+/// Divides `items` with `elements` elements each into chunks. There are few chunks, because each
+/// must find its own k-th best.
 inline chunking search_chunks(index_t items, index_t elements, execution policy) {
   constexpr index_t smallest = 1 << 17, largest = index_t{1} << 31;
   const index_t threads = policy.threads();
@@ -68,8 +69,9 @@ inline chunking search_chunks(index_t items, index_t elements, execution policy)
 }
 
 /// search(first, last, records, spare) finds the best records of a chunk and returns their number.
-/// Of all records the best k or fewer are results: start(n) is told how many, and then take(i,
-/// first item of its chunk, record) is called for each, the best first, equal ones by their chunks.
+/// The results are the best of all chunks' records, at most k. start(n) is called with their
+/// number, then take(i, first item of the chunk, record) for each, best first; ties are in chunk
+/// order.
 template <class Search, class Start, class Take>
 void search_best(filter_topk_buffers& buffers, const chunking& chunks, index_t capacity, index_t k,
                  execution policy, const Search& search, const Start& start, const Take& take) {
@@ -99,7 +101,7 @@ void search_best(filter_topk_buffers& buffers, const chunking& chunks, index_t c
   }
 }
 
-/// The greatest float that does not pass.
+/// The greatest float that is not selected.
 inline double search_threshold(double score_threshold, score_kind kind) {
   return float_at_or_below(kind == score_kind::logits ? logit_of(score_threshold)
                                                       : score_threshold);
@@ -111,9 +113,8 @@ inline void check_search(double score_threshold, index_t k) {
   check(k >= 0, "filter_topk", "k", k, "0 or more");
 }
 
-/// Appends what search_best finds to the results that the buffers hold, of which there are
-/// `count`, and returns how many there are then; elements count from `first_element`. A chunk's
-/// items are of `elements` elements each.
+/// Appends the results of search_best to the `count` results in the buffers and returns the new
+/// count. Each item has `elements` elements; element indices start at `first_element`.
 template <class Search>
 index_t append_best(filter_topk_buffers& buffers, const chunking& chunks, index_t elements,
                     index_t capacity, index_t k, index_t count, index_t first_element,
@@ -134,7 +135,7 @@ index_t append_best(filter_topk_buffers& buffers, const chunking& chunks, index_
   return count + total;
 }
 
-/// append_best of a matrix.
+/// append_best() for a matrix.
 template <class T>
 index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double threshold, index_t k,
                             index_t count, index_t first_element, filter_topk_buffers& buffers,
@@ -156,7 +157,7 @@ index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double thr
       });
 }
 
-/// A level of a head in NCHW, in one image.
+/// A level of one image of a head in NCHW.
 template <class T>
 plane_search_args<value_of<T>> plane_args(const head_view<T>& logits, index_t image,
                                           index_t level) {
@@ -170,7 +171,7 @@ plane_search_args<value_of<T>> plane_args(const head_view<T>& logits, index_t im
   return args;
 }
 
-/// A level of a head in NHWC, in one image.
+/// A level of one image of a head in NHWC.
 template <class T>
 matrix_view<T> level_rows(const head_view<T>& logits, index_t image, index_t level) {
   const level_steps steps(logits, level);
@@ -178,25 +179,25 @@ matrix_view<T> level_rows(const head_view<T>& logits, index_t image, index_t lev
           logits.locations(level) * logits.anchors(), logits.classes(), logits.channels()};
 }
 
-/// append_best of a level in an image.
+/// append_best() for a level of one image.
 template <class T>
 index_t append_level_best(isa target, const head_view<T>& logits, index_t image, index_t level,
                           double threshold, index_t k, index_t count, index_t first_element,
                           filter_topk_buffers& buffers, execution policy) {
-  const index_t of_location = logits.anchors() * logits.classes();
-  if (of_location * logits.locations(level) == 0 || k == 0) return count;
+  const index_t per_location = logits.anchors() * logits.classes();
+  if (per_location * logits.locations(level) == 0 || k == 0) return count;
   if (logits.layout() == head_layout::nhwc) {
     return append_best_of_rows(target, level_rows(logits, image, level), threshold, k, count,
                                first_element, buffers, policy);
   }
-  const chunking chunks = search_chunks(logits.locations(level), of_location, policy);
+  const chunking chunks = search_chunks(logits.locations(level), per_location, policy);
   auto args = plane_args(logits, image, level);
   args.threshold = threshold;
   args.limit = k;
-  args.capacity = filter_topk_capacity(k, chunks.size * of_location);
+  args.capacity = filter_topk_capacity(k, chunks.size * per_location);
   const auto search = kernels<filter_topk_kernels<value_of<T>>>(target).search_planes;
   return append_best(
-      buffers, chunks, of_location, args.capacity, k, count, first_element, policy,
+      buffers, chunks, per_location, args.capacity, k, count, first_element, policy,
       [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
         return search(args, first, last, records, spare);
       });
@@ -220,7 +221,7 @@ filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double sco
         isa_name(target),
         policy.threads(),
         size * index_t{sizeof(T)},
-        size};  // a maximum a logit; few pass, and are compared as integers
+        size};  // one maximum per logit; the few that pass are compared as integers
   });
   const index_t total = append_best_of_rows(target, logits, search_threshold(score_threshold, kind),
                                             k, 0, 0, buffers, policy);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What filter_topk_workspace holds.
+// The buffers of filter_topk_workspace.
 #pragma once
 
 #include <vecdet/impl/workspace.hpp>

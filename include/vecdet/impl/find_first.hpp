@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A search for the first bad element, which errors name, by chunks.
+// A parallel search for the first bad element, which error messages name.
 #pragma once
 
 #include <vecdet/parallel.hpp>
@@ -10,8 +10,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// The least index that find(first, last) returns for a chunk; `none`, which is above all, stands
-/// for nothing found.
+/// The smallest index that find(first, last) returns for a chunk. `none`, which is above all
+/// indices, means that nothing was found.
 template <class Find>
 index_t find_first(const chunking& chunks, index_t none, execution policy, const Find& find) {
   std::atomic<index_t> least{none};

@@ -44,14 +44,14 @@ struct focal_call {
   const focal_loss_params& params;
   matrix_view<const T> logits{};
   focal_output output = focal_output::sum;
-  matrix_view<T> out{};  ///< the loss or the gradient, by `output`
+  matrix_view<T> out{};  ///< the loss or the gradient, depending on `output`
   matrix_view<const T> upstream{};
-  double scale = 1;  ///< on top of params.scale
+  double scale = 1;  ///< multiplied with params.scale
   labelled_loss labelled = labelled_loss::focal;
-  const char* scored_variant = "scored";  ///< what the profiler calls scored labels
-  double negative_weight = 1;             ///< of negatives, on top of what alpha says
-  double focusing = 1;  ///< 0: the gradient takes the modulating factor for a constant
-  const char* rows_are = "the rows of logits";  ///< in messages
+  const char* scored_variant = "scored";  ///< the profiler's name for scored labels
+  double negative_weight = 1;             ///< an additional factor on negatives
+  double focusing = 1;  ///< 0: the gradient treats the modulating factor as constant
+  const char* rows_are = "the rows of logits";  ///< the description of rows in messages
 
   void check_matrix(const char* argument, index_t rows, index_t cols) const {
     check_size(function, (std::string(argument) + ".rows()").c_str(), rows, logits.rows(),
@@ -83,7 +83,7 @@ struct focal_call {
     }
   }
 
-  /// The gradient may be the logits themselves, as each block of them is read before it is written.
+  /// The gradient may overwrite the logits, because each block is read before it is written.
   void check_memory() const {
     if (output == focal_output::sum) return;
     const bool is_grad = output != focal_output::loss;
@@ -156,7 +156,7 @@ struct focal_call {
         dense ? 0
               : logits.rows() * (index_t{sizeof(index_t)} +
                                  (targets.are_scored() ? index_t{sizeof(float)} : 0));
-    constexpr index_t flops_a_logit = 44;  // multiplications and additions of the fast equation
+    constexpr index_t flops_per_logit = 44;  // multiplications and additions of the fast equation
     return {function,
             dense                  ? "dense"
             : targets.are_scored() ? scored_variant
@@ -166,7 +166,7 @@ struct focal_call {
             isa_name(target),
             threads,
             tensors * logits.size() * index_t{sizeof(T)} + label_bytes,
-            flops_a_logit * logits.size()};
+            flops_per_logit * logits.size()};
   }
 };
 
@@ -184,16 +184,16 @@ double run_focal_loss(const focal_call<T>& call, execution policy) {
   }
   const profile::scope timing([&] { return call.problem(target, policy.threads()); });
   const focal_loss_args<T> args = call.kernel_args();
-  constexpr index_t smallest_chunk = 16384;  // elements: some microseconds
-  // Rows that fill whole blocks: their last one need not be padded.
+  constexpr index_t smallest_chunk = 16384;  // elements: a few microseconds
+  // Rows that fill whole blocks, so that the last block needs no padding.
   const index_t whole = focal_block / std::gcd(logits.cols(), index_t{focal_block});
   return sum_over_chunks(
       policy, chunking(logits.rows(), 1 + smallest_chunk / logits.cols(), whole),
       [&](index_t first, index_t last) { return kernels.compute_rows(args, first, last); });
 }
 
-/// A level's part of a call, cut into pieces of some thousand elements: rows in NHWC, locations of
-/// one anchor in NCHW.
+/// A level's part of a call, divided into pieces of a few thousand elements: rows in NHWC,
+/// locations of one anchor in NCHW.
 struct focal_level {
   index_t locations, anchors, classes;
   head_layout layout;
@@ -203,14 +203,14 @@ struct focal_level {
     const index_t whole = focal_block / std::gcd(classes, index_t{focal_block});
     return (1 + elements / classes + whole - 1) / whole * whole;
   }
-  /// Some pages of each plane: shorter runs cost the processor's prefetching.
-  index_t locations_a_piece() const {
+  /// A few pages of each plane. Shorter runs would defeat the processor's prefetching.
+  index_t locations_per_piece() const {
     constexpr index_t most = 8192, together = 4 * focal_block;
     const index_t pieces = (locations + most - 1) / most;
     return pieces <= 1 ? locations : (locations / pieces + together) / together * together;
   }
   index_t pieces_of_anchor() const {
-    return locations == 0 ? 0 : (locations + locations_a_piece() - 1) / locations_a_piece();
+    return locations == 0 ? 0 : (locations + locations_per_piece() - 1) / locations_per_piece();
   }
   index_t pieces_per_image() const {
     return layout == head_layout::nhwc ? (locations * anchors + rows_a_piece() - 1) / rows_a_piece()
@@ -218,7 +218,7 @@ struct focal_level {
   }
 };
 
-/// Piece `piece` of one image's level, which `args` points to.
+/// Processes piece `piece` of one image's level, to which `args` points.
 template <class T>
 double focal_piece(const focal_loss_kernels<T>& kernels, focal_loss_args<T> args,
                    const focal_level& level, index_t piece) {
@@ -227,17 +227,17 @@ double focal_piece(const focal_loss_kernels<T>& kernels, focal_loss_args<T> args
     return kernels.compute_rows(args, first, std::min(rows, first + level.rows_a_piece()));
   }
   const index_t anchor = piece / level.pieces_of_anchor();
-  const index_t first = piece % level.pieces_of_anchor() * level.locations_a_piece();
+  const index_t first = piece % level.pieces_of_anchor() * level.locations_per_piece();
   args.logits += anchor * args.logits_stride * level.locations + first;
   args.out += anchor * args.out_stride * level.locations + first;
   args.first_label += first * level.anchors + anchor;
   return kernels.compute_planes(
       args, {level.classes, level.locations,
-             std::min(level.locations_a_piece(), level.locations - first), level.anchors});
+             std::min(level.locations_per_piece(), level.locations - first), level.anchors});
 }
 
-/// The call `row_call`, which has neither logits nor an output yet, on levels: their anchors are
-/// the rows of the matrix that it is checked and named as.
+/// Runs `row_call`, which has neither logits nor an output yet, on levels. It is checked and named
+/// like a call on a matrix whose rows are the anchors.
 template <class T, class Logit>
 double run_level_focal_loss(const focal_call<T>& row_call, const head_view<Logit>& logits,
                             const head_view<T>& grad, vector_view<const float> image_scales,
@@ -248,9 +248,9 @@ double run_level_focal_loss(const focal_call<T>& row_call, const head_view<Logit
   const isa target = active_isa();
   const auto& kernels = detail::kernels<focal_loss_kernels<T>>(target);
   const index_t image_labels = logits.anchors_per_image();
-  check(targets.are_labels(), function, "targets", "a matrix", "labels, one for each anchor");
+  check(targets.are_labels(), function, "targets", "a matrix", "labels, one per anchor");
   check(params.row_weights.empty(), function, "params.row_weights.size()",
-        params.row_weights.size(), "0, as images have scales of their own");
+        params.row_weights.size(), "0: use image_scales instead");
   check_image_scales(function, image_scales, logits.images(), "the images of logits");
   check_head(function, "grad", grad, "logits", logits, logits.classes());
   check_levels_apart(function, "grad", grad);
@@ -259,7 +259,7 @@ double run_level_focal_loss(const focal_call<T>& row_call, const head_view<Logit
   check_levels_apart(function, "grad", grad, "scores", targets.scores());
   check_levels_apart(function, "grad", grad, "image_scales", image_scales);
   const index_t rows = logits.images() * image_labels;
-  T none{};  // is not read
+  T none{};  // never read
   const matrix_view<T> shape(&none, rows, logits.classes());
   focal_call<T> call = row_call;
   call.logits = call.out = shape;
@@ -286,7 +286,7 @@ double run_level_focal_loss(const focal_call<T>& row_call, const head_view<Logit
     pieces += logits.images() * level_of(l).pieces_per_image();
   return sum_over_chunks(policy, chunking(pieces, 1), [&](index_t first, index_t last) {
     double sum = 0;
-    index_t begin = 0, first_label = 0;  // of a level: its pieces, and its labels in an image
+    index_t begin = 0, first_label = 0;  // the level's first piece, and its first label in an image
     for (index_t l = 0; l < logits.levels().size(); ++l) {
       const focal_level level = level_of(l);
       const level_steps logit_steps(logits, l), grad_steps(grad, l);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The images of the ground truth, and what functions check of it.
+// Access to the images of the ground truth, and checks of the ground truth.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -17,12 +17,12 @@ inline index_t image_count(const ground_truth& truth) {
   return truth.image_offsets.empty() ? 1 : truth.image_offsets.size() - 1;
 }
 
-/// The number of the image's first box; of the image after the last one, that of all boxes.
+/// The index of the image's first box. For the image after the last one, the number of boxes.
 inline index_t first_image_box(const ground_truth& truth, index_t image) {
   return truth.image_offsets.empty() ? image * truth.boxes.size() : truth.image_offsets[image];
 }
 
-/// The image's part of `boxes`, which are the truth's own or its regions.
+/// The image's part of `boxes`, which are either the ground-truth boxes or the regions.
 inline boxes_view<const float> image_boxes(const boxes_view<const float>& boxes,
                                            const vector_view<const index_t>& offsets,
                                            index_t image) {
@@ -30,7 +30,8 @@ inline boxes_view<const float> image_boxes(const boxes_view<const float>& boxes,
   return {boxes[offsets[image]], offsets[image + 1] - offsets[image]};
 }
 
-/// use(name, its memory) for each array of the ground truth: no output may share memory with them.
+/// Calls use(name, memory) for each array of the ground truth. No output may share memory with
+/// them.
 template <class Use>
 void for_each_memory_of(const ground_truth& truth, const Use& use) {
   use("truth.boxes", address_range(truth.boxes));
@@ -40,12 +41,13 @@ void for_each_memory_of(const ground_truth& truth, const Use& use) {
   use("truth.region_offsets", address_range(truth.region_offsets));
 }
 
-/// The class of box k: 0 where none are given.
+/// The class of box k, or 0 if no classes are given.
 inline index_t class_of(const ground_truth& truth, index_t k) {
   return truth.classes.size() == 0 ? 0 : truth.classes[k];
 }
 
-/// Throws unless the offsets fit, and each box has a class from `first_class` to `classes` - 1.
+/// Throws unless the offsets match the boxes and each box has a class from `first_class` to
+/// `classes` - 1.
 inline void check_classified(const char* function, const ground_truth& truth, index_t classes,
                              index_t first_class = 0) {
   if (!truth.image_offsets.empty())

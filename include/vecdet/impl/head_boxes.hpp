@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes of a head's levels, four numbers an anchor: those that a loss selects are gathered into
-// blocks, computed as boxes that lie together, and their gradients go back to where they belong.
+// Boxes of a head's levels, four numbers per anchor. Losses compute them as N x 4. All boxes are
+// copied block by block unless they are N x 4 in the level; selected boxes are gathered one by one.
+// Their gradients are copied back.
 #pragma once
 
+#include <vecdet/args/head_boxes.hpp>
 #include <vecdet/box_selection.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/box_selection.hpp>
 #include <vecdet/impl/head_levels.hpp>
-#include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/head_boxes/head_boxes.hpp>
+#endif
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -24,11 +29,11 @@ namespace detail {
 /// Anchors [begin, end) of a level in one image.
 struct level_stretch {
   index_t image, level, begin, end;
-  index_t first_anchor;  ///< of `begin`, among the image's anchors
-  index_t first_label;   ///< among those of the batch
+  index_t first_anchor;  ///< index of `begin` among the image's anchors
+  index_t first_label;   ///< index of `begin` among the batch's anchors
 };
 
-/// use(stretch) for the levels' parts of the batch's anchors [first, last), in order.
+/// Calls use(stretch) for each level's part of the batch's anchors [first, last), in order.
 template <class T, class Use>
 void for_each_stretch(const head_view<T>& head, index_t first, index_t last, const Use& use) {
   const index_t per_image = head.anchors_per_image();
@@ -43,7 +48,7 @@ void for_each_stretch(const head_view<T>& head, index_t first, index_t last, con
   }
 }
 
-/// The boxes of a level in one image.
+/// The boxes of a level of one image.
 template <class T>
 class level_boxes {
  public:
@@ -51,76 +56,87 @@ class level_boxes {
   level_boxes(const head_view<U>& head, index_t image, index_t level)
       : steps_(head, level),
         anchors_(head.anchors()),
+        size_(head.locations(level) * anchors_),
         data_(head.levels()[level].data + image * steps_.image) {}
 
-  /// Number 0 of anchor i; the others lie step() from each other.
+  /// The first number of anchor i. Consecutive numbers are step() elements apart.
   T* operator[](index_t i) const {
     return data_ + i / anchors_ * steps_.location + i % anchors_ * steps_.anchor;
   }
   index_t step() const { return steps_.number; }
 
+  /// Whether they are N x 4 in memory.
   bool are_flat() const { return steps_.number == 1 && steps_.anchor == 4; }
 
-  /// For each anchor at a location and each of its four numbers, use(pointer to the first, step,
-  /// count, number of the first anchor, k) over the anchors [first, last).
-  template <class Use>
-  void for_each_plane(index_t first, index_t last, const Use& use) const {
-    for (index_t a = 0; a < anchors_; ++a) {
-      const index_t p = (first - a + anchors_ - 1) / anchors_;
-      const index_t end = (last - a + anchors_ - 1) / anchors_;
-      if (p >= end) continue;
-      T* const from = data_ + p * steps_.location + a * steps_.anchor;
-      for (index_t k = 0; k < 4; ++k)
-        use(from + k * steps_.number, steps_.location, end - p, p * anchors_ + a, k);
-    }
-  }
-
   void clear(index_t first, index_t last) const {
-    if (are_flat()) {
-      std::fill((*this)[first], (*this)[first] + 4 * (last - first), T(0.0f));
-    } else {
-      for_each_plane(first, last, [](T* to, index_t step, index_t count, index_t, index_t) {
-        if (step == 1) {
-          std::fill(to, to + count, T(0.0f));
-        } else {
-          for (index_t i = 0; i < count; ++i) to[i * step] = T(0.0f);
-        }
-      });
+    if (are_flat()) return clear_elements((*this)[first], 4 * (last - first), 1);
+    if (last - first == size_ && steps_.image == 4 * size_)
+      return clear_elements(data_, 4 * size_, 1);
+    for (index_t a = 0; a < anchors_; ++a) {
+      const index_t begin = (first - a + anchors_ - 1) / anchors_;
+      const index_t end = (last - a + anchors_ - 1) / anchors_;
+      T* const plane = data_ + begin * steps_.location + a * steps_.anchor;
+      for (index_t k = 0; k < 4; ++k)
+        clear_elements(plane + k * steps_.number, end - begin, steps_.location);
     }
   }
 
-  /// Copies them to N x 4.
-  void copy(index_t first, index_t last, value_of<T>* out) const {
-    const index_t every = 4 * anchors_;
-    for_each_plane(first, last,
-                   [&](const T* from, index_t step, index_t count, index_t anchor, index_t k) {
-                     value_of<T>* const to = out + 4 * (anchor - first) + k;
-                     for (index_t i = 0; i < count; ++i) to[i * every] = from[i * step];
-                   });
+  /// Copies boxes [first, last) to N x 4.
+  void gather(const head_boxes_kernels<value_of<T>>& kernels, index_t first, index_t last,
+              value_of<T>* boxes) const {
+    kernels.gather(data_, steps(), first, last, boxes);
+  }
+  /// Copies N x 4 to boxes [first, last).
+  void scatter(const head_boxes_kernels<value_of<T>>& kernels, const value_of<T>* boxes,
+               index_t first, index_t last) const {
+    kernels.scatter(boxes, steps(), first, last, data_);
   }
 
  private:
+  level_box_steps steps() const {
+    return {anchors_, steps_.location, steps_.anchor, steps_.number};
+  }
+  static void clear_elements(T* to, index_t count, index_t step) {
+    if (step == 1) {
+      std::memset(static_cast<void*>(to), 0, static_cast<std::size_t>(count) * sizeof(T));
+    } else {
+      for (index_t i = 0; i < count; ++i) to[i * step] = T(0.0f);
+    }
+  }
+
   level_steps steps_;
-  index_t anchors_;
+  index_t anchors_, size_;
   T* data_;
 };
 
-/// Anchors that are worked on together: whole locations, where more than one fits.
+/// The end of the block from anchor `begin` on: at most 512 anchors, which stay in the L1 cache.
+/// They are whole locations where possible, in sixteens that need no remainder.
 constexpr index_t most_level_boxes = 512;
 inline index_t end_of_block(index_t begin, index_t end, index_t anchors) {
-  const index_t whole =
-      anchors <= most_level_boxes ? most_level_boxes / anchors * anchors : most_level_boxes;
-  return std::min(end, begin - begin % std::min(anchors, whole) + whole);
+  if (anchors > most_level_boxes) return std::min(end, begin + most_level_boxes);
+  const index_t fitting = most_level_boxes / anchors;
+  const index_t locations = fitting >= 16 ? fitting / 16 * 16 : fitting;
+  return std::min(end, begin - begin % anchors + locations * anchors);
 }
 
-/// Boxes of levels, gathered: of type T in the head; anchors and targets are of type Box.
+/// Boxes as N x 4 for a loss: of type T in the head; anchors and targets are of type Box.
+template <class T, class Box>
+struct loss_boxes {
+  index_t count;
+  const T* in;
+  const Box *anchors, *targets;
+  const float* weights;  ///< null: all 1
+  T* grad;
+};
+
+/// Memory for a block of boxes.
 template <class T, class Box>
 struct level_block {
   index_t count = 0;
   alignas(64) T in[4 * most_level_boxes], grad[4 * most_level_boxes];
   alignas(64) Box anchors[4 * most_level_boxes], targets[4 * most_level_boxes];
   float weights[most_level_boxes];
-  /// Where the gradients go.
+  /// The destinations of the gradients of selected boxes.
   T* to[most_level_boxes];
   index_t step[most_level_boxes];
 };
@@ -131,33 +147,124 @@ class level_boxes_loss {
  public:
   using block = level_block<T, Box>;
 
-  level_boxes_loss(const head_view<Input>& in, const head_view<T>& grad,
+  level_boxes_loss(isa target, const head_view<Input>& in, const head_view<T>& grad,
                    const box_selection& selection, const vector_view<const float>& image_scales,
                    const vector_view<const float>& box_weights)
-      : in_(in),
+      : kernels_(kernels<head_boxes_kernels<T>>(target)),
+        in_(in),
         grad_(grad),
         selection_(selection),
         image_scales_(image_scales),
         box_weights_(box_weights) {}
 
-  bool is_weighted() const { return !image_scales_.empty() || !box_weights_.empty(); }
-
-  /// fill(block, k, anchor, label) sets the k-th box of a block but for its deltas, weight and
-  /// place: `anchor` is its number among the image's, `label` among the batch's. compute(block)
-  /// returns the sum of the losses.
+  /// The losses of all boxes. fill(block, boxes, anchor, label) sets the pointers to the anchors
+  /// and targets of `boxes.count` consecutive boxes, to memory of the block if they are copied:
+  /// `anchor` is the number of the first box among those of its image, `label` among those of the
+  /// batch. compute(boxes) returns the sum of their losses.
   template <class Fill, class Compute>
-  double run(execution policy, const Fill& fill, const Compute& compute) const {
-    const index_t total = in_.images() * in_.anchors_per_image();
-    const chunking chunks(total, smallest_box_chunk);
-    if (!selection_.is_list()) {
-      return sum_over_chunks(policy, chunks, [&](index_t first, index_t last) {
-        double sum = 0;
-        for_each_stretch(in_, first, last,
-                         [&](const level_stretch& s) { sum += run_stretch(s, fill, compute); });
-        return sum;
-      });
+  double run_all(execution policy, const Fill& fill, const Compute& compute) const {
+    return sum_over_stretches(policy, [&](const level_stretch& s) {
+      const places at(*this, s);
+      block memory;
+      double sum = 0;
+      for (index_t begin = s.begin, end; begin < s.end; begin = end) {
+        end = end_of_block(begin, s.end, in_.anchors());
+        const index_t label = s.first_label + (begin - s.begin);
+        loss_boxes<T, Box> boxes{end - begin, memory.in, nullptr, nullptr, nullptr, memory.grad};
+        if (at.in.are_flat()) {
+          boxes.in = at.in[begin];
+        } else {
+          at.in.gather(kernels_, begin, end, memory.in);
+        }
+        if (at.grad.are_flat()) boxes.grad = at.grad[begin];
+        if (is_weighted()) {
+          for (index_t k = 0; k < boxes.count; ++k) memory.weights[k] = weight(s.image, label + k);
+          boxes.weights = memory.weights;
+        }
+        fill(memory, boxes, s.first_anchor + (begin - s.begin), label);
+        sum += compute(boxes);
+        if (!at.grad.are_flat()) at.grad.scatter(kernels_, memory.grad, begin, end);
+      }
+      return sum;
+    });
+  }
+
+  /// The losses of the boxes that labels or a list select. fill(block, k, anchor, label) sets the
+  /// anchor and the target of the k-th box of a block.
+  template <class Fill, class Compute>
+  double run_selected(execution policy, const Fill& fill, const Compute& compute) const {
+    if (selection_.is_list()) return run_list(policy, fill, compute);
+    const selected_boxes selected = selected_by(selection_);
+    return sum_over_stretches(policy, [&](const level_stretch& s) {
+      const places at(*this, s);
+      const index_t first_label = s.first_label - s.begin;
+      block gathered;
+      double sum = 0;
+      for (index_t begin = s.begin, end; begin < s.end; begin = end) {
+        index_t found[most_level_boxes], count;
+        end = kernels_.find(selected, first_label + begin, first_label + s.end, most_level_boxes,
+                            found, count) -
+              first_label;
+        for (index_t k = 0; k < count; ++k) add(gathered, at, s, found[k] - first_label, fill);
+        // After the boxes have been read, which the gradient may overwrite.
+        at.grad.clear(begin, end);
+        sum += finish(gathered, compute);
+      }
+      return sum;
+    });
+  }
+
+  /// The losses against `targets`, one box per anchor of the batch.
+  template <class Compute>
+  double run_against(execution policy, const boxes_view<const Box>& targets,
+                     const Compute& compute) const {
+    if (selection_.is_all()) {
+      return run_all(
+          policy,
+          [&](block&, loss_boxes<T, Box>& boxes, index_t, index_t label) {
+            boxes.targets = targets[label];
+          },
+          compute);
     }
-    for_each_chunk(policy, chunks, [&](index_t, index_t first, index_t last) {
+    return run_selected(
+        policy,
+        [&](block& to, index_t k, index_t, index_t label) {
+          std::copy(targets[label], targets[label] + 4, to.targets + 4 * k);
+        },
+        compute);
+  }
+
+ private:
+  /// Of a stretch's level.
+  struct places {
+    level_boxes<Input> in;
+    level_boxes<T> grad;
+
+    places(const level_boxes_loss& loss, const level_stretch& s)
+        : in(loss.in_, s.image, s.level), grad(loss.grad_, s.image, s.level) {}
+  };
+
+  bool is_weighted() const { return !image_scales_.empty() || !box_weights_.empty(); }
+  float weight(index_t image, index_t label) const {
+    return (image_scales_.empty() ? 1.0f : image_scales_[image]) *
+           (box_weights_.empty() ? 1.0f : box_weights_[label]);
+  }
+
+  template <class Sum>
+  double sum_over_stretches(execution policy, const Sum& sum_of) const {
+    return sum_over_chunks(policy, chunks(), [&](index_t first, index_t last) {
+      double sum = 0;
+      for_each_stretch(in_, first, last, [&](const level_stretch& s) { sum += sum_of(s); });
+      return sum;
+    });
+  }
+  chunking chunks() const {
+    return chunking(in_.images() * in_.anchors_per_image(), smallest_box_chunk);
+  }
+
+  template <class Fill, class Compute>
+  double run_list(execution policy, const Fill& fill, const Compute& compute) const {
+    for_each_chunk(policy, chunks(), [&](index_t, index_t first, index_t last) {
       for_each_stretch(grad_, first, last, [&](const level_stretch& s) {
         level_boxes<T>(grad_, s.image, s.level).clear(s.begin, s.end);
       });
@@ -177,69 +284,13 @@ class level_boxes_loss {
         });
   }
 
-  /// The same against `targets`, a box for each of the batch's anchors:
-  /// compute(boxes, targets, weights or null, gradient, count).
-  template <class Compute>
-  double run_against(execution policy, const boxes_view<const Box>& targets,
-                     const Compute& compute) const {
-    return run(
-        policy,
-        [&](block& to, index_t k, index_t, index_t label) {
-          std::copy(targets[label], targets[label] + 4, to.targets + 4 * k);
-        },
-        [&](block& of) {
-          return compute(of.in, of.targets, is_weighted() ? of.weights : nullptr, of.grad,
-                         of.count);
-        });
-  }
-
- private:
-  /// Of a stretch's level.
-  struct places {
-    level_boxes<Input> in;
-    level_boxes<T> grad;
-
-    places(const level_boxes_loss& loss, const level_stretch& s)
-        : in(loss.in_, s.image, s.level), grad(loss.grad_, s.image, s.level) {}
-  };
-
-  template <class Fill, class Compute>
-  double run_stretch(const level_stretch& s, const Fill& fill, const Compute& compute) const {
-    const selected_boxes selected = selected_by(selection_);
-    const places at(*this, s);
-    block gathered;
-    double sum = 0;
-    for (index_t begin = s.begin, end; begin < s.end; begin = end) {
-      end = end_of_block(begin, s.end, in_.anchors());
-      if (selection_.is_all()) {
-        for (index_t i = begin; i < end; ++i) add(gathered, at, s, i, fill);
-      } else {
-        with_bits(selected.labels, [&](auto labels) {
-          const skipped_labels<decltype(labels[0])> skipped(selected.labels, selected.background,
-                                                            selected.ignore);
-          const index_t first_label = s.first_label - s.begin;
-          for (index_t i = begin; i < end; ++i) {
-            const auto label = labels[first_label + i];
-            if (skipped.none || (label != skipped.a && label != skipped.b))
-              add(gathered, at, s, i, fill);
-          }
-        });
-        // The gradient may be the boxes themselves: these have been read.
-        at.grad.clear(begin, end);
-      }
-      sum += finish(gathered, compute);
-    }
-    return sum;
-  }
-
   /// Anchor i of the stretch's level.
   template <class Fill>
   void add(block& to, const places& at, const level_stretch& s, index_t i, const Fill& fill) const {
     const index_t k = to.count++, label = s.first_label + (i - s.begin);
     const Input* const numbers = at.in[i];
     for (index_t n = 0; n < 4; ++n) to.in[4 * k + n] = numbers[n * at.in.step()];
-    to.weights[k] = (image_scales_.empty() ? 1.0f : image_scales_[s.image]) *
-                    (box_weights_.empty() ? 1.0f : box_weights_[label]);
+    to.weights[k] = weight(s.image, label);
     to.to[k] = at.grad[i];
     to.step[k] = at.grad.step();
     fill(to, k, s.first_anchor + (i - s.begin), label);
@@ -248,7 +299,9 @@ class level_boxes_loss {
   template <class Compute>
   double finish(block& gathered, const Compute& compute) const {
     if (gathered.count == 0) return 0;
-    const double sum = compute(gathered);
+    const double sum =
+        compute(loss_boxes<T, Box>{gathered.count, gathered.in, gathered.anchors, gathered.targets,
+                                   is_weighted() ? gathered.weights : nullptr, gathered.grad});
     for (index_t k = 0; k < gathered.count; ++k)
       for (index_t n = 0; n < 4; ++n)
         gathered.to[k][n * gathered.step[k]] = gathered.grad[4 * k + n];
@@ -256,13 +309,14 @@ class level_boxes_loss {
     return sum;
   }
 
+  const head_boxes_kernels<T>& kernels_;
   const head_view<Input>& in_;
   const head_view<T>& grad_;
   const box_selection& selection_;
   const vector_view<const float> image_scales_, box_weights_;
 };
 
-/// What the profiler records of the boxes of levels.
+/// The profiler's problem for the boxes of levels.
 template <class T>
 profile::problem level_problem(const char* function, const char* variant, const head_view<T>& head,
                                isa target, int threads, index_t bytes, index_t flops) {
@@ -276,9 +330,9 @@ profile::problem level_problem(const char* function, const char* variant, const 
           flops};
 }
 
-/// Bytes that a loss of levels reads and writes: the gradient, and with all boxes selected the
-/// boxes and what they are compared with, of `target_bytes`; otherwise the labels, as few boxes are
-/// read.
+/// The bytes that a loss of levels reads and writes. It writes the gradient. If all boxes are
+/// selected, it reads the boxes and their targets, `target_bytes`; otherwise it reads the labels,
+/// and few boxes.
 template <class T>
 index_t level_loss_bytes(const head_view<T>& head, const box_selection& selection,
                          index_t target_bytes) {
@@ -287,7 +341,8 @@ index_t level_loss_bytes(const head_view<T>& head, const box_selection& selectio
   return tensor + (selection.is_all() ? tensor + target_bytes : boxes * index_t{sizeof(index_t)});
 }
 
-/// Throws unless there is a target for each of the batch's anchors, apart from the gradient.
+/// Throws unless there is one target per anchor of the batch, in memory that does not overlap the
+/// gradient.
 template <class Input, class T>
 void check_level_targets(const char* function, const head_view<Input>& in, const head_view<T>& grad,
                          const boxes_view<const T>& targets) {
@@ -296,8 +351,8 @@ void check_level_targets(const char* function, const head_view<Input>& in, const
   check_levels_apart(function, "grad", grad, "targets", targets);
 }
 
-/// Throws unless the gradient has the levels of the boxes called `name`, and shares memory with
-/// nothing that is read after it is written.
+/// Throws unless the gradient has the same levels as the boxes called `name`, and shares no memory
+/// with anything that is read after the gradient is written.
 template <class Input, class T>
 void check_level_boxes(const char* function, const char* name, const head_view<Input>& in,
                        const head_view<T>& grad, const box_selection& selection,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What functions of a head's levels have in common: where numbers lie, and what is checked. Text is
-// made only for what is thrown: nothing is allocated otherwise.
+// Shared by functions of a head's levels: strides and checks. Text is built only to throw, so that
+// valid calls allocate nothing.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -17,21 +17,22 @@ inline const char* layout_name(head_layout layout) noexcept {
   return layout == head_layout::nhwc ? "nhwc" : "nchw";
 }
 
-/// In problem names.
+/// The variant in the profiler's problem names.
 inline const char* levels_variant(head_layout layout) noexcept {
   return layout == head_layout::nhwc ? "levels" : "nchw";
 }
 
-/// How far from each other the numbers of a level lie, in elements.
+/// The strides of a level, in elements.
 struct level_steps {
   index_t image, location, anchor, number;
 
   template <class T>
   level_steps(const head_view<T>& head, index_t level) {
-    const index_t locations = head.locations(level), of_location = head.anchors() * head.channels();
+    const index_t locations = head.locations(level),
+                  per_location = head.anchors() * head.channels();
     const bool is_nhwc = head.layout() == head_layout::nhwc;
-    image = locations * of_location;
-    location = is_nhwc ? of_location : 1;
+    image = locations * per_location;
+    location = is_nhwc ? per_location : 1;
     number = is_nhwc ? 1 : locations;
     anchor = head.channels() * number;
   }
@@ -39,14 +40,15 @@ struct level_steps {
 
 // ---- checks
 
-/// Throws, in the name of `function`, unless the view called `name` has as many images, anchors and
-/// levels as the one called `model`, levels of the same sizes, the same layout, and these classes.
+/// Throws an error that names `function` unless the view called `name` has the given number of
+/// classes, and the same numbers of images, anchors and levels, level sizes and layout as the view
+/// called `model`.
 template <class A, class B>
 void check_head(const char* function, const char* name, const head_view<A>& view, const char* model,
                 const head_view<B>& like, index_t classes) {
   const auto refuse = [&](const std::string& member, const auto& actual, const auto& expected) {
     throw_invalid_argument(function, name + member, actual,
-                           std::string(expected) + ", as " + model + " has it");
+                           std::string(expected) + ", as in " + model);
   };
   const auto check_number = [&](const char* member, index_t actual, index_t expected) {
     if (actual != expected) refuse(member, actual, std::to_string(expected));
@@ -56,10 +58,9 @@ void check_head(const char* function, const char* name, const head_view<A>& view
   check_number(".images()", view.images(), like.images());
   check_number(".anchors()", view.anchors(), like.anchors());
   if (view.classes() != classes) {
-    throw_invalid_argument(
-        function, name + std::string(".classes()"), view.classes(),
-        std::to_string(classes) +
-            (classes == like.classes() ? std::string(", as ") + model + " has it" : ""));
+    throw_invalid_argument(function, name + std::string(".classes()"), view.classes(),
+                           std::to_string(classes) +
+                               (classes == like.classes() ? std::string(", as in ") + model : ""));
   }
   check_number(".levels().size()", view.levels().size(), like.levels().size());
   for (index_t l = 0; l < like.levels().size(); ++l) {
@@ -74,7 +75,7 @@ void check_head(const char* function, const char* name, const head_view<A>& view
   }
 }
 
-/// From a level's first number to its last.
+/// The memory from a level's first element to its last.
 template <class T>
 address_range level_range(const head_view<T>& head, index_t level) {
   T* const data = head.levels()[level].data;
@@ -96,11 +97,11 @@ bool are_interleaved(const head_view<A>& a, index_t l, const head_view<B>& b, in
                                           reinterpret_cast<std::uintptr_t>(a.levels()[l].data));
   const level_steps steps(a, l);
   const index_t size = index_t{sizeof(A)} * steps.number, period = size * a.channels();
-  const index_t begin = (bytes % period + period) % period;  // of b's numbers, from a's on
+  const index_t begin = (bytes % period + period) % period;  // offset of b's elements from a's
   return begin >= a.classes() * size && begin + b.classes() * size <= period;
 }
 
-/// Whether a level of one head shares memory with one of another, or of the same.
+/// Whether a level of one head shares memory with a level of another head, or of the same.
 template <class A, class B>
 bool levels_are_apart(const head_view<A>& a, index_t l, const head_view<B>& b, index_t m) {
   return are_apart(level_range(a, l), level_range(b, m)) || are_interleaved(a, l, b, m);
@@ -111,7 +112,7 @@ bool levels_are_apart(const head_view<A>& a, index_t l, const head_view<B>& b, i
   throw_invalid_argument(function, output + element(".levels()", l), input, "memory apart from it");
 }
 
-/// Throws where a level of an output shares memory with `in`.
+/// Throws if a level of an output shares memory with `in`.
 template <class A>
 void check_levels_apart(const char* function, const char* output, const head_view<A>& out,
                         const char* input, const address_range& in) {
@@ -119,8 +120,8 @@ void check_levels_apart(const char* function, const char* output, const head_vie
     if (!are_apart(level_range(out, l), in)) refuse_level(function, output, l, input);
 }
 
-/// Throws where a level of an output shares memory with one of an input, or of another output;
-/// where `may_be_same`, an output's level may be the input's own.
+/// Throws if a level of an output shares memory with a level of an input or of another output. With
+/// `may_be_same`, an output's level may be identical to the input's same level.
 template <class A, class B>
 void check_levels_apart(const char* function, const char* output, const head_view<A>& out,
                         const char* input, const head_view<B>& in, bool may_be_same = false) {
@@ -135,7 +136,7 @@ void check_levels_apart(const char* function, const char* output, const head_vie
   }
 }
 
-/// Throws where levels of an output share memory with each other.
+/// Throws if levels of an output share memory with each other.
 template <class A>
 void check_levels_apart(const char* function, const char* output, const head_view<A>& out) {
   for (index_t l = 0; l < out.levels().size(); ++l)
@@ -144,7 +145,7 @@ void check_levels_apart(const char* function, const char* output, const head_vie
         refuse_level(function, output, l, output + element(".levels()", m));
 }
 
-/// What the scales of images have to be.
+/// Throws unless there are no image scales or one finite scale per image.
 inline void check_image_scales(const char* function, const vector_view<const float>& scales,
                                index_t images, const char* of) {
   check_optional_size(function, "image_scales.size()", scales.size(), images, of);

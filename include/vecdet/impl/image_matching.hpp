@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matching of one image, step by step: which anchors take part, the best box of each, the best
-// anchor of each box, results.
+// The matching of one image in steps: find the anchors that take part, the best box of each anchor,
+// the best anchor of each box, and write the results.
 #pragma once
 
 #include <vecdet/args/matching.hpp>
@@ -25,13 +25,13 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// Chunks of tiles, by which threads divide the matching of one image.
+/// Divides the tiles of one image into chunks for threads.
 inline chunking tile_chunks(index_t tiles, index_t threads) {
   const index_t parts = threads == 1 ? 1 : std::min(4 * threads, index_t{chunking::max_count});
   return chunking(tiles, std::max<index_t>(1, (tiles + parts - 1) / parts));
 }
 
-/// Grows the buffers for the matching of any image of a call on so many threads.
+/// Grows the buffers to the needs of the call's largest image on `threads` threads.
 inline void reserve_for(match_image_buffers& buffers, const match_call& call, index_t threads) {
   index_t truths = 0, regions = 0;
   for (index_t k = 0; k < call.images(); ++k) {
@@ -73,7 +73,7 @@ class image_matching {
         regions_(call.image_regions(image)),
         truths_(truth_.size()) {}
 
-  /// Returns how many anchors are matched.
+  /// Returns the number of matched anchors.
   index_t run() {
     prepare();
     find_ignored();
@@ -103,7 +103,7 @@ class image_matching {
     if (!results.deltas.empty() && results.matches.empty()) args_.matches = buffers_.matches.data();
     if (!results.labels.empty()) args_.labels = results.labels.data() + first_result_;
     if (!results.best_ious.empty()) args_.best_ious = results.best_ious.data() + first_result_;
-    // Without boxes all anchors are background, whatever the threshold.
+    // Without boxes, all anchors are background for any threshold.
     if (truths_ == 0) args_.low = std::numeric_limits<float>::infinity();
 
     index_t* const classes = buffers_.classes.data();
@@ -147,9 +147,9 @@ class image_matching {
     if (call_.params.ignore_matched) args_.areas = args_.areas_out;
   }
 
-  /// Every anchor's best box, and every box's greatest IoU. The last chunks go first, whatever
-  /// the order in which the policy runs them: what coarse levels know of the boxes spares the
-  /// others most of their work. Results do not depend on it.
+  /// Finds the best box of every anchor and the greatest IoU of every box. The last chunks go
+  /// first, regardless of the policy's order: their coarse levels give bounds that spare the other
+  /// chunks most of their work. Results do not depend on the order.
   void compare() {
     const chunking chunks = chunks_of_tiles();
     truth_summary* const summaries = buffers_.summaries.data();
@@ -178,7 +178,7 @@ class image_matching {
       if (first_nan[args_.truth[k].index] != no_anchor) args_.tops[k] = -1;
   }
 
-  /// Low-quality matches, and the best anchor of each box where those are forced.
+  /// Adds low-quality matches, or forced matches of each box's best anchor.
   void keep_best() {
     const matcher_params& params = call_.params;
     if (!params.allow_low_quality && !params.force_best) return;
@@ -189,7 +189,7 @@ class image_matching {
                     params.allow_low_quality);
     });
     std::uint32_t* const best = buffers_.best_anchor.data();
-    if (params.skip_untouched) {  // a NaN is no touch
+    if (params.skip_untouched) {  // a NaN IoU does not count as touching
       std::fill(best, best + truths_, no_anchor);
     } else {
       std::copy(buffers_.first_nan.data(), buffers_.first_nan.data() + truths_, best);
@@ -201,7 +201,7 @@ class image_matching {
       }
     }
     if (params.skip_untouched || anchors_ == 0) return;
-    // Boxes that touch nothing: all anchors tie, with an IoU of 0.
+    // For boxes that touch no anchor, all anchors tie with an IoU of 0.
     const std::uint32_t first = first_that_takes_part();
     for (index_t j = 0; j < truths_; ++j) {
       if (best[j] != no_anchor) continue;
@@ -242,7 +242,7 @@ class image_matching {
     return total;
   }
 
-  /// The deltas of the matched anchors among [first, last).
+  /// Writes the deltas of the matched anchors among [first, last).
   void encode(index_t first, index_t last) const {
     constexpr index_t capacity = 64;
     float targets[4 * capacity], anchors[4 * capacity], deltas[4 * capacity];

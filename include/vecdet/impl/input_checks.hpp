@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The opt-in search for input that is legal but most likely a mistake: with the environment
-// variable VECDET_CHECK=1, functions that take boxes or scores report boxes with x2 < x1 or y2 <
-// y1, scores outside [0, 1] and logits that are all inside, on standard error, once for each place
-// that calls. Results are the same. Without the variable it costs one relaxed load a call.
+// Optional checks for input that is legal but probably a mistake. With the environment variable
+// VECDET_CHECK=1, functions that take boxes or scores report three things on standard error: boxes
+// with x2 < x1 or y2 < y1, scores outside [0, 1], and logits that are all inside [0, 1]. Each call
+// site reports once. Results do not change. Without the variable, the cost is one relaxed load per
+// call.
 #pragma once
 
 #include <vecdet/detail/environment_variable.hpp>
@@ -40,8 +41,8 @@ inline bool checks_input() {
   return on > 0 || (on < 0 && read_input_checks());
 }
 
-/// The return addresses on the stack, which tell calls apart; nothing where the system has no way
-/// to ask for them.
+/// The return addresses on the stack, which identify the call site. Empty if the system cannot
+/// provide them.
 inline std::vector<void*> calling_place() {
 #if defined(VECDET_HAS_BACKTRACE)
   std::vector<void*> frames(16);
@@ -53,7 +54,7 @@ inline std::vector<void*> calling_place() {
 #endif
 }
 
-/// Prints a finding, unless the same place has reported one about the same argument.
+/// Prints a finding, unless the same call site has already reported one about the same argument.
 #if defined(__GNUC__)
 __attribute__((noinline))
 #endif
@@ -67,7 +68,7 @@ report_input(const char* function, const char* argument, const std::string& find
   std::fprintf(stderr, "%s: %s (VECDET_CHECK)\n", where.c_str(), finding.c_str());
 }
 
-/// Reports boxes that are no corners.
+/// Reports boxes that do not look like corners.
 template <class T>
 void look_at_boxes(const char* function, const char* argument, const boxes_view<const T>& boxes) {
   if (!checks_input()) return;
@@ -82,7 +83,7 @@ void look_at_boxes(const char* function, const char* argument, const boxes_view<
   std::ostringstream text;
   text << count << " of " << boxes.size() << " boxes have x2 < x1 or y2 < y1, first " << first
        << ": " << boxes(first, 0) << " " << boxes(first, 1) << " " << boxes(first, 2) << " "
-       << boxes(first, 3) << "; are they x, y, width, height? convert_boxes() makes corners";
+       << boxes(first, 3) << "; are they x, y, width, height? Convert them with convert_boxes()";
   report_input(function, argument, text.str());
 }
 
@@ -105,7 +106,7 @@ void look_at_scores(const char* function, const char* argument, const vector_vie
   report_input(function, argument, text.str());
 }
 
-/// Finds out whether all logits are in [0, 1], as probabilities are.
+/// Detects whether all logits are in [0, 1], like probabilities.
 class logits_look {
  public:
   template <class T>

@@ -23,7 +23,7 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// The variant in problem names; of boxes with an array a coordinate, if `is_soa`.
+/// The variant in the profiler's problem names. `is_soa`: one array per coordinate.
 inline const char* iou_variant(const iou_params& params, bool is_soa = false) noexcept {
   return params.kind == iou_kind::giou    ? is_soa ? "soa_giou" : "giou"
          : params.kind == iou_kind::diou  ? is_soa ? "soa_diou" : "diou"
@@ -33,7 +33,7 @@ inline const char* iou_variant(const iou_params& params, bool is_soa = false) no
                                           : "detectron2";
 }
 
-constexpr index_t smallest_iou_chunk = 8192;  // pairs: some microseconds
+constexpr index_t smallest_iou_chunk = 8192;  // pairs: a few microseconds
 
 }  // namespace detail
 
@@ -59,13 +59,13 @@ void pairwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> b,
             (4 * (a.size() + b.size()) + out.size()) * index_t{sizeof(type)},
             14 * out.size()};
   });
-  // A result beyond what a second-level cache may hold is written past the caches: it would only
-  // push everything else out, and lines need not be read first.
+  // A result larger than a second-level cache is written past the caches with streaming stores. It
+  // would evict everything else, and streaming stores need not read the lines first.
   const bool past_cache = out.rows() * out.stride() * index_t{sizeof(type)} > 8 << 20;
   const detail::iou_args<type> args{a.data(),     b.data(),    out.data(),   b.size(),
                                     out.stride(), params.kind, params.empty, past_cache};
   const auto kernel = detail::kernels<detail::iou_kernels<type>>(target).pairwise;
-  // The longer list is cut; pieces of b are multiples of the kernel's tiles.
+  // The longer list is divided; pieces of b are multiples of the kernel's tiles.
   if (b.size() >= a.size()) {
     const index_t tiles = (b.size() + 511) / 512;
     detail::for_each_chunk(
@@ -82,7 +82,7 @@ void pairwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> b,
 
 namespace detail {
 
-/// Of boxes that are stored as S says.
+/// S is the storage of the boxes.
 template <class S, class Boxes, class T>
 void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
                          const iou_params& params, execution policy) {

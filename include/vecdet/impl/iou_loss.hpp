@@ -118,17 +118,14 @@ double run_level_iou_loss(const char* function, iou_kind kind, const head_view<I
         (call.kind == iou_kind::ciou ? 110 : 60) * known_size(selection, predicted.size() / 4));
   });
   const auto kernel = detail::kernels<iou_loss_kernels<T>>(target).run;
-  const level_boxes_loss<Input, T, T> levels(predicted, grad, selection, image_scales,
+  const level_boxes_loss<Input, T, T> levels(target, predicted, grad, selection, image_scales,
                                              params.box_weights);
-  return scaled(
-      params.scale,
-      levels.run_against(
-          policy, call.targets,
-          [&](const T* in, const T* against, const float* weights, T* out, index_t count) {
-            return kernel({in, against, weights, params.scale, params.epsilon, call.kind,
-                           loss_output::grad, out, nullptr},
-                          0, count);
-          }));
+  return scaled(params.scale,
+                levels.run_against(policy, call.targets, [&](const loss_boxes<T, T>& boxes) {
+                  return kernel({boxes.in, boxes.targets, boxes.weights, params.scale,
+                                 params.epsilon, call.kind, loss_output::grad, boxes.grad, nullptr},
+                                0, boxes.count);
+                }));
 }
 
 }  // namespace detail

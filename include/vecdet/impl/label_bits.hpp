@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels as vecdet's functions and kernels read them, by their bits; and what labels.hpp declares.
+// The bits of labels, as vecdet's functions and kernels read them, and the functions of labels.hpp.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -15,9 +15,9 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// The bits of labels of one width, Bits being std::int64_t or std::int32_t. They are read as
-/// bytes: the same 64 bits may be a long, a long long or an unsigned long, and whoever reads one as
-/// another need not see what was written.
+/// The bits of labels of one width; Bits is std::int64_t or std::int32_t. They are read with
+/// memcpy: the same 64 bits may be a long, a long long or an unsigned long, and reading one through
+/// a pointer to another would violate the aliasing rules.
 template <class Bits>
 class label_bits {
  public:
@@ -59,7 +59,7 @@ VECDET_INLINE bool labels_view::can_be(index_t value) const noexcept {
 
 namespace detail {
 
-/// The type of labels and their memory, which users of a view need not know.
+/// Access to the private type and memory of a view of labels.
 struct labels_access {
   VECDET_INLINE static bool are_wide(const labels_view& labels) noexcept { return labels.is_wide_; }
   VECDET_INLINE static bool are_unsigned(const labels_view& labels) noexcept {
@@ -71,15 +71,15 @@ struct labels_access {
   }
 };
 
-/// use(bits) with the labels, of whichever width.
+/// Calls use(bits) with the labels of either width.
 template <class Use>
 VECDET_INLINE auto with_bits(const labels_view& labels, const Use& use) {
   return labels_access::are_wide(labels) ? use(labels_access::bits<std::int64_t>(labels))
                                          : use(labels_access::bits<std::int32_t>(labels));
 }
 
-/// Background and ignore in the labels' type. Where the type cannot hold one of them, both are the
-/// other; `none` where it can hold neither.
+/// Background and ignore in the labels' type. If the type can hold only one of them, both are that
+/// one; if it can hold neither, both are `none`.
 template <class Bits>
 struct skipped_labels {
   bool none;

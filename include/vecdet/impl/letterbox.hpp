@@ -60,11 +60,12 @@ inline void check_letterbox(vector_view<const byte_image> images, vector_view<fl
     const double deviation = params.deviation[c];
     check(fits_float(params.mean[c]), function, "params.mean", params.mean[c], "a finite number");
     check(fits_float(params.scale / deviation) && fits_float(params.mean[c] / deviation), function,
-          "params.deviation", deviation, "a number other than 0, by which others can be divided");
+          "params.deviation", deviation,
+          "a number other than 0 by which scale and mean can be divided without overflow");
   }
 }
 
-/// The sizes of one image in its input.
+/// The size and position of one image in its input.
 inline letterbox_args place_image(const byte_image& image, grid_size input,
                                   const letterbox_params& params, letterbox_transform& transform) {
   const image_size size =
@@ -96,8 +97,8 @@ inline letterbox_args place_image(const byte_image& image, grid_size input,
   return args;
 }
 
-/// Columns are clamped to the image, with the weights that follow, and counted in bytes; and the
-/// number of the first ones that may be read 8 bytes at a time is set.
+/// Clamps columns to the image, adjusts their weights, and converts them to byte offsets. Also sets
+/// the number of leading columns that may be read 8 bytes at a time.
 inline void finish_columns(letterbox_args& args, axis_weights* x) {
   index_t readable = 0;
   for (index_t i = 0; i < args.cols; ++i) {
@@ -139,24 +140,25 @@ inline vector_view<const letterbox_transform> letterbox(vector_view<const byte_i
   const index_t sides = input.height + input.width;
   detail::axis_weights* const axes = detail::grown(buffers.axes, count * sides);
   for (index_t i = 0; i < count; ++i) {
-    detail::letterbox_args& of_image = args[i];
-    of_image = detail::place_image(images[i], input, params, transforms[i]);
+    detail::letterbox_args& image_args = args[i];
+    image_args = detail::place_image(images[i], input, params, transforms[i]);
     detail::axis_weights* const x = axes + i * sides;
     detail::axis_weights* const y = x + input.width;
-    kernels.weigh_axis(of_image.width, of_image.cols, x);
-    kernels.weigh_axis(of_image.height, of_image.rows, y);
-    detail::finish_columns(of_image, x);
-    of_image.x = x;
-    of_image.y = y;
+    kernels.weigh_axis(image_args.width, image_args.cols, x);
+    kernels.weigh_axis(image_args.height, image_args.rows, y);
+    detail::finish_columns(image_args, x);
+    image_args.x = x;
+    image_args.y = y;
     for (int c = 0; c < 3; ++c) {
       const int to = params.swaps_channels ? 2 - c : c;
-      of_image.planes[c] = batch.data() + (3 * i + to) * plane;
-      of_image.scale[c] = static_cast<float>(params.scale / params.deviation[to]);
-      of_image.shift[c] = static_cast<float>(-params.mean[to] / params.deviation[to]);
-      of_image.fill[c] = static_cast<float>(params.fill) * of_image.scale[c] + of_image.shift[c];
+      image_args.planes[c] = batch.data() + (3 * i + to) * plane;
+      image_args.scale[c] = static_cast<float>(params.scale / params.deviation[to]);
+      image_args.shift[c] = static_cast<float>(-params.mean[to] / params.deviation[to]);
+      image_args.fill[c] =
+          static_cast<float>(params.fill) * image_args.scale[c] + image_args.shift[c];
     }
   }
-  // Bands of rows, some for each thread. Every band resizes the image's row above it anew.
+  // Bands of rows, several per thread. Each band resizes the image's row above it once more.
   constexpr index_t least_rows = 32;
   const index_t rows = count * input.height, bands = 4 * index_t{policy.threads()};
   const detail::chunking chunks(rows, std::max(least_rows, (rows + bands - 1) / bands));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What letterbox_workspace holds.
+// The buffers of letterbox_workspace.
 #pragma once
 
 #include <vecdet/args/letterbox.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of match_anchors: its arguments, their checks, and how the profiler names it.
+// A call of match_anchors: its arguments, their checks, and the profiler's problem.
 #pragma once
 
 #include <vecdet/args/matching.hpp>
@@ -17,9 +17,9 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// What a region or box of the ground truth is to kernels.
+/// A region or ground-truth box in the form that kernels take.
 inline match_truth truth_of(const float* box, index_t index) {
-  // Each rounded: compilers may not contract the product with a sum.
+  // volatile: compilers must not contract the product with a sum.
   const volatile float area = (box[2] - box[0]) * (box[3] - box[1]);
   return {box[0], box[1], box[2], box[3], area, static_cast<std::int32_t>(index)};
 }
@@ -60,7 +60,7 @@ struct match_call {
     check_corner_coder(function, "params.coder", params.coder);
   }
 
-  /// Results are written while other images are still matched.
+  /// Results are written while other images are still being matched.
   void check_memory() const {
     const struct {
       const char* name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of matching.hpp: anchors into blocks, images onto threads.
+// The functions of matching.hpp: builds blocks of anchors and distributes images over threads.
 #pragma once
 
 #include <vecdet/args/matching.hpp>
@@ -30,7 +30,7 @@ inline void check_anchor_count(const char* function, index_t anchors) {
         "at most 2^32 - 8192");
 }
 
-/// Sets the buffers for these anchors.
+/// Fills the buffers with blocks of these anchors.
 inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, isa target,
                          execution policy) {
   to.anchor_count = anchors.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What anchor_index and match_workspace hold: buffers that only grow.
+// The buffers of anchor_index and match_workspace, which only grow.
 #pragma once
 
 #include <vecdet/args/matching.hpp>
@@ -24,19 +24,19 @@ struct anchor_buffers {
 
   index_t tile_count() const { return (anchor_count + tile_anchors - 1) / tile_anchors; }
 
-  /// For the kernels that match.
+  /// The blocks as matching kernels read them.
   anchor_blocks view() const {
     return {blocks.data(), areas.data(), groups.data(),      tiles.data(),     typical_areas.data(),
             anchor_count,  tile_count(), exceptional.data(), exceptional_count};
   }
-  /// For the kernel that builds them.
+  /// The blocks as the kernel that builds them writes them.
   mutable_anchor_blocks mutable_view() {
     return {blocks.data(), areas.data(),         groups.data(),
             tiles.data(),  typical_areas.data(), anchor_count};
   }
 };
 
-/// Of one image at a time.
+/// Buffers for one image at a time.
 struct match_image_buffers {
   aligned_vector<match_lanes> lanes;
   std::vector<match_truth> truth, exceptional_truth, regions;

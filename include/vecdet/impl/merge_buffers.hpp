@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What merge_workspace holds.
+// The buffers of merge_workspace.
 #pragma once
 
 #include <vecdet/impl/nms_buffers.hpp>

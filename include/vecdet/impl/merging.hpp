@@ -93,8 +93,8 @@ class merge_call {
   }
   real score_of(nms_record record) const { return static_cast<real>(scores_[index_of(record)]); }
 
-  /// Sorts records of equal scores by their places; first_tie may be null. Boxes of coordinates
-  /// that are not finite come last, by index.
+  /// Sorts records of equal scores by their boxes' coordinates. Boxes with coordinates that are not
+  /// finite come last, by index. first_tie may be null.
   void break_ties(nms_record* records, index_t count, std::uint32_t* first_tie) const {
     for (index_t first = 0, last; first < count; first = last) {
       const real score = score_of(records[first]);
@@ -117,8 +117,8 @@ class merge_call {
     }
   }
 
-  /// Merges the records [begin, end): writes the owners' records to kept, their members to
-  /// sequence, and returns how many owners there are.
+  /// Merges the records [begin, end). Writes the owners' records to kept and their members to
+  /// sequence. Returns the number of owners.
   index_t merge_group(index_t begin, index_t end, cache_line* scratch) {
     nms_buffers& own = buffers_.groups;
     nms_record* const order = own.records.data() + begin;
@@ -142,7 +142,8 @@ class merge_call {
     return list_members(args, begin);
   }
 
-  /// Members in their order: a counting sort by owner, of a transitive merge by claimer before.
+  /// Orders the members with a counting sort by owner, after sorting by claimer if the merge is
+  /// transitive.
   index_t list_members(const merge_args<T>& args, index_t begin) {
     const index_t count = args.count;
     std::uint32_t* const by_claimer = buffers_.next.data() + 2 * begin;
@@ -159,13 +160,13 @@ class merge_call {
     std::uint32_t sum = 0;
     for (index_t i = 0; i < count; ++i) {
       if (args.owner[i] != static_cast<std::uint32_t>(i)) continue;
-      const index_t of_box = index_of(args.order[i]);
+      const index_t owner_box = index_of(args.order[i]);
       kept[owners++] = args.order[i];
-      buffers_.first_member[static_cast<std::size_t>(of_box)] = begin + index_t{sum};
-      buffers_.sizes[static_cast<std::size_t>(of_box)] = next[i];
-      const std::uint32_t of_owner = next[i];
+      buffers_.first_member[static_cast<std::size_t>(owner_box)] = begin + index_t{sum};
+      buffers_.sizes[static_cast<std::size_t>(owner_box)] = next[i];
+      const std::uint32_t member_count = next[i];
       next[i] = sum;
-      sum += of_owner;
+      sum += member_count;
     }
     index_t* const sequence = buffers_.sequence.data() + begin;
     const auto put = [&](index_t i) { sequence[next[args.owner[i]]++] = index_of(args.order[i]); };
@@ -178,7 +179,7 @@ class merge_call {
     return owners;
   }
 
-  /// Ranks by their claimers' ranks, and of one claimer by index.
+  /// Orders ranks by their claimers' ranks; ties (one claimer) are in index order.
   void order_by_claimer(const merge_args<T>& args, index_t begin, std::uint32_t* ranks,
                         std::uint32_t* next) {
     const index_t count = args.count;
@@ -201,7 +202,7 @@ class merge_call {
     }
   }
 
-  /// Whether a box overlaps another by more than the threshold, in double.
+  /// Whether two boxes overlap by more than the threshold, computed in double.
   bool still_matches(const double* a, const double* b) const {
     const auto side = [](double low_a, double low_b, double high_a, double high_b) {
       return std::max(0.0, std::min(high_a, high_b) - std::max(low_a, low_b));

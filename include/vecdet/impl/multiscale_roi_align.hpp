@@ -15,7 +15,7 @@ namespace detail {
 
 constexpr index_t max_pyramid_levels = 32;
 
-/// Which level of a pyramid suits a box.
+/// Maps boxes to levels of a pyramid.
 class level_mapper {
  public:
   level_mapper(const char* function, index_t levels, double scale, double canonical_size,
@@ -36,7 +36,7 @@ class level_mapper {
 
   template <class Real>
   index_t operator()(const Real* box) const {
-    // Volatile: one rounding an operation also where the caller compiles with -ffast-math.
+    // volatile: one rounding per operation, even if the caller compiles with -ffast-math.
     volatile Real area = (box[2] - box[0]) * (box[3] - box[1]);
     volatile Real size = std::sqrt(static_cast<Real>(area));
     volatile Real ratio = size / static_cast<Real>(canonical_size_);
@@ -54,7 +54,7 @@ class level_mapper {
   index_t canonical_level_;
 };
 
-/// The levels of a call, checked against each other.
+/// The levels of a call, checked for consistency.
 template <class T>
 struct roi_pyramid {
   roi_level<T> levels[max_pyramid_levels];

@@ -38,10 +38,10 @@ inline void check_nms(const char* function, index_t boxes, index_t scores,
         "a number");
   const bool by_smaller_area = params.overlap == nms_overlap::smaller_area;
   check(!by_smaller_area || !params.plus_one, function, "params.plus_one", "true",
-        "false, by intersection over the smaller area");
+        "false if overlap is smaller_area");
   check(!by_smaller_area || !params.suppress_equal || params.iou_threshold > 0, function,
         "params.iou_threshold", params.iou_threshold,
-        "above 0, where suppress_equal is set and overlaps are over the smaller area");
+        "above 0 if suppress_equal is set and overlap is smaller_area");
   check(params.max_per_class >= 0, function, "params.max_per_class", params.max_per_class,
         "0 or more");
   check(params.max_per_image >= 0, function, "params.max_per_image", params.max_per_image,
@@ -49,13 +49,13 @@ inline void check_nms(const char* function, index_t boxes, index_t scores,
   check(params.max_total >= 0, function, "params.max_total", params.max_total, "0 or more");
 }
 
-/// A threshold for numbers of type Real.
+/// The threshold, rounded to Real if params.float_threshold is set.
 template <class Real>
 double threshold_for(const nms_params& params, double threshold) {
   return params.float_threshold ? static_cast<double>(static_cast<Real>(threshold)) : threshold;
 }
 
-/// The least overlap, among the numbers of type Real, that suppresses.
+/// The smallest overlap of type Real that suppresses.
 template <class Real>
 Real least_overlap(const nms_params& params) {
   const double threshold = threshold_for<Real>(params, params.iou_threshold);
@@ -111,7 +111,7 @@ class nms_call {
     return by_smaller_area() ? boxes_kernels_.merge_scratch_bytes : boxes_kernels_.scratch_bytes;
   }
 
-  /// A step of the call; in it, threads that help are known by the call's type and shape.
+  /// The profiler's problem for a step of the call, with the call's type and shape.
   profile::problem step(const char* name) const {
     profile::problem p;
     p.function = name;
@@ -133,7 +133,7 @@ class nms_call {
     return a;
   }
 
-  /// Fills buffers.records with the boxes that take part, and returns their number.
+  /// Fills buffers.records with the boxes that take part and returns their number.
   index_t select() {
     nms_record* const records = grown(buffers_.records, boxes_.size());
     const double infinity = std::numeric_limits<double>::infinity();
@@ -144,7 +144,7 @@ class nms_call {
                                  threshold_for<compute_type<S>>(params_, params_.score_threshold),
                                  params_.drop_nan_scores, records);
     } else {
-      // All take part: every chunk knows its place.
+      // All boxes take part, so every chunk knows its position.
       constexpr index_t smallest_chunk = 16384;
       for_each_chunk(
           policy_, chunking(count, smallest_chunk), [&](index_t, index_t first, index_t last) {
@@ -155,7 +155,7 @@ class nms_call {
     return count;
   }
 
-  /// NMS of the records [begin, end); returns how many are kept, from buffers.kept[begin] on.
+  /// NMS of the records [begin, end). Returns how many are kept; they start at buffers.kept[begin].
   index_t suppress(index_t begin, index_t end, cache_line* scratch) {
     nms_record* const records = buffers_.records.data() + begin;
     nms_state state{};
@@ -182,7 +182,7 @@ class nms_call {
     return state.kept_count;
   }
 
-  /// A box is kept where merging would not merge it into another.
+  /// Keeps a box if merging would not merge it into another.
   index_t suppress_by_smaller_area(index_t begin, const nms_state& state) {
     const profile::scope timing([&] { return step("nms.compare"); });
     merge_args<T> merge{};
@@ -199,7 +199,7 @@ class nms_call {
     return kept;
   }
 
-  /// The kept boxes of all groups in the order asked for.
+  /// The kept boxes of all groups in the order params.order.
   vector_view<const index_t> merge() {
     const profile::scope timing([&] { return step("nms.merge"); });
     nms_record* const records = buffers_.records.data();
@@ -212,7 +212,7 @@ class nms_call {
     if (limited) count = apply_limits(records, count);
     if (params_.order == nms_order::index) boxes_kernels_.sort_by_index(records, spare, count);
 
-    // In the order of groups, as gathered, or of one image the records are in place already.
+    // Gathered records are in group order already, and those of a single image in image order.
     const bool by_image = params_.order == nms_order::image_score && buffers_.images > 1;
     const bool by_class = params_.order == nms_order::image_class_score && limited;
     return by_image || by_class ? group_result(records, count) : indices_of(records, count);
@@ -228,7 +228,7 @@ class nms_call {
     return buffers_.group_image[buffers_.group_of[index_of(record)]];
   }
 
-  /// Drops the records beyond max_per_image and max_total; they are in descending score.
+  /// Drops records beyond max_per_image and max_total. Records are in descending score.
   index_t apply_limits(nms_record* records, index_t count) {
     index_t* const per_image = grown(buffers_.counters, buffers_.images);
     std::fill(per_image, per_image + buffers_.images, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nms_workspace holds.
+// The buffers of nms_workspace.
 #pragma once
 
 #include <vecdet/args/nms.hpp>
@@ -14,10 +14,10 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// Consecutive groups that run one after the other.
+/// A task: consecutive groups, processed one after the other.
 struct nms_task {
   index_t first_group, last_group;
-  index_t largest;  ///< boxes of the largest group
+  index_t largest;  ///< number of boxes of the largest group
 };
 
 struct nms_buffers {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which boxes may suppress each other: classes and images as groups, their partition, and the tasks
-// that groups become.
+// Groups of boxes that may suppress each other: one per class and image. Partitions the boxes into
+// groups and the groups into tasks.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -22,7 +22,7 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// Throws unless every box has its group.
+/// Throws unless every box has a group.
 inline void check_groups(const char* function, const nms_groups& groups, index_t boxes) {
   check_optional_size(function, "groups.classes.size()", groups.classes.size(), boxes,
                       "the number of boxes");
@@ -31,12 +31,12 @@ inline void check_groups(const char* function, const nms_groups& groups, index_t
   const vector_view<const index_t>& offsets = groups.image_offsets;
   if (offsets.empty()) return;
   check(groups.images.size() == 0, function, "groups.images.size()", groups.images.size(),
-        "0 where image_offsets are given");
+        "0 if image_offsets are given");
   check_offsets(function, "groups.image_offsets", offsets, boxes, "the number of boxes");
 }
 
-/// Ids of one width as integers in their order: unsigned ones are moved down by half of their
-/// range, so that they begin where signed ones do.
+/// Ids of one width as signed integers in the same order. Unsigned ids are shifted down by half of
+/// their range.
 template <class Bits>
 class ordered_ids {
  public:
@@ -52,7 +52,7 @@ class ordered_ids {
   Bits flipped_;
 };
 
-/// use(ids) with ids of whichever width.
+/// Calls use(ids) with ids of either width.
 template <class Use>
 VECDET_INLINE auto with_ids(const labels_view& ids, const Use& use) {
   return with_bits(ids, [&](const auto& bits) VECDET_INLINE_LAMBDA {
@@ -64,12 +64,13 @@ inline index_t ordered_id(const labels_view& ids, index_t i) {
   return with_ids(ids, [&](const auto& id) { return id[i]; });
 }
 
-/// The least and the greatest of some integers.
+/// The smallest and the greatest of some integers.
 struct id_range {
   index_t least = 0, most = 0;
 
   id_range() = default;
-  /// Of at least one. Two at a time, as each comparison waits for the one before.
+  /// The range of at least one id. Two ids are compared at a time, because each comparison depends
+  /// on the one before.
   template <class Ids>
   id_range(const Ids& ids, index_t first, index_t last) : least(ids[first]), most(least) {
     id_range other = *this;
@@ -86,11 +87,11 @@ struct id_range {
     most = std::max(most, other.most);
   }
   std::uint64_t low() const { return static_cast<std::uint64_t>(least); }
-  /// How many numbers there are; 0: all 2^64.
+  /// The number of integers in the range; 0 means all 2^64.
   std::uint64_t size() const { return static_cast<std::uint64_t>(most) - low() + 1; }
 };
 
-/// The range of all ids of one kind, or of the single id 0 where there are none.
+/// The range of all ids of one kind, or of the single id 0 if there are none.
 inline id_range range_of(const labels_view& ids, const chunking& chunks, execution policy) {
   if (ids.size() == 0) return {};
   id_range chunk_ids[chunking::max_count];
@@ -101,7 +102,7 @@ inline id_range range_of(const labels_view& ids, const chunking& chunks, executi
   return chunk_ids[0];
 }
 
-/// Numbers groups of any ids by sorting them. Sets group_of, group_image, groups and images.
+/// Numbers the groups by sorting ids, for any ids. Sets group_of, group_image, groups and images.
 inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes,
                                      nms_buffers& buffers) {
   nms_record* const order = buffers.spare.data();
@@ -138,8 +139,8 @@ inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes,
   buffers.images = index_t{image_number} + 1;
 }
 
-/// Numbers the groups of some records, which ascend by index, by their places among all images and
-/// classes that lie in the ranges. Sets group_of.
+/// Numbers the groups of some records by their position in the grid of all images and classes in
+/// the ranges. Records ascend by index. Sets group_of.
 inline void number_groups_directly(const nms_groups& groups, const id_range& images,
                                    const id_range& classes, const nms_record* records,
                                    index_t count, std::uint32_t* group_of) {
@@ -175,25 +176,25 @@ inline void number_groups_directly(const nms_groups& groups, const id_range& ima
 }
 
 /// Sorts the first `count` of buffers.records, which ascend by index, into groups that ascend by
-/// image and class; inside a group the order stays. Sets group_of (at least of the boxes that take
-/// part), group_begin and group_image.
+/// image and class; the order inside a group does not change. Sets group_of (at least for the boxes
+/// that take part), group_begin and group_image.
 ///
-///     records      [ chunk 0         | chunk 1         | chunk 2         ]   one record a box
+///     records      [ chunk 0         | chunk 1         | chunk 2         ]   one record per box
 ///     group of each  0 2 1 0 2 1 0     2 0 0 1 2 2 1     1 0 2 2 0 1 1
 ///
-///     counters     group:   0  1  2      how many records of each group a chunk has, and then, as
-///       chunk 0             3  2  2      running sums down the columns, one column after the
-///       chunk 1             2  2  3      other, where the first of these records goes
+///     counters     group:   0  1  2      first: the number of records per chunk and group;
+///       chunk 0             3  2  2      then: the destination of the first of these records, by
+///       chunk 1             2  2  3      running sums down the columns, column after column
 ///       chunk 2             2  3  2
 ///
 ///     spare        [ group 0       | group 1       | group 2       ]   becomes the records
 ///                  ^ group_begin[0]  ^ [1]           ^ [2]         ^ [3]
 ///
-/// Each chunk writes its records of a group behind those of the chunks before it, so that the
-/// result does not depend on the number of threads.
+/// Each chunk writes its records of a group after those of the chunks before it, so the result does
+/// not depend on the number of threads.
 inline void partition_into_groups(const nms_groups& groups, index_t boxes, index_t count,
                                   nms_buffers& buffers, execution policy) {
-  // Both of one size, so that they can change places and later calls need no more of either.
+  // Both have the same size, so that they can be swapped without growing in later calls.
   grown(buffers.records, boxes);
   grown(buffers.spare, boxes);
   constexpr index_t smallest_chunk = 2048;
@@ -222,13 +223,13 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
     number_groups_directly(groups, image_ids, classes, records + first, last - first, group_of);
   };
 
-  // A counting sort of the records: each chunk counts its groups, and then knows its places.
+  // A counting sort of the records: each chunk counts its groups; that gives its destinations.
   index_t* const begin = grown(buffers.group_begin, buffers.groups + 1);
   const index_t many_groups = 1 + 16 * buffers.groups;  // counters stay a sixteenth of the records
   const chunking chunks(count, std::max(smallest_chunk, many_groups));
   index_t* const at = grown(buffers.counters, chunks.count * buffers.groups);
   nms_record* const grouped = buffers.spare.data();
-  // Numbered where they are counted, unless that leaves threads without work.
+  // Groups are numbered and counted in the same chunks, unless that leaves threads without work.
   const chunking number_chunks(count, smallest_chunk);
   const bool number_apart = chunks.count < number_chunks.count;
   if (direct && number_apart) {
@@ -259,7 +260,7 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   buffers.records.swap(buffers.spare);
 }
 
-/// Cuts the groups into tasks of some hundred boxes, those of the largest groups first.
+/// Divides the groups into tasks of a few hundred boxes; tasks with the largest groups come first.
 inline void plan_tasks(nms_buffers& buffers) {
   constexpr index_t least_boxes = 256;
   buffers.tasks.clear();
@@ -275,11 +276,11 @@ inline void plan_tasks(nms_buffers& buffers) {
   });
 }
 
-/// NMS of each group, suppress(begin, end, scratch) of its records [begin, end), which returns how
-/// many it keeps: from buffers.kept[begin] on. Sets buffers.group_kept.
+/// Calls suppress(begin, end, scratch) for the records [begin, end) of each group. It returns how
+/// many it keeps; they start at buffers.kept[begin]. Sets buffers.group_kept.
 ///
-/// Each thread's loop takes one task after the other, and reuses its scratch memory while that is
-/// in the cache. It begins with one of the largest tasks, and so needs no more memory later.
+/// Each thread takes one task after another and reuses its scratch memory while that is in the
+/// cache. It starts with one of the largest tasks, so it needs no more memory later.
 template <class ScratchBytes, class Suppress>
 void suppress_groups(nms_buffers& buffers, execution policy, ScratchBytes scratch_bytes,
                      const Suppress& suppress) {
@@ -307,7 +308,7 @@ void suppress_groups(nms_buffers& buffers, execution policy, ScratchBytes scratc
   });
 }
 
-/// Writes what all groups keep to buffers.records, group by group; returns how many there are.
+/// Writes the kept records of all groups to buffers.records, group by group. Returns their number.
 inline index_t gather_kept(nms_buffers& buffers) {
   index_t count = 0;
   for (index_t g = 0; g < buffers.groups; ++g) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments that may be left out.
+// Optional arguments.
 #pragma once
 
 #include <vecdet/views.hpp>
@@ -8,7 +8,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// The elements, or null where there are none: the memory of an empty container need not be null.
+/// The data of a view, or null if it is empty. The data of an empty container need not be null.
 template <class T>
 constexpr T* data_or_null(const vector_view<T>& view) noexcept {
   return view.empty() ? nullptr : view.data();

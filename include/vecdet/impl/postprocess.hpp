@@ -18,7 +18,7 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// Whether scores are of an element each, not of a whole row.
+/// Whether each score depends on one element, not on a whole row.
 inline bool searches_elements(dense_detector detector) {
   return detector == dense_detector::retinanet || detector == dense_detector::rpn;
 }
@@ -30,7 +30,7 @@ inline const char* detector_name(dense_detector detector) noexcept {
                                                : "rpn";
 }
 
-/// SSD's best are those of all levels.
+/// Whether all levels are searched together, as in SSD.
 inline bool searched_as_one(vector_view<const index_t> level_sizes,
                             const postprocess_params& params) {
   return level_sizes.empty() || params.detector == dense_detector::ssd;
@@ -72,7 +72,7 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
              "the rows of the logits");
   const bool is_fcos = params.detector == dense_detector::fcos;
   check_size(function, "outputs.centerness.size()", outputs.centerness.size(), is_fcos ? rows : 0,
-             is_fcos ? "the rows of the logits" : "as it is FCOS's alone");
+             is_fcos ? "the rows of the logits" : "because only FCOS has it");
   index_t sum = 0, largest = searched_as_one(level_sizes, params) ? anchors : 0;
   for (index_t level = 0; level < level_sizes.size(); ++level) {
     const index_t size = level_sizes[level];
@@ -82,13 +82,13 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
   }
   if (!level_sizes.empty())
     check_size(function, "the sum of level_sizes", sum, anchors, "the number of anchors");
-  // The search by whole rows keeps the numbers of a level's elements in 32 bits.
+  // The search by whole rows stores the indices of a level's elements in 32 bits.
   const index_t cols = outputs.logits.cols();
   check(params.detector != dense_detector::rpn || cols == 1 || rows == 0, function,
         "outputs.logits.cols()", cols, "1 for an RPN");
   check(searches_elements(params.detector) || cols == 0 || largest <= (index_t{1} << 32) / cols,
         function, "the number of anchors that are searched at once", largest,
-        "at most 2^32 logits of an image: of a level for FCOS, of all for SSD");
+        "at most 2^32 logits per image: on one level for FCOS, on all levels for SSD");
   check_postprocess_params(function, params);
 }
 
@@ -96,14 +96,15 @@ inline float sigmoid_score(float logit) {
   return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));
 }
 
-/// Rounded up to a power of two: memory grows in few steps.
+/// Rounds up to a power of two, so that memory grows in few steps.
 inline index_t grown_capacity(index_t size) {
   index_t capacity = 1024;
   while (capacity < size) capacity *= 2;
   return capacity;
 }
 
-/// Adds a candidate whose box is still an anchor and deltas, which lie `step` from each other.
+/// Adds a candidate with its anchor and deltas, not yet decoded. The deltas are `step` elements
+/// apart.
 template <class T>
 void add_candidate(postprocess_buffers::candidates& out, const float* anchor, const T* deltas,
                    index_t step, index_t label, float score) {
@@ -115,7 +116,7 @@ void add_candidate(postprocess_buffers::candidates& out, const float* anchor, co
   grown(out.labels, grown_capacity(out.count))[at] = label;
 }
 
-/// All candidates' boxes, without those that are too small.
+/// Decodes all candidates' boxes and removes those that are too small.
 inline void decode_candidates(isa target, const postprocess_params& params,
                               postprocess_buffers::candidates& out, const image_size& size) {
   const bool is_fcos = params.detector == dense_detector::fcos;
@@ -154,7 +155,7 @@ class image_postprocess {
         params_(params),
         deltas_per_class_(deltas_per_class) {}
 
-  /// The candidates of one image, level by level.
+  /// Finds the candidates of one image, level by level.
   void collect(index_t image, const image_size& size, postprocess_buffers::candidates& out,
                execution policy) const {
     out.count = 0;
@@ -230,7 +231,7 @@ class image_postprocess {
   bool deltas_per_class_;
 };
 
-/// NMS of the candidates of all images, and of each the best.
+/// Applies NMS to the candidates of all images and keeps the best of each.
 inline detections_view batch_best(postprocess_buffers& buffers, index_t images,
                                   const postprocess_params& params, isa target, execution policy) {
   index_t* const offsets = grown(buffers.offsets, images + 1);
@@ -277,7 +278,7 @@ inline detections_view batch_best(postprocess_buffers& buffers, index_t images,
           {kept_offsets, images + 1}};
 }
 
-/// The detections of all images, from what call.collect() finds of each.
+/// The detections of all images, from the candidates that call.collect() finds in each.
 template <class Call>
 detections_view run_postprocess(const Call& call, const vector_view<const image_size>& image_sizes,
                                 isa target, const postprocess_params& params,
@@ -285,7 +286,7 @@ detections_view run_postprocess(const Call& call, const vector_view<const image_
   const index_t images = image_sizes.size();
   if (static_cast<index_t>(buffers.images.size()) < images)
     buffers.images.resize(static_cast<std::size_t>(images));
-  // Few images: the search of each level is spread over the threads instead.
+  // With few images, the search of each level is spread over the threads instead.
   const bool image_by_thread = images >= policy.threads();
   const execution inner = image_by_thread ? execution::sequential : policy;
   for_each_chunk(image_by_thread ? policy : execution::sequential, chunking(images, 1),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What postprocess_workspace holds.
+// The buffers of postprocess_workspace.
 #pragma once
 
 #include <vecdet/impl/filter_topk_buffers.hpp>
@@ -12,7 +12,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 struct postprocess_buffers {
-  /// Of one image: boxes that are still deltas and anchors, and then decoded.
+  /// The candidates of one image: first deltas and anchors, then decoded boxes.
   struct candidates {
     filter_topk_buffers search;
     std::vector<float> anchors, boxes, scores;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Postprocessing of a head's levels as they lie in memory: candidates are found in place, and only
-// theirs are the deltas that are read.
+// Postprocessing of a head's levels in place: finds candidates in the logits and reads only their
+// deltas.
 #pragma once
 
 #include <vecdet/impl/head_boxes.hpp>
@@ -19,7 +19,7 @@ void check_postprocess(const head_level_outputs<T>& outputs, index_t anchors, in
                        const postprocess_params& params) {
   constexpr const char* function = "postprocess";
   check(params.detector != dense_detector::ssd, function, "params.detector", "ssd",
-        "retinanet, fcos or rpn, whose levels have the same anchors");
+        "retinanet, fcos or rpn, whose levels have the same number of anchors per location");
   check_postprocess_params(function, params);
   const head_view<const T>& logits = outputs.logits;
   check(params.detector != dense_detector::rpn || logits.classes() == 1, function,
@@ -29,7 +29,7 @@ void check_postprocess(const head_level_outputs<T>& outputs, index_t anchors, in
     check_head(function, "outputs.centerness", outputs.centerness, "outputs.logits", logits, 1);
   } else {
     check(outputs.centerness.levels().empty(), function, "outputs.centerness.levels().size()",
-          outputs.centerness.levels().size(), "0, as it is FCOS's alone");
+          outputs.centerness.levels().size(), "0, because only FCOS has it");
   }
   check_size(function, "anchors.size()", anchors, logits.anchors_per_image(),
              "the anchors of one image of the head");
@@ -43,7 +43,7 @@ class levels_postprocess {
                      const boxes_view<const float>& anchors, const postprocess_params& params)
       : target_(target), outputs_(outputs), anchors_(anchors), params_(params) {}
 
-  /// The candidates of one image, level by level.
+  /// Finds the candidates of one image, level by level.
   void collect(index_t image, const image_size& size, postprocess_buffers::candidates& out,
                execution policy) const {
     out.count = 0;
@@ -61,8 +61,8 @@ class levels_postprocess {
       if (searches_elements(params_.detector)) {
         const index_t count =
             append_level_best(target_, logits, image, l,
-                                 search_threshold(params_.score_threshold, score_kind::logits),
-                                 params_.max_candidates, 0, 0, out.search, policy);
+                              search_threshold(params_.score_threshold, score_kind::logits),
+                              params_.max_candidates, 0, 0, out.search, policy);
         for (index_t i = 0; i < count; ++i)
           add(out.search.elements[static_cast<std::size_t>(i)],
               sigmoid_score(out.search.logits[static_cast<std::size_t>(i)]));
@@ -75,7 +75,7 @@ class levels_postprocess {
   }
 
  private:
-  /// FCOS's candidates: add(element of the level, score).
+  /// Calls add(element of the level, score) for each of FCOS's candidates.
   template <class Add>
   void find_centered(index_t image, index_t level, filter_topk_buffers& buffers, execution policy,
                      const Add& add) const {

@@ -87,7 +87,7 @@ struct regression_call {
     check_apart(function, "grad", grad, selection);
   }
 
-  /// Of a box: encode and smooth L1; or decode, the IoU loss and the chain rule.
+  /// Per box: encoding and smooth L1, or decoding, the IoU loss and the chain rule.
   index_t flops() const {
     return (params.loss == box_loss::smooth_l1 ? 155
             : params.loss == box_loss::ciou    ? 202
@@ -122,7 +122,7 @@ struct regression_call {
     return args;
   }
 
-  /// Throws where a selected anchor's match is no ground truth.
+  /// Throws if the match of a selected anchor is not the index of a ground-truth box.
   void check_matches(const regression_loss_kernels<stored>& kernels,
                      const regression_loss_args<stored>& args, execution policy) const {
     const index_t truths = targets.boxes().size();
@@ -176,7 +176,7 @@ double run_regression_loss(const regression_call<T, Box>& call, execution policy
   return scaled(call.params.scale, run_selected(kernels, args, call.selection, boxes, policy));
 }
 
-/// The regression loss of a head's levels, whose anchors are those of one image.
+/// The regression loss of a head's levels, with the anchors of one image.
 template <class Input, class T>
 class level_regression_call {
   static_assert(std::is_same<T, float>::value || std::is_same<T, bfloat16>::value,
@@ -209,9 +209,48 @@ class level_regression_call {
     check_levels_apart(flat_.function, "grad", grad_, name, memory);
   }
 
-  /// anchor_at(i, corners) sets the corners of anchor i of an image.
+  /// The losses of all boxes on the anchors of one image.
+  double run_all(const boxes_view<const float>& anchors, execution policy) const {
+    return run(policy, [&](const loss& levels, const index_t* matches, const auto& compute) {
+      const boxes_view<const float>& truth = flat_.targets.boxes();
+      return levels.run_all(
+          policy,
+          [&](block& memory, loss_boxes<T, float>& boxes, index_t anchor, index_t label) {
+            boxes.anchors = anchors[anchor];
+            boxes.targets = matches != nullptr ? memory.targets : truth[label];
+            if (matches == nullptr) return;
+            for (index_t k = 0; k < boxes.count; ++k) {
+              const float* const box = truth[matches[label + k]];
+              std::copy(box, box + 4, memory.targets + 4 * k);
+            }
+          },
+          compute);
+    });
+  }
+
+  /// The losses of selected boxes. anchor_at(i, corners) sets the corners of anchor i of an image.
   template <class AnchorAt>
-  double run(const AnchorAt& anchor_at, execution policy) const {
+  double run_selected(const AnchorAt& anchor_at, execution policy) const {
+    return run(policy, [&](const loss& levels, const index_t* matches, const auto& compute) {
+      return levels.run_selected(
+          policy,
+          [&](block& to, index_t k, index_t anchor, index_t label) {
+            anchor_at(anchor, to.anchors + 4 * k);
+            const float* const box =
+                flat_.targets.boxes()[matches != nullptr ? matches[label] : label];
+            std::copy(box, box + 4, to.targets + 4 * k);
+          },
+          compute);
+    });
+  }
+
+ private:
+  using loss = level_boxes_loss<Input, T, float>;
+  using block = typename loss::block;
+
+  /// run_levels(levels, matches or null, compute) returns the sum of the losses.
+  template <class RunLevels>
+  double run(execution policy, const RunLevels& run_levels) const {
     if (total_ == 0) return 0;
     const isa target = active_isa();
     const auto& kernels = detail::kernels<regression_loss_kernels<stored>>(target);
@@ -228,31 +267,21 @@ class level_regression_call {
     const index_t* const matches = args.matches;
     args.selected = selected_by(box_selection::all());
     args.matches = nullptr;
-    const level_boxes_loss<Input, T, float> levels(deltas_, grad_, flat_.selection, image_scales_,
-                                                   flat_.params.box_weights);
-    using block = typename level_boxes_loss<Input, T, float>::block;
-    const boxes_view<const float>& boxes = flat_.targets.boxes();
-    return scaled(flat_.params.scale,
-                  levels.run(
-                      policy,
-                      [&](block& to, index_t k, index_t anchor, index_t label) {
-                        anchor_at(anchor, to.anchors + 4 * k);
-                        const float* const box = boxes[matches != nullptr ? matches[label] : label];
-                        std::copy(box, box + 4, to.targets + 4 * k);
-                      },
-                      [&](block& of) {
-                        regression_loss_args<stored> some = args;
-                        some.deltas = of.in;
-                        some.anchors = of.anchors;
-                        some.targets = of.targets;
-                        some.box_weights = levels.is_weighted() ? of.weights : nullptr;
-                        some.grad = of.grad;
-                        return kernels.run(some, 0, of.count);
-                      }));
+    const auto compute = [&](const loss_boxes<T, float>& of) {
+      regression_loss_args<stored> some = args;
+      some.deltas = of.in;
+      some.anchors = of.anchors;
+      some.targets = of.targets;
+      some.box_weights = of.weights;
+      some.grad = of.grad;
+      return kernels.run(some, 0, of.count);
+    };
+    return scaled(flat_.params.scale, run_levels(loss(target, deltas_, grad_, flat_.selection,
+                                                      image_scales_, flat_.params.box_weights),
+                                                 matches, compute));
   }
 
- private:
-  static inline const T none_{};  // is not read
+  static inline const T none_{};  // never read
   const head_view<Input>& deltas_;
   const head_view<T>& grad_;
   const vector_view<const float> image_scales_;
@@ -275,7 +304,8 @@ double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const flo
   detail::check_size(function, "anchors.size()", anchors.size(), deltas.anchors_per_image(),
                      "the anchors of one image");
   call.check_apart_from_grad("anchors", anchors);
-  return call.run(
+  if (selection.is_all()) return call.run_all(anchors, policy);
+  return call.run_selected(
       [&](index_t i, float* corners) { std::copy(anchors[i], anchors[i] + 4, corners); }, policy);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of retinanet_loss.hpp: the parts in their order, once everything has been checked in
-// the function's own name.
+// The function of retinanet_loss.hpp: checks all arguments, so that errors name this function, then
+// runs the parts in order.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -107,7 +107,7 @@ class retinanet_loss_call {
     results.foreground = {foreground, images_};
     const index_t matched =
         match_anchors(anchors_, truth_, results, params_.matcher, buffers_.matching, policy_);
-    // Each image divides by its own foreground.
+    // The losses of each image are divided by its own foreground.
     float* const scales = grown(buffers_.scales, images_);
     for (index_t n = 0; n < images_; ++n)
       scales[n] = static_cast<float>(scale_of_foreground(params_.scale, foreground[n], images_));
@@ -124,7 +124,7 @@ class retinanet_loss_call {
     const vector_view<const float> scales(buffers_.scales.data(), images_);
     return level_regression_call<const T, T>("regression_loss_and_grad", head_.deltas, targets,
                                              matched, head_.deltas_grad, scales, params)
-        .run(indexed_anchors(anchors_), policy_);
+        .run_selected(indexed_anchors(anchors_), policy_);
   }
 
   double classify() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What roi_align_workspace holds.
+// The buffers of roi_align_workspace.
 #pragma once
 
 #include <vecdet/args/roi_align.hpp>

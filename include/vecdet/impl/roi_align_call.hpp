@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What RoIAlign of one map and of a pyramid have in common: checks of the boxes, their order by
-// level and image, their tables, and the tasks.
+// Shared by RoIAlign on one map and on a pyramid: checks of the boxes, their order by level and
+// image, their tables, and the tasks.
 #pragma once
 
 #include <vecdet/args/roi_align.hpp>
@@ -32,7 +32,7 @@ void check_roi_boxes(const char* function, const roi_boxes<Real>& boxes, index_t
   check_optional_size(function, "boxes.images.size()", boxes.images.size(), count,
                       "the number of boxes");
   check(count == 0 || images > 0, function, "the number of images", images,
-        "1 or more where there are boxes");
+        "1 or more if there are boxes");
   for (index_t i = 0; i < boxes.images.size(); ++i) {
     const index_t image = boxes.images[i];
     if (image < 0 || image >= images) {
@@ -43,7 +43,7 @@ void check_roi_boxes(const char* function, const roi_boxes<Real>& boxes, index_t
   const vector_view<const index_t>& offsets = boxes.image_offsets;
   if (offsets.empty()) return;
   check(boxes.images.size() == 0, function, "boxes.images.size()", boxes.images.size(),
-        "0 where image_offsets are given");
+        "0 if image_offsets are given");
   check_size(function, "boxes.image_offsets.size()", offsets.size(), images + 1,
              "the number of images + 1");
   check_offsets(function, "boxes.image_offsets", offsets, count, "the number of boxes");
@@ -56,7 +56,7 @@ inline void check_roi_params(const char* function, const roi_align_params& param
         "at most 1024");
 }
 
-/// That the bins, one image a box, belong to maps of so many channels in this layout.
+/// Throws unless the bins have one image per box, this number of channels and this layout.
 template <class T>
 void check_bins(const char* function, const char* name, const feature_view<T>& bins, index_t boxes,
                 index_t channels, feature_layout layout) {
@@ -111,7 +111,7 @@ class roi_align_call {
     args_.add = params.add_to_grad;
   }
 
-  /// level_of(box): an index of `levels`.
+  /// level_of(box) returns an index of `levels`.
   template <class LevelOf>
   void forward(T* out, const LevelOf& level_of) {
     if (bins_.size() == 0) return;
@@ -165,13 +165,13 @@ class roi_align_call {
         bins_.size() * index_t{sizeof(T)}};
   }
 
-  /// Chunks of `items` of which many are better done together: few a thread.
+  /// Divides `items` into few chunks per thread, because neighbouring items share work.
   chunking few_chunks(index_t items) const {
     const index_t threads = usable_threads(policy_), pieces = threads == 1 ? 1 : 8 * threads;
     return {items, std::max(index_t{1}, (items + pieces - 1) / pieces)};
   }
 
-  /// run(first, last, memory) for each chunk, with memory of `size` numbers.
+  /// Calls run(first, last, memory) for each chunk, with memory for `size` numbers.
   template <class Run>
   void run_chunks_with_memory(const chunking& chunks, index_t size, const Run& run) {
     const index_t lines = (size * index_t{sizeof(real)} + 63) / 64;
@@ -184,7 +184,7 @@ class roi_align_call {
     });
   }
 
-  /// Orders the boxes by level and image, and makes their tables.
+  /// Sorts the boxes by level and image and fills their tables.
   template <class LevelOf>
   void plan(const LevelOf& level_of) {
     const index_t count = bins_.size() == 0 ? 0 : boxes_.boxes.size();
@@ -239,8 +239,9 @@ class roi_align_call {
     });
   }
 
-  /// Whether forward in NCHW transposes a level's map in an image. That pays from about one bin for
-  /// every 25 locations on; it is done from one for every 16 on. Lanes are 16 channels.
+  /// Whether the forward pass in NCHW transposes the map of a level and image. It pays off from
+  /// about one bin per 25 locations; it is done from one bin per 16 locations. Lanes are 16
+  /// channels.
   bool is_transposed(index_t group) const {
     const roi_level<T>& level = levels_[group / args_.images];
     const index_t boxes = buffers_.group_begin[static_cast<std::size_t>(group + 1)] -
@@ -249,8 +250,8 @@ class roi_align_call {
            level.height * level.width <= 16 * args_.rows * args_.columns * boxes;
   }
 
-  /// A work item is a channel of a group that goes by planes, or a block of 16 channels and a part
-  /// of the boxes of one that is transposed.
+  /// A work item is one channel of a group that is processed by planes, or a block of 16 channels
+  /// and a part of the boxes of a group that is transposed.
   void forward_nchw() {
     const index_t blocks = (args_.channels + roi_transposed_channels - 1) / roi_transposed_channels;
     const index_t bins = args_.rows * args_.columns;
@@ -274,13 +275,14 @@ class roi_align_call {
                      roi_planes_memory(level.width, bins, roi_channel_block(plane) * (plane + 16)));
       }
     }
-    // Parts, of which each transposes rows of its own, only where blocks are too few for threads.
+    // Boxes are divided into parts, each of which transposes its rows, only if there are fewer
+    // blocks than threads can use.
     const index_t threads = usable_threads(policy_);
     const index_t enough = threads == 1 ? 1 : std::min(4 * threads, chunking::max_count);
     const index_t parts = std::max(index_t{1}, enough / std::max(index_t{1}, all_blocks));
     const chunking chunks = few_chunks(by_planes + all_blocks * parts);
     run_chunks_with_memory(chunks, memory_size, [&](index_t first, index_t last, real* memory) {
-      index_t item = 0;  // the first of the group's
+      index_t item = 0;  // the group's first item
       for (index_t g = 0; g < groups() && item < last; ++g) {
         const index_t begin = buffers_.group_begin[static_cast<std::size_t>(g)];
         const index_t end = buffers_.group_begin[static_cast<std::size_t>(g + 1)];
@@ -307,10 +309,10 @@ class roi_align_call {
     });
   }
 
-  /// Tiles of all maps: as many channels and rows as stay in the cache.
+  /// The division of all maps into tiles of as many channels and rows as stay in the cache.
   struct tiling {
-    index_t channels, rows;         ///< of a tile
-    index_t channel_blocks, bands;  ///< of an image
+    index_t channels, rows;         ///< per tile
+    index_t channel_blocks, bands;  ///< per image
     index_t memory;
   };
   tiling tiles_of(const roi_level<T>& level) const {
@@ -336,7 +338,7 @@ class roi_align_call {
       memory_size = std::max(memory_size, tiles.memory);
     }
     run_chunks_with_memory({items, 1}, memory_size, [&](index_t first, index_t last, real* memory) {
-      index_t item = 0;  // the first of the level's
+      index_t item = 0;  // the level's first item
       for (index_t l = 0; l < levels_.size() && item < last; ++l) {
         const tiling tiles = tiles_of(levels_[l]);
         const index_t per_image = tiles.bands * tiles.channel_blocks;

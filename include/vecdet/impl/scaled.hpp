@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How losses scale their sums.
+// The scaling of losses' sums.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -8,7 +8,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// scale * sum, where a scale of 0 wins over an infinite sum.
+/// scale * sum, but 0 if the scale is 0, even if the sum is infinite.
 inline double scaled(double scale, double sum) {
   return is_equal(scale, 0) && !is_nan(sum) ? 0 : scale * sum;
 }

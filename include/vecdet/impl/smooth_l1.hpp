@@ -36,7 +36,7 @@ struct smooth_l1_call {
   const smooth_l1_params& params;
   boxes_view<const T> predictions{};
   loss_output output = loss_output::sum;
-  boxes_view<T> out{};  ///< the losses or the gradient, by `output`
+  boxes_view<T> out{};  ///< the losses or the gradient, depending on `output`
 
   void check_params() const {
     check(params.beta >= 0 && fits_float(params.beta), function, "params.beta", params.beta,
@@ -113,17 +113,14 @@ double run_level_smooth_l1(const smooth_l1_call<T>& call, const head_view<Input>
         4 * 8 * known_size(call.selection, predictions.size() / 4));
   });
   const auto& kernels = detail::kernels<smooth_l1_kernels<T>>(target);
-  const level_boxes_loss<Input, T, T> levels(predictions, grad, call.selection, image_scales,
-                                             params.box_weights);
+  const level_boxes_loss<Input, T, T> levels(target, predictions, grad, call.selection,
+                                             image_scales, params.box_weights);
   return scaled(
-      params.scale,
-      levels.run_against(
-          policy, call.targets,
-          [&](const T* in, const T* against, const float* weights, T* out, index_t count) {
-            return kernels.run({in, against, weights, params.beta, params.scale, loss_output::grad,
-                                out, selected_by(box_selection::all())},
-                               0, count);
-          }));
+      params.scale, levels.run_against(policy, call.targets, [&](const loss_boxes<T, T>& boxes) {
+        return kernels.run({boxes.in, boxes.targets, boxes.weights, params.beta, params.scale,
+                            loss_output::grad, boxes.grad, selected_by(box_selection::all())},
+                           0, boxes.count);
+      }));
 }
 
 }  // namespace detail

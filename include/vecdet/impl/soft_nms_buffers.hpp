@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What soft_nms_workspace holds.
+// The buffers of soft_nms_workspace.
 #pragma once
 
 #include <vecdet/impl/nms_buffers.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of soft_target_loss.hpp: each is the focal loss's negatives with labelled classes
-// of its own.
+// The functions of soft_target_loss.hpp. Each uses the focal loss for negatives and its own formula
+// for labelled classes.
 #pragma once
 
 #include <vecdet/impl/focal_loss.hpp>
@@ -11,7 +11,7 @@ inline namespace VECDET_ABI {
 
 namespace detail {
 
-/// What all parameters of this header have in common.
+/// Converts the parameters that all losses share.
 template <class Params>
 focal_loss_params unfocused(const Params& params) {
   focal_loss_params focal;
@@ -25,7 +25,7 @@ focal_loss_params unfocused(const Params& params) {
   return focal;
 }
 
-// What the parameters of each loss are to the focal loss's code.
+// The parameters of each loss in the form that the focal loss's code takes.
 
 template <class T>
 void set_loss(focal_call<T>& call, focal_loss_params& focal, const quality_focal_params& params) {
@@ -48,7 +48,8 @@ void set_loss(focal_call<T>& call, focal_loss_params& focal, const varifocal_par
 template <class T>
 void set_loss(focal_call<T>&, focal_loss_params&, const bce_params&) {}
 
-/// run(call) with the focal loss's call of this loss, which has neither logits nor an output yet.
+/// Calls run(call) with a focal-loss call for this loss, which has neither logits nor an output
+/// yet.
 template <class T, class Params, class Run>
 double with_soft_targets(const char* function, const focal_targets<T>& targets,
                          const Params& params, const Run& run) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the workspace of hard negatives holds.
+// The buffers of softmax_cross_entropy_workspace.
 #pragma once
 
 #include <vecdet/impl/workspace.hpp>

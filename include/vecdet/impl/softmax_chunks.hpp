@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chunks of losses with a softmax of rows.
+// The chunks of losses with a softmax over rows.
 #pragma once
 
 #include <vecdet/parallel.hpp>
@@ -10,8 +10,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// Chunks of so many rows of `cols` columns that they are worth a task of their own: some
-/// microseconds.
+/// Divides rows of `cols` columns into chunks that are worth a task: a few microseconds each.
 inline chunking softmax_chunks(index_t rows, index_t cols) {
   constexpr index_t elements = 1 << 14, group = 16;
   return {rows, std::max(group, elements / std::max(index_t{1}, cols) / group * group), group};

@@ -34,7 +34,7 @@ struct softmax_cross_entropy_call {
   const softmax_cross_entropy_params& params;
   const hard_negative_mining* mining = nullptr;  ///< null: all rows count
   loss_output output = loss_output::sum;
-  vector_view<float> loss{};  ///< of each row, by `output`
+  vector_view<float> loss{};  ///< per row; used if `output` asks for it
   matrix_view<float> grad{};  ///< likewise
 
   void check_arguments() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of ssd_loss.hpp: the parts in their order, once everything has been checked in the
-// function's own name.
+// The function of ssd_loss.hpp: checks all arguments, so that errors name this function, then runs
+// the parts in order.
 #pragma once
 
 #include <vecdet/args/loss_output.hpp>
@@ -85,7 +85,7 @@ class ssd_loss_call {
     check_matcher(function, "params.matcher", matcher);
     check_corner_coder(function, "params.matcher.coder", matcher.coder);
     check(matcher.ignore < 0 || matcher.ignore >= classes, function, "params.matcher.ignore",
-          matcher.ignore, "no column of head.logits");
+          matcher.ignore, "a value that is not a column of head.logits");
     check(params_.negatives_per_foreground >= 0, function, "params.negatives_per_foreground",
           params_.negatives_per_foreground, "0 or more");
     check(params_.beta >= 0 && fits_float(params_.beta), function, "params.beta", params_.beta,
@@ -113,7 +113,7 @@ class ssd_loss_call {
     return match_anchors(anchors_, truth_, results, matcher, buffers_.matching, policy_);
   }
 
-  /// The boxes as a level of one anchor at each of as many locations, channels last.
+  /// Treats the boxes as a level in channels last with one anchor per location.
   double regress(double scale) const {
     const head_level<const float> deltas{head_.deltas.data(), anchors_.size(), 1};
     const head_level<float> grad{head_.deltas_grad.data(), anchors_.size(), 1};
@@ -128,7 +128,7 @@ class ssd_loss_call {
     const box_selection matched(matches);
     return level_regression_call<const float, float>("regression_loss_and_grad", in, targets,
                                                      matched, out, {}, params)
-        .run(indexed_anchors(anchors_), policy_);
+        .run_selected(indexed_anchors(anchors_), policy_);
   }
 
   double classify(double scale) const {

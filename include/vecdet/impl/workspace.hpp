@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all workspaces share: memory that only grows, and access to their buffers.
+// Shared by all workspaces: memory that only grows, and access to their buffers.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -11,14 +11,14 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// The memory of a vector, of `size` elements at least.
+/// The memory of a vector, grown to at least `size` elements.
 template <class T, class Allocator>
 T* grown(std::vector<T, Allocator>& memory, index_t size) {
   if (static_cast<index_t>(memory.size()) < size) memory.resize(static_cast<std::size_t>(size));
   return memory.data();
 }
 
-/// The buffers of a workspace, which its user does not see.
+/// Access to the private buffers of a workspace.
 struct workspace_access {
   template <class Workspace>
   static auto& buffers(Workspace& workspace) noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What yolo_workspace holds.
+// The buffers of yolo_postprocess_workspace.
 #pragma once
 
 #include <vecdet/impl/filter_topk_buffers.hpp>
@@ -13,7 +13,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 
 struct yolo_buffers {
-  /// Of one image: boxes by their corners in the input's pixels, best score first.
+  /// The candidates of one image: corners in the input's pixels, best score first.
   struct candidates {
     filter_topk_buffers search;
     std::vector<float> boxes, scores;

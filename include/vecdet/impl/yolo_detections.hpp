@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What postprocess_yolo() and postprocess_detr() share: boxes and letterboxes, and the way from
-// candidates to detections. A call has images(), collect(), extra() and transform().
+// Shared by postprocess_yolo() and postprocess_detr(): boxes, letterboxes, and the selection of
+// detections from candidates. A call has images(), collect(), extra() and transform().
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -14,7 +14,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// A box by its corners.
+/// Writes the corners of a box.
 inline void write_corners(box_format format, const float* box, float* corners) {
   for (int k = 0; k < 2; ++k) {
     const float at = box[k], size = box[k + 2];
@@ -25,7 +25,7 @@ inline void write_corners(box_format format, const float* box, float* corners) {
   }
 }
 
-/// Corners in another format, in place.
+/// Converts corners to another format in place.
 inline void format_corners(box_format format, float* box) {
   if (format == box_format::xyxy) return;
   for (int k = 0; k < 2; ++k) {
@@ -35,7 +35,7 @@ inline void format_corners(box_format format, float* box) {
   }
 }
 
-/// Coordinates of an input as those of the image in it.
+/// Converts coordinates of an input to coordinates of its image.
 class letterbox_inverse {
  public:
   letterbox_inverse(const letterbox_transform& to_input, bool is_normalised)
@@ -44,7 +44,7 @@ class letterbox_inverse {
         pad_{static_cast<float>(to_input.pad_x), static_cast<float>(to_input.pad_y)},
         most_{static_cast<float>(to_input.size.width), static_cast<float>(to_input.size.height)} {}
 
-  /// A coordinate of axis 0 (x) or 1 (y), clipped to the image; NaN stays NaN.
+  /// Converts a coordinate of axis 0 (x) or 1 (y) and clips it to the image. NaN stays NaN.
   float operator()(int axis, float x) const {
     const float at = is_normalised_ ? x * most_[axis] : (x - pad_[axis]) / scale_[axis];
     return at < 0 ? 0 : at > most_[axis] ? most_[axis] : at;
@@ -69,7 +69,7 @@ inline void check_transforms(const char* function, vector_view<const letterbox_t
   }
 }
 
-/// All images' candidates as one list, with offsets.
+/// Concatenates the candidates of all images to one list with offsets.
 inline index_t concatenate(yolo_buffers& buffers, index_t images) {
   index_t* const offsets = grown(buffers.offsets, images + 1);
   offsets[0] = 0;
@@ -90,7 +90,7 @@ inline index_t concatenate(yolo_buffers& buffers, index_t images) {
   return count;
 }
 
-/// The candidates that are detections, image by image, best score first.
+/// Selects the candidates that become detections, image by image, best score first.
 inline vector_view<const index_t> keep_detections(yolo_buffers& buffers, index_t images,
                                                   const yolo_postprocess_params& params, isa target,
                                                   execution policy) {
@@ -124,7 +124,7 @@ void collect_candidates(const Call& call, yolo_buffers& buffers, execution polic
   const index_t images = call.images();
   if (static_cast<index_t>(buffers.images.size()) < images)
     buffers.images.resize(static_cast<std::size_t>(images));
-  // Few images: the boxes of each are spread over the threads instead.
+  // With few images, the boxes of each are spread over the threads instead.
   const bool image_by_thread = images >= policy.threads();
   const execution inner = image_by_thread ? execution::sequential : policy;
   for_each_chunk(image_by_thread ? policy : execution::sequential, chunking(images, 1),
@@ -134,7 +134,7 @@ void collect_candidates(const Call& call, yolo_buffers& buffers, execution polic
                  });
 }
 
-/// Gathers the detections, in the image's pixels where there are transforms.
+/// Gathers the detections and, if there are transforms, converts them to the image's pixels.
 template <class Call>
 yolo_detections_view gather_detections(const Call& call, yolo_buffers& buffers,
                                        const vector_view<const index_t>& kept,

@@ -65,7 +65,7 @@ class yolo_call {
         by_rows_(params.layout == yolo_layout::rows),
         images_(outputs.images) {}
 
-  /// Throws unless shapes and parameters agree; then sizes are known.
+  /// Throws unless shapes match the parameters; sets the sizes.
   void check_arguments() {
     check_params();
     check(images_ >= 0, function, "outputs.images", images_, "0 or more");
@@ -73,9 +73,9 @@ class yolo_call {
     check(images_ == 0 ? rows == 0 : rows % images_ == 0, function, "outputs.numbers.rows()", rows,
           by_rows_ ? "a multiple of the number of images"
                    : "the numbers of a box times the number of images");
-    const index_t of_image = images_ == 0 ? 0 : rows / images_;
-    const index_t numbers = by_rows_ ? cols : of_image;
-    boxes_ = by_rows_ ? of_image : cols;
+    const index_t rows_per_image = images_ == 0 ? 0 : rows / images_;
+    const index_t numbers = by_rows_ ? cols : rows_per_image;
+    boxes_ = by_rows_ ? rows_per_image : cols;
     const index_t before = first_score() + params_.extras;
     const bool is_scored = params_.scores == yolo_scores::score_and_class;
     classes_ = is_scored ? 1 : numbers - before;
@@ -86,7 +86,8 @@ class yolo_call {
             is_scored ? "4 + score + class + params.extras"
                       : "4, 1 for the objectness if any, at least 1 class, and params.extras");
       check(classes_ < 1 << 24 && boxes_ <= (index_t{1} << 32) / classes_, function,
-            "boxes of an image", boxes_, "at most 2^32 scores of an image, below 2^24 classes");
+            "boxes of an image", boxes_,
+            "at most 2^32 scores per image and fewer than 2^24 classes");
     }
     check_transforms(function, transforms_, images_);
   }
@@ -104,7 +105,7 @@ class yolo_call {
             numbers_.size() * index_t{sizeof(T)}};
   }
 
-  /// The candidates of an image, best score first.
+  /// Finds the candidates of an image, best score first.
   void collect(index_t image, yolo_buffers::candidates& out, execution policy) const {
     out.count = 0;
     if (boxes_ == 0 || params_.max_candidates == 0) return;
@@ -120,7 +121,8 @@ class yolo_call {
     args.classes = classes_;
     args.stride = numbers_.stride();
     args.multi_label = is_multi;
-    args.threshold = static_cast<float>(params_.score_threshold);  // as frameworks compare it
+    args.threshold =
+        static_cast<float>(params_.score_threshold);  // compared in float, as elsewhere
     args.limit = params_.max_candidates;
     args.capacity = filter_topk_capacity(args.limit, chunks.size * (is_multi ? classes_ : 1));
     const auto& own = kernels<yolo_kernels<T>>(target_);
@@ -135,7 +137,7 @@ class yolo_call {
       return static_cast<index_t>(record & 0xffffffffu);
     };
     if (is_multi && !by_rows_) {
-      // Elements of planes count from the chunk's first box.
+      // Element indices of planes count from the chunk's first box.
       plane_search_args<T> planes{};
       planes.logits = args.scores;
       planes.anchors = 1;
@@ -198,9 +200,9 @@ class yolo_call {
     check(p.keypoint_size == 0 || p.extras % p.keypoint_size == 0, function, "params.extras",
           p.extras, "a multiple of params.keypoint_size");
     check(by_rows_ || p.scores == yolo_scores::classes, function, "params.layout", "channels",
-          "rows, where params.scores is objectness or score_and_class");
+          "rows if params.scores is objectness or score_and_class");
     check(!p.multi_label || !scored(), function, "params.multi_label", "true",
-          "false, where params.scores is score_and_class");
+          "false if params.scores is score_and_class");
   }
 
   static void reserve(yolo_buffers::candidates& out, index_t count) {
@@ -221,7 +223,7 @@ class yolo_call {
     out.sources[i] = box;
   }
 
-  /// The candidates of rows that hold a score and a class. There are some hundred.
+  /// Finds the candidates of rows with a score and a class. There are a few hundred rows.
   void collect_scored(index_t image, yolo_buffers::candidates& out) const {
     const auto threshold = static_cast<float>(params_.score_threshold);
     std::uint64_t* const records = grown(out.search.records, boxes_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All kernels for avx512, for builds by hand. Compile with -march=x86-64-v4
-// -mprefer-vector-width=512 -O2 -ffp-contract=off -fno-fast-math -fno-math-errno, whatever the
-// flags of the rest.
+// All kernels for avx512, for builds without CMake. Compile with -march=x86-64-v4
+// -mprefer-vector-width=512 -O2 -ffp-contract=off -fno-fast-math -fno-math-errno, regardless of the
+// program's other flags.
 #define VECDET_ISA_UNIT avx512
 #include <vecdet/isa/units/assigners.cpp>
 #include <vecdet/isa/units/box_coding.cpp>
@@ -9,6 +9,7 @@
 #include <vecdet/isa/units/distribution_focal_loss.cpp>
 #include <vecdet/isa/units/filter_topk.cpp>
 #include <vecdet/isa/units/focal_loss.cpp>
+#include <vecdet/isa/units/head_boxes.cpp>
 #include <vecdet/isa/units/iou.cpp>
 #include <vecdet/isa/units/iou_loss.cpp>
 #include <vecdet/isa/units/letterbox.cpp>

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops that all box kernels share. An operation computes 16 boxes at given addresses; here are
-// the loops over all boxes, over those that labels select, and over a list, with their remainders.
-// So the order in which losses are added is that of the boxes, in rows of 16, on every instruction
-// set.
+// The loops shared by all box kernels. An operation computes 16 boxes at given addresses. The loops
+// here run it over all boxes, over the boxes that labels select, or over a list, and handle the
+// remainders. Losses are always added in the order of the boxes, in rows of 16, on every
+// instruction set.
 //
 // An operation is a struct with
-//   row_pack<real> operator()(const box_streams<T>& at) const   16 boxes; returns what adds up
+//   row_pack<real> operator()(const box_streams<T>& at) const   16 boxes; returns what is added up
 //   static constexpr bool adds_up           whether the 16 numbers returned are added to a sum
-//   static constexpr bool lanes_are_boxes   whether lane i of them is box i, so that the lanes of
-//                                           missing boxes are cleared; otherwise inputs of zeros,
-//                                           which stand for missing boxes, must add nothing
-// The loop over full groups is compiled for each operation; all around it is compiled once, and
+//   static constexpr bool lanes_are_boxes   whether lane i is box i, so that lanes of missing boxes
+//                                           can be cleared; if not, inputs of zeros, which stand
+//                                           for missing boxes, must add nothing
+// The loop over full groups is compiled for each operation. The code around it is compiled once and
 // calls that loop through a pointer.
 #pragma once
 
@@ -28,24 +28,24 @@ constexpr int box_group = row_lanes;
 using detail::loss_output;
 using detail::stored;
 
-/// An output known when compiling: only what it needs is computed.
+/// An output known at compile time: only what it needs is computed.
 template <loss_output Output>
 using known_box_output = std::integral_constant<loss_output, Output>;
 
-/// Whether losses without their gradient have code of their own. In other types than float,
-/// training seldom asks for them: there the gradient is computed and not written.
+/// Whether losses without gradients have their own code. Training rarely asks for them in types
+/// other than float; for those types, the gradient is computed but not written.
 template <class S>
 constexpr bool loss_alone_has_code = std::is_same<S, float>::value;
 
-/// Memory of consecutive boxes, stored as S says. What a call does not use is null.
+/// Memory of consecutive boxes, stored as S says. Pointers that a call does not use are null.
 template <class S>
 struct box_streams {
   typename stored<S>::in in;           ///< boxes, or deltas
-  typename stored<S>::boxes boxes[2];  ///< what those are compared with, or coded against
-  const float* weights;                ///< one number a box
+  typename stored<S>::boxes boxes[2];  ///< what `in` is compared with, or coded against
+  const float* weights;                ///< one number per box
   typename stored<S>::out out;         ///< boxes, or deltas
-  typename stored<S>::each out_each;   ///< one number a box
-  /// Box i goes with number i % period of boxes[0]; 0: with number i.
+  typename stored<S>::each out_each;   ///< one number per box
+  /// Box i is paired with number i % period of boxes[0], or with number i if period is 0.
   index_t period = 0;
 
   VECDET_INLINE box_streams at(index_t box) const {
@@ -58,7 +58,7 @@ struct box_streams {
   }
 };
 
-/// Memory for a group of boxes, of the type that a stream's pointer leads to.
+/// Memory for a group of boxes, of the type that a stream's pointer points to.
 template <class Pointer>
 struct group_memory;
 template <class T>
@@ -83,18 +83,18 @@ VECDET_INLINE detail::coordinate_arrays<const T> as_input(
   return {{boxes.of[0], boxes.of[1], boxes.of[2], boxes.of[3]}, boxes.first};
 }
 
-/// x times a weight, where 0 times infinity is 0: NaN only where x or the weight is.
+/// x times a weight, with 0 times infinity = 0: NaN only if x or the weight is NaN.
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> vanishing_product(const pack<Real, N>& x, const pack<Real, N>& weight) {
   using real = pack<Real, N>;
   const auto finite = [](const real& y) VECDET_INLINE_LAMBDA {
-    return max(real(-largest<Real>), min(real(largest<Real>), y));  // in this order NaN stays
+    return max(real(-largest<Real>), min(real(largest<Real>), y));  // in this order NaN stays NaN
   };
   const real product = finite(x) * finite(weight);
   return select(product == real(Real(0)), product, x * weight);
 }
 
-/// Whether plain products give what weigh_boxes asks for: neither the scale nor a weight is 0,
+/// Whether plain products give the results of weigh_boxes: neither the scale nor a weight is 0,
 /// infinite or NaN.
 template <class Real, int N>
 VECDET_INLINE bool are_plain_weights(Real scale, const pack<Real, N>& weight) {
@@ -103,8 +103,8 @@ VECDET_INLINE bool are_plain_weights(Real scale, const pack<Real, N>& weight) {
   return all((factor > real(Real(0))) & (factor <= real(largest<Real>)));
 }
 
-/// One weight a box, from box `first` on, in the order of the lanes of load_boxes; 1 where there
-/// are no weights.
+/// One weight per box, from box `first` on, in the lane order of load_boxes; 1 if there are no
+/// weights.
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> load_box_weights(const float* from, int first) {
   if (from == nullptr) return Real(1);
@@ -117,7 +117,7 @@ VECDET_INLINE pack<Real, N> load_box_weights(const float* from, int first) {
   }
 }
 
-/// weigh_boxes where a weight or the scale is 0, infinite or NaN.
+/// weigh_boxes for a weight or scale that is 0, infinite or NaN.
 template <class Real, int N>
 VECDET_NOINLINE void weigh_specially(box_loss_terms<Real, N>& terms, Real scale,
                                      const pack<Real, N>& weight) {
@@ -128,8 +128,8 @@ VECDET_NOINLINE void weigh_specially(box_loss_terms<Real, N>& terms, Real scale,
        vanishing_product(g.x2, factor), vanishing_product(g.y2, factor)};
 }
 
-/// The losses of boxes times their weights from box `first` on, and the gradients, if wanted, times
-/// those and the scale.
+/// Multiplies the losses of boxes from `first` on by their weights, and the gradients, if wanted,
+/// by weights and scale.
 template <bool Grad, class Real, int N>
 VECDET_INLINE void weigh_boxes(box_loss_terms<Real, N>& terms, Real scale, const float* weights,
                                int first) {
@@ -137,7 +137,7 @@ VECDET_INLINE void weigh_boxes(box_loss_terms<Real, N>& terms, Real scale, const
   if (weights != nullptr || scale == 0) {
     const auto w = load_box_weights<Real, N>(weights, first);
     if (__builtin_expect(!are_plain_weights(scale, w), 0)) {
-      box_loss_terms<Real, N> copy;  // whose address is taken, so that `terms` stays in registers
+      box_loss_terms<Real, N> copy;  // its address is taken, so that `terms` stays in registers
       copy.loss = terms.loss;
       if constexpr (Grad) copy.grad = terms.grad;
       weigh_specially(copy, scale, w);
@@ -153,7 +153,7 @@ VECDET_INLINE void weigh_boxes(box_loss_terms<Real, N>& terms, Real scale, const
   }
 }
 
-/// The first `count` lanes of a row, the others 0.
+/// Keeps the first `count` lanes of a row and sets the others to 0.
 template <class Real>
 VECDET_INLINE row_pack<Real> first_lanes(const row_pack<Real>& row, int count) {
   alignas(64) Real lane[row_lanes];
@@ -162,7 +162,7 @@ VECDET_INLINE row_pack<Real> first_lanes(const row_pack<Real>& row, int count) {
   return load_pack<row_pack<Real>::batches>(lane);
 }
 
-/// `groups` times 16 boxes, of which the last group has `valid`.
+/// `groups` times 16 boxes; the last group has `valid` boxes.
 template <class Op, class S>
 void run_groups(const void* op, const box_streams<S>& streams, index_t groups, int valid,
                 lane_sums& sums) {
@@ -180,7 +180,7 @@ void run_groups(const void* op, const box_streams<S>& streams, index_t groups, i
   sums = total;
 }
 
-/// An operation and its loop over full groups, without their types.
+/// An operation and its loop over full groups, with types erased.
 template <class S>
 struct box_operation {
   const void* op;
@@ -192,7 +192,7 @@ box_operation<S> as_operation(const Op& op) {
   return {&op, run_groups<Op, S>};
 }
 
-/// Up to 16 boxes that do not lie together, or are fewer.
+/// Up to 16 boxes that are scattered in memory, or fewer than 16.
 template <class S>
 class gathered_boxes {
  public:
@@ -201,7 +201,7 @@ class gathered_boxes {
 
   int count() const { return count_; }
 
-  /// Box `index`, whose third input is box `index_of_third` of its stream. At most 16 until
+  /// Adds box `index`, whose third input is box `index_of_third` of its stream. At most 16 until
   /// scatter().
   VECDET_NOINLINE void add(index_t index, index_t index_of_third) {
     copy(streams_.in, index, in_.begin(), count_);
@@ -230,7 +230,7 @@ class gathered_boxes {
     return local;
   }
 
-  /// Writes what has been computed of them to where it belongs, and begins anew.
+  /// Writes the results to where they belong and empties the group.
   VECDET_NOINLINE void scatter() {
     for (int i = 0; i < count_; ++i) {
       if (streams_.out_each != nullptr) streams_.out_each[index_[i]] = out_each_[i];
@@ -269,7 +269,7 @@ class gathered_boxes {
   alignas(64) std::remove_pointer_t<typename stored<S>::each> out_each_[box_group];
 };
 
-/// Computes the gathered boxes and writes them to where they belong.
+/// Computes the gathered boxes and writes their results to where they belong.
 template <class S>
 void run_gathered(const box_operation<S>& op, gathered_boxes<S>& gathered, lane_sums& sums) {
   if (gathered.count() == 0) return;
@@ -277,7 +277,7 @@ void run_gathered(const box_operation<S>& op, gathered_boxes<S>& gathered, lane_
   gathered.scatter();
 }
 
-/// Adds a box, and computes those gathered when there are 16.
+/// Adds a box; computes the gathered boxes once there are 16.
 template <class S>
 VECDET_INLINE void run_with(const box_operation<S>& op, gathered_boxes<S>& gathered, index_t index,
                             index_t index_of_third, lane_sums& sums) {
@@ -303,13 +303,13 @@ VECDET_NOINLINE double run_boxes(const box_operation<S>& op, const box_streams<S
 
 // ---- selected boxes
 
-/// Labels that are looked at, and boxes that are set to 0, together.
+/// The number of labels tested, and of boxes set to 0, at a time.
 constexpr int label_block = 64;
 
 template <class T>
 VECDET_INLINE void store_zeros(T* to, index_t size) {
   using real = compute_type<T>;
-  // Hidden from GCC, which would make it "rep stos": a third slower for a kilobyte.
+  // Hidden from GCC, which would emit "rep stos": a third slower for a kilobyte.
   const auto zero = rounded(pack<real, 1>(real(0)));
   constexpr int lanes = batch_lanes<real>;
   index_t i = 0;
@@ -324,7 +324,7 @@ VECDET_INLINE void clear_boxes(const box_streams<S>& streams, index_t first, ind
   if (streams.out_each != nullptr) store_zeros(streams.out_each + first, last - first);
 }
 
-/// Bit i: whether the label begin + i, of `size`, at most label_block, is not skipped.
+/// Bit i: whether the label begin + i of a block of `size`, at most label_block, is selected.
 template <class Bits>
 VECDET_NOINLINE std::uint64_t selected_bits(const detail::label_bits<Bits>& labels, index_t begin,
                                             int size, const detail::skipped_labels<Bits>& skipped) {
@@ -344,8 +344,8 @@ VECDET_NOINLINE std::uint64_t selected_bits(const detail::label_bits<Bits>& labe
   return selected;
 }
 
-/// visit(i) for every i in [first, last) whose label is neither background nor ignore, in order;
-/// before(begin, end) ahead of each block.
+/// Calls visit(i), in order, for every i in [first, last) whose label is neither background nor
+/// ignore, and before(begin, end) ahead of each block.
 template <class Before, class Visit>
 VECDET_INLINE void for_each_selected(const detail::selected_boxes& selected, index_t first,
                                      index_t last, const Before& before, const Visit& visit) {
@@ -365,10 +365,9 @@ VECDET_INLINE void for_each_selected(const detail::selected_boxes& selected, ind
   }
 }
 
-/// Of boxes [first, last) those that are selected, or numbers [first, last) of the list. The
-/// outputs of boxes that labels leave out become 0 without their inputs being read; with a list,
-/// nothing else is written. Box i's third input is number matches[i] of its stream, or i where
-/// matches is null.
+/// Computes the selected boxes of [first, last), or numbers [first, last) of the list. With labels,
+/// outputs of boxes not selected become 0, and their inputs are not read. With a list, nothing else
+/// is written. Box i's third input is number matches[i] of its stream, or i if matches is null.
 template <class S>
 VECDET_NOINLINE double run_selected(const box_operation<S>& op, const box_streams<S>& streams,
                                     const detail::selected_boxes& selected, const index_t* matches,

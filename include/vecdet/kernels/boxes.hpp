@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Boxes in registers, in one of two forms.
 //
-// box_pack: the N x 4 numbers in memory become four packs, one a coordinate. Where registers hold
-// several 128-bit lanes, transposing within the lanes costs two shuffles a batch and leaves the
-// boxes in another order. That does not matter until it meets numbers that lie one a box in memory:
-// to_box_order and to_lane_order change a pack from one order to the other.
+// box_pack: four packs, one per coordinate, from N x 4 numbers in memory. If registers hold several
+// 128-bit lanes, transposing within these lanes costs two shuffles per batch and changes the order
+// of the boxes. The order matters only when boxes meet numbers stored one per box: to_box_order and
+// to_lane_order convert a pack between the two orders.
 //
-// box_halves: two packs, (x1, y1) of all boxes and (x2, y2). What treats both axes alike needs no
-// more: it costs half the shuffles, and a constant that differs by axis takes one register.
+// box_halves: two packs, (x1, y1) and (x2, y2) of all boxes. Code that treats both axes alike needs
+// no more. It takes half the shuffles, and a constant that differs by axis takes one register.
 #pragma once
 
 #include <vecdet/args/stored_boxes.hpp>
@@ -25,7 +25,7 @@ struct box_pack {
   pack<Real, N> x1, y1, x2, y2;
 };
 
-/// What a loss of boxes computes of each: the loss, and its gradient by the four numbers.
+/// The results of a box loss for each box: the loss, and its gradient by the four numbers.
 template <class Real, int N>
 struct box_loss_terms {
   pack<Real, N> loss;
@@ -33,16 +33,16 @@ struct box_loss_terms {
 };
 
 /// The first two and the last two numbers of each of many boxes: two corners, centre and size, or
-/// the deltas of these. Lanes alternate between the axes, or the first half of the batches is x
-/// where the coordinates lie in arrays of their own.
+/// their deltas. Lanes alternate between the axes; if coordinates are in separate arrays, the first
+/// half of the batches is x.
 template <class Real, int N>
 struct box_halves {
   static constexpr int count = pack<Real, N>::lanes / 2;
   pack<Real, N> first, second;
 };
 
-/// Batches of each coordinate that are worked on at once: with more, four coordinates and what is
-/// computed of them would not fit 16 registers.
+/// Batches of each coordinate that are processed together. With more, four coordinates and the
+/// intermediate results would not fit 16 registers.
 constexpr int boxes_in_flight = 1;
 
 /// Reads box_pack<..., N>::count boxes.
@@ -83,7 +83,7 @@ VECDET_INLINE box_pack<compute_type<value_of<T>>, N> load_boxes(
           load_pack<N>(from.at(3))};
 }
 
-/// Writes them; rounds when T is bfloat16.
+/// Writes them; rounds if T is bfloat16.
 template <int N, class T>
 VECDET_INLINE void store_boxes(T* to, const box_pack<compute_type<T>, N>& boxes) {
   using real = compute_type<T>;
@@ -108,7 +108,7 @@ VECDET_INLINE void store_boxes(T* to, const box_pack<compute_type<T>, N>& boxes)
   }
 }
 
-/// Writes one number a box, in the lanes of load_boxes, as often as a box has numbers.
+/// Writes one number per box, in the lanes of load_boxes, repeated for each number of a box.
 template <int N, class Real>
 VECDET_INLINE void store_for_each_number(Real* to, const pack<Real, N>& x) {
   if constexpr (std::is_same<Real, float>::value) {
@@ -144,7 +144,7 @@ VECDET_INLINE box_halves<compute_type<value_of<T>>, N> load_halves(
   return {joined(boxes.x1, boxes.y1), joined(boxes.x2, boxes.y2)};
 }
 
-/// Writes them; rounds when T is bfloat16.
+/// Writes them; rounds if T is bfloat16.
 template <int N, class T>
 VECDET_INLINE void store_halves(T* to, const box_halves<compute_type<T>, N>& boxes) {
   pack<compute_type<T>, 2 * N> both;
@@ -165,7 +165,7 @@ VECDET_INLINE void store_halves(const detail::coordinate_arrays<T>& to,
   store_pack<N / 2>(to.at(3), slice<N / 2>(boxes.second, N / 2));
 }
 
-/// The boxes of halves, which lie N x 4 in memory, as a pack for each coordinate.
+/// The boxes of halves, loaded from N x 4, as one pack per coordinate.
 template <int N, class Real>
 VECDET_INLINE box_pack<Real, N / 2> coordinates(const box_halves<Real, N>& boxes) {
   if constexpr (std::is_same<Real, float>::value) {
@@ -187,8 +187,8 @@ VECDET_INLINE box_pack<Real, N / 2> coordinates(const box_halves<Real, N>& boxes
   }
 }
 
-/// x in the lanes of the x axis and y in those of the y axis, as box_halves of boxes that are
-/// stored as S says have them.
+/// x in the lanes of the x axis and y in those of the y axis, in the layout of box_halves for boxes
+/// that are stored as S says.
 template <class S, int N, class Real>
 VECDET_INLINE pack<Real, N> by_axis(Real x, Real y) {
   if constexpr (std::is_pointer<typename detail::stored<S>::in>::value) {
@@ -202,7 +202,7 @@ VECDET_INLINE pack<Real, N> by_axis(Real x, Real y) {
   }
 }
 
-/// Numbers computed of boxes that load_boxes gave, one a box, in the order of the boxes.
+/// Reorders numbers, one per box, computed from load_boxes: from lane order to box order.
 template <class S, class Real, int N>
 VECDET_INLINE pack<Real, N> each_in_box_order(const pack<Real, N>& x) {
   if constexpr (std::is_pointer<typename detail::stored<S>::in>::value) return to_box_order(x);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a family's kernels, compiled for this unit's instruction set, become known to the functions
-// that call them: beside its kernels, a family specialises kernels_of for its struct of function
-// pointers. Only what is asked for is compiled.
+// Makes a family's kernels, compiled for this unit's instruction set, known to the functions that
+// call them. Each family specialises kernels_of, next to its kernels, for its struct of function
+// pointers. Only what is used is compiled.
 #pragma once
 
 #include <vecdet/detail/target.hpp>

@@ -34,12 +34,12 @@ VECDET_NOINLINE inline void radix_sort(uint64_t* records, uint64_t* spare, index
     differing |= records[i] ^ records[0];
     descents |= static_cast<uint64_t>(records[i - 1] >> 32 > records[i] >> 32);
   });
-  if (descents == 0) return;  // proposals often come sorted
+  if (descents == 0) return;  // proposals often arrive sorted
   const uint32_t bits = static_cast<uint32_t>(differing >> 32);
   const int low = 32 + __builtin_ctz(bits);
   const int range = 64 - __builtin_clz(bits) - low;
-  // The passes that cost least: each adds up its counters and moves all records.
-  constexpr index_t move_cost = 4;  // times that of adding up a counter, measured
+  // The cheapest number of passes: each adds up its counters and moves all records.
+  constexpr index_t move_cost = 4;  // in units of adding up one counter, measured
   int passes = 0, width = 0;
   index_t least_cost = 0;
   for (int n = (range + widest - 1) / widest; n <= most_passes; ++n) {
@@ -86,7 +86,7 @@ VECDET_NOINLINE inline void radix_sort(uint64_t* records, uint64_t* spare, index
     for (index_t i = 0; i < count; ++i) records[i] = from[i];
 }
 
-/// The same by their lower halves.
+/// The same by the lower halves.
 inline void radix_sort_lower(uint64_t* records, uint64_t* spare, index_t count) {
   const auto swap_halves = [&] {
     for_each_by_sixteens(0, count, [&](index_t i) VECDET_INLINE_LAMBDA {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores as unsigned integers to sort by, and the records that are sorted.
+// Scores as unsigned integers, for sorting, and the records that are sorted.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -13,8 +13,8 @@ namespace VECDET_TARGET {
 using std::uint32_t;
 using std::uint64_t;
 
-/// Ascending keys are descending scores. NaN comes first; both zeros are equal. Without a branch,
-/// as compilers vectorise loops of it then.
+/// Ascending keys are descending scores. NaN comes first; both zeros are equal. There is no branch,
+/// so that compilers vectorise loops of it.
 VECDET_INLINE uint32_t descending_key(float score) {
   const float canonical = score + 0.0f;
   uint32_t bits;
@@ -33,7 +33,7 @@ VECDET_INLINE uint64_t descending_key(double score) {
   return (bits ^ (0x7fffffffffffffffu & ~is_negative)) & is_number;
 }
 
-/// A record: the upper half of the key, and the index of the box or element.
+/// A record: the upper half is the key, the lower half the index of the box or element.
 template <class T>
 VECDET_INLINE uint64_t record_of(T stored_score, uint32_t index) {
   const compute_type<T> score = static_cast<compute_type<T>>(stored_score);

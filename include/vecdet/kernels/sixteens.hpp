@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain loops that compilers vectorise by themselves, at -O2, too.
+// Plain loops that compilers vectorise on their own, even at -O2.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -8,8 +8,8 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// body(i) for every i in [first, last). GCC 12 vectorises loops at -O2 only where they run a known
-/// number of times: the inner one here does.
+/// Calls body(i) for every i in [first, last). At -O2, GCC 12 vectorises only loops with a constant
+/// number of iterations, as the inner one here.
 template <class Body>
 VECDET_INLINE void for_each_by_sixteens(index_t first, index_t last, const Body& body) {
   index_t i = first;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The softmax of rows of a few columns each: distributions of boxes' sides, and the classes of SSD
-// and of two-stage detectors. 16 rows are computed together, a lane each: no reduction crosses
-// lanes, no row has a remainder, and every sum goes column by column on every instruction set.
+// The softmax of rows with few columns: distributions of boxes' sides, and the classes of SSD and
+// of two-stage detectors. 16 rows are computed together, one per lane. No reduction crosses lanes,
+// no row has a remainder, and every sum goes column by column on every instruction set.
 //
-// Rows become lanes four columns at a time. Columns that are no multiple of four end with four that
-// overlap those before, read and written twice.
+// Rows become lanes four columns at a time. If the number of columns is not a multiple of four, the
+// last four overlap those before; the overlap is read and written twice.
 #pragma once
 
 #include <vecdet/kernels/boxes.hpp>
@@ -17,14 +17,14 @@ namespace VECDET_TARGET {
 
 using float_row = row_pack<float>;
 
-/// 16 rows of a matrix; where there are fewer, the last one again, so that it is computed and
-/// written several times over.
+/// 16 rows of a matrix. If there are fewer, the last row is repeated: it is computed and written
+/// several times.
 struct row_group {
   const float* in[row_lanes];
   float* out[row_lanes];
 };
 
-/// The rows row_of(0) to row_of(count - 1), and where their results go, if anywhere.
+/// The rows row_of(0) to row_of(count - 1), and the destination of their results, if any.
 template <class RowOf>
 VECDET_INLINE void set_rows(row_group& rows, const float* in, index_t in_stride, float* out,
                             index_t out_stride, int count, const RowOf& row_of) {
@@ -35,14 +35,14 @@ VECDET_INLINE void set_rows(row_group& rows, const float* in, index_t in_stride,
   }
 }
 
-/// use(first, count) for [first, last) in groups of 16, of which the last may be smaller.
+/// Calls use(first, count) for [first, last) in groups of 16; the last group may be smaller.
 template <class Use>
 VECDET_INLINE void for_row_groups(index_t first, index_t last, const Use& use) {
   for (; first < last; first += row_lanes)
     use(first, static_cast<int>(last - first < row_lanes ? last - first : row_lanes));
 }
 
-/// The first `count` lanes.
+/// Keeps the first `count` lanes.
 VECDET_INLINE void store_lanes(float* to, const float_row& x, int count) {
   if (count == row_lanes) return store_pack<float_row::batches>(to, x);
   alignas(64) float lane[row_lanes];
@@ -50,19 +50,19 @@ VECDET_INLINE void store_lanes(float* to, const float_row& x, int count) {
   for (int r = 0; r < count; ++r) to[r] = lane[r];
 }
 
-/// Columns that are kept at once; longer rows are read once more for each use.
+/// Columns that are kept at once; longer rows are read again for each use.
 constexpr index_t softmax_panel = 128;
 
 /// Columns whose exponentials are computed together: four batches.
 constexpr int columns_in_flight = float_row::batches >= 4 ? 1 : 4 / float_row::batches;
 
-/// Where the next four columns of `count` begin after those before `column`.
+/// The start of the next four of `count` columns, after those before `column`.
 VECDET_INLINE index_t quad_at(index_t column, index_t count) {
   return column + 4 <= count ? column : count - 4;
 }
 
-/// Columns [first, first + count) of the rows into `panel`, a row of lanes each. Returns the
-/// greatest of each row, and of `greatest`.
+/// Loads columns [first, first + count) of the rows into `panel`, one row of lanes each. Returns
+/// the maximum of each row and of `greatest`.
 VECDET_INLINE float_row load_panel(const row_group& rows, index_t first, index_t count,
                                    float (*panel)[row_lanes], float_row greatest) {
   constexpr int N = float_row::batches, lanes = batch_lanes<float>;
@@ -92,7 +92,7 @@ VECDET_INLINE float_row load_panel(const row_group& rows, index_t first, index_t
   return greatest;
 }
 
-/// Writes number(c, what the panel has of it) to column first + c of the rows.
+/// Writes number(c, panel entry) to column first + c of the rows.
 template <class Number>
 VECDET_INLINE void store_panel(const row_group& rows, index_t first, index_t count,
                                const float (*panel)[row_lanes], const Number& number) {
@@ -121,10 +121,10 @@ VECDET_INLINE void store_panel(const row_group& rows, index_t first, index_t cou
   }
 }
 
-/// Columns whose numbers are added in float before the sum of all takes them.
+/// The number of columns added in float before the total takes their sum.
 constexpr index_t summed_columns = 16;
 
-/// A sum of few or very many terms: what an addition rounds off is kept and added at the end.
+/// A sum of few or very many terms: rounding errors are accumulated and added at the end.
 struct long_sum {
   float_row sum{0.0f}, rounded_off{0.0f};
 
@@ -137,17 +137,17 @@ struct long_sum {
   VECDET_INLINE float_row total() const { return sum + rounded_off; }
 };
 
-/// The softmax of 16 rows: exp(x - max) column by column, and what it is to be divided by.
+/// The softmax of 16 rows: exp(x - max) column by column, and its divisor.
 class softmax_group {
  public:
   float_row greatest, sum;
 
-  /// Of `cols` columns, 1 at least. Where a logit is NaN or +infinity, or all are -infinity, the
+  /// Computes `cols` columns, at least 1. If a logit is NaN or +infinity, or all are -infinity, the
   /// sum is NaN.
   VECDET_INLINE softmax_group(const row_group& rows, index_t cols)
       : greatest(-largest<float>), sum(0.0f), rows_(rows), cols_(cols) {
-    // None of x - max is above 0, and so their sum is NaN where one of them is: exp_minus_abs would
-    // lose it.
+    // No x - max is above 0, so their sum is NaN if one of them is; exp_minus_abs would lose the
+    // NaN.
     float_row differences(0.0f);
     long_sum exponentials;
     for (index_t first = 0; first < cols; first += softmax_panel)
@@ -157,7 +157,7 @@ class softmax_group {
       if (cols > softmax_panel) load_panel(rows_, first, count, panel_, greatest);
       for (index_t begin = 0; begin < count; begin += summed_columns) {
         const index_t end = count - begin < summed_columns ? count : begin + summed_columns;
-        // Even and odd columns have sums of their own: a single one would wait for each addition.
+        // Even and odd columns have separate sums: a single one would wait for each addition.
         float_row sums[2] = {0.0f, 0.0f};
         take_exponentials(begin, end,
                           [&](int k, const float_row& d, const float_row& e) VECDET_INLINE_LAMBDA {
@@ -169,7 +169,7 @@ class softmax_group {
     }
     sum = exponentials.total();
     sum = select(differences == differences, sum, float_row(__builtin_nanf("")));
-    // A greatest logit adds exp(0) = 1; where all are -infinity, there is none.
+    // The maximum adds exp(0) = 1; if all logits are -infinity, there is no such term.
     sum = select(sum >= float_row(0.5f), sum, float_row(__builtin_nanf("")));
   }
 
@@ -179,7 +179,7 @@ class softmax_group {
     return select(sum == sum, log, sum);
   }
 
-  /// use(first, count, panel) for all columns, where `panel` has exp(x - max) of [first, first +
+  /// Calls use(first, count, panel) for all columns; `panel` has exp(x - max) of [first, first +
   /// count).
   template <class Use>
   VECDET_INLINE void for_each_panel(const Use& use) {
@@ -201,8 +201,8 @@ class softmax_group {
     return cols_ - first < softmax_panel ? cols_ - first : softmax_panel;
   }
 
-  /// x in columns [c, end) of the panel becomes exp(x - max); take(k, x - max, exp(x - max)) is
-  /// called for each, where k is even in even columns and odd in others.
+  /// Replaces x by exp(x - max) in columns [c, end) of the panel, and calls take(k, x - max, exp(x
+  /// - max)) for each; k is even in even columns and odd in odd ones.
   template <class Take>
   VECDET_INLINE void take_exponentials(index_t c, index_t end, const Take& take) {
     constexpr int together = columns_in_flight;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory a measurement may take: what the machine, and the control groups that the process
-// is in, leave.
+// The memory available for a measurement, limited by the machine and by the control groups of the
+// process.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -17,8 +17,8 @@ inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
-/// The number in the file, which may follow a word that begins its line; `otherwise` where there is
-/// none, such as "max".
+/// The number in the file, on the line that starts with `word` if that is given. Returns
+/// `otherwise` if there is no number, e.g. "max".
 inline double number_in_file(const std::string& path, const std::string& word, double otherwise) {
   std::ifstream file(path);
   double number = 0;
@@ -31,8 +31,8 @@ inline double number_in_file(const std::string& path, const std::string& word, d
   return otherwise;
 }
 
-/// What the group in the folder may still take. Pages of files that have not been used for long
-/// count as free: they are given up first.
+/// The memory that the group in the folder may still allocate. Inactive file pages count as free,
+/// because they are reclaimed first.
 inline double group_memory(const std::string& folder, const char* limit_file,
                            const char* usage_file, const char* old_pages) {
   const double unlimited = std::numeric_limits<double>::infinity();
@@ -42,11 +42,12 @@ inline double group_memory(const std::string& folder, const char* limit_file,
   return limit - std::max(0.0, used - spare);
 }
 
-/// Bytes that the control groups around this process leave it: infinite without a limit. `self` is
-/// the text of /proc/self/cgroup, `root` the folder in which the groups are, /sys/fs/cgroup. Both
-/// versions: in the first, memory has a folder of its own; the second may lie in "unified". A group
-/// has the limits of those around it; in a container its name may be the host's, and the container
-/// sees its own group as the root.
+/// The bytes that the control groups of this process leave available; infinite without a limit.
+/// `self` is the text of /proc/self/cgroup, `root` the folder of the groups, /sys/fs/cgroup. Both
+/// versions of control groups are supported: version 1 has a separate folder for memory, and
+/// version 2 may be mounted in "unified". A group inherits the limits of its parents. In a
+/// container, the group's name may be the host's, while the container sees its own group as the
+/// root.
 inline double control_group_memory(const std::string& self, const std::string& root) {
   double available = std::numeric_limits<double>::infinity();
   std::istringstream lines(self);
@@ -73,7 +74,8 @@ inline double control_group_memory(const std::string& self, const std::string& r
   return std::max(0.0, available);
 }
 
-/// Bytes for the profiler's measurement of the machine: 64 MiB, or a quarter of what is free.
+/// The bytes that the profiler uses to measure the machine: 64 MiB, or a quarter of the available
+/// memory if that is less.
 inline std::size_t measurement_memory() {
   constexpr double most = 64 << 20;
   std::ifstream file("/proc/self/cgroup");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profiler's clock: the processor's own counter where it ticks at a constant rate, calibrated
-// against std::chrono::steady_clock, else steady_clock itself. Reading the counter takes about a
-// third of the time that steady_clock takes.
+// The profiler's clock. It is the processor's time stamp counter, calibrated against
+// std::chrono::steady_clock, if that has a constant rate; otherwise it is steady_clock. Reading the
+// counter takes about a third of the time of reading steady_clock.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -14,8 +14,8 @@
 #include <cpuid.h>
 #endif
 
-/// Puts the profiler's state in one place for the whole process, also where a shared library is
-/// compiled with hidden visibility.
+/// Makes the profiler's state unique in the process, even if a shared library is compiled with
+/// hidden visibility.
 #define VECDET_PROFILE_SHARED __attribute__((visibility("default")))
 
 namespace vecdet {
@@ -29,7 +29,7 @@ inline std::int64_t steady_nanoseconds() noexcept {
       .count();
 }
 
-/// Whether the processor has a counter of constant rate that runs on in idle states.
+/// Whether the processor has a counter with a constant rate that continues in idle states.
 inline bool has_constant_counter() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -65,21 +65,21 @@ inline std::int64_t ticks() noexcept {
   return rate.uses_counter.load(std::memory_order_relaxed) ? read_counter() : steady_nanoseconds();
 }
 
-/// Nanoseconds of a span of ticks, rounded to the nearest. Spans are never negative, so adding 0.5
-/// rounds as lround() does, without the call.
+/// Converts a span of ticks to nanoseconds, rounded to nearest. Spans are never negative, so adding
+/// 0.5 rounds like lround(), without the call.
 inline std::int64_t to_nanoseconds(std::int64_t span) noexcept {
   const double exact =
       static_cast<double>(span) * rate.nanoseconds_per_tick.load(std::memory_order_relaxed);
   return static_cast<std::int64_t>(exact + 0.5);  // NOLINT(bugprone-incorrect-roundings)
 }
 
-/// Compares counter and steady_clock over two milliseconds: better than 1e-4 relative, where the
+/// Compares counter and steady_clock over two milliseconds. The relative error is below 1e-4 if the
 /// two can be read within 100 ns of each other.
 inline void calibrate_clock() noexcept {
   if (!has_constant_counter()) return;
   const auto read_both = [](std::int64_t& counter, std::int64_t& nanoseconds) {
-    // Of several tries the one least disturbed, so that a context switch between the two reads
-    // does no harm.
+    // The least disturbed of several tries counts, so a context switch between the two reads does
+    // no harm.
     std::int64_t best = INT64_MAX;
     for (int attempt = 0; attempt < 8; ++attempt) {
       const std::int64_t before = read_counter();

@@ -19,8 +19,8 @@ namespace profile {
 
 namespace detail {
 
-/// Measures the clock and the profiler's own cost, the first time; others that call meanwhile wait.
-/// Before that ticks have no length.
+/// The first call measures the clock and the profiler's own cost; concurrent calls wait for it.
+/// Before that, the length of a tick is unknown.
 inline void calibrate_once() {
   registry& r = registry::get();
   std::call_once(r.calibration, [&r] {
@@ -33,30 +33,30 @@ inline void calibrate_once() {
 
 }  // namespace detail
 
-/// Starts or goes on recording. The first time it measures the clock and the profiler's own cost,
+/// Starts or resumes recording. The first call measures the clock and the profiler's own cost,
 /// which takes about 5 ms.
 inline void enable() {
   detail::calibrate_once();
   detail::state.fetch_or(1u, std::memory_order_relaxed);
 }
 
-/// Stops recording; what was recorded stays. Scopes that are open are still recorded.
+/// Stops recording and keeps the recorded data. Scopes that are open are still recorded.
 inline void disable() noexcept { detail::state.fetch_and(~1u, std::memory_order_relaxed); }
 
 inline bool enabled() noexcept {
   return detail::is_on(detail::state.load(std::memory_order_relaxed));
 }
 
-/// Forgets what was recorded, and the scopes that are open.
+/// Discards the recorded data and the scopes that are open.
 inline void reset() {
   detail::registry& r = detail::registry::get();
   const std::lock_guard<std::mutex> lock(r.mutex);
   r.start_era();
 }
 
-/// Keeps the last `events` calls of each thread one by one, for a trace: 24 bytes each, taken when
-/// the thread enters its next scope; none where memory is short for them. 0, the default, keeps
-/// none. Throws std::invalid_argument for more than any memory holds.
+/// Keeps the last `events` calls of each thread individually, for a trace. Each takes 24 bytes,
+/// allocated when the thread enters its next scope; without enough memory, none are kept. 0, the
+/// default, keeps none. Throws std::invalid_argument if `events` is more than memory can address.
 inline void keep_events(std::size_t events) {
   constexpr std::size_t most = PTRDIFF_MAX / sizeof(detail::trace_slot);
   if (events > most) {

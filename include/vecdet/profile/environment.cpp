@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads VECDET_PROFILE before main() and writes the reports that it asks for at the end. A part of
-// vecdet::dispatch, so that a kernel's header brings in no writers; any flags will do.
+// Reads VECDET_PROFILE before main() and writes its reports at the end. It is a part of
+// vecdet::dispatch, so that kernel headers need not include the writers. Compile it with any flags.
 #define VECDET_ENVIRONMENT_UNIT
 #include <vecdet/profile/environment.hpp>
 

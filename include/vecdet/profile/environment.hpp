@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// VECDET_PROFILE turns the profiler on from outside, and says what to write when the program ends.
-// It holds, separated by commas:
+// The environment variable VECDET_PROFILE turns the profiler on and selects the reports that are
+// written when the program ends. It is a list, separated by commas:
 //   1, on, table     the table, to standard error
-//   every:10         the table every 10 seconds too
-//   by:function      the table, with a row per function instead of one per problem
-//   <file>           a report in the format that its name stands for, see format_of():
+//   every:10         the table also every 10 seconds
+//   by:function      the table, with one row per function instead of one per problem
+//   <file>           a report in the format given by its name, see format_of():
 //                    report.json, report.html, report.csv, trace.json, stacks.folded, table.txt
-// 0, off or nothing leave it off. In a file's name %p stands for the process and %r for the rank.
-// Where a launcher has set a rank, or the process is a fork, names without them get
-// ".rank<r>" or ".pid<p>" before their ending.
+// 0, off or an empty value leave it off. In a file's name, %p is replaced by the process and %r by
+// the rank. If a launcher has set a rank, or the process is a fork, names without them get
+// ".rank<r>" or ".pid<p>" before their extension.
 //
-// A program whose files are compiled for different instruction sets has a profile for each of them
-// (VECDET_ABI); the files of all but the first get the instruction set before their ending.
+// A program whose files are compiled for different instruction sets has one profile per instruction
+// set (VECDET_ABI). The files of all profiles except the first get the instruction set before their
+// extension.
 //
-// It is read before main(), by environment.cpp, which vecdet::dispatch compiles once for the whole
-// program; with the headers alone, by a program of which a file includes <vecdet/profile.hpp>. A
-// set-user-ID program does not heed it.
+// The variable is read before main(): by environment.cpp, which vecdet::dispatch compiles once for
+// the whole program, or, with the headers alone, if a file of the program includes
+// <vecdet/profile.hpp>. A set-user-ID program ignores it.
 #pragma once
 
 #include <vecdet/detail/environment_variable.hpp>
@@ -38,15 +39,15 @@
 
 namespace vecdet {
 
-/// The profiles of this program that have been asked for reports, a bit each. Data without code,
-/// the only thing that they share.
+/// The profiles of this program that write reports, one bit each. This is the only state that the
+/// profiles share; it is data without code.
 VECDET_PROFILE_SHARED inline std::atomic<unsigned> reporting_profiles{0};
 
 inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
-/// This profile among those of a program, the dispatching one first.
+/// The index of this profile among those of a program; the dispatching one is first.
 #if defined(VECDET_DISPATCH) || defined(VECDET_ENVIRONMENT_UNIT)
 constexpr unsigned profile_bit = 1;
 constexpr const char* profile_name = "dispatched";
@@ -69,7 +70,7 @@ struct exit_reports {
   std::vector<std::string> mistakes;
 };
 
-/// What the value of VECDET_PROFILE asks for.
+/// Parses the value of VECDET_PROFILE.
 inline exit_reports parse_environment(const std::string& value) {
   exit_reports wanted;
   for (std::size_t begin = 0; begin <= value.size();) {
@@ -110,7 +111,7 @@ inline exit_reports parse_environment(const std::string& value) {
   return wanted;
 }
 
-/// The name with process and rank filled in.
+/// Replaces process and rank in the name.
 inline std::string file_for_process(const std::string& pattern, std::int64_t pid, int rank,
                                     bool forked) {
   std::string name;
@@ -137,7 +138,7 @@ VECDET_PROFILE_SHARED inline exit_reports& wanted_reports() {
   return *only;
 }
 
-/// Never lets the program's end fail: what cannot be written is said on standard error.
+/// Never throws at the end of the program: errors are printed on standard error.
 inline void write_exit_reports() noexcept {
   try {
     disable();

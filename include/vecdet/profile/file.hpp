@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing a report's file, also into a folder that others may write to.
+// Writes a report's file safely, even into a folder that other users can write to.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -23,9 +23,9 @@ inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
-/// Whether `path` is a pipe or a device, which is written as it is: moving a file there would
-/// replace it. Those that another user has put into a shared folder do not count, nor do another
-/// user's symbolic links, so that nobody leads a report astray.
+/// Whether `path` is a pipe or a device, which is written directly, since moving a file there would
+/// replace it. Pipes, devices and symbolic links of another user in a shared folder do not count,
+/// so that nobody else can redirect a report.
 inline bool is_pipe_or_device(const std::string& path) noexcept {
 #if defined(__unix__) || defined(__APPLE__)
   struct stat named, folder;
@@ -45,7 +45,7 @@ inline bool is_pipe_or_device(const std::string& path) noexcept {
 #endif
 }
 
-/// A C file as a stream's buffer: C++17's own streams cannot ask for a file that is new.
+/// A stream buffer for a C file: C++17's file streams cannot require that the file is new.
 class c_file : public std::streambuf {
  public:
   c_file(const char* path, const char* mode) : file_(std::fopen(path, mode)) {}
@@ -54,7 +54,7 @@ class c_file : public std::streambuf {
   ~c_file() override { close(); }
 
   bool is_open() const noexcept { return file_ != nullptr; }
-  /// 0 when everything has been written, else the system's reason.
+  /// Returns 0 if everything has been written, else the system's error number.
   int close() noexcept {
     if (file_ != nullptr) note(std::fclose(file_) == 0);
     file_ = nullptr;
@@ -82,7 +82,7 @@ class c_file : public std::streambuf {
   int reason_ = 0;
 };
 
-/// A name for a new file beside `path`, another one at each attempt.
+/// A name for a new file next to `path`, a different one for each attempt.
 inline std::string partial_name(const std::string& path, int attempt) {
   std::string name = path + ".partial";
 #if defined(__unix__) || defined(__APPLE__)
@@ -93,9 +93,9 @@ inline std::string partial_name(const std::string& path, int attempt) {
 
 }  // namespace detail
 
-/// Runs `write_to(stream)` on a new file beside `path` and moves it there when it is complete, so
-/// that no reader sees half a file; a pipe or a device is written as it is. A file or a symbolic
-/// link that lies there already is neither written to nor followed, but replaced. Throws
+/// Calls `write_to(stream)` with a new file next to `path`, and moves it to `path` when it is
+/// complete, so that no reader sees a partial file. A pipe or a device is written directly. An
+/// existing file or symbolic link is replaced, not written to or followed. Throws
 /// std::runtime_error with the system's reason.
 template <class WriteTo>
 void write_file(const std::string& path, const WriteTo& write_to) {
@@ -117,7 +117,7 @@ void write_file(const std::string& path, const WriteTo& write_to) {
   constexpr int attempts = 100;
   for (int attempt = 0; attempt < attempts; ++attempt) {
     const std::string partial = detail::partial_name(path, attempt);
-    detail::c_file file(partial.c_str(), "wbx");  // only where nothing has that name
+    detail::c_file file(partial.c_str(), "wbx");  // fails if the name exists
     if (!file.is_open()) {
       if (errno == EEXIST && attempt + 1 < attempts) continue;
       fail(errno);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buckets of the profiler's duration histograms, and quantiles from them. Buckets are
-// log-linear: 1 ns wide below 64 ns, then 32 to each doubling, so that a duration is known to
-// 1/32 of itself; interpolation inside a bucket does better. The last bucket takes all that lasts
-// longer than 73 minutes.
+// The buckets of the profiler's duration histograms, and quantiles computed from them. Buckets are
+// log-linear: 1 ns wide below 64 ns, then 32 per power of two. A duration is therefore known to
+// within 1/32; interpolation inside a bucket is more accurate. The last bucket counts all durations
+// above 73 minutes.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -30,7 +30,7 @@ inline int histogram_bucket(std::int64_t nanoseconds) noexcept {
   return bucket < histogram_size ? bucket : histogram_size - 1;
 }
 
-/// The least duration in nanoseconds that falls into the bucket, 0 <= bucket <= histogram_size.
+/// The smallest duration in nanoseconds in the bucket, 0 <= bucket <= histogram_size.
 inline double histogram_lower_bound(int bucket) noexcept {
   if (bucket < (1 << (histogram_sub_bits + 1))) return bucket;
   const int shift = (bucket >> histogram_sub_bits) - 1;
@@ -41,14 +41,14 @@ inline double histogram_lower_bound(int bucket) noexcept {
 /// Counts by bucket, without the empty ones.
 using sparse_histogram = std::map<int, std::uint64_t>;
 
-/// The k-th least (from 0) of the durations in the histogram; those within a bucket are taken as
-/// spread evenly over it. 0 for an empty histogram.
+/// The k-th smallest (from 0) of the durations in the histogram, assuming that durations are spread
+/// evenly over their bucket. 0 for an empty histogram.
 inline double histogram_order_statistic(const sparse_histogram& histogram, std::uint64_t k) {
   std::uint64_t below = 0;
   for (const auto& bucket : histogram) {
     if (k < below + bucket.second) {
-      // Durations are rounded to the nearest nanosecond, so a bucket reaches half a nanosecond
-      // below its least value.
+      // Durations are rounded to the nearest nanosecond, so a bucket starts half a nanosecond below
+      // its smallest value.
       const double low = histogram_lower_bound(bucket.first) - 0.5;
       const double high = histogram_lower_bound(bucket.first + 1) - 0.5;
       return low + (high - low) * (static_cast<double>(k - below) + 0.5) /
@@ -72,8 +72,8 @@ inline double histogram_quantile(const sparse_histogram& histogram, double q) {
          histogram_order_statistic(histogram, std::min(lower + 1, count - 1)) * fraction;
 }
 
-/// The q-quantile of the samples themselves, interpolated between neighbours (NumPy's default,
-/// Hyndman and Fan's type 7). 0 when there are none. Sorts the samples.
+/// The q-quantile of the samples, interpolated between neighbours (NumPy's default, Hyndman and
+/// Fan's type 7). 0 without samples. Sorts the samples.
 inline double sample_quantile(std::vector<float>& samples, double q) {
   if (samples.empty()) return 0;
   std::sort(samples.begin(), samples.end());

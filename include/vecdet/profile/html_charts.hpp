@@ -20,7 +20,7 @@ function roofline(){
   const known=M.memory_gbs>0&&M.gflops_f32>0;
   const onlyBytes=E.filter(e=>e.bytes>0&&!(e.flops>0)).length;
   $('roofline-note').textContent=pts.length?
-    'Operations a second over operations a byte; the area shows the share of time.'+(onlyBytes?' '+onlyBytes+' more move bytes only.':''):
+    'Operations per second over operations per byte; the area shows the share of time.'+(onlyBytes?' '+onlyBytes+' more only move bytes.':''):
     'No problem has both bytes and operations.';
   if(!pts.length){$('roofline').innerHTML='';return}
   const W=560,H=360,L=46,R=14,T=14,B=38;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fixed parts of the HTML report: its frame and its looks, dark or light as the reader's system
+// The fixed parts of the HTML report: its frame and its style, dark or light as the reader's system
 // is set, or as the button says.
 #pragma once
 

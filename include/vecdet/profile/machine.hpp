@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures what this machine can do at best, for the roofline: bandwidth in cache and in memory,
-// and multiply-adds a second, on one thread and on all. Takes less than a second, once a process,
-// and at most 64 MiB.
+// Measures the peak performance of this machine for the roofline: bandwidth in cache and in memory
+// and multiply-adds per second, on one thread and on all. It is done once per process and takes
+// less than a second and at most 64 MiB.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -44,15 +44,15 @@ inline std::size_t cache_size(int level, std::size_t otherwise) {
   return otherwise;
 }
 
-/// What a thread is timed at: `work()` does it once and returns the units done; `prepare()`, where
-/// there is one, comes before it and is not timed.
+/// The timed work of a thread. `work()` does it once and returns the number of units done.
+/// `prepare()`, if set, is called before it and is not timed.
 struct worker {
   std::function<double()> work;
   std::function<void()> prepare;
 };
 
-/// Work units a nanosecond, best of a few rounds, when `threads` threads each run a worker of their
-/// own. Throws std::runtime_error where memory or threads are short.
+/// Work units per nanosecond, best of a few rounds, while each of `threads` threads runs its own
+/// worker. Throws std::runtime_error if there are not enough memory or threads.
 inline double best_rate(int threads, int rounds, const std::function<worker()>& make_worker) {
   std::atomic<int> ready{0};
   std::vector<double> round_units(static_cast<std::size_t>(rounds), 0.0);
@@ -79,7 +79,7 @@ inline double best_rate(int threads, int rounds, const std::function<worker()>& 
       last[i] = std::max(last[i], end);
     }
   };
-  // Without memory or threads for all, none waits for those that are missing.
+  // If memory or threads are missing, no thread waits for the missing ones.
   const auto run = [&]() noexcept {
     try {
       rounds_of(make_worker());
@@ -95,7 +95,7 @@ inline double best_rate(int threads, int rounds, const std::function<worker()>& 
     failed = true;
   }
   for (std::thread& t : others) t.join();
-  if (failed) throw std::runtime_error("no memory or threads to measure the machine with");
+  if (failed) throw std::runtime_error("not enough memory or threads to measure the machine");
   double best = 0;
   for (std::size_t i = 0; i < round_units.size(); ++i) {
     if (last[i] > first[i]) {
@@ -105,7 +105,7 @@ inline double best_rate(int threads, int rounds, const std::function<worker()>& 
   return best;
 }
 
-/// Memory from the start of a cache line on, zeros.
+/// Zeroed memory, aligned to a cache line.
 inline std::shared_ptr<char> make_lines(std::size_t size) {
   constexpr std::align_val_t line{64};
   const auto release = [](char* lines) { ::operator delete[](lines, line); };
@@ -130,15 +130,15 @@ inline double copy_rate(int threads, std::size_t size, int times) {
 }
 
 #if defined(__x86_64__)
-// Loops over the lines of `size` bytes, a multiple of 64. In assembly, as the compiler's flags and
-// the C library's choices must not matter.
+// Loops over the cache lines of `size` bytes, a multiple of 64. They are in assembly, so that the
+// compiler's flags and the C library do not affect the result.
 #define VECDET_PROFILE_LOAD_LINE_                                                            \
   "movups (%0), %%xmm0\n\tmovups 16(%0), %%xmm1\n\tmovups 32(%0), %%xmm2\n\tmovups 48(%0), " \
   "%%xmm3\n\t"
 #define VECDET_PROFILE_NEXT_LINE_ "add $64, %0\n\tcmp %[end], %0\n\tjb 1b"
 
-/// Reads and writes each line in place. A copy also reads the lines that it overwrites, which
-/// nobody counts, so it understates the bandwidth.
+/// Reads and writes each line in place. A copy would understate the bandwidth, because it also
+/// reads the lines that it overwrites, and these reads are not counted.
 inline void update_in_place(char* data, std::size_t size) {
   asm volatile("1:\n\t" VECDET_PROFILE_LOAD_LINE_
                "pxor %%xmm4, %%xmm0\n\tpxor %%xmm4, %%xmm1\n\t"
@@ -157,7 +157,7 @@ inline void read_lines(const char* from, std::size_t size) {
                : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3");
 }
 
-/// Copies past the caches.
+/// Copies with streaming stores, which bypass the caches.
 inline void stream_lines(const char* from, char* to, std::size_t size) {
   asm volatile("1:\n\t" VECDET_PROFILE_LOAD_LINE_
                "movntps %%xmm0, (%1)\n\tmovntps %%xmm1, 16(%1)\n\t"
@@ -170,15 +170,15 @@ inline void stream_lines(const char* from, char* to, std::size_t size) {
 #undef VECDET_PROFILE_NEXT_LINE_
 #undef VECDET_PROFILE_LOAD_LINE_
 
-/// Throws the lines out of all caches.
+/// Flushes the lines from all caches.
 inline void flush_lines(const char* data, std::size_t size) {
   for (std::size_t i = 0; i < size; i += 64) asm volatile("clflush (%0)" : : "r"(data + i));
   asm volatile("mfence" : : : "memory");
 }
 #endif
 
-/// Bytes read and written a nanosecond in a working set of `size` bytes a thread that stays in its
-/// cache: the better of copying and of updating in place.
+/// Bytes read and written per nanosecond in a working set of `size` bytes per thread, which stays
+/// in the thread's cache: the better of copying and updating in place.
 inline double cache_bandwidth(int threads, std::size_t size, int times) {
   const double copied = copy_rate(threads, size / 2, times);
 #if defined(__x86_64__)
@@ -197,8 +197,9 @@ inline double cache_bandwidth(int threads, std::size_t size, int times) {
 #endif
 }
 
-/// The same of memory, with `size` bytes a thread. On x86-64 the data are thrown out of the caches
-/// first, and read alone or copied past them: the last level may hold more than fits the memory.
+/// The same for memory, with `size` bytes per thread. On x86-64, the data are first flushed from
+/// the caches, then only read or copied with streaming stores, because the last-level cache may be
+/// larger than the measurement's memory.
 inline double memory_bandwidth(int threads, std::size_t size) {
 #if defined(__x86_64__)
   const std::size_t half = size / 128 * 64;
@@ -222,13 +223,14 @@ inline double memory_bandwidth(int threads, std::size_t size) {
 #endif
 }
 
-// Twelve independent chains of multiply-adds hide the latency of any processor so far. In assembly,
-// so that it measures the machine and not the compiler's flags. Each returns operations done.
+// Twelve independent chains of multiply-adds hide the latency of all current processors. They are
+// in assembly, to measure the machine and not the compiler's flags. Each function returns the
+// number of operations.
 constexpr std::int64_t peak_steps = 200000;
 
 #define VECDET_PROFILE_TWELVE_(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11)
 #if defined(__x86_64__)
-// All sixteen: vzeroupper clears the upper halves of the other four too.
+// All sixteen registers, because vzeroupper also clears the upper halves of the other four.
 #define VECDET_PROFILE_CLOBBERS_                                                                 \
   "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
       "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
@@ -302,8 +304,8 @@ struct measured_machine {
 };
 
 #if defined(__unix__) || defined(__APPLE__)
-/// A fork does not wait for a measurement, which takes a while. The child of one that comes
-/// meanwhile lacks the thread that measures and would unlock: it has yet to measure.
+/// A fork does not wait for a running measurement, which would take long. In the child, the thread
+/// that measures and would unlock does not exist, so the child must measure again.
 inline void remeasure_after_forks(std::atomic<measured_machine*>& machine) {
   static std::atomic<measured_machine*>* watched = nullptr;
   watched = &machine;
@@ -328,7 +330,7 @@ VECDET_PROFILE_SHARED inline measured_machine& the_machine() {
   return *machine.load();
 }
 
-/// What measure_machine() has found, if it has been called.
+/// The result of measure_machine(), if it has been called.
 inline machine_info known_machine() {
   measured_machine& m = the_machine();
   const std::lock_guard<std::mutex> lock(m.mutex);
@@ -337,9 +339,8 @@ inline machine_info known_machine() {
 
 }  // namespace detail
 
-/// Measures the machine, the first time it is called, in 64 MiB of memory, or a quarter of what the
-/// control group leaves if that is less. What cannot be measured, for want of memory or threads,
-/// stays 0.
+/// The first call measures the machine in 64 MiB of memory, or a quarter of the available memory if
+/// that is less. Values that cannot be measured, for lack of memory or threads, stay 0.
 inline machine_info measure_machine() {
   detail::measured_machine& m = detail::the_machine();
   const std::lock_guard<std::mutex> lock(m.mutex);
@@ -365,9 +366,9 @@ inline machine_info measure_machine() {
           detail::memory_bandwidth(threads, available / static_cast<std::size_t>(threads));
     }
   } catch (const std::exception&) {
-    // Without memory or threads for it: the report does without.
+    // Not enough memory or threads: the report is written without this value.
   }
-  // Neither a disturbed measurement nor a missing one puts all threads below one.
+  // If a measurement was disturbed or is missing, all threads still count at least as much as one.
   const auto at_least = [](double& all, double one) { all = std::max(all, one); };
   at_least(m.info.gflops_f32_all_threads, m.info.gflops_f32);
   at_least(m.info.cache_gbs_all_threads, m.info.cache_gbs);

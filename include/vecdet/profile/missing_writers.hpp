@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// With the headers alone, a file that calls kernels brings in no writers of reports: they would
-// take longer to compile than most kernels. Where VECDET_PROFILE asks for reports and no file of
-// the program includes <vecdet/profile.hpp>, the program says so when it ends.
+// With the headers alone, a file that calls kernels does not include the report writers, because
+// they would take longer to compile than most kernels. If VECDET_PROFILE requests reports and no
+// file of the program includes <vecdet/profile.hpp>, the program prints a message when it ends.
 #pragma once
 
 #include <vecdet/detail/environment_variable.hpp>

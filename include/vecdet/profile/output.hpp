@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports to streams and files, and those that VECDET_PROFILE asks for when the program ends.
+// Writes reports to streams and files, and the reports of VECDET_PROFILE when the program ends.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -30,9 +30,9 @@ namespace profile {
 
 enum class format { table, json, csv, html, trace, folded };
 
-/// The format that a file's name stands for: .html, .csv, .folded, .txt for the table, .json for
-/// the profile; a .json whose name contains "trace" is a trace. Throws std::invalid_argument for
-/// other names.
+/// The format given by a file's name: .html, .csv, .folded, .txt for the table, .json for the
+/// profile. A .json whose name contains "trace" is a trace. Throws std::invalid_argument for other
+/// names.
 inline format format_of(const std::string& path) {
   const std::string file = path.substr(path.find_last_of('/') + 1);
   const auto ends = [&](const char* suffix) {
@@ -44,8 +44,9 @@ inline format format_of(const std::string& path) {
   if (ends(".csv")) return format::csv;
   if (ends(".folded")) return format::folded;
   if (ends(".txt")) return format::table;
-  throw std::invalid_argument("vecdet::profile: cannot tell the format of \"" + path +
-                              "\", expected a name in .json, .html, .csv, .folded or .txt");
+  throw std::invalid_argument(
+      "vecdet::profile: unknown format of \"" + path +
+      "\", expected a name that ends in .json, .html, .csv, .folded or .txt");
 }
 
 inline void write(std::ostream& out, const report& r, format as,
@@ -66,16 +67,16 @@ inline void write(std::ostream& out, const report& r, format as,
   }
 }
 
-/// Writes the report in the format that the name stands for. Throws std::invalid_argument for a
-/// name that stands for none, std::runtime_error when the file cannot be written.
+/// Writes the report in the format given by the name. Throws std::invalid_argument if the name has
+/// no known format, std::runtime_error if the file cannot be written.
 inline void write_file(const std::string& path, const report& r,
                        rows_of table_rows = rows_of::problems) {
   const format as = format_of(path);
   write_file(path, [&](std::ostream& out) { write(out, r, as, table_rows); });
 }
 
-/// A snapshot with the machine's bounds in it, where some problem tells its bytes or operations.
-/// They are measured the first time: about a second in which the machine should do nothing else.
+/// A snapshot that includes the machine's bounds if some problem has bytes or operations. The first
+/// call measures them, which takes about a second, during which the machine should be idle.
 inline report full_snapshot() {
   report r = snapshot();
   const bool has_work = std::any_of(r.entries.begin(), r.entries.end(),
@@ -89,13 +90,13 @@ inline void print(std::ostream& out) { write_table(out, full_snapshot()); }
 
 namespace detail {
 
-/// What the rows of the tables stand for that print_every() prints.
+/// The kind of rows in the tables of print_every().
 VECDET_PROFILE_SHARED inline std::atomic<rows_of> printed_rows{rows_of::problems};
 
 inline void print_periodically(std::int64_t now) noexcept {
   registry& r = registry::get();
   std::int64_t due = next_print.load(std::memory_order_relaxed);
-  // One thread of those that notice prints.
+  // Only one of the threads that get here prints.
   if (now < due || !next_print.compare_exchange_strong(due, INT64_MAX)) return;
   std::int64_t period = 0;
   try {
@@ -107,16 +108,16 @@ inline void print_periodically(std::int64_t now) noexcept {
     const std::lock_guard<std::mutex> lock(r.mutex);
     period = r.print_period_ticks;
   } catch (const std::exception&) {
-    return;  // no memory for a table: no further ones
+    return;  // not enough memory for a table: stop printing
   }
   if (period > 0) next_print = ticks() + period;
 }
 
 }  // namespace detail
 
-/// Prints a table of what was recorded so far to standard error every so many seconds, at the end
-/// of the next scope on any thread. 0 stops it: a library that has called this does so before it is
-/// unloaded.
+/// Prints a table of the data recorded so far to standard error every `seconds` seconds, at the end
+/// of the next scope on any thread. 0 stops printing; a library that has called this must do so
+/// before it is unloaded.
 inline void print_every(double seconds, rows_of table_rows = rows_of::problems) {
   detail::calibrate_once();
   detail::printed_rows = table_rows;

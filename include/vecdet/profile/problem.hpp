@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a profiled scope runs: the problem, by which the profiler aggregates.
+// The problem that a profiled scope runs. The profiler aggregates by problem.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -12,33 +12,33 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace profile {
 
-/// The variant of scopes in which a process waits for others, the ranks of its job: reports set
-/// their time against all else. Known by its text.
+/// The variant of scopes in which a process waits for other processes, the ranks of its job.
+/// Reports compare their time with all other time. It is identified by its text.
 inline constexpr char waiting_variant[] = "waiting";
 
-/// One problem. The strings are literals or come from intern(): scopes compare their addresses. The
-/// profiler has its own copies, so that a library with its literals may be unloaded, if it includes
-/// the profiler itself.
-/// `function` is required; a null string, an empty shape or threads = 0 mean "does not apply" and
+/// One problem. The strings are literals or come from intern(), because scopes compare their
+/// addresses. The profiler keeps its own copies, so a library with such literals may be unloaded if
+/// it includes the profiler itself.
+/// `function` is required. A null string, an empty shape or threads = 0 mean "does not apply" and
 /// are left out of the text.
 struct problem {
   const char* function = nullptr;
   const char* variant = nullptr;
   const char* type = nullptr;
-  /// Up to five dimensions, ended by the first 0 or less. A dimension that the data decide, and
-  /// that is another one at each call, goes through rounded_count().
+  /// Up to five dimensions, ended by the first value of 0 or less. Pass dimensions that depend on
+  /// the data and change with each call through rounded_count().
   std::array<std::int64_t, 5> shape{};
   const char* implementation = nullptr;
   int threads = 0;
-  /// Memory traffic and floating-point operations of this one call; 0 when unknown. They may vary
-  /// from call to call, and do not tell problems apart.
+  /// Memory traffic and floating-point operations of this call; 0 if unknown. They may vary between
+  /// calls of the same problem.
   std::int64_t bytes = 0;
   std::int64_t flops = 0;
 };
 
-/// A count rounded up to one digit and zeros: 7, 20 for 13, 1000, 2000 for 1001. Functions whose
-/// number of boxes the data decide record this: exact counts would make a new problem of nearly
-/// every call. Bytes stay exact.
+/// A count rounded up to one significant digit: 7 for 7, 20 for 13, 1000 for 1000, 2000 for 1001.
+/// Functions whose number of boxes depends on the data record this: with exact counts, nearly every
+/// call would be a new problem. Bytes stay exact.
 inline std::int64_t rounded_count(std::int64_t count) noexcept {
   std::int64_t unit = 1;
   for (const std::int64_t most = count / 10; unit <= most;) unit *= 10;
@@ -62,7 +62,7 @@ std::string shape_text(const Dimensions& shape) {
 }
 
 /// `<function>/<variant>/<type>/<shape>/<implementation>/threads:<n>`, without the parts that do
-/// not apply: a scope that has a name only is that name.
+/// not apply. The text of a scope that only has a name is that name.
 inline std::string problem_text(const std::string& function, const std::string& variant,
                                 const std::string& type, const std::string& shape,
                                 const std::string& implementation, int threads) {

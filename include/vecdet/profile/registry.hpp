@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process-wide side of the profiler: on and off, the logs of all threads, the problems met so
-// far, and the slow paths of recording. All of it lives until the process ends, so that scopes may
-// be recorded by destructors of static objects. The reports that VECDET_PROFILE asks for have those
-// of the objects made after they were asked for, before main().
+// The process-wide part of the profiler: the switch, the logs of all threads, the known problems,
+// and the slow paths of recording. All of it exists until the process ends, so destructors of
+// static objects may record scopes. The reports of VECDET_PROFILE, which are registered before
+// main(), include the destructors of objects that were constructed after that.
 #pragma once
 
 #include <vecdet/detail/exceptions.hpp>
@@ -35,16 +35,16 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace profile {
 
-/// What is recorded together beyond problems_kept and paths_kept.
+/// The common entry of all problems beyond problems_kept and paths_kept.
 constexpr const char* other_problems = "(other problems)";
 
 namespace detail {
 
-/// Bit 0 says whether the profiler is on; the others count changes of the settings, which each
-/// thread takes notice of when it enters its next scope.
+/// Bit 0 is set while the profiler is on. The other bits count changes of the settings, which each
+/// thread checks when it enters its next scope.
 VECDET_PROFILE_SHARED inline std::atomic<std::uint32_t> state{0};
 
-/// Libraries unloaded so far: see note_unload().
+/// The number of libraries unloaded so far; see note_unload().
 VECDET_PROFILE_SHARED inline std::atomic<std::uint32_t> unloads{0};
 
 constexpr bool is_on(std::uint32_t s) noexcept { return (s & 1u) != 0; }
@@ -56,7 +56,7 @@ struct problem_equal {
   bool operator()(const problem& a, const problem& b) const noexcept { return same_problem(a, b); }
 };
 
-/// Scopes that ended on another thread than they began on.
+/// The number of scopes that ended on another thread than they began on.
 VECDET_PROFILE_SHARED inline std::atomic<std::uint64_t> dropped_elsewhere{0};
 
 struct registry {
@@ -96,9 +96,9 @@ struct registry {
 };
 
 #if !defined(VECDET_PROFILE_DISABLE)
-/// Runs when the library that this file is a part of is unloaded, after all of its own destructors.
-/// From then on no thread takes a name for another one that lay at the same address; scopes compare
-/// addresses, and pay nothing for it.
+/// Runs when the library that contains this file is unloaded, after all of its destructors. Scopes
+/// compare names by address; after an unload, another name may have the same address, so threads
+/// must forget the old addresses. This check costs scopes nothing.
 [[gnu::destructor(101)]] static void note_unload() {
   unloads.fetch_add(1, std::memory_order_relaxed);
   state.fetch_add(2, std::memory_order_release);
@@ -107,11 +107,11 @@ struct registry {
 
 struct thread_slot {
   thread_log* log;
-  int ends;  // how often the thread has given its log back
+  int ends;  // how often the thread has returned its log
 };
 VECDET_PROFILE_SHARED inline thread_local thread_slot this_thread{nullptr, 0};
 
-/// Gives the log back when the thread ends.
+/// Returns the log when the thread ends.
 struct log_keeper {
   ~log_keeper() {
     registry& r = registry::get();
@@ -124,9 +124,9 @@ struct log_keeper {
   }
 };
 
-/// The destructors of a thread's own objects that come after the first keeper's may record as well,
-/// and so may those of static objects, which come after all of the thread's own: they take a log
-/// anew, with a keeper of its own.
+/// Destructors of thread-local objects that run after the first keeper's destructor may still
+/// record scopes. So may those of static objects, which run after all thread-local ones. They take
+/// a log again, with another keeper.
 template <int Round>
 void keep_log() {
   static thread_local log_keeper keeper;
@@ -135,7 +135,7 @@ void keep_log() {
 constexpr int rounds_of_keepers = 2;
 
 #if defined(__unix__) || defined(__APPLE__)
-/// In a forked child only the forking thread lives on. The child's profile starts afresh.
+/// In a forked child, only the forking thread exists. The child's profile starts empty.
 inline void after_fork_in_child() {
   registry& r = registry::get();
   for (thread_log* log : r.logs) {
@@ -145,12 +145,12 @@ inline void after_fork_in_child() {
   }
   r.forked = true;
   r.start_era();
-  // The thread that was just printing is not here.
+  // A thread that was printing does not exist in the child.
   if (r.print_period_ticks > 0) next_print = r.started_ticks + r.print_period_ticks;
   r.mutex.unlock();
 }
 inline void watch_forks() {
-  static std::atomic<bool> watched{false};  // a fork's child may begin calibrating once more
+  static std::atomic<bool> watched{false};  // a fork's child may calibrate again
   if (watched.exchange(true)) return;
   pthread_atfork([] { registry::get().mutex.lock(); }, [] { registry::get().mutex.unlock(); },
                  after_fork_in_child);
@@ -159,10 +159,10 @@ inline void watch_forks() {
 inline void watch_forks() {}
 #endif
 
-/// Does nothing: by the call, a program that records anything links environment.cpp.
+/// Does nothing. The call makes every program that records link environment.cpp.
 void link_environment() noexcept;
 
-/// Null when memory is short, or when the thread is past the end of its life.
+/// Returns null if there is not enough memory or the thread has already ended.
 [[gnu::noinline]] inline thread_log* take_log() noexcept {
 #if defined(VECDET_DISPATCH)
   link_environment();
@@ -190,11 +190,11 @@ void link_environment() noexcept;
   return this_thread.log;
 }
 
-/// Takes notice of a reset, of a changed size of the trace, or of a library that was unloaded.
+/// Applies a reset, a changed size of the trace, or the unloading of a library to the log.
 [[gnu::noinline]] inline void refresh(thread_log& log) noexcept {
   registry& r = registry::get();
   const std::lock_guard<std::mutex> lock(r.mutex);
-  // A library may be unloaded meanwhile, which takes no lock: that is for the next time.
+  // Unloading a library takes no lock; if it happens meanwhile, the next call handles it.
   const std::uint32_t generation = state.load(std::memory_order_acquire) >> 1;
   if (log.era.load(std::memory_order_relaxed) != r.era) {
     for (statistics* s : log.all_statistics) s->clear();
@@ -222,7 +222,7 @@ void link_environment() noexcept;
   log.generation.store(generation, std::memory_order_relaxed);
 }
 
-/// The log's statistics of the problem; null when it has none. Under the registry's lock.
+/// The log's statistics of the problem, or null. Requires the registry's lock.
 inline statistics* find_statistics(const registry& r, const thread_log& log, const problem& p) {
   const auto found = r.by_key.find(p);
   if (found == r.by_key.end()) return nullptr;
@@ -232,7 +232,7 @@ inline statistics* find_statistics(const registry& r, const thread_log& log, con
 }
 
 /// The problem with the registry's own copies of its names, which outlive the libraries that the
-/// names came from. Under the registry's lock.
+/// names came from. Requires the registry's lock.
 inline problem with_own_names(registry& r, problem p) {
   for (const char** name : {&p.function, &p.variant, &p.type, &p.implementation}) {
     if (*name != nullptr) *name = r.strings.insert(*name).first->c_str();
@@ -240,7 +240,7 @@ inline problem with_own_names(registry& r, problem p) {
   return p;
 }
 
-/// The log's statistics of the problem, made when there are none. Under the registry's lock.
+/// The log's statistics of the problem, created if there are none. Requires the registry's lock.
 inline statistics* intern_problem(registry& r, thread_log& log, const problem& met) {
   problem p = with_own_names(r, met);
   if (statistics* known = find_statistics(r, log, p)) return known;
@@ -269,7 +269,7 @@ inline statistics* intern_problem(registry& r, thread_log& log, const problem& m
   return s.release();
 }
 
-/// Null when memory is short.
+/// Returns null if there is not enough memory.
 [[gnu::noinline]] inline path_node* add_path(thread_log& log, const problem& p,
                                              std::uint64_t hash) noexcept {
   registry& r = registry::get();
@@ -296,7 +296,7 @@ inline statistics* intern_problem(registry& r, thread_log& log, const problem& m
   }
 }
 
-/// Grows the stack for deeper nesting; false when memory is short.
+/// Grows the stack for deeper nesting. Returns false if there is not enough memory.
 [[gnu::noinline]] inline bool add_frames(thread_log& log) noexcept {
   try {
     const std::lock_guard<std::mutex> lock(registry::get().mutex);
@@ -328,8 +328,8 @@ inline statistics* intern_problem(registry& r, thread_log& log, const problem& m
   log->enter(scope, node, p);
 }
 
-/// The log and its frames live on, whatever has become of the thread. It forgets the scope when it
-/// next comes by.
+/// Marks a scope that ends on another thread. The log and its frames exist even if their thread has
+/// ended. The log drops the scope the next time it is used.
 [[gnu::noinline]] inline void leave_elsewhere(const open_scope& scope) noexcept {
   std::int64_t ticket = scope.ticket;
   scope.place->ticket.compare_exchange_strong(ticket, ticket | given_up, std::memory_order_relaxed);
@@ -345,8 +345,8 @@ inline statistics* intern_problem(registry& r, thread_log& log, const problem& m
   scope.log->leave(scope, end);
 }
 
-/// Measures the clock and the profiler's own cost, by timing empty scopes. The median of several
-/// batches counts.
+/// Measures the clock and the profiler's own cost by timing empty scopes. Uses the median of
+/// several batches.
 inline void calibrate() noexcept {
   calibrate_clock();
   thread_log* log = this_thread.log != nullptr ? this_thread.log : take_log();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A profile as plain data: what snapshot() returns, what the writers write and what the
-// vecdet-profile program reads back, merges and compares. Times are in nanoseconds, and free of
-// the profiler's own cost unless said otherwise.
+// A profile as plain data. snapshot() returns it, the writers write it, and the vecdet-profile
+// program reads, merges and compares it. Times are in nanoseconds, without the profiler's own cost
+// unless noted.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -18,9 +18,9 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace profile {
 
-/// What is known of one problem, over all threads.
+/// The data of one problem, over all threads.
 struct entry {
-  /// As problem_text() writes it, and its parts.
+  /// The problem's text as written by problem_text(), and its parts.
   std::string name;
   std::string function, variant, type, implementation;
   std::vector<std::int64_t> shape;
@@ -31,18 +31,18 @@ struct entry {
   std::uint64_t count = 0;
   double total_ns = 0;      ///< all calls
   double inclusive_ns = 0;  ///< all calls that were not inside another call of the same problem
-  double self_ns = 0;       ///< all calls, without what was in nested scopes
+  double self_ns = 0;       ///< all calls, without nested scopes
   double min_ns = 0, max_ns = 0;
-  double variance_ns2 = 0;  ///< of a call's duration, population variance
+  double variance_ns2 = 0;  ///< population variance of the durations
   double bytes = 0, flops = 0;
-  std::uint64_t seen_on_threads = 0;  ///< threads (at a time) that ran it
-  double concurrency = 1;             ///< threads inside it, on average while one is
+  std::uint64_t seen_on_threads = 0;  ///< number of threads (alive at a time) that ran it
+  double concurrency = 1;             ///< average number of threads inside it, while there is one
   sparse_histogram histogram;         ///< counts by histogram_bucket() of the duration
-  std::vector<float> samples;  ///< durations drawn evenly from all calls; all of them when few
+  std::vector<float> samples;  ///< durations sampled evenly from all calls; all of them if few
 
   double mean_ns() const { return count != 0 ? total_ns / static_cast<double>(count) : 0; }
   double stddev_ns() const { return std::sqrt(variance_ns2); }
-  /// Exact while all durations are kept as samples, else from the histogram.
+  /// Exact if all durations are kept as samples, else computed from the histogram.
   double quantile_ns(double q) const {
     if (samples.size() == count) {
       std::vector<float> sorted = samples;
@@ -50,22 +50,22 @@ struct entry {
     }
     return std::min(std::max(histogram_quantile(histogram, q), min_ns), max_ns);
   }
-  /// Bytes and operations a nanosecond of inclusive time: GB/s and GFLOP/s. 0 when unknown.
+  /// Bytes and operations per nanosecond of inclusive time: GB/s and GFLOP/s. 0 if unknown.
   double gigabytes_per_second() const { return inclusive_ns > 0 ? bytes / inclusive_ns : 0; }
   double gigaflops_per_second() const { return inclusive_ns > 0 ? flops / inclusive_ns : 0; }
-  /// Operations a byte; 0 when unknown.
+  /// Operations per byte; 0 if unknown.
   double intensity() const { return bytes > 0 ? flops / bytes : 0; }
 };
 
-/// A place in the nesting of scopes: entries by index, outermost first.
+/// A path in the nesting of scopes: indices of entries, outermost first.
 struct path {
   std::vector<std::size_t> entries;
   std::uint64_t count = 0;
   double total_ns = 0, self_ns = 0;
 };
 
-/// One recorded call, with the profiler's own cost in it. Times count from the process's start of
-/// recording.
+/// One recorded call, including the profiler's own cost. Times are relative to the start of
+/// recording in the process.
 struct event {
   std::size_t entry = 0;
   std::size_t process = 0;
@@ -75,26 +75,26 @@ struct event {
 
 struct process_info {
   std::int64_t pid = 0;
-  int rank = -1;  ///< -1 when the process knows none
+  int rank = -1;  ///< -1 if unknown
   std::string host, command;
   double started_unix_ns = 0;
   double wall_ns = 0;      ///< from the start of recording to the snapshot
   double recorded_ns = 0;  ///< self time of all scopes on all threads
-  double waiting_ns = 0;   ///< of that, in scopes of variant "waiting": for other processes
-  int threads = 0;         ///< that recorded something, at a time
+  double waiting_ns = 0;   ///< the part of recorded_ns spent waiting for other processes
+  int threads = 0;         ///< number of threads (alive at a time) that recorded something
   std::uint64_t dropped_scopes = 0, clock_went_back = 0, events_lost = 0;
-  double overhead_per_scope_ns = 0;     ///< all the profiler costs around an empty scope
-  double overhead_inside_scope_ns = 0;  ///< of that, between the scope's own time stamps
+  double overhead_per_scope_ns = 0;     ///< the profiler's total cost of an empty scope
+  double overhead_inside_scope_ns = 0;  ///< the part between the scope's two time stamps
 };
 
-/// What the machine can do, as measured. 0 where not measured.
+/// The measured peak performance of the machine; 0 if not measured.
 struct machine_info {
   std::string processor;
   int threads = 0;
   double cache_gbs = 0, memory_gbs = 0;                          ///< one thread
   double cache_gbs_all_threads = 0, memory_gbs_all_threads = 0;  ///< each thread its own
   double gflops_f32 = 0, gflops_f32_all_threads = 0;             ///< multiply-add counts as two
-  double cache_bytes = 0;  ///< a working set up to here counts as in cache
+  double cache_bytes = 0;  ///< working sets up to this size count as in cache
 };
 
 struct report {
@@ -103,10 +103,10 @@ struct report {
   std::vector<entry> entries;
   std::vector<path> paths;
   std::vector<event> events;
-  /// What went wrong when it was made, for the reader.
+  /// Problems that occurred while the report was made, as text for the reader.
   std::vector<std::string> warnings;
 
-  /// Self time of all scopes on all threads, which reports give shares of.
+  /// Self time of all scopes on all threads; shares in reports are relative to it.
   double whole_ns() const {
     double whole = 0;
     for (const entry& e : entries) whole += e.self_ns;
@@ -117,7 +117,7 @@ struct report {
     for (const entry& e : entries) n += e.count;
     return n;
   }
-  /// By self time, largest first.
+  /// Indices of entries by self time, largest first.
   std::vector<std::size_t> by_self_time() const {
     std::vector<std::size_t> order(entries.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -128,14 +128,14 @@ struct report {
   }
 };
 
-/// Where a problem stands under the machine's roofline.
+/// The position of a problem relative to the machine's roofline.
 struct roofline_position {
-  double percent = 0;      ///< of the bound; 0 when bytes and flops, or the machine, are unknown
+  double percent = 0;      ///< of the bound; 0 if bytes and flops, or the machine, are unknown
   const char* bound = "";  ///< "memory", "cache" or "compute"
 };
 
 inline roofline_position position(const entry& e, const machine_info& m) {
-  // Between one thread and all of them bandwidth grows until it meets that of all.
+  // With more threads, bandwidth grows proportionally until it reaches that of all threads.
   const auto ceiling = [&](double one, double all) {
     return e.threads == 1 ? one : e.threads > 1 ? std::min(one * e.threads, all) : all;
   };

@@ -20,23 +20,23 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace profile {
 
-/// A copy of the text that lives until the process ends, the same pointer for the same text: for
-/// names that are not literals. Takes a lock: call it once a name, not once a scope.
+/// A copy of the text that exists until the process ends; equal texts give the same pointer. Use it
+/// for names that are not literals. It takes a lock: call it once per name, not once per scope.
 inline const char* intern(const std::string& text) {
   detail::registry& r = detail::registry::get();
   const std::lock_guard<std::mutex> lock(r.mutex);
   return r.strings.insert(text).first->c_str();
 }
 
-/// "threshold0.05" for ("threshold", 0.05), for names that bear a parameter. Each thread knows its
-/// last eight, so that a scope costs neither lock nor memory. The prefix alone where memory is
-/// short, or as many names are interned as problems are kept.
+/// "threshold0.05" for ("threshold", 0.05): a name with a parameter. Each thread caches its last
+/// eight, so a scope needs neither a lock nor memory. Returns only the prefix if there is not
+/// enough memory or the number of interned names has reached problems_kept.
 inline const char* numbered_name(const char* prefix, double number) noexcept {
   struct known_name {
     const char* prefix;
     double number;
     const char* text;
-    std::uint32_t unloads;  // since then another prefix may lie at the address
+    std::uint32_t unloads;  // after an unload, another prefix may have the same address
   };
   constexpr std::size_t names = 8;
   static thread_local known_name known[names] = {};
@@ -70,7 +70,7 @@ class scope {
  public:
   template <class Problem>
   explicit scope(Problem&&) noexcept {}
-  // Not trivial, so that an otherwise unused scope gives no warning.
+  // Not trivial, so that an unused scope gives no warning.
   ~scope() {}
   scope(const scope&) = delete;
   scope& operator=(const scope&) = delete;
@@ -80,13 +80,14 @@ class scope {
 
 #else
 
-/// Times the block it stands in, while the profiler is on; off, it costs one relaxed load.
-/// Scopes nest, on any thread. One that ends on another thread than it began on, or before a scope
-/// inside of it, as in coroutines, is not counted but as dropped. Throws nothing of its own, and
-/// allocates only when a thread meets a problem for the first time at a place in the nesting.
+/// Times the enclosing block while the profiler is on. While it is off, a scope costs one relaxed
+/// load. Scopes nest, on any thread. A scope that ends on another thread than it began on, or
+/// before a scope inside it, as in coroutines, is only counted as dropped. A scope throws no
+/// exceptions of its own. It allocates only when a thread runs a problem for the first time at a
+/// place in the nesting.
 ///
-/// Library functions give a callable, which runs only when the profiler is on, so that an off scope
-/// computes no sizes and asks for no thread count:
+/// Library functions pass a callable, which is called only while the profiler is on, so that a
+/// scope that is off computes no sizes and queries no thread count:
 ///
 ///     const profile::scope timing([&] {
 ///       return profile::problem{"sigmoid_focal_loss", "labels", "f32", {rows, cols},
@@ -122,7 +123,7 @@ namespace detail {
 template <class... Dimensions>
 problem user_problem(const char* name, std::int64_t bytes, std::int64_t flops,
                      Dimensions... dimensions) noexcept {
-  static_assert(sizeof...(Dimensions) <= 5, "a shape has five dimensions at most");
+  static_assert(sizeof...(Dimensions) <= 5, "a shape has at most five dimensions");
   problem p;
   p.function = name;
   p.shape = {static_cast<std::int64_t>(dimensions)...};
@@ -146,15 +147,15 @@ inline problem waiting_problem(const char* name) noexcept {
 }  // namespace VECDET_ABI
 }  // namespace vecdet
 
-/// For the user's own code: times the rest of the block.
+/// For your own code: times the rest of the block.
 ///   VECDET_PROFILE_SCOPE("backbone");
 ///   VECDET_PROFILE_WORK("conv1", bytes, flops, 64, 112, 112);
 ///   VECDET_PROFILE_WAIT("all_reduce");
-/// The name is a literal, or comes from vecdet::profile::intern(). The second form adds the bytes
-/// and operations of the call and up to five dimensions; its arguments are evaluated only when the
-/// profiler is on, and what they throw passes on. The third is for where the process waits for
-/// others, see waiting_variant. All compile to nothing where VECDET_PROFILE_DISABLE is defined, as
-/// do the scopes inside the library's own functions.
+/// The name is a literal or comes from vecdet::profile::intern(). The second form adds the bytes
+/// and operations of the call and up to five dimensions. Its arguments are evaluated only while the
+/// profiler is on, and their exceptions propagate. The third form is for waiting for other
+/// processes, see waiting_variant. If VECDET_PROFILE_DISABLE is defined, all forms compile to
+/// nothing, and so do the scopes inside the library's functions.
 #if defined(VECDET_PROFILE_DISABLE)
 #define VECDET_PROFILE_SCOPE(name) static_cast<void>(0)
 #define VECDET_PROFILE_WORK(...) static_cast<void>(0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers what all threads have recorded into one report.
+// Gathers the data recorded by all threads into one report.
 #pragma once
 
 #include <vecdet/detail/environment_variable.hpp>
@@ -33,7 +33,7 @@ inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
-/// The process's rank in its job, from the variables that launchers set; -1 without.
+/// The process's rank in its job, from the environment variables of launchers, or -1.
 inline int job_rank() {
   for (const char* name :
        {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}) {
@@ -43,7 +43,7 @@ inline int job_rank() {
   return -1;
 }
 
-/// Empty where the file cannot be read.
+/// The first line of a file; empty if it cannot be read.
 inline std::string first_line(const char* path) {
   std::ifstream file(path);
   std::string line;
@@ -51,7 +51,7 @@ inline std::string first_line(const char* path) {
   return line;
 }
 
-/// Takes a sample of 256 from two, each drawn evenly from so many calls.
+/// Merges two samples into one of 256. Each was drawn evenly from the given number of calls.
 inline void merge_samples(std::vector<float>& into, std::uint64_t into_count,
                           const std::vector<float>& from, std::uint64_t from_count) {
   if (into.size() + from.size() <= samples_kept) {
@@ -63,7 +63,7 @@ inline void merge_samples(std::vector<float>& into, std::uint64_t into_count,
   std::size_t take = static_cast<std::size_t>(fraction * static_cast<double>(samples_kept) + 0.5);
   take = std::min(take, from.size());
   const std::size_t keep = std::min(samples_kept - take, into.size());
-  // Evenly spread picks: the samples are in no order that matters.
+  // Picks are evenly spaced, since the order of the samples does not matter.
   const auto pick = [](const std::vector<float>& all, std::size_t n) {
     std::vector<float> some;
     for (std::size_t i = 0; i < n; ++i) some.push_back(all[i * all.size() / n]);
@@ -75,7 +75,7 @@ inline void merge_samples(std::vector<float>& into, std::uint64_t into_count,
   into = std::move(merged);
 }
 
-/// Adds what another thread or process knows of the same problem.
+/// Adds the data of another thread or process for the same problem.
 inline void merge_entry(entry& into, const entry& from) {
   if (from.count == 0) return;
   if (into.count == 0) {
@@ -119,8 +119,8 @@ inline entry read_statistics(const statistics& s) {
   e.threads = key.threads;
   e.seen_on_threads = 1;
   const std::uint64_t n = s.count.get();
-  // The histogram may be ahead of the other counters by the call that is just being recorded, so
-  // the count is taken from it.
+  // The count is taken from the histogram, which may be ahead of the other counters by the call
+  // that is being recorded.
   for (int i = 0; i < histogram_size; ++i) {
     const std::uint64_t inside = s.histogram[static_cast<std::size_t>(i)].get();
     if (inside != 0) e.histogram[i] = inside;
@@ -144,7 +144,7 @@ inline entry read_statistics(const statistics& s) {
   return e;
 }
 
-/// What is needed while a report is put together from several sources.
+/// The state needed to build a report from several sources.
 struct report_builder {
   report result;
   std::map<std::string, std::size_t> entry_by_name;
@@ -184,7 +184,7 @@ inline void read_paths(const thread_log& log, const std::vector<std::size_t>& en
     p.self_ns = static_cast<double>(node.self.get());
     for (const path_node* n = &node; n != nullptr; n = n->parent) {
       const std::size_t e = entry_of[n->stats->interned->index];
-      // A scope around this one that has not ended yet has no entry: the path begins inside it.
+      // An enclosing scope that has not ended yet has no entry: the path starts inside it.
       if (e == SIZE_MAX) break;
       p.entries.push_back(e);
     }
@@ -193,7 +193,7 @@ inline void read_paths(const thread_log& log, const std::vector<std::size_t>& en
   }
 }
 
-/// The ring's events. Those that the owner may have overwritten meanwhile are left out.
+/// Reads the ring's events, except those that the owner may have overwritten meanwhile.
 inline std::uint64_t read_events(const thread_log& log, const std::vector<std::size_t>& entry_of,
                                  std::int64_t started, std::vector<event>& into) {
   if (log.ring == nullptr) return 0;
@@ -213,7 +213,7 @@ inline std::uint64_t read_events(const thread_log& log, const std::vector<std::s
     if (e.entry != SIZE_MAX) read.emplace_back(i, e);
   }
   const std::uint64_t now = log.events.load(std::memory_order_acquire);
-  // The slot of event `now` may be half written.
+  // The slot of event `now` may be partially written.
   const std::uint64_t safe = now + 1 > log.ring_size ? now + 1 - log.ring_size : 0;
   begin = now > end ? std::max(begin, safe) : begin;
   for (const auto& e : read) {
@@ -224,9 +224,9 @@ inline std::uint64_t read_events(const thread_log& log, const std::vector<std::s
 
 }  // namespace detail
 
-/// All that was recorded since recording began, or since reset(). Other threads may go on
-/// recording meanwhile: each of their numbers is one that was true during the call. Scopes that are
-/// open are not in it. Entries come in the order of self time, largest first.
+/// All data recorded since recording began or since reset(). Other threads may continue to record:
+/// each of their numbers was correct at some time during the call. Open scopes are not included.
+/// Entries are sorted by self time, largest first.
 inline report snapshot() {
   detail::registry& r = detail::registry::get();
   detail::report_builder builder;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread has recorded about one problem. Only that thread writes; any thread reads at any
-// time: every field is an atomic that is loaded and stored, never locked, which on x86-64 and
-// 64-bit Arm costs nothing over plain memory.
+// The data that one thread has recorded about one problem. Only that thread writes; any thread may
+// read at any time. Every field is an atomic that is only loaded and stored, which costs no more
+// than plain memory on x86-64 and 64-bit Arm.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -20,8 +20,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace profile {
 
-/// How many durations of each problem are kept as they are, drawn evenly from all of them: for
-/// exact quantiles of short runs, and for rank tests.
+/// The number of durations per problem that are kept individually, sampled evenly from all of them:
+/// for exact quantiles of short runs and for rank tests.
 constexpr std::size_t samples_kept = 256;
 
 namespace detail {
@@ -49,7 +49,8 @@ struct span {
 
 struct statistics;
 
-/// What all threads share of a problem: the list of their statistics, newest first. Never freed.
+/// The part of a problem shared by all threads: the list of their statistics, newest first. Never
+/// freed.
 struct interned_problem {
   problem key;
   std::size_t index = 0;
@@ -64,22 +65,22 @@ struct statistics {
   counter<std::uint64_t> count;
   counter<std::int64_t> total, inclusive, self, min, max;
   counter<std::int64_t> bytes, flops;
-  // Sums of differences from the first duration: no cancellation in the variance.
+  // Sums of differences from the first duration, which avoids cancellation in the variance.
   counter<double> origin, sum, sum_of_squares;
-  // Where this thread is, and last was, inside the problem, for the others to see; and what this
-  // thread saw of the others.
+  // When this thread was last inside the problem, for other threads to read, and what this thread
+  // has read from them.
   counter<std::int64_t> active_begin, last_begin, last_end;
   counter<double> overlap, overlap_base;
   std::array<counter<float>, samples_kept> samples;
   std::array<counter<std::uint64_t>, histogram_size> histogram;
 
-  // The writer's own.
+  // Used only by the writer.
   int depth = 0;
   std::uint64_t next_sample = 0;
   std::uint64_t random = 0;
   double keep = 1;
 
-  /// One call of `duration` nanoseconds, of which `own` were not in nested scopes.
+  /// Records one call of `duration` nanoseconds, of which `own` were outside nested scopes.
   void record(std::int64_t duration, std::int64_t own) noexcept {
     const std::uint64_t n = count.get();
     histogram[static_cast<std::size_t>(histogram_bucket(duration))].add(1);
@@ -105,8 +106,8 @@ struct statistics {
     count.set(n + 1);
   }
 
-  /// How much of this call other threads spent in the same problem. Looks at a call in sixteen,
-  /// and at eight other threads at most.
+  /// Measures how much of this call other threads spent in the same problem. Checks one call in
+  /// sixteen, and at most eight other threads.
   void look_at_others(const span& call) noexcept {
     const std::uint64_t n = count.get();
     if (n >= 64 && n % 16 != 0) return;
@@ -117,7 +118,7 @@ struct statistics {
     look_at_list(call);
   }
 
-  /// The thread is no longer inside the problem, though no call of it has ended.
+  /// Marks that the thread is no longer inside the problem, although no call has ended.
   void leave_all() noexcept {
     depth = 0;
     active_begin.set(0);
@@ -146,7 +147,7 @@ struct statistics {
   }
 
   /// Reservoir sampling after Li, "Reservoir-sampling algorithms of time complexity
-  /// O(n(1+log(N/n)))", ACM TOMS 20, 1994 (algorithm L): draws how many calls to pass over.
+  /// O(n(1+log(N/n)))", ACM TOMS 20, 1994 (algorithm L): draws the number of calls to skip.
   [[gnu::noinline]] void replace_sample(std::uint64_t n, std::int64_t duration) noexcept {
     const auto size = static_cast<double>(samples_kept);
     if (next_sample != 0) {

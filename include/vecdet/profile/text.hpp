@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers and strings as the profiler's writers need them: independent of the locale.
+// Formatting of numbers and strings for the profiler's writers, independent of the locale.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -17,7 +17,7 @@ inline namespace VECDET_ABI {
 namespace profile {
 namespace detail {
 
-/// Shortest text that reads back as the same number; "null" unless finite, as JSON needs it.
+/// The shortest text that parses to the same number; "null" if not finite, as JSON requires.
 inline std::string number(double value) {
   if (!std::isfinite(value)) return "null";
   char text[40];
@@ -33,7 +33,7 @@ inline std::string fixed(double value, int decimals) {
   return std::string(text, end.ptr);
 }
 
-/// Three digits and a unit that fits: "1.23 us".
+/// Three digits and a suitable unit: "1.23 us".
 inline std::string duration_text(double ns) {
   if (!(ns < 0) && !(ns > 0)) return "0 ns";
   const char* unit = " ns";
@@ -46,7 +46,7 @@ inline std::string duration_text(double ns) {
   return fixed(ns, size < 9.995 ? 2 : size < 99.95 ? 1 : 0) + unit;
 }
 
-/// Length of the well-formed UTF-8 character at text[i]; 0 when there is none.
+/// The length of the well-formed UTF-8 character at text[i], or 0.
 inline std::size_t utf8_length(const std::string& text, std::size_t i) {
   const auto byte = [&](std::size_t k) -> unsigned {
     return k < text.size() ? static_cast<unsigned char>(text[k]) : 0u;
@@ -68,8 +68,8 @@ inline std::size_t utf8_length(const std::string& text, std::size_t i) {
   return 0;
 }
 
-/// Text that stays on its line and does nothing to a terminal: control characters, those of two
-/// bytes in UTF-8 among them, become blanks, bytes that are not UTF-8 question marks.
+/// Makes text safe to print on one line of a terminal. Control characters, including those of two
+/// bytes in UTF-8, become blanks; bytes that are not UTF-8 become question marks.
 inline std::string one_line(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
@@ -90,8 +90,8 @@ inline std::string one_line(const std::string& text) {
   return out;
 }
 
-/// A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD; every '<' is escaped, so
-/// that no "</script>" ends a script element that the text stands in.
+/// A JSON string with quotes. Bytes that are not UTF-8 become U+FFFD. Every '<' is escaped, so that
+/// "</script>" in the text cannot end a script element.
 inline std::string json_string(const std::string& text) {
   constexpr char hex[] = "0123456789abcdef";
   std::string out = "\"";
@@ -118,7 +118,7 @@ inline std::string json_string(const std::string& text) {
   return out + '"';
 }
 
-/// The columns line up, all but the last to the right.
+/// Writes a table with aligned columns. All columns except the last are right-aligned.
 inline void write_aligned(std::ostream& out, const std::vector<std::vector<std::string>>& table) {
   std::vector<std::size_t> widths(table[0].size(), 0);
   for (const auto& row : table) {

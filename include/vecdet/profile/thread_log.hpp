@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recording side of the profiler: a log for each thread, with the tree of nested scopes, and
-// what happens when a scope is entered and left.
+// The recording part of the profiler: one log per thread with the tree of nested scopes, and the
+// functions that enter and leave a scope.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -22,21 +22,21 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace profile {
 
-/// Problems beyond so many, and places in the nesting of scopes beyond so many, both summed over
-/// threads, are recorded together as "(other problems)". A problem takes 11 KiB and a place 170
-/// bytes, so the profiler's memory stays below 200 MiB, and 64 KiB for each thread alive at a time,
-/// however long the program runs. Traces and intern() come on top.
+/// The limits on problems and on paths in the nesting of scopes, both summed over threads. All
+/// beyond them are recorded together as "(other problems)". A problem takes 11 KiB and a path 170
+/// bytes. The profiler's memory therefore stays below 200 MiB plus 64 KiB per thread alive at a
+/// time, for any run time. Traces and intern() need additional memory.
 constexpr std::size_t problems_kept = 16384;
 constexpr std::size_t paths_kept = 65535;
 
 namespace detail {
 
-/// A problem at one place in the nesting of scopes of one thread.
+/// A problem at one path in the nesting of scopes of one thread.
 struct path_node {
   statistics* stats = nullptr;
   const path_node* parent = nullptr;
-  // What the owner finds it by: the names as the scope gave them, which are compared as pointers
-  // and never read, for they may be of a library that is gone.
+  // The owner's search key: the names as passed by the scope. They are compared as pointers and
+  // never read, because their library may have been unloaded.
   std::uint64_t hash = 0;
   problem key;
   counter<std::uint64_t> count;
@@ -51,17 +51,17 @@ struct trace_slot {
 
 class thread_log;
 
-/// A scope that is open, as the log of its thread has it. It lies in the log: the scope itself may
-/// come to its end on another thread, as in a coroutine, while this one goes on.
+/// An open scope in the log of its thread. It is stored in the log, because the scope object may be
+/// destroyed on another thread, as in a coroutine, while this thread continues.
 struct frame {
-  /// Another one each time that the frame is taken; negative once its scope has ended elsewhere, or
-  /// its thread has. All else is the owner's alone.
+  /// A different number each time that the frame is taken; negative after its scope has ended on
+  /// another thread, or its thread has ended. Only the owner accesses the other members.
   std::atomic<std::int64_t> ticket{0};
-  frame* parent = nullptr;  // the next one further out, or the next spare one
+  frame* parent = nullptr;  // the enclosing frame, or the next spare frame
   path_node* node = nullptr;
   std::uint64_t era = 0;
-  std::int64_t nested = 0;       // nanoseconds in scopes directly inside
-  std::int64_t descendants = 0;  // scopes inside, at any depth
+  std::int64_t nested = 0;       // nanoseconds in directly nested scopes
+  std::int64_t descendants = 0;  // number of scopes inside, at any depth
   std::int64_t bytes = 0;
   std::int64_t flops = 0;
   std::int64_t begin = 0;
@@ -71,15 +71,15 @@ struct frame {
 
 constexpr std::int64_t given_up = INT64_MIN;
 
-/// What a scope knows of its frame. The frame is still its own while the tickets agree.
+/// A scope's reference to its frame. The frame still belongs to the scope if the tickets are equal.
 struct open_scope {
   thread_log* log = nullptr;
   frame* place;
   std::int64_t ticket;
 };
 
-/// What the profiler itself costs, in ticks: `inside` of a scope's own two time stamps, and `whole`
-/// for everything around it too, which scopes further out see.
+/// The profiler's own cost in ticks: `inside` is the part between a scope's two time stamps;
+/// `whole` also includes the part outside them, which enclosing scopes measure.
 struct overhead_ticks {
   std::atomic<std::int64_t> inside{0};
   std::atomic<std::int64_t> whole{0};
@@ -87,7 +87,7 @@ struct overhead_ticks {
 
 VECDET_PROFILE_SHARED inline overhead_ticks overhead;
 
-/// When a table is next due, in ticks; see print_every().
+/// The time of the next table, in ticks; see print_every().
 VECDET_PROFILE_SHARED inline std::atomic<std::int64_t> next_print{INT64_MAX};
 VECDET_PROFILE_SHARED inline std::atomic<void (*)(std::int64_t now)> print_if_due{nullptr};
 
@@ -96,7 +96,7 @@ inline bool same_problem(const problem& a, const problem& b) noexcept {
          a.implementation == b.implementation && a.threads == b.threads && a.shape == b.shape;
 }
 
-/// Independent multiplications, so that they overlap in the pipeline.
+/// The multiplications are independent, so that they overlap in the pipeline.
 inline std::uint64_t hash_problem(const void* parent, const problem& p) noexcept {
   const auto word = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); };
   const auto dimension = [&](std::size_t i) { return static_cast<std::uint64_t>(p.shape[i]); };
@@ -110,8 +110,8 @@ inline std::uint64_t hash_problem(const void* parent, const problem& p) noexcept
   return (h ^ (h >> 32)) * 0x9e3779b97f4a7c15u;
 }
 
-/// Path nodes at stable addresses, readable while the owner adds to them: all that are kept, and
-/// one more for all others.
+/// Path nodes at stable addresses, which can be read while the owner adds more. There is one node
+/// per kept path and one for all others.
 class path_list {
  public:
   std::size_t size() const noexcept { return size_.load(std::memory_order_acquire); }
@@ -134,22 +134,22 @@ class path_list {
   std::atomic<std::size_t> size_{0};
 };
 
-/// A thread's log. Logs are never freed: when a thread ends, the next new thread goes on with its
-/// log, so that their number is that of threads alive at a time.
+/// A thread's log. Logs are never freed: when a thread ends, the next new thread reuses its log, so
+/// their number is the greatest number of threads alive at a time.
 class thread_log {
  public:
   explicit thread_log(int log_id) : id(log_id), slots_(64, nullptr) {}
 
-  /// Whether there is a frame for the next scope.
+  /// Whether there is a spare frame for the next scope.
   bool has_spare() const noexcept { return spare_ != nullptr; }
 
-  /// Makes frames for scopes nested deeper than ever. Under the registry's lock.
+  /// Adds frames for deeper nesting. Requires the registry's lock.
   void add_frames() {
     frames_.push_back(std::make_unique<frame[]>(frames_at_once));
     for (std::size_t i = 0; i < frames_at_once; ++i) put_back(&frames_.back()[i]);
   }
 
-  /// Opens the scope at a node found, or made, by find(), in a spare frame.
+  /// Opens the scope in a spare frame, at a node that find() returned or that was added.
   void enter(open_scope& scope, path_node* node, const problem& p) noexcept {
     frame& f = *spare_;
     spare_ = f.parent;
@@ -219,8 +219,8 @@ class thread_log {
     if (end >= next_print.load(std::memory_order_relaxed)) print_if_due.load()(end);
   }
 
-  /// Gives up the scopes that are open: their thread has ended. Whatever it was just at, all frames
-  /// are spare thereafter.
+  /// Drops all open scopes, because their thread has ended. Afterwards all frames are spare, even
+  /// if the thread was interrupted in the middle of an operation.
   void drop_all() noexcept {
     top = spare_ = nullptr;
     for (const auto& some : frames_) {
@@ -232,14 +232,14 @@ class thread_log {
     for (statistics* s : all_statistics) s->leave_all();
   }
 
-  /// Forgets the innermost scopes that have ended on other threads.
+  /// Removes the innermost scopes that have ended on other threads.
   void settle() noexcept {
     if (__builtin_expect(top != nullptr && top->is_given_up(), 0)) forget_given_up();
   }
 
   const path_node* here() const noexcept { return top != nullptr ? top->node : nullptr; }
 
-  /// The problem's node below the innermost open scope; null when it is new there. `hash` is
+  /// The problem's node below the innermost open scope, or null if it is new there. `hash` is
   /// hash_problem(here(), p).
   path_node* find(const problem& p, std::uint64_t hash) const noexcept {
     const path_node* parent = here();
@@ -251,7 +251,8 @@ class thread_log {
     }
   }
 
-  /// Makes the node findable by the names and hash given; at most half of the slots are taken.
+  /// Adds the node to the hash table with the given names and hash. At most half of the slots are
+  /// used.
   void insert(path_node* node, const problem& key, std::uint64_t hash) {
     node->key = key;
     node->hash = hash;
@@ -266,21 +267,21 @@ class thread_log {
     ++used_;
   }
 
-  /// A library has been unloaded: at the address of its names others may come to lie. No node is
-  /// findable any more, until its problem is met again at its place.
+  /// Called after a library was unloaded, since other names may now have the addresses of its
+  /// names. Empties the hash table; a node is added again when its problem next runs at its path.
   void forget_names() noexcept {
     for (path_node*& node : slots_) {
       if (node == nullptr) continue;
       try {
         forgotten_.emplace(std::make_pair(node->parent, node->stats), node);
-      } catch (const std::bad_alloc&) {  // then its place gets another node
+      } catch (const std::bad_alloc&) {  // its path then gets another node
       }
       node = nullptr;
     }
     used_ = 0;
   }
 
-  /// The forgotten node of the problem at the place, or null.
+  /// The forgotten node of the problem at this path, or null.
   path_node* recall(const path_node* parent, const statistics* stats) noexcept {
     const auto known = forgotten_.find(std::make_pair(parent, stats));
     if (known == forgotten_.end()) return nullptr;
@@ -292,9 +293,9 @@ class thread_log {
   const int id;
   frame* top = nullptr;
   bool taken = false;                        // guarded by the registry's lock
-  std::atomic<std::uint32_t> generation{0};  // of the settings this log has seen
+  std::atomic<std::uint32_t> generation{0};  // of the settings that this log has applied
   std::atomic<std::uint64_t> era{0};         // counts resets
-  std::uint32_t unloads = 0;                 // libraries unloaded that this log knows of
+  std::uint32_t unloads = 0;                 // number of unloads that this log has handled
   path_list paths;
   std::vector<statistics*> all_statistics;  // guarded by the registry's lock
   path_node* overflow = nullptr;
@@ -311,8 +312,8 @@ class thread_log {
     spare_ = f;
   }
 
-  /// Counts the scope where all inside of it have ended on other threads, and drops it where one is
-  /// open, or where it is of a thread that had this log before.
+  /// Counts the scope if all scopes inside it have ended on other threads. Drops it if one of them
+  /// is open, or if it belongs to a thread that used this log before.
   [[gnu::noinline]] void leave_out_of_order(const open_scope& scope, std::int64_t end) noexcept {
     frame& f = *scope.place;
     if (f.ticket.load(std::memory_order_relaxed) != scope.ticket) {
@@ -334,8 +335,7 @@ class thread_log {
     while (top != nullptr && top->is_given_up()) forget(&top);
   }
 
-  /// Takes a scope out that has no end of its own. What ran inside of it ran inside of its parent
-  /// too.
+  /// Removes a scope without an end time. Scopes inside it then count as inside its parent.
   void forget(frame** at) noexcept {
     frame& f = **at;
     *at = f.parent;

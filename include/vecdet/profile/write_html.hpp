@@ -17,8 +17,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace profile {
 
-/// Writes the page; with a `baseline` it also shows what changed from that to `r`. The names label
-/// the two.
+/// Writes the page. With a `baseline`, it also shows the changes from the baseline to `r`. The
+/// names label the two.
 inline void write_html(std::ostream& out, const report& r, const report* baseline = nullptr,
                        const std::string& name = "profile",
                        const std::string& baseline_name = "baseline") {

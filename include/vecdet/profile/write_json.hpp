@@ -158,8 +158,8 @@ inline void write_json(std::ostream& out, const report& r) {
   out << '\n';
 }
 
-/// The calls kept by keep_events(), as complete ("X") events; times in microseconds, processes side
-/// by side on the clock of the first. The profiler's own cost is in them.
+/// Writes the calls kept by keep_events() as complete ("X") events. Times are in microseconds; all
+/// processes use the clock of the first. Times include the profiler's own cost.
 inline void write_trace(std::ostream& out, const report& r) {
   double origin = 0;
   for (const process_info& p : r.processes) {
@@ -184,7 +184,7 @@ inline void write_trace(std::ostream& out, const report& r) {
   }
   for (const event& e : r.events) {
     const entry& what = r.entries[e.entry];
-    // Begin and end are rounded alike, so that what is nested stays so.
+    // Begin and end are rounded in the same way, so that nested events stay nested.
     const double offset = r.processes[e.process].started_unix_ns - origin;
     const double begin = std::round(e.begin_ns + offset);
     const double end = std::round(e.begin_ns + offset + e.duration_ns);

@@ -38,7 +38,7 @@ inline void write_process_line(std::ostream& out, const process_info& p, const r
       << duration_text(p.wall_ns);
   if (p.overhead_per_scope_ns > 0) {
     out << "; profiler " << duration_text(p.overhead_per_scope_ns)
-        << " a scope, taken off the times below";
+        << " per scope, subtracted from the times below";
     const double cost = p.overhead_per_scope_ns * static_cast<double>(r.scopes());
     if (r.processes.size() == 1) out << " (" << duration_text(cost) << " in all)";
   }
@@ -53,8 +53,8 @@ inline void write_process_line(std::ostream& out, const process_info& p, const r
   }
 }
 
-/// How long each process computed, and how long it waited for the others. Nothing where none
-/// waited.
+/// Writes how long each process computed and how long it waited for the others. Writes nothing if
+/// no process waited.
 inline void write_waiting(std::ostream& out, const report& r) {
   double least = 0, most = 0, waiting = 0, recorded = 0;
   std::vector<std::vector<std::string>> table{{"", "computing", "waiting", "of all", "process"}};
@@ -79,13 +79,13 @@ inline void write_waiting(std::ostream& out, const report& r) {
 
 }  // namespace detail
 
-/// What a row of the table stands for.
+/// The meaning of a row of the table.
 enum class rows_of { problems, functions };
 
 namespace detail {
 
-/// An entry per function: its problems together, named by how many they are. They stand
-/// under no bound: problems in cache and in memory have different ones.
+/// Merges the problems of each function into one entry, which is named after their number. Such
+/// entries have no bound, because problems in cache and in memory have different bounds.
 inline report by_function(const report& r) {
   report grouped;
   std::map<std::string, std::size_t> places;
@@ -110,9 +110,9 @@ inline report by_function(const report& r) {
 
 }  // namespace detail
 
-/// The `rows` problems, or functions, of most self time, one per line. The column "callers" is the
-/// threads inside such calls, on average while one is; threads:<n> in a name is what a call may
-/// use.
+/// Writes the `rows` problems (or functions) with the most self time, one per line. The column
+/// "callers" is the average number of threads inside such calls, while there is one. threads:<n> in
+/// a name is the number of threads that a call may use.
 inline void write_table(std::ostream& out, const report& r, std::size_t rows = 50,
                         rows_of kind = rows_of::problems) {
   using detail::duration_text;
@@ -164,7 +164,7 @@ inline void write_table(std::ostream& out, const report& r, std::size_t rows = 5
   if (order.empty()) out << "(no scope has ended)\n";
 }
 
-/// One line a problem, all of them, with a heading; RFC 4180.
+/// Writes all problems as CSV (RFC 4180), one per line, with a header.
 inline void write_csv(std::ostream& out, const report& r) {
   using detail::number;
   out << "name,function,variant,type,shape,implementation,threads,source,count,total_ns,"
@@ -193,7 +193,8 @@ inline void write_csv(std::ostream& out, const report& r) {
   }
 }
 
-/// "outer;inner 1234" a line: self time in nanoseconds by path, as flame graph programs read it.
+/// Writes self time in nanoseconds by path, one "outer;inner 1234" per line, the input format of
+/// flame graph programs.
 inline void write_folded(std::ostream& out, const report& r) {
   for (const path& p : r.paths) {
     const char* separator = "";

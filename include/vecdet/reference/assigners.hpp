@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ATSS, arXiv 1912.02424, algorithm 1, and the task-aligned assigner, arXiv 2108.07755, section
-// 3.3, as YOLOv8 has it, over whole matrices of boxes by points. One image.
+// 3.3, in YOLOv8's form, on whole matrices of boxes x points, for one image.
 //
-// ATSS compares distances and IoUs in float, as torch does; the task-aligned assigner is all in
-// double.
+// ATSS compares distances and IoUs in float, as torch does. The task-aligned assigner computes
+// everything in double.
 #pragma once
 
 #include <vecdet/reference/box.hpp>
@@ -19,14 +19,14 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// Where each point's box is among the ground truth, or -1; and its target, for the task-aligned
-/// assigner.
+/// Per point: the index of its ground-truth box, or -1, and for the task-aligned assigner its
+/// target.
 struct assignment {
   std::vector<index_t> matches;
   std::vector<double> targets;
 };
 
-/// The first `wanted` of `candidates` in the order that comes_first says, equal ones by their own.
+/// The first `wanted` of `candidates` in the order defined by comes_first. Ties keep their order.
 template <class ComesFirst>
 std::vector<index_t> first_of(std::vector<index_t> candidates, index_t wanted,
                               const ComesFirst& comes_first) {
@@ -36,7 +36,7 @@ std::vector<index_t> first_of(std::vector<index_t> candidates, index_t wanted,
   return candidates;
 }
 
-/// `level_sizes` are the numbers of anchors of each level.
+/// `level_sizes` holds the number of anchors per level.
 inline assignment atss(boxes_view<const float> anchors, const std::vector<index_t>& level_sizes,
                        boxes_view<const float> truth, index_t k) {
   const index_t points = anchors.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One box, and how references read and write it.
+// One box, and functions to read and write it.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -9,8 +9,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// Corners (x1, y1) and (x2, y2); no order of the corners is implied. Also four deltas, or four
-/// numbers of another box format, where a function says so.
+/// Corners (x1, y1) and (x2, y2), in any order. In some functions, four deltas or four numbers of
+/// another box format.
 template <class Real>
 struct box_of {
   Real x1, y1, x2, y2;

@@ -10,7 +10,7 @@
 //   dw = ww log(gw / aw)        gw = aw exp(clamp(dw / ww))
 //   dh = wh log(gh / ah)        gh = ah exp(clamp(dh / wh))
 //
-// Anchors or boxes of size zero give the infinities and NaN that the formulas give.
+// Anchors or boxes of size zero give the infinities and NaN of the formulas.
 #pragma once
 
 #include <vecdet/dtype.hpp>
@@ -34,14 +34,14 @@ inline box xyxy_from_cxcywh(const box& b) {
   return {b.x1 - b.x2 / 2, b.y1 - b.y2 / 2, b.x1 + b.x2 / 2, b.y1 + b.y2 / 2};
 }
 
-/// Width times height; negative if one of them is.
+/// Width times height; negative if exactly one of the two is negative.
 inline double box_area(const box& b) { return b.width() * b.height(); }
 
 struct coder_weights {
   double x = 1, y = 1, w = 1, h = 1;
 };
 
-/// What bounds dw and dh, divided by their weights, before exp.
+/// How dw and dh, divided by their weights, are clamped before exp.
 enum class size_clamp {
   above,  ///< At most `limit`: torchvision, detectron2.
   both,   ///< Within +-limit: mmdetection.
@@ -66,7 +66,7 @@ inline double clamp_size(double size, size_clamp clamp, double limit) {
   return size;
 }
 
-/// The box (corners) that `deltas` mean on `anchor` (corners).
+/// Decodes `deltas` relative to `anchor` (corners) to a box (corners).
 inline box decode_box(const box& deltas, const box& anchor, const coder_weights& weights = {},
                       size_clamp clamp = size_clamp::above, double limit = default_size_limit()) {
   const box a = cxcywh_from_xyxy(anchor);
@@ -76,19 +76,19 @@ inline box decode_box(const box& deltas, const box& anchor, const coder_weights&
                            a.y2 * std::exp(clamp_size(deltas.y2 / weights.h, clamp, limit))});
 }
 
-/// `value` brought into [0, bound]; NaN stays NaN.
+/// `value` clamped to [0, bound]; NaN stays NaN.
 inline double clip_coordinate(double value, double bound) {
   return value < 0 ? 0 : value > bound ? bound : value;
 }
 
-/// The part of a box (corners) that lies in the image of that width and height.
+/// Clips a box (corners) to an image of this width and height.
 inline box clip_box(const box& b, double width, double height) {
   return {clip_coordinate(b.x1, width), clip_coordinate(b.y1, height), clip_coordinate(b.x2, width),
           clip_coordinate(b.y2, height)};
 }
 
 /// SSD, arXiv 1512.02325: priors as centre and size, variances 0.1 for the centre and 0.2 for the
-/// size, no clamp. The target is given by its corners.
+/// size, no clamp. The target is given as corners.
 inline box encode_ssd(const box& target, const box& prior, double centre_variance = 0.1,
                       double size_variance = 0.2) {
   const box g = cxcywh_from_xyxy(target);
@@ -107,7 +107,8 @@ inline box decode_ssd(const box& deltas, const box& prior, double centre_varianc
 }
 
 /// FCOS, arXiv 1904.01355, equation 1: the distances (left, top, right, bottom) from the anchor's
-/// centre to the target's sides; divided by the anchor's size where `by_size`, as in torchvision.
+/// centre to the target's sides. With `by_size`, they are divided by the anchor's size, as in
+/// torchvision.
 inline box encode_distances(const box& target, const box& anchor, bool by_size = true) {
   const box a = cxcywh_from_xyxy(anchor);
   const double w = by_size ? a.x2 : 1;
@@ -125,9 +126,9 @@ inline box decode_distances(const box& distances, const box& anchor, bool by_siz
           a.y1 + h * distances.y2};
 }
 
-/// Whether both sides of box i are `min_size` or more: what torchvision's remove_small_boxes keeps.
-/// Sides and threshold are rounded to the type that kernels compute in, since a side may lie
-/// exactly at the threshold there; a NaN side is too small.
+/// Whether both sides of box i are at least `min_size`, as in torchvision's remove_small_boxes.
+/// Sides and threshold are rounded to the kernels' compute type, since a side may equal the
+/// threshold exactly there. A NaN side is too small.
 template <class T>
 bool is_large_enough(boxes_view<T> boxes, index_t i, double min_size) {
   using real = compute_type<value_of<T>>;

@@ -13,8 +13,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// The loss of one row of logits for the target y, which is clamped to [0, bins - 1], and its
-/// gradient into `grad`, unless that is empty.
+/// The loss of one row of logits for the target y, which is clamped to [0, bins - 1]. Writes its
+/// gradient to `grad`, unless that is empty.
 inline double distribution_focal_loss(vector_view<const float> x, double y,
                                       vector_view<double> grad = {}) {
   const index_t bins = x.size();

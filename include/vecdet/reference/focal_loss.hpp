@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sigmoid focal loss in plain scalar double: the yardstick of the kernels.
+// Sigmoid focal loss in plain scalar double: the reference for the kernels.
 //
 // Lin, Goyal, Girshick, He, Dollar: "Focal Loss for Dense Object Detection", arXiv 1708.02002,
 // equation 5, with p = sigmoid(x) and cross entropy -log(p) = softplus(-x):
 //
 //   positive   L = alpha (1-p)^gamma softplus(-x)
 //              dL/dx = -alpha (1-p)^gamma (gamma p softplus(-x) + 1-p)
-//   negative   the same at -x with weight 1-alpha, and the gradient's sign turned
+//   negative   the same at -x with weight 1-alpha, and the opposite sign of the gradient
 //
-// At infinite logits the functions take their limits, NaN gives NaN: a formula's own inf * 0 never
-// shows. Relative errors are a few 1e-16, growing with gamma; for soft targets they are relative to
-// the largest of the gradient's terms p (1-t), (1-p) t and the focusing one, which may cancel.
+// At infinite logits the functions take their limits instead of a formula's inf * 0. NaN gives NaN.
+// Relative errors are a few 1e-16 and grow with gamma. For soft targets they are relative to the
+// largest of the gradient's terms p (1-t), (1-p) t and the focusing term, which may cancel.
 #pragma once
 
 #include <vecdet/reference/sum.hpp>
@@ -62,7 +62,8 @@ inline double hard_focal_loss(double x, bool positive, double alpha, double gamm
                   : vanishing_product(negative_weight(alpha), focal_cross_entropy(-x, gamma));
 }
 
-/// Its derivative by the logit: at +inf 0 and 1-alpha, at -inf -alpha and 0.
+/// Its derivative with respect to the logit. For a positive and any other class it is 0 and 1-alpha
+/// at +inf, -alpha and 0 at -inf.
 inline double hard_focal_loss_grad(double x, bool positive, double alpha, double gamma) {
   return positive ? positive_weight(alpha) * focal_cross_entropy_grad(x, gamma)
                   : -negative_weight(alpha) * focal_cross_entropy_grad(-x, gamma);
@@ -89,7 +90,7 @@ inline double soft_focal_loss(double x, double t, double alpha, double gamma) {
                            vanishing_product(std::pow(terms.miss, gamma), terms.cross_entropy));
 }
 
-/// Its derivative by the logit,
+/// Its derivative with respect to the logit,
 /// alpha_t (1-p_t)^gamma (p - t + gamma (1-2t) p (1-p) / (1-p_t) cross_entropy).
 inline double soft_focal_loss_grad(double x, double t, double alpha, double gamma) {
   if (std::isnan(x)) return x;
@@ -111,7 +112,8 @@ inline double quality_focal_loss(double x, double t, double beta) {
   return vanishing_product(std::pow(std::abs(error), beta), terms.cross_entropy);
 }
 
-/// Its derivative by the logit: |p - t|^beta (p - t + beta p (1-p) ce / (p - t)), 0 at p = t.
+/// Its derivative with respect to the logit: |p - t|^beta (p - t + beta p (1-p) ce / (p - t)), 0 at
+/// p = t.
 inline double quality_focal_loss_grad(double x, double t, double beta) {
   if (std::isnan(x)) return x;
   const soft_focal_terms terms(x, t, -1);
@@ -130,14 +132,14 @@ inline double varifocal_loss(double x, double t) {
 inline double varifocal_loss_grad(double x, double t) {
   return t * (sigmoid(x) * (1 - t) - sigmoid(-x) * t);
 }
-/// Of the other classes: p^gamma softplus(x); with the factor as a constant of the gradient.
+/// The gradient of p^gamma softplus(x) for the other classes, with p^gamma treated as constant.
 inline double constant_factor_grad(double x, double gamma) {
   return std::pow(sigmoid(x), gamma) * sigmoid(x);
 }
 
 namespace detail {
 
-/// Where the losses and gradients of a whole tensor go; both may be empty views.
+/// The outputs for the losses and gradients of a whole tensor. Both may be empty views.
 struct focal_loss_elements {
   matrix_view<double> grad;
   matrix_view<double> loss;
@@ -157,9 +159,9 @@ inline double row_scale(const focal_loss_params& params, vector_view<const doubl
 
 }  // namespace detail
 
-/// The sum of the losses of rows x classes `logits` with one label a row: 0 .. classes-1,
-/// params.background or params.ignore. Writes the sum's gradient and the losses themselves where a
-/// view of the logits' shape is given for them. `row_weights` may be empty: all 1.
+/// The sum of the losses of rows x classes `logits` with one label per row: 0 .. classes-1,
+/// params.background or params.ignore. Writes the sum's gradient and the losses to the views that
+/// are not empty; they have the logits' shape. `row_weights` may be empty: all 1.
 template <class T>
 double sigmoid_focal_loss(matrix_view<T> logits, vector_view<const index_t> labels,
                           const focal_loss_params& params = {}, matrix_view<double> grad = {},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Intersection over union of boxes and its kin in plain scalars.
+// Intersection over union of boxes and its variants in plain scalars.
 //
 //   IoU  = |A n B| / |A u B|
 //   GIoU = IoU - |C \ (A u B)| / |C|, C the smallest box around both      (arXiv 1902.09630)
@@ -7,8 +7,8 @@
 //   CIoU = DIoU - alpha v, v = 4/pi^2 (atan(wa/ha) - atan(wb/hb))^2,
 //          alpha = v / (1 - IoU + v)                                      (arXiv 1911.08287)
 //
-// as torchvision.ops computes them: eps = 1e-7 is added to c^2 and to alpha's denominator, nothing
-// elsewhere, so that two boxes without area have IoU 0/0. NaN coordinates give NaN.
+// As in torchvision.ops, eps = 1e-7 is added to c^2 and to alpha's denominator and nowhere else, so
+// the IoU of two boxes without area is 0/0. NaN coordinates give NaN.
 #pragma once
 
 #include <vecdet/reference/box.hpp>
@@ -25,11 +25,11 @@ enum class iou_kind { iou, giou, diou, ciou };
 
 /// The IoU of boxes whose union is empty.
 enum class empty_union {
-  nan,  ///< 0/0 as torchvision gives it.
-  zero  ///< 0 wherever the intersection is empty: detectron2.
+  nan,  ///< 0/0, as in torchvision.
+  zero  ///< 0, as in detectron2.
 };
 
-/// The greater and the lesser of two numbers; NaN if one of them is.
+/// The greater and the smaller of two numbers; NaN if one of them is NaN.
 template <class Real>
 Real greater_of(Real a, Real b) {
   return a > b || std::isnan(a) ? a : b;
@@ -39,7 +39,7 @@ Real lesser_of(Real a, Real b) {
   return a < b || std::isnan(a) ? a : b;
 }
 
-/// a * b rounded to Real, whatever becomes of it: compilers may not contract it with a later sum.
+/// a * b rounded to Real. Compilers cannot contract it with a later sum.
 template <class Real>
 Real rounded_product(Real a, Real b) {
   const volatile Real product = a * b;
@@ -59,7 +59,7 @@ Real union_area(const box_of<Real>& a, const box_of<Real>& b) {
          intersection_area(a, b);
 }
 
-/// With Real = float the very float that torchvision's box_iou returns: one rounding an operation.
+/// With Real = float, bit-identical to torchvision's box_iou: one rounding per operation.
 template <class Real>
 Real iou(const box_of<Real>& a, const box_of<Real>& b, empty_union rule = empty_union::nan) {
   const Real intersection = intersection_area(a, b);
@@ -117,7 +117,7 @@ inline double iou_of_kind(iou_kind kind, const box& a, const box& b,
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-/// out(i, j) of box i of `a` and box j of `b`.
+/// Writes out(i, j) for box i of `a` and box j of `b`.
 template <class T, class U>
 void pairwise_iou(boxes_view<T> a, boxes_view<U> b, matrix_view<double> out,
                   iou_kind kind = iou_kind::iou, empty_union rule = empty_union::nan) {
@@ -126,7 +126,7 @@ void pairwise_iou(boxes_view<T> a, boxes_view<U> b, matrix_view<double> out,
       out(i, j) = iou_of_kind(kind, load_box(a, i), load_box(b, j), rule);
 }
 
-/// out[i] of box i of `a` and box i of `b`.
+/// Writes out[i] for box i of `a` and box i of `b`.
 template <class T, class U>
 void elementwise_iou(boxes_view<T> a, boxes_view<U> b, vector_view<double> out,
                      iou_kind kind = iou_kind::iou, empty_union rule = empty_union::nan) {

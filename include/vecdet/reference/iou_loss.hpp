@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// GIoU, DIoU and CIoU losses with their gradients, as torchvision.ops.giou_loss,
-// distance_box_iou_loss and complete_box_iou_loss compute them, eps = 1e-7:
+// GIoU, DIoU and CIoU losses with their gradients, as in torchvision.ops.giou_loss,
+// distance_box_iou_loss and complete_box_iou_loss, with eps = 1e-7:
 //
 //   IoU  = I / (U + eps)                       I = 0 unless both overlaps are above 0
 //   GIoU loss = 1 - IoU + (C - U) / (C + eps)
 //   DIoU loss = 1 - IoU + rho^2 / (c^2 + eps)
 //   CIoU loss = DIoU loss + alpha v,           alpha = v / (1 - IoU + v + eps) held constant,
-//                                              and 0 where v is: 0 / 0 of equal boxes at eps = 0
+//                                              and 0 where v = 0, even if it would be 0 / 0 (equal
+//                                              boxes, eps = 0)
 //
-// with I, U, C the areas of intersection, union and enclosing box; see iou.hpp for the rest. The
-// gradient by the predicted box follows from numbers that carry their own derivatives, so that the
-// code is the equations. Where a side of the prediction equals the target's, half of the gradient
-// of min and max goes to either, as in autograd.
+// I, U and C are the areas of intersection, union and enclosing box; iou.hpp defines the other
+// symbols. The gradient with respect to the predicted box is computed with dual numbers, which
+// carry their derivatives, so that the code reads like the equations. If a side of the prediction
+// equals the target's, each gets half of the gradient of min and max, as in autograd.
 #pragma once
 
 #include <vecdet/reference/box.hpp>
@@ -25,13 +26,13 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// A value and its derivatives by the four coordinates of the predicted box.
+/// A value and its derivatives with respect to the four coordinates of the predicted box.
 struct dual {
   double value;
   box grad = {0, 0, 0, 0};
 };
 
-/// a + s * b on derivatives.
+/// r * a + s * b, for derivatives.
 inline box combine(double r, const box& a, double s, const box& b) {
   return {r * a.x1 + s * b.x1, r * a.y1 + s * b.y1, r * a.x2 + s * b.x2, r * a.y2 + s * b.y2};
 }
@@ -66,7 +67,7 @@ inline dual atan_ratio(const dual& w, const dual& h) {
 
 struct box_loss {
   double loss;
-  box grad;  ///< By the coordinates of the predicted box, or by its deltas.
+  box grad;  ///< With respect to the coordinates of the predicted box, or to its deltas.
 };
 
 /// The loss 1 - kind of one predicted box (corners) against its target (corners); kind is giou,
@@ -110,8 +111,8 @@ inline box_loss iou_loss(iou_kind kind, const box& predicted, const box& target,
   return {loss.value, loss.grad};
 }
 
-/// The loss of the box that `deltas` mean on `anchor`, and its gradient by the deltas: zero through
-/// a size that the clamp cut off.
+/// The loss of the box decoded from `deltas` and `anchor`, and its gradient with respect to the
+/// deltas. The gradient of a clamped size is zero.
 inline box_loss iou_loss_of_deltas(iou_kind kind, const box& deltas, const box& anchor,
                                    const box& target, const coder_weights& weights = {},
                                    size_clamp clamp = size_clamp::above,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCV's INTER_LINEAR on bytes in plain integers, and letterboxes made of it. Published rule: a
-// pixel's centre (i + 1/2) scale - 1/2, in double and then float, lies between two pixels, which
-// are weighed by its fraction in 2048ths, rounded half to even; at the ends, columns are one
-// pixel's alone. Sums along a row lose 4 bits, products across rows 16, and the sum of those is
-// rounded by 2.
+// OpenCV's INTER_LINEAR on bytes in plain integers, and letterboxes based on it. The published
+// rule: a pixel's centre (i + 1/2) scale - 1/2, computed in double and rounded to float, is between
+// two pixels. They are weighted by its fraction in 2048ths, rounded half to even. At the ends,
+// columns use a single pixel. Sums along a row are shifted right by 4 bits, products across rows by
+// 16, and the sum of those is rounded by 2 bits.
 #pragma once
 
 #include <vecdet/letterbox.hpp>
@@ -18,7 +18,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// An image of rows x cols from one of height x width, both of three bytes a pixel without gaps.
+/// Resizes an image from height x width to rows x cols, both with three bytes per pixel and without
+/// gaps.
 inline std::vector<std::uint8_t> resize_bytes(const std::vector<std::uint8_t>& image,
                                               index_t height, index_t width, index_t rows,
                                               index_t cols) {
@@ -60,7 +61,7 @@ inline std::vector<std::uint8_t> resize_bytes(const std::vector<std::uint8_t>& i
   return resized;
 }
 
-/// The input of a network, 3 x input.height x input.width, of one image without gaps.
+/// The input of a network, 3 x input.height x input.width, for one image without gaps.
 inline std::vector<float> letterbox(const std::vector<std::uint8_t>& image, index_t height,
                                     index_t width, grid_size input,
                                     const letterbox_params& params) {

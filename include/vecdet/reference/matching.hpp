@@ -3,8 +3,8 @@
 // Girshick, Sun: "Faster R-CNN", arXiv 1506.01497, section 3.1.2; SSD, arXiv 1512.02325,
 // section 2.2.
 //
-// IoUs and thresholds are compared in the type that kernels compute in: torch too rounds a
-// threshold to float before it compares it with a float tensor.
+// IoUs and thresholds are compared in the kernels' compute type. torch, too, rounds a threshold to
+// float before it compares it with a float tensor.
 #pragma once
 
 #include <vecdet/dtype.hpp>
@@ -20,32 +20,32 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// What an anchor without ground truth is matched to.
+/// The matches of anchors without a ground-truth box.
 constexpr index_t match_background = -1;  ///< Best IoU below the low threshold.
 constexpr index_t match_ignore = -2;      ///< Best IoU between the thresholds.
 
 struct matcher_params {
   double high_threshold = 0.5;  ///< Best IoU >= high: matched.
   double low_threshold = 0.4;   ///< Best IoU < low: background.
-  /// Gives every anchor that is the best one of some ground truth (ties included) its own best
-  /// ground truth back, however low the IoU.
+  /// Every anchor that is the best of some ground-truth box (ties included) is matched with its own
+  /// best box, even if the IoU is low.
   bool allow_low_quality = true;
-  /// Lets a ground truth that touches no anchor match nothing. Without it each anchor that touches
-  /// no ground truth ties as its best, and becomes positive: so torchvision and detectron2.
+  /// A ground-truth box that touches no anchor matches nothing. If false, every anchor that touches
+  /// no ground-truth box ties as its best and becomes positive, as in torchvision and detectron2.
   bool skip_untouched = false;
-  /// Lets every ground truth take its best anchor (the first of equals) for itself; of two that
-  /// want the same, the later one wins: SSD.
+  /// Every ground-truth box is matched with its best anchor, as in SSD; ties are broken by lower
+  /// anchor. If two boxes have the same best anchor, the later box gets it.
   bool force_best = false;
   empty_union empty = empty_union::nan;  ///< With zero, every IoU that is NaN is 0.
-  /// Ignored is an anchor of whose area a region to be ignored covers more than this part.
+  /// An anchor is ignored if an ignore region covers more than this fraction of its area.
   double region_threshold = 0.5;
-  /// Anchors in such regions take no part, as in mmdetection; otherwise those that stay unmatched
+  /// Anchors in ignore regions take no part, as in mmdetection. If false, those that stay unmatched
   /// are ignored.
   bool ignore_matched = false;
 };
 
-/// The best of a row or column of IoUs: the first of equals, and a NaN before all numbers, as in
-/// torch.max.
+/// The best of a row or column of IoUs. Ties are broken by lower index, and NaN is above all
+/// numbers, as in torch.max.
 template <class Real>
 struct best_iou {
   Real value = 0;
@@ -58,9 +58,9 @@ struct best_iou {
   }
 };
 
-/// For every anchor the index of its ground truth, match_background or match_ignore. `best_ious`,
-/// where given, receives every anchor's best IoU, 0 where there is no ground truth. Anchors in
-/// `regions` are ignored.
+/// Per anchor, the index of its ground-truth box, match_background or match_ignore. `best_ious`, if
+/// given, receives the best IoU of every anchor, 0 without ground-truth boxes. Anchors in `regions`
+/// are ignored.
 template <class T, class U>
 void match_anchors(boxes_view<T> anchors, boxes_view<U> ground_truth, vector_view<index_t> matches,
                    const matcher_params& params = {}, vector_view<double> best_ious = {},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Non-maximum merging in plain scalars, of boxes of one class and image: every pair is looked at.
-// Overlaps are computed in the type that kernels compute in.
+// Non-maximum merging in plain scalars, for boxes of one class and image. Every pair is compared.
+// Overlaps are computed in the kernels' compute type.
 #pragma once
 
 #include <vecdet/merging.hpp>
@@ -17,7 +17,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// The groups in their order, each the indices of its members.
+/// The groups in order; each is a list of its members' indices.
 template <class Real>
 std::vector<std::vector<index_t>> merge_boxes(boxes_view<const Real> boxes,
                                               vector_view<const Real> scores,
@@ -57,10 +57,10 @@ std::vector<std::vector<index_t>> merge_boxes(boxes_view<const Real> boxes,
     std::vector<index_t> others = order;
     if (params.transitive) std::sort(others.begin(), others.end());
     for (const index_t j : others) {
-      index_t& of_other = group_of[static_cast<std::size_t>(j)];
-      if (of_other != nobody || !matches(i, j)) continue;
+      index_t& other_group = group_of[static_cast<std::size_t>(j)];
+      if (other_group != nobody || !matches(i, j)) continue;
       if (params.transitive && scores[i] == scores[j] && place(i) != place(j)) continue;
-      of_other = group;
+      other_group = group;
       groups[static_cast<std::size_t>(group)].push_back(j);
     }
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greedy non-maximum suppression in plain scalars: going down the scores, a box is kept unless a
-// kept box of its image and class overlaps it too much. Equal scores: lower index first. The
-// options are those of nms_params.hpp. Overlaps are computed in the type that kernels compute in,
-// one rounding an operation, so that the decision at a threshold is the framework's own.
+// Greedy non-maximum suppression in plain scalars. Going down the scores, a box is kept unless a
+// kept box of its image and class overlaps it too much. Ties of scores are broken by lower index.
+// The options are those of nms_params.hpp. Overlaps are computed in the kernels' compute type with
+// one rounding per operation, so that decisions at the threshold are those of the framework.
 #pragma once
 
 #include <vecdet/dtype.hpp>
@@ -31,7 +31,7 @@ using vecdet::nms_overlap;
 using vecdet::nms_params;
 using vecdet::no_limit;
 
-/// A box's corners in the order that the overlap needs.
+/// A box's corners in the order that the overlap requires.
 template <class Real>
 box_of<Real> corners_of(const box_of<Real>& b, nms_format format) {
   if (format == nms_format::corners) return b;
@@ -50,8 +50,8 @@ Real nms_area(const box_of<Real>& b, bool plus_one) {
   return rounded_product(b.width() + one, b.height() + one);
 }
 
-/// The overlap of a kept box and a later one. Unlike in iou(), where the intersection is NaN its
-/// side counts as 0, as in std::max(0, side); the areas make the quotient NaN all the same.
+/// The overlap of a kept box and a later one. Unlike in iou(), a NaN side of the intersection
+/// counts as 0, as in std::max(0, side); the areas still make the quotient NaN.
 template <class Real>
 Real overlap_of(const box_of<Real>& kept, const box_of<Real>& other, const nms_params& params) {
   const Real one = params.plus_one ? 1 : 0;
@@ -100,7 +100,7 @@ bool is_degenerate(const box_of<Real>& b, bool plus_one) {
   return !(b.width() + one > 0 && b.height() + one > 0);
 }
 
-/// Image and class of every box; either may be an empty view: all the same.
+/// The image and class of every box. An empty view means that all are the same.
 struct nms_groups {
   lasting<vector_view<const index_t>> classes;
   lasting<vector_view<const index_t>> images;
@@ -110,7 +110,7 @@ struct nms_groups {
   std::pair<index_t, index_t> operator()(index_t i) const { return {image_of(i), class_of(i)}; }
 };
 
-/// Kept indices of the boxes, scores and groups, all of one length, in the order asked for.
+/// The kept indices in the requested order. Boxes, scores and groups have the same length.
 template <class T, class S>
 std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
                          const nms_groups& groups = {}) {

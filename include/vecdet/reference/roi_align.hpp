@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference of roi_align.hpp in plain scalar double: sample by sample, as the paper has it.
+// RoIAlign in plain scalar double, sample by sample, as in the paper.
 #pragma once
 
 #include <vecdet/feature_view.hpp>
@@ -20,7 +20,7 @@ struct roi_align_options {
   bool aligned = false;
 };
 
-/// Where the samples of a box lie along one axis.
+/// The positions of a box's samples along one axis.
 struct roi_axis {
   double start, bin, samples;
   roi_axis(double low, double high, index_t bins, const roi_align_options& options) {
@@ -38,7 +38,7 @@ struct roi_axis {
   }
 };
 
-/// visit(y, x, weight) for the four locations around (y, x), whose interpolation it is.
+/// Calls visit(y, x, weight) for the four locations whose interpolation is the sample at (y, x).
 template <class Visit>
 void interpolate(double y, double x, index_t height, index_t width, const Visit& visit) {
   const auto beyond = [](double at, index_t size) {
@@ -56,8 +56,8 @@ void interpolate(double y, double x, index_t height, index_t width, const Visit&
   visit(bottom, right, down * across);
 }
 
-/// visit(bin's row, bin's column, y, x, weight) for all that a box's bins are made of. A box of a
-/// million locations has as many samples.
+/// Calls visit(bin's row, bin's column, y, x, weight) for every location that contributes to a
+/// box's bins. A box of a million locations has as many samples.
 template <class Visit>
 void for_each_sample(const double* box, index_t rows, index_t columns, index_t height,
                      index_t width, const roi_align_options& options, const Visit& visit) {
@@ -72,7 +72,7 @@ void for_each_sample(const double* box, index_t rows, index_t columns, index_t h
               [&](index_t y, index_t x, double weight) { visit(p, q, y, x, weight / count); });
 }
 
-/// One box's bins: channels x rows x columns. Of `magnitudes`, the same of |features|.
+/// One box's bins, channels x rows x columns. With `magnitudes`, the bins of |features|.
 template <class T>
 std::vector<double> roi_align(const feature_view<const T>& features, index_t image,
                               const double* box, index_t rows, index_t columns,
@@ -90,7 +90,7 @@ std::vector<double> roi_align(const feature_view<const T>& features, index_t ima
   return out;
 }
 
-/// Adds one box's part of the gradient to `grad`, which lies as the features do. `upstream` is
+/// Adds one box's part of the gradient to `grad`, which has the features' layout. `upstream` is
 /// channels x rows x columns.
 inline void roi_align_grad(const std::vector<double>& upstream, index_t image, const double* box,
                            index_t rows, index_t columns, const roi_align_options& options,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Smooth L1 loss in plain scalar double. Girshick: "Fast R-CNN", arXiv 1504.08083, equation 3, with
-// the point beta where the parabola meets the line, as in torch.nn.functional.smooth_l1_loss:
+// Smooth L1 loss in plain scalar double. Girshick: "Fast R-CNN", arXiv 1504.08083, equation 3. The
+// parabola meets the line at beta, as in torch.nn.functional.smooth_l1_loss:
 //
 //   L(d) = d^2 / (2 beta)      dL/dd = d / beta     where |d| < beta
 //          |d| - beta / 2              sign(d)      elsewhere
@@ -15,7 +15,7 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// Loss of a difference; beta >= 0, and beta = 0 is |d|.
+/// The loss of a difference. beta >= 0; beta = 0 gives |d|.
 inline double smooth_l1_loss(double d, double beta) {
   return std::abs(d) < beta ? 0.5 * d * d / beta : std::abs(d) - 0.5 * beta;
 }
@@ -27,7 +27,7 @@ inline double smooth_l1_loss_grad(double d, double beta) {
   return d > 0 ? 1 : d < 0 ? -1 : 0;
 }
 
-/// Huber's loss is delta times the smooth L1 loss of beta = delta > 0.
+/// Huber's loss: delta times the smooth L1 loss with beta = delta > 0.
 inline double huber_loss(double d, double delta) { return delta * smooth_l1_loss(d, delta); }
 
 namespace detail {
@@ -47,9 +47,9 @@ void add_smooth_l1_row(matrix_view<T> predictions, matrix_view<U> targets, index
 
 }  // namespace detail
 
-/// The sum over all elements, times `scale` and the row's weight. Writes the sum's gradient by the
-/// predictions and the losses themselves where a view of the predictions' shape is given for them.
-/// `row_weights` may be empty: all 1.
+/// The sum over all elements, times `scale` and the row's weight. Writes the sum's gradient with
+/// respect to the predictions and the losses to the views that are not empty; they have the
+/// predictions' shape. `row_weights` may be empty: all 1.
 template <class T, class U>
 double smooth_l1_loss(matrix_view<T> predictions, matrix_view<U> targets, double beta,
                       double scale = 1, matrix_view<double> grad = {},
@@ -62,8 +62,7 @@ double smooth_l1_loss(matrix_view<T> predictions, matrix_view<U> targets, double
   return sum.value();
 }
 
-/// The same over the rows whose label is 0 or more; the others have loss and gradient 0, whatever
-/// they hold.
+/// The same over the rows whose label is 0 or more. All other rows have loss and gradient 0.
 template <class T, class U>
 double smooth_l1_loss_foreground(matrix_view<T> predictions, matrix_view<U> targets,
                                  vector_view<const index_t> labels, double beta, double scale = 1,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Soft-NMS in plain scalars. Bodla, Singh, Chellappa, Davis: "Soft-NMS: improving object detection
-// with one line of code", arXiv 1704.04503. The best remaining box is picked; those of its image
-// and class that overlap it lose score by
+// with one line of code", arXiv 1704.04503. The box with the greatest score is picked, again and
+// again. Each pick multiplies the scores of the remaining boxes of its image and class by
 //
-//   hard       0           where IoU >= threshold
-//   linear     1 - IoU     where IoU >= threshold
+//   hard       0           if IoU >= threshold, else 1
+//   linear     1 - IoU     if IoU >= threshold, else 1
 //   gaussian   exp(-IoU^2 / sigma)
 //
-// and leave when their score falls below the floor. As in mmcv, but that equal scores are picked
-// by lower index, where mmcv's order depends on its swaps, that NaN scores are dropped, and that a
-// NaN overlap takes nothing off.
+// Boxes whose score is then below the floor are dropped. As in mmcv, with three exceptions: ties of
+// scores are broken by lower index, whereas mmcv's order depends on its swaps; boxes with NaN
+// scores are dropped; and a NaN overlap does not change a score.
 #pragma once
 
 #include <vecdet/dtype.hpp>
@@ -27,15 +27,15 @@ namespace reference {
 
 using vecdet::soft_nms_method;
 
-/// A picked box and the score that it had left.
+/// A picked box and its reduced score.
 template <class Real>
 struct rescored {
   index_t index;
   Real score;
 };
 
-/// What an overlap leaves of a score. Params is soft_nms_params, here and below: a template, as
-/// soft_nms.hpp would bring the kernels with it.
+/// The factor by which an overlap reduces a score. Here and below, Params is soft_nms_params. It is
+/// a template parameter, because including soft_nms.hpp would also include the kernels.
 template <class Real, class Params>
 Real soft_nms_decay(Real overlap, const Params& params) {
   if (std::isnan(overlap)) return 1;

@@ -11,8 +11,8 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// log(softmax(x)_c) = (x_c - greatest) - log_sum; all NaN where an x is NaN or +infinity, or all
-/// are -infinity.
+/// log(softmax(x)_c) = (x_c - greatest) - log_sum. All are NaN if an x is NaN or +infinity, or if
+/// all x are -infinity.
 class log_softmax {
  public:
   explicit log_softmax(vector_view<const float> x) : x_(x) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax cross entropy in plain scalar double, and SSD's choice of rows: Liu et al.,
+// Softmax cross entropy in plain scalar double, and SSD's mining of rows: Liu et al.,
 // arXiv 1512.02325, section 2.2.
 #pragma once
 
@@ -23,9 +23,9 @@ inline double softmax_cross_entropy(vector_view<const float> x, index_t label,
   return -log_p[label];
 }
 
-/// The rows of one image that count, ascending: those labelled neither `background` nor `ignore`,
-/// and of the background `ratio` times as many of the largest loss, equal ones by lower index, NaN
-/// first.
+/// The rows of one image that count, ascending: the foreground, whose labels are neither
+/// `background` nor `ignore`, and `ratio` times as many background rows, those with the largest
+/// losses. Ties are broken by lower index, and NaN is the largest.
 inline std::vector<index_t> mined_rows(const std::vector<double>& losses,
                                        vector_view<const index_t> labels, index_t background,
                                        index_t ignore, index_t ratio) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of many terms and products with weights, as every reference computes them.
+// Sums of many terms and products with weights, used by all references.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -10,13 +10,13 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace reference {
 
-/// a * b where 0 wins over infinity, as it does in the limits that occur here.
+/// a * b, but 0 * infinity is 0, which is the limit in all cases here.
 inline double vanishing_product(double a, double b) {
   return (a == 0 && !std::isnan(b)) || (b == 0 && !std::isnan(a)) ? 0 : a * b;
 }
 
 /// Neumaier's compensated sum: the error does not grow with the number of terms. Infinities and NaN
-/// come through as in a plain sum.
+/// propagate as in a plain sum.
 class compensated_sum {
  public:
   void add(double term) {

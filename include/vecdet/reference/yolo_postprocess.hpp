@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From raw outputs of YOLO models to detections in plain scalars, for one image whose numbers are
-// given box by box: threshold, best or all classes, the best candidates, NMS, the letterbox undone.
-// Scores and boxes are computed in float, as in the frameworks: which boxes are detected depends on
-// it.
+// Turns raw outputs of YOLO models into detections in plain scalars, for one image whose numbers
+// are given box by box: threshold, best or all classes, best candidates, NMS, inverse letterbox.
+// Scores and boxes are computed in float, as in the frameworks, because this affects which boxes
+// are detected.
 #pragma once
 
 #include <vecdet/reference/nms.hpp>
@@ -23,7 +23,7 @@ struct yolo_detection {
   std::vector<float> extras;
 };
 
-/// Detections of an image's boxes, each of whose numbers are a row of `rows`; `to_input` may be
+/// The detections of an image. Each element of `rows` has the numbers of one box. `to_input` may be
 /// null.
 inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vector<float>>& rows,
                                                     const letterbox_transform* to_input,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One xsimd batch: what xsimd 8.1 to 14 name differently, what the instruction sets do differently,
-// and loads, stores and conversions. Architectures are named explicitly: xsimd's default follows
-// the compiler's flags further than our instruction sets do.
+// Operations on one xsimd batch. This file hides what xsimd 8.1 to 14 name differently and what the
+// instruction sets do differently; it also has loads, stores and conversions. Architectures are
+// named explicitly because xsimd's default enables more of the compiler's flags than our
+// instruction sets use.
 //
-// Every function gives the same bits on AVX2 and AVX-512. The x86-64 baseline has no fused
-// multiply-add; there fma and fnma round twice.
+// Every function gives bit-identical results on AVX2 and AVX-512. The x86-64 baseline has no fused
+// multiply-add: there, fma and fnma round twice.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -57,16 +58,16 @@ VECDET_INLINE batch<To> bit_cast(const xsimd::batch<From, arch>& x) {
 #endif
 }
 
-/// The bits of eight floats, twice over, for lookup8.
+/// The bits of eight floats, twice, for lookup8.
 struct alignas(64) table8 {
   std::int32_t entry[16];
 };
 
-// fma(a, b, c) is a * b + c, fnma(a, b, c) is c - a * b. min and max return b where either is NaN.
-// select_by_sign goes by the sign bit, also of -0 and NaN. select_negative goes by x < 0, and
-// either way for -0 and NaN. abs_below(x, limit) is min(|x|, limit), limit where x is NaN; but of a
-// signalling NaN, AVX-512 makes NaN. add_positive(y, x) is y + max(x, 0), NaN where x is. lookup8
-// goes by the low three bits.
+// fma(a, b, c) is a * b + c; fnma(a, b, c) is c - a * b. min and max return b if either is NaN.
+// select_by_sign tests the sign bit, also for -0 and NaN. select_negative tests x < 0; for -0 and
+// NaN its result may be either. abs_below(x, limit) is min(|x|, limit), and limit if x is NaN; but
+// AVX-512 turns a signalling NaN into NaN. add_positive(y, x) is y + max(x, 0), and NaN if x is.
+// lookup8 uses the low three bits.
 #if defined(VECDET_TARGET_AVX512)
 
 VECDET_INLINE f32_batch fma(f32_batch a, f32_batch b, f32_batch c) {
@@ -154,7 +155,7 @@ VECDET_INLINE f64_batch select_negative(f64_batch x, f64_batch negative, f64_bat
 VECDET_INLINE i32_batch min(i32_batch a, i32_batch b) { return _mm256_min_epi32(a, b); }
 VECDET_INLINE i32_batch max(i32_batch a, i32_batch b) { return _mm256_max_epi32(a, b); }
 VECDET_INLINE f32_batch abs_below(f32_batch x, f32_batch limit) {
-  // Positive floats and positive NaNs are ordered as their bits are.
+  // Positive floats and positive NaNs have the same order as their bits.
   return _mm256_castsi256_ps(
       min(i32_batch(_mm256_castps_si256(xsimd::abs(x))), i32_batch(_mm256_castps_si256(limit))));
 }
@@ -175,7 +176,7 @@ VECDET_INLINE i32_batch lookup8(const table8& table, i32_batch index) {
 #else  // x86-64 baseline and 64-bit Arm
 
 #if defined(__aarch64__)
-// xsimd's own rounds twice in float.
+// xsimd's own version rounds twice in float.
 VECDET_INLINE f32_batch fma(f32_batch a, f32_batch b, f32_batch c) { return vfmaq_f32(c, a, b); }
 VECDET_INLINE f64_batch fma(f64_batch a, f64_batch b, f64_batch c) { return vfmaq_f64(c, a, b); }
 VECDET_INLINE f32_batch fnma(f32_batch a, f32_batch b, f32_batch c) { return vfmsq_f32(c, a, b); }
@@ -205,7 +206,7 @@ VECDET_INLINE f32_batch select_by_sign(f32_batch x, f32_batch negative, f32_batc
   return bit_cast<float>(o ^ ((o ^ n) & (bit_cast<std::int32_t>(x) >> 31)));
 }
 VECDET_INLINE f64_batch select_by_sign(f64_batch x, f64_batch negative, f64_batch otherwise) {
-  // -0 and NaN go by their sign, which copying it to a 1 makes visible to a comparison.
+  // Copying the sign of -0 or NaN to a 1 makes it visible to a comparison.
   const f64_batch signed_one = bit_cast<double>((bit_cast<std::int64_t>(x) & i64_batch(INT64_MIN)) |
                                                 i64_batch(0x3ff0000000000000));
   return xsimd::select(signed_one < f64_batch(0.0), negative, otherwise);
@@ -234,7 +235,7 @@ VECDET_INLINE i32_batch lookup8(const table8& table, i32_batch index) {
 
 #endif
 
-// Division and square root, correctly rounded: xsimd's are estimates in float on Arm.
+// Correctly rounded division and square root: xsimd estimates them in float on Arm.
 template <class T>
 VECDET_INLINE xsimd::batch<T, arch> divide(xsimd::batch<T, arch> a, xsimd::batch<T, arch> b) {
 #if defined(__aarch64__)
@@ -250,7 +251,7 @@ VECDET_INLINE xsimd::batch<T, arch> square_root(xsimd::batch<T, arch> x) {
   return xsimd::sqrt(x);
 }
 
-// ---- stored elements to computed lanes, and back
+// ---- conversion of stored elements to computed lanes, and back
 
 template <class T>
 VECDET_INLINE batch<compute_type<T>> load(const T* from) {
@@ -261,8 +262,8 @@ VECDET_INLINE void store(T* to, const xsimd::batch<T, arch>& x) {
   x.store_unaligned(to);
 }
 
-/// Writes to 64-byte aligned memory without reading it into the cache first, with AVX2 and
-/// AVX-512; finish_stores_past_cache() makes the stores visible to other threads' later reads.
+/// Writes to 64-byte aligned memory without reading it into the cache first (AVX2 and AVX-512).
+/// finish_stores_past_cache() makes the stores visible to later reads by other threads.
 VECDET_INLINE void store_past_cache(float* to, f32_batch x) {
 #if defined(VECDET_TARGET_AVX512)
   _mm512_stream_ps(to, x);

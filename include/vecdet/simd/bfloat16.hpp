@@ -26,14 +26,14 @@ VECDET_INLINE f32_batch load(const bfloat16* from) {
 #endif
 }
 
-/// Which NaNs are to be rounded: any, or those that are computed of bfloat16 numbers alone, whose
-/// lower halves are 0. Rounding cannot carry into the sign of those, which saves looking for them.
+/// Which NaNs need rounding: any, or only those computed from bfloat16 numbers, whose lower halves
+/// are 0. Rounding cannot carry into the sign bit of the latter, so they need no special case.
 enum class rounded_nans { any, from_bfloat16 };
 
 #if defined(VECDET_TARGET_AVX512)
 
-/// x's bits plus what rounds its upper half to nearest even. NaN stays NaN (every computed NaN is
-/// quiet, so that its upper half is one as well).
+/// x's bits plus the amount that rounds the upper half to nearest even. NaN stays NaN: every
+/// computed NaN is quiet, so its upper half is a NaN as well.
 VECDET_INLINE __m512i round_upper_half(f32_batch x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -42,8 +42,8 @@ VECDET_INLINE __m512i round_upper_half(f32_batch x) {
 }
 #elif defined(VECDET_TARGET_AVX2)
 
-/// x's upper half, rounded to nearest even, as a number. NaN stays NaN (every computed NaN is
-/// quiet, so that its upper half is one as well).
+/// x's upper half, rounded to nearest even, as a number. NaN stays NaN: every computed NaN is
+/// quiet, so its upper half is a NaN as well.
 template <rounded_nans Nans = rounded_nans::any>
 VECDET_INLINE __m256i round_upper_half(f32_batch x) {
   const __m256i bits = _mm256_castps_si256(x);
@@ -56,7 +56,7 @@ VECDET_INLINE __m256i round_upper_half(f32_batch x) {
 }
 #elif defined(__SSE2__)
 
-/// The same for four, with the sign in front, as numbers are packed with signs here.
+/// The same for four batches; the sign is extended, because numbers are packed with signs here.
 VECDET_INLINE __m128i round_upper_half(f32_batch x) {
   const __m128i bits = _mm_castps_si128(x);
   const __m128i odd = _mm_and_si128(_mm_srli_epi32(bits, 16), _mm_set1_epi32(1));
@@ -66,7 +66,7 @@ VECDET_INLINE __m128i round_upper_half(f32_batch x) {
 }
 #endif
 
-/// Rounds to nearest even as bfloat16's constructor does; NaN stays NaN.
+/// Rounds to nearest even, like bfloat16's constructor; NaN stays NaN.
 VECDET_INLINE void store(bfloat16* to, f32_batch x) {
 #if defined(VECDET_TARGET_AVX512)
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
@@ -85,7 +85,7 @@ VECDET_INLINE void store(bfloat16* to, f32_batch x) {
 #endif
 }
 
-/// Two batches from consecutive memory, in fewer instructions than one by one.
+/// Loads two batches from consecutive memory in fewer instructions than one at a time.
 VECDET_INLINE void load_two(const bfloat16* from, f32_batch& first, f32_batch& second) {
 #if defined(VECDET_TARGET_AVX512)
   alignas(64) static constexpr std::int16_t index[2][32] = {
@@ -111,8 +111,8 @@ VECDET_INLINE void load_two(const bfloat16* from, f32_batch& first, f32_batch& s
 template <rounded_nans Nans>
 VECDET_INLINE void store_two(bfloat16* to, f32_batch first, f32_batch second) {
 #if defined(VECDET_TARGET_AVX512)
-  // Upper and lower halves apart: to nearest even is one up where the lower half, with a last bit
-  // set for an odd upper half, is above 0x8000.
+  // Handle upper and lower halves separately. Rounding to nearest even adds one if the lower half
+  // exceeds 0x8000; if the upper half is odd, first set the lower half's last bit.
   alignas(64) static constexpr std::int16_t odd[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
                                                        23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
                                                        45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
@@ -124,7 +124,7 @@ VECDET_INLINE void store_two(bfloat16* to, f32_batch first, f32_batch second) {
   const __m512i sticky = _mm512_ternarylogic_epi32(lower, upper, one, 0xf8);  // lower | (upper & 1)
   __mmask32 up = _mm512_cmpgt_epu16_mask(sticky, sign);
   if constexpr (Nans == rounded_nans::any) {
-    // A NaN of all ones must not wrap around.
+    // A NaN of all ones must not wrap around to 0.
     const __m512i magnitude = _mm512_or_si512(upper, sign);
     up = _mm512_mask_cmpneq_epi16_mask(up, magnitude, _mm512_set1_epi16(-1));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packs and bits: the truth values of a pack as the bits of an integer, and what is steered by
-// them. Bit i is lane i.
+// Packs and bits: the truth values of a pack as the bits of an integer, and operations controlled
+// by such bits. Bit i belongs to lane i.
 #pragma once
 
 #include <vecdet/simd/pack.hpp>
@@ -42,22 +42,23 @@ VECDET_INLINE std::uint32_t batch_bits(const batch_mask<T>& mask) {
 /// The truth values of a pack of at most 32 lanes.
 template <class T, int N>
 VECDET_INLINE std::uint32_t to_bits(const pack_mask<T, N>& mask) {
-  static_assert(N * batch_lanes<T> <= 32, "a bit a lane");
+  static_assert(N * batch_lanes<T> <= 32, "one bit per lane");
   std::uint32_t bits = 0;
   VECDET_UNROLL
   for (int i = 0; i < N; ++i) bits |= batch_bits<T>(mask.v[i]) << (i * batch_lanes<T>);
   return bits;
 }
 
-/// Bit i: whether integer i of the 16 at `from` is a or b. A vector may be loaded from memory of
-/// any type.
+/// Bit i: whether integer i of the 16 at `from` equals a or b. A vector may be loaded from memory
+/// of any type.
 template <class Int>
 VECDET_INLINE std::uint32_t either_of_16(const void* from, Int a, Int b) {
   const Int* const x = static_cast<const Int*>(from);
   std::uint32_t bits = 0;
 #if defined(__x86_64__) && defined(VECDET_TARGET_BASELINE)
   if constexpr (sizeof(Int) == 8) {
-    // SSE2 compares no 8 bytes: the lower and the upper halves of four integers are compared apart.
+    // SSE2 cannot compare 8-byte integers: compare the lower and the upper halves of four integers
+    // separately.
     const auto is = [](__m128 lower, __m128 upper, Int value) VECDET_INLINE_LAMBDA {
       const __m128i low = _mm_set1_epi32(static_cast<int>(value));
       const __m128i high = _mm_set1_epi32(static_cast<int>(value >> 32));
@@ -89,7 +90,7 @@ VECDET_INLINE int count_bits(std::uint32_t bits) {
 #if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2) || !defined(__x86_64__)
   return __builtin_popcount(bits);
 #else
-  // Without the instruction, the compiler would call a function of the library.
+  // Without the instruction, the compiler would call a library function.
   bits -= (bits >> 1) & 0x55555555u;
   bits = (bits & 0x33333333u) + ((bits >> 2) & 0x33333333u);
   return static_cast<int>((((bits + (bits >> 4)) & 0x0f0f0f0fu) * 0x01010101u) >> 24);
@@ -108,7 +109,8 @@ VECDET_INLINE pack_mask<T, N> operator&(const pack_mask<T, N>& a, const pack_mas
 VECDET_INLINE void write_bits_as_bytes(std::uint32_t bits, std::uint8_t* to) {
   VECDET_UNROLL
   for (int half = 0; half < 2; ++half) {
-    // Seven copies of the lower bits, each shifted on by seven, have bit i in byte i; then bit 7.
+    // Multiplication makes seven copies of the lower bits, each shifted by seven more, which put
+    // bit i into byte i; bit 7 follows.
     const std::uint64_t eight = (bits >> (8 * half)) & 0xff;
     const std::uint64_t spread =
         (((eight & 0x7f) * 0x0002040810204081u) & 0x0101010101010101u) | ((eight >> 7) << 56);
@@ -116,8 +118,8 @@ VECDET_INLINE void write_bits_as_bytes(std::uint32_t bits, std::uint8_t* to) {
   }
 }
 
-/// Writes first + i for every set bit i of `bits`, of which the lower 16 alone may be set,
-/// ascending, and returns how many there are. Up to 16 numbers are written, whatever the bits.
+/// Writes first + i, ascending, for every set bit i of `bits`, and returns how many there are. Only
+/// the lower 16 bits may be set. Up to 16 numbers are written in any case.
 VECDET_INLINE int write_set_bits(std::uint32_t bits, std::uint32_t first, std::uint32_t* to) {
 #if defined(VECDET_TARGET_AVX512)
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -131,7 +133,7 @@ VECDET_INLINE int write_set_bits(std::uint32_t bits, std::uint32_t first, std::u
 }
 
 /// Moves the elements of the set bits i of from[0, 16) to the front of `to`, where 16 are written.
-/// `to` may lie before `from` in the same array, or be `from`.
+/// `to` may be `from`, or precede it in the same array.
 template <class T>
 VECDET_INLINE void compress16(const T* from, std::uint32_t bits, T* to) {
 #if defined(VECDET_TARGET_AVX512)
@@ -152,7 +154,7 @@ VECDET_INLINE void compress16(const T* from, std::uint32_t bits, T* to) {
 }
 
 #if defined(VECDET_TARGET_AVX2)
-/// `fold` of 16 numbers: of two batches lane by lane, then of the batch's halves until one is left.
+/// Folds 16 numbers: two batches lane by lane, then the halves of a batch until one number is left.
 template <class Fold>
 VECDET_INLINE float folded(const float* x, const Fold& fold) {
   const f32_batch eight = fold(load(x), load(x + 8));
@@ -163,7 +165,7 @@ VECDET_INLINE float folded(const float* x, const Fold& fold) {
 }
 #endif
 
-/// The least and the greatest of 16 numbers other than NaN.
+/// The minimum and the maximum of 16 numbers that are not NaN.
 template <class T>
 VECDET_INLINE T least16(const T* x) {
 #if defined(VECDET_TARGET_AVX512)
@@ -191,7 +193,7 @@ VECDET_INLINE T greatest16(const T* x) {
   return greatest;
 }
 
-/// x as an operation of its own: the compiler may not contract the product that it is with a sum.
+/// x as a separate operation: the compiler must not contract the product x into a later sum.
 template <class T, int N>
 VECDET_INLINE pack<T, N> rounded(pack<T, N> x) {
 #if defined(__GNUC__) && defined(__x86_64__)

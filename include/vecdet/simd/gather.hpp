@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of 16 lanes whose numbers lie anywhere in memory.
+// Gathers rows of 16 lanes from arbitrary addresses.
 #pragma once
 
 #include <vecdet/simd/pack.hpp>
@@ -9,8 +9,9 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-// AVX2's gathers are no faster than loads one by one, and on some processors slower. AVX-512's are
-// masked ones with all lanes: GCC 12 warns of the others' undefined first operand.
+// AVX2's gathers are no faster than single loads, and slower on some processors. AVX-512 uses
+// masked gathers with all lanes set: for the unmasked ones, GCC 12 warns of an undefined first
+// operand.
 
 /// Lane i is base[index[i]]; the index is aligned to 64 bytes.
 VECDET_INLINE row_pack<float> gather_row(const float* base, const std::int32_t* index) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transcendental functions that sigmoid and softplus need, on packs, each over just the range
-// in which it is needed: exp(-|x|), log(1 + e) for e in [0, 1], log(m) for m in (0, 1]. In float,
-// tables of eight numbers held in a register take the place of half the polynomial.
+// The transcendental functions that sigmoid and softplus need, on packs, each over only the range
+// needed: exp(-|x|), log(1 + e) for e in [0, 1], and log(m) for m in (0, 1]. In float, tables of
+// eight numbers held in a register replace half of the polynomial.
 //
 // The polynomials are minimax for the relative error of the result (Remez), with coefficients
 // rounded to the type.
@@ -12,15 +12,16 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// k 2^(-j/8), with j added below the exponent to cancel the j that n << 20 brings there. The
-/// factor k = 0.99743897 makes all eight floats exact to 0.06 ulp; the polynomial divides by it.
+/// k 2^(-j/8), with j added below the exponent to cancel the j that n << 20 adds there. The factor
+/// k = 0.99743897 makes all eight floats exact to 0.06 ulp; the polynomial divides by it.
 alignas(64) constexpr table8 exp2_table{{0x3f7f5829, 0x3f7a26de, 0x3f76b7da, 0x3f74e5be, 0x3f748e45,
                                          0x3f759202, 0x3f77d424, 0x3f7b3a3e, 0x3f7f5829, 0x3f7a26de,
                                          0x3f76b7da, 0x3f74e5be, 0x3f748e45, 0x3f759202, 0x3f77d424,
                                          0x3f7b3a3e}};
 
-/// c0 to c4 of 2 log(1 + e) = c0 + c1 e + c2 e^2 + c3 e^3 + c4 e^4 over eight intervals of e that
-/// begin at 1/8, 1/4, 3/8, 1/2, 5/8, 7/8, 0 and 1/16: three bits of the float e + 3/8 tell them.
+/// Coefficients c0 to c4 of 2 log(1 + e) = c0 + c1 e + c2 e^2 + c3 e^3 + c4 e^4 over eight
+/// intervals of e. The intervals begin at 1/8, 1/4, 3/8, 1/2, 5/8, 7/8, 0 and 1/16. Three bits of
+/// the float e + 3/8 select the interval.
 alignas(64) constexpr table8 twice_log1p_table[5] = {
     {{0x381bc10a, 0x39bba388, 0x3ab2217d, 0x3b5f4cdc, 0x3c0eae63, 0x3c92785f, 0x00000000,
       0x35daa62c, 0x381bc10a, 0x39bba388, 0x3ab2217d, 0x3b5f4cdc, 0x3c0eae63, 0x3c92785f,
@@ -39,24 +40,25 @@ alignas(64) constexpr table8 twice_log1p_table[5] = {
       -0x4116f15b, -0x414c44c9}},
 };
 
-/// exp_minus_abs gives no more than this for |x| from 86.64 on, and more up to 86.63.
+/// The value of exp_minus_abs for |x| >= 86.64. Up to |x| = 86.63 it is greater.
 constexpr float exp_minus_abs_end = 2.36e-38f;
 
-/// exp(-|x|), within 0.65 ulp; not below 2e-38, which it is for NaN too: equations have the NaN by
-/// x itself.
+/// exp(-|x|), within 0.65 ulp. The result is at least 2e-38, also for NaN: the equations that use
+/// it get the NaN from x itself.
 ///
-/// |x| = n log(2)/8 + r with |r| <= log(2)/16, so exp(-|x|) = k 2^(-n/8) exp(-r)/k, where the first
-/// factor comes from the table and the exponent, and the second from a polynomial of degree 4
-/// (2e-9).
+/// |x| = n log(2)/8 + r with |r| <= log(2)/16, so exp(-|x|) = k 2^(-n/8) exp(-r)/k. The first
+/// factor comes from the table and the exponent, the second from a polynomial of degree 4 (error
+/// 2e-9).
 template <int N>
 VECDET_INLINE pack<float, N> exp_minus_abs(const pack<float, N>& x) {
   using real = pack<float, N>;
   using bits = pack<std::int32_t, N>;
-  const real round = 12582912.0f;  // 1.5 * 2^23: a sum with it holds the rounded addend's low bits
+  const real round = 12582912.0f;  // 1.5 * 2^23: a sum's low bits are the rounded addend
   const real u = abs_below(x, real(86.64f));
   const real n_shifted = fma(u, real(11.5415602f), round);
   const real n = n_shifted - round;
-  // log(2)/8 in two parts: the product with the first's 13 bits is exact, with or without fma.
+  // log(2)/8 in two parts: multiplying by the first part, of 13 bits, is exact with and without
+  // fma.
   const real r = fnma(n, real(3.99327312e-6f), fnma(n, real(0.0866394043f), u));
   const bits n_bits = bit_cast<std::int32_t>(n_shifted);
   const real scale = bit_cast<float>(lookup8(exp2_table, n_bits) - (n_bits << 20));
@@ -65,10 +67,11 @@ VECDET_INLINE pack<float, N> exp_minus_abs(const pack<float, N>& x) {
   return fma(scale, q, scale);
 }
 
-/// 2 log(1 + e) for e in [0, 1], within 2.1 ulp (2.5 on the baseline): in each interval a
-/// polynomial of degree 4 (4.3e-8), whose coefficients come from tables. That takes more
-/// permutations, but fewer multiplications, of which the equations around it are full, than one
-/// polynomial for all. Up to e = 1/16 it is e (2 + ...), so that for small e nothing is lost.
+/// 2 log(1 + e) for e in [0, 1], within 2.1 ulp (2.5 on the baseline). Each interval has a
+/// polynomial of degree 4 (error 4.3e-8) whose coefficients come from tables. Compared with a
+/// single polynomial, this takes more permutations but fewer multiplications, which are the
+/// bottleneck of the surrounding equations. Up to e = 1/16 the form is e (2 + ...), which is
+/// accurate for small e.
 template <int N>
 VECDET_INLINE pack<float, N> twice_log1p_unit(const pack<float, N>& e) {
   using real = pack<float, N>;
@@ -79,7 +82,7 @@ VECDET_INLINE pack<float, N> twice_log1p_unit(const pack<float, N>& e) {
   };
   const real q = fma(e, fma(e, fma(e, c(4), c(3)), c(2)), c(1));
   if constexpr (has_fma) return fma(e, q, c(0));
-  return (e + e) + (e * (q - real(2.0f)) + c(0));  // loses less of the product
+  return (e + e) + (e * (q - real(2.0f)) + c(0));  // has a smaller rounding error
 }
 
 /// exp(-u) for u >= 0 in double. Exactly 0 from u = 1023 log(2) on; NaN stays NaN.
@@ -142,7 +145,7 @@ VECDET_INLINE pack<double, N> minus_log(const pack<double, N>& m) {
   const std::uint64_t sqrt_half = 0x3fe6a09e667f3bcd;
   const bits shifted = bit_cast<std::uint64_t>(m) + bits(0x3ff0000000000000 - sqrt_half);
   const real f = bit_cast<double>((shifted & bits(0x000fffffffffffff)) + bits(sqrt_half));
-  // An integer below 2^52 or'ed into the bits of 2^52 is that sum as a double.
+  // OR-ing an integer below 2^52 into the bits of 2^52 gives their sum as a double.
   const real k = bit_cast<double>((shifted >> 52) | bits(0x4330000000000000)) -
                  real(4503599627370496.0 + 1023.0);
   const real log_f = twice_atanh((f - real(1.0)) / (f + real(1.0)));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transcendental functions that box coding and CIoU need, on packs: exp of either sign, the log
-// of a ratio, and the angle of a vector.
+// The transcendental functions that box coding and CIoU need, on packs: exp(x) for any sign of x,
+// the log of a ratio, and the angle of a vector.
 //
-// Polynomials are minimax (fpminimax), coefficients rounded to the type: relative errors in float
-// of 3.2e-9 for exp, 1.6e-10 for the log and 2.5e-9 for the arctangent. exp_product is within 1 ulp
-// over every 4999th float; the others are tested through encode_boxes (4 ulp) and the CIoU loss.
+// The polynomials are minimax (fpminimax) with coefficients rounded to the type. Their relative
+// errors in float are 3.2e-9 for exp, 1.6e-10 for the log and 2.5e-9 for the arctangent.
+// exp_product is within 1 ulp on every 4999th float. The other functions are tested through
+// encode_boxes (4 ulp) and the CIoU loss.
 #pragma once
 
 #include <vecdet/simd/math.hpp>
@@ -13,14 +14,14 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Added and taken off again, rounds to a whole number; so that the sum's lowest bits are the
-/// number and twice the bias of an exponent.
+/// Adding and subtracting this constant rounds to a whole number. The lowest bits of the sum are
+/// the number plus twice the exponent's bias.
 template <class Real>
 constexpr Real exponent_shift = std::is_same<Real, float>::value ? Real(0x1.8p23 + 2 * 127)
                                                                  : Real(0x1.8p52 + 2 * 1023);
 
-/// y * 2^n for a whole number n, rounded once also where the result is denormal, infinite or 0. Two
-/// factors reach as far as n may; n_shifted is n + exponent_shift.
+/// y * 2^n for a whole number n, rounded once, also where the result is denormal, infinite or 0. It
+/// takes two factors to cover the range of n. n_shifted is n + exponent_shift.
 template <int N>
 VECDET_INLINE pack<float, N> scale_by_power(const pack<float, N>& y, const pack<float, N>& n,
                                             const pack<float, N>& n_shifted) {
@@ -46,7 +47,7 @@ VECDET_INLINE pack<double, N> scale_by_power(const pack<double, N>& y, const pac
   return y * bit_cast<double>(first) * bit_cast<double>(second);
 }
 
-/// A factor, what rounding it lost, and its product with log2(e).
+/// A factor, its rounding error, and its product with log2(e).
 template <class Real>
 struct exp_factor {
   Real high, low, binary;
@@ -57,8 +58,8 @@ struct exp_factor {
         binary(high * Real(1.4426950408889634)) {}
 };
 
-/// exp(x (high + low)) for products within +-exp_limit, beyond which it is 0 or infinite in either
-/// type; NaN stays NaN. Where there is fused multiply-add, the product is not rounded.
+/// exp(x (high + low)) for products within +-exp_limit; beyond that, the result is 0 or infinite in
+/// both types. NaN stays NaN. With fused multiply-add, the product is not rounded.
 template <class Real>
 constexpr double exp_limit = std::is_same<Real, float>::value ? 110.0 : 760.0;
 
@@ -105,11 +106,12 @@ VECDET_INLINE pack<double, N> exp_product(const pack<double, N>& x, const pack<d
   return scale_by_power(real(1.0) + fma(r * r, q, r), n, n_shifted);
 }
 
-/// log((a + a_low) / (b + b_low)) for a and b in [2^-62, 2^62], the low parts being what they lost
-/// when they were rounded.
+/// log((a + a_low) / (b + b_low)) for a and b in [2^-62, 2^62]. The low parts are the rounding
+/// errors of a and b.
 ///
-/// With k so that a 2^-k is near b, s = (a 2^-k - b) / (a 2^-k + b) has |s| <= 0.2, and the log is
-/// k log(2) + 2 atanh(s). The numerator's difference is exact, so ratios near 1 lose nothing.
+/// k is chosen so that a 2^-k is near b. Then s = (a 2^-k - b) / (a 2^-k + b) has |s| <= 0.2, and
+/// the log is k log(2) + 2 atanh(s). The numerator's difference is exact, so ratios near 1 lose no
+/// accuracy.
 template <int N>
 VECDET_INLINE pack<float, N> log_ratio(const pack<float, N>& a, const pack<float, N>& a_low,
                                        const pack<float, N>& b, const pack<float, N>& b_low) {
@@ -129,14 +131,14 @@ VECDET_INLINE pack<float, N> log_ratio(const pack<float, N>& a, const pack<float
   return fma(k_real, real(0.693359375f), twice + low);
 }
 
-/// log(a / b) in double, for any numbers: -inf where the ratio is 0, NaN where it is negative.
+/// log(a / b) in double, for any numbers: -inf if the ratio is 0, NaN if it is negative.
 template <int N>
 VECDET_INLINE pack<double, N> log_ratio(const pack<double, N>& a, const pack<double, N>& b) {
   using real = pack<double, N>;
   using bits = pack<std::uint64_t, N>;
   const real zero = 0.0, one = 1.0, infinity = __builtin_huge_val();
   const real quotient = a / b;
-  // Mantissas in [1, 2), exponents and what makes denormals normal apart.
+  // Split off mantissas in [1, 2), exponents, and the factor that makes denormals normal.
   struct parts {
     real mantissa, exponent;
   };
@@ -184,14 +186,16 @@ VECDET_INLINE pack<double, N> atan_polynomial(const pack<double, N>& z) {
   return q;
 }
 
-/// The angle of the vector (x, y), in [-pi, pi], as std::atan2(y, x); but (0, 0) has none: NaN.
+/// The angle of the vector (x, y) in [-pi, pi], like std::atan2(y, x), except that (0, 0) gives
+/// NaN.
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> angle_of(const pack<Real, N>& x, const pack<Real, N>& y) {
   using real = pack<Real, N>;
   const real zero = Real(0);
   const real across = abs(x), up = abs(y);
   const real lesser = min(across, up), greater = max(across, up);
-  // Beyond pi/8 the angle from pi/4 is smaller: atan(t) = pi/4 + atan((t - 1) / (t + 1)).
+  // Beyond pi/8, compute the angle from pi/4, which is smaller: atan(t) = pi/4 + atan((t - 1) / (t
+  // + 1)).
   const auto steep = lesser > greater * real(Real(0.41421356237309503));
   const real t = select(steep, lesser - greater, lesser) / select(steep, lesser + greater, greater);
   const real z = t * t;

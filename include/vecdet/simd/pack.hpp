@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels compute on: packs of SIMD batches.
+// Packs of SIMD batches: the type that kernels compute on.
 //
-// A pack<T, N> is N xsimd batches of T that are worked on together. Every operation on a pack is N
-// independent instructions, so a kernel written once as an equation on packs keeps N dependency
-// chains in flight: exp, log1p and a division in a row then cost their throughput, not their
-// latency. What differs between instruction sets lies in simd/; between xsimd releases, in
-// batch.hpp.
+// A pack<T, N> is N xsimd batches of T that are processed together. Every operation on a pack is N
+// independent instructions. A kernel written once, as an equation on packs, therefore keeps N
+// dependency chains in flight: exp, log1p and a division in a row cost their throughput instead of
+// their latency. The differences between instruction sets are confined to simd/; those between
+// xsimd releases, to batch.hpp.
 #pragma once
 
 #include <vecdet/simd/batch.hpp>
@@ -16,8 +16,8 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-// The batches of packs and masks are mutable because GCC 12 leaves in memory a const local variable
-// that its constructor, or the function that returns it, stores to.
+// The batches of packs and masks are mutable: GCC 12 keeps a const local variable in memory if its
+// constructor, or the function that returns it, stores to it.
 
 template <class Real>
 constexpr Real largest = std::is_same<Real, float>::value ? Real(3.4028234663852886e38)
@@ -34,13 +34,13 @@ struct pack_mask {
 template <class T, int N>
 struct pack;
 
-/// Whether packs of so many batches lie in memory anyway, as a row of doubles does on the baseline,
-/// where 16 registers hold two such rows. Loops over their batches stay loops, which takes a
-/// quarter of the code.
+/// Whether packs of this many batches are kept in memory in any case. This holds for a row of
+/// doubles on the baseline, where 16 registers hold two such rows. Loops over their batches are
+/// then not unrolled, which takes a quarter of the code.
 template <int N>
 constexpr bool is_beyond_registers = batch_lanes<float> == 4 && N > 4;
 
-/// f on every batch of the packs: pack<T, N> -> pack<Result, N>.
+/// Applies f to every batch of the packs: pack<T, N> -> pack<Result, N>.
 template <class Result, int N, class F, class... Packs>
 VECDET_INLINE pack<Result, N> map(F f, const Packs&... p) {
   pack<Result, N> result;
@@ -74,7 +74,7 @@ struct pack {
   mutable batch<T> v[N];
 
   pack() = default;
-  // Copied batch by batch: as an aggregate, GCC copies packs through memory.
+  // Copied batch by batch: GCC copies aggregates through memory.
   VECDET_INLINE pack(const pack& other) { *this = other; }
   // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): assigning a pack to itself is harmless.
   VECDET_INLINE pack& operator=(const pack& other) {
@@ -117,7 +117,7 @@ struct pack {
   VECDET_PACK_COMPARISON(==)
 #undef VECDET_PACK_OPERATOR
 #undef VECDET_PACK_COMPARISON
-  /// True where either is NaN, as in C++; xsimd 8.1 says false there on AVX2 and AVX-512.
+  /// True if either is NaN, as in C++; xsimd 8.1 returns false there on AVX2 and AVX-512.
   friend VECDET_INLINE pack_mask<T, N> operator!=(const pack& a, const pack& b) {
     return map_mask<T, N>(
         [](auto x, auto y) VECDET_INLINE_LAMBDA -> batch_mask<T> { return ~(x == y); }, a, b);
@@ -133,24 +133,24 @@ struct pack {
   friend VECDET_INLINE pack operator>>(const pack& a, int bits) {
     return map<T, N>([=](auto x) VECDET_INLINE_LAMBDA -> batch<T> { return x >> bits; }, a);
   }
-  /// a * b + c, rounded once where the instruction set can.
+  /// a * b + c, rounded once if the instruction set has fused multiply-add.
   friend VECDET_INLINE pack fma(const pack& a, const pack& b, const pack& c) {
     return map<T, N>([](auto x, auto y, auto z)
                          VECDET_INLINE_LAMBDA { return VECDET_TARGET::fma(x, y, z); },
                      a, b, c);
   }
-  /// c - a * b, likewise.
+  /// c - a * b, rounded in the same way.
   friend VECDET_INLINE pack fnma(const pack& a, const pack& b, const pack& c) {
     return map<T, N>([](auto x, auto y, auto z)
                          VECDET_INLINE_LAMBDA { return VECDET_TARGET::fnma(x, y, z); },
                      a, b, c);
   }
-  /// a < b ? a : b; b where either is NaN.
+  /// a < b ? a : b; b if either is NaN.
   friend VECDET_INLINE pack min(const pack& a, const pack& b) {
     return map<T, N>([](auto x, auto y) VECDET_INLINE_LAMBDA { return VECDET_TARGET::min(x, y); },
                      a, b);
   }
-  /// a > b ? a : b; b where either is NaN.
+  /// a > b ? a : b; b if either is NaN.
   friend VECDET_INLINE pack max(const pack& a, const pack& b) {
     return map<T, N>([](auto x, auto y) VECDET_INLINE_LAMBDA { return VECDET_TARGET::max(x, y); },
                      a, b);
@@ -161,20 +161,20 @@ struct pack {
                          VECDET_INLINE_LAMBDA { return VECDET_TARGET::select_by_sign(s, n, o); },
                      x, negative, otherwise);
   }
-  /// x < 0 ? negative : otherwise; either of them where x is -0 or NaN.
+  /// x < 0 ? negative : otherwise; for -0 and NaN, the result may be either.
   friend VECDET_INLINE pack select_negative(const pack& x, const pack& negative,
                                             const pack& otherwise) {
     return map<T, N>([](auto s, auto n, auto o)
                          VECDET_INLINE_LAMBDA { return VECDET_TARGET::select_negative(s, n, o); },
                      x, negative, otherwise);
   }
-  /// min(|x|, limit) for limit > 0; limit where x is NaN; see batch.hpp.
+  /// min(|x|, limit) for limit > 0; limit if x is NaN; see batch.hpp.
   friend VECDET_INLINE pack abs_below(const pack& x, const pack& limit) {
     return map<T, N>([](auto a, auto b)
                          VECDET_INLINE_LAMBDA { return VECDET_TARGET::abs_below(a, b); },
                      x, limit);
   }
-  /// y + max(x, 0); NaN where x is.
+  /// y + max(x, 0); NaN if x is NaN.
   friend VECDET_INLINE pack add_positive(const pack& y, const pack& x) {
     return map<T, N>([](auto a, auto b)
                          VECDET_INLINE_LAMBDA { return VECDET_TARGET::add_positive(a, b); },
@@ -190,17 +190,17 @@ struct pack {
   }
 };
 
-/// The lanes' bits as numbers of another type as wide.
+/// The lanes' bits as numbers of another type of the same width.
 template <class To, class From, int N>
 VECDET_INLINE pack<To, N> bit_cast(const pack<From, N>& x) {
   return map<To, N>([](auto b) VECDET_INLINE_LAMBDA { return VECDET_TARGET::bit_cast<To>(b); }, x);
 }
 
-/// x, bounded to [0, limit], as the nearest whole number; limit < 2^23.
+/// x, clamped to [0, limit] and rounded to the nearest whole number; limit < 2^23.
 template <int N>
 VECDET_INLINE pack<std::int32_t, N> nearest_whole(const pack<float, N>& x, float limit) {
   using floats = pack<float, N>;
-  // In floats from 2^23 on the last bit counts ones.
+  // From 2^23 on, the last bit of a float counts ones.
   const floats bounded = min(max(x, floats(0.0f)), floats(limit));
   return bit_cast<std::int32_t>(bounded + floats(8388608.0f)) & pack<std::int32_t, N>(0x7fffff);
 }
@@ -213,10 +213,10 @@ VECDET_INLINE pack<std::int32_t, N> lookup8(const table8& table,
       [&](auto i) VECDET_INLINE_LAMBDA { return VECDET_TARGET::lookup8(table, i); }, index);
 }
 
-// a + b and a - b, as multiply-adds where there are such: on Zen those go through other ports than
-// additions, so that code full of additions is faster with some of either kind. In float alone, and
-// not by fnma: valgrind computes zeros of the wrong sign for fnma, and for multiply-adds of
-// doubles.
+// a + b and a - b as multiply-adds, if the instruction set has them. On Zen, multiply-adds and
+// additions use different ports, so a mix of both speeds up code full of additions. Only float uses
+// this, and never fnma: valgrind computes zeros of the wrong sign for fnma, and for multiply-adds
+// of doubles.
 template <class T>
 constexpr bool adds_by_fma = has_fma && sizeof(T) == sizeof(float);
 template <class T, int N>
@@ -254,7 +254,7 @@ VECDET_INLINE pack<compute_type<T>, N> load_pack(const T* from) {
   return result;
 }
 
-/// Writes them; rounds when T is bfloat16.
+/// Writes pack<..., N>::lanes elements; rounds if T is bfloat16.
 template <int N, rounded_nans Nans = rounded_nans::any, class T>
 VECDET_INLINE void store_pack(T* to, const pack<compute_type<T>, N>& x) {
   constexpr int lanes = batch_lanes<compute_type<T>>;
@@ -279,7 +279,7 @@ VECDET_INLINE pack<T, Count> slice(const pack<T, N>& x, int first) {
   return result;
 }
 
-/// Two packs as one.
+/// Joins two packs.
 template <class T, int N>
 VECDET_INLINE pack<T, 2 * N> joined(const pack<T, N>& lower, const pack<T, N>& upper) {
   pack<T, 2 * N> result;
@@ -291,7 +291,7 @@ VECDET_INLINE pack<T, 2 * N> joined(const pack<T, N>& lower, const pack<T, N>& u
   return result;
 }
 
-/// Every lane in double.
+/// Converts every lane to double.
 template <int N>
 VECDET_INLINE pack<double, 2 * N> widen(const pack<float, N>& x) {
   pack<double, 2 * N> result;
@@ -300,7 +300,7 @@ VECDET_INLINE pack<double, 2 * N> widen(const pack<float, N>& x) {
   return result;
 }
 
-/// Every lane rounded to float.
+/// Rounds every lane to float.
 template <int N>
 VECDET_INLINE pack<float, N / 2> narrow(const pack<double, N>& x) {
   pack<float, N / 2> result;
@@ -317,7 +317,7 @@ VECDET_INLINE bool all(const pack_mask<T, N>& mask) {
   return xsimd::all(every);
 }
 
-/// Lane by lane, the least of a pack's batches; and their sum.
+/// Reduces a pack's batches to one: the minimum of each lane, and the sum of each lane.
 template <class T, int N>
 VECDET_INLINE pack<T, 1> least_batch(const pack<T, N>& x) {
   auto least = slice<1>(x, 0);
@@ -333,7 +333,7 @@ VECDET_INLINE pack<T, 1> sum_of_batches(const pack<T, N>& x) {
   return sum;
 }
 
-/// The lanes that the order of a sum is defined on, however wide the instruction set: a row of 16.
+/// The number of lanes that define the order of a sum on every instruction set: a row of 16.
 constexpr int row_lanes = 16;
 template <class T>
 using row_pack = pack<T, row_lanes / batch_lanes<T>>;
@@ -341,8 +341,8 @@ template <class T>
 alignas(64) constexpr T lane_numbers[row_lanes] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                    8, 9, 10, 11, 12, 13, 14, 15};
 
-/// 16 running sums in double, one a lane of a row. Their total is the same on every instruction
-/// set, since lanes and order are.
+/// 16 running sums in double, one per lane of a row. The lanes and their order are fixed, so the
+/// total is bit-identical on every instruction set.
 class lane_sums {
  public:
   VECDET_INLINE lane_sums() : sums_(0.0) {}

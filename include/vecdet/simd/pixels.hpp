@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pixels of three bytes: each result is of two neighbours, weighed in 2048ths.
+// Pixels of three bytes: each result interpolates between two neighbours, with weights in 2048ths.
 #pragma once
 
 #include <vecdet/args/letterbox.hpp>
@@ -12,13 +12,13 @@ namespace VECDET_TARGET {
 
 using detail::axis_weights;
 
-/// A sixteenth of the weighed sum of a channel, below 2^15.
+/// The weighted sum of a channel divided by 16: less than 2^15.
 VECDET_INLINE std::uint16_t weighed(std::uint8_t first, std::uint8_t second,
                                     std::uint32_t weights) {
   return static_cast<std::uint16_t>((first * (weights & 0xffff) + second * (weights >> 16)) >> 4);
 }
 
-/// The pixel of two such sums, weighed across rows.
+/// The pixel from two such sums, weighted across rows.
 VECDET_INLINE float joined_pixel(std::uint16_t first, std::uint16_t second, std::uint32_t weights) {
   const std::uint32_t sum = (first * (weights & 0xffff) >> 16) + (second * (weights >> 16) >> 16);
   return static_cast<float>(static_cast<std::int32_t>((sum + 2) >> 2));
@@ -36,7 +36,8 @@ VECDET_INLINE __m256i load_pixel_pairs(const std::uint8_t* row, const axis_weigh
                           _mm_unpacklo_epi64(pair(0), pair(1)));
 }
 
-/// Eight pixels of a row: their channels as three planes. Each pixel's 8 bytes are in the row.
+/// Eight pixels of a row, their channels as three planes. The 8 bytes read for each pixel lie
+/// within the row.
 VECDET_INLINE void weigh_8_pixels(const std::uint8_t* row, const axis_weights* x,
                                   std::uint16_t* plane0, std::uint16_t* plane1,
                                   std::uint16_t* plane2) {
@@ -49,22 +50,23 @@ VECDET_INLINE void weigh_8_pixels(const std::uint8_t* row, const axis_weights* x
   const __m256i channel_2_upper = _mm256_broadcastsi128_si256(_mm_setr_epi8(
       none, none, none, none, 2, none, 5, none, none, none, none, none, 10, none, 13, none));
   const __m256i a = load_pixel_pairs(row, x), b = load_pixel_pairs(row, x + 4);
-  // {at, weights} four times: the weights twice.
+  // {at, weights} four times: the weights are duplicated.
   const auto both = [](const axis_weights* four) VECDET_INLINE_LAMBDA {
     return _mm256_shuffle_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(four)), 0xf5);
   };
-  const __m256i of_a = both(x), of_b = both(x + 4);
+  const __m256i weights_a = both(x), weights_b = both(x + 4);
   const auto sums = [](__m256i pairs, __m256i weights) VECDET_INLINE_LAMBDA {
     return _mm256_srli_epi32(_mm256_madd_epi16(pairs, weights), 4);
   };
-  // 32-bit numbers: channels 0 and 1 of each pixel in turn; channel 2 of pixels i and i + 4 in
-  // turn.
-  const __m256i a01 = sums(_mm256_shuffle_epi8(a, channels_01), of_a);
-  const __m256i b01 = sums(_mm256_shuffle_epi8(b, channels_01), of_b);
+  // 32-bit numbers: channels 0 and 1 of each pixel alternate; so do channels 2 of pixels i and i +
+  // 4.
+  const __m256i a01 = sums(_mm256_shuffle_epi8(a, channels_01), weights_a);
+  const __m256i b01 = sums(_mm256_shuffle_epi8(b, channels_01), weights_b);
   const __m256i ab2 = sums(_mm256_or_si256(_mm256_shuffle_epi8(a, channel_2_lower),
                                            _mm256_shuffle_epi8(b, channel_2_upper)),
-                           _mm256_blend_epi32(of_a, of_b, 0xaa));
-  // In each half, 16 bits: a's 0 1 0 1, then b's; sorted by channel, then halves are joined.
+                           _mm256_blend_epi32(weights_a, weights_b, 0xaa));
+  // Each half holds 16-bit numbers: a's 0 1 0 1, then b's. Sort them by channel, then join the
+  // halves.
   const __m256i by_channel = _mm256_broadcastsi128_si256(
       _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
   const __m256i packed =
@@ -81,7 +83,7 @@ VECDET_INLINE void weigh_8_pixels(const std::uint8_t* row, const axis_weights* x
       _mm_packus_epi32(_mm256_castsi256_si128(sorted), _mm256_extracti128_si256(sorted, 1)));
 }
 
-/// Sixteen channels of two rows as floats; weights are in 16 bits each.
+/// Sixteen channels of two rows as floats; each weight has 16 bits.
 class row_join {
  public:
   VECDET_INLINE row_join(std::uint32_t weights, float scale, float shift)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shuffles between batches: pairs and fours of numbers that lie together in memory become batches
-// of their own, and back.
+// Shuffles between batches: they separate numbers that are interleaved in memory by twos or fours,
+// and interleave them again.
 #pragma once
 
 #include <vecdet/simd/pack.hpp>
@@ -8,9 +8,9 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-// transpose_pairs: of numbers a0 a1 a2 a3... and b0 b1 b2 b3..., a gets a0 a1 b0 b1... and b gets
-// a2 a3 b2 b3... in every four; twice gives them back. split_axes: a gets a0 a2 b0 b2..., b gets
-// a1 a3 b1 b3... alternating: even, odd, even, odd...
+// transpose_pairs: from a = a0 a1 a2 a3... and b = b0 b1 b2 b3..., a becomes a0 a1 b0 b1... and b
+// becomes a2 a3 b2 b3... within every four; a second call undoes the first. split_axes: a becomes
+// a0 a2 b0 b2..., b becomes a1 a3 b1 b3... alternating: even, odd, even, odd...
 #if defined(VECDET_TARGET_AVX512)
 
 VECDET_INLINE f32_batch interleave_lower(f32_batch a, f32_batch b) {
@@ -117,7 +117,7 @@ VECDET_INLINE pack<Real, N> to_lane_order(const pack<Real, N>& x) {
                       x);
 }
 
-/// Transposes the 4 x 4 blocks of four batches; twice gives them back.
+/// Transposes the 4 x 4 blocks of four batches; a second call undoes the first.
 VECDET_INLINE void transpose4(f32_batch (&r)[4]) {
   const f32_batch a = interleave_lower(r[0], r[2]), b = interleave_lower(r[1], r[3]);
   const f32_batch c = interleave_upper(r[0], r[2]), d = interleave_upper(r[1], r[3]);
@@ -127,7 +127,7 @@ VECDET_INLINE void transpose4(f32_batch (&r)[4]) {
   r[3] = interleave_upper(c, d);
 }
 
-/// What transpose4 makes of four copies of x.
+/// The result of transpose4 on four copies of x.
 VECDET_INLINE void repeat4(f32_batch x, f32_batch (&r)[4]) {
 #if defined(VECDET_TARGET_AVX512)
   r[0] = _mm512_permute_ps(x, 0x00);

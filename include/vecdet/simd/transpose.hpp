@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planes of numbers as rows of 16 channels, and back: a 16 x 4 block at a time, in float.
+// Transposes planes of numbers into rows of 16 channels and back, in 16 x 4 blocks, in float.
 #pragma once
 
 #include <vecdet/simd/pack.hpp>
@@ -17,7 +17,7 @@ VECDET_INLINE void convert(const T* from, index_t size, Real* to) {
   for (; i + row_lanes <= size; i += row_lanes) store_pack<N>(to + i, load_pack<N>(from + i));
   for (; i < size; ++i) to[i] = static_cast<Real>(from[i]);
 }
-/// Rounds where T is bfloat16.
+/// Rounds if T is bfloat16.
 template <class T, class Real>
 VECDET_INLINE void convert_back(const Real* from, index_t size, T* to) {
   constexpr int N = row_pack<Real>::batches;
@@ -26,8 +26,8 @@ VECDET_INLINE void convert_back(const Real* from, index_t size, T* to) {
   for (; i < size; ++i) to[i] = T(from[i]);
 }
 
-// load_quads: a batch of the four numbers at at(0), the four at at(1), for as many as it holds.
-// store_quads writes them back.
+// load_quads: a batch from the four numbers at at(0), the four at at(1), and so on. store_quads
+// writes them back.
 #if defined(VECDET_TARGET_AVX512)
 template <class At>
 VECDET_INLINE f32_batch load_quads(const At& at) {
@@ -65,13 +65,13 @@ VECDET_INLINE void store_quads(const At& at, f32_batch x) {
 }
 #endif
 
-/// Four numbers of each of 16 channels, which lie `stride` apart, as four rows of 16.
+/// Four numbers of each of 16 channels, `stride` apart, as four rows of 16.
 VECDET_INLINE void transpose_block(const float* from, index_t stride, float* to) {
   constexpr int lanes = batch_lanes<float>, fours = lanes / 4;
   VECDET_UNROLL
   for (int b = 0; b < row_pack<float>::batches; ++b) {
     f32_batch r[4];
-    // Fours of channels 0, 4, 8, 12, then 1, 5, 9, 13, so that channels come out in their order.
+    // Fours of channels 0, 4, 8, 12, then 1, 5, 9, 13: channels then come out in order.
     VECDET_UNROLL
     for (int i = 0; i < 4; ++i)
       r[i] = load_quads([&](int k) { return from + (lanes * b + i + 4 * k) * stride; });
@@ -94,10 +94,10 @@ VECDET_INLINE void transpose_block_back(const float* from, float* to, index_t st
   }
 }
 
-/// Columns that bfloat16 is converted of before it is transposed, and after.
+/// The number of columns converted from bfloat16 before transposing, and to bfloat16 afterwards.
 constexpr index_t transposed_columns = 64;
 
-/// Row x of 16 `to` becomes from[c * stride + x] of every channel c, and 0 of those beyond.
+/// Row x of 16 in `to` becomes from[c * stride + x] for every channel c; missing channels become 0.
 template <class T, class Real>
 void to_channel_rows(const T* from, index_t stride, index_t channels, index_t columns, Real* to) {
   if constexpr (std::is_same<Real, float>::value) {
@@ -105,7 +105,7 @@ void to_channel_rows(const T* from, index_t stride, index_t channels, index_t co
       if constexpr (std::is_same<T, float>::value) {
         for (index_t x = 0; x + 4 <= columns; x += 4)
           transpose_block(from + x, stride, to + x * row_lanes);
-        // The last block overlaps the one before it.
+        // The last block overlaps the one before.
         if (columns % 4 != 0)
           transpose_block(from + columns - 4, stride, to + (columns - 4) * row_lanes);
       } else {
@@ -125,7 +125,7 @@ void to_channel_rows(const T* from, index_t stride, index_t channels, index_t co
       to[x * row_lanes + c] = c < channels ? static_cast<Real>(from[c * stride + x]) : Real(0);
 }
 
-/// The way back: to[c * stride + x] from rows of 16.
+/// The inverse: to[c * stride + x] from rows of 16.
 template <class T, class Real>
 void from_channel_rows(const Real* from, index_t columns, index_t channels, T* to, index_t stride) {
   if constexpr (std::is_same<Real, float>::value) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators torch.ops.vecdet.*, and the functions of vecdet/torch.hpp, which call them; those
-// of matching and of whole heads are in training_operators.cpp, those of two-stage detectors alone
-// in two_stage_operators.cpp. Compiled by the CMake target vecdet::torch; or by hand, the files
-// once in a program, with the flags of libtorch (-fopenmp among them) and those of the files that
-// include vecdet/torch.hpp.
+// The operators torch.ops.vecdet.*, and the functions of vecdet/torch.hpp, which call them.
+// Matching and whole heads are in training_operators.cpp, two-stage detectors in
+// two_stage_operators.cpp. The CMake target vecdet::torch compiles these files. Without CMake,
+// compile each once per program, with the flags of libtorch (including -fopenmp) and those of the
+// files that include vecdet/torch.hpp.
 //
-// An operator is made of its CPU function and its schema: operator.hpp, and loss_operator.hpp for
-// losses.
+// An operator is built from its CPU function and its schema: see operator.hpp, and
+// loss_operator.hpp for losses.
 #include <vecdet/impl/torch/box_formats.hpp>
 #include <vecdet/impl/torch/box_losses.hpp>
 #include <vecdet/impl/torch/boxes.hpp>
@@ -173,8 +173,8 @@ namespace {
 namespace aten = vecdet::detail::aten;
 namespace operators = aten::operators;
 
-// Operators whose result has as many boxes as the data decide have no shapes here: Python's package
-// gives torch.compile some.
+// Operators whose number of result boxes depends on the data have no shape functions here. The
+// Python package registers them for torch.compile.
 TORCH_LIBRARY(vecdet, m) {
   operators::sigmoid_focal_loss::define(
       m,

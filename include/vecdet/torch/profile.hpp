@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's operators in vecdet's profile, beside vecdet's own functions, with forward and backward
-// on every thread:
+// Records PyTorch's operators in vecdet's profile, next to vecdet's own functions, forward and
+// backward, on every thread:
 //
-//     const vecdet::profile::torch_operators recorded;  // as long as it lives
+//     const vecdet::profile::torch_operators recorded;  // records until it is destroyed
 //     vecdet::profile::enable();
 //     train();
 //     std::cerr << recorded.page_fault_report();
@@ -10,19 +10,20 @@
 //     aten::convolution/s1,p1,d1,g1/f32/1x256x100x100,256x256x3x3,256
 //     ConvolutionBackward0/f32/1x256x100x100
 //
-// A problem is an operator's name, the type of its first tensor and the shapes of all; of
-// convolutions also strides, padding, dilation, groups and whether the channels lie last, by which
-// vecdet-profile replay runs them alone (docs/projection.md). Operators nest as scopes do: the self
-// time of aten::conv2d is what aten::convolution inside of it did not take. What recording a call
-// costs is measured when recording begins: cost_ns(). It lies outside of the call itself, in the
-// self time of what called it, and is taken off there by nobody.
+// A problem is an operator's name, the type of its first tensor and the shapes of all tensors. For
+// convolutions, it also includes strides, padding, dilation, groups and whether channels are last,
+// so that vecdet-profile replay can run them alone (docs/projection.md). Operators nest like
+// scopes: the self time of aten::conv2d excludes aten::convolution inside it. The cost of recording
+// a call is measured when recording begins: cost_ns(). This cost is outside the call itself, in the
+// self time of its caller, and is not subtracted there.
 //
-// Tensors that are allocated anew bring fresh pages, which the kernel zeroes at the first write: in
-// training on a CPU often more than a tenth of the time. Page faults are counted where they happen,
-// by operator, and page_fault_report() says what they cost and what helps.
+// Newly allocated tensors have fresh pages, which the kernel zeroes at the first write. In training
+// on a CPU, this often takes more than a tenth of the time. Page faults are counted per operator.
+// page_fault_report() lists their cost and the settings that avoid them.
 //
-// Needs the headers of libtorch; nothing of vecdet::torch. Compile with NDEBUG, as libtorch is: its
-// assertions take the inputs of operators for invalid otherwise, and those are not recorded.
+// This requires the headers of libtorch, but nothing of vecdet::torch. Compile with NDEBUG, as
+// libtorch is compiled. Otherwise its assertions treat operators' inputs as invalid, and those are
+// not recorded.
 #pragma once
 
 #include <vecdet/profile/scope.hpp>
@@ -50,14 +51,14 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 namespace profile {
 
-/// The page faults of an operator's calls, of all shapes, without those of operators inside of it.
+/// The page faults of an operator's calls with all shapes, without those of operators inside it.
 struct page_faults {
   std::string name;
   std::uint64_t calls = 0, faults = 0;
 };
 
-/// Records PyTorch's operators while it lives. Recorded are those that begin while the profiler is
-/// on. One at a time in a process; make and destroy it while no operator runs.
+/// Records PyTorch's operators while it exists. Only operators that begin while the profiler is on
+/// are recorded. Use one at a time per process; create and destroy it while no operator runs.
 class torch_operators {
  public:
   torch_operators();
@@ -65,14 +66,14 @@ class torch_operators {
   torch_operators(const torch_operators&) = delete;
   torch_operators& operator=(const torch_operators&) = delete;
 
-  /// What counting the page faults of one operator costs, in nanoseconds, as measured when this
-  /// began.
+  /// The cost of counting the page faults of one operator, in nanoseconds, measured by the
+  /// constructor.
   double cost_ns() const noexcept { return cost_ns_; }
 
-  /// The operators that met fresh pages since this began, most faults first.
+  /// The operators that touched fresh pages since the constructor ran, most faults first.
   std::vector<page_faults> faults() const;
 
-  /// What fresh pages cost and what saves them, in words; empty where there were none.
+  /// A text with the cost of fresh pages and the settings that avoid them; empty without faults.
   std::string page_fault_report() const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profiler for Python: torch.ops.vecdet._profile_*, which vecdet.profile of the package calls.
-// A part of vecdet::torch.
+// The profiler for Python: torch.ops.vecdet._profile_*, called by the package's vecdet.profile. A
+// part of vecdet::torch.
 #include <vecdet/impl/torch/translated.hpp>
 #include <vecdet/profile/control.hpp>
 #include <vecdet/profile/output.hpp>
@@ -26,7 +26,7 @@ std::unique_ptr<profile::torch_operators>& recorded_operators() {
   return recorded;
 }
 
-/// The scopes that are open, by number. One may end on another thread than it began on.
+/// The open scopes by number. A scope may end on another thread than it began on.
 struct open_scopes {
   std::mutex mutex;
   std::int64_t next = 0;
@@ -73,11 +73,11 @@ std::int64_t begin(const std::string& name) {
     number = scopes.next++;
     place = &scopes.by_number[number];
   }
-  *place = std::make_unique<profile::scope>(problem);  // last: what came before is not its time
+  *place = std::make_unique<profile::scope>(problem);  // last, so that nothing before it is timed
   return number;
 }
 
-/// Ends the scope of this number.
+/// Ends the scope with this number.
 void end(std::int64_t number) {
   open_scopes& scopes = open_scopes::get();
   std::unique_ptr<profile::scope>* place = nullptr;
@@ -87,7 +87,7 @@ void end(std::int64_t number) {
     if (found == scopes.by_number.end()) return;
     place = &found->second;
   }
-  place->reset();  // first its end, then what is not its time
+  place->reset();  // first, so that nothing after it is timed
   const std::lock_guard<std::mutex> lock(scopes.mutex);
   scopes.by_number.erase(number);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of matching, of distributions, of scored rows and of whole heads; see
-// operators.cpp.
+// The operators for matching, distributions, scored rows and whole heads; see operators.cpp.
 #include <vecdet/impl/torch/assignment.hpp>
 #include <vecdet/impl/torch/class_losses.hpp>
 #include <vecdet/impl/torch/head_losses.hpp>

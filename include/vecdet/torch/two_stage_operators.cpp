@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of two-stage detectors: RoIAlign, proposals, detections and samples; see
+// The operators for two-stage detectors: RoIAlign, proposals, detections and samples; see
 // operators.cpp.
 //
-// RoIAlign's gradient is an operator of its own, computed in backward(), which needs the boxes and
-// the features' sizes, not the features.
+// RoIAlign's gradient is a separate operator, called by backward(). It needs the boxes and the
+// features' sizes, but not the features.
 #include <vecdet/impl/torch/gradient.hpp>
 #include <vecdet/impl/torch/operator.hpp>
 #include <vecdet/impl/torch/roi_align.hpp>
@@ -24,7 +24,7 @@ namespace detail {
 namespace aten {
 namespace {
 
-/// A call of RoIAlign, as its gradient asks for it.
+/// The arguments of a RoIAlign call that its gradient needs.
 struct roi_align_context : torch::CustomClassHolder {
   at::Tensor out, boxes;
   std::vector<c10::SymInt> sizes;
@@ -37,8 +37,8 @@ struct roi_align_context : torch::CustomClassHolder {
   bool channels_last = false;
 };
 
-/// An autograd node; backward() computes the gradients by the features. The pointer hides output
-/// and boxes from autograd.
+/// An autograd node. backward() computes the gradients with respect to the features. The pointer
+/// hides output and boxes from autograd.
 struct pooled : torch::autograd::Function<pooled> {
   using context = torch::autograd::AutogradContext;
   using list = torch::autograd::variable_list;
@@ -237,7 +237,7 @@ TORCH_LIBRARY_IMPL(vecdet, Autograd, m) {
   m.impl("_multiscale_roi_align_grad", torch::autograd::autogradNotImplementedFallback());
 }
 
-// Under autocast, features stay what they are: sums are in float32 in any case, and the result is
-// rounded once. So do the outputs of heads, of which detections are made in float32.
+// Under autocast, features keep their type: sums are always in float32, and the result is rounded
+// once. Outputs of heads keep their type, too; detections are computed from them in float32.
 
 }  // namespace

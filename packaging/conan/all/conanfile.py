@@ -1,4 +1,4 @@
-# The recipe of vecdet: headers, units and the CMake file that makes the targets in the user's tree.
+# The recipe of vecdet: headers, units and the CMake file that creates the targets in the user's tree.
 import os
 
 from conan import ConanFile
@@ -49,7 +49,7 @@ class VecdetConan(ConanFile):
              os.path.join(self.package_folder, "lib", "cmake"))
 
     def package_info(self):
-        # vecdet::vecdet, the headers alone. For vecdet::dispatch a project includes vecdet-targets.cmake,
+        # vecdet::vecdet, only the headers. For vecdet::dispatch a project includes vecdet-targets.cmake,
         # from this package's folder lib/cmake, and calls vecdet_add_targets(<include folder>).
         self.cpp_info.set_property("cmake_file_name", "vecdet")
         self.cpp_info.set_property("cmake_target_name", "vecdet::vecdet")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matching and assigners: which ground truth each anchor is to find.
+// Matching and assigners, which choose the ground-truth box for each anchor.
 #pragma once
 
 #include <vecdet/assigners.hpp>
@@ -18,10 +18,10 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// Boxes of images, one image's after the other's.
+/// The boxes of a batch, image after image.
 class batch_boxes {
  public:
-  /// No counts: all are of one image.
+  /// Without counts, all boxes belong to one image.
   batch_boxes(const char* function, const char* argument, const at::Tensor& boxes,
               const char* counts_name, at::IntArrayRef counts) {
     check_boxes(function, argument, boxes);
@@ -41,7 +41,7 @@ class batch_boxes {
   std::vector<index_t> offsets_;
 };
 
-/// The ground truth of images as tensors have it.
+/// The ground truth of images, given as tensors.
 class truth_tensors {
  public:
   truth_tensors(const char* function, const at::Tensor& boxes, const optional_tensor& classes,
@@ -73,14 +73,14 @@ class truth_tensors {
   ground_truth truth_;
 };
 
-/// [images, anchors], or [anchors] where there is but one image and no counts.
+/// [images, anchors], or [anchors] for a single image without counts.
 inline std::vector<std::int64_t> shape_of_matches(std::int64_t anchors,
                                                   at::IntArrayRef box_counts) {
   if (box_counts.empty()) return {anchors};
   return {static_cast<std::int64_t>(box_counts.size()), anchors};
 }
 
-/// Heights and widths, one after the other.
+/// Level sizes from alternating heights and widths.
 inline std::vector<grid_size> level_sizes_from(const char* function, at::IntArrayRef level_sizes) {
   check(level_sizes.size() % 2 == 0, function, "level_sizes.size()", level_sizes.size(),
         "height and width of each level");
@@ -135,8 +135,8 @@ inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor& 
   });
 }
 
-/// The matches of anchors that form a grid on each level. assign(anchors, sizes of the levels,
-/// ground truth, matches) writes them.
+/// The matches of anchors that form a grid on each level. Calls assign(anchors, level sizes, ground
+/// truth, matches), which writes them.
 template <class Assign>
 at::Tensor matches_on_grids(const char* function, const at::Tensor& anchors,
                             at::IntArrayRef level_sizes, const at::Tensor& boxes_,
@@ -220,10 +220,10 @@ inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
 
 }  // namespace cpu
 
-// The same of tensors without data.
+// The same for tensors without data.
 namespace meta {
 
-/// A tensor like that of matches of so many anchors or points, of another type.
+/// A tensor with the shape of matches for these anchors or points, of another type.
 inline at::Tensor new_matches(const at::Tensor& anchors, at::IntArrayRef box_counts,
                               at::ScalarType type) {
   std::vector<c10::SymInt> sizes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of an operator's tensors under autocast.
+// The conversions of an operator's tensors under autocast.
 #pragma once
 
 #include <vecdet/impl/torch/tensor.hpp>
@@ -16,13 +16,13 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// Whether the call came by autocast: losses are then of float32, whatever their logits are.
+/// Whether the call came through autocast. Losses are then float32 for logits of any type.
 inline bool& is_autocast() {
   static thread_local bool value = false;
   return value;
 }
 
-/// While it lives, operators are called below autocast.
+/// While it exists, operators are called below autocast.
 class below_autocast {
  public:
   below_autocast() { is_autocast() = true; }
@@ -59,7 +59,7 @@ decltype(auto) as_float_unless(const T& value) {
     return as_float(value);
 }
 
-/// Whether all tensors of an argument are of bfloat16.
+/// Whether all tensors of an argument are bfloat16.
 template <class T>
 bool is_bfloat16(const T&) {
   return true;
@@ -74,7 +74,7 @@ inline bool is_bfloat16(at::TensorList tensors) {
   return true;
 }
 
-/// Results in float32.
+/// Converts results to float32.
 inline void widen(at::Tensor& tensor) {
   if (is_bfloat16(tensor)) tensor = tensor.to(at::kFloat);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats, areas and sizes of boxes, under the names of box_ops.hpp.
+// Formats, areas and sizes of boxes, with the names of box_ops.hpp.
 #pragma once
 
 #include <vecdet/box_ops.hpp>
@@ -13,7 +13,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// Types of 16 bits give float32, as in torchvision.
+/// float32 for 16-bit types, as in torchvision.
 inline at::ScalarType type_of_areas(const at::Tensor& boxes) {
   return boxes.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
@@ -88,7 +88,7 @@ inline at::Tensor large_boxes(const at::Tensor& given, double min_size) {
 
 }  // namespace cpu
 
-// The same of tensors without data.
+// The same for tensors without data.
 namespace meta {
 
 inline at::Tensor convert_boxes(const at::Tensor& given, box_format, box_format) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses of boxes: each gives its value and, where asked for, the gradient by its first
+// The box losses. Each returns its value and, if requested, the gradient with respect to its first
 // argument.
 #pragma once
 
@@ -61,7 +61,7 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
           sum = vecdet::smooth_l1_loss(boxes<const T>(x), boxes<const T>(t), selection, params,
                                        threads());
         }
-        // As torch has it, the mean of nothing is no number.
+        // As in torch, the mean over no elements is NaN.
         if (reduction == loss_reduction::mean && selected == 0)
           sum = std::numeric_limits<double>::quiet_NaN();
         if (reduction != loss_reduction::none)
@@ -139,7 +139,7 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
     check_choice(function, "loss", loss_kind, box_loss::ciou,
                  "0 (smooth L1), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
     const at::ScalarType type = computed_type(function, "deltas", deltas);
-    // Rounded to bfloat16, the corners of boxes would be off by pixels.
+    // Corners of boxes rounded to bfloat16 would have errors of several pixels.
     const bool is_mixed = type == at::kBFloat16 && (anchors.scalar_type() != at::kBFloat16 ||
                                                     targets.scalar_type() != at::kBFloat16);
     const at::ScalarType box_type = is_mixed ? at::kFloat : type;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Box coding and IoU: what has no gradient and a result of known shape.
+// Box coding and IoU: functions without a gradient, whose results have known shapes.
 #pragma once
 
 #include <vecdet/box_coding.hpp>
@@ -27,14 +27,15 @@ inline coder_params coder_of(const char* function, at::ArrayRef<double> given, d
   return coder;
 }
 
-/// Height and width, as torchvision orders them.
+/// An image size from height and width, in torchvision's order.
 inline image_size image_of(const char* function, at::ArrayRef<double> size) {
   check(size.size() == 2, function, "image_size.size()", size.size(),
         "2, height and width, or 0 for no clipping");
   return image_size::height_width(size[0], size[1]);
 }
 
-/// use(T(), B()) with the types of deltas and of boxes: deltas of bfloat16 go with boxes of float.
+/// Calls use(T(), B()) with the types of deltas and boxes. Deltas of bfloat16 may come with boxes
+/// of float.
 template <class Use>
 void with_coded_element(at::ScalarType type, at::ScalarType box_type, const Use& use) {
   if (type == at::kBFloat16 && box_type == at::kFloat)
@@ -43,7 +44,7 @@ void with_coded_element(at::ScalarType type, at::ScalarType box_type, const Use&
     with_element(type, [&](auto element) { use(element, element); });
 }
 
-/// The type of the boxes that deltas of `deltas` mean on `anchors`.
+/// The type of the boxes decoded from these types of deltas and anchors.
 inline at::ScalarType decoded_type(at::ScalarType deltas, at::ScalarType anchors) {
   return deltas == at::kBFloat16 && anchors != at::kBFloat16 ? at::kFloat : deltas;
 }
@@ -199,7 +200,7 @@ inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, iou_
 
 }  // namespace cpu
 
-// The same of tensors without data.
+// The same for tensors without data.
 namespace meta {
 
 inline at::ScalarType promoted(const at::Tensor& a, const at::Tensor& b) {

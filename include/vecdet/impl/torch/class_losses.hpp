@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses of classes that are apart from each other: a sigmoid each.
+// The losses of independent classes, with one sigmoid per class.
 #pragma once
 
 #include <vecdet/focal_loss.hpp>
@@ -12,7 +12,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// Sets what the parameters of these losses have in common.
+/// Sets the parameters that these losses share.
 template <class Params>
 void set_common(Params& params, loss_reduction reduction, double scale, const weights& row_weights,
                 std::int64_t background, std::int64_t ignore) {
@@ -23,7 +23,7 @@ void set_common(Params& params, loss_reduction reduction, double scale, const we
   if (reduction == loss_reduction::mean) params.reduction = vecdet::reduction::mean;
 }
 
-/// The loss and gradient of logits that lie as a head's level, one of them transposed.
+/// The loss and gradient of logits that are a transposed level of a head.
 inline loss_tensors focal_loss_of_transposed(const at::Tensor& logits, const transposed_head& head,
                                              const labels& label_of,
                                              const focal_loss_params& params, bool float_loss) {
@@ -96,7 +96,7 @@ inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tenso
   });
 }
 
-/// What the losses of rows with a label and a score take.
+/// The arguments of losses whose rows have a label and a score.
 struct scored_rows {
   rows logits;
   labels label_of;

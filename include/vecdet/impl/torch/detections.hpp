@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NMS and what stands around it: results whose size the data decide.
+// NMS and related functions, whose results' sizes depend on the data.
 #pragma once
 
 #include <vecdet/filter_topk.hpp>
@@ -19,14 +19,14 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// Memory that a thread's calls work in.
+/// The scratch memory of a thread's calls.
 template <class Workspace>
 Workspace& thread_workspace() {
   static thread_local Workspace workspace;
   return workspace;
 }
 
-/// A tensor of what lies in a workspace until its next use.
+/// Copies a result from a workspace to a tensor.
 template <class T>
 at::Tensor copied(const T* data, at::IntArrayRef sizes, at::ScalarType type) {
   const at::Tensor copy = at::empty(sizes, type);
@@ -43,7 +43,7 @@ inline at::Tensor copied(const vector_view<const double>& numbers) {
   return copied(numbers.data(), {numbers.size()}, at::kDouble);
 }
 
-/// Boxes, scores, labels, and the offsets of the images among them.
+/// Boxes, scores, labels, and the offset of each image's detections.
 using detection_tensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 inline detection_tensors copied(const detections_view& found) {
@@ -51,7 +51,7 @@ inline detection_tensors copied(const detections_view& found) {
                            copied(found.scores), copied(found.labels), copied(found.offsets));
 }
 
-/// Heights and widths, one after the other, as torchvision orders them.
+/// Image sizes from alternating heights and widths, in torchvision's order.
 inline std::vector<image_size> image_sizes_from(const char* function,
                                                 at::ArrayRef<double> image_sizes, index_t images) {
   check_size(function, "image_sizes.size()", static_cast<index_t>(image_sizes.size()), 2 * images,
@@ -72,17 +72,18 @@ inline at::ScalarType check_scored(const char* function, const at::Tensor& boxes
   return computed_type(function, "boxes", boxes, "scores", scores);
 }
 
-/// Integers that are equal where the numbers are: torchvision takes classes of any type.
+/// Maps numbers of any type, which torchvision accepts as classes, to integers. Equal numbers give
+/// equal integers.
 inline at::Tensor as_integers(const char* function, const char* argument,
                               const at::Tensor& classes) {
   check_dense(function, argument, classes);
   if (classes.scalar_type() == at::kBool) return classes.to(at::kByte);
   if (!classes.is_floating_point()) return classes;
-  // By their bits; the sum makes one zero of both.
+  // The bits of the numbers; adding 0.0 turns -0.0 into 0.0.
   return (classes.to(at::kDouble) + 0.0).view(at::kLong);
 }
 
-/// use(groups) with the classes of boxes, if there are any.
+/// Calls use(groups) with the classes of boxes, if there are any.
 template <class Use>
 auto with_classes(const char* function, const optional_tensor& classes, index_t boxes,
                   const Use& use) {
@@ -162,7 +163,7 @@ inline std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes_,
   });
 }
 
-/// use(T()) with the type of logits that are searched.
+/// Calls use(T()) with the type of the searched logits.
 template <class Use>
 auto with_searched_element(const char* function, at::ScalarType type, const Use& use) {
   check(type != at::kDouble, function, "logits.dtype", c10::toString(type),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a loss that was computed with it: backward() multiplies it by what arrives.
+// Gradients that were computed together with a loss. backward() multiplies them by the upstream
+// gradient.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -34,13 +35,13 @@ inline bool needs_gradient(at::TensorList tensors) {
                      [](const at::Tensor& tensor) { return needs_gradient(tensor); });
 }
 
-/// The gradient by an argument that is held constant would silently be missing.
+/// Throws, because otherwise the gradient with respect to this argument would silently be missing.
 [[noreturn]] inline void refuse_gradient(const std::string& function, const std::string& argument) {
   TORCH_CHECK(false, "vecdet::", function, ": ", argument,
               " requires a gradient, expected a tensor without one: ", argument, ".detach()");
 }
 
-/// Whether it is memory on the CPU and nothing else: not traced, mapped over or symbolic.
+/// Whether the tensor is plain memory on the CPU: not traced, mapped over or symbolic.
 inline bool is_plain(const at::Tensor& tensor) {
   const c10::DispatchKeySet keys = tensor.key_set();
   if (keys.has(c10::DispatchKey::Python) || keys.has(c10::DispatchKey::Functionalize)) return false;
@@ -55,7 +56,7 @@ inline bool is_plain(const at::Tensor& tensor) {
   }
 }
 
-/// A node of the graph in the pointer that libtorch keeps nodes in, which changed in its 2.x.
+/// A graph node in the pointer type that libtorch uses for nodes, which changed in 2.x.
 template <class Node, class... Arguments>
 auto make_node(Arguments&&... arguments) {
   if constexpr (std::is_base_of<c10::intrusive_ptr_target, Node>::value) {
@@ -65,7 +66,7 @@ auto make_node(Arguments&&... arguments) {
   }
 }
 
-/// Where in the graph the gradients go.
+/// The graph edges that receive the gradients.
 struct gradient_edges : torch::CustomClassHolder {
   explicit gradient_edges(at::TensorList inputs) {
     for (const at::Tensor& input : inputs)
@@ -77,10 +78,10 @@ struct gradient_edges : torch::CustomClassHolder {
 
 struct loss_and_grads {
   at::Tensor loss;
-  std::vector<at::Tensor> grads;  ///< one an input
+  std::vector<at::Tensor> grads;  ///< one per input
 };
 
-/// A node that knows its gradients. The struct hides loss and gradients from autograd.
+/// A node with precomputed gradients. The struct hides loss and gradients from autograd.
 struct precomputed : torch::autograd::Function<precomputed> {
   using context = torch::autograd::AutogradContext;
   using list = torch::autograd::variable_list;
@@ -96,12 +97,12 @@ struct precomputed : torch::autograd::Function<precomputed> {
     list grads = ctx->get_saved_variables();
     const at::Tensor& upstream = upstreams[0];
     const bool is_last = !torch::autograd::get_current_graph_task_keep_graph();
-    // A pass over memory for nothing, where the loss is what backward() began with.
+    // If backward() starts at the loss, the factor is 1, and the pass over memory can be skipped.
     const bool is_one =
         is_last && is_plain(upstream) && upstream.dim() == 0 && upstream.item<double>() == 1;
     for (std::size_t i = 0; i < grads.size(); ++i) {
       at::Tensor& grad = grads[i];
-      // The upstream of one loss a box.
+      // The upstream gradient has one element per box.
       const bool is_one_a_row = upstream.dim() == grad.dim() - 1 && upstream.dim() > 0;
       const at::Tensor factor = is_one_a_row ? upstream.unsqueeze(-1) : upstream;
       if (at::GradMode::is_enabled())
@@ -115,13 +116,13 @@ struct precomputed : torch::autograd::Function<precomputed> {
     return grads;
   }
 
-  /// In the gradient's type, which is narrower than the loss's under autocast.
+  /// The product in the gradient's type, which under autocast is narrower than the loss's.
   static at::Tensor scaled(const at::Tensor& grad, const at::Tensor& factor) {
     return (grad * factor).to(grad.scalar_type());
   }
 
-  /// `grad` of input `i`, which whoever differentiates it again, as of create_graph, cannot pass on
-  /// to the input.
+  /// `grad` of input `i`, with a node that throws if it is differentiated again, e.g. after
+  /// create_graph.
   static at::Tensor refusing(context* ctx, std::size_t i, const at::Tensor& grad) {
     const auto inputs = ctx->saved_data["inputs"].toCapsule();
     at::Tensor result = grad.detach();
@@ -133,7 +134,7 @@ struct precomputed : torch::autograd::Function<precomputed> {
   }
 };
 
-/// The loss, which knows its gradient by each of `inputs` where one is needed.
+/// Attaches to the loss its gradient with respect to each of `inputs` that needs one.
 inline at::Tensor with_gradients(at::TensorList inputs, const at::Tensor& loss,
                                  at::TensorList grads) {
   if (!needs_gradient(inputs)) return loss;

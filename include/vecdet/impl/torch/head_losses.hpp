@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses of a head's levels as its convolutions left them. The library has them with their
-// gradients alone, whose memory is taken in any case.
+// The losses of a head's levels in place. The library computes them only together with their
+// gradients, so memory for gradients is always allocated.
 #pragma once
 
 #include <vecdet/focal_loss.hpp>
@@ -18,9 +18,9 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// A loss and its gradients by the levels; none where they are not needed.
+/// A loss and its gradients with respect to the levels; empty if they are not needed.
 using levels_loss_tensors = std::tuple<at::Tensor, std::vector<at::Tensor>>;
-/// The loss of classes, that of boxes, and their gradients.
+/// The classification loss, the regression loss, and their gradients.
 using retinanet_loss_tensors =
     std::tuple<at::Tensor, at::Tensor, std::vector<at::Tensor>, std::vector<at::Tensor>>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The levels of a head as its convolutions left them, and tensors that are one such level.
+// The levels of a head in place, and tensors that are a transposed level.
 #pragma once
 
 #include <vecdet/head_levels.hpp>
@@ -21,7 +21,7 @@ inline at::MemoryFormat format_of(head_layout layout) {
                                      : at::MemoryFormat::Contiguous;
 }
 
-/// Tensors of images x (anchors x columns) x height x width, one a level.
+/// Tensors of images x (anchors x columns) x height x width, one per level.
 class levels {
  public:
   levels(const char* function, const char* argument, at::TensorList given)
@@ -43,7 +43,7 @@ class levels {
 
   index_t images() const { return given_[0].size(0); }
   index_t channels() const { return given_[0].size(1); }
-  /// Of all levels.
+  /// The number of locations of all levels.
   index_t locations() const {
     index_t count = 0;
     for (const at::Tensor& level : given_) count += level.size(2) * level.size(3);
@@ -51,7 +51,7 @@ class levels {
   }
   const at::Tensor& first() const { return given_[0]; }
 
-  /// The layout in which no level, or the fewest, must be copied.
+  /// The layout for which the fewest levels must be copied.
   head_layout layout() const {
     const auto lie_so = [&](at::MemoryFormat format) {
       index_t count = 0;
@@ -63,14 +63,14 @@ class levels {
                : head_layout::nchw;
   }
 
-  /// Copies what does not lie so, or is of another type.
+  /// Copies levels that have another layout or type.
   void prepare_to_read(head_layout layout, at::ScalarType type) {
     layout_ = layout;
     for (std::size_t l = 0; l < given_.size(); ++l)
       read_[l] = contiguous(argument_, given_[l], type, format_of(layout));
   }
 
-  /// The same, and makes memory for the gradients.
+  /// The same, and allocates memory for the gradients.
   void prepare(head_layout layout, at::ScalarType type) {
     prepare_to_read(layout, type);
     const at::MemoryFormat format = format_of(layout);
@@ -83,13 +83,13 @@ class levels {
     }
   }
 
-  /// use(levels) with a head of so many anchors at each location.
+  /// Calls use(levels) with a head of `anchors` anchors per location.
   template <class T, class Use>
   auto with_head(index_t anchors, const Use& use) const {
     return with_levels<const T>(read_, anchors, use);
   }
 
-  /// use(levels, levels of the gradient) with such heads.
+  /// Calls use(levels, levels of the gradient) with such heads.
   template <class T, class Use>
   auto with_heads(index_t anchors, const Use& use) const {
     return with_head<T>(anchors, [&](const auto& read) {
@@ -98,7 +98,7 @@ class levels {
     });
   }
 
-  /// The gradients, which lie as the levels that were given.
+  /// The gradients, with the memory format of the given levels.
   const std::vector<at::Tensor>& grads() const {
     for (std::size_t l = 0; l < grads_.size(); ++l)
       if (!written_[l].is_same(grads_[l])) grads_[l].copy_(written_[l]);
@@ -132,9 +132,9 @@ struct transposed_head {
   }
 };
 
-/// What `logits`, a row of classes for each anchor, are where they are such a level in another
-/// order: images x locations x classes, or as torchvision's heads permute them, images x height x
-/// width x anchors x classes.
+/// Detects whether `logits`, one row of classes per anchor, are a permuted view of a level in NCHW:
+/// images x locations x classes, or images x height x width x anchors x classes as permuted by
+/// torchvision's heads.
 inline transposed_head find_transposed_head(const at::Tensor& logits) {
   if (logits.dim() < 3 || logits.numel() == 0 || logits.is_contiguous()) return {};
   const index_t images = logits.size(0), classes = logits.size(-1);

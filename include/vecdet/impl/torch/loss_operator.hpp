@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses as operators, each made of its CPU function and its schema.
+// Losses as operators, each built from its CPU function and its schema.
 //
 // The CPU function takes the arguments of the schema and two flags: whether gradients are needed,
 // and whether the loss must be float32 or wider. It returns one or two losses, then their
-// gradients: that of the first loss by the first argument, that of the second by the second. Two
-// operators follow. The public one checks whether a gradient is needed, refuses gradients of all
-// other arguments, and attaches the gradients to the losses. The one with an underscore computes
-// losses and gradients; torch.compile sees it.
+// gradients: that of the first loss with respect to the first argument, that of the second with
+// respect to the second. From this, two operators are built. The public one checks whether a
+// gradient is needed, refuses gradients of all other arguments, and attaches the gradients to the
+// losses. The one with an underscore computes losses and gradients; torch.compile sees it.
 #pragma once
 
 #include <vecdet/impl/torch/autocast.hpp>
@@ -31,7 +31,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// The schema of a loss, taken apart.
+/// The parsed schema of a loss.
 struct loss_schema {
   std::string name;
   std::vector<std::string> arguments;  ///< type and name, without default
@@ -51,7 +51,7 @@ struct loss_schema {
     }
   }
 
-  /// That of the operator which computes `losses` losses and their gradients.
+  /// The schema of the operator that computes `losses` losses and their gradients.
   std::string computing(std::size_t losses) const {
     std::string text = '_' + name + '(';
     for (const std::string& argument : arguments) text += argument + ", ";
@@ -63,7 +63,7 @@ struct loss_schema {
   }
 };
 
-// Arguments other than tensors need no gradient.
+// Arguments that are not tensors need no gradient.
 
 template <class T>
 bool needs_gradient(const T&) {
@@ -73,7 +73,7 @@ inline bool needs_gradient(const optional_tensor& tensor) {
   return tensor.has_value() && needs_gradient(*tensor);
 }
 
-/// Makes losses and gradients for tensors without data.
+/// Creates losses and gradients for tensors without data.
 struct loss_shapes {
   loss_shape shape;
   bool is_reduced, needs_grad, float_loss;
@@ -98,7 +98,7 @@ struct loss_shapes {
   }
 };
 
-/// The operators of a loss: `Args` are the CPU function's without the last two.
+/// The operators of a loss. `Args` are the CPU function's arguments without the last two.
 template <auto Function, loss_shape Shape, class Result, class Args>
 class loss_operator_of;
 template <auto Function, loss_shape Shape, class Result, class... Args>
@@ -205,8 +205,8 @@ struct without_flags<std::index_sequence<I...>, Args...> {
   using type = std::tuple<std::tuple_element_t<I, std::tuple<Args...>>...>;
 };
 
-/// The operators of the loss that `Function` computes on the CPU. `Shape` is that of losses without
-/// reduction.
+/// The operators of the loss that `Function` computes on the CPU. `Shape` is the shape of unreduced
+/// losses.
 template <auto Function, loss_shape Shape>
 class loss_operator;
 template <class Result, class... Args, Result (*Function)(Args...), loss_shape Shape>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What losses on tensors have in common: their results, and losses of the rows of a matrix.
+// Shared by losses of tensors: their results, and losses of the rows of a matrix.
 #pragma once
 
 #include <vecdet/impl/torch/gradient_memory.hpp>
@@ -15,15 +15,16 @@ namespace aten {
 
 using loss_tensors = std::tuple<at::Tensor, at::Tensor>;
 
-/// at::Reduction, as a type of its own: so losses are known to have a reduction.
+/// at::Reduction as a separate type, which identifies the losses that have a reduction.
 enum class loss_reduction : std::int64_t {
   none = at::Reduction::None,
   mean = at::Reduction::Mean,
   sum = at::Reduction::Sum
 };
 
-/// The losses that are not reduced: one per element of the input, whose gradient lies as the input
-/// does (matrix) or is contiguous (elements), or one per row, whose gradient is contiguous.
+/// The shape of unreduced losses. There is one per element of the input, with a gradient in the
+/// input's memory format (matrix) or contiguous (elements); or one per row, with a contiguous
+/// gradient.
 enum class loss_shape { matrix, elements, rows };
 
 inline void check_reduction(const char* function, loss_reduction reduction) {
@@ -31,19 +32,19 @@ inline void check_reduction(const char* function, loss_reduction reduction) {
         "reduction", static_cast<std::int64_t>(reduction), "0 (none), 1 (mean) or 2 (sum)");
 }
 
-/// The type of a loss: that of the input, or float32 at least, as autocast asks for.
+/// The type of a loss: that of the input, or at least float32, as autocast requires.
 inline at::ScalarType loss_type(const at::Tensor& input, bool float_loss) {
   return float_loss && input.scalar_type() != at::kDouble ? at::kFloat : input.scalar_type();
 }
 
-/// Loss and gradient in their types, which were computed in another one or not.
+/// Converts loss and gradient to their types, if they were computed in another.
 inline loss_tensors as_type_of(const at::Tensor& input, const at::Tensor& loss,
                                const at::Tensor& grad, bool float_loss) {
   return {loss.to(loss_type(input, float_loss)), grad.to(input.scalar_type())};
 }
 
-/// The loss of logits, a matrix that `each` computes into another of losses, or `sum` and
-/// `sum_and_grad` add up; with its gradient where that is needed.
+/// The loss of a matrix of logits, with its gradient if that is needed. `each` writes a matrix of
+/// losses; `sum` and `sum_and_grad` return their sum.
 template <class T, class Each, class Sum, class SumAndGrad>
 loss_tensors loss_of_matrix(const at::Tensor& logits, const rows& x, loss_reduction reduction,
                             bool needs_grad, bool float_loss, const Each& each, const Sum& sum,

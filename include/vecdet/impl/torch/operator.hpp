@@ -21,12 +21,12 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// The types of an operator's arguments: PyTorch passes enumerators as integers.
+/// The type of an operator's argument: PyTorch passes enumerators as integers.
 template <class T>
 using operator_type = std::conditional_t<std::is_enum<T>::value, std::int64_t, T>;
 
-/// `value` as an argument of type `To`: an enumerator or its number, a tensor or one that may be
-/// absent, which is undefined in C++ and None in an operator.
+/// Converts `value` to an argument of type `To`: an enumerator from or to its number, a tensor from
+/// or to an optional tensor, which is undefined in C++ and None in an operator.
 template <class To, class From>
 decltype(auto) to_argument(const From& value) {
   if constexpr (std::is_enum<From>::value) {
@@ -41,7 +41,7 @@ decltype(auto) to_argument(const From& value) {
   }
 }
 
-/// A function as a kernel of an operator.
+/// Wraps a function as the kernel of an operator.
 template <auto Function>
 struct kernel;
 template <class Result, class... Args, Result (*Function)(Args...)>
@@ -69,13 +69,13 @@ class plain_operator;
 template <class Result, class... Args, Result (*Function)(Args...)>
 class plain_operator<Function> {
  public:
-  /// Calls it through the dispatcher.
+  /// Calls the operator through the dispatcher.
   template <class... Values>
   static Result call(const Values&... values) {
     return handle().call(to_argument<operator_type<Args>>(values)...);
   }
 
-  /// Defines it. It has no gradient: backward() through its results is an error.
+  /// Defines the operator. It has no gradient: backward() through its results is an error.
   static void define(torch::Library& m, const char* schema) {
     name() = schema;
     name().resize(name().find('('));
@@ -85,15 +85,15 @@ class plain_operator<Function> {
                                            torch::autograd::autogradNotImplementedFallback()));
   }
 
-  /// Defines what it returns for tensors without data.
+  /// Defines the operator's results for tensors without data.
   template <auto Meta>
   static void define_shapes(torch::Library& m) {
     m.impl(name().c_str(), torch::dispatch(c10::DispatchKey::Meta, &kernel<Meta>::call));
   }
 
-  /// Defines what autocast does: floating tensors become float32, as for torchvision's operators.
-  /// Only the arguments number `Read`, outputs of a head, stay bfloat16 if all of them are: the
-  /// results, in float32, are the same.
+  /// Defines the operator under autocast: floating-point tensors become float32, as for
+  /// torchvision's operators. Only the arguments at the indices `Read`, outputs of a head, stay
+  /// bfloat16 if all of them are, because the float32 results are the same.
   template <std::size_t... Read>
   static void define_autocast(torch::Library& m) {
     m.impl(name().c_str(),

@@ -32,7 +32,7 @@ struct fault_table {
   }
 };
 
-/// What a thread knows of an operator on inputs of some shapes.
+/// A thread's cached data of an operator with given input shapes.
 struct known_operator {
   problem recorded;
   fault_counts* counts;
@@ -68,7 +68,7 @@ inline const char* short_name(at::ScalarType type) noexcept {
   }
 }
 
-/// visit(tensor) for the tensors among an operator's inputs that have sizes.
+/// Calls visit(tensor) for the tensors with sizes among an operator's inputs.
 template <class Visit>
 void visit_tensors(const at::RecordFunction& function, const Visit& visit) {
   const auto visit_plain = [&](const at::Tensor& tensor) {
@@ -83,9 +83,9 @@ void visit_tensors(const at::RecordFunction& function, const Visit& visit) {
   }
 }
 
-/// Of aten::convolution and aten::convolution_backward, which of the inputs the strides are: the
-/// padding, the dilation, whether transposed, the output's padding and the groups follow. 0 of all
-/// other operators.
+/// For aten::convolution and aten::convolution_backward, the index of the input with the strides.
+/// It is followed by padding, dilation, transposed, output padding and groups. 0 for all other
+/// operators.
 inline std::size_t strides_of(const at::RecordFunction& function) noexcept {
   const std::size_t inputs = function.inputs().size();
   if (inputs == 9 && std::strcmp(function.name(), "aten::convolution") == 0) return 3;
@@ -93,9 +93,10 @@ inline std::size_t strides_of(const at::RecordFunction& function) noexcept {
   return 0;
 }
 
-/// What shapes do not tell of a convolution, and its time depends on: "s2,p3,d1,g1,channels_last",
-/// one number where all dimensions have the same; of a backward one also for which of source,
-/// weights and bias it computes gradients, "grads110". Empty for all other operators.
+/// The properties of a convolution that affect its time but are not in its shapes:
+/// "s2,p3,d1,g1,channels_last", with a single number if all dimensions have the same. A backward
+/// convolution adds which gradients of source, weights and bias it computes: "grads110". Empty for
+/// all other operators.
 inline std::string convolution_variant(const at::RecordFunction& function) {
   const std::size_t first = strides_of(function);
   if (first == 0) return {};
@@ -132,18 +133,18 @@ inline std::string convolution_variant(const at::RecordFunction& function) {
   return text;
 }
 
-/// A number that differs for other names, shapes and types.
+/// A hash of name, shapes and types.
 inline std::uint64_t key_of(const at::RecordFunction& function) {
   std::uint64_t key = 0;
   const auto add = [&](std::uint64_t number) {
     key = (key ^ number) * 0x9e3779b97f4a7c15u;
     key ^= key >> 29;
   };
-  // By its letters: the names of backward's functions lie in memory that is used again.
+  // Hashes the letters, because memory of the names of backward's functions is reused.
   for (const char* letter = function.name(); *letter != 0; ++letter)
     add(static_cast<unsigned char>(*letter));
   visit_tensors(function, [&](const at::Tensor& tensor) {
-    // The number of sizes too: [2, 1006, 4] is not [2] and [4].
+    // Includes the number of sizes, to distinguish [2, 1006, 4] from [2] and [4].
     add(static_cast<std::uint64_t>(tensor.scalar_type()));
     add(static_cast<std::uint64_t>(tensor.dim()));
     for (const std::int64_t size : tensor.sizes()) add(static_cast<std::uint64_t>(size));
@@ -170,18 +171,19 @@ inline known_operator describe(const at::RecordFunction& function) {
   const std::string variant = convolution_variant(function);
   if (!variant.empty()) known.recorded.variant = intern(variant);
   known.recorded.type = type;
-  // Four dimensions hold no list of shapes: it stands where an instruction set would.
+  // A list of shapes does not fit into the problem's shape, so it is stored as the implementation.
   if (!shapes.empty()) known.recorded.implementation = intern(shapes);
   return known;
 }
 
-/// Whether it opens or closes a scope, which must not lie within its own.
+/// Whether the operator opens or closes a scope; it must not be recorded itself.
 inline bool is_of_profiler(const at::RecordFunction& function) {
   constexpr const char* prefix = "vecdet::_profile_";
   return std::strncmp(function.name(), prefix, std::strlen(prefix)) == 0;
 }
 
-/// Each thread's operators; as many as problems are kept.
+/// Looks up the operator in the thread's cache, which has at most as many entries as problems are
+/// kept.
 inline const known_operator* find_operator(const at::RecordFunction& function) {
   static thread_local std::unordered_map<std::uint64_t, known_operator> known;
   const std::uint64_t key = key_of(function);
@@ -191,8 +193,7 @@ inline const known_operator* find_operator(const at::RecordFunction& function) {
   return &known.emplace(key, describe(function)).first->second;
 }
 
-/// An operator that runs. Its page faults are what the thread met, without those of operators
-/// inside.
+/// A running operator. Its page faults are those of the thread, without those of operators inside.
 class running_operator : public at::ObserverContext {
  public:
   explicit running_operator(const known_operator& known)
@@ -229,11 +230,11 @@ inline std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunc
     const known_operator* const known = find_operator(function);
     return known == nullptr ? nullptr : std::make_unique<running_operator>(*known);
   } catch (...) {
-    return nullptr;  // sizes that are symbols, or no memory: the operator runs all the same
+    return nullptr;  // symbolic sizes or not enough memory: the operator runs unrecorded
   }
 }
 
-/// Nanoseconds a page: what the kernel takes to give one, zeroed.
+/// The time in nanoseconds in which the kernel provides one zeroed page.
 inline double cost_of_fresh_page() {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   constexpr std::size_t pages = 4096;

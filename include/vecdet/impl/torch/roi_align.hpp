@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoIAlign on one feature map or the levels of a pyramid, and its gradient.
+// RoIAlign on one feature map or on the levels of a pyramid, and its gradient.
 #pragma once
 
 #include <vecdet/impl/torch/detections.hpp>
@@ -20,12 +20,13 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// A single map may have any scale, and needs no rule for levels.
+/// The function's name. A single map may have any scale and needs no rule for levels.
 inline const char* name_of_roi_align(std::size_t levels) {
   return levels == 1 ? "roi_align" : "multiscale_roi_align";
 }
 
-/// Whether most of the maps lie with channels last: so all are read, and the output is written.
+/// Whether most of the maps are channels last. All maps are then read, and the output is written,
+/// in this layout.
 inline bool are_channels_last(at::TensorList features) {
   index_t last = 0, first = 0;
   for (const at::Tensor& map : features) {
@@ -40,7 +41,7 @@ inline at::MemoryFormat format_of_features(bool channels_last) {
   return channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
 }
 
-/// The widest of the maps' types, as the operator's result has it.
+/// The widest of the maps' types, which is that of the result.
 inline at::ScalarType type_of_features(at::TensorList features) {
   at::ScalarType type = features[0].scalar_type();
   for (const at::Tensor& map : features) type = c10::promoteTypes(type, map.scalar_type());
@@ -69,10 +70,10 @@ feature_view<T> features_of(const at::Tensor& tensor, bool channels_last) {
           channels_last ? feature_layout::nhwc : feature_layout::nchw};
 }
 
-/// Boxes with their images: K x 5, an image's number and corners, or K x 4, image after image.
+/// Boxes with their images: K x 5, an image's index and corners, or K x 4, image after image.
 class boxes_of_features {
  public:
-  /// @param type what the boxes are computed in: float, or double of features in double
+  /// @param type the compute type of the boxes: float, or double for features of double
   boxes_of_features(const char* function, const at::Tensor& boxes, at::IntArrayRef box_counts,
                     index_t images, at::ScalarType type) {
     check_dense(function, "boxes", boxes);
@@ -109,8 +110,8 @@ class boxes_of_features {
   }
 
  private:
-  /// Rows of five numbers as images and corners. PyTorch's operators for it would take longer than
-  /// a small RoIAlign.
+  /// Splits rows of five numbers into images and corners. PyTorch's operators would take longer for
+  /// this than a small RoIAlign.
   template <class Real>
   void take_images_apart() {
     const at::Tensor rows = corners_;
@@ -120,7 +121,7 @@ class boxes_of_features {
     const Real* from = static_cast<const Real*>(rows.data_ptr());
     Real* to = static_cast<Real*>(corners_.data_ptr());
     for (std::int64_t& image : images_) {
-      // What int64 does not hold is no image.
+      // Values that int64 cannot represent are not valid images.
       image = std::abs(*from) < Real(1e9) ? static_cast<std::int64_t>(*from) : -1;
       std::copy_n(from + 1, 4, to);
       from += 5;
@@ -133,7 +134,7 @@ class boxes_of_features {
   std::vector<index_t> offsets_;
 };
 
-/// Locations of the largest map.
+/// The number of locations of the largest map.
 template <class T>
 index_t largest_map(const std::vector<feature_view<T>>& maps) {
   index_t largest = 0;
@@ -141,10 +142,10 @@ index_t largest_map(const std::vector<feature_view<T>>& maps) {
   return largest;
 }
 
-/// Products, or elements, from which on it pays to wake other threads.
+/// The number of products or elements from which it pays to wake other threads.
 inline constexpr index_t worth_waking = 1 << 16;
 
-/// The threads of a call: small ones run on the calling thread alone.
+/// The threads of a call: small calls run on the calling thread.
 inline execution threads_of_roi_align(const at::Tensor& bins, std::int64_t sampling_ratio,
                                       index_t largest_map) {
   const double samples =
@@ -282,7 +283,7 @@ inline std::vector<at::Tensor> multiscale_roi_align_grad(
 
 }  // namespace cpu
 
-// The same of tensors without data.
+// The same for tensors without data.
 namespace meta {
 
 inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes,

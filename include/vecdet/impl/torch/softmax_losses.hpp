@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses of distributions, a softmax a row: over bins, and over classes.
+// The losses with one softmax per row, over bins or over classes.
 #pragma once
 
 #include <vecdet/distribution_focal_loss.hpp>
@@ -14,7 +14,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// Logits that are computed in float32.
+/// Throws unless the logits can be computed in float32.
 inline void check_distributions(const char* function, const at::Tensor& logits) {
   check_dense(function, "logits", logits);
   check_shape(logits.dim() >= 2, function, "logits", logits, "[..., bins or classes]");
@@ -22,8 +22,8 @@ inline void check_distributions(const char* function, const at::Tensor& logits) 
         c10::toString(logits.scalar_type()), "float32, bfloat16 or float16");
 }
 
-/// The loss of rows, which `each`, `sum` and `sum_and_grad` compute; `scale` becomes the mean's of
-/// `counted` rows, the mean of none being no number, as torch has it.
+/// The loss of rows, computed by `each`, `sum` and `sum_and_grad`. For the mean, `scale` is divided
+/// by `counted` rows; the mean over no rows is NaN, as in torch.
 template <class Each, class Sum, class SumAndGrad>
 loss_tensors loss_of_distributions(const at::Tensor& logits, const rows& x,
                                    loss_reduction reduction, double& scale, index_t counted,
@@ -134,7 +134,7 @@ inline loss_tensors mined_cross_entropy_loss(const at::Tensor& logits, const at:
     mining.images = std::max<index_t>(1, logits.size(0));
     mining.negatives_per_foreground = negatives_per_foreground;
     mining.background = background;
-    // Which rows are mined is known by their losses alone: the gradient is there in any case.
+    // Mining needs the losses of all rows, so the gradient is always computed.
     const at::Tensor grad = gradient_of(logits.sizes(), x.tensor.scalar_type());
     const double sum = softmax_cross_entropy_loss_and_grad(
         x.view<float>(), chosen.view(), mining, matrix<float>(grad, x.count, x.size), params,
@@ -184,7 +184,7 @@ inline at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::
 
 }  // namespace cpu
 
-// The same of tensors without data.
+// The same for tensors without data.
 namespace meta {
 
 inline at::Tensor decode_distributions(const at::Tensor& logits) {

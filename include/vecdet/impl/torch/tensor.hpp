@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between tensors and views: threads, checks, element types, strides.
+// Conversions between tensors and views: threads, checks, element types, strides.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -35,10 +35,10 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// std::optional, or c10's own in a libtorch of C++14.
+/// std::optional, or c10::optional in versions of libtorch for C++14.
 using optional_tensor = decltype(std::declval<c10::IValue>().toOptional<at::Tensor>());
 
-/// Chunks on ATen's threads, each taking the next one when it is done.
+/// Runs chunks on ATen's threads. Each thread takes the next chunk when it is done.
 struct parallel_loop {
   void operator()(index_t count, const task& task) const {
     std::atomic<index_t> next{0};
@@ -50,7 +50,7 @@ struct parallel_loop {
 };
 inline constexpr parallel_loop loop{};
 
-/// ATen's threads. Within a parallel region of ATen's, the calling thread alone.
+/// ATen's threads, or only the calling thread inside a parallel region of ATen.
 inline execution threads() {
   const int count = at::in_parallel_region() ? 1 : at::get_num_threads();
   return count == 1 ? execution::sequential : execution::on(loop, count);
@@ -62,7 +62,7 @@ inline std::string shape_of(const at::Tensor& tensor) {
   return text.str();
 }
 
-/// An enumerator that came as a number.
+/// An enumerator from its number.
 template <class Enum>
 void check_choice(const char* function, const char* argument, Enum value, Enum last,
                   const char* expected) {
@@ -90,7 +90,7 @@ inline void check_boxes(const char* function, const char* argument, const at::Te
   check_shape(boxes.dim() >= 1 && boxes.size(-1) == 4, function, argument, boxes, "[..., 4]");
 }
 
-/// The type that a tensor is computed in: its own, float of float16.
+/// The compute type of a tensor: its own, but float for float16.
 inline at::ScalarType computed_type(const char* function, const char* argument,
                                     const at::Tensor& tensor) {
   const at::ScalarType type = tensor.scalar_type();
@@ -104,7 +104,7 @@ inline at::ScalarType computed_type(const char* function, const char* a_name, co
   return c10::promoteTypes(computed_type(function, a_name, a), computed_type(function, b_name, b));
 }
 
-/// use(T()) with the type of elements.
+/// Calls use(T()) with the element type.
 template <class Use>
 auto with_element(at::ScalarType type, const Use& use) {
   switch (type) {
@@ -117,7 +117,7 @@ auto with_element(at::ScalarType type, const Use& use) {
   }
 }
 
-/// `tensor` itself, or a copy where its type is another one or it has gaps.
+/// `tensor` itself, or a copy if it has another type or gaps.
 inline at::Tensor copied_unless(bool has_no_gaps, const char* argument, const at::Tensor& tensor,
                                 at::ScalarType type,
                                 at::MemoryFormat format = at::MemoryFormat::Contiguous) {
@@ -141,7 +141,7 @@ inline at::Tensor contiguous(const char* argument, const at::Tensor& tensor, at:
   return copied_unless(tensor.is_contiguous(format), argument, tensor, type, format);
 }
 
-/// The rows of a tensor, as kernels read them.
+/// The rows of a tensor in the form that kernels read.
 struct rows {
   at::Tensor tensor;
   index_t count, size, stride;
@@ -152,7 +152,8 @@ struct rows {
     stride = size;
     bool has_row_stride = of.is_contiguous();
     if (!has_row_stride && of.dim() >= 2 && of.numel() > 0) {
-      // From the innermost dimension of rows outwards, each has to step over all of the next.
+      // From the innermost dimension of rows outwards, each stride must cover the whole dimension
+      // inside it.
       has_row_stride = of.stride(-1) == 1 || size == 1;
       index_t next = 0, inner = 1;
       for (int64_t d = of.dim() - 2; d >= 0 && has_row_stride; --d) {
@@ -191,7 +192,7 @@ vector_view<T> vector(const at::Tensor& tensor) {
   return {static_cast<T*>(tensor.data_ptr()), tensor.numel()};
 }
 
-/// One integer each of `count` rows or boxes.
+/// One integer per row or box, for `count` of them.
 class labels {
  public:
   labels(const char* function, const char* argument, const at::Tensor& tensor, index_t count,
@@ -210,14 +211,14 @@ class labels {
                ? labels_view(static_cast<const std::int32_t*>(tensor_.data_ptr()), tensor_.numel())
                : labels_view(static_cast<const std::int64_t*>(tensor_.data_ptr()), tensor_.numel());
   }
-  /// As 64-bit integers.
+  /// The labels as 64-bit integers.
   vector_view<const index_t> indices() {
     tensor_ = tensor_.to(at::kLong);
     return vector<const index_t>(tensor_);
   }
 
  private:
-  /// Integers that int64 holds, unlike uint64.
+  /// Whether int64 can represent all values of the type, unlike those of uint64.
   static bool is_signed_or_short(at::ScalarType type) {
     return type == at::kLong || type == at::kInt || type == at::kShort || type == at::kChar ||
            type == at::kByte;
@@ -226,7 +227,7 @@ class labels {
   at::Tensor tensor_;
 };
 
-/// Factors that may be absent, one each of `count` rows or boxes.
+/// Optional factors, one per row or box, for `count` of them.
 class weights {
  public:
   weights(const char* function, const char* argument, const optional_tensor& tensor) {
@@ -242,8 +243,8 @@ class weights {
   at::Tensor tensor_;
 };
 
-/// Where each image's things begin among those of all images, and the end of the last.
-/// @param things what they are, for errors
+/// The offset of each image's elements among those of all images, and the end of the last.
+/// @param things the name of the elements in messages
 inline std::vector<index_t> image_offsets_from(const char* function, const char* argument,
                                                at::IntArrayRef counts, index_t total,
                                                const char* things) {
@@ -269,7 +270,7 @@ inline std::array<double, 4> coder_weights(const char* function, at::ArrayRef<do
   return weights;
 }
 
-/// A sum as a tensor; infinite where the type does not reach it.
+/// A sum as a tensor; infinite if it overflows the type.
 inline at::Tensor scalar(double value, at::ScalarType type) {
   const bool is_double = type == at::kDouble;
   const at::Tensor tensor = at::empty({}, is_double ? at::kDouble : at::kFloat);
@@ -280,7 +281,7 @@ inline at::Tensor scalar(double value, at::ScalarType type) {
   return tensor.to(type);
 }
 
-// New tensors, by what also holds where sizes are symbols.
+// New tensors, created in a way that also works with symbolic sizes.
 
 inline at::Tensor new_like(const at::Tensor& tensor) {
   return at::empty_like(tensor, at::TensorOptions(), at::MemoryFormat::Contiguous);
@@ -289,12 +290,12 @@ inline at::Tensor new_without_last(const at::Tensor& tensor) {
   const auto sizes = tensor.sym_sizes();
   return tensor.new_empty_symint(sizes.slice(0, sizes.empty() ? 0 : sizes.size() - 1));
 }
-/// One without elements where it is not needed. Its elements lie as those of `of` do, so that it
-/// goes back through a transposition, or to channels that are last, without a copy.
+/// A gradient with the memory format of `of`, so that it passes back through a transposition, or to
+/// channels last, without a copy. Without elements if it is not needed.
 inline at::Tensor new_gradient_as_it_lies(const at::Tensor& of, bool is_needed) {
   return is_needed ? at::empty_like(of) : at::empty({0}, of.options());
 }
-/// The place of a gradient: empty where none is needed.
+/// A contiguous gradient, without elements if it is not needed.
 inline at::Tensor new_gradient(const at::Tensor& of, bool is_needed) {
   return is_needed ? new_like(of) : at::empty({0}, of.options());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library's exceptions as those of torch.
+// Translates the library's exceptions to those of torch.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -13,7 +13,7 @@ inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// body(), with std::invalid_argument as TORCH_CHECK's exception.
+/// Calls body() and translates std::invalid_argument to the exception of TORCH_CHECK.
 template <class Body>
 auto translated(const Body& body) {
   try {

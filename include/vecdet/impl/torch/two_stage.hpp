@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A two-stage detector's proposals, its detections, and the samples that it learns from.
+// A two-stage detector's proposals, detections, and training samples.
 #pragma once
 
 #include <vecdet/balanced_sample.hpp>

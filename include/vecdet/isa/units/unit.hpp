@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each unit starts with. A unit is one kernel family compiled for one instruction set,
-// VECDET_ISA_UNIT, with the flags that cmake/vecdet-targets.cmake or the head of isa/*.cpp gives.
-// It instantiates kernels() for each of its element types: nothing else of it is seen from outside.
+// The first include of each unit. A unit is one kernel family compiled for one instruction set,
+// VECDET_ISA_UNIT, with the flags given in cmake/vecdet-targets.cmake or at the top of isa/*.cpp.
+// It instantiates kernels() for each of its element types; nothing else is visible outside.
 #pragma once
 
 #include <vecdet/detail/target.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ATSS and the task-aligned assigner: each box of the ground truth chooses points, and then each
-// point that several have chosen is given to one.
+// ATSS and the task-aligned assigner. Each ground-truth box chooses points; then a point chosen by
+// several boxes is assigned to one of them.
 #pragma once
 
 #include <vecdet/args/assigners.hpp>
@@ -26,8 +26,8 @@ inline void anchor_centres(const float* anchors, index_t first, index_t last, fl
 
 // ---- ATSS
 
-/// Of the candidates of all levels, those whose IoU with the box is the mean and the standard
-/// deviation of all, at least, and whose centres lie in the box.
+/// Chooses among the candidates of all levels: those whose centre is inside the box and whose IoU
+/// with it is at least the mean plus the standard deviation over all candidates.
 inline void atss_candidates(const atss_args& args, index_t box) {
   const assigner_args& common = args.common;
   const float* const truth = common.truth + 4 * box;
@@ -35,7 +35,7 @@ inline void atss_candidates(const atss_args& args, index_t box) {
   float* const ious = common.values + box * common.most;
   common.counts[box] = 0;
   const float x = (truth[0] + truth[2]) * 0.5f, y = (truth[1] + truth[3]) * 0.5f;
-  if (!(x - x == 0 && y - y == 0)) return;  // nothing is near to it
+  if (!(x - x == 0 && y - y == 0)) return;  // no point is near a box that is not finite
 
   index_t count = 0;
   for (index_t l = 0; l < common.level_count; ++l)
@@ -75,11 +75,11 @@ inline void atss_candidates(const atss_args& args, index_t box) {
   common.counts[box] = positives;
 }
 
-/// Of several boxes the one of the greatest IoU.
+/// Assigns each point to the chosen box with the greatest IoU.
 inline void atss_matches(const atss_args& args, const assigned_image& image) {
   const assigner_args& common = args.common;
   for (index_t i = 0; i < common.point_count; ++i) image.matches[i] = -1;
-  // Until all boxes are through, a match is the number of a choice: its box, and its IoU.
+  // Until all boxes have been processed, a match is the number of a choice: its box and its IoU.
   for (index_t box = image.first; box < image.last; ++box) {
     for (index_t i = 0; i < common.counts[box]; ++i) {
       const index_t choice = box * common.most + i;
@@ -91,7 +91,7 @@ inline void atss_matches(const atss_args& args, const assigned_image& image) {
     for (index_t i = 0; i < common.counts[box]; ++i) {
       const index_t choice = box * common.most + i;
       index_t& match = image.matches[common.chosen[choice]];
-      // What is already final is below -1.
+      // Final matches are below -1.
       if (match == choice) match = -2 - box;
     }
   }
@@ -103,12 +103,12 @@ inline void atss_matches(const atss_args& args, const assigned_image& image) {
 
 constexpr float task_aligned_margin = 1e-9f;
 
-/// The class of a box: 0 where none are given.
+/// The class of a box: 0 if no classes are given.
 inline index_t class_of(const task_aligned_args& args, index_t box) {
   return args.classes.size() == 0 ? 0 : args.classes[box];
 }
 
-/// The points in the box of the greatest metrics.
+/// Chooses the points in the box with the greatest metrics.
 inline void task_aligned_candidates(const task_aligned_args& args, index_t image, index_t box) {
   const assigner_args& common = args.common;
   const float* const truth = common.truth + 4 * box;
@@ -130,7 +130,7 @@ inline void task_aligned_candidates(const task_aligned_args& args, index_t image
     pairs.compute<iou_kind::ciou>();
     alignment_metrics(score, pairs.overlap, args.alpha, args.beta, metric);
     for (int k = 0; k < size; ++k) {
-      // Points come by ascending index: an equal one stays behind.
+      // Points come in ascending order: an equal metric does not displace an earlier point.
       const float value = metric[k];
       if (!(value > 0) || (count == common.most && !(value > best[count - 1]))) continue;
       index_t at = count < common.most ? count++ : count - 1;
@@ -156,8 +156,8 @@ inline void task_aligned_candidates(const task_aligned_args& args, index_t image
   common.counts[box] = count;
 }
 
-/// Of the boxes [first, last) that a point lies in, the one of the greatest overlap with its
-/// prediction.
+/// Among the boxes [first, last) that contain a point, chooses the one with the greatest overlap
+/// with the point's prediction.
 VECDET_NOINLINE inline index_t best_box_about(const task_aligned_args& args, index_t first,
                                               index_t last, const float* point,
                                               const float* prediction, box_pairs& pairs) {
@@ -217,11 +217,12 @@ inline void task_aligned_matches(const task_aligned_args& args, const assigned_i
     }
   }
 
-  // Overlaps and metrics with the boxes that points are given to, and the greatest of each box.
+  // The overlap and the metric of each point with its assigned box, and the greatest of each per
+  // box.
   const float* const predictions = args.predictions + 4 * image.image * common.point_count;
   const float* const scores = args.scores + image.image * common.point_count * args.stride;
   float* const metrics = args.metrics + image.first * common.most;
-  float* const greatest = args.greatest;  // of the metric and of the overlap
+  float* const greatest = args.greatest;  // of the metric and of the overlap, per box
   for (index_t i = 2 * image.first; i < 2 * image.last; ++i) greatest[i] = 0;
   box_pairs pairs, about;
   alignas(64) float score[row_lanes], metric[row_lanes];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Points of a level form rows and columns, so that a box finds those in it and those near to it
-// without a look at the others.
+// The points of a level form rows and columns, so the points inside or near a box can be found
+// without visiting the others.
 #pragma once
 
 #include <vecdet/args/assigners.hpp>
@@ -13,8 +13,8 @@ namespace VECDET_TARGET {
 using detail::assigner_args;
 using detail::point_level;
 
-/// The first of ascending numbers that `is_beyond`; from there on all are. The search begins where
-/// `value` would lie among evenly spaced ones.
+/// The first of a sequence of ascending numbers for which `is_beyond` holds; it holds for all later
+/// ones. The search begins where `value` would be if the numbers were evenly spaced.
 template <class IsBeyond>
 VECDET_INLINE index_t first_beyond(const float* x, index_t count, float value,
                                    const IsBeyond& is_beyond) {
@@ -26,7 +26,7 @@ VECDET_INLINE index_t first_beyond(const float* x, index_t count, float value,
   return i;
 }
 
-/// Numbers more than `margin` inside of (low, high): [begin, end).
+/// The range [begin, end) of numbers more than `margin` inside (low, high).
 struct index_range {
   index_t begin, end;
 };
@@ -36,7 +36,7 @@ VECDET_INLINE index_range range_within(const float* x, index_t count, float low,
           first_beyond(x, count, high, [=](float a) { return !(high - a > margin); })};
 }
 
-/// use(first, last) for each run of points that lie more than `margin` inside of a box.
+/// Calls use(first, last) for each run of points more than `margin` inside a box.
 template <class Use>
 VECDET_INLINE void for_points_within(const assigner_args& args, const float* box, float margin,
                                      const Use& use) {
@@ -54,11 +54,12 @@ VECDET_INLINE void for_points_within(const assigner_args& args, const float* box
   }
 }
 
-/// The `wanted` points of a level nearest to (x, y), at most all, nearest first and equal ones by
-/// lower index, into `nearest`; their distances into `distances`. Returns how many there are.
+/// Writes the `wanted` points of a level nearest to (x, y) to `nearest` and their distances to
+/// `distances`: nearest first, ties broken by lower index, at most all points of the level. Returns
+/// how many there are.
 ///
-/// They are sought in a window about the place. A point outside of it is at least as far as the
-/// nearest row or column outside: the float distance, the root of two rounded squares, is never
+/// The search covers a window around (x, y). A point outside it is at least as far away as the
+/// nearest row or column outside it: the float distance, the root of two rounded squares, is never
 /// less than either difference.
 VECDET_INLINE index_t nearest_points(const point_level& level, float x, float y, index_t wanted,
                                      index_t* nearest, float* distances) {
@@ -94,7 +95,7 @@ VECDET_INLINE index_t nearest_points(const point_level& level, float x, float y,
         nearest[at] = level.first + r * level.width + c;
       }
     }
-    float reach = infinity<float>;  // of what has been seen
+    float reach = infinity<float>;  // of the points visited so far
     const auto bound = [&](float difference) {
       const float distance = difference < 0 ? -difference : difference;
       if (distance < reach) reach = distance;
@@ -108,8 +109,8 @@ VECDET_INLINE index_t nearest_points(const point_level& level, float x, float y,
   }
 }
 
-/// The first point of a level that does not lie in its row and column, or a row or column that does
-/// not ascend; the number of points where there is none.
+/// The first point of a level that breaks the grid: it is not in its row and column, or its row or
+/// column does not ascend. Returns the number of points if there is none.
 inline index_t find_off_grid_point(const float* points, const point_level& level) {
   const float* at = points + 2 * level.first;
   for (index_t row = 0; row < level.height; ++row, at += 2 * level.width) {

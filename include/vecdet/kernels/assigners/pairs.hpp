@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes of the ground truth and others, 16 pairs at a time. One copy of the code computes the
-// overlap of a pair wherever it is needed: to the same bits.
+// Pairs of a ground-truth box and another box, 16 at a time. A single copy of the code computes all
+// overlaps, so they are bit-identical everywhere.
 #pragma once
 
 #include <vecdet/kernels/iou/terms.hpp>
@@ -20,12 +20,12 @@ struct box_pairs {
   VECDET_INLINE void set_truth(int pair, const float* box) { copy(truth, pair, box); }
   VECDET_INLINE void set_other(int pair, const float* box) { copy(other, pair, box); }
   VECDET_INLINE void set_all_truth(const float* box) {
-    float corners[4];  // which no store to the pairs changes
+    float corners[4];  // a copy, which stores to the pairs cannot change
     copy(corners, 0, box);
     VECDET_UNROLL
     for (int i = 0; i < row_lanes; ++i) set_truth(i, corners);
   }
-  /// The pairs from `count` on are the last one.
+  /// Pairs from `count` on repeat the last one.
   VECDET_INLINE void repeat_last(int count) {
     for (int i = count; i < row_lanes; ++i) {
       set_truth(i, truth + 4 * (count - 1));
@@ -42,8 +42,8 @@ struct box_pairs {
   }
 };
 
-/// score^alpha overlap^beta of 16 pairs; 0 where either is not above 0. `overlap` becomes 0 where
-/// it is not above 0.
+/// score^alpha overlap^beta of 16 pairs; 0 unless both are above 0. Sets an `overlap` that is not
+/// above 0 to 0.
 VECDET_NOINLINE inline void alignment_metrics(const float* scores, float* overlaps, float alpha,
                                               float beta, float* metrics) {
   constexpr int N = row_pack<float>::batches;

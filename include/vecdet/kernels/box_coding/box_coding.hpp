@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Box coding over N x 4: the loops around the equations of terms.hpp. No box depends on another, so
-// their order in the lanes matters only where one number a box is written.
+// Box coding over N x 4: the loops around the equations in terms.hpp. Boxes are independent of each
+// other, so their order in the lanes matters only when one number per box is written.
 //
-// A batch of boxes takes 58 operations to decode on AVX-512, 68 on AVX2, and 116 to encode, and 12
-// shuffles more where coordinates do not lie in arrays of their own.
+// Per batch of boxes, decoding takes 58 operations on AVX-512 and 68 on AVX2; encoding takes 116.
+// Add 12 shuffles unless coordinates are in separate arrays.
 #pragma once
 
 #include <vecdet/args/box_coding.hpp>
@@ -16,7 +16,7 @@ namespace VECDET_TARGET {
 
 using detail::box_coding_args;
 
-/// Both numbers of a box on one axis, from one format to another.
+/// Converts both numbers of a box on one axis from one format to another.
 template <box_format From, box_format To, class Batch>
 VECDET_INLINE void convert(Batch& first, Batch& second) {
   constexpr auto xyxy = box_format::xyxy, xywh = box_format::xywh, cxcywh = box_format::cxcywh;
@@ -40,7 +40,7 @@ VECDET_INLINE void convert(Batch& first, Batch& second) {
   }
 }
 
-/// The bounds that boxes are clipped to; infinite where they are not.
+/// The bounds that boxes are clipped to; infinite if boxes are not clipped.
 template <class Real>
 struct image_bounds {
   Real low, width, height;
@@ -53,7 +53,7 @@ struct image_bounds {
         width(a.clips ? static_cast<Real>(a.width) : infinity<Real>),
         height(a.clips ? static_cast<Real>(a.height) : infinity<Real>) {}
 
-  /// Boxes that are stored as S says. NaN stays NaN.
+  /// Clips boxes that are stored as S says. NaN stays NaN.
   template <class S, int N>
   VECDET_INLINE box_halves<Real, N> clip(const pack<Real, N>& first,
                                          const pack<Real, N>& second) const {
@@ -72,7 +72,7 @@ VECDET_INLINE void for_each_pack(const box_streams<S>& at, const Box& box) {
 template <class S>
 struct coding_operation {
   using real = typename stored<S>::real;
-  static constexpr int N = 2 * boxes_in_flight;  // batches of a half of the boxes
+  static constexpr int N = 2 * boxes_in_flight;  // batches in half of the boxes
   static constexpr bool adds_up = false, lanes_are_boxes = true;
   using halves = box_halves<real, N>;
 };
@@ -116,7 +116,7 @@ struct decoding : coding_operation<S> {
   }
 };
 
-/// FCOS: (left, top, right, bottom) from the anchor's centre, divided by its size or not.
+/// FCOS: (left, top, right, bottom) from the anchor's centre, optionally divided by its size.
 template <bool Corners, class S>
 struct distance_encoding : coding_operation<S> {
   using base = coding_operation<S>;
@@ -173,7 +173,7 @@ struct conversion : coding_operation<S> {
   }
 };
 
-/// Into the image. Axes alternate in memory as in halves.
+/// Clips boxes to the image. In memory, axes alternate, as in halves.
 template <class S>
 struct clipping : coding_operation<S> {
   using base = coding_operation<S>;
@@ -214,7 +214,7 @@ box_streams<S> streams_of(const box_coding_args<S>& a) {
 template <box_format From, class T>
 void convert_from(box_format to, const box_streams<T>& streams, index_t first, index_t last) {
   constexpr auto xyxy = box_format::xyxy, xywh = box_format::xywh, cxcywh = box_format::cxcywh;
-  // The two others.
+  // The other two coordinates.
   constexpr auto one = From == xyxy ? xywh : xyxy, other = From == cxcywh ? xywh : cxcywh;
   const conversion<From, one, T> to_one{};
   const conversion<From, other, T> to_other{};
@@ -269,7 +269,7 @@ void large_mask(const T* boxes, double min_size, std::uint8_t* mask, index_t fir
   }
 }
 
-/// Runs the operation for the format that the anchors are in.
+/// Runs the operation for the anchors' format.
 template <template <bool, class> class Operation, class S>
 void code_by_format(const box_coding_args<S>& a, index_t first, index_t last) {
   if (a.anchor_format == box_format::xyxy) {

@@ -4,7 +4,8 @@
 //   dx = wx (gx - ax) / aw      gx = ax + aw dx / wx
 //   dw = ww log(gw / aw)        gw = aw exp(clamp(dw / ww))
 //
-// and likewise for y and height: an axis is all there is, or both side by side in box_halves.
+// and likewise for y and height. The code handles one axis at a time; box_halves holds both side by
+// side.
 #pragma once
 
 #include <vecdet/kernels/boxes.hpp>
@@ -14,7 +15,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// The sum of two numbers, rounded, and what that lost (Knuth; no order of sizes is assumed).
+/// The rounded sum of two numbers and its rounding error (Knuth; neither needs to be the larger).
 template <class Real, int N>
 struct exact_sum {
   pack<Real, N> high, low;
@@ -25,7 +26,7 @@ VECDET_INLINE exact_sum<Real, N> exact_difference(const pack<Real, N>& a, const 
   return {s, (a - (s - v)) - add_by_fma(b, v)};
 }
 
-/// (a - b) + (c - d), rounded about once, whatever cancels; NaN where something overflows. Where
+/// (a - b) + (c - d), rounded about once even under cancellation; NaN if something overflows. If
 /// the sum of the two differences cancels, it is exact (Sterbenz).
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> sum_of_differences(const pack<Real, N>& a, const pack<Real, N>& b,
@@ -34,7 +35,7 @@ VECDET_INLINE pack<Real, N> sum_of_differences(const pack<Real, N>& a, const pac
   return (first.high + second.high) + (first.low + second.low);
 }
 
-/// The same, but infinite where something overflows.
+/// The same, but infinite if something overflows.
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> any_sum_of_differences(const pack<Real, N>& a, const pack<Real, N>& b,
                                                    const pack<Real, N>& c, const pack<Real, N>& d) {
@@ -42,23 +43,23 @@ VECDET_INLINE pack<Real, N> any_sum_of_differences(const pack<Real, N>& a, const
   return select(abs(plain) < pack<Real, N>(infinity<Real>), sum_of_differences(a, b, c, d), plain);
 }
 
-/// The size of an anchor on one axis and what rounding it lost, from its ends, or from centre and
-/// size.
+/// The size of an anchor on one axis and its rounding error, from the anchor's ends or from its
+/// centre and size.
 template <bool Corners, class Real, int N>
 VECDET_INLINE exact_sum<Real, N> anchor_size(const pack<Real, N>& first,
                                              const pack<Real, N>& second) {
   if constexpr (Corners) return exact_difference(second, first);
   return {second, pack<Real, N>(Real(0))};
 }
-/// The second number that a sum over an anchor's two ends takes: its upper end; or where the format
-/// gives centre and size, the centre once more.
+/// The second number in a sum over an anchor's two ends: the upper end; for centre-and-size
+/// formats, the centre again.
 template <bool Corners, class Real, int N>
 VECDET_INLINE const pack<Real, N>& anchor_high(const pack<Real, N>& first,
                                                const pack<Real, N>& second) {
   return Corners ? second : first;
 }
 
-/// The deltas of any numbers, weights still to be applied: on one axis, or on both at once.
+/// The deltas of any numbers before weights are applied, on one axis or on both at once.
 template <bool Corners, int N>
 VECDET_INLINE box_halves<double, N> encode_any(const pack<double, N>& g1, const pack<double, N>& g2,
                                                const pack<double, N>& a1,
@@ -68,7 +69,7 @@ VECDET_INLINE box_halves<double, N> encode_any(const pack<double, N>& g1, const 
   return {pack<double, N>(0.5) * twice / size, log_ratio(g2 - g1, size)};
 }
 
-/// The same of float boxes, for numbers that are too large, too small or not finite.
+/// The same for float boxes, for numbers that are too large, too small or not finite.
 template <bool Corners, int N>
 VECDET_NOINLINE void encode_extreme_boxes(const box_halves<float, N>& targets,
                                           const box_halves<float, N>& anchors,
@@ -78,8 +79,8 @@ VECDET_NOINLINE void encode_extreme_boxes(const box_halves<float, N>& targets,
   deltas = {narrow(exact.first), narrow(exact.second)};
 }
 
-/// The deltas that decode to the boxes at `targets` (corners) from those at `anchors`, weights
-/// still to be applied.
+/// The deltas that decode to the boxes at `targets` (corners) from those at `anchors`, before
+/// weights are applied.
 template <bool Corners, int N, class Boxes>
 VECDET_INLINE auto encode_at(const Boxes& targets, const Boxes& anchors) {
   const auto g = load_halves<N>(targets), a = load_halves<N>(anchors);
@@ -88,15 +89,15 @@ VECDET_INLINE auto encode_at(const Boxes& targets, const Boxes& anchors) {
     return encode_any<Corners>(g.first, g.second, a.first, a.second);
   } else {
     using real = pack<float, N>;
-    // Differences carry what they lost, so that nothing cancels.
+    // Differences carry their rounding errors, so nothing is lost to cancellation.
     const auto size = exact_difference(g.second, g.first);
     const auto anchor = anchor_size<Corners>(a.first, a.second);
     const real twice =
         sum_of_differences(g.first, a.first, g.second, anchor_high<Corners>(a.first, a.second));
     halves deltas{real(0.5f) * twice / anchor.high,
                   log_ratio(size.high, size.low, anchor.high, anchor.low)};
-    // Plain are sizes that log_ratio takes and shifts that do not overflow; NaN and infinities from
-    // anywhere end in the sum.
+    // Numbers are plain if log_ratio takes their sizes and their shifts do not overflow. The sum
+    // shows NaN and infinities from any source.
     const real least = min(size.high, anchor.high);
     const real sum = size.high + anchor.high + abs(deltas.first);
     const auto plain = [](const auto& l, const auto& s) VECDET_INLINE_LAMBDA {
@@ -104,7 +105,7 @@ VECDET_INLINE auto encode_at(const Boxes& targets, const Boxes& anchors) {
       return (l >= same(0x1p-62f)) & (s < same(0x1p62f));
     };
     if (__builtin_expect(!all(plain(least_batch(least), sum_of_batches(sum))), 0)) {
-      // Read again: g and a stay in registers, as nobody takes their addresses.
+      // Loaded again, so that g and a stay in registers: nothing takes their addresses.
       const halves extreme_targets = load_halves<N>(targets),
                    extreme_anchors = load_halves<N>(anchors);
       halves extreme;
@@ -131,7 +132,7 @@ struct axis_ends {
   pack<Real, N> size;
 };
 
-/// What decoding needs of the weights and the clamp, for the axis of each lane.
+/// The weights and the clamp in the form that decoding needs, for the axis of each lane.
 template <class Real, int N>
 struct axis_code {
   pack<Real, N> centre, size, size_lost, binary_size, low, high;
@@ -142,7 +143,7 @@ struct axis_code {
                                           const pack<Real, N>& anchor_size) const {
     using real = pack<Real, N>;
     const real factor = exp_product(max(low, min(high, size_delta)), size, size_lost, binary_size);
-    const real half = anchor_size * real(Real(0.5)) * factor;  // overflows no sooner than the ends
+    const real half = anchor_size * real(Real(0.5)) * factor;  // overflows only if the ends do
     const real at = fma(anchor_size, centre_delta * centre, anchor_centre);
     return {at - half, at + half, half + half};
   }
@@ -153,9 +154,9 @@ struct decoder {
   Real centre[2];            ///< 1 / weight
   exp_factor<Real> size[2];  ///< likewise
   Real low[2], high[2];      ///< bounds of dw and dh
-  bool cuts[2];              ///< whether low and high are the clamp's
+  bool cuts[2];              ///< whether low and high come from the clamp
 
-  /// low_size and high_size bound dw and dh after division by the weights, and may be infinite.
+  /// low_size and high_size bound dw and dh after division by the weights; they may be infinite.
   decoder(const double (&weights)[4], double low_size, double high_size)
       : size{exp_factor<Real>(1 / weights[2]), exp_factor<Real>(1 / weights[3])} {
     constexpr double limit = exp_limit<Real>;
@@ -182,7 +183,7 @@ struct decoder {
             by_axis<S, N>(low[0], low[1]),           by_axis<S, N>(high[0], high[1])};
   }
 
-  /// The factor of a gradient through dw or dh: 0 where the clamp cut it off.
+  /// The factor of a gradient through dw or dh: 0 if the clamp cut it off.
   template <int N>
   VECDET_INLINE pack<Real, N> size_slope(int k, const pack<Real, N>& size_delta) const {
     using real = pack<Real, N>;

@@ -25,6 +25,7 @@ template <int Tile>
 void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, index_t first,
                                index_t last) {
   using filtering = minimal_filtering<Tile>;
+  using vector = row_pack<float>;  // a line at a time
   constexpr int P = filtering::points, panel = static_cast<int>(detail::conv_panel);
   const index_t point = detail::conv_weights_point(a.targets, a.sources);
   for (index_t k = first; k < last; ++k) {
@@ -36,14 +37,24 @@ void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, ind
         for (int tap = 0; tap < 9; ++tap)
           taps[a.turned ? 8 - tap : tap][t] = from[t * a.target_step + tap * a.tap_step];
       float* const to = a.transformed + (k * a.sources + c) * panel;
-      for_each_vector<panel>([&](int lane) {
-        times_both_sides<typename filtering::weights, conv_vector>(
-            [&](int i, int j) VECDET_INLINE_LAMBDA { return load_pack<1>(taps[3 * i + j] + lane); },
-            [&](int i, int j, const conv_vector& x)
-                VECDET_INLINE_LAMBDA { store_pack<1>(to + (i * P + j) * point + lane, x); });
-      });
+      VECDET_NO_UNROLL
+      for (int lane = 0; lane < panel; lane += row_lanes)
+        times_both_sides<typename filtering::weights, vector>(
+            [&](int i, int j)
+                VECDET_INLINE_LAMBDA { return load_pack<vector::batches>(taps[3 * i + j] + lane); },
+            [&](int i, int j, const vector& x) VECDET_INLINE_LAMBDA {
+              float* const line = to + (i * P + j) * point + lane;
+              if (a.past_cache) {
+                VECDET_UNROLL
+                for (int v = 0; v < vector::batches; ++v)
+                  store_past_cache(line + v * batch_lanes<float>, x.v[v]);
+              } else {
+                store_pack<vector::batches>(line, x);
+              }
+            });
     }
   }
+  if (a.past_cache) finish_stores_past_cache();
 }
 
 inline void transform_conv_weights(const detail::conv3x3_weights_args<float>& a, index_t first,
@@ -74,12 +85,13 @@ VECDET_NOINLINE void transform_inputs_of_run(const float* band, index_t columns,
 }
 
 /// The outputs of a run of tiles, of 16 channels, in rows of 16.
-template <int Tile, bool Relu>
+template <int Tile>
 VECDET_NOINLINE void outputs_of_run(const float* products, index_t point, index_t tiles,
-                                    const float* bias, float* band) {
+                                    const float* bias, bool relu, float* band) {
   constexpr int lanes = static_cast<int>(detail::conv_lanes);
   using filtering = minimal_filtering<Tile>;
   const index_t columns = Tile * tiles;
+  const float least = relu ? 0 : -infinity<float>;
   for (index_t t = 0; t < tiles; ++t)
     for_each_vector<lanes>([&](int lane) {
       const float* const from = products + t * detail::conv_panel + lane;
@@ -90,9 +102,7 @@ VECDET_NOINLINE void outputs_of_run(const float* products, index_t point, index_
             return load_pack<1>(from + (i * filtering::points + j) * point);
           },
           [&](int i, int j, const conv_vector& x) VECDET_INLINE_LAMBDA {
-            conv_vector y = x + of_bias;
-            if constexpr (Relu) y = max(conv_vector(0.0f), y);
-            store_pack<1>(to + (i * columns + j) * lanes, y);
+            store_pack<1>(to + (i * columns + j) * lanes, max(conv_vector(least), x + of_bias));
           });
     });
 }
@@ -133,8 +143,8 @@ void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_tas
         alignas(64) float bias[lanes] = {};
         if (a.bias != nullptr)
           for (index_t c = 0; c < channels; ++c) bias[c] = a.bias[channel + c];
-        const auto outputs = a.relu ? outputs_of_run<Tile, true> : outputs_of_run<Tile, false>;
-        outputs(of_panel + run.first * panel + half, product_point, run.count, bias, bands);
+        outputs_of_run<Tile>(of_panel + run.first * panel + half, product_point, run.count, bias,
+                             a.relu, bands);
         scatter_band<Tile>(run, channel, channels, bands);
       }
     });

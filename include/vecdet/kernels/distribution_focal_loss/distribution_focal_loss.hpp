@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Distribution focal loss and the decoding of box distributions, 16 rows at a time.
 //
-// A target y between two bins gives the bin c the share max(0, 1 - |c - y|): the loss of a row is
-// the sum of share * (log_sum - (x - max)), its gradient softmax - share.
+// A target y between two bins gives bin c the share max(0, 1 - |c - y|). The loss of a row is the
+// sum of share * (log_sum - (x - max)), and its gradient is softmax - share.
 #pragma once
 
 #include <vecdet/args/distribution_focal_loss.hpp>
@@ -16,7 +16,7 @@ namespace VECDET_TARGET {
 using detail::distribution_decoding_args;
 using detail::distribution_focal_loss_args;
 
-/// 16 numbers, or `count` and the last of them again.
+/// 16 numbers; if there are only `count`, the last is repeated.
 VECDET_INLINE float_row load_or_repeat(const float* from, int count) {
   if (count == row_lanes) return load_pack<float_row::batches>(from);
   alignas(64) float lane[row_lanes];
@@ -24,11 +24,11 @@ VECDET_INLINE float_row load_or_repeat(const float* from, int count) {
   return load_pack<float_row::batches>(lane);
 }
 
-/// The logits of both bins that a target lies between, less the greatest, and their shares.
+/// The logits of the two bins around a target, minus the maximum, and the bins' shares.
 struct neighbouring_bins {
   float_row lower, upper, lower_share, upper_share;
 
-  /// Targets are whole or lie between two of `bins`; 0 stands for those that are NaN.
+  /// Targets are whole numbers or between two of `bins`; 0 replaces NaN.
   VECDET_INLINE neighbouring_bins(const row_group& rows, const float_row& target,
                                   const float_row& greatest, index_t bins) {
     constexpr int N = float_row::batches;
@@ -48,12 +48,12 @@ struct neighbouring_bins {
   }
 };
 
-/// x * share, 0 where the share is.
+/// x * share; 0 if the share is 0.
 VECDET_INLINE float_row times_share(const float_row& x, const float_row& share) {
   return select(share > float_row(0.0f), x * share, float_row(0.0f));
 }
 
-/// `count` rows from `first` on; returns their unscaled losses.
+/// Computes `count` rows from `first` on; returns their unscaled losses.
 VECDET_INLINE float_row distribution_focal_rows(const distribution_focal_loss_args& args,
                                                 index_t first, int count) {
   const float_row zero = 0.0f, one = 1.0f;
@@ -71,7 +71,7 @@ VECDET_INLINE float_row distribution_focal_rows(const distribution_focal_loss_ar
   const float_row log_sum = group.log_sum();
   float_row loss = times_share(log_sum - bins.lower, bins.lower_share) +
                    times_share(log_sum - bins.upper, bins.upper_share);
-  // NaN in either makes the row NaN.
+  // NaN in the target or the logits makes the row NaN.
   loss = select(group.sum == group.sum, select(given == given, loss, given), group.sum);
   const auto counts = weight != zero;
   loss = select(counts, loss * weight, zero);
@@ -117,7 +117,7 @@ VECDET_INLINE float_row expectations_of(const distribution_decoding_args& args, 
       [&](index_t first_bin, index_t size, const float(*panel)[row_lanes]) VECDET_INLINE_LAMBDA {
         for (index_t begin = 0; begin < size; begin += summed_columns) {
           const index_t end = size - begin < summed_columns ? size : begin + summed_columns;
-          // Two sums in turn, as each waits for its last addition.
+          // Two alternating sums, because each waits for its last addition.
           float_row sum = 0.0f, other = 0.0f;
           const auto add = [&](float_row& to, index_t c) VECDET_INLINE_LAMBDA {
             to = fma(float_row(static_cast<float>(first_bin + c)),

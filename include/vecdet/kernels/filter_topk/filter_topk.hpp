@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threshold and top-k in one read of the logits. Blocks of 128 logits are reduced to their
-// greatest, so that a block without any above the threshold costs a load and a max for each vector.
-// Whenever the memory for those that pass is full, the best k stay and the k-th becomes the
-// threshold: later logits that equal it would lose the tie. Planes of classes do not come in the
-// order of the elements: there, equal ones pass as well, and records are sorted by element first.
+// Threshold and top-k in one read of the logits. Blocks of 128 logits are reduced to their maximum,
+// so a block without a logit above the threshold costs one load and one max per vector. Whenever
+// the memory for passing logits is full, the best k stay and the k-th becomes the threshold: a
+// later logit equal to it would lose the tie. Planes of classes are not scanned in the order of the
+// elements. There, equal logits pass as well, and records are sorted by element first.
 #pragma once
 
 #include <vecdet/args/filter_topk.hpp>
@@ -21,14 +21,15 @@ using detail::plane_search_args;
 using detail::row_score;
 using detail::row_search_args;
 
-/// Asks for the cache line some bytes behind an address, which may lie outside the caller's memory.
+/// Prefetches the cache line some bytes behind an address, which may be outside the caller's
+/// memory.
 VECDET_INLINE void prefetch_behind(const void* address, std::uintptr_t bytes) {
   const std::uintptr_t behind = reinterpret_cast<std::uintptr_t>(address) + bytes;
-  // The sum is no pointer into the array. NOLINTNEXTLINE(performance-no-int-to-ptr)
+  // The sum is not used as a pointer into the array. NOLINTNEXTLINE(performance-no-int-to-ptr)
   __builtin_prefetch(reinterpret_cast<const void*>(behind), 0, 0);
 }
 
-/// Sorts records by key, and equal ones by element, in whatever order they come.
+/// Sorts records by key and ties by element, from any order.
 VECDET_NOINLINE inline void sort_records(uint64_t* records, uint64_t* spare, index_t count) {
   radix_sort_lower(records, spare, count);
   radix_sort(records, spare, count);
@@ -43,7 +44,7 @@ class topk_search {
   using real = compute_type<T>;
   using reals = row_pack<real>;
   static constexpr int lanes = 16, block = 128;
-  // Ahead of what the hardware prefetches, which stops at pages.
+  // Further ahead than the hardware prefetcher, which stops at pages.
   static constexpr std::uintptr_t ahead = 6144;
 
  public:
@@ -62,7 +63,8 @@ class topk_search {
         records_(records),
         spare_(spare) {}
 
-  /// Scans `size` logits: the first is element `element`, each next one step_ elements on.
+  /// Scans `size` logits: the first is element `element`, and each next one is step_ elements
+  /// further.
   VECDET_INLINE void scan(const T* logits, index_t size, index_t element) {
     index_t i = 0;
     for (; i + block <= size; i += block) {
@@ -83,7 +85,7 @@ class topk_search {
     }
   }
 
-  /// Leaves the best k, best first, in the records.
+  /// Keeps the best k in the records, best first.
   index_t finish() {
     keep_best();
     return count_;
@@ -92,7 +94,7 @@ class topk_search {
  private:
   static VECDET_INLINE reals load(const T* logits) { return load_pack<reals::batches>(logits); }
 
-  /// Scans 16 to 127 logits, as whole rows have them where there is a stride.
+  /// Scans 16 to 127 logits: the rows of a strided matrix.
   VECDET_INLINE void scan_rest(const T* logits, index_t size, index_t element) {
     reals greatest = max(load(logits + size - lanes), reals(-infinity<real>));  // skips NaN
     for (index_t i = 0; i + lanes < size; i += lanes) {
@@ -103,7 +105,7 @@ class topk_search {
       take(logits, size, element);
   }
 
-  /// Appends the logits above the threshold, of a block at most.
+  /// Appends the logits above the threshold; takes at most one block.
   VECDET_NOINLINE void take(const T* logits, index_t size, index_t element) {
     index_t i = 0;
     for (; i + lanes <= size; i += lanes) {
@@ -130,15 +132,15 @@ class topk_search {
     }
     if (count_ < limit_) return;
     count_ = limit_;
-    const real of_last = detail::score_of_record(records_[limit_ - 1]);
-    const real last = is_in_order_ ? of_last : float_below(of_last);
+    const real last_score = detail::score_of_record(records_[limit_ - 1]);
+    const real last = is_in_order_ ? last_score : float_below(last_score);
     threshold_ = last > threshold_ ? last : threshold_;
   }
 
   real threshold_;
   index_t limit_, most_before_block_, count_ = 0;
-  index_t step_ = 1;         ///< from a logit's element to the next one's
-  bool is_in_order_ = true;  ///< elements ascend as they are scanned
+  index_t step_ = 1;         ///< from a logit's element to that of the next
+  bool is_in_order_ = true;  ///< whether elements ascend in the order of the scan
   uint64_t *records_, *spare_;
 };
 
@@ -159,18 +161,17 @@ index_t search_topk(const filter_topk_args<T>& args, index_t first, index_t last
   return search.finish();
 }
 
-/// log(sum exp(row)), which is greatest + rest: in one number, a large logit would swallow the
-/// rest.
+/// log(sum exp(row)) = greatest + rest. In a single number, a large logit would swallow the rest.
 struct log_sum {
   double greatest, rest;
 };
 
-/// The rest is NaN where a logit is NaN or +inf.
+/// The rest is NaN if a logit is NaN or +inf.
 template <class T>
 VECDET_INLINE log_sum log_sum_exp(const T* row, index_t cols) {
   constexpr int batches = row_pack<float>::batches;
   using floats = row_pack<float>;
-  // The row with its last 16 filled up by -inf.
+  // The last 16 numbers of the row, padded with -inf.
   const index_t full = cols / 16 * 16;
   alignas(64) T rest[16];
   for (index_t i = 0; i < 16; ++i) rest[i] = full + i < cols ? row[full + i] : T(-infinity<float>);
@@ -194,7 +195,7 @@ VECDET_INLINE log_sum log_sum_exp(const T* row, index_t cols) {
   return {static_cast<double>(most), __builtin_log(total)};
 }
 
-/// How far rounding may take a bound from its exact value.
+/// The largest rounding error of a bound.
 constexpr double bound_slack = 1e-4;
 
 template <class T>
@@ -207,15 +208,16 @@ VECDET_INLINE double centered_score(double centre, double x) {
   return __builtin_sqrt(centre / (1 + __builtin_exp(-x)));
 }
 
-/// Sets a bound below which no logit has a score above the threshold; false where no logit has one.
+/// Sets a bound that every logit with a score above the threshold exceeds; returns false if no
+/// logit can have such a score.
 VECDET_INLINE bool find_centered_bound(float threshold, double centre, double& bound) {
   const double p = static_cast<double>(threshold) * static_cast<double>(threshold) / centre;
   bound = __builtin_log(p / (1 - p)) - bound_slack;
   return !(p >= 1);
 }
 
-/// Only logits above a bound of their row can pass; only of these are the scores computed and
-/// compared.
+/// Only logits above their row's bound can pass, so scores are computed and compared for these
+/// alone.
 template <class T>
 index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t last,
                           uint64_t* records, uint64_t* spare) {
@@ -223,7 +225,7 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
   const bool softmax = args.kind == row_score::softmax;
   const index_t columns = args.cols;
   const index_t nearly_full = args.capacity - columns;
-  float threshold = static_cast<float>(args.score_threshold);  // as frameworks compare it
+  float threshold = static_cast<float>(args.score_threshold);  // frameworks compare it in float
   index_t count = 0;
   for (index_t r = first; r < last; ++r) {
     const T* const row = args.logits + r * args.stride;
@@ -236,7 +238,7 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
       centre = probability(args.centerness[r * args.centerness_step]);
       if (!find_centered_bound(threshold, centre, bound)) continue;
     }
-    // One float lower, as a large logit's is less precise than the slack.
+    // One float lower: a large logit is less precise than the slack.
     const float below = float_below(static_cast<float>(bound));
     const auto take = [&](index_t col) {
       const auto x = static_cast<double>(row[col]);
@@ -265,8 +267,8 @@ index_t search_row_scores(const row_search_args<T>& args, index_t first, index_t
   return count < args.limit ? count : args.limit;
 }
 
-/// FCOS's scores in planes: some hundred locations of an anchor have their bounds found, and then
-/// all classes are compared with them.
+/// FCOS's scores in planes: the bounds of some hundred locations of an anchor are computed first;
+/// then all classes are compared with them.
 template <class T>
 index_t search_centered_planes(const plane_search_args<T>& args, index_t first, index_t last,
                                uint64_t* records, uint64_t* spare) {
@@ -279,8 +281,8 @@ index_t search_centered_planes(const plane_search_args<T>& args, index_t first, 
     sort_records(records, spare, count);
     if (count < args.limit) return;
     count = args.limit;
-    const float of_last = float_below(detail::score_of_record(records[count - 1]));
-    threshold = of_last > threshold ? of_last : threshold;
+    const float last_score = float_below(detail::score_of_record(records[count - 1]));
+    threshold = last_score > threshold ? last_score : threshold;
   };
   alignas(64) float bounds[together];
   double centres[together];

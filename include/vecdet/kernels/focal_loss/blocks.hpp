@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The focal loss over consecutive elements, in blocks of a fixed size that are added up in a fixed
-// order, whatever the instruction set: the code of every equation.
+// The focal loss over consecutive elements, for every equation. Blocks have a fixed size and are
+// added up in a fixed order on every instruction set.
 #pragma once
 
 #include <vecdet/kernels/focal_loss/equations.hpp>
@@ -8,13 +8,13 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Batches that are worked on together: by exp, by the equations in float without targets, by those
-/// with targets of 0 and 1, by those with any targets, and by those that compute any output. Blocks
-/// go through exp first and through the rest afterwards, so that each chain of dependent
-/// instructions is short enough for the processor to overlap many, and few registers are live; that
-/// is faster than more batches at once. AVX-512 has twice the registers; rounding to bfloat16 takes
-/// some of its own. On the baseline, four through exp make loss and gradient 5% faster. Sums alone
-/// write nothing, and leave registers for four everywhere.
+/// Batches that are processed together: by exp, by float equations without targets, by those with
+/// targets of 0 and 1, by those with any targets, and by those that compute any output. A block
+/// passes through exp first and through the rest afterwards. Each chain of dependent instructions
+/// is then short enough for the processor to overlap many of them, and few registers are live; this
+/// is faster than more batches at once. AVX-512 has twice the registers, of which rounding to
+/// bfloat16 takes some. On the baseline, four batches through exp make loss and gradient 5% faster.
+/// Sums write nothing, which leaves registers for four batches everywhere.
 constexpr bool has_32_registers = batch_lanes<float> == 16;
 constexpr int focal_exp_batches = has_32_registers || !has_fma ? 4 : 2;
 template <class T>
@@ -26,13 +26,12 @@ constexpr int focal_output_batches = has_32_registers ? 1 : 2;
 /// The same for the equations in double.
 constexpr int focal_double_batches = 4;
 
-/// Blocks that are worked on together: in float several, as the processor has more to overlap
-/// between exp and the rest. With targets fewer, as one positive among them rules out the shorter
-/// equation for all.
+/// Blocks that are processed together. In float, several: the processor can then overlap exp with
+/// the rest. With targets, fewer: one positive rules out the shorter equation for all of them.
 constexpr int focal_negatives_group = 4 * focal_block;
 constexpr int focal_targets_group = 2 * focal_block;
 
-/// Elements as numbers of type Real, which may be wider than the stored T computes in.
+/// Elements as numbers of type Real, which may be wider than T's computing type.
 template <class Real, int N, class T>
 VECDET_INLINE pack<Real, N> load_as(const T* from) {
   if constexpr (std::is_same<Real, compute_type<T>>::value) {
@@ -41,7 +40,8 @@ VECDET_INLINE pack<Real, N> load_as(const T* from) {
     return widen(load_pack<N / 2>(from));
   }
 }
-/// NaNs come from those of type T or from invalid operations: weight_of_row() lets no others in.
+/// NaNs come from stored elements of type T or from invalid operations: weight_of_row() lets no
+/// others in.
 template <class Real, int N, class T>
 VECDET_INLINE void store_as(T* to, const pack<Real, N>& x) {
   if constexpr (std::is_same<Real, compute_type<T>>::value) {
@@ -51,9 +51,9 @@ VECDET_INLINE void store_as(T* to, const pack<Real, N>& x) {
   }
 }
 
-/// exp(-|x|) of `size` elements, and whether all of them have a minus sign, are `least` or more,
-/// which has one too, and none is NaN. A function of its own, so that its constants and those of
-/// the rest of the equation do not compete for registers.
+/// exp(-|x|) of `size` elements, and whether all of them have a minus sign, are at least `least`
+/// (which is negative), and are not NaN. It is a separate function so that its constants do not
+/// compete for registers with those of the rest of the equation.
 template <int N, class T>
 VECDET_NOINLINE bool exp_of_block(const T* x, float* e, int size, float least) {
   using bits = pack<std::int32_t, 1>;
@@ -66,17 +66,17 @@ VECDET_NOINLINE bool exp_of_block(const T* x, float* e, int size, float least) {
     for (int k = 0; k < N; ++k) greatest = max(slice<1>(logit_bits, k), greatest);
     store_pack<N>(e + i, exp_minus_abs(logit));
   }
-  // As integers, the bits from -0 down to -inf ascend; those of NaN with a sign lie above, and
-  // those of all numbers without one.
+  // As signed integers, bits ascend from -0 down to -inf. Those of negative NaNs and of all
+  // positive numbers are greater.
   return all(greatest == least_bits);
 }
 
-/// Calls terms_at(i) for the elements from i on, pack by pack, and adds up modulation times cross
-/// entropy times `factor`, a row of lanes after the other. A pack is some rows, or a part of one.
+/// Calls terms_at(i), pack by pack, for the elements from i on. Adds up modulation times cross
+/// entropy times `factor`, one row of lanes after the other. A pack is some rows, or a part of one.
 template <int N, class Real, class Terms>
 VECDET_INLINE void add_losses(int size, Real factor, lane_sums& sums, const Terms& terms_at) {
   constexpr int row = row_pack<Real>::batches;
-  // Elements that are added up in Real: with more, losses near its limit overflow.
+  // The number of elements added up in Real: with more, losses near Real's limit would overflow.
   constexpr int summed = 2 * focal_block;
   for (int begin = 0; begin < size; begin += summed) {
     const int end = size - begin < summed ? size : begin + summed;
@@ -99,16 +99,16 @@ VECDET_INLINE void add_losses(int size, Real factor, lane_sums& sums, const Term
   }
 }
 
-// ---- in float, as training asks for it
+// ---- float, the common case in training
 
-/// An output known when compiling: only what it needs is computed.
+/// An output known at compile time: only what it needs is computed.
 template <focal_output Output>
 using known_focal_output = std::integral_constant<focal_output, Output>;
 
 template <class Output>
 constexpr bool is_sum = std::is_same<Output, known_focal_output<focal_output::sum>>::value;
 
-/// The output as `Output` has it, which is known, or focal_output for any.
+/// The output that the type `Output` fixes; if it is focal_output itself, `any`.
 template <class Output>
 VECDET_INLINE Output output_as(focal_output any) {
   if constexpr (std::is_same<Output, focal_output>::value) {
@@ -131,7 +131,7 @@ VECDET_INLINE void store_output(Output output, const focal_span<T>& at, int i,
   }
 }
 
-/// Modulation, with the weight in it, times cross entropy: a modulation of 0 wins over an infinite
+/// Modulation (including the weight) times cross entropy: a modulation of 0 wins over an infinite
 /// cross entropy.
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> weighted_loss(const pack<Real, N>& modulation,
@@ -141,14 +141,15 @@ VECDET_INLINE pack<Real, N> weighted_loss(const pack<Real, N>& modulation,
                              cross_entropy);
 }
 
-/// Negatives. Where no logit is above 0, as nearly everywhere in training, less is to be done.
+/// Negatives. If no logit is above 0, which is the usual case in training, a shorter equation
+/// suffices.
 template <int Gamma, class Output, class T>
 VECDET_NOINLINE void focal_negatives(const focal_equation<T>& equation, const focal_span<T>& span,
                                      index_t size, lane_sums& sums) {
   constexpr int N = is_sum<Output> ? 4 : focal_label_batches<T>;
   const auto output = output_as<Output>(equation.output);
-  // What is multiplied by the upstream gradient is turned afterwards: of a weight of 0, that gives
-  // zeros another sign.
+  // The sign is turned after the product with the upstream gradient: a weight of 0 gives zeros of
+  // the other sign.
   const bool turned = equation.mirrored && output == focal_output::grad;
   const float sign = equation.mirrored ? -0.0f : 0.0f;
   const split_weight weight(turned ? -equation.negative : equation.negative);
@@ -156,7 +157,7 @@ VECDET_NOINLINE void focal_negatives(const focal_equation<T>& equation, const fo
   for (index_t i = 0; i < size;) {
     const int step = size - i >= focal_negatives_group ? focal_negatives_group : focal_block;
     const focal_span<T> at = span.at(i);
-    // f has the cross entropy, or twice that: times `factor` it is the cross entropy.
+    // f has the cross entropy, or twice the cross entropy; times `factor`, it is the cross entropy.
     const auto write = [&](int k, const focal_factors<N>& f, float factor) VECDET_INLINE_LAMBDA {
       using real = pack<float, N>;
       const real modulation = weight.times(f.modulation);
@@ -180,7 +181,7 @@ VECDET_NOINLINE void focal_negatives(const focal_equation<T>& equation, const fo
   }
 }
 
-/// What `size` targets are.
+/// The kind of `size` targets.
 struct target_kinds {
   bool all_zero, all_hard, all_soft;
 };
@@ -191,7 +192,7 @@ VECDET_INLINE target_kinds kinds_of_targets(const T* t, int size) {
   row_pack<float> any = 0.0f;
   for (int i = 0; i < size; i += row_lanes) any = any | load_pack<N>(t + i);
   if (all(any == zero)) return {true, true, false};
-  // 0 and 1 are the numbers with t * t - t = 0, exactly; those between them have less.
+  // t * t - t is exactly 0 only for 0 and 1; it is negative for numbers between them.
   any = zero;
   for (int i = 0; i < size; i += row_lanes) {
     const auto target = load_pack<N>(t + i);
@@ -264,19 +265,19 @@ VECDET_NOINLINE void focal_dense_targets(const focal_equation<T>& equation,
 
 // ---- everything else
 
-/// What equations that take targets are given where all elements are negatives.
+/// The target for equations that take targets when all elements are negatives.
 template <class Real>
 alignas(64) constexpr Real all_negative[max_focal_group] = {};
 
-/// Writes the output of `formula` for the elements from i on, and returns what is added up. There
-/// are no branches around packs, as compilers would then keep the packs in memory.
+/// Writes the output of `formula` for the elements from i on and returns the terms of the sum.
+/// There are no branches around packs, because compilers would then keep the packs in memory.
 template <class Real, int N>
 VECDET_INLINE focal_terms<Real, N> write_output(const focal_formula& formula,
                                                 const focal_span<Real>& at, int i,
                                                 const weighted_focal_terms<Real, N>& terms) {
   using real = pack<Real, N>;
   const real zero = Real(0);
-  // A weight of 0, or a product so small, wins over an infinite cross entropy.
+  // A weight of 0, or a product that rounds to 0, wins over an infinite cross entropy.
   const real cross_entropy =
       select(terms.weighted_modulation == zero, min(real(largest<Real>), terms.cross_entropy),
              terms.cross_entropy);
@@ -308,8 +309,9 @@ VECDET_NOINLINE void focal_in_float(const focal_formula& formula, const focal_sp
   });
 }
 
-/// What is computed in double: the focal loss by its gamma, of negatives in code of its own unless
-/// gamma is 2, and the losses of the labelled classes in the quality focal and the varifocal loss.
+/// The cases computed in double: the focal loss by its gamma (negatives have their own code unless
+/// gamma is 2), and the losses of labelled classes in the quality focal loss and the varifocal
+/// loss.
 enum class double_terms { gamma_2, other_gamma, negatives, quality, varifocal };
 
 /// A block in double.
@@ -354,7 +356,7 @@ VECDET_NOINLINE void narrow_elements(const Real* from, int size, T* to) {
     store_as<Real, N>(to + i, load_pack<N>(from + i));
 }
 
-/// Blocks computed in Real, from copies in that type unless T is Real.
+/// Computes blocks in Real, from copies in that type unless T is Real.
 template <class Real, void (*Block)(const focal_formula&, const focal_span<Real>&, int, lane_sums&),
           class T>
 void focal_generally(const focal_equation<T>& equation, const focal_span<T>& span, index_t size,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An equation of the focal loss as a call needs it, with its weights, and the memory that it is
-// computed on.
+// An equation of the focal loss in the form that a call needs: with its weights, and the memory
+// that it works on.
 #pragma once
 
 #include <vecdet/args/focal_loss.hpp>
@@ -13,7 +13,7 @@ using detail::focal_block;
 using detail::focal_output;
 static_assert(focal_block % row_lanes == 0, "blocks are added up row after row");
 
-/// Memory of consecutive elements. What a call does not use is null.
+/// Memory of consecutive elements. Pointers that a call does not use are null.
 template <class T>
 struct focal_span {
   const T* x;
@@ -27,26 +27,26 @@ struct focal_span {
   }
 };
 
-/// What an equation computes with. Elements without targets are negatives.
+/// The parameters of an equation. Elements without targets are negatives.
 struct focal_formula {
   double positive, negative;  ///< weights
   double gamma;
-  double focusing;   ///< 1, or 0 where the modulating factor is a constant in the gradient
-  bool has_targets;  ///< otherwise all are negatives, whose losses are added up without weights
-  bool mirrored;     ///< the logits are those of positives, with their signs turned
+  double focusing;   ///< 1; 0 if the modulating factor is a constant in the gradient
+  bool has_targets;  ///< if false, all are negatives, and their losses are summed without weights
+  bool mirrored;     ///< the logits are negated logits of positives
   focal_output output;
 };
 
-/// Elements that are worked on together at most: some blocks.
+/// The maximum number of elements processed together: several blocks.
 constexpr int max_focal_group = 4 * focal_block;
 
 /// A formula and the code that computes it.
 template <class T>
 struct focal_equation : focal_formula {
-  /// Elements that are worked on together, a multiple of a block.
+  /// The number of elements processed together, a multiple of a block.
   int group;
-  /// Elements [0, size), size being a multiple of a block: writes the output and adds up the
-  /// losses, those of elements with targets times their weights.
+  /// Processes elements [0, size), where size is a multiple of a block: writes the output and adds
+  /// up the losses. Losses of elements with targets are multiplied by their weights.
   void (*compute)(const focal_equation&, const focal_span<T>&, index_t size, lane_sums&);
 };
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sigmoid focal loss over rows x classes logits.
 //
-// With integer labels nearly every element is a negative of one weight. Rows are walked as one flat
-// run in blocks of 128 elements, in which positives and ignored rows are holes: in a copy of their
-// blocks, logits of -inf take their places, whose loss and gradient are 0. The positives are
-// computed together with the other positives of the run, as negatives of -x; those with targets of
-// their own in double. Of a head in NCHW, the planes of an anchor's classes are such runs. With
-// dense targets, a block takes the equation that its targets allow: all 0, all 0 or 1, all between
-// them, any. An element's result depends on the element alone: not on its neighbours, the strides
-// or the block that it happens to lie in.
+// With integer labels, nearly every element is a negative, and all negatives have the same weight.
+// Rows are processed as one flat run in blocks of 128 elements, in which positives and ignored rows
+// are holes: in a copy of the block, they are replaced by logits of -inf, whose loss and gradient
+// are 0. All positives of a run are computed together, as negatives of -x; those with their own
+// targets are computed in double. In an NCHW head, the planes of an anchor's classes are such runs.
+// With dense targets, each block uses the shortest equation that its targets allow: all 0, all 0 or
+// 1, all in between, any. An element's result depends only on the element: not on its neighbours,
+// the strides or its position in a block.
 #pragma once
 
 #include <vecdet/kernels/focal_loss/label_search.hpp>
@@ -19,7 +19,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// x times infinity; 0 and NaN stay.
+/// x times infinity, except that 0 and NaN stay.
 template <class T>
 T infinite_unless_zero(T x) {
   using bits = std::conditional_t<sizeof(T) == 2, std::uint16_t,
@@ -37,7 +37,8 @@ T infinite_unless_zero(T x) {
   return x;
 }
 
-/// A row of infinite weight: computed with 1 for it, what is not 0 becomes infinite.
+/// Computes a row of infinite weight: with weight 1, then replaces everything other than 0 by
+/// infinity.
 template <class T>
 double focal_row_of_infinite_weight(const focal_loss_args<T>& a, index_t row) {
   focal_loss_args<T> one = a;
@@ -54,12 +55,12 @@ double focal_row_of_infinite_weight(const focal_loss_args<T>& a, index_t row) {
   return infinite_unless_zero(sum);
 }
 
-/// Whether all rows' weights are in_float, as nearly everywhere: those of the least and of the
-/// greatest magnitude other than 0 decide. False where one is NaN, as then each row is asked.
+/// Whether all rows' weights are in_float, which is the usual case. The smallest nonzero magnitude
+/// and the largest decide. Returns false if a weight is NaN; each row is then tested.
 template <class T>
 bool are_of_float(const focal_loss_args<T>& a, index_t first, index_t last) {
   constexpr std::uint32_t infinite = 0x7f800000u;
-  std::uint32_t least = infinite, greatest = 0;  // of all magnitudes but 0; ordered as their bits
+  std::uint32_t least = infinite, greatest = 0;  // magnitudes other than 0, ordered as their bits
   for (index_t row = first; row < last; ++row) {
     std::uint32_t bits;
     __builtin_memcpy(&bits, a.row_weights + row, sizeof bits);
@@ -76,8 +77,9 @@ bool are_of_float(const focal_loss_args<T>& a, index_t first, index_t last) {
          range_of(a, heaviest) == weight_range::in_float;
 }
 
-/// Rows [first, last), those together whose weights are of one range: with finite weights, results
-/// are what the formula gives, rounded; with an infinite one, the limit of growing ones.
+/// Computes rows [first, last), processing neighbours with the same weight range together. With
+/// finite weights, results are the formula's, rounded; with an infinite weight, they are the limit
+/// for growing weights.
 template <class T>
 double focal_rows_by_weight(const focal_loss_args<T>& a, index_t first, index_t last) {
   if (a.row_weights == nullptr) return focal_rows(a, first, last, range_of(a, 1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search for labels other than background, which nearly all labels of a detector are.
+// The search for labels other than background; in a detector, nearly all labels are background.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -14,7 +14,7 @@ template <class Bits>
 VECDET_INLINE index_t find_other(const detail::label_bits<Bits>& labels, index_t first,
                                  index_t last, Bits background) {
   if (first < last && labels[first] != background) return first;
-  // Blocks without a way out, which compilers turn into vectors.
+  // Blocks without an early exit, which compilers vectorise.
   constexpr index_t block = 64;
   for (; last - first >= block; first += block) {
     Bits any = 0;
@@ -25,7 +25,7 @@ VECDET_INLINE index_t find_other(const detail::label_bits<Bits>& labels, index_t
   return first;
 }
 
-/// The first row in [first, last) whose label is not `background`; last where there is none.
+/// The first row in [first, last) whose label is not `background`; last if there is none.
 inline index_t find_labelled(const labels_view& labels, index_t first, index_t last,
                              index_t background) {
   if (!labels.can_be(background)) return first;
@@ -35,13 +35,13 @@ inline index_t find_labelled(const labels_view& labels, index_t first, index_t l
 }
 
 /// The first label that is neither a class in [0, classes) nor one of the two values; labels.size()
-/// where there is none.
+/// if there is none.
 inline index_t find_invalid_label(const labels_view& labels, index_t classes, index_t background,
                                   index_t ignore) {
   const index_t size = labels.size();
   for (index_t i = find_labelled(labels, 0, size, background); i < size;
        i = find_labelled(labels, i, size, background)) {
-    // Labels other than background often follow each other.
+    // Labels other than background often come in runs.
     for (const index_t end = size - i < 64 ? size : i + 64; i < end; ++i) {
       const index_t label = labels[i];
       if ((label < 0 || label >= classes) && label != background && label != ignore) return i;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Focal loss of a head in NCHW: the locations of one anchor, a plane of memory a class.
+// Focal loss of an NCHW head: the locations of one anchor, with one plane of memory per class.
 #pragma once
 
 #include <vecdet/kernels/focal_loss/rows.hpp>
@@ -12,8 +12,8 @@ struct focal_hit {
   index_t location, label;
 };
 
-/// Locations [first, last) of one anchor, class by class; `hits` are those whose label is not
-/// background. Whole planes are one run.
+/// Computes locations [first, last) of one anchor, class by class. `hits` are those whose label is
+/// not background. Neighbouring whole planes form one run.
 template <class T>
 double focal_planes_with_hits(const focal_loss_args<T>& a, const detail::focal_planes& planes,
                               index_t first, index_t last, const focal_hit* hits, int hit_count) {
@@ -22,7 +22,7 @@ double focal_planes_with_hits(const focal_loss_args<T>& a, const detail::focal_p
   const bool flat = last - first == planes.plane;
   double sum = 0;
   focal_marks marks;
-  index_t begin = 0;  // of the run
+  index_t begin = 0;  // start of the run
   const auto compute_to = [&](index_t end) {
     if (end > begin) focal_labelled_run(a, range, 1.0, span.at(begin), end - begin, marks, sum);
     marks.hole_count = marks.positive_count = 0;
@@ -48,8 +48,8 @@ double focal_planes_with_hits(const focal_loss_args<T>& a, const detail::focal_p
   return sum;
 }
 
-/// All locations of one anchor: at once, unless more of them have a label other than background
-/// than the list of hits holds.
+/// Computes all locations of one anchor: in one go, unless more locations have a label other than
+/// background than fit the list of hits.
 template <class T>
 double focal_planes_of_labels(const focal_loss_args<T>& a, const detail::focal_planes& planes) {
   constexpr int most = 1024;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of focal loss that are computed with one range of weights: with integer labels a run of
-// negatives in which positives and ignored rows are holes, with dense targets a run by its targets.
+// Focal loss of rows whose weights are in the same range. With integer labels, they form a run of
+// negatives in which positives and ignored rows are holes; with dense targets, a run with targets.
 //
-// The equation is chosen here. Those that training asks for all the time have code of their own:
-// gamma 2 of labels and of dense targets, and the cross entropy of labels. All others share
-// code: in float one function for each of gamma 0, 1 and 2; in double one for gamma 2, one for any
-// other gamma, and one for negatives alone.
+// The equation is chosen here. Common training cases have their own code: gamma 2 with labels and
+// with dense targets, and cross entropy with labels. All other cases share code: in float, one
+// function for each of gamma 0, 1 and 2; in double, one function for gamma 2, one for any other
+// gamma, and one for negatives only.
 #pragma once
 
 #include <vecdet/args/focal_loss.hpp>
@@ -18,12 +18,12 @@ namespace VECDET_TARGET {
 
 using detail::focal_loss_args;
 
-/// weight * sum, 0 where a weight of 0 meets an infinite sum.
+/// weight * sum; 0 if a weight of 0 meets an infinite sum.
 inline double weigh(double weight, double sum) {
   return weight == 0 && (sum == infinity<double> || sum == -infinity<double>) ? 0 : weight * sum;
 }
 
-/// Whether consecutive rows are consecutive memory and weigh the same.
+/// Whether consecutive rows are consecutive in memory and have equal weights.
 template <class T>
 bool rows_are_flat(const focal_loss_args<T>& a) {
   return a.row_weights == nullptr && a.logits_stride == a.cols &&
@@ -32,8 +32,8 @@ bool rows_are_flat(const focal_loss_args<T>& a) {
          (a.upstream == nullptr || a.upstream_stride == a.cols);
 }
 
-/// A row's weight; any NaN as the one that computations make, which lies within bfloat16's bits. By
-/// the weight's bits, as -ffast-math knows no NaN.
+/// A row's weight. Any NaN becomes the NaN that computations produce, which bfloat16 can hold. The
+/// test uses the weight's bits, because -ffast-math assumes that there are no NaNs.
 template <class T>
 double weight_of_row(const focal_loss_args<T>& a, index_t row) {
   if (a.row_weights == nullptr) return 1;
@@ -50,15 +50,16 @@ focal_span<T> span_of_row(const focal_loss_args<T>& a, index_t row) {
           a.out != nullptr ? a.out + row * a.out_stride : nullptr};
 }
 
-/// Rows of one range of weights: what a run of theirs is computed with.
+/// Weight ranges. They determine which equations are accurate for a run:
 enum class weight_range {
   in_float,   ///< all equations
   in_double,  ///< those in double
-  infinite,   ///< none
+  infinite,   ///< none: computed as a limit
 };
 
-/// Whether the fast equations keep their accuracy with this weight. A greater one lifts results
-/// that were too small for float without it, a smaller one is itself too small.
+/// Whether the fast equations keep their accuracy with this weight. A greater weight magnifies
+/// results that are too small for float before they are weighted; a smaller one is itself too
+/// small.
 inline bool is_of_float(double weight, double gamma) {
   const double magnitude = __builtin_fabs(weight);
   return !(magnitude > (gamma == 0 ? 1e7 : 1e26)) && !(magnitude > 0 && magnitude < 1e-37);
@@ -66,7 +67,7 @@ inline bool is_of_float(double weight, double gamma) {
 
 template <class T>
 weight_range range_of(const focal_loss_args<T>& a, float row_weight) {
-  // By the bits, as -ffast-math knows no infinity.
+  // Tests the bits, because -ffast-math assumes that there are no infinities.
   std::uint32_t bits;
   __builtin_memcpy(&bits, &row_weight, sizeof bits);
   if ((bits & 0x7fffffffu) == 0x7f800000u) return weight_range::infinite;
@@ -88,9 +89,8 @@ auto focal_code_with(const focal_loss_args<T>& a) {
 template <class T>
 auto focal_code_in_float(const focal_loss_args<T>& a) {
   if (a.focusing == 1 && (a.gamma == 2 || (a.gamma == 0 && a.targets == nullptr))) {
-    // The sum and the gradient have code of their own where there is a fused multiply-add. On the
-    // baseline code is twice as large, so that there only sums of float have it, which are a tenth
-    // to a third faster by it.
+    // With fused multiply-add, the sum and the gradient have their own code. On the baseline, code
+    // is twice as large, so only sums of float do: they become 10% to 33% faster.
     constexpr bool is_float = std::is_same<T, float>::value;
     if constexpr (has_fma || is_float) {
       if (a.output == focal_output::sum)
@@ -107,8 +107,8 @@ auto focal_code_in_float(const focal_loss_args<T>& a) {
                       : focal_generally<float, focal_in_float<0>, T>;
 }
 
-/// The equation of elements with these weights, of which the positives' does not matter without
-/// dense targets. Double storage and weights that float cannot take are computed in double.
+/// The equation for elements with these weights; the positives' weight matters only with dense
+/// targets. Double storage and weights beyond float's range are computed in double.
 template <class T>
 focal_equation<T> focal_equation_of(const focal_loss_args<T>& a, weight_range range,
                                     double positive_weight, double negative_weight) {
@@ -118,7 +118,7 @@ focal_equation<T> focal_equation_of(const focal_loss_args<T>& a, weight_range ra
       focal_block,
       nullptr};
   if constexpr (!std::is_same<T, double>::value) {
-    // Not where a target's weight of 0 may meet an infinite loss.
+    // Not if a target's weight of 0 may meet an infinite loss.
     const bool is_weighable = !dense || (static_cast<float>(positive_weight) != 0 &&
                                          static_cast<float>(negative_weight) != 0);
     const bool has_code = a.gamma == 0 || a.gamma == 1 || a.gamma == 2;
@@ -138,11 +138,11 @@ focal_equation<T> focal_equation_of(const focal_loss_args<T>& a, weight_range ra
   return equation;
 }
 
-/// The elements of a run with labels that are no negatives.
+/// The elements of a labelled run that are not negatives.
 struct focal_marks {
-  focal_hole holes[focal_block];   ///< where they lie
+  focal_hole holes[focal_block];   ///< their positions
   index_t positives[focal_block];  ///< the positives among them
-  index_t labels[focal_block];     ///< the labels that they come from
+  index_t labels[focal_block];     ///< their labels' indices
   int hole_count = 0, positive_count = 0;
 
   bool full() const { return hole_count == focal_block; }
@@ -154,7 +154,7 @@ struct focal_marks {
   }
 };
 
-/// Positives with targets of 1: the negatives of their logits with the sign turned.
+/// Computes positives with targets of 1, as negatives of their negated logits.
 template <class T>
 class hard_positives {
  public:
@@ -186,7 +186,7 @@ class hard_positives {
   alignas(64) T x_[focal_block], upstream_[focal_block], out_[focal_block];
 };
 
-/// Positives with targets of their own, in double.
+/// Computes positives with their own targets, in double.
 template <class T>
 class scored_positives {
  public:
@@ -226,7 +226,7 @@ class scored_positives {
   alignas(64) double x_[focal_block], t_[focal_block], upstream_[focal_block], out_[focal_block];
 };
 
-/// A run with labels, all of one weight: adds its losses to `sum`.
+/// Computes a labelled run whose rows have equal weights, and adds its losses to `sum`.
 template <class T>
 void focal_labelled_run(const focal_loss_args<T>& a, weight_range range, double weight,
                         const focal_span<T>& run, index_t size, const focal_marks& marks,
@@ -238,7 +238,7 @@ void focal_labelled_run(const focal_loss_args<T>& a, weight_range range, double 
                  focal_run(focal_equation_of(a, range, negative_weight, negative_weight), run, size,
                            focal_holes(marks.holes, marks.hole_count)));
   };
-  // Positives are gathered before the run may overwrite them.
+  // Gather positives before the run overwrites them.
   if (marks.positive_count == 0) {
     add_negatives();
   } else if (a.scores == nullptr) {
@@ -263,7 +263,7 @@ double focal_rows_from_labels(const focal_loss_args<T>& a, index_t first, index_
       ++row;
       continue;
     }
-    // The run: all rows or this one, but no further than `marks` has memory for holes.
+    // The run: all rows or only this one, limited by the memory for holes in `marks`.
     focal_marks marks;
     const index_t limit = flat ? last : row + 1;
     index_t end = row;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The focal loss over a run of consecutive elements of which some are left out: whole groups of
-// blocks where they lie, the rest from copies.
+// The focal loss over a run of consecutive elements, some of which are left out. Whole groups of
+// blocks are computed in place, the rest on copies.
 #pragma once
 
 #include <vecdet/kernels/focal_loss/equations.hpp>
@@ -14,7 +14,7 @@ T minus_infinity() {
   return T(-infinity<compute_type<T>>);
 }
 
-/// Copies 16 at a time, as a memcpy of constant size becomes moves.
+/// Copies 16 elements at a time, because a memcpy of constant size becomes moves.
 template <class T>
 VECDET_INLINE void copy_elements(const T* from, int count, T* to) {
   int k = 0;
@@ -28,29 +28,29 @@ VECDET_INLINE void fill_elements(T value, index_t count, T* to) {
   for (index_t k = 0; k < count; ++k) to[k] = value;
 }
 
-/// Elements [begin, end) of a run that are left out: they do not count, and 0 is written for them.
+/// Elements [begin, end) of a run that are left out: they are not counted, and their outputs are 0.
 struct focal_hole {
   index_t begin, end;
 };
 
-/// Holes that lie one behind the other, none of them empty.
+/// An ascending sequence of nonempty holes.
 class focal_holes {
  public:
   focal_holes() = default;
   focal_holes(const focal_hole* holes, int count) : next_(holes), last_(holes + count) {}
 
-  /// Forgets those that end before `begin`.
+  /// Drops the holes that end before `begin`.
   VECDET_INLINE void skip_to(index_t begin) {
     while (next_ != last_ && next_->end <= begin) ++next_;
   }
-  /// The next hole's begin and end; `otherwise` where there is none.
+  /// The begin and the end of the next hole; `otherwise` if there is none.
   VECDET_INLINE index_t next_begin(index_t otherwise) const {
     return next_ != last_ ? next_->begin : otherwise;
   }
   VECDET_INLINE index_t next_end(index_t otherwise) const {
     return next_ != last_ ? next_->end : otherwise;
   }
-  /// Calls each(begin, end) for what lies within [begin, end), counted from `begin` on.
+  /// Calls each(begin, end) for the parts of holes within [begin, end), counted from `begin`.
   template <class Each>
   VECDET_INLINE void within(index_t begin, index_t end, const Each& each) const {
     for (const focal_hole* hole = next_; hole != last_ && hole->begin < end; ++hole) {
@@ -63,15 +63,15 @@ class focal_holes {
   const focal_hole *next_ = nullptr, *last_ = nullptr;
 };
 
-/// A copy of at most max_focal_group elements, filled up to `size`, for those that are fewer or of
-/// which some are left out: logits of -inf add nothing.
+/// A copy of at most max_focal_group elements, padded to `size`, for groups that are short or have
+/// elements left out. The padding is logits of -inf, which add nothing.
 template <class T>
 class focal_padded_block {
   using real = compute_type<T>;
   static constexpr int row = row_pack<real>::batches;
 
  public:
-  /// Elements [begin, begin + count) of a run.
+  /// Copies elements [begin, begin + count) of a run.
   VECDET_NOINLINE focal_padded_block(const focal_span<T>& run, index_t begin, int count, int size,
                                      focal_holes holes)
       : from_(run.at(begin)), count_(count), size_(size) {
@@ -83,8 +83,8 @@ class focal_padded_block {
         store_pack<row, rounded_nans::from_bfloat16>(x_ + k, row_of(from_.x, k));
       }
       if (k == size) break;
-      // Holes are cut in registers: the processor must not load a vector that it has stored in
-      // parts, as it waits until all earlier stores are in memory.
+      // Holes are cut in registers: a vector loaded from memory that was stored in parts would have
+      // to wait until all earlier stores are complete.
       auto x = row_of(from_.x, k);
       holes.within(begin + k, begin + k + row_lanes, [&](index_t b, index_t e) {
         const auto lane = load_pack<row>(lane_numbers<real>);
@@ -98,21 +98,21 @@ class focal_padded_block {
     copy_if_short(from_.upstream, upstream_);
   }
 
-  /// The memory to compute on: the copy of the logits, and the other arrays where they lie, or
-  /// their copies where they are short.
+  /// The memory to compute on: the copy of the logits, and the other arrays in place, or their
+  /// copies if they are short.
   focal_span<T> span() {
     if (count_ == size_) return {x_, from_.t, from_.upstream, from_.out};
     return {x_, from_.t != nullptr ? t_ : nullptr, from_.upstream != nullptr ? upstream_ : nullptr,
             from_.out != nullptr ? out_ : nullptr};
   }
 
-  /// Writes what has been computed to where the elements are.
+  /// Writes the results to where the elements belong.
   void write() const {
     if (count_ != size_ && from_.out != nullptr) copy_elements(out_, count_, from_.out);
   }
 
  private:
-  /// Elements k and on; -inf where there are none.
+  /// The elements from k on; -inf beyond the end.
   VECDET_INLINE row_pack<real> row_of(const T* x, int k) const {
     if (k + row_lanes <= count_) return load_pack<row>(x + k);
     if (k >= count_) return -infinity<real>;
@@ -133,7 +133,7 @@ class focal_padded_block {
       out_[max_focal_group];
 };
 
-/// Elements [begin, begin + count) of a run, with holes, filled up to `size`.
+/// Computes elements [begin, begin + count) of a run with holes, padded to `size`.
 template <class T>
 VECDET_NOINLINE void focal_padded(const focal_equation<T>& equation, const focal_span<T>& run,
                                   index_t begin, int count, int size, const focal_holes& holes,
@@ -142,13 +142,13 @@ VECDET_NOINLINE void focal_padded(const focal_equation<T>& equation, const focal
   equation.compute(equation, block.span(), size, sums);
   if (run.out == nullptr) return;
   block.write();
-  // Whatever the weight or the upstream gradient, which may be NaN.
+  // 0 for any weight and upstream gradient, also for NaN.
   T* const out = run.out + begin;
   holes.within(begin, begin + count,
                [&](index_t b, index_t e) { fill_elements(T(0.0f), e - b, out + b); });
 }
 
-/// `size` elements but for the holes.
+/// Computes `size` elements except for the holes.
 template <class T>
 VECDET_NOINLINE double focal_run(const focal_equation<T>& equation, const focal_span<T>& run,
                                  index_t size, focal_holes holes) {

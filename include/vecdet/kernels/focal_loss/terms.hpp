@@ -4,9 +4,9 @@
 //
 //   L = p^gamma softplus(x)         dL/dx = p^gamma (gamma (1-p) softplus(x) + p)
 //
-// A positive is the negative of -x with the gradient's sign turned. Everything comes from one
-// exp(-|x|), one log1p and one division; nothing is lost for large |x| on either side. Then for any
-// target, in float and in double.
+// A positive is the negative of -x with the gradient's sign flipped. Everything follows from one
+// exp(-|x|), one log1p and one division, without loss of accuracy for large |x| of either sign.
+// Further below, the same for any target, in float and in double.
 #pragma once
 
 #include <vecdet/simd/math.hpp>
@@ -22,7 +22,7 @@ VECDET_INLINE pack<float, N> weighted(const pack<float, N>& high, const pack<flo
   return narrow((widen(high) + widen(low)) * widen(x));
 }
 
-/// A weight as the sum of two floats, so that its own rounding costs no accuracy.
+/// A weight as the sum of two floats: rounding it then costs no accuracy.
 struct split_weight {
   float high, low;
 
@@ -41,8 +41,8 @@ struct focal_terms {
   pack<T, N> modulation, cross_entropy;  ///< the loss is their product
 };
 
-/// What a negative's loss and gradient share: L = modulation * cross_entropy and
-/// dL/dx = modulation * slope.
+/// The common terms of a negative's loss and gradient: L = modulation * cross_entropy and dL/dx =
+/// modulation * slope.
 template <int N>
 struct focal_factors {
   pack<float, N> modulation;     ///< p^gamma
@@ -50,16 +50,17 @@ struct focal_factors {
   pack<float, N> slope;          ///< gamma (1-p) softplus(x) + p
 };
 
-/// p = e / (1 + e), computed with an error, such that the slope made of it takes back some of what
-/// the error does to p^2: e - p - e p is (1 + e) times the error, and p + 2 (e - p - e p) has the
-/// opposite one. Without fma there are more roundings; 4 then takes back nearly all.
+/// p = e / (1 + e) with a deliberate error, chosen so that the slope computed from it compensates
+/// for some of the error of p^2. e - p - e p is (1 + e) times the error, and p + 2 (e - p - e p)
+/// has the opposite error. Without fma, there are more roundings, and the factor 4 compensates for
+/// nearly all of it.
 template <int N>
 VECDET_INLINE pack<float, N> compensated(const pack<float, N>& e, const pack<float, N>& p) {
   if constexpr (has_fma) return fnma(e + e, p, e + e - p);
   return p + pack<float, N>(4.0f) * (e - p - e * p);
 }
 
-/// For gamma = 0, 1 or 2. `finite` is softplus(x) other than inf, gamma_q = gamma (1-p).
+/// For gamma = 0, 1 or 2. `finite` is softplus(x) clamped to finite numbers; gamma_q = gamma (1-p).
 template <int Gamma, int N>
 VECDET_INLINE focal_factors<N> focal_factors_of(const pack<float, N>& p,
                                                 const pack<float, N>& compensated_p,
@@ -67,7 +68,7 @@ VECDET_INLINE focal_factors<N> focal_factors_of(const pack<float, N>& p,
                                                 const pack<float, N>& softplus,
                                                 const pack<float, N>& finite) {
   if constexpr (Gamma == 0) {
-    return {1.0f, softplus, fma(gamma_q, finite, p)};  // NaN comes by softplus alone
+    return {1.0f, softplus, fma(gamma_q, finite, p)};  // only softplus carries NaN
   } else if constexpr (Gamma == 1) {
     return {p, softplus, fma(gamma_q, finite, p)};
   } else {
@@ -75,15 +76,15 @@ VECDET_INLINE focal_factors<N> focal_factors_of(const pack<float, N>& p,
   }
 }
 
-/// Logits below 0 from which on negative_focal_factors_below_zero holds. exp_minus_abs does not
-/// reach 0, which only gamma = 0 shows: its factors are as small as exp, those of the others as
-/// exp's square.
+/// negative_focal_factors_below_zero holds for logits between this and 0. exp_minus_abs does not
+/// reach 0. This matters only for gamma = 0: its factors are as small as exp, whereas the other
+/// gammas' are as small as the square of exp.
 template <int Gamma>
 constexpr float least_focal_logit = Gamma == 0 ? -86.63f : -infinity<float>;
 
-/// gamma = 0, 1 or 2, in float, given also exp(-|x|): loss and gradient within what focal_loss.hpp
-/// says, also with a weight multiplied in. `focusing`, 0 or 1, is a factor of the slope's term with
-/// gamma. At +inf, loss inf and gradient 1; at -inf, both 0.
+/// gamma = 0, 1 or 2, in float, given exp(-|x|) too. Loss and gradient are as accurate as
+/// focal_loss.hpp says, also after multiplication by a weight. `focusing`, 0 or 1, multiplies the
+/// slope's term with gamma. At +inf, the loss is inf and the gradient 1; at -inf, both are 0.
 template <int Gamma, int N>
 VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
                                                       const pack<float, N>& exp,
@@ -94,17 +95,17 @@ VECDET_INLINE focal_factors<N> negative_focal_factors(const pack<float, N>& x,
   const real a = e / (real(1.0f) + e);
   const real softplus = add_positive(real(0.5f) * twice_log1p_unit(e), x);
   const real r = real(1.0f) - a;
-  const real ea = fnma(e, a, e);  // e - e a keeps small e's last bits
+  const real ea = fnma(e, a, e);  // e - e a keeps the low bits of a small e
   const real p = select_negative(x, ea, r);
   const real compensated_p = select_negative(x, compensated(e, ea), r);
   const real q = select_negative(x, r, a);
   const real gamma_q = real(focusing) * (Gamma == 2 ? q + q : real(float{Gamma}) * q);
-  const real finite = min(real(1e28f), softplus);  // where q has vanished, it wins over softplus
+  const real finite = min(real(1e28f), softplus);  // q wins over softplus once it has vanished
   return focal_factors_of<Gamma>(p, compensated_p, gamma_q, softplus, finite);
 }
 
-/// The same for least_focal_logit <= x <= 0, bit for bit, in fewer operations; but `cross_entropy`
-/// is twice the cross entropy.
+/// The same for least_focal_logit <= x <= 0, bit-identical, in fewer operations, except that
+/// `cross_entropy` is twice the cross entropy.
 template <int Gamma, int N>
 VECDET_INLINE focal_factors<N> negative_focal_factors_below_zero(const pack<float, N>& e) {
   using real = pack<float, N>;
@@ -117,18 +118,19 @@ VECDET_INLINE focal_factors<N> negative_focal_factors_below_zero(const pack<floa
   return focal_factors_of<Gamma>(p, compensated_p, half_gamma_q, twice_softplus, twice_softplus);
 }
 
-/// focal_terms and the gradient, with a weight of each element's own.
+/// focal_terms and the gradient, with a separate weight for each element.
 template <class T, int N>
 struct weighted_focal_terms {
   pack<T, N> modulation, weighted_modulation, cross_entropy;
-  pack<T, N> grad;  ///< times the weight
+  pack<T, N> grad;  ///< multiplied by the weight
 };
 
-/// The weights of targets: of 1, of 0, and of any t between them, in terms of the lesser, so that
-/// nothing cancels: `least` + `difference` t, or `least` + `difference` (1-t).
+/// The weights for targets of 1, of 0 and of any t in between. They are expressed through the
+/// smaller weight, so that nothing cancels: `least` + `difference` t, or `least` + `difference`
+/// (1-t).
 struct target_weight {
   split_weight positive, negative, least, difference;
-  float falls;  ///< its sign bit is set where the weight of 1 is the lesser
+  float falls;  ///< its sign bit is set if the weight of 1 is the smaller
 
   target_weight(double one_weight, double zero_weight)
       : target_weight(one_weight, zero_weight,
@@ -143,8 +145,8 @@ struct target_weight {
         falls(falling ? -0.0f : 0.0f) {}
 };
 
-/// Targets of 0 and 1, gamma 0, 1 or 2, in float, given also exp(-|x|). `focusing`, 0 or 1, is a
-/// factor of the gradient's term with gamma.
+/// Targets of 0 and 1, gamma 0, 1 or 2, in float, given exp(-|x|) too. `focusing`, 0 or 1,
+/// multiplies the gradient's term with gamma.
 template <int Gamma, int N>
 VECDET_INLINE weighted_focal_terms<float, N> hard_focal_terms(const pack<float, N>& x,
                                                               const pack<float, N>& exp,
@@ -152,7 +154,7 @@ VECDET_INLINE weighted_focal_terms<float, N> hard_focal_terms(const pack<float, 
                                                               const target_weight& weight,
                                                               float focusing) {
   using real = pack<float, N>;
-  // 1.0f is 0x3f800000: shifted by 2, its sign bit is set, that of 0 and -0 is not.
+  // 1.0f is 0x3f800000: shifted by 2, its sign bit is set; that of 0 and -0 is not.
   const real is_positive = bit_cast<float>(bit_cast<std::int32_t>(t) << 2);
   const real sign = is_positive & real(-0.0f);
   const real high =
@@ -164,14 +166,14 @@ VECDET_INLINE weighted_focal_terms<float, N> hard_focal_terms(const pack<float, 
   return {f.modulation, modulation, f.cross_entropy, (modulation * f.slope) ^ sign};
 }
 
-/// Targets t between 0 and 1. With y = -|x|, whose target is u = t for negative x and 1-t
-/// elsewhere, a = 1/(1+exp(-y)), r = 1-a and v = 1-u,
+/// Targets t between 0 and 1. Let y = -|x|, with target u = t if x is negative and 1-t if not; let
+/// a = 1/(1+exp(-y)), r = 1-a and v = 1-u. Then
 ///
 ///   miss = a v + r u       ce = log(1 + exp(y)) + |x| u
 ///   L = miss^gamma ce      dL/dy = miss^gamma (a v - r u) + gamma miss^(gamma-1) (v-u) a r ce
 ///
-/// where nothing cancels but the gradient's terms each other. Losses are added up with their
-/// weights: the modulation is not computed without them.
+/// Only the gradient's terms can cancel each other. Losses are added up after weighting: the
+/// modulation includes the weights.
 template <int Gamma, int N>
 VECDET_INLINE weighted_focal_terms<float, N> soft_focal_terms(const pack<float, N>& x,
                                                               const pack<float, N>& exp,
@@ -197,9 +199,9 @@ VECDET_INLINE weighted_focal_terms<float, N> soft_focal_terms(const pack<float, 
   const real minus_slope = real(Gamma * focusing) * ((u - v) * (a * r));
   real power, minus_grad;
   if constexpr (Gamma == 2) {
-    // p with its error, corrected, and with the opposite error, which takes the first one's back in
-    // miss^2.
-    const real lack = fnma(e, ea, e - ea);  // 1 + e times what ea lacks
+    // p with its error, corrected, and with the opposite error, which compensates for the first one
+    // in miss^2.
+    const real lack = fnma(e, ea, e - ea);  // (1 + e) times the error of ea
     const real corrected = fma(r, lack, ea), opposite = fma(r + r, lack, ea);
     const real ru = r * u;
     const real weighted_miss = weighted(high, low, miss);
@@ -207,14 +209,14 @@ VECDET_INLINE weighted_focal_terms<float, N> soft_focal_terms(const pack<float, 
     minus_grad = fma(weighted_miss * minus_slope, finite, power * fnma(corrected, v, ru));
   } else {
     power = weighted(high, low, Gamma == 1 ? miss : one);
-    const real minus_error = fnma(ea, v, r * u);  // NaN comes by `finite`
+    const real minus_error = fnma(ea, v, r * u);  // `finite` carries NaN
     minus_grad = weighted(high, low,
                           fma(minus_slope, finite, Gamma == 1 ? miss * minus_error : minus_error));
   }
   return {power, power, cross_entropy, select_by_sign(x, minus_grad ^ real(-0.0f), minus_grad)};
 }
 
-/// Any targets t in [0, 1]: an element's result does not depend on its neighbours.
+/// Any targets t in [0, 1]; an element's result does not depend on its neighbours.
 template <int Gamma, int N>
 VECDET_INLINE weighted_focal_terms<float, N> float_focal_terms(const pack<float, N>& x,
                                                                const pack<float, N>& exp,
@@ -232,7 +234,7 @@ VECDET_INLINE weighted_focal_terms<float, N> float_focal_terms(const pack<float,
 
 constexpr int any_gamma = -1;
 
-/// What the equations in double share: p, q = 1-p, and the softplus of x and of -x.
+/// Common terms of the equations in double: p, q = 1-p, and the softplus of x and of -x.
 template <int N>
 struct sigmoid_terms {
   pack<double, N> p, q, softplus, softplus_minus;
@@ -251,8 +253,8 @@ struct sigmoid_terms {
   }
 };
 
-/// What those with targets share besides: 1-t, p - t and the cross entropy t softplus(-x) + (1-t)
-/// softplus(x).
+/// Further common terms of equations with targets: 1-t, p - t and the cross entropy t softplus(-x)
+/// + (1-t) softplus(x).
 template <int N>
 struct target_terms : sigmoid_terms<N> {
   pack<double, N> s, error, cross_entropy, finite;
@@ -276,8 +278,8 @@ struct target_terms : sigmoid_terms<N> {
 ///
 ///   L = miss^gamma ce       dL/dx = miss^gamma (p - t + gamma (1-2t) p (1-p) / miss ce)
 ///
-/// Gamma is 2 or any_gamma, for which `gamma` tells it. A factor 0 wins over an infinite one, as it
-/// does in the limits. `focusing`, 0 or 1, is a factor of the term with gamma.
+/// Gamma is 2, or any_gamma with its value in `gamma`. A factor 0 wins over an infinite one, as it
+/// does in the limit. `focusing`, 0 or 1, multiplies the term with gamma.
 template <int Gamma, int N>
 VECDET_INLINE weighted_focal_terms<double, N> double_focal_terms(const pack<double, N>& x,
                                                                  const pack<double, N>& t,
@@ -305,7 +307,7 @@ VECDET_INLINE weighted_focal_terms<double, N> double_focal_terms(const pack<doub
   }
 }
 
-/// double_focal_terms of t = 0 and any gamma, bit for bit, in fewer operations.
+/// double_focal_terms for t = 0 and any gamma, bit-identical, in fewer operations.
 template <int N>
 VECDET_INLINE weighted_focal_terms<double, N> double_negative_terms(const pack<double, N>& x,
                                                                     const pack<double, N>& weight,
@@ -320,9 +322,9 @@ VECDET_INLINE weighted_focal_terms<double, N> double_negative_terms(const pack<d
           weight * power * (of.p + focused)};
 }
 
-/// The quality focal loss of a labelled class with target t (Li et al., arXiv 2006.04388): with
-/// d = p - t, L = |d|^beta ce and dL/dx = |d|^beta (d + beta p (1-p) ce / d). Where d is 0, so is
-/// the gradient.
+/// The quality focal loss of a labelled class with target t (Li et al., arXiv 2006.04388): with d =
+/// p - t, L = |d|^beta ce and dL/dx = |d|^beta (d + beta p (1-p) ce / d). The gradient is 0 if d is
+/// 0.
 template <int N>
 VECDET_INLINE weighted_focal_terms<double, N> quality_focal_terms(const pack<double, N>& x,
                                                                   const pack<double, N>& t,

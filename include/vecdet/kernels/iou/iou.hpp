@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// IoU of all pairs of two lists of boxes, and of their boxes one by one.
+// IoU of all pairs of two lists of boxes, and of corresponding boxes of two lists.
 //
-// All pairs: a tile of `b` is transposed once, with its areas, and stays in the cache while the
-// boxes of `a` pass over it, each against 16 boxes at a time.
+// All pairs: a tile of `b` is transposed once, together with its areas. It stays in the cache while
+// the boxes of `a` pass over it, each against 16 boxes at a time.
 #pragma once
 
 #include <vecdet/kernels/box_streams.hpp>
@@ -14,8 +14,8 @@ namespace VECDET_TARGET {
 
 using detail::iou_args;
 
-/// Boxes of `b` that become `columns` columns of the result, and some boxes of the next tile: where
-/// the result is written past the cache, a cache line that crosses the border belongs to this tile.
+/// Boxes of `b` for `columns` columns of the result, and some boxes of the next tile: if the result
+/// is written past the cache, a cache line that crosses the border belongs to this tile.
 template <class Real>
 struct iou_tile {
   static constexpr int columns = 512, capacity = columns + row_lanes;
@@ -23,7 +23,7 @@ struct iou_tile {
   alignas(64) Real x1[capacity + box_group], y1[capacity + box_group], x2[capacity + box_group];
   alignas(64) Real y2[capacity + box_group], area[capacity + box_group];
 
-  /// Boxes [0, size) of `from`; up to a whole group, the last is repeated.
+  /// Loads boxes [0, size) of `from`, padded to a whole group with the last box.
   template <class T>
   VECDET_NOINLINE void fill(const T* from, int size) {
     constexpr int N = row_pack<Real>::batches;
@@ -48,15 +48,15 @@ struct iou_tile {
   }
 };
 
-/// Elements from `at` to where the next cache line begins: of floats, fewer than a tile has to
-/// spare.
+/// The number of elements from `at` to the start of the next cache line. For floats, it is less
+/// than a tile's spare columns.
 template <class T>
 VECDET_INLINE int to_next_line(const T* at) {
   return static_cast<int>((64 - reinterpret_cast<std::uintptr_t>(at) % 64) % 64 / sizeof(T));
 }
 
-/// use(rule); IoU itself is so short that asking for the rule in its loop shows, so that there the
-/// rule is known when compiling.
+/// Calls use(rule). IoU itself is so short that selecting the rule inside the loop costs time, so
+/// its rule is known at compile time.
 template <iou_kind Kind, class Use>
 VECDET_INLINE void with_rule(empty_iou rule, const Use& use) {
   if constexpr (Kind == iou_kind::iou) {
@@ -70,7 +70,7 @@ VECDET_INLINE void with_rule(empty_iou rule, const Use& use) {
   }
 }
 
-/// The IoU of one box with those of a tile.
+/// Computes the IoU of one box with those of a tile.
 template <iou_kind Kind, class Real, class Rule>
 struct ious_in_tile {
   static constexpr int N = boxes_in_flight;
@@ -88,7 +88,7 @@ struct ious_in_tile {
         box{real(Real(a[0])), real(Real(a[1])), real(Real(a[2])), real(Real(a[3]))},
         area(area_of(box)) {}
 
-  /// With a pack of boxes from box j on.
+  /// Against a pack of boxes from box j on.
   VECDET_INLINE real operator()(int j) const {
     const box_pack<Real, N> other{load_pack<N>(tile.x1 + j), load_pack<N>(tile.y1 + j),
                                   load_pack<N>(tile.x2 + j), load_pack<N>(tile.y2 + j)};
@@ -96,7 +96,7 @@ struct ious_in_tile {
   }
 };
 
-/// One box of `a` against boxes [j, end) of a tile, whose first box's column is `out`.
+/// Compares one box of `a` with boxes [j, end) of a tile; column `out` belongs to its first box.
 template <iou_kind Kind, class Real, class T, class Rule>
 VECDET_INLINE void store_ious(const T* a, const iou_tile<Real>& tile, int j, int end, Rule rule,
                               T* out) {
@@ -110,7 +110,7 @@ VECDET_INLINE void store_ious(const T* a, const iou_tile<Real>& tile, int j, int
   }
 }
 
-/// The same of boxes [first, last); if asked for, whole cache lines are written past the cache.
+/// The same for boxes [first, last). On request, whole cache lines are written past the cache.
 template <iou_kind Kind, class Real, class T, class Rule>
 VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first, int last,
                                Rule rule, bool past_cache, T* out) {
@@ -121,8 +121,7 @@ VECDET_INLINE void iou_of_tile(const T* a, const iou_tile<Real>& tile, int first
       store_ious<Kind>(a, tile, first, first_line, rule, out);
       const ious_in_tile<Kind, Real, Rule> of(a, tile, rule);
       constexpr int lanes = of.lanes;
-      // A whole cache line at a time: otherwise the processor sometimes writes half of it by
-      // itself.
+      // Write a whole cache line at a time: if not, the processor sometimes flushes half of it.
       for (first = first_line; first + row_lanes <= last; first += row_lanes) {
         pack<Real, of.N> values[row_lanes / lanes];
         VECDET_UNROLL
@@ -149,7 +148,7 @@ VECDET_NOINLINE void pairwise_of_kind(const iou_args<T>& a, index_t first_a, ind
     const int size = at_most(last_b - begin, tile.columns);
     for (index_t i = first_a; i < last_a; ++i) {
       T* const out = a.out + i * a.out_stride + begin;
-      // A cache line written partly past the cache and partly into it costs more than all else.
+      // A cache line written partly past the cache and partly into it costs more than all the rest.
       const bool past_cache = std::is_same<T, float>::value && a.past_cache &&
                               reinterpret_cast<std::uintptr_t>(out) % sizeof(T) == 0;
       const int first = past_cache && begin > 0 ? to_next_line(out) : 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // IoU, GIoU, DIoU and CIoU as equations on packs; see iou.hpp for the formulas.
 //
-// The areas and IoU itself are computed operation by operation, without contraction, as
-// torchvision does, so that they are the very same floats. min and max return their second operand
-// where either is NaN: a NaN that they lose comes back through the areas.
+// The areas and IoU itself are computed operation by operation, without contraction, as in
+// torchvision: the floats are bit-identical. min and max return their second operand if either is
+// NaN; a NaN that they drop reappears through the areas.
 #pragma once
 
 #include <vecdet/args/iou.hpp>
@@ -18,15 +18,15 @@ VECDET_INLINE pack<Real, N> area_of(const box_pack<Real, N>& b) {
   return (b.x2 - b.x1) * (b.y2 - b.y1);
 }
 
-/// The squared difference of the angles atan(w / h) of two boxes, times 4 / pi^2, and that
-/// difference, of the second less the first.
+/// The squared difference of the angles atan(w / h) of two boxes, times 4 / pi^2, and the
+/// difference itself: second angle minus first.
 template <class Real, int N>
 struct aspect_terms {
   pack<Real, N> v, angle;
 };
 
-/// The angle between the vectors (ha, wa) and (hb, wb) in one arctangent, from their cross and dot
-/// products, the first of which loses nothing to cancellation where there is fused multiply-add.
+/// The angle between the vectors (ha, wa) and (hb, wb) from one arctangent of their cross and dot
+/// products. With fused multiply-add, the cross product loses nothing to cancellation.
 template <class Real, int N>
 VECDET_INLINE aspect_terms<Real, N> aspect_difference(const pack<Real, N>& wa,
                                                       const pack<Real, N>& ha,
@@ -34,7 +34,7 @@ VECDET_INLINE aspect_terms<Real, N> aspect_difference(const pack<Real, N>& wa,
                                                       const pack<Real, N>& hb) {
   using real = pack<Real, N>;
   const real sign = Real(-0.0);
-  // atan(w / h) is that of (-w) / (-h): heights become positive.
+  // atan(w / h) = atan((-w) / (-h)): heights become positive.
   const real a = wa ^ (ha & sign), b = wb ^ (hb & sign), up_a = abs(ha), up_b = abs(hb);
   const real product = a * up_b;
   const real cross = fma(b, up_a, real(Real(0)) - product) - fma(a, up_b, real(Real(0)) - product);

@@ -11,8 +11,8 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Without Grad, nothing that only the gradient needs is computed; with it, the gradient is written
-/// where its stream is given.
+/// Without Grad, terms that only the gradient needs are not computed. With Grad, the gradient is
+/// written if its stream is given.
 template <iou_kind Kind, bool Grad, class T>
 struct iou_loss_of_boxes {
   using real = compute_type<T>;
@@ -21,8 +21,9 @@ struct iou_loss_of_boxes {
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<T>& group) const {
     alignas(64) real losses[box_group];
-    // Unrolled, the instructions of a group's two halves mix: on AVX2, that saves DIoU 9% of its
-    // time and CIoU 5%, but costs GIoU 4%. In other types than float, less code counts for more.
+    // Unrolling interleaves the instructions of a group's two halves. On AVX2, that saves 9% of
+    // DIoU's time and 5% of CIoU's, but costs GIoU 4%. For types other than float, smaller code
+    // matters more.
     constexpr bool unrolled = Grad && Kind != iou_kind::giou && std::is_same<T, float>::value;
     if constexpr (unrolled) {
       VECDET_UNROLL_ROWS
@@ -37,9 +38,9 @@ struct iou_loss_of_boxes {
  private:
   static constexpr int N = boxes_in_flight, count = box_pack<real, N>::count;
 
-  /// Boxes [i, i + count) of the group.
+  /// Computes boxes [i, i + count) of the group.
   VECDET_INLINE void compute(const box_streams<T>& group, int i, real* losses) const {
-    // Not by group.at(i), which asks of each stream whether it is null.
+    // Not through group.at(i), which tests each stream for null.
     auto terms = iou_loss_of<Kind>(load_boxes<N>(detail::from_box(group.in, i)),
                                    load_boxes<N>(detail::from_box(group.boxes[0], i)), epsilon);
     weigh_boxes<Grad>(terms, scale, group.weights, i);

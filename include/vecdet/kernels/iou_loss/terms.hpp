@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The IoU losses and their gradients as equations on packs; see iou_loss.hpp for the formulas.
 //
-// With U' = U + eps and so on, by a side of the predicted box, say x2, where I, A and C are the
-// areas of the intersection, the predicted box and the hull, w and h the predicted box's sides:
+// Let U' = U + eps and so on. I, A and C are the areas of the intersection, the predicted box and
+// the hull; w and h are the predicted box's sides. For one side of the predicted box, say x2:
 //
 //   dI = overlap_h if the side bounds the intersection (x2 < target's), dA = h,
 //   dC = hull_h if it bounds the hull (x2 > target's); half of both where the sides are equal
@@ -12,8 +12,9 @@
 //   d(alpha v)     = alpha 8/pi^2 angle / (w^2 + h^2) (w dh - h dw), angle that of the target less
 //                    that of the prediction
 //
-// so a side's gradient is an amount for the intersection or for the hull, plus one for the area,
-// with opposite signs at opposite sides, plus one for the centre with the same.
+// A side's gradient is therefore the sum of three terms: one for the intersection or for the hull;
+// one for the area, with opposite signs at opposite sides; and one for the centre, with the same
+// sign.
 #pragma once
 
 #include <vecdet/kernels/iou/terms.hpp>
@@ -21,8 +22,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// `inside` where side a lies before side b, `outside` where it lies beyond, half of each where
-/// they are equal.
+/// `inside` if side a is inside side b, `outside` if it is beyond, half of each if they are equal.
 template <class Real, int N>
 VECDET_INLINE pack<Real, N> by_side(const pack<Real, N>& a, const pack<Real, N>& b,
                                     const pack<Real, N>& inside, const pack<Real, N>& outside) {
@@ -36,11 +36,11 @@ VECDET_INLINE box_loss_terms<Real, N> iou_loss_of(const box_pack<Real, N>& p,
   using real = pack<Real, N>;
   const real zero = Real(0), half = Real(0.5), one = Real(1), epsilon = eps;
   const real w = p.x2 - p.x1, h = p.y2 - p.y1;
-  aspect_terms<Real, N> aspect;  // first, while little else is in registers
+  aspect_terms<Real, N> aspect;  // first, while few other values are in registers
   if constexpr (Kind == iou_kind::ciou) aspect = aspect_difference(w, h, t.x2 - t.x1, t.y2 - t.y1);
   real overlap_w = min(p.x2, t.x2) - max(p.x1, t.x1);
   real overlap_h = min(p.y2, t.y2) - max(p.y1, t.y1);
-  const real least = min(overlap_w, overlap_h);  // 0 overlap: no gradient through it either
+  const real least = min(overlap_w, overlap_h);  // no overlap: no gradient through it either
   overlap_w = select(least > zero, overlap_w, zero);
   overlap_h = select(least > zero, overlap_h, zero);
   const real intersection = overlap_w * overlap_h;
@@ -77,7 +77,7 @@ VECDET_INLINE box_loss_terms<Real, N> iou_loss_of(const box_pack<Real, N>& p,
     out_y = hull_grad * hull_h;
   }
   if constexpr (Kind == iou_kind::ciou) {
-    // Without epsilon, what is left of 1 - IoU near equal boxes is rounding, or 0 / 0.
+    // Without epsilon, only rounding or 0 / 0 is left of 1 - IoU for nearly equal boxes.
     const real alpha =
         select(zero < aspect.v, aspect.v / ((one - iou) + (aspect.v + epsilon)), aspect.v);
     loss = fma(alpha, aspect.v, loss);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bilinear resizing of bytes in the numbers of OpenCV's, straight into planes of floats. A row of
-// the image is resized once into three planes of 16 bits, of which the last two are kept; a row of
-// the input is made of two of them:
+// Bilinear resizing of bytes, bit-identical to OpenCV's, directly into planes of floats. Each row
+// of the image is resized once into three planes of 16-bit numbers; the last two resized rows are
+// kept. A row of the input is a blend of two of them:
 //
 //   h = (first w0 + second w1) >> 4                    along the row, w in 2048ths
 //   pixel = ((h0 v0 >> 16) + (h1 v1 >> 16) + 2) >> 2    across rows
@@ -20,9 +20,9 @@ using detail::letterbox_args;
 using std::uint16_t;
 using std::uint32_t;
 
-/// A number from -1 to 2048 as the nearest integer, ties to even.
+/// Rounds a number from -1 to 2048 to the nearest integer, ties to even.
 VECDET_INLINE uint32_t nearest_even(float x) {
-  constexpr float ones = 8388608.0f;  // from here on, floats are whole
+  constexpr float ones = 8388608.0f;  // from here on, floats are whole numbers
   return static_cast<uint32_t>(rounded(x + ones) - ones);
 }
 
@@ -54,7 +54,7 @@ class resized_rows {
         planes_[slot][c] = scratch + (3 * slot + c) * plane_size(args.cols);
   }
 
-  /// The planes of a row, while the other one asked for last stays.
+  /// Returns the planes of a row; the other row requested last is kept.
   VECDET_INLINE uint16_t* const* operator()(index_t row) {
     const int slot = static_cast<int>(row & 1);
     if (row_[slot] != row) {
@@ -87,7 +87,7 @@ VECDET_INLINE void fill_with(float* to, index_t size, float value) {
   for_each_by_sixteens(0, size, [&](index_t i) VECDET_INLINE_LAMBDA { to[i] = value; });
 }
 
-/// A row of a plane, of two resized rows.
+/// Blends a row of a plane from two resized rows.
 VECDET_INLINE void join_rows(const uint16_t* first, const uint16_t* second, uint32_t weights,
                              index_t cols, float scale, float shift, float* to) {
   const row_join join(weights, scale, shift);

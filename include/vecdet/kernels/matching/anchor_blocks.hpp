@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Anchors in blocks, groups and tiles, as matching looks at them: args/matching.hpp has the layout.
+// Anchors in blocks, groups and tiles, for matching; args/matching.hpp has the layout.
 #pragma once
 
 #include <vecdet/args/matching.hpp>
@@ -18,7 +18,8 @@ using detail::mutable_anchor_blocks;
 constexpr int match_batches = row_pack<float>::batches;
 using match_pack = row_pack<float>;
 
-/// The rectangle around those of 16 boxes whose bit is set; around none, one that nothing touches.
+/// The rectangle around those of 16 boxes whose bit is set. If no bit is set, a rectangle that
+/// nothing touches.
 VECDET_INLINE void set_rectangle(const box_rows& boxes, std::uint32_t bits, box_rows& out, int at) {
   float x1 = infinity<float>, y1 = x1, x2 = -x1, y2 = -x1;
   for (; bits != 0; bits &= bits - 1) {
@@ -34,7 +35,7 @@ VECDET_INLINE void set_rectangle(const box_rows& boxes, std::uint32_t bits, box_
   out.y2[at] = y2;
 }
 
-/// The same of 16 regular boxes.
+/// The same for 16 regular boxes.
 VECDET_INLINE void set_whole_rectangle(const box_rows& boxes, box_rows& out, int at) {
   out.x1[at] = least16(boxes.x1);
   out.y1[at] = least16(boxes.y1);
@@ -100,7 +101,8 @@ inline index_t build_tiles(const float* anchors, const mutable_anchor_blocks& to
       tile.greatest_areas.of[g] = greatest16(group.greatest_areas.of);
       typical += tile.greatest_areas.of[g] / detail::groups_in_tile;
     }
-    // The mean of the groups' largest anchors; with any number, matching is right.
+    // The mean of the groups' largest anchors. It affects speed only: matching is correct with any
+    // number.
     to.typical_areas[t] = typical;
   }
   return exceptional_count;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matching of anchors: 16 anchors at a time against one box of the ground truth, tile by tile, so
-// that what a tile's anchors know of their best box stays in the cache.
+// Matching of anchors. It compares 16 anchors at a time with one ground-truth box, tile by tile, so
+// the best boxes found so far for a tile's anchors stay in the cache.
 //
-// IoU is computed operation by operation, without contraction, as torchvision does. The division is
-// made only where its result may be an anchor's or a box's new best: a product rules out the
-// others.
+// IoU is computed operation by operation, without contraction, as in torchvision. The division is
+// skipped, by comparing a product, unless its result may be the new best of an anchor or of a box.
 #pragma once
 
 #include <vecdet/args/matching.hpp>
@@ -20,21 +19,21 @@ using detail::match_truth;
 using detail::number_row;
 using detail::truth_summary;
 
-/// A ground truth box in every lane.
+/// A ground-truth box in every lane.
 struct broadcast_truth {
   match_pack x1, y1, x2, y2, area;
 
   explicit VECDET_INLINE broadcast_truth(const match_truth& t)
       : x1(t.x1), y1(t.y1), x2(t.x2), y2(t.y2), area(t.area) {}
 
-  /// The rectangles that it overlaps, a bit each.
+  /// Which rectangles it overlaps, one bit each.
   VECDET_INLINE std::uint32_t touched(const box_rows& r) const {
     const auto load = [](const float* row)
                           VECDET_INLINE_LAMBDA { return load_pack<match_batches>(row); };
     return to_bits((load(r.x1) < x2) & (load(r.x2) > x1) & (load(r.y1) < y2) & (load(r.y2) > y1));
   }
 
-  /// The areas of the intersections with 16 boxes; 0 with a box that has a NaN.
+  /// The areas of its intersections with 16 boxes; 0 for a box with a NaN.
   VECDET_INLINE match_pack intersection_with(const box_rows& b) const {
     const match_pack zero = 0.0f;
     const match_pack left = max(x1, load_pack<match_batches>(b.x1));
@@ -45,7 +44,7 @@ struct broadcast_truth {
   }
 };
 
-/// The blocks of a tile that a ground truth box may touch: use(block).
+/// Calls use(block) for the blocks of a tile that a ground-truth box may touch.
 template <class Use>
 VECDET_INLINE void for_each_touched(const anchor_blocks& anchors, const broadcast_truth& truth,
                                     index_t tile, const Use& use) {
@@ -58,32 +57,32 @@ VECDET_INLINE void for_each_touched(const anchor_blocks& anchors, const broadcas
   }
 }
 
-/// More, by far, than roundings can take an IoU above its exact value.
+/// Far more than rounding can raise an IoU above its exact value.
 constexpr float iou_slack = 0x1p-20f;
 
-/// The least above 0.
+/// The smallest positive number.
 constexpr float least_iou = 0x1p-149f;
 
-/// Whether intersections and unions may be IoUs of `least` or more, with no division.
+/// Whether IoUs may be `least` or more, tested on intersections and unions without a division.
 VECDET_INLINE std::uint32_t may_reach(const match_pack& intersection, const match_pack& joined,
                                       const match_pack& least) {
   return to_bits(intersection >= (least - match_pack(iou_slack)) * joined);
 }
 
-/// The children of a node that a box touches and where its IoU may be above the least of some
-/// anchor, or as high as the box's greatest IoU so far.
-VECDET_INLINE std::uint32_t of_interest(const anchor_node& node, const number_row& ious,
-                                        const broadcast_truth& t, const match_pack& top) {
+/// The children of a node that a box touches and in which its IoU may either exceed the lowest best
+/// IoU of an anchor or equal the box's own greatest IoU so far.
+VECDET_INLINE std::uint32_t promising_children(const anchor_node& node, const number_row& ious,
+                                               const broadcast_truth& t, const match_pack& top) {
   const std::uint32_t touched = t.touched(node.rectangles);
   if (touched == 0) return 0;
-  // Rounding is monotonic: no IoU of a child is above the one of these two, as it is rounded.
+  // Rounding is monotonic: no child's IoU exceeds the rounded IoU of these two.
   const match_pack intersection =
       min(t.intersection_with(node.rectangles), load_pack<match_batches>(node.greatest_areas.of));
   const match_pack joined = (t.area + load_pack<match_batches>(node.least_areas.of)) - intersection;
   return touched & may_reach(intersection, joined, min(load_pack<match_batches>(ious.of), top));
 }
 
-/// Notes the blocks in which a ground truth box has its greatest IoU so far.
+/// Records the blocks that contain a ground-truth box's greatest IoU so far.
 VECDET_INLINE void note_top(truth_summary& summary, index_t block, const match_pack& iou,
                             match_pack& top) {
   alignas(64) float each[block_anchors];
@@ -100,19 +99,19 @@ VECDET_INLINE void note_top(truth_summary& summary, index_t block, const match_p
   ++summary.count;
 }
 
-/// One ground truth box against a tile.
+/// Compares one ground-truth box with a tile.
 VECDET_INLINE void compare_tile(const match_args& a, index_t tile, const match_truth& truth,
                                 truth_summary& summary) {
   const broadcast_truth t(truth);
   const auto index = bit_cast<float>(row_pack<std::int32_t>(truth.index));
   match_pack top = summary.top;
-  for (std::uint32_t groups = of_interest(a.anchors.tiles[tile], a.group_ious[tile], t, top);
+  for (std::uint32_t groups = promising_children(a.anchors.tiles[tile], a.group_ious[tile], t, top);
        groups != 0; groups &= groups - 1) {
     const int in_tile = lowest_bit(groups);
     const index_t group = tile * detail::groups_in_tile + in_tile;
     number_row& block_ious = a.block_ious[group];
     bool has_changed = false;
-    for (std::uint32_t blocks = of_interest(a.anchors.groups[group], block_ious, t, top);
+    for (std::uint32_t blocks = promising_children(a.anchors.groups[group], block_ious, t, top);
          blocks != 0; blocks &= blocks - 1) {
       const int in_group = lowest_bit(blocks);
       const index_t block = group * detail::blocks_in_group + in_group;
@@ -143,7 +142,7 @@ VECDET_INLINE void compare_tile(const match_args& a, index_t tile, const match_t
   }
 }
 
-/// Raises a number that other threads raise as well.
+/// Raises a number that other threads raise concurrently.
 VECDET_INLINE void raise(float* number, float to) {
   float now;
   __atomic_load(number, &now, __ATOMIC_RELAXED);
@@ -159,16 +158,16 @@ VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, in
     summaries[j].count = 0;
     summaries[j].first = detail::no_anchor;
   }
-  // From the end, where detectors have their coarse levels: the large boxes of those find their
-  // best anchors first, and then need not look at the many small ones.
+  // From the end, where detectors put their coarse levels: large boxes find their best anchors
+  // there first and can then skip most of the many small anchors.
   for (index_t tile = last - 1; tile >= first; --tile) {
     __builtin_memset(a.lanes + tile * detail::blocks_in_tile, 0,
                      detail::blocks_in_tile * sizeof(match_lanes));
     __builtin_memset(a.block_ious + tile * detail::groups_in_tile, 0,
                      detail::groups_in_tile * sizeof(number_row));
     a.group_ious[tile] = number_row{};
-    // Boxes of the anchors' sizes go first, then larger and smaller ones by turns: once anchors
-    // know a good box, the others hardly need a look.
+    // Boxes of the anchors' size come first, then larger and smaller ones alternately. Once anchors
+    // have a good match, most other boxes can be skipped.
     const float typical = a.anchors.typical_areas[tile];
     index_t larger = 0;
     while (larger < a.truth_count && a.truth[larger].area < typical) ++larger;
@@ -178,7 +177,7 @@ VECDET_NOINLINE inline void compare_tiles(const match_args& a, index_t first, in
                           a.truth[larger].area / typical < typical / a.truth[smaller].area);
       const index_t j = turns_up ? larger++ : smaller--;
       truth_summary& summary = summaries[j];
-      float known;  // by the chunks of other threads, too
+      float known;  // also raised by other threads' chunks
       __atomic_load(a.tops + j, &known, __ATOMIC_RELAXED);
       if (known > summary.top) {
         summary.top = known;
@@ -219,14 +218,14 @@ inline void mark_tiles(const match_args& a, index_t first, index_t last, truth_s
   }
 }
 
-/// Whether the IoU of a box with one of 16 is NaN.
+/// Whether the IoU of a box with any of 16 is NaN.
 inline bool iou_is_nan(const match_truth& t, const box_rows& boxes, int lane) {
   const float x1 = boxes.x1[lane], y1 = boxes.y1[lane], x2 = boxes.x2[lane], y2 = boxes.y2[lane];
   const float w = (t.x2 < x2 ? t.x2 : x2) - (t.x1 > x1 ? t.x1 : x1);
   const float h = (t.y2 < y2 ? t.y2 : y2) - (t.y1 > y1 ? t.y1 : y1);
   const float intersection = rounded((w > 0 ? w : 0) * (h > 0 ? h : 0));
   const float joined = (t.area + rounded((x2 - x1) * (y2 - y1))) - intersection;
-  const float iou = intersection / joined;  // NaN coordinates are in the areas
+  const float iou = intersection / joined;  // the areas carry NaN coordinates
   return iou != iou;
 }
 
@@ -274,7 +273,7 @@ inline void find_ignored_anchors(const match_args& a, index_t first, index_t las
 
 // ---- results
 
-/// The match of one anchor.
+/// Computes the match of one anchor.
 VECDET_INLINE index_t match_of(const match_args& a, float iou, std::int32_t best, bool ignored) {
   const index_t own = a.first_truth + (best & ~detail::keeps_best);
   index_t match = best < 0 || a.all_keep_best ? own : iou < a.low ? -1 : iou < a.high ? -2 : own;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes in 16 bits a number, for a first test of NMS that takes 32 boxes at once. Coordinates are
-// steps of a frame around all boxes, and areas are counted in units of 256 by 256 steps. Everything
-// is rounded so that no intersection shrinks and no weighted area grows: this test passes all that
-// nms_tester::near passes. It passes little more where boxes are larger than a few units and the
+// Boxes with 16-bit numbers, for a first NMS test of 32 boxes at once. Coordinates are steps in a
+// frame around all boxes, and areas are in units of 256 by 256 steps. Rounding never shrinks an
+// intersection and never enlarges a weighted area, so this test passes everything that
+// nms_tester::near passes. It passes little more if boxes are larger than a few units and the
 // threshold is not high.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace VECDET_TARGET {
 
 #if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
 
-/// `scale` steps make a unit of length, from the lowest corner on; a weighted area times
+/// `scale` is steps per unit of length, from the lowest corner on. A weighted area times
 /// `area_scale` is in units of 256 by 256 steps.
 struct nms_frame {
   float low_x, low_y, scale, area_scale;
@@ -41,34 +41,34 @@ inline nms_frame frame_of(const nms_list<float>& list, index_t slots, const nms_
   store_pack<batches>(ends[3], high_y);
   const float x = least16(ends[0]), y = least16(ends[1]);
   const float width = greatest16(ends[2]) - x, height = greatest16(ends[3]) - y;
-  // A weighted area is at most half of the frame's area, so that the sum of two is below 65535
-  // where it is compared with the upper halves of 32-bit products.
+  // A weighted area is at most half of the frame's area. The sum of two is therefore below 65535 in
+  // the comparison with the upper halves of 32-bit products.
   const float scale = 65000.0f / ((width > height ? width : height) + rule.one);
-  constexpr float below = 0.99999f;  // more than all roundings of weighted areas, of 1e-6 at most
+  constexpr float below = 0.99999f;  // covers all rounding of weighted areas, at most 1e-6
   return {x, y, scale, scale * (below / 65536) * scale};
 }
 
-/// Sets the coarse boxes of a list. Returns whether nearly all weighted areas are a few units or
-/// more, so that the coarse test pays: for smaller boxes it would pass all that touch.
+/// Sets the coarse boxes of a list. Returns whether the coarse test pays, that is, whether nearly
+/// all weighted areas are at least a few units; for smaller boxes, it would pass all that touch.
 inline bool set_coarse(const nms_list<float>& list, index_t slots, const nms_rule<float>& rule,
                        const nms_frame& frame, nms_coarse* coarse) {
   using real = row_pack<float>;
   constexpr int batches = real::batches;
-  // Rounding is to the nearest, half a step off; the rest is more than the roundings of `steps`,
-  // 0.02 at most, and than that of a side which nearly vanishes when its pixel is added.
+  // Rounding to nearest is off by half a step. The rest covers the rounding errors of `steps`, at
+  // most 0.02, and of a side that nearly vanishes when its pixel is added.
   const real down = -0.55f, up = 0.55f, one = rule.one;
   const auto set = [](std::uint16_t* to, const real& steps) VECDET_INLINE_LAMBDA {
     alignas(64) std::int32_t whole[16];
     store_pack<batches>(whole, nearest_whole(steps, 65535.0f));
     for (int i = 0; i < 16; ++i) to[i] = static_cast<std::uint16_t>(whole[i]);
   };
-  index_t large = 0, counted = 0;  // boxes that are large enough, of those not isolated
+  index_t large = 0, counted = 0;  // boxes that are large enough, among those not isolated
   const index_t blocks = blocks_of(slots);
   for (index_t b = 0; b < blocks; ++b) {
     const nms_block<float>& block = list.blocks[b];
     nms_coarse& to = coarse[b / 2];
     const index_t first = 16 * (b % 2);
-    // Added after the subtraction, 1 is not lost beside large coordinates.
+    // 1 is added after the subtraction: beside large coordinates it would be lost.
     const auto steps = [&](const float* x, float low, const real& more) VECDET_INLINE_LAMBDA {
       return (load_pack<batches>(x) - real(low) + more) * real(frame.scale);
     };

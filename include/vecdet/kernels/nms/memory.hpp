@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where NMS of one group keeps its boxes: the caller's scratch memory, carved up. Linear in the
-// number of boxes.
+// Divides the caller's scratch memory for the NMS of one group. Its size is linear in the number of
+// boxes.
 #pragma once
 
 #include <vecdet/kernels/nms/overlap.hpp>
@@ -24,33 +24,33 @@ struct alignas(64) nms_coarse {
 
 constexpr index_t blocks_of(index_t count) { return (count + 15) / 16; }
 
-/// Boxes by descending score: 16 b ... 16 b + 15 lie in block b. Bit i of live[b] is set while box
-/// i of it is neither kept nor suppressed.
+/// Boxes by descending score, 16 per block: block b holds boxes 16 b ... 16 b + 15. Bit i of
+/// live[b] is set until its box i is kept or suppressed.
 template <class Real>
 struct nms_list {
   nms_block<Real>* blocks;
   uint16_t* live;
-  uint32_t* rank;  ///< of each box in the order of all scores
+  uint32_t* rank;  ///< each box's position in the order of all scores
 };
 
 template <class Real>
 struct nms_memory {
   static constexpr int max_levels = 8;  // 16^8 boxes
 
-  nms_list<Real> list;  ///< the regular boxes, then, in blocks of their own, the exceptional ones
+  nms_list<Real> list;  ///< regular boxes, then, in separate blocks, exceptional boxes
 
-  nms_coarse* coarse;  ///< each of two blocks of `list`, of at most coarse_limit boxes
+  nms_coarse* coarse;  ///< one for each two blocks of `list`; at most coarse_limit boxes
 
-  nms_block<Real>* leaves;  ///< in the order of space: neighbours share a leaf
+  nms_block<Real>* leaves;  ///< in spatial order: neighbours share a leaf
   uint16_t* leaf_live;
-  uint32_t* place;            ///< of each box of `list`, among the leaves
-  nms_record *order, *spare;  ///< of the boxes among the leaves; the index is that in `list`
+  uint32_t* place;            ///< each box of `list`: its place in the leaves
+  nms_record *order, *spare;  ///< of boxes in leaf order; the index is that in `list`
   uint32_t *hits, *more_hits;
   nms_node<Real>* nodes[max_levels];  ///< nodes[0] bounds the leaves, nodes[k + 1] nodes[k]
   uint16_t* node_live[max_levels];
   index_t bytes;
 
-  /// Without scratch memory, `bytes` alone is set.
+  /// Without scratch memory, sets only `bytes`.
   nms_memory(void* scratch, index_t count, bool is_always_indexed = false) {
     char* const base = static_cast<char*>(scratch);
     bytes = 0;
@@ -82,17 +82,17 @@ struct nms_memory {
     }
   }
 
-  /// The exceptional boxes, which begin in block `begin`.
+  /// The exceptional boxes; the first is in block `begin`.
   nms_list<Real> exceptional(index_t begin) const {
     return {list.blocks + begin, list.live + begin, list.rank + 16 * begin};
   }
 
-  /// Below as many boxes left, comparing with all of them costs less than an index: measured on
-  /// clustered boxes; disjoint ones, where every box is kept, would gain from half as many.
+  /// With fewer boxes left than this, comparing with all of them costs less than an index. Measured
+  /// on clustered boxes; for disjoint boxes, which are all kept, half this number would be best.
   static constexpr index_t least_indexed = batch_lanes<Real> >= 16  ? 1500
                                            : batch_lanes<Real> >= 8 ? 1000
                                                                     : 500;
-  /// The same where coarse boxes are compared, also measured; 0 where there are none such.
+  /// The same if coarse boxes are compared, also measured; 0 if there are no coarse boxes.
 #if defined(VECDET_TARGET_AVX512)
   static constexpr index_t coarse_limit = sizeof(Real) == sizeof(float) ? 4000 : 0;
 #elif defined(VECDET_TARGET_AVX2)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging of one group: each box is claimed by the first box, going down the scores, that it
-// matches. In a greedy merge, and in NMS by intersection over the smaller area, only boxes that are
-// not claimed themselves claim others; in a transitive one, all do, and what a box claims belongs
-// to that box's owner. Boxes not yet claimed lie in the index of tree.hpp.
+// Merging of one group: going down the scores, each box is claimed by the first box that it
+// matches. In a greedy merge, and in NMS by intersection over the smaller area, only unclaimed
+// boxes claim others. In a transitive merge, all boxes do, and what a box claims belongs to that
+// box's owner. Boxes not yet claimed are in the index of tree.hpp.
 //
-// A match by intersection over the smaller area may be of boxes of very different sizes, so that
-// coordinates are bounded by touching alone.
+// Boxes that match by intersection over the smaller area may differ greatly in size. Coordinates
+// are then bounded only by the requirement that the boxes touch.
 #pragma once
 
 #include <vecdet/kernels/nms/tree.hpp>
@@ -15,8 +15,8 @@ namespace VECDET_TARGET {
 
 using detail::merge_args;
 
-/// Which of 16 boxes match one. The number of a box is its area; boxes whose area is not above 0
-/// and finite match none.
+/// Which of 16 boxes match one. Each box's number is its area. Boxes whose area is not positive and
+/// finite never match.
 template <class Real>
 class match_tester {
   using real = row_pack<Real>;
@@ -26,7 +26,7 @@ class match_tester {
   match_tester(const nms_box<Real>& box, nms_overlap overlap, Real least)
       : by_smaller_area_(overlap == nms_overlap::smaller_area),
         least_(least),
-        // Below the quotient's threshold by more than all roundings; the smallest products lose
+        // Lower than the quotient's threshold by more than all rounding. The smallest products lose
         // their digits, and pass.
         nearly_(least * Real(0.99999)),
         slack_(sizeof(Real) == 4 ? Real(1e-36) : Real(1e-300)),
@@ -41,7 +41,7 @@ class match_tester {
     const real shared = intersection(block);
     return to_bits(shared + real(slack_) >= whole(block, shared) * real(nearly_));
   }
-  /// Those of the candidates that match.
+  /// The candidates that match.
   VECDET_INLINE uint32_t exact(const nms_block<Real>& block, uint32_t candidates) const {
     const real shared = intersection(block);
     return candidates & to_bits(shared / whole(block, shared) >= real(least_));
@@ -114,7 +114,7 @@ class group_merge {
   }
 
  private:
-  /// Arguments whose reach is that of a match.
+  /// Arguments whose reach equals that of a match.
   static nms_args<T> reach_args(const merge_args<T>& args) {
     nms_args<T> reach = args.boxes;
     if (reach.overlap == nms_overlap::smaller_area) reach.least_overlap = 0;
@@ -146,7 +146,7 @@ class group_merge {
     }
   }
 
-  /// Whether a box of a rank has the same score as box i, and lies elsewhere.
+  /// Whether the box of this rank has the same score as box i but is a different box.
   VECDET_INLINE bool is_tied_with(uint32_t rank, index_t i, index_t at,
                                   const nms_box<real>& box) const {
     return args_.first_tie[rank] == args_.first_tie[i] &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greedy non-maximum suppression of one group of boxes, and the sort before it. The first boxes are
-// compared with all others, which is the fastest where few boxes suppress the rest; an index over
-// what they leave serves the others.
+// Greedy non-maximum suppression of one group of boxes, and the preceding sort. The first kept
+// boxes are compared with all others, which is fastest if few boxes suppress the rest. An index
+// over the remaining boxes serves the later ones.
 #pragma once
 
 #include <vecdet/kernels/kernels_of.hpp>
@@ -52,7 +52,7 @@ index_t drop_degenerate_boxes(const nms_args<T>& args, nms_record* records, inde
 template <class T>
 void sort_by_score(const T* scores, nms_record* records, nms_record* spare, index_t count) {
   if constexpr (sizeof(T) == 8) {
-    // The lower half of the key first, then the upper.
+    // The lower half of the key first, then the upper half.
     for (index_t i = 0; i < count; ++i) {
       const uint32_t box = detail::index_of(records[i]);
       records[i] = descending_key(scores[box]) << 32 | box;
@@ -66,7 +66,7 @@ void sort_by_score(const T* scores, nms_record* records, nms_record* spare, inde
   radix_sort(records, spare, count);
 }
 
-/// Sorts records of equal upper halves by their lower ones.
+/// Sorts records with equal upper halves by their lower halves.
 inline void order_ties(nms_record* records, nms_record* spare, index_t count) {
   uint64_t descents = 0;
   for_each_by_sixteens(1, count, [&](index_t i) VECDET_INLINE_LAMBDA {

@@ -3,9 +3,9 @@
 //
 //   IoU = I / (A + B - I)      suppressed where IoU >= t
 //
-// in the very floats of torchvision, one rounding an operation. The division is spared nearly
-// always: IoU >= t means I >= t / (1 + t) (A + B), and boxes carry k A with k a little less than
-// that, so that I > k A + k B holds for all that are suppressed and few others.
+// The floats are bit-identical to torchvision's: every operation rounds once. The division is
+// nearly always skipped: IoU >= t means I >= t / (1 + t) (A + B). Boxes carry k A, with k slightly
+// less than t / (1 + t), so that I > k A + k B holds for all suppressed boxes and few others.
 #pragma once
 
 #include <vecdet/args/nms.hpp>
@@ -23,7 +23,7 @@ template <class Real>
 constexpr Real jaccard_epsilon = sizeof(Real) == 4 ? Real(1.1920928955078125e-7)
                                                    : Real(2.2204460492503131e-16);
 
-/// 16 boxes by their corners, with a number of each: the weighted area, or in soft-NMS the score.
+/// 16 boxes by their corners, with one number each: the weighted area, or the score in soft-NMS.
 template <class Real>
 struct alignas(64) nms_block {
   Real x1[16], y1[16], x2[16], y2[16], number[16];
@@ -34,9 +34,9 @@ struct nms_box {
   Real x1, y1, x2, y2, number;
 };
 
-/// The weighted area is k = t / (1 + t) times a regular box's area, t being the threshold: IoU
-/// exceeds t where the intersection exceeds the sum of both boxes' weighted areas, which needs no
-/// division. It is infinite for an isolated box, whose corners are 0.
+/// The weighted area is k = t / (1 + t) times a regular box's area, where t is the threshold. IoU
+/// exceeds t if the intersection exceeds the sum of both boxes' weighted areas, which needs no
+/// division. For an isolated box, it is infinite, and the corners are 0.
 template <class Real>
 VECDET_INLINE const auto& weighted_area_of(const nms_block<Real>& block) {
   return block.number;
@@ -50,18 +50,18 @@ VECDET_INLINE Real& weighted_area_of(nms_box<Real>& box) {
   return box.number;
 }
 
-/// What tests need to know of a call's arguments.
+/// A call's arguments in the form that the tests need.
 template <class Real>
 struct nms_rule {
   nms_format format;
   nms_overlap overlap;
-  Real one;  ///< 1 where pixels are counted, else 0
+  Real one;  ///< 1 if pixels are counted, 0 if not
   Real least_overlap;
   Real area_factor;         ///< k
-  Real least_iou;           ///< I / (A + B - I) of boxes that are suppressed is more
-  Real least_intersection;  ///< I of boxes that are suppressed is this or more
-  Real least_area;          ///< regular boxes have more
-  Real least_side;  ///< sides of regular boxes are this or more; infinite where no box is one
+  Real least_iou;           ///< suppressed boxes have I / (A + B - I) above this
+  Real least_intersection;  ///< suppressed boxes have at least this I
+  Real least_area;          ///< regular boxes have a larger area
+  Real least_side;  ///< regular boxes have at least these sides; infinite if no box is regular
 
   template <class T>
   explicit nms_rule(const nms_args<T>& args)
@@ -69,21 +69,21 @@ struct nms_rule {
         overlap(args.overlap),
         one(args.plus_one ? Real(1) : Real(0)),
         least_overlap(static_cast<Real>(args.least_overlap)) {
-    // 1e-6 covers all roundings in float, also OpenCV's through 1 - IoU.
+    // 1e-6 covers all rounding in float, including OpenCV's through 1 - IoU.
     const double t = args.least_overlap - 1e-6;
     area_factor = t > 1e-6 ? static_cast<Real>(t / (1 + t) * (1 - 1e-6)) : Real(0);
     least_iou = t > 1e-6 ? static_cast<Real>(t) : Real(0);
-    // At a threshold of 0 boxes that do not touch are suppressed.
+    // At a threshold of 0, boxes that do not touch are suppressed too.
     const bool touches = args.least_overlap > 0;
     least_intersection = touches ? least_positive<Real> : Real(0);
-    // Smaller areas may lose their digits in products, and have an overlap of 1 in OpenCV.
+    // Smaller areas may lose their digits in products, and OpenCV gives them an overlap of 1.
     least_area = overlap == nms_overlap::jaccard ? 2 * jaccard_epsilon<Real> : Real(1e-30);
-    // With pixels counted, rounding may take all digits of smaller sides.
+    // With pixels counted, rounding may destroy all digits of smaller sides.
     least_side = !touches ? infinity<Real> : args.plus_one ? Real(0.25) : Real(0);
   }
 };
 
-/// Box i by its corners, in the order of operations of the frameworks.
+/// Box i by its corners, in the frameworks' order of operations.
 template <class Real, class T>
 VECDET_INLINE nms_box<Real> load_nms_box(const T* boxes, uint32_t i, nms_format format) {
   const T* const b = boxes + 4 * static_cast<index_t>(i);
@@ -108,7 +108,7 @@ VECDET_INLINE Real jaccard_overlap(Real intersection, Real both, Real joined) {
 enum class nms_test { plain, plus_one, general };
 
 /// Tests boxes against one kept box. The plain and plus_one tests are for regular boxes (scan.hpp);
-/// the general one is for all.
+/// the general test is for all.
 template <class Real, nms_test Test>
 class nms_tester {
   using real = row_pack<Real>;
@@ -131,17 +131,17 @@ class nms_tester {
     return __builtin_expect(candidates == 0, 1) ? 0 : candidates & exact(block, candidates);
   }
 
-  /// Bit i: whether box i may be suppressed, found without a division. The bit of a box that is
-  /// suppressed is always set.
+  /// Bit i: whether box i may be suppressed, found without a division. The bit of every suppressed
+  /// box is set.
   VECDET_INLINE uint32_t near(const nms_block<Real>& block) const {
     if constexpr (Test == nms_test::general) return near_any(block);
-    // One negative side is enough to fail: with both negative the other is 0.
+    // One negative side suffices to fail: if both are negative, the other operand is 0.
     const real intersection =
         max(side(x1_, block.x1, x2_, block.x2), real(Real(0))) * side(y1_, block.y1, y2_, block.y2);
     return to_bits(intersection > weighted_area_ + load_pack<batches>(weighted_area_of(block)));
   }
 
-  /// Those of the candidates that are suppressed.
+  /// The candidates that are suppressed.
   VECDET_INLINE uint32_t exact(const nms_block<Real>& block, uint32_t candidates) const {
     if constexpr (Test == nms_test::general) return exact_any(block, candidates);
     return exact_of(block, candidates);
@@ -158,7 +158,7 @@ class nms_tester {
     real overlap = t.intersection / t.joined;
     if constexpr (Test == nms_test::general) {
       if (rule_.overlap == nms_overlap::positive_area) {
-        // A NaN area makes `joined` NaN, which min returns from its second place.
+        // A NaN area makes `joined` NaN; as the second operand, min returns it.
         const real zero(Real(0));
         overlap =
             select(min(min(area_, t.area), min(t.intersection, t.joined)) > zero, overlap, zero);
@@ -166,7 +166,7 @@ class nms_tester {
     }
     return candidates & to_bits(overlap >= real(rule_.least_overlap));
   }
-  // One copy of the general test, which hardly any input needs, serves all that call it.
+  // A single copy of the general test serves all callers, because hardly any input needs it.
   VECDET_NOINLINE uint32_t exact_any(const nms_block<Real>& block, uint32_t candidates) const {
     return exact_of(block, candidates);
   }
@@ -184,8 +184,8 @@ class nms_tester {
     return t;
   }
 
-  /// Where I >= t J holds exactly, it also holds of the rounded t J, however small: I is a float
-  /// itself, and rounding does not take t J beyond it.
+  /// If I >= t J holds exactly, it also holds for the rounded t J, however small: I is a float, so
+  /// rounding cannot move t J past it.
   VECDET_NOINLINE uint32_t near_any(const nms_block<Real>& block) const {
     const terms t = terms_of(block);
     const real excluded = max(t.joined * real(rule_.least_iou), real(rule_.least_intersection));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greedy NMS by comparing each kept box with all boxes that are left.
+// Greedy NMS by comparing each kept box with all remaining boxes.
 //
-// Boxes are sorted by descending score into blocks of 16. A bit says whether a box is left, that
-// is, neither kept nor suppressed:
+// Boxes are sorted by descending score into blocks of 16. One bit per box says whether it is left,
+// that is, neither kept nor suppressed:
 //
 //     memory.list                                            memory.exceptional(begin)
 //    +---------------+---------------+-----+---------------+---------------+----
@@ -11,15 +11,15 @@
 //    +---------------+---------------+-----+---------------+---------------+----
 //          ^ x are gone; the first box left is kept, and compared with all boxes left
 //
-// Once half of the boxes in the blocks are gone, compact() moves those left to the front, so that
-// the cost follows their number. Where hundreds to thousands of float boxes are left and many of
-// them will be kept, they are first compared in 16 bits (coarse.hpp); where more are left, an index
-// takes over (tree.hpp).
+// Once half of the boxes in the blocks are gone, compact() moves the remaining ones to the front,
+// so that the cost follows their number. If hundreds to thousands of float boxes are left and many
+// of them will be kept, they are first compared in 16 bits (coarse.hpp). If even more are left, an
+// index takes over (tree.hpp).
 //
 // The fast tests and the index are for regular boxes, whose areas are positive, finite and not
-// tiny. Exceptional boxes, which hardly any input has, are a list of their own: each kept box is
-// compared with all exceptional ones, and each kept exceptional one with all boxes, by the general
-// test. Both lists descend by score, and the better of their first boxes is kept next.
+// tiny. Exceptional boxes, which are rare, form a separate list. Each kept box is compared with all
+// exceptional boxes, and each kept exceptional box with all boxes, by the general test. Both lists
+// descend by score; the better of their first boxes is kept next.
 #pragma once
 
 #include <vecdet/kernels/nms/coarse.hpp>
@@ -36,10 +36,10 @@ constexpr index_t no_slot = -1;
 enum class nms_kind {
   regular,
   exceptional,
-  isolated  ///< has no area, so that it neither suppresses nor is suppressed
+  isolated  ///< without area: neither suppresses nor is suppressed
 };
 
-/// The kind of a box; sets its weighted area.
+/// Returns the kind of a box and sets its weighted area.
 template <class Real>
 VECDET_INLINE nms_kind kind_of(nms_box<Real>& box, const nms_rule<Real>& rule) {
   const Real w = box.x2 - box.x1 + rule.one, h = box.y2 - box.y1 + rule.one;
@@ -48,13 +48,13 @@ VECDET_INLINE nms_kind kind_of(nms_box<Real>& box, const nms_rule<Real>& rule) {
   const bool has_area = w > 0 && h > 0 && area > 0 && area < infinity<Real>;
   if (has_area && area > rule.least_area && w >= rule.least_side && h >= rule.least_side)
     return nms_kind::regular;
-  // Without area, the overlap is 0 or NaN, but not in OpenCV.
+  // Without area, the overlap is 0 or NaN, except in OpenCV.
   const bool isolated = !has_area && rule.least_overlap > 0 && rule.overlap != nms_overlap::jaccard;
   weighted_area_of(box) = isolated ? infinity<Real> : Real(0);
   return isolated ? nms_kind::isolated : nms_kind::exceptional;
 }
 
-/// Pads the last block with isolated boxes, and marks all boxes of a list as left.
+/// Pads the last block with isolated boxes and marks all boxes of a list as left.
 template <class Real>
 void complete_list(const nms_list<Real>& list, index_t count, nms_progress& progress) {
   const index_t blocks = blocks_of(count);
@@ -69,7 +69,8 @@ void complete_list(const nms_list<Real>& list, index_t count, nms_progress& prog
 template <class Real, class T>
 void gather_boxes(const nms_args<T>& args, const nms_rule<Real>& rule, nms_memory<Real>& memory,
                   nms_state& state) {
-  // The boxes lie anywhere in memory: without prefetching, each load would wait for a far cache.
+  // The boxes are scattered in memory: without prefetching, each load would wait for a distant
+  // cache.
   constexpr index_t near = 8192, ahead = 24;
   const index_t prefetched = state.count > near ? state.count - ahead : 0;
   index_t exceptional_count = 0;
@@ -94,17 +95,17 @@ void gather_boxes(const nms_args<T>& args, const nms_rule<Real>& rule, nms_memor
   };
   gather(memory.list);
   state.exceptional_begin = blocks_of(state.count - exceptional_count);
-  // Only now is it known where the exceptional boxes begin.
+  // The start of the exceptional boxes is known only now.
   if (exceptional_count > 0) gather(memory.exceptional(state.exceptional_begin));
   complete_list(memory.list, state.count - exceptional_count, state.regular);
   complete_list(memory.exceptional(state.exceptional_begin), exceptional_count, state.exceptional);
 }
 
-/// Moves the boxes left to the front of their list.
+/// Moves the remaining boxes to the front of their list.
 template <class Real>
 void compact(const nms_list<Real>& list, nms_progress& progress) {
   constexpr int batches = row_pack<Real>::batches;
-  // Boxes gather here until there are 16, which go to a block that has been read already.
+  // Collects 16 boxes, then stores them to a block that has been read already.
   alignas(64) Real gathered[5][32];
   alignas(64) uint32_t gathered_rank[32];
   int count = 0;
@@ -148,7 +149,7 @@ void compact(const nms_list<Real>& list, nms_progress& progress) {
   progress = {slots, slots, 0};
 }
 
-/// Where the first box left of a list is, or no_slot.
+/// The slot of a list's first remaining box, or no_slot.
 template <class Real>
 VECDET_INLINE index_t first_slot(const nms_list<Real>& list, nms_progress& progress) {
   if (progress.left == 0) return no_slot;
@@ -161,7 +162,7 @@ VECDET_INLINE uint32_t rank_of(const nms_list<Real>& list, index_t slot) {
   return slot == no_slot ? no_rank : list.rank[slot];
 }
 
-/// Removes the first box left, which is in `slot`, from its list.
+/// Removes the first remaining box, which is in `slot`, from its list.
 template <class Real>
 VECDET_INLINE nms_box<Real> take_first(const nms_list<Real>& list, nms_progress& progress,
                                        index_t slot) {
@@ -171,13 +172,13 @@ VECDET_INLINE nms_box<Real> take_first(const nms_list<Real>& list, nms_progress&
   return box_at(list.blocks, slot);
 }
 
-/// Whether so many boxes are gone that compact() pays.
+/// Whether enough boxes are gone that compact() pays.
 VECDET_INLINE bool has_gaps(const nms_progress& progress) {
   constexpr index_t worth_moving = 32;
   return 2 * (progress.slots - 16 * progress.block) > 3 * progress.left + worth_moving;
 }
 
-/// Of a block's candidates, removes those that the kept box suppresses; returns their number.
+/// Removes those of a block's candidates that the kept box suppresses; returns their number.
 template <nms_test Test, class Real>
 VECDET_INLINE int suppress_candidates(const nms_list<Real>& list, index_t block,
                                       uint32_t candidates,
@@ -187,7 +188,7 @@ VECDET_INLINE int suppress_candidates(const nms_list<Real>& list, index_t block,
   return count_bits(bits);
 }
 
-/// Removes what a kept box suppresses from a list.
+/// Removes the boxes that a kept box suppresses from a list.
 template <nms_test Test, class Real>
 VECDET_INLINE void suppress_in(const nms_list<Real>& list, nms_progress& progress,
                                const nms_box<Real>& kept, const nms_rule<Real>& rule) {
@@ -197,7 +198,7 @@ VECDET_INLINE void suppress_in(const nms_list<Real>& list, nms_progress& progres
   const auto suppress = [&](index_t k, uint32_t candidates) VECDET_INLINE_LAMBDA {
     gone += suppress_candidates(list, k, candidates, suppressed);
   };
-  // Two blocks a branch.
+  // Two blocks per branch.
   index_t k = progress.block;
   for (; k + 2 <= blocks; k += 2) {
     const uint32_t first = suppressed.near(list.blocks[k]) & list.live[k];
@@ -214,14 +215,15 @@ VECDET_INLINE void suppress_in(const nms_list<Real>& list, nms_progress& progres
   if (has_gaps(progress)) compact(list, progress);
 }
 
-/// The same by the general test: an exceptional box, or a list of them, is on one side.
+/// The same by the general test: for a kept exceptional box, or for the list of exceptional boxes.
 template <class Real>
 VECDET_NOINLINE void suppress_any(const nms_list<Real>& list, nms_progress& progress,
                                   const nms_box<Real>& kept, const nms_rule<Real>& rule) {
   if (progress.left > 0) suppress_in<nms_test::general>(list, progress, kept, rule);
 }
 
-/// The regular boxes left as coarse ones: here none, for the numbers and instruction sets without.
+/// The remaining regular boxes as coarse boxes: unavailable for this number type or instruction
+/// set.
 template <class Real, bool = (nms_memory<Real>::coarse_limit > 0)>
 struct coarse_list {
   explicit coarse_list(nms_coarse*) {}
@@ -237,14 +239,14 @@ struct coarse_list {
 
 #if defined(VECDET_TARGET_AVX512) || defined(VECDET_TARGET_AVX2)
 
-/// The regular boxes left as coarse ones, while that pays.
+/// The remaining regular boxes as coarse boxes, while that pays.
 template <>
 class coarse_list<float, true> {
  public:
   explicit coarse_list(nms_coarse* boxes) : boxes_(boxes) {}
 
-  /// Sets the coarse boxes where they pay: not while so many boxes are left that an index pays, nor
-  /// where few of them will be kept if the rest goes on as it began.
+  /// Sets the coarse boxes if they pay: not while so many boxes are left that an index pays, and
+  /// not if few of them would be kept at the current rate.
   VECDET_INLINE void update(const nms_list<float>& list, nms_state& state,
                             const nms_rule<float>& rule) {
     nms_progress& progress = state.regular;
@@ -256,13 +258,14 @@ class coarse_list<float, true> {
       rebuild(list, progress, rule);
   }
 
-  /// The number of boxes left from which on an index pays.
+  /// The number of remaining boxes from which an index pays.
   VECDET_INLINE index_t least_indexed(const nms_progress& progress) const {
     return is_current(progress) ? nms_memory<float>::coarse_limit
                                 : nms_memory<float>::least_indexed;
   }
 
-  /// Whether they are set, and no box has been moved since: moving leaves fewer slots.
+  /// Whether they are set, and no box has been moved since. Moving boxes reduces the number of
+  /// slots.
   VECDET_INLINE bool is_current(const nms_progress& progress) const {
     return slots_ == progress.slots;
   }
@@ -288,10 +291,10 @@ class coarse_list<float, true> {
       const uint32_t candidates = may_be_near(boxes_[b / 2]);
       if (candidates == 0) continue;
       suppress(b, candidates & list.live[b]);
-      // After the last block, where another list may lie, there are no candidates.
+      // Behind the last block, where another list may begin, there are no candidates.
       if (candidates >> 16 != 0) suppress(b + 1, candidates >> 16 & list.live[b + 1]);
     }
-    // Where more than one block in 8 passes the coarse test, the test in floats alone costs less.
+    // If more than one block in 8 passes the coarse test, the float test alone costs less.
     budget_ += (blocks - progress.block) / 8 - wasted;
     if (budget_ < 0) {
       pays_ = false;
@@ -312,15 +315,15 @@ class coarse_list<float, true> {
 
   nms_coarse* boxes_;
   nms_frame frame_{};
-  index_t slots_ = 0;     ///< of the list when they were set; 0 while they are not
-  index_t budget_ = 256;  ///< blocks that may still pass the coarse test without a result
+  index_t slots_ = 0;     ///< in the list when they were set; 0 if they are not set
+  index_t budget_ = 256;  ///< how many more blocks may pass the coarse test in vain
   bool pays_ = true;
 };
 
 #endif
 
-/// Keeps boxes until none is left, `max_kept` are kept in all, or `pause_at` are and an index would
-/// pay for the rest: then state.done stays false.
+/// Keeps boxes until none is left, until `max_kept` are kept in all, or until `pause_at` are kept
+/// and an index would pay for the rest. In the last case, state.done stays false.
 template <nms_test Test, class Real>
 void scan(const nms_rule<Real>& rule, nms_memory<Real>& memory, nms_state& state, index_t max_kept,
           index_t pause_at) {

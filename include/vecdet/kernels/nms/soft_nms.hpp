@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Soft-NMS of one group: pick the box of the best score, lower the other boxes' scores by how much
-// it overlaps them, drop those below the floor, and begin again. Each pick is one pass over the
-// boxes left, which also finds the next best.
+// Soft-NMS of one group: pick the box with the best score, lower the other boxes' scores according
+// to their overlap with it, drop those below the floor, and repeat. Each pick is one pass over the
+// remaining boxes, which also finds the next best.
 #pragma once
 
 #include <vecdet/kernels/nms/scan.hpp>
@@ -18,7 +18,7 @@ VECDET_INLINE row_pack<double> as_double(const row_pack<double>& x) { return x; 
 VECDET_INLINE void from_double(const row_pack<double>& x, row_pack<float>& to) { to = narrow(x); }
 VECDET_INLINE void from_double(const row_pack<double>& x, row_pack<double>& to) { to = x; }
 
-/// The scores, which are the numbers of soft-NMS's blocks.
+/// The scores, stored as the numbers of soft-NMS's blocks.
 template <class Real>
 VECDET_INLINE Real* scores_of(nms_block<Real>& block) {
   return block.number;
@@ -28,7 +28,7 @@ VECDET_INLINE const Real* scores_of(const nms_block<Real>& block) {
   return block.number;
 }
 
-/// One pick's effect on 16 boxes, by scores_of(block).
+/// Applies one pick to 16 boxes, through scores_of(block).
 template <class Real>
 class soft_nms_pass {
   using real = row_pack<Real>;
@@ -50,7 +50,7 @@ class soft_nms_pass {
         zero_counts_(args.method == soft_nms_method::hard &&
                      !(static_cast<Real>(args.iou_threshold) > 0)) {}
 
-  /// The scores left; NaN where a box leaves.
+  /// The remaining scores; NaN for boxes that leave.
   VECDET_INLINE real operator()(const nms_block<Real>& block) const {
     const real zero(Real(0));
     const real x1 = load_pack<batches>(block.x1), x2 = load_pack<batches>(block.x2);
@@ -120,13 +120,13 @@ index_t soft_nms_group(const soft_nms_args<T>& args) {
     const real greatest = greatest16(lane);
     index_t b = 0;
     uint32_t found = 0;
-    // Equal scores: the lower index.
+    // Ties are broken by lower index.
     for (; found == 0; ++b)
       found = to_bits(load_pack<batches>(scores_of(list.blocks[b])) == reals(greatest));
     const index_t slot = 16 * (b - 1) + lowest_bit(found);
     const uint32_t index = detail::index_of(args.records[list.rank[slot]]);
     const real picked =
-        scores_of(list.blocks[slot / 16])[slot % 16];  // greatest may be another zero
+        scores_of(list.blocks[slot / 16])[slot % 16];  // greatest may be a zero of the other sign
     args.rescored[index] = picked;
     args.kept[kept_count++] = record_of(picked, index);
     const soft_nms_pass<real> pass(args, box_at(list.blocks, slot));
@@ -147,7 +147,7 @@ index_t soft_nms_group(const soft_nms_args<T>& args) {
     if (progress.slots > 2 * progress.left + worth_moving) {
       compact(list, progress);
       blocks = blocks_of(progress.slots);
-      // The boxes that pad the last block leave at once, by a score of NaN.
+      // The padding boxes of the last block leave at once: their score is NaN.
       for (index_t i = progress.slots; i < 16 * blocks; ++i)
         scores_of(list.blocks[i / 16])[i % 16] = nan;
     }

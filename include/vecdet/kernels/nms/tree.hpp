@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greedy NMS through an index over the boxes that are left: sub-quadratic, and exact.
+// Greedy NMS through an index over the remaining boxes: sub-quadratic and exact.
 //
-// Two boxes of IoU >= t overlap by t or more in x and in y: of two intervals [a, b] and [c, d] of
-// width w = b - a and IoU >= t,
+// Two boxes with IoU >= t overlap by t or more in x and in y. For two intervals [a, b] and [c, d]
+// with width w = b - a and IoU >= t,
 //
 //   a - w (1/t - 1) <= c <= a + w (1 - t)      b - w (1 - t) <= d <= b + w (1/t - 1)
 //
-// which bounds all four coordinates of whatever a kept box may suppress. The boxes are sorted by
-// place and size and packed by 16 into leaves, 16 leaves into a node with the bounds of each
-// (Guttman's R-tree, packed once), and so on. A kept box walks down from the top, 16 bounds a test,
-// and is compared with the 16 boxes of each leaf that it reaches:
+// which bounds all four coordinates of any box that a kept box may suppress. Boxes are sorted by
+// place and size and packed by 16 into leaves. 16 leaves are packed into a node with the bounds of
+// each, and so on (Guttman's R-tree, packed once). A kept box walks down from the top, testing 16
+// bounds at a time, and is compared with the 16 boxes of each leaf that it reaches:
 //
 //     nodes[1]     [ 16 bounds              ]     a box walks down to the children
 //                    |           |                whose bounds it can reach
@@ -17,8 +17,8 @@
 //                    |      |
 //     leaves       [ 16 boxes ] [ 16 boxes ]      near boxes lie in one leaf
 //
-// Leaves without any box left are taken out of their nodes, and when half of the boxes are gone,
-// the leaves are filled anew in the same order.
+// Leaves without remaining boxes are removed from their nodes. When half of the boxes are gone, the
+// leaves are refilled in the same order.
 #pragma once
 
 #include <vecdet/kernels/nms/scan.hpp>
@@ -30,9 +30,9 @@ namespace VECDET_TARGET {
 constexpr uint32_t no_place = 0xffffffffu;    // an isolated box, which is in no leaf
 constexpr uint32_t gone_place = 0xfffffffeu;  // kept or suppressed
 
-/// Where the boxes are, per axis, as `low` and `scale`, so that (2 centre - low) scale goes from 0
-/// to `cells`: the range of the middle three quarters of 32 boxes' centres, made half as wide
-/// again. A few boxes far off do not change it.
+/// Maps positions to cells, per axis: `low` and `scale` are chosen so that (2 centre - low) scale
+/// covers 0 to `cells`. The range is that of the middle three quarters of 32 boxes' centres,
+/// widened by half, so a few distant boxes do not change it.
 template <class Real>
 void spread_of(const nms_memory<Real>& memory, index_t count, Real low[2], Real scale[2],
                Real cells) {
@@ -54,7 +54,7 @@ void spread_of(const nms_memory<Real>& memory, index_t count, Real low[2], Real 
   }
 }
 
-/// Spreads the lower 8 bits of every lane out to every fourth bit.
+/// Spreads the lower 8 bits of every lane to every fourth bit.
 template <int N>
 VECDET_INLINE pack<std::int32_t, N> every_fourth(const pack<std::int32_t, N>& lanes) {
   using ints = pack<std::int32_t, N>;
@@ -63,7 +63,7 @@ VECDET_INLINE pack<std::int32_t, N> every_fourth(const pack<std::int32_t, N>& la
   return (x | (x << 3)) & ints(0x11111111);
 }
 
-/// Octaves of a side above 0, from 1/2 up.
+/// Octaves of a positive side, from 1/2 up.
 template <int N>
 VECDET_INLINE pack<std::int32_t, N> size_level(const pack<float, N>& side) {
   using floats = pack<float, N>;
@@ -75,8 +75,8 @@ VECDET_INLINE pack<std::int32_t, N> size_level(const pack<float, N>& side) {
 VECDET_INLINE row_pack<float> as_float(const row_pack<float>& x) { return x; }
 VECDET_INLINE row_pack<float> as_float(const row_pack<double>& x) { return narrow(x); }
 
-/// The place and size of 16 boxes as numbers in which near boxes are near: bits of both centre
-/// coordinates and both sides, in turn (a Z-order curve in four dimensions).
+/// The place and size of 16 boxes as numbers, such that near boxes have near numbers: bits of both
+/// centre coordinates and both sides alternate (a Z-order curve in four dimensions).
 template <class Real>
 VECDET_INLINE void curve_keys(const nms_block<Real>& block, const Real low[2], const Real scale[2],
                               std::int32_t* keys) {
@@ -101,7 +101,7 @@ void bound_tree(nms_memory<Real>& memory, nms_state& state, index_t count) {
   for (index_t b = 0; b < leaves; ++b) memory.leaf_live[b] = 0xffff;
   if (count % 16 != 0) {
     memory.leaf_live[leaves - 1] = static_cast<uint16_t>((1u << (count % 16)) - 1);
-    // The last leaf is filled up with copies.
+    // The last leaf is padded with copies.
     for (index_t i = count; i < 16 * leaves; ++i)
       set_box(memory.leaves, i, box_at(memory.leaves, count - 1));
     for (index_t i = count; i < 16 * leaves; ++i) memory.order[i] = memory.order[count - 1];
@@ -151,7 +151,7 @@ void bound_tree(nms_memory<Real>& memory, nms_state& state, index_t count) {
   }
 }
 
-/// Builds the index over the regular boxes left.
+/// Builds the index over the remaining regular boxes.
 template <class Real>
 void build_tree(nms_memory<Real>& memory, nms_state& state) {
   Real low[2], scale[2];
@@ -178,7 +178,7 @@ void build_tree(nms_memory<Real>& memory, nms_state& state) {
   bound_tree(memory, state, count);
 }
 
-/// Fills the leaves up with the boxes left, in the order that they are in.
+/// Refills the leaves with the remaining boxes, in their current order.
 template <class Real>
 void refill_tree(nms_memory<Real>& memory, nms_state& state) {
   index_t count = 0;
@@ -197,14 +197,14 @@ void refill_tree(nms_memory<Real>& memory, nms_state& state) {
   bound_tree(memory, state, count);
 }
 
-/// What a kept box may suppress, as bounds on the four coordinates, rounded outwards.
+/// The boxes that a kept box may suppress, as bounds on the four coordinates, rounded outwards.
 template <class Real>
 struct nms_reach {
   row_pack<Real> low[4], high[4];
 
   VECDET_INLINE nms_reach(const nms_box<Real>& kept, const nms_rule<Real>& rule) {
-    // What rounding can do to the sides: with pixels counted, boxes' are 1/4 or more, and that of
-    // an intersection is t / 4 or more, but for an error of 1.2e-7.
+    // The effect of rounding on the sides. With pixels counted, a box's sides are at least 1/4, and
+    // an intersection's side is at least t / 4, with an error of up to 1.2e-7.
     const bool counts_pixels = rule.one != 0;
     const double slack = counts_pixels ? 0.998 : 0.99999;
     const double least = static_cast<double>(rule.least_overlap) - 1e-6;  // as for area_factor
@@ -233,7 +233,7 @@ struct nms_reach {
   }
 
  private:
-  /// Each side is bounded by itself, also where the other has no bound.
+  /// Each side is bounded by itself, even if the other has no bound.
   VECDET_INLINE void set(int k, double at, double below, double above) {
     constexpr double ulps = sizeof(Real) == 4 ? 1e-6 : 1e-14;
     const double size = at < 0 ? -at : at;
@@ -242,7 +242,7 @@ struct nms_reach {
   }
 };
 
-/// Removes boxes `bits` from a leaf, and the nodes that are empty then.
+/// Removes boxes `bits` from a leaf, and then the nodes that have become empty.
 template <class Real>
 VECDET_INLINE void take_out(nms_memory<Real>& memory, nms_state& state, index_t leaf,
                             uint32_t bits) {
@@ -258,7 +258,7 @@ VECDET_INLINE void take_out(nms_memory<Real>& memory, nms_state& state, index_t 
   }
 }
 
-/// The leaves that may hold a box in reach; returns their number.
+/// Lists the leaves that may hold a box in reach; returns their number.
 template <class Real>
 VECDET_INLINE index_t leaves_in_reach(const nms_reach<Real>& reach, nms_memory<Real>& memory,
                                       const nms_state& state, uint32_t*& leaves) {
@@ -282,7 +282,7 @@ VECDET_INLINE index_t leaves_in_reach(const nms_reach<Real>& reach, nms_memory<R
   return hit_count;
 }
 
-/// Removes what a kept box suppresses from the leaves.
+/// Removes the boxes that a kept box suppresses from the leaves.
 template <nms_test Test, class Real>
 VECDET_INLINE void suppress_in_reach(nms_memory<Real>& memory, nms_state& state,
                                      const nms_box<Real>& kept, const nms_rule<Real>& rule) {
@@ -293,7 +293,7 @@ VECDET_INLINE void suppress_in_reach(nms_memory<Real>& memory, nms_state& state,
     const uint32_t bits = suppressed.exact(memory.leaves[leaf], candidates);
     if (bits != 0) take_out(memory, state, leaf, bits);
   };
-  leaves[leaf_count] = 0;  // makes the number even: a leaf tested twice does no harm
+  leaves[leaf_count] = 0;  // makes the number even: testing a leaf twice is harmless
   for (index_t k = 0; k < leaf_count; k += 2) {
     const uint32_t a = leaves[k], b = leaves[k + 1];
     const uint32_t first = suppressed.near(memory.leaves[a]) & memory.leaf_live[a];

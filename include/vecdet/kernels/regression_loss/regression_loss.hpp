@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of deltas against anchors and their targets: encode and smooth L1, or decode, an IoU loss
-// and the chain rule, without a pass over memory in between.
+// Losses of deltas against anchors and their targets, in one pass over memory: encode and smooth
+// L1, or decode, an IoU loss and the chain rule.
 //
 // With x1 = cx - w/2, x2 = cx + w/2, cx = ax + aw dx / wx, w = aw exp(dw / ww), and g the gradient
 // by corners:
@@ -75,8 +75,8 @@ struct iou_regression {
   }
 };
 
-/// Streams are deltas, anchors and targets. Without Grad, nothing that only the gradient needs is
-/// computed; with it, the gradient is written where its stream is given.
+/// The streams are deltas, anchors and targets. Without Grad, terms that only the gradient needs
+/// are not computed. With Grad, the gradient is written if its stream is given.
 template <class Equation, bool Grad, class S>
 struct regression_of_boxes {
   using real = typename stored<S>::real;
@@ -91,7 +91,7 @@ struct regression_of_boxes {
     constexpr int N = boxes_in_flight, count = box_pack<real, N>::count;
     alignas(64) real losses[box_group];
     for (int i = 0; i < box_group; i += count) {
-      // Not by group.at(i), which asks of each stream whether it is null.
+      // Not through group.at(i), which tests each stream for null.
       auto terms = equation.template at<N>(group, i);
       weigh_boxes<Grad>(terms, scale, group.weights, i);
       if (Grad && detail::is_given(group.out))

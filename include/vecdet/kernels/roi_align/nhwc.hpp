@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoIAlign forward in NHWC: lanes are channels, and every location that samples touch is read
-// whole.
+// RoIAlign forward in NHWC: lanes are channels, and all channels of every location that samples
+// touch are read together.
 #pragma once
 
 #include <vecdet/args/roi_align.hpp>
@@ -10,7 +10,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// N batches from neighbouring channels, `size` of which are there.
+/// Loads N batches of neighbouring channels, `size` of which exist.
 template <int N, bool IsWhole, class T>
 VECDET_INLINE pack<compute_type<T>, N> load_channels(const T* from, index_t size) {
   if constexpr (IsWhole) {
@@ -34,8 +34,8 @@ VECDET_INLINE void store_channels(T* to, const pack<compute_type<T>, N>& x, inde
   }
 }
 
-/// use(first channel, size, batches, whether all of the lanes are channels) over the channels of a
-/// task: four batches at a time, then rows of 16 where those are fewer, then what is left.
+/// Calls use(first channel, size, batches, whether all lanes are channels) over the channels of a
+/// task: four batches at a time, then rows of 16, then the remainder.
 template <class Real, class Use>
 VECDET_INLINE void for_each_channel_pack(index_t first, index_t last, const Use& use) {
   constexpr int row = row_pack<Real>::batches, N = row < 4 ? row : 4;
@@ -47,12 +47,12 @@ VECDET_INLINE void for_each_channel_pack(index_t first, index_t last, const Use&
   if (c < last) use.template run<N, false>(c, last - c);
 }
 
-/// Some channels of a bin.
+/// Computes some channels of a bin.
 template <class T>
 struct bin_of_channels {
   using real = compute_type<T>;
   using entries = const detail::roi_entry<real>*;
-  const T* map;  ///< of the image
+  const T* map;  ///< the image's feature map
   index_t row_step, column_step;
   entries row, end_row, column, end_column;
   T* out;

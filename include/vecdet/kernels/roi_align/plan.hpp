@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the samples of a box touch: along each axis, rows or columns and the mean of the weights
-// that a bin's samples have of them. The weight of a location in a bin is the product of its row's
-// and its column's.
+// What the samples of a box touch. For each axis, this lists rows or columns with the mean of the
+// weights that a bin's samples give them. A location's weight in a bin is the product of its row's
+// weight and its column's.
 #pragma once
 
 #include <vecdet/args/roi_align.hpp>
@@ -18,7 +18,7 @@ VECDET_INLINE double bounded(double x, double least, double most) {
   return x > least ? (x < most ? x : most) : least;
 }
 
-/// Where the samples of a box lie along one axis, as torchvision rounds it, in double.
+/// The samples of a box along one axis, rounded as in torchvision, in double.
 struct roi_axis {
   double start, bin, samples;
   std::int32_t size;
@@ -36,26 +36,26 @@ struct roi_axis {
     if (!is_finite || size == 0) samples = 0;
   }
 
-  /// take(row or column, weight) for what the samples of a bin touch, ascending but for rounding,
-  /// without weights of 0.
+  /// Calls take(row or column, weight) for what the samples of a bin touch. The order ascends
+  /// except for rounding; weights of 0 are left out.
   template <class Take>
   VECDET_INLINE void for_each_entry(index_t bin_index, const Take& take) const {
     if (!(samples > 0)) return;
     const double from = start + static_cast<double>(bin_index) * bin;
     const double step = bin / samples, most = static_cast<double>(size);
-    // Of an adaptive bin far larger than the map, only the samples near the map are visited: those
-    // of numbers [first, first + count).
+    // An adaptive bin may be far larger than the map. Only the samples near the map are visited:
+    // those with numbers [first, first + count).
     double first = 0, last = samples;
     if (step != 0) {
       const double a = (-1 - from) / step - 0.5, b = (most - from) / step - 0.5;
       first = bounded(__builtin_floor(a < b ? a : b) - 1, 0, samples);
       last = bounded(__builtin_floor(a < b ? b : a) + 2, 0, samples);
     }
-    // A fixed number of samples is 1024 at most, and several adaptive ones lie half a location or
-    // more from each other, so that about 2 * most are near the map: twice as many are visited at
-    // most, however large coordinates are rounded.
+    // A fixed number of samples is at most 1024. Adaptive samples, if several, are at least half a
+    // location apart, so about 2 * most are near the map. At most twice as many are visited,
+    // however coarsely large coordinates are rounded.
     const index_t count = static_cast<index_t>(bounded(last - first, 0, 4 * most + 2048));
-    // Weights of `low` and of the one after it, not yet taken.
+    // The pending weights of `low` and of the location after it.
     std::int32_t low = 0;
     double low_weight = 0, next_weight = 0;
     for (index_t k = 0; k < count; ++k) {
@@ -103,23 +103,23 @@ VECDET_INLINE index_t in_lines(index_t bytes) {
   return (bytes + roi_line - 1) / roi_line * roi_line;
 }
 
-/// The next multiple of 64 bytes, which lies within the memory of a task.
+/// Rounds up to a multiple of 64 bytes, which is within the memory of a task.
 template <class Real>
 VECDET_INLINE Real* next_line(Real* at) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
   return at + (roi_line - address % roi_line) % roi_line / sizeof(Real);
 }
 
-/// How 16 lanes hold bins: whole rows of them as long as they fit, or a part of a row.
+/// How 16 lanes hold bins: as many whole rows of bins as fit, or part of a row.
 struct bin_lanes {
-  index_t rows;    ///< of bins at a time
-  index_t groups;  ///< of 16 bins of a row
+  index_t rows;    ///< rows of bins per group
+  index_t groups;  ///< groups per row of bins, 16 bins each
   VECDET_INLINE explicit bin_lanes(index_t columns)
       : rows(columns < row_lanes ? row_lanes / columns : 1),
         groups((columns + row_lanes - 1) / row_lanes) {}
 };
 
-/// Columns that a box takes of the forward pass's memory: a multiple of 16.
+/// Columns that a box takes in the forward pass's memory: a multiple of 16.
 VECDET_INLINE index_t columns_taken(const detail::roi_plan& plan) {
   return detail::roi_padded(plan.end_column - plan.first_column);
 }
@@ -128,11 +128,11 @@ VECDET_INLINE index_t columns_taken(const detail::roi_plan& plan) {
 template <class Real>
 struct roi_tables {
   std::int32_t* row_begin;       ///< bins' rows + 1
-  detail::roi_entry<Real>* row;  ///< of bin p, [row_begin[p], row_begin[p + 1])
+  detail::roi_entry<Real>* row;  ///< entries of bin p: [row_begin[p], row_begin[p + 1])
   std::int32_t* column_begin;
   detail::roi_entry<Real>* column;
-  std::int32_t* touched;     ///< columns of any bin, ascending: plan.touched of them
-  std::int32_t* lane_index;  ///< by group and step, 16
+  std::int32_t* touched;     ///< columns touched by any bin, ascending: plan.touched of them
+  std::int32_t* lane_index;  ///< by group and step, 16 each
   Real* lane_weight;
   index_t bytes;
 
@@ -165,8 +165,7 @@ VECDET_INLINE roi_tables<compute_type<T>> tables_of(const detail::roi_align_args
   return {a.tables + plan.offset, plan, a.rows, a.columns};
 }
 
-/// Rows of locations and their weights in a row of bins, as many at once as there are registers
-/// for.
+/// Rows of locations and their weights in a row of bins; as many at a time as fit the registers.
 constexpr int roi_rows_at_once = 4;
 template <class Number>
 struct weighted_rows {
@@ -174,7 +173,7 @@ struct weighted_rows {
   value_of<Number> weight[roi_rows_at_once];
 };
 
-/// use(std::integral_constant<int, count>()) for a count of 1 to roi_rows_at_once.
+/// Calls use(std::integral_constant<int, count>()) for a count of 1 to roi_rows_at_once.
 template <class Use>
 VECDET_INLINE void with_row_count(int count, const Use& use) {
   static_assert(roi_rows_at_once == 4, "a case for each count");
@@ -190,7 +189,8 @@ VECDET_INLINE void with_row_count(int count, const Use& use) {
   }
 }
 
-/// What the bins of a box touch along an axis: so many entries, `most` of one bin, in [least, end).
+/// What the bins of a box touch along an axis: the total number of entries, the `most` of a single
+/// bin, and their range [least, end).
 struct roi_extent {
   std::int32_t entries, most, least, end;
 };
@@ -215,7 +215,7 @@ void measure_rois(const detail::roi_align_args<T>& a, index_t first, index_t las
     detail::roi_plan& plan = a.plans[k];
     roi_extent x = extent_of(axis_of(a, plan, 0), a.columns);
     roi_extent y = extent_of(axis_of(a, plan, 1), a.rows);
-    // Without samples along one axis there are none.
+    // Without samples along one axis, there are none at all.
     if (x.entries == 0 || y.entries == 0) x = y = {};
     plan.column_entries = x.entries;
     plan.row_entries = y.entries;
@@ -229,9 +229,9 @@ void measure_rois(const detail::roi_align_args<T>& a, index_t first, index_t las
   }
 }
 
-/// Lane i of a group is bin i, or of bin_lanes.rows rows of bins, i / columns and
-/// i % columns. Numbers of a row lie columns_taken + 16 apart, the last of them being 0: steps that
-/// a bin does not have take that.
+/// Lane i of a group is bin i; if a group has bin_lanes.rows rows of bins, it is bin i % columns of
+/// row i / columns. The numbers of consecutive rows are columns_taken + 16 apart, and the last of
+/// them is 0: missing steps of a bin read it.
 template <class Real>
 VECDET_NOINLINE void fill_bin_lanes(const roi_tables<Real>& t, const detail::roi_plan& plan,
                                     index_t columns) {
@@ -252,8 +252,8 @@ VECDET_NOINLINE void fill_bin_lanes(const roi_tables<Real>& t, const detail::roi
       }
 }
 
-/// Of a box whose entries are filled. `is_touched` is work memory of as many numbers as the map has
-/// columns.
+/// Completes the plan of a box whose entries are filled. `is_touched` is scratch memory with one
+/// number per column of the map.
 template <class Real>
 VECDET_NOINLINE void fill_touched(const roi_tables<Real>& t, detail::roi_plan& plan,
                                   std::int32_t* is_touched) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoIAlign in NCHW by planes, for few channels or few boxes: a plane stays in the cache for all
-// boxes. The rows of a bin are added up first, 16 neighbouring columns at a time, over the whole
-// width of the box; then the lanes are bins, and take their columns from these sums.
+// boxes. First, the rows of a bin are added up over the whole width of the box, 16 neighbouring
+// columns at a time. Then the lanes are bins, and each takes its columns from these sums.
 #pragma once
 
 #include <vecdet/args/roi_align.hpp>
@@ -15,7 +15,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Count x 16 columns of the sum of a bin's rows.
+/// Computes Count x 16 columns of the sum of a bin's rows.
 template <int Count, class Real>
 VECDET_INLINE void add_rows(const detail::roi_entry<Real>* row, const detail::roi_entry<Real>* end,
                             const Real* columns, index_t width, Real* to) {
@@ -28,7 +28,8 @@ VECDET_INLINE void add_rows(const detail::roi_entry<Real>* row, const detail::ro
   store_pack<N>(to, sum);
 }
 
-/// The bins of a box in a plane of `width` columns, 15 numbers after which may be read.
+/// Computes the bins of a box in a plane of `width` columns. 15 numbers behind the plane must be
+/// readable.
 template <class Real>
 void bins_of_plane(const detail::roi_plan& plan, const roi_tables<Real>& t, index_t bins_rows,
                    index_t bins_columns, const Real* plane, index_t width, Real* sums, Real* bins) {
@@ -55,8 +56,8 @@ void bins_of_plane(const detail::roi_plan& plan, const roi_tables<Real>& t, inde
         const index_t at = table + j * row_lanes;
         sum = fma(load_pack<N>(t.lane_weight + at), gather_row(sums, t.lane_index + at), sum);
       }
-      // Lanes beyond the row's last bin are overwritten by the next row; the last ones lie in
-      // memory to spare.
+      // Lanes beyond the row's last bin are overwritten by the next row; those of the last row are
+      // in spare memory.
       store_pack<N>(bins + p * bins_columns + g * row_lanes, sum);
     }
   }

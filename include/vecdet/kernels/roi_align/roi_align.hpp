@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoIAlign's kernels: roi_align.hpp of the interface has the equations.
+// RoIAlign's kernels; the public roi_align.hpp has the equations.
 #pragma once
 
 #include <vecdet/args/roi_align.hpp>

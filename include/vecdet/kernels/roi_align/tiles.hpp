@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoIAlign's gradient, by tiles of the map that stay in the cache, in which lanes are channels: in
-// NHWC as they lie in memory, in NCHW transposed. Of a row of bins, the gradients of the bins that
-// each column is part of are added up first; these sums are added to the rows.
+// RoIAlign's gradient, by tiles of the map that stay in the cache. Lanes are channels: in NHWC in
+// place, in NCHW transposed. For each row of bins, the gradients of the bins that each column
+// belongs to are added up first; then these sums are added to the rows.
 #pragma once
 
 #include <vecdet/args/roi_align.hpp>
@@ -16,7 +16,7 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Adds the sums of each touched column to the first Count of them, in their order.
+/// Adds the sums of the touched columns to the first Count of these columns, in order.
 template <int Count, int N, class Real>
 VECDET_INLINE void add_to_rows(const weighted_rows<Real>& rows, const std::int32_t* touched,
                                std::int32_t touched_count, std::int32_t first_column,
@@ -44,16 +44,16 @@ struct add_to_channels {
   const detail::roi_plan& plan;
   const roi_tables<real>& t;
   const detail::roi_task& task;
-  const From* upstream;  ///< of the box; the tile's channels of a bin lie side by side
+  const From* upstream;  ///< of the box; the tile's channels of a bin are adjacent
   index_t bin_stride;    ///< from one bin to the next
   real* tile;
-  index_t width, channels;  ///< of the tile: channels are a multiple of 16
+  index_t width, channels;  ///< of the tile; channels are a multiple of 16
   real* sums;
 
   template <int N, bool IsWhole>
   VECDET_INLINE void run(index_t c, index_t size) const {
     for (index_t p = 0; p < a.rows; ++p) {
-      // Of the rows, ascending but for rounding, those in the tile.
+      // The rows ascend except for rounding; use those in the tile.
       std::int32_t first = t.row_begin[p], last = t.row_begin[p + 1];
       while (first < last && t.row[first].at < task.first_row) ++first;
       while (first < last && t.row[last - 1].at >= task.last_row) --last;
@@ -88,7 +88,7 @@ struct add_to_channels {
     }
   }
 
-  /// Adds the sums to rows, and leaves none.
+  /// Adds the sums to the rows and clears them.
   template <int N>
   VECDET_INLINE void add(const weighted_rows<real>& rows, int& count) const {
     if (count == 0) return;
@@ -100,7 +100,7 @@ struct add_to_channels {
   }
 };
 
-/// use(plan) for the boxes of a task that touch rows of its tile.
+/// Calls use(plan) for the boxes of a task that touch rows of its tile.
 template <class T, class Use>
 VECDET_INLINE void for_each_box_of_tile(const detail::roi_align_args<T>& a,
                                         const detail::roi_task& task, const Use& use) {
@@ -148,7 +148,7 @@ void roi_align_grad_nhwc(const detail::roi_align_args<T>& a, const detail::roi_t
     convert_back(tile + i * channels, size, grad + i * a.channels);
 }
 
-/// Of at most 16 channels.
+/// Computes at most 16 channels.
 template <class T>
 void roi_align_grad_nchw(const detail::roi_align_args<T>& a, const detail::roi_task& task,
                          compute_type<T>* memory) {
@@ -173,7 +173,7 @@ void roi_align_grad_nchw(const detail::roi_align_args<T>& a, const detail::roi_t
     const roi_tables<real> t = tables_of(a, plan);
     to_channel_rows(a.upstream + (plan.box * a.channels + task.first_channel) * bins_size,
                     bins_size, channels, bins_size, bins);
-    // The lanes of channels that are not there are 0, and are left behind.
+    // Lanes of missing channels are 0 and are not stored.
     const add_to_channels<T, real> box{a,         plan, t,           task,      bins,
                                        row_lanes, tile, level.width, row_lanes, sums};
     box.template run<N, true>(0, row_lanes);

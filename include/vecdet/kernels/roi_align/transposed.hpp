@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoIAlign forward in NCHW by transposition, for many boxes: lanes are 16 channels, as in NHWC.
 //
-// Boxes come by their first rows, so that the rows of the map which are needed at a time are a
-// window as high as the highest box. Each row is transposed once, into a ring of as many rows. Of a
-// row of bins, the rows of the map are added up first, for every column that its bins touch; then
-// each bin takes its columns from these sums.
+// Boxes are visited in the order of their first rows, so the rows of the map needed at a time form
+// a window as high as the highest box. Each row is transposed once, into a ring of that many rows.
+// For each row of bins, the rows of the map are added up first, for every column that its bins
+// touch. Then each bin takes its columns from these sums.
 #pragma once
 
 #include <vecdet/args/roi_align.hpp>
@@ -18,7 +18,8 @@
 namespace vecdet {
 namespace VECDET_TARGET {
 
-/// Adds the first Count rows, of each touched column, to the sums, which are 0 before the first.
+/// Adds the first Count rows, in each touched column, to the sums; the sums are 0 before the first
+/// call.
 template <int Count, class Real>
 VECDET_INLINE void add_rows_of_channels(const weighted_rows<const Real>& rows, bool is_first,
                                         const std::int32_t* touched, std::int32_t touched_count,
@@ -37,17 +38,17 @@ VECDET_INLINE void add_rows_of_channels(const weighted_rows<const Real>& rows, b
   }
 }
 
-/// The rows of the map that are transposed, of the columns that any box touches.
+/// The ring of transposed rows of the map, with the columns that any box touches.
 template <class Real>
 struct transposed_rows {
   Real* rows;
-  index_t size, width;  ///< how many rows, and numbers in one
-  index_t ready;        ///< all before it have been transposed, as far as boxes still need them
+  index_t size, width;  ///< the number of rows, and the numbers in each
+  index_t ready;        ///< all rows before it that are still needed have been transposed
 
   VECDET_INLINE Real* at(index_t row) const { return rows + row % size * width; }
 };
 
-/// The bins of 16 channels of a box, in rows of 16. `first_column` is the ring's.
+/// Computes the bins of 16 channels of a box, in rows of 16. `first_column` is the ring's.
 template <class Real>
 VECDET_NOINLINE void bins_of_channels(const detail::roi_plan& plan, const roi_tables<Real>& t,
                                       index_t bins_rows, index_t bins_columns,
@@ -85,7 +86,7 @@ VECDET_NOINLINE void bins_of_channels(const detail::roi_plan& plan, const roi_ta
   }
 }
 
-/// Of at most 16 channels.
+/// Computes at most 16 channels.
 template <class T>
 void roi_align_transposed(const detail::roi_align_args<T>& a, const detail::roi_task& task,
                           compute_type<T>* memory) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Smooth L1 over N x 4 deltas. Each number is computed by itself, so 16 boxes are four rows of 16
-// elements as they lie in memory.
+// Smooth L1 over N x 4 deltas. Each number is independent, so 16 boxes are four rows of 16
+// consecutive elements in memory.
 #pragma once
 
 #include <vecdet/args/loss_output.hpp>
@@ -13,18 +13,18 @@ namespace vecdet {
 namespace VECDET_TARGET {
 
 /// Batches that are computed together: one, so that registers suffice for all steps of the
-/// equation; bfloat16 is read and written by twos.
+/// equation; two for bfloat16, which is read and written in pairs.
 template <class T>
 constexpr int batches_at_once =
     row_pack<float>::batches % 2 == 0 && std::is_same<T, bfloat16>::value ? 2 : 1;
 
-/// The losses of 16 boxes, their four rows added up: loss(i) gives those of batches_at_once batches
-/// from element i on.
+/// The losses of 16 boxes, with their four rows added up. loss(i) gives the losses of
+/// batches_at_once batches from element i on.
 template <class T, bool Unrolled, class Loss>
 VECDET_INLINE row_pack<compute_type<T>> sum_of_rows(const Loss& loss) {
   using real = compute_type<T>;
-  // -0 + x is x for every x, so that the compiler drops the first addition of unrolled rows; 0 + x
-  // is not x where that is -0.
+  // -0 + x is x for every x, so the compiler drops the first addition of unrolled rows; 0 + x
+  // differs from x if x is -0.
   row_pack<real> sum(real(-0.0));
   const auto add_row = [&](int first) VECDET_INLINE_LAMBDA {
     VECDET_UNROLL
@@ -64,8 +64,8 @@ struct smooth_l1_of_boxes {
   }
 };
 
-/// The same with weights of the boxes, or with a scale of 0, which acts as a weight of 0 does.
-/// Plain: neither the scale, nor a weight, nor their product is 0, infinite or NaN.
+/// The same with one weight per box, or with a scale of 0, which acts like a weight of 0. Plain:
+/// neither the scale, nor a weight, nor their product is 0, infinite or NaN.
 template <class T, bool Plain>
 struct weighted_smooth_l1_of_boxes {
   using real = compute_type<T>;
@@ -76,7 +76,7 @@ struct weighted_smooth_l1_of_boxes {
 
   VECDET_INLINE row_pack<real> operator()(const box_streams<T>& at) const {
     constexpr int N = batches_at_once<T>;
-    // One weight an element, that of its box; 1 where there are no weights.
+    // One weight per element, that of its box; 1 if there are no weights.
     alignas(64) real weight[4 * box_group];
     store_for_each_number(weight, load_box_weights<real, row_pack<real>::batches>(at.weights, 0));
     const pack<real, N> factor(scale);
@@ -100,17 +100,16 @@ struct weighted_smooth_l1_of_boxes {
   }
 };
 
-/// Whether all weights of whole groups lie between 2^-63 and 2^65, and the scale's magnitude
-/// between 2^-62 and 2^62: then no product of them is 0, infinite or NaN. Of other weights only 0
-/// is usual; groups with such go the special way, to the same bits.
+/// Whether all weights of whole groups are between 2^-63 and 2^65, and the scale's magnitude is
+/// between 2^-62 and 2^62: no product of them is then 0, infinite or NaN. The only other common
+/// weight is 0; groups that have it take the special path, with bit-identical results.
 template <class Real>
 VECDET_NOINLINE bool groups_have_plain_weights(Real scale, const float* weights, index_t groups) {
   constexpr int N = row_pack<float>::batches;
   using bits = row_pack<std::int32_t>;
   const Real magnitude = scale < 0 ? -scale : scale;
   if (!(magnitude >= Real(0x1p-62) && magnitude <= Real(0x1p62))) return false;
-  // With 64 taken from their exponents, the two leading bits of those weights, and of no others,
-  // are 0.
+  // After subtracting 64 from their exponents, exactly these weights have two leading zero bits.
   bits leading(0);
   for (index_t i = 0; i < groups * box_group; i += row_lanes) {
     leading = leading | (bit_cast<std::int32_t>(load_pack<N>(weights + i)) - bits(64 << 23));
@@ -118,9 +117,9 @@ VECDET_NOINLINE bool groups_have_plain_weights(Real scale, const float* weights,
   return all((leading & bits(-0x40000000)) == bits(0));
 }
 
-/// Runs the operation over 64 groups at a time, with plain products where all of their weights are
-/// plain, else group by group, each by its own weights. Asking for each group within its loop would
-/// take registers from that loop.
+/// Runs the operation over 64 groups at a time, with plain products if all of their weights are
+/// plain; if not, group by group, each according to its own weights. Testing each group inside the
+/// loop would take registers from the loop.
 template <class T>
 void run_weighted_smooth_l1(const void* op, const box_streams<T>& streams, index_t groups,
                             int valid, lane_sums& sums) {
@@ -155,7 +154,7 @@ box_streams<T> streams_of(const detail::smooth_l1_args<T>& a) {
   return {a.predictions, {a.targets, nullptr}, a.box_weights, a.out, nullptr};
 }
 
-/// The training case is compiled by itself, the others share one copy of the code.
+/// The training case has its own code; all other cases share one copy.
 template <class T>
 double smooth_l1(const detail::smooth_l1_args<T>& a, index_t first, index_t last) {
   using grad = known_box_output<loss_output::grad>;

@@ -13,8 +13,8 @@ struct smooth_l1_terms {
   pack<Real, N> slope;  ///< dL/dd
 };
 
-/// beta and what follows from it. A beta whose reciprocal overflows is 0, pure L1: so small a
-/// parabola holds no number but 0.
+/// beta and values derived from it. A beta whose reciprocal overflows is treated as 0, pure L1: so
+/// small a parabola holds no number except 0.
 template <class Real>
 struct smooth_l1_curve {
   Real beta, reciprocal;
@@ -24,8 +24,8 @@ struct smooth_l1_curve {
     if (!(reciprocal < infinity<Real>)) beta = reciprocal = 0;
   }
 
-  /// With s = |d|, m = min(s, beta) and g = 1 where s > beta, else s / beta: dL/dd = sign(d) g and
-  /// L = g (s - m/2). beta = 0 with 0 for its reciprocal gives the limits; NaN stays NaN.
+  /// With s = |d|, m = min(s, beta), and g = 1 if s > beta, else s / beta: dL/dd = sign(d) g and L
+  /// = g (s - m/2). For beta = 0, a reciprocal of 0 gives the limits. NaN stays NaN.
   template <int N>
   VECDET_INLINE smooth_l1_terms<Real, N> operator()(const pack<Real, N>& d) const {
     using real = pack<Real, N>;

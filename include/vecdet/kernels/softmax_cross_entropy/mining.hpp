@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rows of an image count: its foreground and the negatives of the largest loss. The key of
-// the last negative that counts is found digit by digit, by histograms, without an order among the
-// others.
+// Selects the rows of an image that count: its foreground and the negatives with the largest
+// losses. Histograms find the key of the last selected negative digit by digit, without sorting.
 #pragma once
 
 #include <vecdet/args/softmax_cross_entropy.hpp>
@@ -14,22 +13,23 @@ namespace VECDET_TARGET {
 
 using std::uint32_t;
 
-/// The n smallest keys: all keys below `last`, which are fewer than n, and `equal` of the keys that
-/// are `last`.
+/// The n smallest keys: all keys below `last`, fewer than n, and `equal` of the keys that equal
+/// `last`.
 struct nth_key {
   uint32_t last;
   index_t equal;
 };
 
-/// Of keys below ignored_key; n is 1 to their number.
+/// Among the keys below ignored_key; n is between 1 and their number.
 inline nth_key find_nth_key(const uint32_t* keys, index_t size, index_t n) {
   constexpr int bits[] = {11, 11, 10};
   uint32_t found = 0;
-  int below = 32;  // the bits that are not known yet
+  int below = 32;  // bits not yet known
   for (const int width : bits) {
     below -= width;
     const uint32_t digits = 1u << width;
-    // Two in turn: neighbours often have equal digits, and each would wait for the other's count.
+    // Two alternating histograms: neighbours often have equal digits, and each would wait for the
+    // previous count.
     index_t counts[2][1 << 11];
     for (uint32_t digit = 0; digit < digits; ++digit) counts[0][digit] = counts[1][digit] = 0;
     const int known = below + width;

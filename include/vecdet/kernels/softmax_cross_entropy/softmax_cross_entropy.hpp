@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax cross entropy, 16 rows at a time: the loss of a row is log_sum - (x_label - max), its
-// gradient softmax less 1 at the label.
+// Softmax cross entropy, 16 rows at a time. The loss of a row is log_sum - (x_label - max); its
+// gradient is the softmax, minus 1 at the label.
 #pragma once
 
 #include <vecdet/args/softmax_cross_entropy.hpp>
@@ -18,7 +18,8 @@ namespace VECDET_TARGET {
 
 using detail::softmax_cross_entropy_args;
 
-/// `count` rows, the first of the list from `first` on, or of all; returns their unscaled losses.
+/// Computes `count` rows from `first` on, of the list or of all rows; returns their unscaled
+/// losses.
 VECDET_INLINE float_row cross_entropy_rows(const softmax_cross_entropy_args& args, index_t first,
                                            int count) {
   constexpr int N = float_row::batches;
@@ -32,7 +33,7 @@ VECDET_INLINE float_row cross_entropy_rows(const softmax_cross_entropy_args& arg
   for (int r = 0; r < row_lanes; ++r) {
     label[r] = args.labels[row_of(r < count ? r : count - 1)];
     counts[r] = label[r] == args.ignore ? 0.0f : 1.0f;
-    // Before a gradient in the same memory takes its place.
+    // Read before the gradient overwrites the same memory.
     labelled[r] = label[r] == args.ignore ? 0.0f : rows.in[r][label[r]];
   }
   softmax_group group(rows, args.classes);
@@ -72,13 +73,13 @@ VECDET_INLINE index_t find_invalid_class(const detail::label_bits<Bits>& labels,
                                          index_t classes, bool has_ignore, Bits ignore) {
   using natural = std::make_unsigned_t<Bits>;
   const auto is_invalid = [&](Bits label) VECDET_INLINE_LAMBDA {
-    // No class is beyond the range of the labels' type.
+    // No class is out of range for the labels' type.
     return static_cast<unsigned>(static_cast<std::uint64_t>(static_cast<natural>(label)) >=
                                  static_cast<std::uint64_t>(classes)) &
            ~static_cast<unsigned>(has_ignore && label == ignore);
   };
   index_t i = 0;
-  // Blocks without a way out, which compilers turn into vectors.
+  // Blocks without an early exit, which compilers vectorise.
   for (constexpr int block = 64; i + block <= size; i += block) {
     unsigned any = 0;
     for (int k = 0; k < block; ++k) any |= is_invalid(labels[i + k]) & 1u;

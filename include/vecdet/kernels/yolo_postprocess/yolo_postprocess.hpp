@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The best class of every box above a threshold, in one read of the scores. Of channels, the
-// greatest scores so far of some thousand boxes stay in the cache while the planes stream by: a
-// plane is compared with them, 64 boxes a branch, and hardly any box has a new greatest score.
+// The best class of every box above a threshold, in one read of the scores. For channels-first
+// scores, the best scores so far of some thousand boxes stay in the cache while the planes stream
+// through. Each plane is compared with them, 64 boxes per branch; few boxes have a new best score.
 #pragma once
 
 #include <vecdet/args/yolo_postprocess.hpp>
@@ -16,8 +16,8 @@ namespace VECDET_TARGET {
 
 using detail::yolo_search_args;
 
-/// Records in ascending elements: whenever their memory is full, the best stay, and a score has to
-/// be above the last of them, as an equal one loses by its element.
+/// Records in ascending element order. Whenever their memory is full, the best stay, and a later
+/// score must exceed the last of them, because an equal one loses by its element.
 class yolo_records {
  public:
   template <class T>
@@ -51,13 +51,13 @@ class yolo_records {
   uint64_t *records_, *spare_;
 };
 
-/// The greatest scores of a tile's boxes, above the threshold, and their classes.
+/// The best scores of a tile's boxes, above the threshold, and their classes.
 class yolo_tile {
   using floats = row_pack<float>;
   static constexpr int batches = floats::batches, lanes = row_lanes, together = 64;
 
  public:
-  // All boxes of an input of 640 x 640: planes that follow each other are one stream then.
+  // All boxes of a 640 x 640 input: consecutive planes then form one stream.
   static constexpr index_t most_boxes = 8448;
 
   VECDET_INLINE void start(index_t boxes, float threshold) {
@@ -66,8 +66,8 @@ class yolo_tile {
   }
 
   template <class T>
-  VECDET_INLINE void add_plane(const T* plane, index_t of_class) {
-    const auto number = static_cast<float>(of_class);
+  VECDET_INLINE void add_plane(const T* plane, index_t class_index) {
+    const auto number = static_cast<float>(class_index);
     index_t i = 0;
     for (; i + together <= size_; i += together) {
       uint32_t bits[together / lanes], any = 0;
@@ -91,7 +91,7 @@ class yolo_tile {
     }
   }
 
-  /// use(box, score, class) of every box above the threshold of start(), in their order.
+  /// Calls use(box, score, class) in box order for every box above the threshold given to start().
   template <class Use>
   VECDET_INLINE void for_each_found(float threshold, const Use& use) {
     const index_t padded = (size_ + lanes - 1) / lanes * lanes;
@@ -137,15 +137,15 @@ index_t search_yolo_channels(const yolo_search_args<T>& args, index_t first, ind
     for (index_t c = 0; c < args.classes; ++c)
       tile.add_plane(args.scores + c * args.stride + begin, c);
     tile.for_each_found(threshold,
-                        [&](index_t box, float score, index_t of_class) VECDET_INLINE_LAMBDA {
+                        [&](index_t box, float score, index_t class_index) VECDET_INLINE_LAMBDA {
                           if (score > found.threshold())
-                            found.add(score, (begin + box) * args.classes + of_class);
+                            found.add(score, (begin + box) * args.classes + class_index);
                         });
   }
   return found.finish();
 }
 
-/// The greatest of a row's products, -infinity where all are NaN.
+/// The maximum of a row's products; -infinity if all are NaN.
 template <class T>
 VECDET_INLINE float greatest_score(const T* scores, index_t classes, float objectness) {
   using floats = row_pack<float>;
@@ -170,15 +170,15 @@ VECDET_INLINE float greatest_score(const T* scores, index_t classes, float objec
 template <class T>
 index_t search_yolo_rows(const yolo_search_args<T>& args, index_t first, index_t last,
                          uint64_t* records, uint64_t* spare) {
-  constexpr index_t ahead = 24;  // rows: one number is read of most
+  constexpr index_t ahead = 24;  // rows to prefetch: most are read only for their objectness
   yolo_records found(args, records, spare);
   for (index_t box = first; box < last; ++box) {
     const T* const scores = args.scores + box * args.stride;
     float objectness = 1;
     if (args.objectness != nullptr) {
-      const T* const of_box = args.objectness + box * args.stride;
-      if (box + ahead < last) __builtin_prefetch(of_box + ahead * args.stride);
-      objectness = static_cast<float>(*of_box);
+      const T* const box_objectness = args.objectness + box * args.stride;
+      if (box + ahead < last) __builtin_prefetch(box_objectness + ahead * args.stride);
+      objectness = static_cast<float>(*box_objectness);
       if (!(objectness > args.threshold)) continue;
     }
     const float greatest = greatest_score(scores, args.classes, objectness);

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// 3x3 convolution, its gradients, and the levels of a pyramid in one call. Shapes are pictures x
+// input channels x height x width x output channels; elements are multiplications of the direct
+// convolution. vecdet transforms the weights within the timed call, as a step of training does, and
+// oneDNN reorders what PyTorch has it reorder.
+//
+// Bound of 1x256x100x100x256: 625 tiles of 36 products of 256 x 256, 1.47 billion multiply-adds, at
+// two vectors a cycle; and 10 MB of input, 10 MB of output and 9.4 MB of transformed weights that
+// are written once and read once for each block of some 45 tiles.
+#include "plain/functions.hpp"
+#include "profile/primitives.hpp"
+#include "support/conv_operands.hpp"
+#include "support/implementations.hpp"
+#include <vecdet/head_levels.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vecdet {
+namespace bench {
+namespace {
+
+constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
+
+/// The operands of the problem that runs now; those before are freed.
+std::shared_ptr<conv_operands> make_operands(const conv_shape& shape) {
+  static std::shared_ptr<conv_operands> current;
+  const auto is_same = [](const conv_shape& a, const conv_shape& b) {
+    return a.inputs == b.inputs && a.height == b.height && a.width == b.width &&
+           a.outputs == b.outputs && a.layout == b.layout && a.tile == b.tile;
+  };
+  if (current != nullptr && is_same(current->shape, shape)) return current;
+  current.reset();
+  current = std::make_shared<conv_operands>(shape);
+  return current;
+}
+
+work work_of(const conv_shape& s) {
+  const double locations = static_cast<double>(s.images * s.height * s.width);
+  const double weights = static_cast<double>(9 * s.inputs * s.outputs);
+  return {locations * weights,
+          4 * (locations * static_cast<double>(s.inputs + s.outputs) + weights)};
+}
+
+std::string shape_name(const conv_shape& s) {
+  return std::to_string(s.images) + "x" + std::to_string(s.inputs) + "x" +
+         std::to_string(s.height) + "x" + std::to_string(s.width) + "x" + std::to_string(s.outputs);
+}
+
+/// What oneDNN's log says of the convolution.
+profile::onednn_problem onednn_problem_of(const conv_shape& s, const char* propagation,
+                                          const char* algorithm) {
+  const auto axis = [](const char* name, index_t size) {
+    const std::string n = name, number = std::to_string(size);
+    return "i" + n + number + "o" + n + number + "k" + n + "3s" + n + "1d" + n + "0p" + n + "1";
+  };
+  profile::onednn_problem problem;
+  problem.primitive = "convolution";
+  problem.propagation = propagation;
+  problem.auxiliary = std::string("alg:") + algorithm;
+  problem.shapes = "mb" + std::to_string(s.images) + "_ic" + std::to_string(s.inputs) + "oc" +
+                   std::to_string(s.outputs) + "_" + axis("h", s.height) + "_" + axis("w", s.width);
+  if (problem.propagation != "backward_data") {
+    profile::onednn_tensor bias;
+    bias.name = "bia";
+    bias.type = "f32";
+    bias.layout = "a";
+    problem.tensors.push_back(bias);
+  }
+  return problem;
+}
+
+/// oneDNN's primitives with the reorders that PyTorch runs around them: direct, and its Winograd,
+/// which it has for AVX-512 up to version 2.
+void register_onednn(const std::string& name, const conv_shape& shape, const char* propagation) {
+  if (!profile::why_no_primitives().empty()) return;
+  const int all_threads = tbb::this_task_arena::max_concurrency();
+  for (const char* algorithm : {"convolution_direct", "convolution_winograd"})
+    for (const int threads : {1, all_threads}) {
+      const bool is_direct = algorithm == std::string("convolution_direct");
+      register_implementation(name, is_direct ? "onednn" : "onednn_winograd", threads,
+                              work_of(shape), [=](benchmark::State& state) {
+                                profile::set_primitive_threads(threads);
+                                try {
+                                  const auto primitive = profile::make_convolution_within(
+                                      onednn_problem_of(shape, propagation, algorithm),
+                                      {shape.layout == nchw ? "nchw" : "channels_last", "f32"});
+                                  for (auto _ : state) primitive.run();
+                                } catch (const std::exception& error) {
+                                  state.SkipWithError(error.what());
+                                }
+                                profile::set_primitive_threads(0);
+                              });
+      if (all_threads == 1) break;
+    }
+}
+
+void add(conv_shape shape) {
+  for (const feature_layout layout : {nchw, nhwc}) {
+    shape.layout = layout;
+    const std::string rest =
+        std::string(layout == nhwc ? "/nhwc" : "") + "/f32/" + shape_name(shape);
+    const auto prepare = [=] { return make_operands(shape); };
+    const auto add_function = [&](const char* function, const char* propagation, const auto& call,
+                                  const auto& plain, auto result) {
+      const std::string name = function + rest;
+      if (layout == nchw)
+        register_with_plain(name, work_of(shape), prepare, call, plain, result);
+      else
+        register_vecdet(name, work_of(shape), prepare, call);
+      register_onednn(name, shape, propagation);
+    };
+    add_function(
+        "conv3x3", "forward_training",
+        [](conv_operands& d, execution policy) { d.forward(policy); },
+        [=](conv_operands& d) {
+          VECDET_PLAIN(plain_conv3x3)
+          (d.input.data(), shape.inputs, shape.height, shape.width, d.weights.data(), d.bias.data(),
+           shape.outputs, d.output.data());
+        },
+        &conv_operands::output);
+    add_function(
+        "conv3x3_input_grad", "backward_data",
+        [](conv_operands& d, execution policy) { d.backward_input(policy); },
+        [=](conv_operands& d) {
+          VECDET_PLAIN(plain_conv3x3_input_grad)
+          (d.upstream.data(), shape.inputs, shape.height, shape.width, d.weights.data(),
+           shape.outputs, d.input_grad.data());
+        },
+        &conv_operands::input_grad);
+    add_function(
+        "conv3x3_weight_grad", "backward_weights",
+        [](conv_operands& d, execution policy) { d.backward_weight(policy); },
+        [=](conv_operands& d) {
+          VECDET_PLAIN(plain_conv3x3_weight_grad)
+          (d.input.data(), shape.inputs, shape.height, shape.width, d.upstream.data(),
+           shape.outputs, d.weight_grad.data(), d.bias_grad.data());
+        },
+        &conv_operands::weight_grad);
+  }
+  register_vecdet(
+      "conv3x3_weights/f32/" + shape_name(shape),
+      {static_cast<double>(shape.inputs * shape.outputs),
+       45 * 4.0 * static_cast<double>(shape.inputs * shape.outputs)},
+      [=] { return make_operands(shape); },
+      [](conv_operands& d, execution policy) {
+        d.forward_weights.assign(d.weights_view(), conv3x3_use::forward, d.shape.tile, policy);
+      });
+}
+
+/// The levels of a picture of 800 x 800, forward: one call, beside a call for each.
+struct level_operands {
+  std::vector<conv_operands> levels;
+  std::vector<head_level<const float>> inputs;
+  std::vector<head_level<float>> outputs;
+
+  level_operands() {
+    for (const index_t side : {100, 50, 25, 13, 7})
+      levels.emplace_back(conv_shape{1, 256, side, side, 256});
+    for (conv_operands& level : levels) {
+      inputs.push_back({level.input.data(), level.shape.height, level.shape.width});
+      outputs.push_back({level.output.data(), level.shape.height, level.shape.width});
+    }
+  }
+  template <class T>
+  static head_view<T> head(const std::vector<head_level<T>>& list) {
+    return {vector_view<const head_level<T>>(list), 1, 1, 256, head_layout::nchw};
+  }
+  void run(execution policy) {
+    conv_operands& first = levels[0];
+    first.forward_weights.assign(first.weights_view(), conv3x3_use::forward, conv3x3_tile::f4x4,
+                                 policy);
+    conv3x3_params<float> params;
+    params.bias = first.bias;
+    conv3x3(head(inputs), first.forward_weights, head(outputs), params, first.workspace, policy);
+  }
+};
+
+void add_levels() {
+  work all{0, 0};
+  std::vector<conv_shape> shapes;
+  for (const index_t side : {100, 50, 25, 13, 7}) {
+    shapes.push_back({1, 256, side, side, 256});
+    all.elements += work_of(shapes.back()).elements;
+    all.bytes += work_of(shapes.back()).bytes;
+  }
+  const auto make = [] { return shared_data([] { return level_operands(); }); };
+  register_vecdet("conv3x3_levels/f32/256x5x256", all, make,
+                  [](level_operands& d, execution policy) { d.run(policy); });
+  register_vecdet("conv3x3_levels/one_by_one/f32/256x5x256", all, make,
+                  [](level_operands& d, execution policy) {
+                    for (conv_operands& level : d.levels) level.forward(policy);
+                  });
+  if (!profile::why_no_primitives().empty()) return;
+  register_implementation(
+      "conv3x3_levels/f32/256x5x256", "onednn", 1, all, [=](benchmark::State& state) {
+        profile::set_primitive_threads(1);
+        std::vector<profile::runnable_primitive> primitives;
+        for (const conv_shape& shape : shapes)
+          primitives.push_back(profile::make_convolution_within(
+              onednn_problem_of(shape, "forward_training", "convolution_direct"), {"nchw", "f32"}));
+        for (auto _ : state)
+          for (const auto& primitive : primitives) primitive.run();
+        profile::set_primitive_threads(0);
+      });
+}
+
+const bool registered = [] {
+  add({1, 256, 100, 100, 256});
+  add({1, 256, 100, 100, 2376});
+  add({1, 64, 80, 80, 64});
+  add({1, 128, 40, 40, 128});
+  add_levels();
+  return true;
+}();
+
+}  // namespace
+}  // namespace bench
+}  // namespace vecdet
