@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes of a head's levels as they lie in memory: gradients and decoded boxes are the bits of the
-// same boxes in one array, in both layouts, also as channels among others; selections, scales of
+// Boxes of a head's levels in place: gradients and decoded boxes are bit-identical to those of the
+// same boxes in one array, in both layouts, also as some of several channels; selections, scales of
 // images, in place, threads, and every documented error.
 #include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
@@ -36,7 +36,7 @@ std::vector<T> random_numbers(index_t size, std::uint64_t seed, double low, doub
   return numbers;
 }
 
-/// Heads of boxes, what they are held against, and which of them count.
+/// Heads of boxes, the expected results, and the selection.
 template <class T>
 struct problem {
   head_tensor<T> in, grad;
@@ -151,7 +151,7 @@ TEST_CASE_TEMPLATE("levels: smooth L1 and IoU losses are bit-identical to rows",
       };
       check(box_selection::all());
       check(p.labels);
-      // Of a list, which the gradient may not share memory with the boxes for.
+      // With a list, the gradient must not overwrite the boxes.
       std::vector<T> expected(p.numbers.size());
       const double sum =
           smooth_l1_loss_and_grad(boxes_view<const T>(p.numbers), targets,

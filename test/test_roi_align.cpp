@@ -131,7 +131,7 @@ TEST_CASE_TEMPLATE("RoIAlign: boxes of every kind", T, float, double) {
         p.params.aligned = aligned;
         p.params.sampling_ratio = sampling;
         p.make(0, 5);
-        // The reference visits every sample: of the last three, by hand below.
+        // The reference visits every sample; the last three boxes are checked by hand below.
         for (std::size_t i = 0; i + 12 < boxes.size(); ++i) p.boxes.push_back(to<T>(boxes[i]));
         p.place_boxes(6);
         if (sampling == 0) p.drop_boxes_above(1e4);
@@ -195,8 +195,7 @@ TEST_CASE("RoIAlign: infinite features and NaN affect only bins that touch them"
 }
 
 TEST_CASE_TEMPLATE("RoIAlign: both layouts are bit-identical", T, float, double, bfloat16) {
-  // Few channels go by planes, and a map so wide that the boxes are few for it; others are
-  // transposed.
+  // Few channels use planes, and so do few boxes relative to a wide map; the others are transposed.
   for (const index_t channels : {3, 16, 21})
     for (const index_t width : {3, 21, 400}) {
       roi_problem<T> p;
@@ -302,7 +301,7 @@ TEST_CASE_TEMPLATE("RoIAlign: threads and allocations", T, float, bfloat16) {
     p.policy = execution::on(backwards, 5);
     CHECK(same_bits(p.forward(), out));
     CHECK(same_bits(p.backward(), grad));
-    // A loop that runs more pieces at a time than it said waits for the memory of the others.
+    // A loop that runs more pieces at a time than stated waits for scratch memory in use.
     const auto on_three = [](index_t count, const task& work) {
       std::vector<std::thread> threads;
       for (index_t of = 0; of < 3; ++of) {
