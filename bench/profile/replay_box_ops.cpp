@@ -77,9 +77,69 @@ profile::replay_call make_split_of(const profile::entry& e, execution policy) {
                            [&](auto number) { return make_split<decltype(number)>(e, policy); });
 }
 
+template <class T>
+profile::replay_call make_join(const profile::entry& e, execution policy) {
+  const index_t rows = e.shape[0], cols = e.shape[1];
+  const auto data = std::make_shared<operands<T>>(rows);
+  const auto detections = std::make_shared<std::vector<T>>(rows * cols);
+  const matrix_view<T> view(detections->data(), rows, cols);
+  if (e.variant == "classes") {
+    return [=] {
+      (void)detections;
+      join_detections(boxes_view<const T>(data->boxes), vector_view<const T>(data->areas),
+                      data->indices, view, policy);
+    };
+  }
+  return [=] {
+    (void)detections;
+    join_detections(boxes_view<const T>(data->boxes), vector_view<const T>(data->areas), view,
+                    policy);
+  };
+}
+
+profile::replay_call make_join_of(const profile::entry& e, execution policy) {
+  const bool has_classes = e.variant == "classes";
+  if (!has_classes && e.variant != "boxes") return {};
+  if (e.shape.size() != 2 || e.shape[0] < 1 || e.shape[1] < 5 + has_classes) return {};
+  return profile::for_type(e.type,
+                           [&](auto number) { return make_join<decltype(number)>(e, policy); });
+}
+
+template <class T>
+profile::replay_call make_rearranging_call(const profile::entry& e, execution policy) {
+  const auto data = std::make_shared<operands<T>>(e.shape[0]);
+  const index_t count = e.shape[0];
+  if (e.function == "split_boxes") {
+    return [=] {
+      T* const out = data->out.data();
+      split_boxes(boxes_view<const T>(data->boxes),
+                  boxes_soa_view<T>(out, out + count, out + 2 * count, out + 3 * count, count),
+                  policy);
+    };
+  }
+  return [=] {
+    const T* const in = data->boxes.data();
+    join_boxes(boxes_soa_view<const T>(in, in + count, in + 2 * count, in + 3 * count, count),
+               boxes_view<T>(data->out), policy);
+  };
+}
+
+profile::replay_call make_rearranging(const profile::entry& e, execution policy) {
+  if (e.variant != "boxes" || e.shape.size() != 1) return {};
+  return profile::for_type(
+      e.type, [&](auto number) { return make_rearranging_call<decltype(number)>(e, policy); });
+}
+
 const profile::replay_registration registered[] = {
-    {"convert_boxes", make},  {"clip_boxes", make},  {"box_areas", make},
-    {"large_box_mask", make}, {"large_boxes", make}, {"split_detections", make_split_of},
+    {"convert_boxes", make},
+    {"clip_boxes", make},
+    {"box_areas", make},
+    {"large_box_mask", make},
+    {"large_boxes", make},
+    {"split_detections", make_split_of},
+    {"join_detections", make_join_of},
+    {"split_boxes", make_rearranging},
+    {"join_boxes", make_rearranging},
 };
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/head_levels.hpp>
 
+#include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -100,11 +102,16 @@ profile::replay_call make_call(const profile::entry& e,
   };
 }
 
+bool is_one_of(const std::string& variant, std::initializer_list<const char*> known) {
+  return std::find(known.begin(), known.end(), variant) != known.end();
+}
+
 profile::replay_call make(const profile::entry& e, execution policy) {
   std::vector<std::pair<index_t, index_t>> sizes;
-  if (e.shape.size() == 5) {
+  if (e.shape.size() == 5 && is_one_of(e.variant, {"", "f2x2", "nhwc", "nhwc_f2x2"})) {
     sizes = {{e.shape[2], e.shape[3]}};
-  } else if (e.shape.size() == 4 && e.variant.compare(0, 6, "levels") == 0) {
+  } else if (e.shape.size() == 4 &&
+             is_one_of(e.variant, {"levels", "levels_f2x2", "levels_nhwc", "levels_nhwc_f2x2"})) {
     index_t side = 0;
     while ((side + 1) * (side + 1) <= e.shape[2]) ++side;
     sizes = {{side, side}, {1, e.shape[2] - side * side}};

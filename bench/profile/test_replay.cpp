@@ -151,6 +151,13 @@ void box_ops_calls(execution policy) {
   const matrix_view<const float> detections(rows.data(), boxes, 6);
   split_detections(detections, out, areas, policy);
   split_detections(detections, out, areas, indices, policy);
+  std::vector<float> joined(static_cast<std::size_t>(6 * boxes));
+  const matrix_view<float> rows_out(joined.data(), boxes, 6);
+  join_detections(anchors, vector_view<const float>(areas), rows_out, policy);
+  join_detections(anchors, vector_view<const float>(areas), indices, rows_out, policy);
+  split_boxes(anchors, bench::planes(out), policy);
+  const std::vector<float> separate = bench::as_planes(a);
+  join_boxes(bench::planes(separate), boxes_view<float>(out), policy);
 }
 
 void iou_calls(execution policy) {
@@ -646,7 +653,8 @@ TEST_CASE("replay: operations are known but where the data decide them") {
             (e.variant == "labels" || profile::takes_levels(e))) ||
            (e.function == "regression_loss_and_grad" && profile::takes_levels(e));
   };
-  const std::set<std::string> of_integers{"split_detections", "letterbox"};
+  const std::set<std::string> without_floats{"split_detections", "join_detections", "split_boxes",
+                                             "join_boxes", "letterbox"};
   const profile::report r = record([] {
     call_everything(execution::sequential);
     regression_loss_calls(execution::sequential, false);
@@ -655,7 +663,7 @@ TEST_CASE("replay: operations are known but where the data decide them") {
     if (e.implementation.empty()) continue;
     CAPTURE(e.name);
     CHECK((e.flops > 0) == (decided_by_data.count(e.function) == 0 &&
-                            of_integers.count(e.function) == 0 && !labels_decide(e)));
+                            without_floats.count(e.function) == 0 && !labels_decide(e)));
   }
   const auto flops_a_call = [](const auto& call) {
     const profile::report once = record(call);
@@ -706,6 +714,8 @@ TEST_CASE("replay: every element type") {
     e.type = "f32";
     for (const char* variant : {"unheard of", "levels_unheard of"}) {
       e.variant = variant;
+      CAPTURE(e.function);
+      CAPTURE(e.variant);
       CHECK_FALSE(profile::replay_makers().at(e.function)(e, execution::sequential));
     }
   }
