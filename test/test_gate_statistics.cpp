@@ -112,15 +112,15 @@ TEST_CASE("a faster problem is reported with its change") {
   CHECK(verdict_of(by_half) == "faster");
   CHECK(verdict_in_table(by_half) == "faster, -52 %");
 
-  judged_problem by_little = compared(), by_chance = compared(), stray = compared();
+  judged_problem by_little = compared(), by_chance = compared(), scattered = compared();
   add(by_little, 0.98, 1 - 1e-9);
   CHECK(verdict_in_table(by_little) == "pass");
   add(by_chance, 0.48, 0.98);
   CHECK(verdict_in_table(by_chance) == "pass");
-  add(stray, 0.48, 1 - 1e-9, 1.02);
-  CHECK(verdict_in_table(stray) == "inconclusive");
-  add(stray, 0.99, 0.5);
-  CHECK(verdict_in_table(stray) == "pass");
+  add(scattered, 0.48, 1 - 1e-9, 1.02);
+  CHECK(verdict_in_table(scattered) == "inconclusive");
+  add(scattered, 0.99, 0.5);
+  CHECK(verdict_in_table(scattered) == "pass");
 }
 
 TEST_CASE("a process whose control deviates gives no answer") {
