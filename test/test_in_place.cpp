@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an output may be the input's own memory, a million boxes on all threads give the bits that
-// they give elsewhere; where it may not, that is an error.
+// Outputs in the memory of an input: where that is allowed, the results are bit-identical; where it is
+// not, the call throws std::invalid_argument and changes nothing.
+#include "calls/catalogue.hpp"
 #include "support/box_tensor.hpp"
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>
@@ -19,6 +20,35 @@ namespace {
 
 constexpr index_t million = 1000000;
 
+/// A call on operands of its own.
+struct single_call {
+  plain_memory at;
+  call_set set;
+  const call& c;
+
+  single_call(const family& f, const problem& p, std::size_t number)
+      : set(f.make(at, p)), c(set.calls[number]) {}
+
+  /// Places the output `bytes` after the first byte of the input.
+  void move(std::size_t output, std::size_t bytes, const placed_bytes& input) {
+    c.arrays.outputs[output].array->address = static_cast<char*>(input.address) + bytes;
+  }
+};
+
+/// test(family, problem, number of the call, its arrays) for every call.
+template <class Test>
+void for_each_access(index_t rows, const Test& test) {
+  for (const family& f : catalogue()) {
+    const problem p{f.sized(rows)};
+    plain_memory at;
+    const call_set set = f.make(at, p);
+    for (std::size_t k = 0; k < set.calls.size(); ++k) {
+      INFO(f.type, " ", set.calls[k].name);
+      test(f, p, k, set.calls[k].arrays);
+    }
+  }
+}
+
 /// call(in, out) gives the same bits where both are one, time and again.
 template <class Call>
 void check_in_place(const char* what, const std::vector<float>& from, const Call& call) {
@@ -33,6 +63,48 @@ void check_in_place(const char* what, const std::vector<float>& from, const Call
 }
 
 }  // namespace
+
+TEST_CASE("in place: outputs that may overwrite inputs hold the same bits") {
+  int overwritten = 0;
+  for_each_access(100000, [&](const family& f, const problem& p, std::size_t k, const accesses& a) {
+    if (a.replaceable.empty()) return;
+    const results apart = single_call(f, p, k).c.results_of(execution::sequential);
+    for (int i = 0; i < 3; ++i) {
+      single_call same(f, p, k);
+      for (std::size_t j = 0; j < a.replaceable.size(); ++j)
+        same.move(j, 0, *same.c.arrays.replaceable[j]);
+      CHECK(same.c.results_in_place(execution::parallel) == apart);
+      ++overwritten;
+    }
+  });
+  CHECK(overwritten > 10);
+}
+
+TEST_CASE("in place: other outputs are refused in the memory of an input") {
+  int refused = 0;
+  for_each_access(40, [&](const family& f, const problem& p, std::size_t k, const accesses& a) {
+    for (std::size_t out = 0; out < a.outputs.size(); ++out) {
+      for (std::size_t in = 0; in < a.inputs.size(); ++in) {
+        const bool is_allowed =
+            out < a.replaceable.size() && a.replaceable[out] == a.inputs[in];
+        for (const bool is_shifted : {false, true}) {
+          if (is_allowed && !is_shifted) continue;
+          CAPTURE(out);
+          CAPTURE(in);
+          CAPTURE(is_shifted);
+          single_call shared(f, p, k);
+          const accesses& arrays = shared.c.arrays;
+          shared.move(out, is_shifted ? arrays.outputs[out].array->element : 0, *arrays.inputs[in]);
+          const std::vector<std::string> inputs = arrays.copied_inputs();
+          CHECK_THROWS_AS(shared.c.run(execution::sequential), std::invalid_argument);
+          CHECK(arrays.copied_inputs() == inputs);
+          ++refused;
+        }
+      }
+    }
+  });
+  CHECK(refused > 100);
+}
 
 TEST_CASE("in place: box coding and box operations") {
   const auto anchors = random_boxes<float>(million, 1), boxes = random_boxes<float>(million, 2);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// No function reads or writes outside its arguments, and where they lie changes no bit of a result:
-// every function, element type and instruction set, at lengths around the vector and block widths,
-// with arrays that end at an inaccessible page, that start after one, and at every misalignment.
+// No call reads or writes outside its arrays or changes its inputs, and results do not depend on where
+// the arrays are: every call of the catalogue on every instruction set, at lengths around the vector
+// and block widths, with arrays that end at an inaccessible page, that start after one, and at every
+// misalignment.
+#include "calls/catalogue.hpp"
 #include "support/placements.hpp"
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>
@@ -21,6 +23,33 @@ using namespace vecdet::test;
 namespace {
 
 constexpr execution sequential = execution::sequential;
+
+/// The results of all calls of a family, whose inputs must stay as they are.
+std::vector<results> results_at(placed_memory& at, placement place, const family& f,
+                                const problem& p) {
+  at.place = place;
+  at.release();
+  const call_set set = f.make(at, p);
+  std::vector<results> all;
+  for (const call& c : set.calls) {
+    CAPTURE(c.name);
+    const std::vector<std::string> inputs = c.arrays.copied_inputs();
+    all.push_back(c.results_of(sequential));
+    CHECK(c.arrays.copied_inputs() == inputs);
+  }
+  return all;
+}
+
+/// Runs test(family, problem) for shapes of this length, on each instruction set.
+template <class Test>
+void for_each_problem(index_t length, const Test& test) {
+  for (const family& f : catalogue()) {
+    for (const shape& s : f.sweep(length)) {
+      INFO(f.name, " ", f.type, " ", profile::shape_text(s));
+      for_each_isa([&](isa) { test(f, problem{s, source::special}); });
+    }
+  }
+}
 
 // ---- focal loss
 
@@ -99,7 +128,7 @@ void focal_loss_memory() {
 // ---- boxes
 
 template <class T>
-boxes_view<const T> placed_boxes(placed_memory& memory, index_t boxes, std::uint64_t seed) {
+boxes_view<const T> boxes_at(placed_memory& memory, index_t boxes, std::uint64_t seed) {
   auto values = random_boxes<T>(boxes, seed);
   const auto special = special_boxes_as<T>();
   for (std::size_t i = 0; i + 7 < values.size(); i += 37) values[i] = special[i % special.size()];
@@ -108,7 +137,7 @@ boxes_view<const T> placed_boxes(placed_memory& memory, index_t boxes, std::uint
 
 template <class T>
 void box_coding_call(placed_memory& memory, result_bytes& results, index_t boxes) {
-  const auto a = placed_boxes<T>(memory, boxes, 1), b = placed_boxes<T>(memory, boxes, 2);
+  const auto a = boxes_at<T>(memory, boxes, 1), b = boxes_at<T>(memory, boxes, 2);
   const boxes_view<T> out(memory.make<T>(4 * boxes), boxes);
   const auto add = [&] { results.add(out.data(), 4 * boxes); };
   const image_size image{300, 200};
@@ -119,7 +148,7 @@ void box_coding_call(placed_memory& memory, result_bytes& results, index_t boxes
   const std::vector<image_size> pair{image, {100, 400}};
   const vector_view<const image_size> images(memory.copy(pair), 2);
   const boxes_view<T> two(memory.make<T>(8 * boxes), 2 * boxes);
-  decode_boxes(placed_boxes<T>(memory, 2 * boxes, 3), b, images, two, {}, sequential);
+  decode_boxes(boxes_at<T>(memory, 2 * boxes, 3), b, images, two, {}, sequential);
   results.add(two.data(), 8 * boxes);
   encode_distances(a, b, out, {}, sequential), add();
   decode_distances(a, b, out, {}, sequential), add();
@@ -145,7 +174,7 @@ void box_coding_call(placed_memory& memory, result_bytes& results, index_t boxes
 template <class T>
 void separate_boxes_call(placed_memory& memory, result_bytes& results, index_t boxes) {
   const auto separate = [&](std::uint64_t seed) -> boxes_soa_view<const T> {
-    const auto together = placed_boxes<T>(memory, boxes, seed);
+    const auto together = boxes_at<T>(memory, boxes, seed);
     std::vector<T> coordinate[4];
     for (index_t i = 0; i < boxes; ++i)
       for (index_t k = 0; k < 4; ++k) coordinate[k].push_back(together(i, k));
@@ -169,8 +198,8 @@ void separate_boxes_call(placed_memory& memory, result_bytes& results, index_t b
 
 /// bfloat16 deltas of boxes in float.
 void mixed_boxes_call(placed_memory& memory, result_bytes& results, index_t boxes) {
-  const auto a = placed_boxes<float>(memory, boxes, 1), t = placed_boxes<float>(memory, boxes, 2);
-  const auto deltas = placed_boxes<bfloat16>(memory, boxes, 3);
+  const auto a = boxes_at<float>(memory, boxes, 1), t = boxes_at<float>(memory, boxes, 2);
+  const auto deltas = boxes_at<bfloat16>(memory, boxes, 3);
   const boxes_view<float> out(memory.make<float>(4 * boxes), boxes);
   decode_boxes(deltas, a, out, {}, sequential);
   results.add(out.data(), 4 * boxes);
@@ -187,7 +216,7 @@ void mixed_boxes_call(placed_memory& memory, result_bytes& results, index_t boxe
 
 template <class T>
 void box_loss_call(placed_memory& memory, result_bytes& results, index_t boxes) {
-  const auto a = placed_boxes<T>(memory, boxes, 1), b = placed_boxes<T>(memory, boxes, 2);
+  const auto a = boxes_at<T>(memory, boxes, 1), b = boxes_at<T>(memory, boxes, 2);
   const auto deltas_of = [&] {
     random_generator generator(3);
     std::vector<T> values(static_cast<std::size_t>(4 * boxes));
@@ -203,7 +232,7 @@ void box_loss_call(placed_memory& memory, result_bytes& results, index_t boxes) 
   const std::vector<std::int32_t> narrow_matches(matches.begin(), matches.end());
   const index_t* labels = memory.copy(matches);
   const std::int32_t* narrow = memory.copy(narrow_matches);
-  const auto truth = placed_boxes<T>(memory, 5, 5);
+  const auto truth = boxes_at<T>(memory, 5, 5);
   std::vector<index_t> list;
   for (index_t i = 0; i < boxes; i += 3) list.push_back(i);
   const auto listed = static_cast<index_t>(list.size());
@@ -256,8 +285,8 @@ void box_loss_call(placed_memory& memory, result_bytes& results, index_t boxes) 
 
 template <class T>
 void iou_call(placed_memory& memory, result_bytes& results, index_t boxes, index_t others) {
-  const auto a = placed_boxes<T>(memory, boxes, 1), same = placed_boxes<T>(memory, boxes, 2);
-  const auto b = placed_boxes<T>(memory, others, 3);
+  const auto a = boxes_at<T>(memory, boxes, 1), same = boxes_at<T>(memory, boxes, 2);
+  const auto b = boxes_at<T>(memory, others, 3);
   const index_t stride = others + boxes % 3, extent = (boxes - 1) * stride + others;
   const matrix_view<T> out(memory.make<T>(extent), boxes, others, stride);
   const vector_view<T> pairs(memory.make<T>(boxes), boxes);
@@ -272,12 +301,12 @@ void iou_call(placed_memory& memory, result_bytes& results, index_t boxes, index
 }
 
 void matching_call(placed_memory& memory, result_bytes& results, index_t boxes) {
-  const auto anchors = placed_boxes<float>(memory, boxes, 1);
+  const auto anchors = boxes_at<float>(memory, boxes, 1);
   ground_truth truth;
-  truth.boxes = placed_boxes<float>(memory, 7, 2);
+  truth.boxes = boxes_at<float>(memory, 7, 2);
   truth.classes = labels_view(memory.copy(std::vector<std::int32_t>(7, 5)), 7);
   truth.image_offsets = {memory.copy(std::vector<index_t>{0, 3, 7}), 3};
-  truth.regions = placed_boxes<float>(memory, 2, 3);
+  truth.regions = boxes_at<float>(memory, 2, 3);
   truth.region_offsets = {memory.copy(std::vector<index_t>{0, 1, 2}), 3};
   match_results out;
   out.matches = vector_view<index_t>(memory.make<index_t>(2 * boxes), 2 * boxes);
@@ -300,7 +329,7 @@ void matching_call(placed_memory& memory, result_bytes& results, index_t boxes) 
 
 template <class T>
 void nms_call(placed_memory& memory, result_bytes& results, index_t boxes) {
-  const auto b = placed_boxes<T>(memory, boxes, 1);
+  const auto b = boxes_at<T>(memory, boxes, 1);
   random_generator generator(2);
   std::vector<T> score_values(static_cast<std::size_t>(boxes));
   for (T& score : score_values) score = to<T>(generator.uniform());
@@ -515,6 +544,29 @@ TEST_CASE("memory: a guard page traps") {
   CHECK_FALSE(dies({placement::starts_at_guard}, 0));
 }
 
+TEST_CASE("memory: arrays beside inaccessible pages") {
+  placed_memory at;
+  for (const index_t length : lengths) {
+    for_each_problem(length, [&](const family& f, const problem& p) {
+      const auto aligned = results_at(at, {placement::offset, 0}, f, p);
+      CHECK(results_at(at, {placement::ends_at_guard}, f, p) == aligned);
+      CHECK(results_at(at, {placement::starts_at_guard}, f, p) == aligned);
+    });
+  }
+}
+
+TEST_CASE("memory: misaligned arrays") {
+  placed_memory at;
+  for_each_problem(91, [&](const family& f, const problem& p) {
+    const index_t step = f.type == "f64" ? 8 : f.type == "bf16" ? 2 : 4;
+    const auto aligned = results_at(at, {placement::offset, 0}, f, p);
+    for (index_t offset = step; offset < 64; offset += step) {
+      CAPTURE(offset);
+      CHECK(results_at(at, {placement::offset, offset}, f, p) == aligned);
+    }
+  });
+}
+
 TEST_CASE("memory: focal loss, float") { focal_loss_memory<float>(); }
 TEST_CASE("memory: focal loss, bfloat16") { focal_loss_memory<bfloat16>(); }
 TEST_CASE("memory: focal loss, double") { focal_loss_memory<double>(); }
@@ -575,7 +627,7 @@ TEST_CASE("memory: weights that are empty are not read, wherever they point") {
 TEST_CASE("memory: NMS of so many boxes that they are indexed") {
   for (const index_t boxes : {2600, 2601, 4097}) {
     check_placements([&](placed_memory& memory, result_bytes& results) {
-      const auto b = placed_boxes<float>(memory, boxes, 1);
+      const auto b = boxes_at<float>(memory, boxes, 1);
       random_generator generator(2);
       std::vector<float> values;
       for (index_t i = 0; i < boxes; ++i) values.push_back(to<float>(generator.uniform()));
