@@ -27,7 +27,9 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
+#include <locale>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -53,6 +55,25 @@ struct problem {
     return profile::rounded_count(exact) == profile::rounded_count(rounded) ? exact : rounded;
   }
 };
+
+/// The number that follows `prefix` in a recorded variant, as 0.05 in "threshold0.05"; of other
+/// variants `otherwise`.
+template <class Number>
+Number number_after(const std::string& prefix, const std::string& variant, Number otherwise) {
+  if (variant.compare(0, prefix.size(), prefix) != 0) return otherwise;
+  std::istringstream text(variant.substr(prefix.size()));
+  text.imbue(std::locale::classic());
+  Number number{};
+  return text >> number && text.eof() ? number : otherwise;
+}
+/// "threshold0.05", for example.
+template <class Number>
+std::string text_of(const std::string& prefix, Number number) {
+  std::ostringstream text;
+  text.imbue(std::locale::classic());
+  text << prefix << number;
+  return text.str();
+}
 
 /// The bytes of what a call returns and writes.
 class results {
@@ -112,7 +133,7 @@ class accesses {
   template <class... Arrays>
   accesses reads(const Arrays&... arrays) const {
     accesses with = *this;
-    (with.inputs.push_back(&arrays), ...);
+    (with.add_input(arrays), ...);
     return with;
   }
   template <class... Arrays>
@@ -125,7 +146,7 @@ class accesses {
   template <class... Arrays>
   accesses may_overwrite(const Arrays&... arrays) const {
     accesses with = *this;
-    (with.replaceable.push_back(&arrays), ...);
+    (with.add_replaceable(arrays), ...);
     return with;
   }
 
@@ -138,6 +159,27 @@ class accesses {
   }
 
  private:
+  void add_input(const placed_bytes& array) { inputs.push_back(&array); }
+  void add_input(const placed_truth& truth) {
+    for (const placed_bytes* array :
+         {static_cast<const placed_bytes*>(&truth.boxes),
+          static_cast<const placed_bytes*>(&truth.classes),
+          static_cast<const placed_bytes*>(&truth.image_offsets)})
+      inputs.push_back(array);
+  }
+  template <class T>
+  void add_input(const placed_head<T>& head) {
+    for (const placed<T>& level : head.levels) inputs.push_back(&level);
+  }
+  void add_replaceable(const placed_bytes& array) { replaceable.push_back(&array); }
+  template <class T>
+  void add_replaceable(const placed_head<T>& head) {
+    for (const placed<T>& level : head.levels) replaceable.push_back(&level);
+  }
+  template <class T>
+  void add_output(placed_head<T>& head) {
+    for (placed<T>& level : head.levels) add_output(level);
+  }
   template <class T>
   void add_output(placed<T>& array) {
     outputs.push_back({&array, [](const placed_bytes& written, results& r) {
@@ -266,13 +308,22 @@ call_set make(memory& at, const problem& p) {
 
 }  // namespace internal
 
-struct registered_family {};
+template <class T>
+std::string type_name() {
+  if constexpr (std::is_integral<T>::value) return sizeof(T) == 4 ? "i32" : "i64";
+  else return dtype_name<T>();
+}
+
+/// A variable of this type adds a family before main().
+struct registered_family {
+  registered_family() {}
+};
 
 /// Adds a family for each element type.
 template <template <class> class Calls, class... Types>
 registered_family calls_of(const std::string& name) {
   std::vector<family>& all = catalogue();
-  (all.push_back({name, dtype_name<Types>(), Calls<Types>::sweep, Calls<Types>::sized,
+  (all.push_back({name, type_name<Types>(), Calls<Types>::sweep, Calls<Types>::sized,
                   internal::takes<Calls<Types>>, internal::make<Calls<Types>>}),
    ...);
   std::sort(all.begin(), all.end(), [](const family& a, const family& b) {

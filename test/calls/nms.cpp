@@ -15,6 +15,9 @@ struct nms_calls {
   const placed_boxes<T>& boxes = found.boxes;
   const placed<T>& scores = found.scores;
   const placed<index_t>& classes = found.classes;
+  placed<float> f32_scores;
+  placed<bfloat16> bf16_scores;
+  placed<double> f64_scores;
   nms_workspace workspace;
   soft_nms_workspace<compute_type<T>> soft_workspace;
 
@@ -22,8 +25,17 @@ struct nms_calls {
   static shape sized(index_t rows) { return {rows > 3000 ? rows / 12 : rows}; }
 
   nms_calls(operands& make, const problem& p)
-      : found(make.detections<T>(p.exact_count(p.shape[0], 5 * sizeof(T)))),
-        image_offsets(make.copy(std::vector<index_t>{0, p.shape[0] / 3, p.shape[0]})) {}
+      : found(make.detections<T>(
+            p.exact_count(p.shape[0], 4 * sizeof(T) + size_of_score(p.variant)))),
+        image_offsets(make.offsets(2, static_cast<index_t>(found.scores.size()))),
+        f32_scores(make.converted<float>(found.scores)),
+        bf16_scores(make.converted<bfloat16>(found.scores)),
+        f64_scores(make.converted<double>(found.scores)) {}
+
+  /// A recorded variant names the type of scores that are not of the boxes' type.
+  static std::size_t size_of_score(const std::string& variant) {
+    return variant == "bf16" ? 2 : variant == "f32" ? 4 : variant == "f64" ? 8 : sizeof(T);
+  }
 
   nms_groups by_class() const {
     nms_groups groups;
@@ -49,6 +61,9 @@ struct nms_calls {
     c.add("batched_nms//vector", arrays.reads(classes), [this](execution policy) {
       return batched_nms(boxes.in(), scores.in(), by_class(), nms_params{}, policy);
     });
+    add_other_scores(c, f32_scores);
+    add_other_scores(c, bf16_scores);
+    add_other_scores(c, f64_scores);
     add(c, "hard", soft_nms_method::hard);
     add(c, "linear", soft_nms_method::linear);
     add(c, "gaussian", soft_nms_method::gaussian);
@@ -61,6 +76,19 @@ struct nms_calls {
     c.add("batched_nms/" + options, reads(boxes, scores, classes), [=](execution policy) {
       return batched_nms(boxes.in(), scores.in(), by_class(), params, workspace, policy);
     });
+  }
+
+  template <class S>
+  void add_other_scores(call_list& c, const placed<S>& others) {
+    if (std::is_same<S, T>::value) return;
+    c.add("nms/" + std::string(dtype_name<S>()), reads(boxes, others),
+          [this, &others](execution policy) {
+            return nms(boxes.in(), others.in(), {}, workspace, policy);
+          });
+    c.add("batched_nms/" + std::string(dtype_name<S>()), reads(boxes, others, classes),
+          [this, &others](execution policy) {
+            return batched_nms(boxes.in(), others.in(), by_class(), {}, workspace, policy);
+          });
   }
 
   void add(call_list& c, const std::string& variant, soft_nms_method method) {

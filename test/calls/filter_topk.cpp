@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <vecdet/filter_topk.hpp>
+
+#include "catalogue.hpp"
+
+namespace vecdet {
+namespace test {
+namespace {
+
+template <class T>
+struct filter_topk_calls {
+  placed<index_t> labels;
+  placed_matrix<T> logits;
+  double threshold;
+  filter_topk_workspace workspace;
+
+  static std::vector<shape> sweep(index_t length) {
+    return {{1 + length / 7, length}, {length, 7}, {1 + length / 7, 91}};
+  }
+  static shape sized(index_t rows) { return {rows, 20}; }
+  static bool takes(const problem& p) { return threshold_of(p) >= 0 && threshold_of(p) <= 1; }
+  static double threshold_of(const problem& p) {
+    return number_after<double>("threshold", p.variant, 0.05);
+  }
+
+  filter_topk_calls(operands& make, const problem& p)
+      : labels(make.labels(p.shape[0], p.shape[1])),
+        logits(make.logits<T>(labels, p.shape[1])),
+        threshold(threshold_of(p)) {}
+
+  void list(call_list& c) {
+    const std::string variant = "filter_topk/" + text_of("threshold", threshold);
+    add(c, variant, 1000);
+    add(c, variant + "/half", 1 + logits.rows / 2);
+  }
+
+  void add(call_list& c, const std::string& name, index_t k) {
+    c.add(name, reads(logits), [=](execution policy) {
+      const auto found = filter_topk(logits.in(), threshold, k, workspace, policy);
+      return std::make_tuple(found.elements, found.logits);
+    });
+  }
+};
+
+template <class T>
+struct level_calls {
+  head_sizes sizes;
+  placed<index_t> labels;
+  placed_head<T> nhwc, nchw;
+  filter_topk_workspace workspace;
+
+  static std::vector<shape> sweep(index_t length) { return {{2, 2 * (length + 6), 3}}; }
+  static shape sized(index_t rows) { return {2, rows / 4 * 2, 20}; }
+
+  level_calls(operands& make, const problem& p)
+      : sizes(make.head(p.shape[0], p.shape[1])),
+        labels(make.labels(p.shape[0] * p.shape[1], p.shape[2])),
+        nhwc(make.logits_head<T>(sizes, labels, p.shape[2], head_layout::nhwc)),
+        nchw(make.logits_head<T>(sizes, labels, p.shape[2], head_layout::nchw)) {}
+
+  void list(call_list& c) {
+    add(c, "filter_topk/levels", nhwc);
+    add(c, "filter_topk/nchw", nchw);
+  }
+
+  void add(call_list& c, const std::string& name, const placed_head<T>& logits) {
+    c.add(name, reads(logits), [&logits, this](execution policy) {
+      const auto found = filter_topk(logits.in(), 0.05, 1000, workspace, policy);
+      return std::make_tuple(found.elements, found.logits, found.offsets);
+    });
+  }
+};
+
+const registered_family registered[] = {
+    calls_of<filter_topk_calls, float, bfloat16>("filter_topk"),
+    calls_of<level_calls, float, bfloat16>("filter_topk/levels"),
+};
+
+}  // namespace
+}  // namespace test
+}  // namespace vecdet
