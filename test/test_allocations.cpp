@@ -23,7 +23,8 @@ TEST_CASE("allocations: none once a workspace has grown") {
   for (const execution policy : policies) {
     plain_memory at;
     for_each_call(at, 24000, source::ordinary, [&](const family& f, const call& c) {
-      if (c.returns_vector) return;
+      // Anchors are made once for each shape of image.
+      if (c.returns_vector || c.function == "make_anchors") return;
       INFO(f.type, " ", c.name);
       c.run(policy);
       const allocation_count allocations;

@@ -65,7 +65,9 @@ struct split_calls {
       : detections(make.matrix<T>(p.shape[0], p.shape[1], 0, 90)),
         boxes(make.room<T>(4 * p.shape[0])),
         scores(make.room<T>(p.shape[0])),
-        classes(make.room<index_t>(p.shape[0])) {}
+        classes(make.room<index_t>(p.shape[0])) {
+    for (T& number : detections) number = to<T>(std::floor(static_cast<double>(number)));
+  }
 
   void list(call_list& c) {
     const accesses arrays = reads(detections).writes(boxes, scores);
