@@ -91,8 +91,8 @@ void register_decode() {
   register_coding<T>(
       problem, amount,
       [](coding<T>& data, execution policy) {
-        decode_boxes(boxes_view<const T>(data.deltas), data.anchors, image_size{800, 800}, data.out,
-                     {}, policy);
+        decode_boxes(boxes_view<const T>(data.deltas), data.anchors,
+                     image_size::height_width(800, 800), data.out, {}, policy);
       },
       [](coding<float>& data) {
         VECDET_PLAIN(plain_decode_and_clip<>)
@@ -128,7 +128,7 @@ void register_encode() {
       });
 }
 
-constexpr image_size image{800, 800};
+constexpr image_size image = image_size::height_width(800, 800);
 
 /// The other ways to decode and encode: unclipped, a batch, four arrays, bfloat16 deltas of float
 /// boxes.

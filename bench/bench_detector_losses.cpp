@@ -112,14 +112,14 @@ struct fcos {
     double loss = VECDET_PLAIN(plain_fcos_regression)(
         levels.data(), static_cast<index_t>(levels.size()), planes, points.anchors.data(),
         objects.boxes.data(), matches.data(), distances.grad.data(), centerness.grad.data());
-    const index_t* of_level = labels.data();
+    const index_t* level_labels = labels.data();
     float* grad = logits.grad.data();
     for (const plain_level& level : levels) {
-      loss += planes ? VECDET_PLAIN(plain_focal_loss_planes)(level.logits, of_level, grad, 1,
+      loss += planes ? VECDET_PLAIN(plain_focal_loss_planes)(level.logits, level_labels, grad, 1,
                                                              class_count, level.locations)
-                     : VECDET_PLAIN(plain_focal_loss_labels)(level.logits, of_level, grad,
+                     : VECDET_PLAIN(plain_focal_loss_labels)(level.logits, level_labels, grad,
                                                              level.locations, class_count);
-      of_level += level.locations;
+      level_labels += level.locations;
       grad += level.locations * class_count;
     }
     return mean_over_foreground(matches, loss, {&logits.grad, &distances.grad, &centerness.grad});

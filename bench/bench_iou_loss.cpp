@@ -44,10 +44,10 @@ void register_reference(const std::string& problem, work amount, reference::iou_
 
 /// `call(data, predicted, policy)` beside the plain loop that writes the same into `result`.
 template <plain_loss L, plain_output O, class Call>
-void register_call(const std::string& function, double numbers_written, const Call& call,
+void register_call(const std::string& problem, double numbers_written, const Call& call,
                    std::vector<float> predictions::*result) {
   register_with_plain(
-      function + "/boxes/f32/120087", {boxes, 4 * (8 + numbers_written) * boxes}, make_predictions,
+      problem, {boxes, 4 * (8 + numbers_written) * boxes}, make_predictions,
       [=](predictions& data, execution policy) {
         return call(data, boxes_view<const float>(data.predicted), policy);
       },
@@ -58,34 +58,35 @@ void register_call(const std::string& function, double numbers_written, const Ca
       result);
 }
 
-const bool registered = [] {
+template <plain_loss L>
+void register_kind(const std::string& name, iou_kind kind, reference::iou_kind exact) {
   using view = boxes_view<const float>;
-  // name: giou, diou or ciou
-#define VECDET_REGISTER(name)                                                        \
-  register_reference(#name "_loss_and_grad/boxes/f32/120087", {boxes, 48 * boxes},   \
-                     reference::iou_kind::name);                                     \
-  register_call<plain_loss::name, plain_output::grad>(                               \
-      #name "_loss_and_grad", 4,                                                     \
-      [](predictions& data, view predicted, execution policy) {                      \
-        return name##_loss_and_grad(predicted, data.targets, data.grad, {}, policy); \
-      },                                                                             \
-      &predictions::grad);                                                           \
-  register_call<plain_loss::name, plain_output::sum>(                                \
-      #name "_loss", 0,                                                              \
-      [](predictions& data, view predicted, execution policy) {                      \
-        return name##_loss(predicted, data.targets, {}, policy);                     \
-      },                                                                             \
-      &predictions::grad);                                                           \
-  register_call<plain_loss::name, plain_output::loss>(                               \
-      #name "_loss_unreduced", 1,                                                    \
-      [](predictions& data, view predicted, execution policy) {                      \
-        name##_loss_unreduced(predicted, data.targets, data.loss, {}, policy);       \
-      },                                                                             \
+  const std::string rest = "/" + name + "/f32/120087";
+  register_reference("iou_loss_and_grad" + rest, {boxes, 48 * boxes}, exact);
+  register_call<L, plain_output::grad>(
+      "iou_loss_and_grad" + rest, 4,
+      [=](predictions& data, view predicted, execution policy) {
+        return iou_loss_and_grad(predicted, data.targets, data.grad, kind, {}, policy);
+      },
+      &predictions::grad);
+  register_call<L, plain_output::sum>(
+      "iou_loss" + rest, 0,
+      [=](predictions& data, view predicted, execution policy) {
+        return iou_loss(predicted, data.targets, kind, {}, policy);
+      },
+      &predictions::grad);
+  register_call<L, plain_output::loss>(
+      "iou_loss_unreduced" + rest, 1,
+      [=](predictions& data, view predicted, execution policy) {
+        iou_loss_unreduced(predicted, data.targets, data.loss, kind, {}, policy);
+      },
       &predictions::loss);
-  VECDET_REGISTER(giou)
-  VECDET_REGISTER(diou)
-  VECDET_REGISTER(ciou)
-#undef VECDET_REGISTER
+}
+
+const bool registered = [] {
+  register_kind<plain_loss::giou>("giou", iou_kind::giou, reference::iou_kind::giou);
+  register_kind<plain_loss::diou>("diou", iou_kind::diou, reference::iou_kind::diou);
+  register_kind<plain_loss::ciou>("ciou", iou_kind::ciou, reference::iou_kind::ciou);
   return true;
 }();
 

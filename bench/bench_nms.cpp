@@ -157,7 +157,7 @@ bool agrees_with_vecdet(benchmark::State& state, const std::vector<int>& kept, p
     return std::vector<index_t>(view.data(), view.data() + view.size());
   };
   std::vector<index_t> theirs(kept.begin(), kept.end());
-  if (theirs != kept_by_vecdet(opencv_nms(0.5, 0))) {
+  if (theirs != kept_by_vecdet(nms_params::opencv(0.5, 0))) {
     state.SkipWithError("OpenCV keeps other boxes than vecdet does under OpenCV's rules");
     return false;
   }
@@ -302,11 +302,12 @@ const bool registered = [] {
     register_nms("clustered", count);
   for (const char* variant : {"same", "disjoint", "overlapping"})
     for (const index_t count : {1000, 5000, 20000, 40000}) register_nms(variant, count);
-  const std::pair<const char*, nms_params> presets[] = {{"torchvision", torchvision_nms(0.5)},
-                                                        {"onnxruntime", onnx_nms(0.5, no_limit)},
-                                                        {"opencv", opencv_nms(0.5, 0)},
-                                                        {"mmcv", mmcv_nms(0.5, true)},
-                                                        {"ipex", ipex_nms(0.5)}};
+  const std::pair<const char*, nms_params> presets[] = {
+      {"torchvision", nms_params::torchvision(0.5)},
+      {"onnxruntime", nms_params::onnx(0.5, no_limit)},
+      {"opencv", nms_params::opencv(0.5, 0)},
+      {"mmcv", nms_params::mmcv(0.5, true)},
+      {"ipex", nms_params::ipex(0.5)}};
   for (const auto& preset : presets) register_preset(preset.first, preset.second, 20000);
   for (const index_t count : {1000, 5000, 20000, 80000}) {
     register_batched_nms("clustered91", count, 91);

@@ -31,10 +31,11 @@ struct head_kind {
 
   static head_kind of(dense_detector detector) {
     const std::vector<index_t> sides{100, 50, 25, 13, 7};
-    if (detector == dense_detector::fcos) return {fcos_postprocess(), fcos_shapes(), sides, 91};
+    if (detector == dense_detector::fcos)
+      return {postprocess_params::fcos(), anchor_shapes::fcos(), sides, 91};
     if (detector == dense_detector::rpn)
-      return {rpn_postprocess(), rpn_shapes(), {200, 100, 50, 25, 13}, 1};
-    return {retinanet_postprocess(), retinanet_shapes(), sides, 91};
+      return {postprocess_params::rpn(), anchor_shapes::rpn(), {200, 100, 50, 25, 13}, 1};
+    return {postprocess_params::retinanet(), anchor_shapes::retinanet(), sides, 91};
   }
   index_t at_location() const { return shapes[0].count(); }
 };
@@ -46,7 +47,7 @@ struct head {
   std::vector<float> anchors;
   std::vector<index_t> level_sizes;
   std::vector<T> logits, deltas, centerness;
-  std::vector<image_size> sizes{{800, 800}};
+  std::vector<image_size> sizes{image_size::height_width(800, 800)};
   filter_topk_workspace topk;
   postprocess_workspace workspace;
   // What the last call has found.

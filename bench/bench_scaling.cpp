@@ -127,11 +127,11 @@ void register_losses() {
   register_scaling<box_data>("smooth_l1_loss_and_grad", 10, [](box_data& d) {
     return smooth_l1_loss_and_grad(d.d(), d.first, box_selection::all(), d.out, {}, sequential);
   });
-  register_scaling<box_data>("giou_loss_and_grad", 10, [](box_data& d) {
-    return giou_loss_and_grad(d.a(), d.second, d.out, {}, sequential);
+  register_scaling<box_data>("iou_loss_and_grad(giou)", 10, [](box_data& d) {
+    return iou_loss_and_grad(d.a(), d.second, d.out, iou_kind::giou, {}, sequential);
   });
-  register_scaling<box_data>("ciou_loss_and_grad", 10, [](box_data& d) {
-    return ciou_loss_and_grad(d.a(), d.second, d.out, {}, sequential);
+  register_scaling<box_data>("iou_loss_and_grad(ciou)", 10, [](box_data& d) {
+    return iou_loss_and_grad(d.a(), d.second, d.out, iou_kind::ciou, {}, sequential);
   });
   register_scaling<box_data>("regression_loss_and_grad", 10, [](box_data& d) {
     return regression_loss_and_grad(d.d(), d.first, d.second, d.labels, d.out, {}, sequential);
@@ -144,11 +144,11 @@ void register_boxes() {
     return d.out.data();
   });
   register_scaling<box_data>("decode_boxes", 10, [](box_data& d) {
-    decode_boxes(d.d(), d.first, image_size{800, 800}, d.out, {}, sequential);
+    decode_boxes(d.d(), d.first, image_size::height_width(800, 800), d.out, {}, sequential);
     return d.out.data();
   });
   register_scaling<box_data>("decode_distances", 10, [](box_data& d) {
-    decode_distances(d.d(), d.first, image_size{800, 800}, d.out, {}, sequential);
+    decode_distances(d.d(), d.first, image_size::height_width(800, 800), d.out, {}, sequential);
     return d.out.data();
   });
   register_scaling<box_data>("convert_boxes", 10, [](box_data& d) {
@@ -181,9 +181,9 @@ void register_detections() {
     return filter_topk(d.x(), 0.05, 1000, d.topk, sequential);
   });
   register_scaling<head_data>("postprocess", 100, [](head_data& d) {
-    const image_size size{800, 800};
+    const image_size size = image_size::height_width(800, 800);
     return postprocess(head_outputs<float>{d.x(), d.deltas, {}}, boxes_view<const float>(d.anchors),
-                       {}, vector_view<const image_size>(&size, 1), retinanet_postprocess(),
+                       {}, vector_view<const image_size>(&size, 1), postprocess_params::retinanet(),
                        d.detections, sequential);
   });
 }

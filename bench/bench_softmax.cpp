@@ -19,8 +19,8 @@ struct softmax_rows {
   std::vector<float> logits, targets, points, strides, out;
   std::vector<index_t> labels;
 
-  softmax_rows(index_t of_rows, index_t of_cols, std::size_t results)
-      : rows(of_rows), cols(of_cols), out(results) {
+  softmax_rows(index_t row_count, index_t col_count, std::size_t results)
+      : rows(row_count), cols(col_count), out(results) {
     test::random_generator generator(3);
     for (index_t i = 0; i < rows * cols; ++i)
       logits.push_back(static_cast<float>(2 * generator.normal()));
@@ -43,7 +43,7 @@ auto rows_with_grad(index_t rows, index_t cols) {
 }
 
 constexpr index_t sides = 4 * 8400, bins = 16;
-constexpr index_t images = 4, of_image = 8732, rows = images * of_image, classes = 21;
+constexpr index_t images = 4, per_image = 8732, rows = images * per_image, classes = 21;
 
 const bool registered = [] {
   register_with_plain(
@@ -104,7 +104,7 @@ const bool registered = [] {
       },
       [](softmax_rows& data) {
         return VECDET_PLAIN(plain_mined_softmax_cross_entropy)(
-            data.logits.data(), data.labels.data(), data.out.data(), images, of_image, classes);
+            data.logits.data(), data.labels.data(), data.out.data(), images, per_image, classes);
       },
       &softmax_rows::out);
   return true;

@@ -66,7 +66,7 @@ headers() {
     header focal_loss "$type" 'return sigmoid_focal_loss_and_grad(logits, labels, logits);'
     header smooth_l1 "$type" 'return smooth_l1_loss_and_grad(boxes, boxes, labels, boxes);'
     header regression_loss "$type" 'return regression_loss_and_grad(boxes, boxes, boxes, labels, boxes);'
-    header iou_loss "$type" 'return giou_loss_and_grad(boxes, boxes, boxes);'
+    header iou_loss "$type" 'return iou_loss_and_grad(boxes, boxes, boxes, iou_kind::giou);'
     header iou "$type" 'pairwise_iou(boxes, boxes, logits);'
     header box_coding "$type" 'decode_boxes(boxes, boxes, boxes);'
     header nms "$type" 'return nms(boxes, scores).size();'

@@ -35,8 +35,8 @@ constexpr const char* usage =
 /// What runs unless something else is asked for: the problems of docs/figures.md.
 constexpr const char* headline[] = {
     "--benchmark_filter=^("
-    "(sigmoid_focal|smooth_l1|giou|diou|ciou|regression)[a-z0-9_]*_loss_and_grad/"
-    "(labels|dense|all|boxes|smooth_l1)|"
+    "(sigmoid_focal|smooth_l1|regression)[a-z0-9_]*_loss_and_grad/(labels|dense|all|smooth_l1)|"
+    "iou_loss_and_grad/[gdc]iou|"
     "decode_boxes/clip|encode_boxes/weights1|pairwise_iou/torchvision|filter_topk/threshold0.05|"
     "postprocess/retinanet|match_anchors/retinanet|"
     "(varifocal|quality_focal|bce|distribution_focal|softmax_cross_entropy)_loss_and_grad/"

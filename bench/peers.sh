@@ -25,8 +25,7 @@ fi
 mkdir -p "$root/src" "$root/dev/shm"
 run apt-get install -y -qq --no-install-recommends g++ cmake ninja-build libtbb-dev libxsimd-dev \
   libtorch-dev libsleef-dev python3-torchvision python3-onnx python3-onnxruntime >/dev/null
-run cmake -S /src -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON \
-  -DVECDET_BUILD_TESTS=OFF -DVECDET_BUILD_BENCHMARKS=OFF -DVECDET_BUILD_EXAMPLES=OFF
+run cmake -S /src -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DVECDET_TORCH=ON
 run cmake --build /build --target vecdet_torch
 # Debian's torch.compile does not link Sleef, and computes without vectors where it does not find it.
 run env LD_PRELOAD=libsleef.so.3 python3 /src/bench/bench_peers.py --json /build/peers.json "$@"

@@ -24,7 +24,7 @@ int main() {
   truth.image_offsets = box_offsets;
 
   // Anchors depend on the image's shape alone: the cache makes them, and their index, once a shape.
-  vecdet::anchor_cache cache(vecdet::retinanet_shapes());
+  vecdet::anchor_cache cache(vecdet::anchor_shapes::retinanet());
   const std::vector<vecdet::grid_size> features{{32, 32}, {16, 16}, {8, 8}, {4, 4}, {2, 2}};
   const vecdet::cached_anchors& anchors = cache.anchors({256, 256}, features);
   const index_t count = images * anchors.boxes().size();

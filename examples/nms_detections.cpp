@@ -26,10 +26,10 @@ double threshold_of(const std::string& text) {
 
 /// Whose results are wanted: frameworks differ in thresholds, rounding and order.
 vecdet::nms_params rule_of(const std::string& framework, double threshold) {
-  if (framework == "torchvision") return vecdet::torchvision_nms(threshold);
-  if (framework == "onnx") return vecdet::onnx_nms(threshold, vecdet::no_limit);
-  if (framework == "mmcv") return vecdet::mmcv_nms(threshold);
-  if (framework == "opencv") return vecdet::opencv_nms(threshold, 0.0);
+  if (framework == "torchvision") return vecdet::nms_params::torchvision(threshold);
+  if (framework == "onnx") return vecdet::nms_params::onnx(threshold, vecdet::no_limit);
+  if (framework == "mmcv") return vecdet::nms_params::mmcv(threshold);
+  if (framework == "opencv") return vecdet::nms_params::opencv(threshold, 0.0);
   throw std::invalid_argument("\"" + framework +
                               "\" is none of torchvision, onnx, mmcv and opencv");
 }

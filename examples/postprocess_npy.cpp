@@ -69,7 +69,7 @@ int main(int argc, char** argv) try {
     features.push_back({(height + stride - 1) / stride, (width + stride - 1) / stride});
     level_sizes.push_back(features.back().height * features.back().width * 9);
   }
-  const auto shapes = vecdet::retinanet_shapes();
+  const auto shapes = vecdet::anchor_shapes::retinanet();
   std::vector<float> anchor_boxes(
       static_cast<std::size_t>(4 * vecdet::count_anchors(shapes, features)));
   vecdet::make_anchors(shapes, {height, width}, features, anchor_boxes);
@@ -78,10 +78,11 @@ int main(int argc, char** argv) try {
   outputs.logits = vecdet::matrix_view<const float>(logits.data(), anchors, classes);
   outputs.deltas = deltas;
   const std::vector<vecdet::image_size> images{
-      {static_cast<double>(width), static_cast<double>(height)}};
+      vecdet::image_size::height_width(static_cast<double>(height), static_cast<double>(width))};
   vecdet::postprocess_workspace workspace;  // keep it: it grows once
-  const vecdet::detections_view found = vecdet::postprocess(
-      outputs, anchor_boxes, level_sizes, images, vecdet::retinanet_postprocess(), workspace);
+  const vecdet::detections_view found =
+      vecdet::postprocess(outputs, anchor_boxes, level_sizes, images,
+                          vecdet::postprocess_params::retinanet(), workspace);
   for (vecdet::index_t i = 0; i < found.scores.size(); ++i) {
     std::printf("class %lld  score %.3f  box %.1f %.1f %.1f %.1f\n",
                 static_cast<long long>(found.labels[i]), static_cast<double>(found.scores[i]),

@@ -51,7 +51,8 @@ double box_quality(const std::vector<float>& anchors, const bench::picture& trut
   const std::vector<float> targets = bench::matched_boxes(labels.matches, truth.boxes);
   boxes.resize(h.deltas.size());
   overlaps.resize(labels.matches.size());
-  decode_boxes(boxes_view<const float>(h.deltas), anchors, image_size{800, 800}, boxes);
+  decode_boxes(boxes_view<const float>(h.deltas), anchors, image_size::height_width(800, 800),
+               boxes);
   elementwise_iou(boxes_view<const float>(boxes), targets, overlaps);
   double sum = 0;
   for (std::size_t i = 0; i < overlaps.size(); ++i)
@@ -102,7 +103,7 @@ int run(const options& asked) {
   h.logits_grad.assign(h.logits.size(), 0.0f);
   h.deltas_grad.assign(h.deltas.size(), 0.0f);
   const std::vector<index_t> level_sizes = bench::retinanet_level_sizes();
-  const std::vector<image_size> image_sizes{{800, 800}};
+  const std::vector<image_size> image_sizes{image_size::height_width(800, 800)};
   const matrix_view<const float> logits(h.logits.data(), count, classes);
   const head_outputs<float> outputs{logits, boxes_view<const float>(h.deltas), {}};
   const anchor_index index(anchors);
@@ -120,20 +121,20 @@ int run(const options& asked) {
     } else {
       match(index, truth, box_classes, labels, matching);
     }
-    focal_loss_params of_classes;
-    regression_loss_params of_boxes;
-    of_classes.scale = of_boxes.scale =
+    focal_loss_params class_params;
+    regression_loss_params box_params;
+    class_params.scale = box_params.scale =
         1.0 / static_cast<double>(std::max<index_t>(1, labels.foreground));
     const double focal = sigmoid_focal_loss_and_grad(
-        logits, labels.labels, {h.logits_grad.data(), count, classes}, of_classes);
+        logits, labels.labels, {h.logits_grad.data(), count, classes}, class_params);
     const double regression =
         regression_loss_and_grad(boxes_view<const float>(h.deltas), anchors,
                                  regression_targets<float>(truth.boxes, labels.matches),
-                                 labels.labels, h.deltas_grad, of_boxes);
+                                 labels.labels, h.deltas_grad, box_params);
     const double quality = box_quality(anchors, truth, labels, h, boxes, overlaps);
     const detections_view found = postprocess(
         outputs, boxes_view<const float>(anchors), vector_view<const index_t>(level_sizes),
-        vector_view<const image_size>(image_sizes), retinanet_postprocess(), workspace);
+        vector_view<const image_size>(image_sizes), postprocess_params::retinanet(), workspace);
     std::cout << "step " << i + 1 << " of " << steps << ": focal loss " << focal << ", box loss "
               << regression << ", IoU " << quality << ", " << found.scores.size() << " detections"
               << std::endl;

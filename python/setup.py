@@ -3,8 +3,15 @@
 
     pip install --no-build-isolation ./python
 
-needs cmake 3.16, ninja or make, a C++17 compiler, oneTBB and xsimd. Without build isolation, as the
-library goes with the PyTorch that is installed, not with one that pip would fetch.
+or, for other machines with the same Python and PyTorch, as a wheel:
+
+    pip wheel --no-build-isolation --no-deps -w dist ./python && pip install dist/vecdet-*.whl
+
+A build takes some CPU minutes. It shows its progress on the terminal (`pip install -v` also shows the
+compiler's output) and compiles on all processors; MAX_JOBS=2 limits it to two files at a time, for
+machines of little memory. It needs cmake 3.16, ninja or make, a C++17 compiler, oneTBB and xsimd. The
+library goes with the PyTorch that is installed, hence --no-build-isolation: otherwise pip would fetch
+another.
 """
 
 import os
@@ -26,21 +33,38 @@ def version():
     return ".".join(numbers[:3])
 
 
+def run_with_progress(command):
+    """Runs a build. pip hides what a build prints, unless it fails: the steps that ninja and make
+    count also go to the terminal, where there is one."""
+    try:
+        terminal = open("/dev/tty", "w")
+    except OSError:
+        terminal = open(os.devnull, "w")
+    with terminal, subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as build:
+        for line in build.stdout:
+            print(line, end="", flush=True)
+            step = re.match(r"\[ *(\d+/\d+|\d+%)\]", line)
+            if step:
+                terminal.write(f"\r  vecdet: compiling, {step[1]} ")
+                terminal.flush()
+        terminal.write("\r\033[K")
+    if build.returncode != 0:
+        raise subprocess.CalledProcessError(build.returncode, command)
+
+
 class CMakeBuild(build_ext):
     def build_extension(self, ext):
         build = pathlib.Path(self.build_temp).resolve()
         configure = [
             "cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release",
-            "-DVECDET_TORCH=ON", "-DVECDET_BUILD_TESTS=OFF", "-DVECDET_BUILD_BENCHMARKS=OFF",
-            "-DVECDET_BUILD_EXAMPLES=OFF", "-DVECDET_INSTALL=OFF",
+            "-DVECDET_TORCH=ON", "-DVECDET_INSTALL=OFF",
             f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}",
         ]
         if shutil.which("ninja"):
             configure += ["-G", "Ninja"]
         subprocess.run(configure, check=True)
         jobs = os.environ.get("MAX_JOBS", str(os.cpu_count() or 1))
-        subprocess.run(["cmake", "--build", str(build), "--target", "vecdet_torch", "-j", jobs],
-                       check=True)
+        run_with_progress(["cmake", "--build", str(build), "--target", "vecdet_torch", "-j", jobs])
         package = pathlib.Path(self.build_lib).resolve() / "vecdet"
         if self.inplace:
             package = pathlib.Path(__file__).resolve().parent / "vecdet"

@@ -68,7 +68,7 @@ void levels(isa set, head_layout layout, index_t others) {
   filter_topk_workspace topk;
   const auto found = filter_topk(logits.const_view(), 0.5, 100, topk, sequential);
   hash.add(found.elements.data(), static_cast<std::size_t>(found.elements.size()));
-  const auto anchors = random_boxes<float>(logits.anchors_of_image(), 5);
+  const auto anchors = random_boxes<float>(logits.anchors_per_image(), 5);
   const auto truth = random_boxes<float>(rows, 6);
   for (const box_loss loss : {box_loss::smooth_l1, box_loss::ciou}) {
     regression_loss_params params;
@@ -81,10 +81,10 @@ void levels(isa set, head_layout layout, index_t others) {
   hash.add(smooth_l1_loss_and_grad(deltas.const_view(), targets, labels, deltas_grad.view(), scales,
                                    {}, sequential));
   add_head(hash, deltas_grad);
-  hash.add(diou_loss_and_grad(deltas.const_view(), targets, labels, deltas_grad.view(), scales, {},
-                              sequential));
+  hash.add(iou_loss_and_grad(deltas.const_view(), targets, labels, deltas_grad.view(),
+                             iou_kind::diou, scales, {}, sequential));
   add_head(hash, deltas_grad);
-  const std::vector<image_size> sizes(2, image_size{128, 96});
+  const std::vector<image_size> sizes(2, image_size::height_width(96, 128));
   std::vector<float> boxes(truth.size());
   decode_boxes(deltas.const_view(), anchors, sizes, boxes, {}, sequential);
   hash.add(boxes);
@@ -93,7 +93,7 @@ void levels(isa set, head_layout layout, index_t others) {
   head_level_outputs<T> outputs;
   outputs.logits = logits.const_view();
   outputs.deltas = deltas.const_view();
-  for (const auto& params : {retinanet_postprocess(), fcos_postprocess()}) {
+  for (const auto& params : {postprocess_params::retinanet(), postprocess_params::fcos()}) {
     if (params.detector == dense_detector::fcos) outputs.centerness = centers.const_view();
     postprocess_workspace workspace;
     const auto kept = postprocess(outputs, anchors, sizes, params, workspace, sequential);
@@ -110,7 +110,7 @@ void whole_losses(isa set, head_layout layout) {
   digest hash;
   const std::vector<grid_size> features{{12, 16}, {6, 8}, {3, 4}};
   {
-    auto shapes = retinanet_shapes();
+    auto shapes = anchor_shapes::retinanet();
     shapes.resize(3);
     std::vector<float> anchors(static_cast<std::size_t>(4 * count_anchors(shapes, features)));
     make_anchors(shapes, {96, 128}, features, anchors);
@@ -129,7 +129,7 @@ void whole_losses(isa set, head_layout layout) {
     add_head(hash, logits_grad);
     add_head(hash, deltas_grad);
   }
-  auto shapes = fcos_shapes();
+  auto shapes = anchor_shapes::fcos();
   shapes.resize(3);
   std::vector<float> anchors(static_cast<std::size_t>(4 * count_anchors(shapes, features)));
   make_anchors(shapes, {96, 128}, features, anchors);

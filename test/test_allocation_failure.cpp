@@ -86,12 +86,13 @@ TEST_CASE("allocation failure: workspaces serve on") {
           head_outputs<float> head;
           head.logits = matrix_view<const float>(logits.data(), count, classes);
           const std::vector<index_t> levels{count / 2};
-          const std::vector<image_size> images{{800, 800}, {700, 900}};
+          const std::vector<image_size> images{image_size::height_width(800, 800),
+                                               image_size::height_width(900, 700)};
           const std::vector<float> zeros(static_cast<std::size_t>(4 * count), 0.0f);
           head.deltas = zeros;
           const auto found =
               postprocess(head, boxes_view<const float>(corners.data(), count / 2), levels, images,
-                          retinanet_postprocess(), workspace, policy);
+                          postprocess_params::retinanet(), workspace, policy);
           return std::vector<float>(found.scores.begin(), found.scores.end());
         });
     check_every_allocation<match_workspace>("match_anchors", [&](match_workspace& workspace) {
@@ -203,7 +204,7 @@ TEST_CASE("allocation failure: workspaces serve on") {
         "postprocess_box_head", [&](postprocess_workspace& workspace) {
           const std::vector<float> deltas(static_cast<std::size_t>(4 * 200 * classes), 0.1f);
           const std::vector<index_t> offsets{0, 90, 200};
-          const std::vector<image_size> sizes(2, image_size{800, 800});
+          const std::vector<image_size> sizes(2, image_size::height_width(800, 800));
           const auto found =
               postprocess_box_head(box_head_outputs<float>{{logits.data(), 200, classes}, deltas},
                                    boxes_view<const float>(corners.data(), 200), offsets,

@@ -46,13 +46,14 @@ bool same_floats(const std::vector<float>& a, const std::vector<float>& b) {
 TEST_CASE("anchors: the very floats of torchvision") {
   if (!has_data("golden_step/retinanet_anchors.npy", "anchors against torchvision")) return;
   const grid_size image{200, 160};
-  CHECK(same_floats(anchors_of(retinanet_shapes(), image),
+  CHECK(same_floats(anchors_of(anchor_shapes::retinanet(), image),
                     golden_step<float>("retinanet_anchors").values));
   const auto levels = golden_step<std::int64_t>("retinanet_anchor_levels").values;
   const auto features = pyramid(image);
   for (std::size_t k = 0; k < levels.size(); ++k)
     CHECK(levels[k] == 9 * features[k].height * features[k].width);
-  CHECK(same_floats(anchors_of(fcos_shapes(), image), golden_step<float>("fcos_anchors").values));
+  CHECK(same_floats(anchors_of(anchor_shapes::fcos(), image),
+                    golden_step<float>("fcos_anchors").values));
   const ssd_shapes ssd;
   std::vector<float> boxes(4 * 8732);
   CHECK(count_anchors(ssd, ssd_features()) == 8732);
@@ -74,7 +75,7 @@ TEST_CASE("anchors: order, strides and rounding") {
 
 TEST_CASE("anchors: one call a level gives what one call gives") {
   const grid_size image{123, 457};
-  const auto shapes = rpn_shapes();
+  const auto shapes = anchor_shapes::rpn();
   const auto features = pyramid(image);
   const auto all = anchors_of(shapes, image);
   std::vector<float> one_by_one(all.size());
@@ -108,20 +109,20 @@ TEST_CASE("anchors: points") {
 }
 
 TEST_CASE("anchors: the cache keeps what was asked for last") {
-  anchor_cache cache(fcos_shapes(), 2);
+  anchor_cache cache(anchor_shapes::fcos(), 2);
   const grid_size a{64, 64}, b{100, 64}, c{64, 100};
   const cached_anchors& of_a = cache.anchors(a, pyramid(a));
   const auto boxes_of = [](const cached_anchors& cached) {
     return std::vector<float>(cached.boxes().data(),
                               cached.boxes().data() + 4 * cached.boxes().size());
   };
-  CHECK(same_floats(boxes_of(of_a), anchors_of(fcos_shapes(), a)));
+  CHECK(same_floats(boxes_of(of_a), anchors_of(anchor_shapes::fcos(), a)));
   CHECK(of_a.index().size() == of_a.boxes().size());
   cache.anchors(b, pyramid(b));
   CHECK(&cache.anchors(a, pyramid(a)) == &of_a);
-  CHECK(same_floats(boxes_of(cache.anchors(c, pyramid(c))), anchors_of(fcos_shapes(), c)));
+  CHECK(same_floats(boxes_of(cache.anchors(c, pyramid(c))), anchors_of(anchor_shapes::fcos(), c)));
   CHECK(&cache.anchors(a, pyramid(a)) == &of_a);
-  CHECK(same_floats(boxes_of(cache.anchors(b, pyramid(b))), anchors_of(fcos_shapes(), b)));
+  CHECK(same_floats(boxes_of(cache.anchors(b, pyramid(b))), anchors_of(anchor_shapes::fcos(), b)));
 }
 
 TEST_CASE("anchors: bad arguments are named and nothing is written") {

@@ -100,14 +100,14 @@ struct task_problem {
   std::vector<index_t> matches;
   std::vector<float> targets;
 
-  task_problem(const pyramid& p, index_t boxes, std::uint64_t seed, index_t of_images = 1,
+  task_problem(const pyramid& p, index_t boxes, std::uint64_t seed, index_t per_image = 1,
                index_t padding = 0)
       : points(p),
         truth(boxes_near(boxes, seed, false)),
-        offsets(offsets_of(of_images, boxes)),
-        images(of_images),
+        offsets(offsets_of(per_image, boxes)),
+        images(per_image),
         stride(class_count + padding),
-        matches(static_cast<std::size_t>(of_images * p.size()), 77),
+        matches(static_cast<std::size_t>(per_image * p.size()), 77),
         targets(matches.size(), 77) {
     random_generator generator(seed + 1);
     for (index_t i = 0; i < images * p.size(); ++i) {
@@ -311,6 +311,21 @@ TEST_CASE("task-aligned assigner: grids, candidates, exponents and batches") {
   });
 }
 
+TEST_CASE("task-aligned assigner: without classes, all boxes have class 0") {
+  task_problem p(three_levels(), 20, 3);
+  p.classes.assign(p.classes.size(), 0);
+  assigner_workspace workspace;
+  ground_truth truth = p.known();
+  const auto run = [&] {
+    assign_task_aligned(p.said(), p.points.where(), p.points.levels, truth, p.matches, p.targets,
+                        p.params, workspace);
+    return std::pair(p.matches, p.targets);
+  };
+  const auto expected = run();
+  truth.classes = {};
+  CHECK(run() == expected);
+}
+
 TEST_CASE("task-aligned assigner: equal metrics and overlaps go by lower index") {
   for_each_isa([](isa) {
     task_problem p(three_levels(), 2, 1);
@@ -425,11 +440,11 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   levels[2].width = -1;
   fails("levels[2] is -1, expected a width of 0 or more");
   levels[2].width = 6;
-  fails("levels[2] is 6, expected a width so that there are as many points");
+  fails("levels[2] is 5 x 6, expected at most ");
   levels[2].width = std::numeric_limits<index_t>::max();
-  fails("levels[2] is 9223372036854775807");
+  fails("levels[2] is 5 x 9223372036854775807");
   levels[2].width = 4;
-  fails("points.size() is 665, expected as many as the levels have");
+  fails("points.size() is 665, expected 660, the locations of all levels");
   atss_fails("anchors.size() is 665");
   restore();
   points.points[2 * 30] += 1;
@@ -449,11 +464,11 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   known.image_offsets = from_one;
   fails("truth.image_offsets[0] is 1, expected 0");
   known.image_offsets = descending;
-  atss_fails("truth.image_offsets[2] is 10, expected the element before it or more");
+  atss_fails("truth.image_offsets[2] is 10, expected 11, the element before it, or more");
   known.image_offsets = short_of;
-  fails("truth.image_offsets[2] is 9, expected the number of boxes");
+  fails("truth.image_offsets[2] is 9, expected 10, the number of boxes");
   known.image_offsets = {};
-  fails("matches.size() is 1330, expected images x points");
+  fails("matches.size() is 1330, expected 665, images x points");
   restore();
   said.scores = {p.scores.data(), 665, 5};
   fails("predictions.scores.rows() is 665");
@@ -465,7 +480,7 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   known.classes = few;
   fails("truth.classes.size() is 9");
   known.classes = large;
-  fails("truth.classes[4] is 5, expected 0 to classes - 1");
+  fails("truth.classes[4] is 5, expected 0 to 4 (5 classes); do your labels start at 1?");
   restore();
   params.top = 0;
   fails("params.top is 0, expected 1 or more");

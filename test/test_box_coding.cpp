@@ -10,6 +10,7 @@
 #include "support/isa.hpp"
 #include "support/ulp.hpp"
 #include "support/values.hpp"
+#include <vecdet/anchors.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_ops.hpp>
 #include <vecdet/reference/box_coding.hpp>
@@ -60,7 +61,7 @@ void check_coding(const coder_params& p, index_t count, std::uint64_t seed, doub
   check_boxes<T>(
       out, d.boxes(), a.boxes(), coding_ulp(), "corner",
       [&](const box& deltas, const box& anchor) { return exact_decode(p, deltas, anchor); });
-  decode_boxes(d.boxes(), a.boxes(), image_size{800, 600}, out.boxes(), p);
+  decode_boxes(d.boxes(), a.boxes(), image_size::height_width(600, 800), out.boxes(), p);
   check_boxes<T>(out, d.boxes(), a.boxes(), coding_ulp(), "clipped corner",
                  [&](const box& deltas, const box& anchor) {
                    expected_box e = exact_decode(p, deltas, anchor);
@@ -267,13 +268,45 @@ TEST_CASE("box coding: golden vectors of torchvision") {
       }
     }
     const auto clipped = golden<double>("coder_clipped_0").values;
-    decode_boxes(d, anchors, image_size{800, 600}, out);
+    decode_boxes(d, anchors, image_size::height_width(600, 800), out);
     for (std::size_t i = 0; i < out.size(); ++i) {
       const auto b = static_cast<index_t>(i / 4);
       const box scale =
           exact_decode({}, reference::load_box(d, b), reference::load_box(a, b)).scale;
       CHECK(is_close(out[i], clipped[i], coding_ulp(), numbers(scale)[i % 4]));
     }
+  });
+}
+
+TEST_CASE("image sizes: height first, in every function that clips") {
+  const image_size image = image_size::height_width(200, 300);
+  CHECK(image.height == 200);
+  CHECK(image.width == 300);
+  const std::vector<image_size> images{image};
+  const vector_view<const image_size> batch(images);
+  const std::vector<float> anchor{-50, -60, 900, 800}, zeros(4), far{9, 9, 9, 9};
+  const std::vector<float> whole{0, 0, 300, 200};
+  for_each_isa([&](isa) {
+    std::vector<float> out(4);
+    const auto is_whole = [&] {
+      const bool same = out == whole;
+      out.assign(4, -1);
+      return same;
+    };
+    decode_boxes(boxes_view<const float>(zeros), anchor, image, out);
+    CHECK(is_whole());
+    decode_boxes(boxes_view<const float>(zeros), anchor, batch, out);
+    CHECK(is_whole());
+    decode_distances(boxes_view<const float>(far), anchor, image, out);
+    CHECK(is_whole());
+    clip_boxes(boxes_view<const float>(anchor), image, out);
+    CHECK(is_whole());
+    // Anchors of an image of the same height and width end at its lower right corner.
+    const grid_size grid{static_cast<index_t>(image.height), static_cast<index_t>(image.width)};
+    std::vector<float> anchors(4 * 20 * 30);
+    make_anchors(anchor_shapes{{10}, {1}}, grid, {20, 30}, anchors);
+    out.assign(anchors.end() - 4, anchors.end());
+    CHECK(out == std::vector<float>{285, 185, 295, 195});
   });
 }
 
@@ -352,7 +385,9 @@ TEST_CASE("box coding: real ground truth, encoded and decoded again") {
 
 TEST_CASE("box coding: a batch of images") {
   const index_t anchors = 1111;
-  const std::vector<image_size> images{{800, 600}, {320, 480}, {0, 0}};
+  const std::vector<image_size> images{image_size::height_width(600, 800),
+                                       image_size::height_width(480, 320),
+                                       image_size::height_width(0, 0)};
   const auto a = random_boxes<float>(anchors, 3);
   const auto d = random_deltas<float>(3 * anchors, 4, 0.5);
   std::vector<float> out(d.size());
@@ -399,7 +434,7 @@ TEST_CASE("box coding: FCOS distances") {
           return expected_box{reference::decode_distances(distances, anchor, by_size),
                               scale(distances, anchor)};
         });
-        decode_distances(dv, a, image_size{500, 400}, out.boxes(), p);
+        decode_distances(dv, a, image_size::height_width(400, 500), out.boxes(), p);
         check_boxes<T>(out, dv, av, 4, "corner", [&](const box& distances, const box& anchor) {
           return expected_box{
               reference::clip_box(reference::decode_distances(distances, anchor, by_size), 500,

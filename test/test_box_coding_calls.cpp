@@ -40,7 +40,7 @@ TEST_CASE("box coding: the same bits for any thread count, policy and on AVX2 an
     });
     check_same_bits_everywhere([&](execution policy) {
       std::vector<T> out(g.size());
-      decode_boxes(dv, a, image_size{800, 800}, out, {}, policy);
+      decode_boxes(dv, a, image_size::height_width(800, 800), out, {}, policy);
       return out;
     });
     check_same_bits_everywhere([&](execution policy) {
@@ -75,7 +75,7 @@ TEST_CASE("box coding: boxes in four arrays have the same bits") {
         decode_boxes(d, anchors, expected, p);
         decode_boxes(in.planes(), a.planes(), out.planes(), p);
         CHECK(same_bits(as_planes(expected).data(), out.data(), expected.size()));
-        const std::vector<image_size> images{{70, 90}};
+        const std::vector<image_size> images{image_size::height_width(90, 70)};
         decode_boxes(d, anchors, images[0], expected, p);
         decode_boxes(in.planes(), a.planes(), images[0], out.planes(), p);
         CHECK(same_bits(as_planes(expected).data(), out.data(), expected.size()));
@@ -110,16 +110,17 @@ TEST_CASE("box coding: bfloat16 deltas on float anchors are decoded as if they w
       decode_boxes(w, anchors, expected);
       decode_boxes(d, anchors, out.boxes());
       same(out);
-      decode_boxes(w, anchors, image_size{70, 90}, expected, coder_params::ssd());
-      decode_boxes(d, anchors, image_size{70, 90}, out.boxes(), coder_params::ssd());
+      decode_boxes(w, anchors, image_size::height_width(90, 70), expected, coder_params::ssd());
+      decode_boxes(d, anchors, image_size::height_width(90, 70), out.boxes(), coder_params::ssd());
       same(out);
       decode_distances(w, anchors, expected);
       decode_distances(d, anchors, out.boxes());
       same(out);
-      decode_distances(w, anchors, image_size{70, 90}, expected);
-      decode_distances(d, anchors, image_size{70, 90}, out.boxes());
+      decode_distances(w, anchors, image_size::height_width(90, 70), expected);
+      decode_distances(d, anchors, image_size::height_width(90, 70), out.boxes());
       same(out);
-      const std::vector<image_size> images{{70, 90}, {50, 40}};
+      const std::vector<image_size> images{image_size::height_width(90, 70),
+                                           image_size::height_width(40, 50)};
       expected.resize(wide.size());
       marked<float> all(8 * count, 1);
       decode_boxes(wide_both, anchors, vector_view<const image_size>(images), expected);
@@ -135,7 +136,7 @@ TEST_CASE_TEMPLATE("box coding: an output may be the input", T, float, bfloat16,
       CAPTURE(count);
       const auto anchors = random_boxes<T>(count, 15), targets = random_boxes<T>(count, 17);
       const auto deltas = random_deltas<T>(count, 16, 0.2);
-      const image_size image{300, 200};
+      const image_size image = image_size::height_width(200, 300);
       // call(from, to) gives the same bits where both are one.
       const auto check = [&](const std::vector<T>& from, const auto& call) {
         auto same = from;
@@ -160,13 +161,13 @@ TEST_CASE("box coding: nothing is allocated") {
   const auto a = random_boxes<float>(20000, 15);
   const auto d = random_deltas<float>(20000, 16, 0.2);
   std::vector<float> out(d.size());
-  const std::vector<image_size> images(20, image_size{9, 9});
+  const std::vector<image_size> images(20, image_size::height_width(9, 9));
   const boxes_view<const float> anchors(a.data(), 1000);
   for (const execution policy : {execution::sequential, execution::parallel}) {
     const auto call = [&] {
       decode_boxes(boxes_view<const float>(d), anchors, images, out, {}, policy);
       encode_boxes(boxes_view<const float>(a), a, out, {}, policy);
-      decode_boxes(boxes_view<const float>(d), a, image_size{9, 9}, out, {}, policy);
+      decode_boxes(boxes_view<const float>(d), a, image_size::height_width(9, 9), out, {}, policy);
     };
     call();
     const allocation_count allocations;
@@ -201,20 +202,21 @@ TEST_CASE("box coding: bad arguments are named and nothing is written") {
   p.anchors = box_format::xywh;
   fails("params.anchors is xywh", decode);
   fails("anchors.size() is 3", [&] { encode_boxes(b, three, out.boxes()); });
-  fails("boxes.size() is 4, expected the number of inputs",
+  fails("boxes.size() is 4, expected 3, the number of inputs",
         [&] { decode_boxes(boxes_view<const float>(three), three, out.boxes()); });
-  fails("image.width is -1", [&] { decode_boxes(b, four, image_size{-1, 5}, out.boxes()); });
-  fails("image.height is nan", [&] {
-    decode_boxes(b, four, image_size{1, quiet_nan}, out.boxes());
-  });
-  const std::vector<image_size> images{{1, 1}, {2, -2}};
+  fails("image.width is -1",
+        [&] { decode_boxes(b, four, image_size::height_width(5, -1), out.boxes()); });
+  fails("image.height is nan",
+        [&] { decode_boxes(b, four, image_size::height_width(quiet_nan, 1), out.boxes()); });
+  const std::vector<image_size> images{image_size::height_width(1, 1),
+                                       image_size::height_width(-2, 2)};
   fails("images[1].height is -2",
         [&] { decode_boxes(b, four, vector_view<const image_size>(images), out.boxes()); });
   fails("deltas.size() is 4", [&] {
     decode_boxes(b, three, vector_view<const image_size>(images.data(), 1), out.boxes());
   });
   // So many that their number times that of the images is 0 in 64 bits.
-  const std::vector<image_size> many(64, image_size{1, 1});
+  const std::vector<image_size> many(64, image_size::height_width(1, 1));
   fails("decode_boxes: deltas.size() is 0, expected anchors.size() times images.size()", [&] {
     decode_boxes(boxes_view<const float>(), boxes_view<const float>(out.data(), index_t{1} << 58),
                  many, boxes_view<float>());
@@ -234,7 +236,6 @@ TEST_CASE("box coding: bad arguments are named and nothing is written") {
   fails("anchors.size() is 3",
         [&] { decode_boxes(boxes_view<const bfloat16>(half), three, out.boxes()); });
   fails("encode_distances: anchors.size() is 3", [&] { encode_distances(b, three, out.boxes()); });
-  fails("decode_distances: image.width is -3", [&] {
-    decode_distances(b, four, image_size{-3, 1}, out.boxes());
-  });
+  fails("decode_distances: image.width is -3",
+        [&] { decode_distances(b, four, image_size::height_width(1, -3), out.boxes()); });
 }

@@ -2,6 +2,7 @@
 // Detections of a box head against a step by step transcription of torchvision's
 // postprocess_detections; threads, allocations, and every documented error.
 #include "support/allocations.hpp"
+#include "support/exact_boxes.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/box_head.hpp>
@@ -24,7 +25,9 @@ template <class T>
 struct head_problem {
   index_t classes = 7;
   std::vector<index_t> offsets{0, 120, 120, 200};
-  std::vector<image_size> sizes{{180, 150}, {100, 100}, {160, 170}};
+  std::vector<image_size> sizes{image_size::height_width(150, 180),
+                                image_size::height_width(100, 100),
+                                image_size::height_width(170, 160)};
   std::vector<T> logits, deltas;
   std::vector<float> proposals = random_boxes<float>(200, 5, 200);
   box_head_params params;
@@ -55,7 +58,6 @@ std::vector<detection> expected_of(const head_problem<T>& p, std::size_t image) 
   std::vector<float> boxes, scores;
   std::vector<index_t> labels;
   std::vector<double> exact_scores;
-  const std::vector<double> weights(p.params.weights, p.params.weights + 4);
   for (index_t row = p.offsets[image]; row < p.offsets[image + 1]; ++row) {
     const T* const x = p.logits.data() + row * p.classes;
     double sum = 0;
@@ -67,7 +69,8 @@ std::vector<detection> expected_of(const head_problem<T>& p, std::size_t image) 
           reference::decode_box(
               reference::load_box(boxes_view<const T>(p.deltas), row * p.classes + c),
               reference::load_box(boxes_view<const float>(p.proposals), row),
-              {weights[0], weights[1], weights[2], weights[3]}),
+              weights_of(p.params.coder), as_reference(p.params.coder.clamp),
+              p.params.coder.size_limit),
           p.sizes[image].width, p.sizes[image].height);
       if (decoded.width() < p.params.min_size || decoded.height() < p.params.min_size) continue;
       for (const double v : {decoded.x1, decoded.y1, decoded.x2, decoded.y2})
@@ -78,9 +81,10 @@ std::vector<detection> expected_of(const head_problem<T>& p, std::size_t image) 
     }
   }
   std::vector<detection> out;
-  for (const index_t i : reference::nms(
-           boxes_view<const float>(boxes), vector_view<const float>(scores),
-           torchvision_nms(p.params.iou_threshold), {vector_view<const index_t>(labels), {}})) {
+  for (const index_t i :
+       reference::nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
+                      nms_params::torchvision(p.params.iou_threshold),
+                      {vector_view<const index_t>(labels), {}})) {
     if (static_cast<index_t>(out.size()) == p.params.max_detections) break;
     const auto k = static_cast<std::size_t>(i);
     out.push_back({exact_scores[k],
@@ -124,7 +128,10 @@ TEST_CASE_TEMPLATE("box head: torchvision's steps", T, float, bfloat16) {
   p.params.min_size = 25;
   check_head(p);
   p.params = {};
-  std::fill(p.params.weights, p.params.weights + 4, 1.0);
+  p.params.coder = {};
+  check_head(p);
+  p.params.coder.clamp = size_clamp::both;
+  p.params.coder.size_limit = 0.1;
   check_head(p);
 }
 
@@ -164,11 +171,11 @@ TEST_CASE("box head: errors") {
     CHECK_THROWS_WITH_AS(p.run(), doctest::Contains(whole.c_str()), std::invalid_argument);
   };
   using problem = head_problem<float>;
-  fails("outputs.logits.rows() is 199, expected the number of proposals",
+  fails("outputs.logits.rows() is 199, expected 200, the number of proposals",
         [](problem& p) { p.logits.resize(p.logits.size() - 7); });
-  fails("outputs.deltas.size() is 1399, expected proposals x classes",
+  fails("outputs.deltas.size() is 1399, expected 1400, proposals x classes",
         [](problem& p) { p.deltas.resize(p.deltas.size() - 4); });
-  fails("image_offsets.size() is 3, expected the number of images + 1",
+  fails("image_offsets.size() is 3, expected 4, the number of images + 1",
         [](problem& p) { p.offsets.pop_back(); });
   fails("image_offsets[2] is 119", [](problem& p) { p.offsets[2] = 119; });
   fails("image_offsets[0] is 1", [](problem& p) { p.offsets[0] = 1; });
@@ -178,6 +185,6 @@ TEST_CASE("box head: errors") {
   fails("params.iou_threshold is -1", [](problem& p) { p.params.iou_threshold = -1; });
   fails("params.max_detections is -1", [](problem& p) { p.params.max_detections = -1; });
   fails("params.min_size is -1", [](problem& p) { p.params.min_size = -1; });
-  fails("params.weights is 0", [](problem& p) { p.params.weights[1] = 0; });
-  fails("params.size_limit is -1", [](problem& p) { p.params.size_limit = -1; });
+  fails("params.coder.weight_y is 0", [](problem& p) { p.params.coder.weight_y = 0; });
+  fails("params.coder.size_limit is -1", [](problem& p) { p.params.coder.size_limit = -1; });
 }

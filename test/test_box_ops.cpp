@@ -65,7 +65,7 @@ TEST_CASE("box ops: conversions, clip, areas") {
         }
       }
       marked<T> out(4 * count, 0), areas(count, 2);
-      clip_boxes(b.boxes(), {500, 300.5}, out.boxes());
+      clip_boxes(b.boxes(), image_size::height_width(300.5, 500), out.boxes());
       box_areas(b.boxes(), areas.each());
       for (index_t i = 0; i < count; ++i) {
         const box in = reference::load_box(b.boxes(), i);
@@ -85,7 +85,7 @@ TEST_CASE("box ops: conversions, clip, areas") {
     check(0.0);
     const std::vector<float> special{-5, NAN, 900, INFINITY};
     std::vector<float> out(4);
-    clip_boxes(boxes_view<const float>(special), {800, 600}, out);
+    clip_boxes(boxes_view<const float>(special), image_size::height_width(600, 800), out);
     CHECK(out[0] == 0);
     CHECK(std::isnan(out[1]));
     CHECK(out[2] == 800);
@@ -193,10 +193,10 @@ TEST_CASE("box ops: bad arguments are named and nothing is written") {
     CHECK(out.untouched());
     CHECK(mask == std::vector<std::uint8_t>(4, 7));
   };
-  fails("clip_boxes: image.width is inf", [&] { clip_boxes(b, {infinity, 5}, out.boxes()); });
-  fails("clip_boxes: image.height is 1.5e+39, expected a finite float, 0 or more", [&] {
-    clip_boxes(b, {5, 1.5e39}, out.boxes());
-  });
+  fails("clip_boxes: image.width is inf",
+        [&] { clip_boxes(b, image_size::height_width(5, infinity), out.boxes()); });
+  fails("clip_boxes: image.height is 1.5e+39, expected a finite float, 0 or more",
+        [&] { clip_boxes(b, image_size::height_width(1.5e39, 5), out.boxes()); });
   fails("convert_boxes: out.size() is 4", [&] {
     convert_boxes(boxes_view<const float>(three), box_format::xyxy, box_format::xywh, out.boxes());
   });

@@ -75,7 +75,8 @@ struct detector {
   dense_detector kind;
   head_tensor<T> logits, deltas, centerness;
   std::vector<float> anchors;
-  std::vector<image_size> sizes{{300, 200}, {180, 260}};
+  std::vector<image_size> sizes{image_size::height_width(200, 300),
+                                image_size::height_width(260, 180)};
 
   detector(dense_detector which, head_layout layout, index_t anchors_at_location, index_t others,
            std::uint64_t seed, bool tied)
@@ -84,7 +85,7 @@ struct detector {
                             {{20, 17}, {5, 9}, {1, 1}}, others, seed, tied)),
         deltas(layout, 2, anchors_at_location, 4, logits.sizes, others),
         centerness(layout, 2, anchors_at_location, 1, logits.sizes, others),
-        anchors(random_boxes<float>(logits.anchors_of_image(), seed)) {
+        anchors(random_boxes<float>(logits.anchors_per_image(), seed)) {
     random_generator generator(seed + 1);
     deltas.for_each([&](T& x, index_t, index_t) {
       x = to<T>(generator.uniform(-0.2, which == dense_detector::fcos ? 2 : 0.2));
@@ -102,9 +103,9 @@ struct detector {
     return result;
   }
   postprocess_params params() const {
-    postprocess_params result = kind == dense_detector::fcos  ? fcos_postprocess()
-                                : kind == dense_detector::rpn ? rpn_postprocess()
-                                                              : retinanet_postprocess();
+    postprocess_params result = kind == dense_detector::fcos  ? postprocess_params::fcos()
+                                : kind == dense_detector::rpn ? postprocess_params::rpn()
+                                                              : postprocess_params::retinanet();
     result.max_candidates = 100;
     result.min_size = 0.5;
     return result;
@@ -221,14 +222,14 @@ TEST_CASE("levels: bad arguments of detection are named") {
   head_level_outputs<float> outputs = d.outputs();
   outputs.centerness = {};
   fails("outputs.centerness.images() is 0", outputs, params, d.sizes);
-  fails("outputs.centerness.levels().size() is 3", d.outputs(), retinanet_postprocess(), d.sizes);
-  fails("outputs.logits.classes() is 7, expected 1 for an RPN", d.outputs(), rpn_postprocess(),
+  fails("outputs.centerness.levels().size() is 3", d.outputs(), postprocess_params::retinanet(),
         d.sizes);
-  fails("params.detector is ssd", d.outputs(), ssd_postprocess(), d.sizes);
+  fails("outputs.logits.classes() is 7, expected 1 for an RPN", d.outputs(),
+        postprocess_params::rpn(), d.sizes);
+  fails("params.detector is ssd", d.outputs(), postprocess_params::ssd(), d.sizes);
   outputs = d.outputs();
   outputs.deltas = outputs.logits;
-  fails("outputs.deltas.classes() is 7, expected 4, as outputs.logits has it", outputs, params,
-        d.sizes);
+  fails("outputs.deltas.classes() is 7, expected 4", outputs, params, d.sizes);
   fails("image_sizes.size() is 1", d.outputs(), params, {d.sizes.data(), 1});
   postprocess_params wrong = params;
   wrong.score_threshold = 2;

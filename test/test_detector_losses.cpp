@@ -178,7 +178,7 @@ doctest::Approx near(double x) { return doctest::Approx(x).epsilon(2e-6); }
 
 TEST_CASE("FCOS's assigner: all boxes against all anchors") {
   random_generator generator(4);
-  const auto shapes = fcos_shapes();
+  const auto shapes = anchor_shapes::fcos();
   const std::vector<grid_size> levels{{40, 30}, {20, 15}, {10, 8}, {5, 4}, {3, 2}};
   std::vector<float> anchors(static_cast<std::size_t>(4 * count_anchors(shapes, levels)));
   make_anchors(shapes, {320, 240}, levels, anchors);
@@ -239,6 +239,23 @@ TEST_CASE_TEMPLATE("FCOS's loss: torchvision's", T, float, bfloat16) {
       }
     }
   });
+}
+
+TEST_CASE("FCOS's loss: without classes, all boxes have class 0") {
+  fcos_problem p(head_layout::nchw);
+  fcos_loss_workspace workspace;
+  const auto run = [&](const ground_truth& truth) {
+    fcos_tensors<float> t(p);
+    const fcos_losses losses = fcos_loss_and_grad(t.head(), p.anchors, truth, {}, workspace);
+    auto all = t.logits_grad.flat();
+    all.push_back(static_cast<float>(losses.classification));
+    return all;
+  };
+  for (auto& of_box : p.classes) of_box = 0;
+  ground_truth truth = p.truth();
+  const auto expected = run(truth);
+  truth.classes = {};
+  CHECK(run(truth) == expected);
 }
 
 TEST_CASE_TEMPLATE("FCOS's loss: bfloat16 is float, rounded; any threads, in place, no memory", T,
@@ -465,7 +482,7 @@ TEST_CASE("SSD's loss: bad arguments are named, and nothing is written") {
   head.deltas_grad = {p.logits_grad.data(), 80};
   fails("head.deltas_grad is head.logits_grad", head, truth, {});
   p.box_classes[1] = 0;
-  fails("truth.classes[1] is 0, expected 1 to classes - 1", p.head(), truth, {});
+  fails("truth.classes[1] is 0, expected 1 to 3, as 0 is background", p.head(), truth, {});
   p.box_classes[1] = 4;
   fails("truth.classes[1] is 4", p.head(), truth, {});
   p.box_classes[1] = 3;

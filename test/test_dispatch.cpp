@@ -219,7 +219,7 @@ TEST_CASE("dispatch: a call runs to its end on the instruction set that it began
   for (index_t i = 0; i < 2 * anchors * classes; ++i)
     logits.push_back(static_cast<float>(i % 17) / 4 - 2);
   const std::vector<index_t> levels{200, 75, 25};
-  const std::vector<image_size> images(2, {640, 480});
+  const std::vector<image_size> images(2, image_size::height_width(480, 640));
   head_outputs<float> outputs;
   outputs.logits = {logits.data(), 2 * anchors, classes};
   outputs.deltas = boxes_view<const float>(deltas.data(), 2 * anchors);

@@ -304,7 +304,7 @@ TEST_CASE("focal loss: bad arguments are named and nothing is written") {
     fails_anywhere(std::int32_t{0});
   });
   labels.pop_back();
-  fails("labels.size() is 3");
+  fails("labels.size() is 3, expected 4, the rows of logits");
   labels.push_back(0);
 
   const auto throws = [&](const auto& call, const char* message) {

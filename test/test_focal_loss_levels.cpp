@@ -68,7 +68,7 @@ struct head {
     // A row's weight is its image's scale.
     std::vector<float> weights;
     for (index_t i = 0; i < rows; ++i)
-      weights.push_back(scales[static_cast<std::size_t>(i / logits.anchors_of_image())]);
+      weights.push_back(scales[static_cast<std::size_t>(i / logits.anchors_per_image())]);
     Params weighted = params;
     weighted.row_weights = weights;
     const double sum = loss(matrix_view<const T>(matrix.data(), rows, classes),

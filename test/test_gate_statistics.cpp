@@ -97,6 +97,32 @@ TEST_CASE("three slow processes fail a problem, one other lets it pass") {
   CHECK_FALSE(unsure.failed());
 }
 
+TEST_CASE("a faster problem is called so, with the change") {
+  const auto verdict_in_table = [](const judged_problem& problem) {
+    std::ostringstream table;
+    write_table(table, {{"a processor", "avx2", "a compiler"}, 100, {problem}, {}});
+    const std::string text = table.str();
+    const std::size_t end = text.find('\n', text.find('\n') + 1);
+    return text.substr(text.rfind("  ", end) + 2, end - text.rfind("  ", end) - 2);
+  };
+  judged_problem faster = compared();
+  add(faster, 0.48, 1 - 1e-9);
+  CHECK(faster.settled());
+  CHECK_FALSE(faster.failed());
+  CHECK(verdict_of(faster) == "faster");
+  CHECK(verdict_in_table(faster) == "faster, -52 %");
+
+  judged_problem by_little = compared(), by_chance = compared(), stray = compared();
+  add(by_little, 0.98, 1 - 1e-9);
+  CHECK(verdict_in_table(by_little) == "pass");
+  add(by_chance, 0.48, 0.98);
+  CHECK(verdict_in_table(by_chance) == "pass");
+  add(stray, 0.48, 1 - 1e-9, 1.02);
+  CHECK(verdict_in_table(stray) == "inconclusive");
+  add(stray, 0.99, 0.5);
+  CHECK(verdict_in_table(stray) == "pass");
+}
+
 TEST_CASE("a process whose control strays says nothing") {
   judged_problem restless = compared();
   for (int process = 0; process < 6; ++process) {

@@ -147,8 +147,10 @@ TEST_CASE("in place: other outputs are refused where they share memory with an i
   fails("elementwise_iou: out is b", [&] { elementwise_iou(other, in, shared); });
   const boxes_soa_view<const float> planes(begin, begin + 100, begin + 200, begin + 300, 100);
   fails("elementwise_iou: out is a", [&] { elementwise_iou(planes, planes, shared); });
-  fails("giou_loss_unreduced: loss is predicted", [&] { giou_loss_unreduced(in, other, shared); });
-  fails("ciou_loss_unreduced: loss is targets", [&] { ciou_loss_unreduced(other, in, shared); });
+  fails("iou_loss_unreduced: loss is predicted",
+        [&] { iou_loss_unreduced(in, other, shared, iou_kind::giou); });
+  fails("iou_loss_unreduced: loss is targets",
+        [&] { iou_loss_unreduced(other, in, shared, iou_kind::ciou); });
 
   std::vector<float> rows(600, 1);
   const matrix_view<const float> detections(rows.data(), 100, 5, 6);
@@ -183,7 +185,7 @@ TEST_CASE("in place: outputs are refused where they are part of an input, or shi
   };
   const char* const apart_or_same =
       ", expected memory apart from it, or its own from the first to the last element";
-  const image_size image{9, 9};
+  const image_size image = image_size::height_width(9, 9);
   const std::vector<image_size> two(2, image);
   const boxes_view<const float> half(others.data(), n / 2);
 
@@ -236,8 +238,10 @@ TEST_CASE("in place: outputs are refused where they are part of an input, or shi
         [&] { smooth_l1_loss_and_grad(in, other, all, anchors); });
   fails("smooth_l1_loss_unreduced: loss is predictions",
         [&] { smooth_l1_loss_unreduced(in, other, all, shifted); });
-  fails("giou_loss_and_grad: grad is predicted", [&] { giou_loss_and_grad(in, other, shifted); });
-  fails("ciou_loss_and_grad: grad is targets", [&] { ciou_loss_and_grad(in, other, anchors); });
+  fails("iou_loss_and_grad: grad is predicted",
+        [&] { iou_loss_and_grad(in, other, shifted, iou_kind::giou); });
+  fails("iou_loss_and_grad: grad is targets",
+        [&] { iou_loss_and_grad(in, other, anchors, iou_kind::ciou); });
   fails("regression_loss_and_grad: grad is deltas",
         [&] { regression_loss_and_grad(in, other, other, all, same); });
   fails("regression_loss_and_grad: grad is anchors",
@@ -270,9 +274,9 @@ TEST_CASE("in place: outputs are refused where they are part of an input, or shi
         [&] { smooth_l1_loss_and_grad(in, other, all, out, smooth); });
   iou_loss_params iou;
   iou.box_weights = weights;
-  fails("grad is params.box_weights", [&] { diou_loss_and_grad(in, other, out, iou); });
+  fails("grad is params.box_weights", [&] { iou_loss_and_grad(in, other, out, iou_kind::diou, iou); });
   fails("loss is params.box_weights", [&] {
-    diou_loss_unreduced(in, other, {elsewhere.data(), n}, iou);
+    iou_loss_unreduced(in, other, {elsewhere.data(), n}, iou_kind::diou, iou);
   });
   regression_loss_params regression;
   regression.box_weights = weights;

@@ -329,7 +329,7 @@ TEST_CASE("IoU: bad arguments are named and nothing is written") {
     CHECK(out.untouched());
   };
   const boxes_view<const float> a(four);
-  fails("pairwise_iou: out.rows() is 3, expected the number of boxes a",
+  fails("pairwise_iou: out.rows() is 3, expected 4, the number of boxes a",
         [&] { pairwise_iou(a, three, matrix_view<float>(out.data(), 3, 4)); });
   fails("pairwise_iou: out.cols() is 2",
         [&] { pairwise_iou(a, three, matrix_view<float>(out.data(), 4, 2)); });

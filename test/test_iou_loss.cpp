@@ -35,29 +35,6 @@ reference::iou_kind as_reference(iou_kind kind) {
 }
 
 template <class T>
-double loss_and_grad(iou_kind kind, boxes_view<const T> p, boxes_view<const T> t,
-                     boxes_view<T> grad, const iou_loss_params& params,
-                     execution policy = execution::parallel) {
-  return kind == iou_kind::giou   ? giou_loss_and_grad(p, t, grad, params, policy)
-         : kind == iou_kind::diou ? diou_loss_and_grad(p, t, grad, params, policy)
-                                  : ciou_loss_and_grad(p, t, grad, params, policy);
-}
-template <class T>
-double loss_sum(iou_kind kind, boxes_view<const T> p, boxes_view<const T> t,
-                const iou_loss_params& params) {
-  return kind == iou_kind::giou   ? giou_loss(p, t, params)
-         : kind == iou_kind::diou ? diou_loss(p, t, params)
-                                  : ciou_loss(p, t, params);
-}
-template <class T>
-void loss_of_each(iou_kind kind, boxes_view<const T> p, boxes_view<const T> t, vector_view<T> loss,
-                  const iou_loss_params& params) {
-  kind == iou_kind::giou   ? giou_loss_unreduced(p, t, loss, params)
-  : kind == iou_kind::diou ? diou_loss_unreduced(p, t, loss, params)
-                           : ciou_loss_unreduced(p, t, loss, params);
-}
-
-template <class T>
 void check_losses(const std::vector<T>& predicted, const std::vector<T>& targets, iou_kind kind,
                   iou_loss_params params, const std::vector<float>& weights) {
   params.box_weights = weights;
@@ -66,10 +43,11 @@ void check_losses(const std::vector<T>& predicted, const std::vector<T>& targets
   INFO("boxes ", count, " kind ", std::string(names[static_cast<int>(kind)]), " ",
        std::string(dtype_name<T>()));
   marked<T> grad(4 * count, 3), loss(count, 1);
-  const double with_grad = loss_and_grad<T>(kind, p.boxes(), t.boxes(), grad.boxes(), params);
-  const double alone = loss_sum<T>(kind, p.boxes(), t.boxes(), params);
+  const double with_grad =
+      iou_loss_and_grad<const T>(p.boxes(), t.boxes(), grad.boxes(), kind, params);
+  const double alone = iou_loss<const T>(p.boxes(), t.boxes(), kind, params);
   CHECK((with_grad == alone || std::isnan(alone)));
-  loss_of_each<T>(kind, p.boxes(), t.boxes(), loss.each(), params);
+  iou_loss_unreduced<const T>(p.boxes(), t.boxes(), loss.each(), kind, params);
   double exact_sum = 0, size = 1e-30;
   for (index_t i = 0; i < count; ++i) {
     const box a = reference::load_box(p.boxes(), i), b = reference::load_box(t.boxes(), i);
@@ -174,8 +152,8 @@ TEST_CASE("IoU losses: golden vectors of torchvision") {
       const std::string name = std::string("pair_") + names[static_cast<int>(kind)];
       const auto exact_loss = golden<double>(name + "_loss").values;
       const auto exact_grad = golden<double>(name + "_grad").values;
-      loss_and_grad<float>(kind, pv, tv, grad, {});
-      loss_of_each<float>(kind, pv, tv, loss, {});
+      iou_loss_and_grad<const float>(pv, tv, grad, kind, {});
+      iou_loss_unreduced<const float>(pv, tv, loss, kind, {});
       for (std::size_t i = 0; i < loss.size(); ++i)
         CHECK(std::abs(static_cast<double>(loss[i]) - exact_loss[i]) <= 1e-6);
       for (std::size_t i = 0; i < grad.size(); ++i) {
@@ -201,8 +179,8 @@ TEST_CASE("IoU losses: degenerate boxes") {
     const boxes_view<const float> pv(p), tv(t);
     std::vector<float> grad(p.size()), loss(p.size() / 4);
     for (const iou_kind kind : all_kinds) {
-      loss_and_grad<float>(kind, pv, tv, grad, {});
-      loss_of_each<float>(kind, pv, tv, loss, {});
+      iou_loss_and_grad<const float>(pv, tv, grad, kind, {});
+      iou_loss_unreduced<const float>(pv, tv, loss, kind, {});
       for (index_t i = 0; i < pv.size(); ++i) {
         const box a = reference::load_box(pv, i), b = reference::load_box(tv, i);
         double largest = 0;
@@ -252,9 +230,9 @@ TEST_CASE_TEMPLATE("IoU losses: of weights and what they weigh, 0 wins over infi
               const boxes_view<const T> a(p.data() + 4 * first, count),
                   b(t.data() + 4 * first, count);
               if (width == 1) {
-                loss_of_each<T>(kind, a, b, vector_view<T>(out), params);
+                iou_loss_unreduced<const T>(a, b, vector_view<T>(out), kind, params);
               } else {
-                loss_and_grad<T>(kind, a, b, boxes_view<T>(out), params);
+                iou_loss_and_grad<const T>(a, b, boxes_view<T>(out), kind, params);
               }
               return out;
             });
@@ -273,9 +251,9 @@ TEST_CASE_TEMPLATE("IoU losses: a NaN at any of the eight places is NaN", T, flo
   for_each_isa([&](isa) {
     for (const iou_kind kind : all_kinds) {
       const boxes_view<const T> pv(p), tv(t);
-      CHECK(std::isnan(loss_and_grad<T>(kind, pv, tv, grad, {})));
-      CHECK(std::isnan(loss_sum<T>(kind, pv, tv, {})));
-      loss_of_each<T>(kind, pv, tv, loss, {});
+      CHECK(std::isnan(iou_loss_and_grad<const T>(pv, tv, grad, kind, {})));
+      CHECK(std::isnan(iou_loss<const T>(pv, tv, kind, {})));
+      iou_loss_unreduced<const T>(pv, tv, loss, kind, {});
       for (index_t i = 0; i < count; ++i) {
         INFO(std::string(names[static_cast<int>(kind)]), " NaN at place ", i % 9, " of box ", i);
         CHECK(std::isnan(static_cast<double>(loss[static_cast<std::size_t>(i)])) == (i % 9 < 8));
@@ -294,7 +272,8 @@ TEST_CASE("IoU losses: the same bits for any thread count, policy and on AVX2 an
     for (const iou_kind kind : all_kinds) {
       check_same_bits_everywhere([&](execution policy) {
         std::vector<T> out(p.size());
-        const double sum = loss_and_grad<T>(kind, boxes_view<const T>(p), t, out, {}, policy);
+        const double sum =
+            iou_loss_and_grad<const T>(boxes_view<const T>(p), t, out, kind, {}, policy);
         return with_sum(std::move(out), sum);
       });
     }
@@ -309,13 +288,15 @@ TEST_CASE("IoU losses: the gradient may overwrite the boxes, and nothing is allo
   const auto t = jittered(p, 2, 20);
   std::vector<float> grad(p.size());
   for (const execution policy : {execution::sequential, execution::parallel}) {
-    const auto call = [&] { ciou_loss_and_grad(boxes_view<const float>(p), t, grad, {}, policy); };
+    const auto call = [&] {
+      iou_loss_and_grad(boxes_view<const float>(p), t, grad, iou_kind::ciou, {}, policy);
+    };
     call();
     const allocation_count allocations;
     for (int i = 0; i < 10; ++i) call();
     CHECK(allocations.since() == 0);
   }
-  ciou_loss_and_grad(boxes_view<float>(p), t, p);
+  iou_loss_and_grad(boxes_view<float>(p), t, p, iou_kind::ciou);
   CHECK(same_bits(p, grad));
 }
 
@@ -331,14 +312,18 @@ TEST_CASE("IoU losses: bad arguments are named and nothing is written") {
   };
   const boxes_view<const float> p(four), q(three);
   params.epsilon = -1;
-  fails("giou_loss_and_grad: params.epsilon is -1, expected a finite float, 0 or more",
-        [&] { giou_loss_and_grad(q, three, out.boxes(), params); });
+  fails("iou_loss_and_grad: params.epsilon is -1, expected a finite float, 0 or more",
+        [&] { iou_loss_and_grad(q, three, out.boxes(), iou_kind::giou, params); });
   params.scale = std::nan("");
-  fails("ciou_loss: params.scale is nan", [&] { ciou_loss(q, three, params); });
+  fails("iou_loss: params.scale is nan", [&] { iou_loss(q, three, iou_kind::ciou, params); });
   params.box_weights = four;
-  fails("params.box_weights.size() is 16", [&] { diou_loss(q, three, params); });
-  fails("diou_loss: targets.size() is 3", [&] { diou_loss(p, three); });
-  fails("grad.size() is 3", [&] { giou_loss_and_grad(p, four, out.boxes()); });
-  fails("giou_loss_unreduced: loss.size() is 12",
-        [&] { giou_loss_unreduced(p, four, out.each()); });
+  fails("params.box_weights.size() is 16", [&] { iou_loss(q, three, iou_kind::diou, params); });
+  fails("iou_loss: targets.size() is 3", [&] { iou_loss(p, three, iou_kind::diou); });
+  fails("iou_loss: kind is iou, expected giou, diou or ciou",
+        [&] { iou_loss(p, four, iou_kind::iou); });
+  fails("iou_loss_and_grad: kind is iou",
+        [&] { iou_loss_and_grad(q, three, out.boxes(), iou_kind::iou); });
+  fails("grad.size() is 3", [&] { iou_loss_and_grad(p, four, out.boxes(), iou_kind::giou); });
+  fails("iou_loss_unreduced: loss.size() is 12",
+        [&] { iou_loss_unreduced(p, four, out.each(), iou_kind::giou); });
 }

@@ -93,11 +93,13 @@ TEST_CASE_TEMPLATE("labels: losses by the value of labels of every type", Label,
       CHECK_NOTHROW(sigmoid_focal_loss(x, labels));
     } else {
       const std::string value = sizeof(Label) == 8 ? "18446744073709551615" : "4294967295";
-      const std::string message = "vecdet::sigmoid_focal_loss: labels[0] is " + value +
-                                  ", expected 0 to classes-1, the background value or the ignore "
-                                  "value";
+      const std::string start = "vecdet::sigmoid_focal_loss: labels[0] is " + value +
+                                ", expected 0 to " + std::to_string(x.cols() - 1) + " (" +
+                                std::to_string(x.cols()) + " classes), ";
       for (const index_t background : {index_t{-1}, std::numeric_limits<index_t>::max()}) {
         focal.background = background;
+        const std::string message =
+            start + std::to_string(background) + " or " + std::to_string(focal.ignore);
         CHECK_THROWS_WITH_AS(sigmoid_focal_loss(x, labels, focal), message.c_str(),
                              std::invalid_argument);
       }

@@ -209,8 +209,8 @@ std::vector<float> retinanet(grid_size image) {
   for (index_t stride = 8; stride <= 128; stride *= 2)
     features.push_back({(image.height + stride - 1) / stride, (image.width + stride - 1) / stride});
   std::vector<float> anchors(
-      static_cast<std::size_t>(4 * count_anchors(retinanet_shapes(), features)));
-  make_anchors(retinanet_shapes(), image, features, anchors);
+      static_cast<std::size_t>(4 * count_anchors(anchor_shapes::retinanet(), features)));
+  make_anchors(anchor_shapes::retinanet(), image, features, anchors);
   return anchors;
 }
 
@@ -468,6 +468,8 @@ TEST_CASE("matching: bad arguments are named and nothing is written") {
         [](truth_t&, results_t&, params_t& p) { p.high_threshold = NAN; });
   fails("params.low_threshold is nan",
         [](truth_t&, results_t&, params_t& p) { p.low_threshold = NAN; });
+  fails("params.low_threshold is 0.59999999999999998, expected at most 0.5, the high threshold",
+        [](truth_t&, results_t&, params_t& p) { p.low_threshold = 0.6; });
   fails("params.region_threshold is 1.5",
         [](truth_t&, results_t&, params_t& p) { p.region_threshold = 1.5; });
   fails("params.coder.weight_w is 0",
@@ -477,16 +479,17 @@ TEST_CASE("matching: bad arguments are named and nothing is written") {
   fails("truth.classes.size() is 2", [&](truth_t& t, results_t&, params_t&) { t.classes = two; });
   fails("truth.image_offsets[0] is 1",
         [&](truth_t& t, results_t&, params_t&) { t.image_offsets = late; });
-  fails("truth.image_offsets[2] is 1, expected the element before it or more",
+  fails("truth.image_offsets[2] is 1, expected 2, the element before it, or more",
         [&](truth_t& t, results_t&, params_t&) { t.image_offsets = wrong; });
-  fails("truth.image_offsets[1] is 2, expected the number of boxes",
+  fails("truth.image_offsets[1] is 2, expected 3, the number of boxes",
         [&](truth_t& t, results_t&, params_t&) { t.image_offsets = short_of; });
-  fails("truth.region_offsets.size() is 0, expected the size of image_offsets",
+  fails("truth.region_offsets.size() is 0, expected 2, the size of image_offsets",
         [&](truth_t& t, results_t&, params_t&) {
           t.image_offsets = one_image;
           t.regions = boxes;
         });
-  fails("results.matches.size() is 4", [&](truth_t&, results_t& r, params_t&) { r.matches = few; });
+  fails("results.matches.size() is 4, expected 0 or 2, images x anchors",
+        [&](truth_t&, results_t& r, params_t&) { r.matches = few; });
   fails("results.labels.size() is 4", [&](truth_t&, results_t& r, params_t&) { r.labels = few; });
   fails("results.best_ious.size() is 4",
         [&](truth_t&, results_t& r, params_t&) { r.best_ious = few_floats; });

@@ -133,7 +133,7 @@ TEST_CASE("memory: weights that are empty are not read, wherever they point") {
     CHECK(smooth_l1_loss(boxes, b, labels, l1) == smooth_l1_loss(boxes, b, labels));
     CHECK(smooth_l1_loss(boxes, b, box_selection::all(), l1) ==
           smooth_l1_loss(boxes, b, box_selection::all()));
-    CHECK(giou_loss(boxes, b, giou) == giou_loss(boxes, b));
+    CHECK(iou_loss(boxes, b, iou_kind::giou, giou) == iou_loss(boxes, b, iou_kind::giou));
     CHECK(regression_loss(boxes, a, b, labels, regression) == regression_loss(boxes, a, b, labels));
   });
 }

@@ -125,19 +125,19 @@ TEST_CASE_TEMPLATE("RoIAlign of a pyramid: that of each level", T, float, double
           expected.insert(expected.end(), out.begin() + first, out.begin() + first + p.bins());
         }
         REQUIRE(image.size() > 2);
-        roi_boxes<real> of_level;
-        of_level.boxes = boxes_view<const real>(boxes);
-        of_level.images = image;
+        roi_boxes<real> per_level;
+        per_level.boxes = boxes_view<const real>(boxes);
+        per_level.images = image;
         roi_align_params params;
         params.sampling_ratio = 2;
         params.spatial_scale = p.scales[static_cast<std::size_t>(l)];
         const auto n = static_cast<index_t>(image.size());
         auto& map = p.maps[static_cast<std::size_t>(l)];
         std::vector<T> bins(expected.size()), grad(map.size());
-        roi_align<const T>(p.level(map, l), of_level, p.bins_of(bins.data(), n), params,
+        roi_align<const T>(p.level(map, l), per_level, p.bins_of(bins.data(), n), params,
                            p.workspace);
         CHECK(equal(bins, expected));
-        roi_align_grad<const T>(p.template bins_of<const T>(upstream.data(), n), of_level,
+        roi_align_grad<const T>(p.template bins_of<const T>(upstream.data(), n), per_level,
                                 p.level(grad, l), params, p.workspace);
         CHECK(equal(grad, p.grads[static_cast<std::size_t>(l)]));
       }
@@ -246,10 +246,10 @@ TEST_CASE("RoIAlign of a pyramid: errors") {
   fails("params.scales[2] is 0.125, expected half of the one before");
   p.scales = scales;
   p.scales.pop_back();
-  fails("params.scales.size() is 3, expected the number of levels");
+  fails("params.scales.size() is 3, expected 4, the number of levels");
   p.scales = scales;
   p.image[7] = 2;
-  fails("boxes.images[7] is 2, expected 0 to the number of images - 1");
+  fails("boxes.images[7] is 2, expected 0 to 1 (2 images)");
   p.image[7] = 1;
 
   const auto nchw = feature_layout::nchw;
@@ -296,7 +296,7 @@ TEST_CASE("RoIAlign of a pyramid: errors") {
         pyramid_levels(boxes_view<const float>(boxes), levels, count, 0.25, size, level),
         doctest::Contains(message), std::invalid_argument);
   };
-  level_fails(4, 224, 4, "levels.size() is 3, expected the number of boxes");
+  level_fails(4, 224, 4, "levels.size() is 3, expected 2, the number of boxes");
   level_fails(0, 224, 4, "the number of levels is 0, expected 1 to 32");
   level_fails(4, 0, 4, "canonical_size is 0, expected a finite float above 0");
   level_fails(4, 224, 65, "canonical_level is 65, expected -64 to 64");

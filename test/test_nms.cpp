@@ -17,12 +17,63 @@
 #include <string>
 #include <utility>
 #include <vector>
+#if __cplusplus >= 202002L
+#include <span>
+#endif
 
 #include <doctest/doctest.h>
 #include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
+
+namespace {
+
+/// A user's box.
+struct corner_box {
+  float left, top, right, bottom;
+};
+
+}  // namespace
+
+template <>
+struct vecdet::box_layout<corner_box> : vecdet::box_numbers<float> {};
+
+TEST_CASE("NMS: takes containers of numbers and of boxes, and a threshold") {
+  const std::vector<float> numbers{0, 0, 10, 10, 1, 0, 11, 10, 0, 0, 9, 10, 20, 20, 30, 30};
+  const std::vector<double> doubles(numbers.begin(), numbers.end());
+  const std::vector<float> scores{0.5f, 0.9f, 0.4f, 0.1f};
+  std::vector<std::array<float, 4>> arrays;
+  std::vector<corner_box> structs;
+  for (std::size_t i = 0; i < numbers.size(); i += 4) {
+    arrays.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+    structs.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+  }
+  const indices expected{1, 3}, of_085{1, 0, 3};
+  CHECK(nms(numbers, scores) == expected);
+  CHECK(nms(numbers, scores, {}) == expected);
+  CHECK(nms(numbers, scores, 0.5) == expected);
+  CHECK(nms(numbers, scores, 0.85) == of_085);
+  CHECK(nms(doubles, scores, 0.5) == expected);
+  CHECK(nms(arrays, scores, 0.5) == expected);
+  CHECK(nms(structs, scores, 0.5) == expected);
+  CHECK(nms(boxes_view(numbers), vector_view(scores), 0.5) == expected);
+#if __cplusplus >= 202002L
+  CHECK(nms(std::span(numbers), std::span(scores), 0.5) == expected);
+  CHECK(nms(std::span(structs), scores, 0.5) == expected);
+#endif
+  const std::vector<int> classes{0, 1, 0, 0};
+  CHECK(batched_nms(structs, scores, {classes, {}, {}}, 0.5) == indices{1, 0, 3});
+  nms_workspace workspace;
+  const auto kept = nms(arrays, scores, 0.5, workspace);
+  CHECK(indices(kept.begin(), kept.end()) == expected);
+
+  const std::vector<float> ten(10);
+  CHECK_THROWS_WITH_AS(
+      nms(ten, scores, 0.5),
+      "vecdet::nms: boxes.size() is 10, expected a multiple of 4, the numbers of a box",
+      std::invalid_argument);
+}
 
 TEST_CASE("NMS: golden vectors") {
   if (!has_data("golden/nms_boxes_0.npy", "NMS: golden vectors")) return;
@@ -36,7 +87,7 @@ TEST_CASE("NMS: golden vectors") {
       CAPTURE(set);
       CAPTURE(tenths);
       const std::string suffix = name + "_" + std::to_string(tenths);
-      const nms_params params = torchvision_nms(tenths / 10.0);
+      const nms_params params = nms_params::torchvision(tenths / 10.0);
       const indices expected = golden<std::int64_t>("nms_keep_" + suffix).values;
       indices batched = golden<std::int64_t>("nms_batched_" + suffix).values;
       std::sort(batched.begin(), batched.end());
@@ -80,11 +131,11 @@ TEST_CASE("NMS: recorded proposals and box-head outputs of real detectors") {
   for (const auto* scene : {&proposals, &detections}) {
     for (const double threshold : {0.3, 0.5, 0.7}) {
       CAPTURE(threshold);
-      check_scene(*scene, torchvision_nms(threshold));
-      check_scene(*scene, ipex_nms(threshold));
+      check_scene(*scene, nms_params::torchvision(threshold));
+      check_scene(*scene, nms_params::ipex(threshold));
     }
     nms_workspace workspace;
-    const std::size_t kept = actual_of(*scene, torchvision_nms(0.5), workspace).size();
+    const std::size_t kept = actual_of(*scene, nms_params::torchvision(0.5), workspace).size();
     MESSAGE(scene->size() << " recorded boxes, " << kept << " kept");
     CHECK(kept < static_cast<std::size_t>(scene->size()));
   }
@@ -97,7 +148,7 @@ TEST_CASE_TEMPLATE("NMS: clusters, with and without the index", T, float, double
       CAPTURE(threshold);
       if (count > 1500 && threshold != 0.5 && threshold != 0.95) continue;
       check_scene(clustered_scene<T>(count, 7 + static_cast<std::uint64_t>(count)),
-                  torchvision_nms(threshold));
+                  nms_params::torchvision(threshold));
     }
   }
 }
@@ -122,8 +173,8 @@ TEST_CASE("NMS: boxes in frames of any size and place") {
       scene_of<float> scene = clustered_scene<float>(count, ++seed);
       for (std::size_t i = 0; i < scene.boxes.size(); ++i)
         scene.boxes[i] = scene.boxes[i] * f.scale * (i % 2 == 0 ? f.stretch : 1.0f) + f.offset;
-      check_scene(scene, torchvision_nms(0.5));
-      check_scene(scene, mmcv_nms(0.35, true));
+      check_scene(scene, nms_params::torchvision(0.5));
+      check_scene(scene, nms_params::mmcv(0.35, true));
     }
   }
   // A box far off, and more or fewer that are no steps large.
@@ -134,10 +185,10 @@ TEST_CASE("NMS: boxes in frames of any size and place") {
       scene.boxes[i + 2] = scene.boxes[i] + 1.5f;
       scene.boxes[i + 3] = scene.boxes[i + 1] + 1.5f;
     }
-    check_scene(scene, torchvision_nms(0.5));
+    check_scene(scene, nms_params::torchvision(0.5));
     scene.boxes[8] = -3e6f;
     scene.boxes[10] = -2.9e6f;
-    check_scene(scene, torchvision_nms(0.5));
+    check_scene(scene, nms_params::torchvision(0.5));
   }
   // Boxes that nearly coincide, in a frame too large to tell them apart: at high thresholds, hardly
   // any is suppressed that the steps let pass.
@@ -153,15 +204,15 @@ TEST_CASE("NMS: boxes in frames of any size and place") {
       }
     }
     for (const double threshold : {0.7, 0.95}) {
-      check_scene(close, torchvision_nms(threshold));
-      check_scene(close, opencv_nms(threshold, -1));
+      check_scene(close, nms_params::torchvision(threshold));
+      check_scene(close, nms_params::opencv(threshold, -1));
     }
-    nms_params few = torchvision_nms(0.95);
+    nms_params few = nms_params::torchvision(0.95);
     few.max_total = 300;
     check_scene(close, few);
     for (std::size_t i = 0; i < close.boxes.size(); i += 12)
       close.boxes[i] = static_cast<float>(quiet_nan);
-    check_scene(close, ipex_nms(0.9));
+    check_scene(close, nms_params::ipex(0.9));
   }
   // Small whole numbers: many overlaps are just the threshold.
   scene_of<float> scene = clustered_scene<float>(1200, ++seed);
@@ -174,9 +225,9 @@ TEST_CASE("NMS: boxes in frames of any size and place") {
   }
   for (const double threshold : {0.2, 0.25, 1.0 / 3, 0.5, 0.75}) {
     CAPTURE(threshold);
-    check_scene(scene, torchvision_nms(threshold));
-    check_scene(scene, onnx_nms(threshold, no_limit));
-    check_scene(scene, mmcv_nms(threshold, true));
+    check_scene(scene, nms_params::torchvision(threshold));
+    check_scene(scene, nms_params::onnx(threshold, no_limit));
+    check_scene(scene, nms_params::mmcv(threshold, true));
   }
 }
 
@@ -191,7 +242,7 @@ TEST_CASE("NMS: extreme scenes") {
         scene.boxes.push_back(static_cast<float>(c));
     scene.scores = random_scores<float>(count, generator);
     for (const double threshold : {0.0, 0.1, 0.5, 0.9, 1.0})
-      check_scene(scene, torchvision_nms(threshold));
+      check_scene(scene, nms_params::torchvision(threshold));
   };
   using box = std::array<double, 4>;
   run("all in one place", [](double) { return box{1, 2, 30, 40}; });
@@ -224,7 +275,7 @@ TEST_CASE("NMS: classes and images by the hundred") {
   random_generator generator(11);
   scene_of<float> scene = clustered_scene<float>(6000, 12);
   for (index_t i = 0; i < scene.size(); ++i) scene.classes.push_back(generator.below(91));
-  check_scene(scene, torchvision_nms(0.5));
+  check_scene(scene, nms_params::torchvision(0.5));
   for (index_t i = 0; i < scene.size(); ++i) scene.images.push_back(i / 1000);
   for (const nms_order order :
        {nms_order::score, nms_order::index, nms_order::image_score, nms_order::image_class_score}) {
@@ -235,7 +286,7 @@ TEST_CASE("NMS: classes and images by the hundred") {
     params.max_total = 700;
     check_scene(scene, params);
   }
-  check_scene(scene, onnx_nms(0.5, 7));
+  check_scene(scene, nms_params::onnx(0.5, 7));
 
   // The same images by their offsets.
   nms_groups by_offset;
@@ -247,7 +298,7 @@ TEST_CASE("NMS: classes and images by the hundred") {
   // Every box of a class of its own, far apart as numbers.
   for (index_t i = 0; i < scene.size(); ++i)
     scene.classes[static_cast<std::size_t>(i)] = i * (index_t{1} << 50);
-  check_scene(scene, torchvision_nms(0.5));
+  check_scene(scene, nms_params::torchvision(0.5));
 }
 
 TEST_CASE_TEMPLATE("NMS: equal scores across classes go by index", T, float, double, bfloat16) {
@@ -296,8 +347,8 @@ TEST_CASE_TEMPLATE("NMS: boxes in another order are kept in the same", T, float,
     shuffled.classes[i] = scene.classes[k];
   }
   const auto check = [&] {
-    for (const nms_params& params :
-         {torchvision_nms(0.5), mmcv_nms(0.3, true), onnx_nms(0.5, 40), opencv_nms(0.4, 0.1)}) {
+    for (const nms_params& params : {nms_params::torchvision(0.5), nms_params::mmcv(0.3, true),
+                                     nms_params::onnx(0.5, 40), nms_params::opencv(0.4, 0.1)}) {
       nms_workspace workspace;
       indices kept = actual_of(shuffled, params, workspace);
       for (index_t& i : kept) i = from[static_cast<std::size_t>(i)];
@@ -345,9 +396,9 @@ TEST_CASE("NMS: bad arguments are named") {
   };
   CHECK_THROWS_WITH_AS(nms(b, vector_view<const float>(three)),
                        doctest::Contains("vecdet::nms: scores.size() is 3"), std::invalid_argument);
-  fails(torchvision_nms(-0.1), {}, "batched_nms: params.iou_threshold is -0.1");
-  fails(torchvision_nms(1.5), {}, "params.iou_threshold is 1.5");
-  fails(torchvision_nms(quiet_nan), {}, "params.iou_threshold is nan");
+  fails(nms_params::torchvision(-0.1), {}, "batched_nms: params.iou_threshold is -0.1");
+  fails(nms_params::torchvision(1.5), {}, "params.iou_threshold is 1.5");
+  fails(nms_params::torchvision(quiet_nan), {}, "params.iou_threshold is nan");
   nms_params params;
   params.score_threshold = quiet_nan;
   fails(params, {}, "params.score_threshold is nan");

@@ -28,7 +28,7 @@ std::vector<coco::coco_box> after_nms(const std::vector<coco::coco_box>& detecti
   nms_groups groups;
   groups.classes = classes;
   groups.images = images;
-  nms_params params = torchvision_nms(iou_threshold);
+  nms_params params = nms_params::torchvision(iou_threshold);
   params.score_threshold = score_threshold;
   params.order = nms_order::index;
   std::vector<coco::coco_box> left;

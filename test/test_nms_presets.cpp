@@ -120,7 +120,7 @@ void check_opencv_preset() {
                     });
         INFO("case ", c, " score threshold ", score_threshold, " IoU threshold ", iou_threshold);
         CHECK(nms(boxes_view<const Corner>(boxes), vector_view<const float>(scores),
-                  opencv_nms(iou_threshold, score_threshold)) == expected);
+                  nms_params::opencv(iou_threshold, score_threshold)) == expected);
       }
     }
   }
@@ -132,13 +132,13 @@ void check_onnx_preset(bool centre_format) {
     const index_t count = generator.below(50);
     std::vector<float> boxes;
     nms_groups groups;
-    indices classes, of_class[3];
+    indices classes, per_class[3];
     for (index_t i = 0; i < count; ++i) {
       for (int k = 0; k < 4; ++k)
         boxes.push_back(generator.chance(0.8) ? static_cast<float>(generator.below(12))
                                               : static_cast<float>(generator.uniform(0, 12)));
       classes.push_back(generator.below(3));
-      of_class[classes.back()].push_back(i);
+      per_class[classes.back()].push_back(i);
     }
     groups.classes = classes;
     const std::vector<float> scores = scores_at_thresholds(count, generator);
@@ -146,7 +146,7 @@ void check_onnx_preset(bool centre_format) {
       for (const double iou_threshold : {0.0, 0.1, 0.2, 1.0 / 3, 0.4, 0.5, 0.6, 0.7}) {
         const index_t limit = generator.chance(0.5) ? 4 : 1000;
         indices expected;  // by class, then score
-        for (const indices& candidates : of_class) {
+        for (const indices& candidates : per_class) {
           const indices kept =
               kept_of(candidates, scores, static_cast<float>(score_threshold),
                       static_cast<std::size_t>(limit), [&](index_t k, index_t i) {
@@ -156,7 +156,7 @@ void check_onnx_preset(bool centre_format) {
                       });
           expected.insert(expected.end(), kept.begin(), kept.end());
         }
-        nms_params params = onnx_nms(iou_threshold, limit, centre_format);
+        nms_params params = nms_params::onnx(iou_threshold, limit, centre_format);
         params.score_threshold = score_threshold;
         INFO("case ", c, " score threshold ", score_threshold, " IoU threshold ", iou_threshold);
         CHECK(batched_nms(boxes_view<const float>(boxes), vector_view<const float>(scores), groups,
@@ -173,18 +173,18 @@ TEST_CASE("NMS: every preset on many boxes") {
   for (float& c : scene.boxes) c = std::floor(c);
   for (const double threshold : {0.1, 0.3, 0.5, 0.75}) {
     CAPTURE(threshold);
-    check_scene(scene, torchvision_nms(threshold));
-    check_scene(scene, mmcv_nms(threshold));
-    check_scene(scene, mmcv_nms(threshold, true));
-    check_scene(scene, ipex_nms(threshold));
-    check_scene(scene, onnx_nms(threshold, no_limit));
-    check_scene(scene, opencv_nms(threshold, 0.25));
+    check_scene(scene, nms_params::torchvision(threshold));
+    check_scene(scene, nms_params::mmcv(threshold));
+    check_scene(scene, nms_params::mmcv(threshold, true));
+    check_scene(scene, nms_params::ipex(threshold));
+    check_scene(scene, nms_params::onnx(threshold, no_limit));
+    check_scene(scene, nms_params::opencv(threshold, 0.25));
   }
   // Centre and size.
   scene_of<float> centres = scene;
   for (std::size_t i = 0; i < centres.boxes.size(); i += 4)
     for (std::size_t k = 0; k < 2; ++k) centres.boxes[i + 2 + k] -= centres.boxes[i + k];
-  check_scene(centres, onnx_nms(0.5, no_limit, true));
+  check_scene(centres, nms_params::onnx(0.5, no_limit, true));
 }
 
 TEST_CASE("NMS: OpenCV's preset is NMSBoxes") {
@@ -209,19 +209,27 @@ TEST_CASE("NMS: boxes without area or with NaN suppress others by OpenCV's overl
     return nms(boxes_view<const float>(boxes), vector_view<const float>(scores), params);
   };
   for_each_isa([&](isa) {
-    CHECK(kept(first, torchvision_nms(0.5)) == std::vector<index_t>{0, 1, 2, 3});
-    CHECK(kept(first, opencv_nms(0.5, 0)) == std::vector<index_t>{0, 1});
-    CHECK(kept(last, opencv_nms(0.5, 0)) == std::vector<index_t>{3});
+    CHECK(kept(first, nms_params::torchvision(0.5)) == std::vector<index_t>{0, 1, 2, 3});
+    CHECK(kept(first, nms_params::opencv(0.5, 0)) == std::vector<index_t>{0, 1});
+    CHECK(kept(last, nms_params::opencv(0.5, 0)) == std::vector<index_t>{3});
   });
 }
 
 TEST_CASE_TEMPLATE("NMS: exceptional boxes among many, by every rule", T, float, double, bfloat16) {
   random_generator generator(31);
-  const nms_params presets[] = {
-      torchvision_nms(0.5),       mmcv_nms(0.3, true), ipex_nms(0.5),      onnx_nms(0.4, no_limit),
-      opencv_nms(0.5, -1),        ipex_nms(0),         torchvision_nms(0), mmcv_nms(1e-5, true),
-      mmcv_nms(2e-3, true),       onnx_nms(0.5, 40),   opencv_nms(0, -1),  opencv_nms(1e-3, -1),
-      torchvision_nms(0.5 - 1e-9)};
+  const nms_params presets[] = {nms_params::torchvision(0.5),
+                                nms_params::mmcv(0.3, true),
+                                nms_params::ipex(0.5),
+                                nms_params::onnx(0.4, no_limit),
+                                nms_params::opencv(0.5, -1),
+                                nms_params::ipex(0),
+                                nms_params::torchvision(0),
+                                nms_params::mmcv(1e-5, true),
+                                nms_params::mmcv(2e-3, true),
+                                nms_params::onnx(0.5, 40),
+                                nms_params::opencv(0, -1),
+                                nms_params::opencv(1e-3, -1),
+                                nms_params::torchvision(0.5 - 1e-9)};
   for (const double share : {0.0004, 0.02, 0.5, 1.0}) {
     scene_of<T> scene = clustered_scene<T>(under_sanitizer ? 900 : 2500, 5, -100);
     for (std::size_t i = 0; i < scene.boxes.size(); i += 4) {
@@ -280,8 +288,9 @@ TEST_CASE("NMS: a few exceptional boxes keep no preset from the index") {
   for_each_isa([&](isa) {
     const auto& kernels =
         vecdet::detail::kernels<vecdet::detail::nms_kernels<float>>(vecdet::active_isa());
-    for (const nms_params& params : {torchvision_nms(0.5), mmcv_nms(0.5), mmcv_nms(0.5, true),
-                                     ipex_nms(0.5), onnx_nms(0.5, no_limit), opencv_nms(0.5, 0)}) {
+    for (const nms_params& params :
+         {nms_params::torchvision(0.5), nms_params::mmcv(0.5), nms_params::mmcv(0.5, true),
+          nms_params::ipex(0.5), nms_params::onnx(0.5, no_limit), nms_params::opencv(0.5, 0)}) {
       std::vector<vecdet::detail::nms_record> order(scene.scores.size()), kept(order.size());
       vecdet::detail::nms_args<float> args{};
       args.boxes = scene.boxes.data();

@@ -3,6 +3,7 @@
 // torchvision's, on batches of images and several levels; threads, allocations, special logits, and
 // every documented error.
 #include "support/allocations.hpp"
+#include "support/exact_boxes.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/postprocess.hpp>
@@ -47,7 +48,8 @@ struct heads {
       for (index_t i = 0; i < rows; ++i)
         centerness.push_back(static_cast<float>(generator.normal()));
     boxes = random_boxes<float>(anchors, seed + 1, 200);
-    for (index_t i = 0; i < images; ++i) sizes.push_back({180, 150 + static_cast<double>(10 * i)});
+    for (index_t i = 0; i < images; ++i)
+      sizes.push_back(image_size::height_width(150 + static_cast<double>(10 * i), 180));
   }
 
   head_outputs<float> outputs() const {
@@ -80,9 +82,8 @@ found expected_of(const heads& h, const postprocess_params& params) {
       const reference::box decoded = reference::clip_box(
           params.detector == dense_detector::fcos
               ? reference::decode_distances(deltas, anchor)
-              : reference::decode_box(
-                    deltas, anchor,
-                    {params.weights[0], params.weights[1], params.weights[2], params.weights[3]}),
+              : reference::decode_box(deltas, anchor, weights_of(params.coder),
+                                      as_reference(params.coder.clamp), params.coder.size_limit),
           size.width, size.height);
       if (params.min_size > 0 &&
           (decoded.width() < params.min_size || decoded.height() < params.min_size))
@@ -135,7 +136,7 @@ found expected_of(const heads& h, const postprocess_params& params) {
       for (auto& all : by_class) keep_best(all);
     std::vector<index_t> kept = reference::nms(
         boxes_view<const float>(boxes), vector_view<const float>(scores),
-        torchvision_nms(params.iou_threshold), {vector_view<const index_t>(labels), {}});
+        nms_params::torchvision(params.iou_threshold), {vector_view<const index_t>(labels), {}});
     if (static_cast<index_t>(kept.size()) > params.max_detections)
       kept.resize(static_cast<std::size_t>(params.max_detections));
     for (const index_t i : kept) {
@@ -182,7 +183,7 @@ void check_detector(const postprocess_params& params, index_t images,
 }  // namespace
 
 TEST_CASE("postprocess: RetinaNet") {
-  postprocess_params params = retinanet_postprocess();
+  postprocess_params params = postprocess_params::retinanet();
   check_detector(params, 1, {300}, 5, 1);
   check_detector(params, 3, {400, 100, 30, 0, 5}, 17, 2);
   params.max_candidates = 50;
@@ -192,7 +193,7 @@ TEST_CASE("postprocess: RetinaNet") {
 }
 
 TEST_CASE("postprocess: FCOS") {
-  postprocess_params params = fcos_postprocess();
+  postprocess_params params = postprocess_params::fcos();
   check_detector(params, 1, {300}, 5, 4);
   check_detector(params, 3, {400, 100, 30, 0, 5}, 37, 5);
   params.max_candidates = 10;
@@ -202,7 +203,7 @@ TEST_CASE("postprocess: FCOS") {
 }
 
 TEST_CASE("postprocess: SSD") {
-  postprocess_params params = ssd_postprocess();
+  postprocess_params params = postprocess_params::ssd();
   check_detector(params, 1, {300}, 5, 7);
   params.max_candidates = 10;
   check_detector(params, 3, {600}, 37, 8);
@@ -212,7 +213,7 @@ TEST_CASE("postprocess: SSD") {
 }
 
 TEST_CASE("postprocess: RPN") {
-  postprocess_params params = rpn_postprocess();
+  postprocess_params params = postprocess_params::rpn();
   check_detector(params, 1, {300}, 1, 16);
   check_detector(params, 3, {4000, 900, 200, 0, 30}, 1, 17);
   params.max_candidates = 150;
@@ -222,7 +223,8 @@ TEST_CASE("postprocess: RPN") {
 }
 
 TEST_CASE("postprocess: NaN and infinite outputs do not pass or stay in their place") {
-  for (const auto& params : {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+  for (const auto& params :
+       {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
     heads h(1, {200}, 21, params.detector, 9);
     random_generator generator(10);
     const auto special = special_logits<float>();
@@ -242,16 +244,31 @@ TEST_CASE("postprocess: NaN and infinite outputs do not pass or stay in their pl
   }
 }
 
+TEST_CASE("postprocess: boxes are clipped to an image that is wider than high") {
+  const std::vector<float> logits{3, -9, -9}, deltas(4), anchor{-50, -60, 900, 800};
+  const std::vector<image_size> sizes{image_size::height_width(200, 300)};
+  for_each_isa([&](isa) {
+    postprocess_workspace workspace;
+    const detections_view found =
+        postprocess(head_outputs<float>{{logits.data(), 1, 3}, boxes_view<const float>(deltas), {}},
+                    boxes_view<const float>(anchor), {}, vector_view<const image_size>(sizes),
+                    postprocess_params::retinanet(), workspace);
+    REQUIRE(found.boxes.size() == 1);
+    CHECK(std::vector<float>(found.boxes.data(), found.boxes.data() + 4) ==
+          std::vector<float>{0, 0, 300, 200});
+  });
+}
+
 TEST_CASE("postprocess: SSD's softmax of any row") {
   const std::vector<float> deltas(4), box{10, 10, 50, 50};
-  const std::vector<image_size> sizes{{100, 100}};
+  const std::vector<image_size> sizes{image_size::height_width(100, 100)};
   const auto run = [&](const std::vector<float>& row) {
     static postprocess_workspace workspace;
     return postprocess(
         head_outputs<float>{
             {row.data(), 1, static_cast<index_t>(row.size())}, boxes_view<const float>(deltas), {}},
-        boxes_view<const float>(box), {}, vector_view<const image_size>(sizes), ssd_postprocess(),
-        workspace);
+        boxes_view<const float>(box), {}, vector_view<const image_size>(sizes),
+        postprocess_params::ssd(), workspace);
   };
   for_each_isa([&](isa) {
     for (const std::size_t cols : {2u, 3u, 15u, 16u, 17u, 31u, 32u, 40u}) {
@@ -277,7 +294,8 @@ TEST_CASE("postprocess: SSD's softmax of any row") {
 }
 
 TEST_CASE("postprocess: later calls allocate nothing, any number of threads gives the same") {
-  for (const auto& params : {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+  for (const auto& params :
+       {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
     for (const index_t images : {4, 1}) {
       const heads h(images, {images == 1 ? 12000 : 1500, 400}, 31, params.detector, 11);
       const auto run = [&](postprocess_workspace& workspace, execution policy) {
@@ -311,7 +329,7 @@ TEST_CASE("postprocess: later calls allocate nothing, any number of threads give
 
 TEST_CASE("postprocess: no candidates at all, of more logits than the memory holds") {
   for (postprocess_params params :
-       {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess()}) {
+       {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
     params.max_candidates = 0;
     params.score_threshold = 0;
     const heads h(2, {500, 20}, 31, params.detector, 13);
@@ -329,10 +347,10 @@ TEST_CASE("postprocess: no candidates at all, of more logits than the memory hol
 
 TEST_CASE("postprocess: a level of more than 2^32 logits is refused before any is read") {
   const float one = 1;
-  const std::vector<image_size> sizes{{800, 600}};
+  const std::vector<image_size> sizes{image_size::height_width(600, 800)};
   postprocess_workspace workspace;
   const index_t cols = 91, most = (index_t{1} << 32) / cols;
-  for (const auto& params : {fcos_postprocess(), ssd_postprocess()}) {
+  for (const auto& params : {postprocess_params::fcos(), postprocess_params::ssd()}) {
     const bool fcos = params.detector == dense_detector::fcos;
     const auto run = [&](index_t anchors, const std::vector<index_t>& levels) {
       const head_outputs<float> outputs{
@@ -370,7 +388,7 @@ TEST_CASE("postprocess: bad arguments are named") {
   };
   sizes.pop_back();
   fails("vecdet::postprocess: outputs.logits.rows() is 80");
-  sizes.push_back({0, 10});
+  sizes.push_back(image_size::height_width(10, 0));
   fails("image_sizes[1] is 0");
   sizes = h.sizes;
   levels[0] = 29;
@@ -405,17 +423,20 @@ TEST_CASE("postprocess: bad arguments are named") {
   fails("params.min_size is inf");
   for (const double weight : {0.0, -1.0, std::nan(""), infinity, 1e-310}) {
     params = {};
-    params.weights[2] = weight;
-    fails("params.weights is ");
+    params.coder.weight_w = weight;
+    fails("params.coder.weight_w is ");
   }
   params = {};
-  params.weights[2] = 0;
-  fails("params.weights is 0");
+  params.coder.weight_w = 0;
+  fails("params.coder.weight_w is 0");
   for (const double limit : {-1.0, std::nan(""), infinity}) {
     params = {};
-    params.size_limit = limit;
-    fails("params.size_limit is ");
+    params.coder.size_limit = limit;
+    fails("params.coder.size_limit is ");
   }
+  params = {};
+  params.coder.anchors = box_format::cxcywh;
+  fails("params.coder.anchors is cxcywh");
   params = {};
   // Sums and products beyond 64 bits.
   levels = {most, most, 42};
@@ -423,7 +444,7 @@ TEST_CASE("postprocess: bad arguments are named") {
   levels.clear();
   outputs.logits = {h.logits.data(), 64, 5};
   outputs.deltas = {h.deltas.data(), 64};
-  sizes.assign(64, {10, 10});
+  sizes.assign(64, image_size::height_width(10, 10));
   const boxes_view<const float> anchors(h.boxes.data(), (index_t{1} << 58) + 1);
   CHECK_THROWS_WITH_AS(postprocess(outputs, anchors, levels, sizes, params, workspace),
                        doctest::Contains("outputs.logits.rows() is 64"), std::invalid_argument);

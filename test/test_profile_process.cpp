@@ -209,6 +209,11 @@ TEST_CASE("profile: what VECDET_PROFILE may hold") {
   const auto several = parse_environment("a.json,trace.json,every:2.5,c.html");
   CHECK(several.files == std::vector<std::string>{"a.json", "trace.json", "c.html"});
   CHECK(several.every == 2.5);
+  CHECK(several.table_rows == profile::rows_of::problems);
+  CHECK(parse_environment("1,by:function").table_rows == profile::rows_of::functions);
+  CHECK(parse_environment("by:function").table);
+  CHECK(parse_environment("by:type").mistakes ==
+        std::vector<std::string>{"\"by:type\" should be by:function"});
   CHECK(parse_environment("every:x").mistakes.size() == 1);
   CHECK(parse_environment("every:-1").mistakes.size() == 1);
   CHECK(parse_environment("yes,report.xml").mistakes.size() == 2);

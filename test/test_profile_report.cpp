@@ -215,6 +215,40 @@ TEST_CASE("profile: the table names every problem, on a line of its own") {
                  "no scope has ended"));
 }
 
+TEST_CASE("profile: the table by function has the problems of each together") {
+  profile::enable();
+  profile::reset();
+  for (const std::int64_t boxes : {8, 9, 10}) {
+    const profile::scope kernel([&] {
+      return profile::problem{"match_anchors", "", "f32", {boxes, 100}, "avx2", 2, 4000, 9000};
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  { VECDET_PROFILE_SCOPE("step"); }
+  profile::disable();
+  profile::report r = profile::snapshot();
+  profile::reset();
+  r.machine.memory_gbs = r.machine.memory_gbs_all_threads = 40;
+  const auto table = [&](std::size_t rows, profile::rows_of kind) {
+    return written([&](std::ostream& out) { write_table(out, r, rows, kind); });
+  };
+  const std::string problems = table(50, profile::rows_of::problems);
+  CHECK(contains(problems, "match_anchors/f32/9x100/avx2/threads:2\n"));
+  CHECK(contains(problems, " % memory"));
+  CHECK(contains(problems, ", 1 caller, "));
+  CHECK(contains(problems, "callers  problem\n"));
+  const std::string functions = table(50, profile::rows_of::functions);
+  CHECK(contains(functions, "in 4 scopes of 4 problems"));
+  CHECK(contains(functions, "callers  function\n"));
+  CHECK(contains(functions, "match_anchors, 3 problems\n"));
+  CHECK(contains(functions, "step\n"));
+  CHECK_FALSE(contains(functions, "100/avx2"));
+  CHECK_FALSE(contains(functions, " % memory"));
+  CHECK(contains(table(1, profile::rows_of::functions), "and 1 more functions"));
+  CHECK(std::count(functions.begin(), functions.end(), '\n') ==
+        std::count(problems.begin(), problems.end(), '\n') - 2);
+}
+
 TEST_CASE("profile: what a process waits for others is told apart") {
   profile::enable();
   profile::reset();

@@ -29,7 +29,7 @@ indices nms(const floats& boxes, const floats& scores, const nms_params& params,
                         {classes, images});
 }
 
-nms_params threshold(double iou) { return reference::torchvision_nms(iou); }
+nms_params threshold(double iou) { return reference::nms_params::torchvision(iou); }
 
 /// 10 x 10 at the origin, and boxes inside it of IoU 0.5, 0.3 and 0.1.
 const floats nested = {0, 0, 10, 10, 0, 0, 10, 5, 0, 0, 10, 3, 0, 0, 10, 1};
@@ -109,9 +109,9 @@ TEST_CASE("reference NMS: at the threshold") {
   // 3/10 in float is above 0.3 in double.
   const floats pair = {0, 0, 10, 10, 0, 0, 10, 3};
   CHECK(nms(pair, {1, 1}, threshold(0.3)) == indices{0});
-  CHECK(nms(pair, {1, 1}, reference::mmcv_nms(0.3)) == indices{0, 1});
-  CHECK(nms(pair, {1, 1}, reference::onnx_nms(0.3, 10)) == indices{0, 1});
-  CHECK(nms(pair, {1, 1}, reference::ipex_nms(0.3)) == indices{0});
+  CHECK(nms(pair, {1, 1}, reference::nms_params::mmcv(0.3)) == indices{0, 1});
+  CHECK(nms(pair, {1, 1}, reference::nms_params::onnx(0.3, 10)) == indices{0, 1});
+  CHECK(nms(pair, {1, 1}, reference::nms_params::ipex(0.3)) == indices{0});
   CHECK(nms(nested, descending, threshold(1)) == indices{0, 1, 2, 3});
   CHECK(nms(nested, descending, threshold(0)) == indices{0});
 }
@@ -173,30 +173,35 @@ TEST_CASE("reference NMS: degenerate and NaN boxes") {
 TEST_CASE("reference NMS: pixels counted") {
   // Nine columns of ten shared: 10*9/110 = 0.82 with + 1, 9*8/90 without.
   const floats boxes = {0, 0, 9, 9, 1, 0, 10, 9};
-  CHECK(nms(boxes, {1, 1}, reference::mmcv_nms(0.81, true)) == indices{0});
-  CHECK(nms(boxes, {1, 1}, reference::mmcv_nms(0.81, false)) == indices{0, 1});
+  CHECK(nms(boxes, {1, 1}, reference::nms_params::mmcv(0.81, true)) == indices{0});
+  CHECK(nms(boxes, {1, 1}, reference::nms_params::mmcv(0.81, false)) == indices{0, 1});
 }
 
 TEST_CASE("reference NMS: ONNX") {
   // One box three times: corners in two orders, and apart from that as centre and size.
   const floats corners = {0, 0, 10, 10, 10, 10, 0, 0, 10, 0, 0, 10};
-  CHECK(nms(corners, {0.1f, 0.9f, 0.5f}, reference::onnx_nms(0.5, 9)) == indices{1});
+  CHECK(nms(corners, {0.1f, 0.9f, 0.5f}, reference::nms_params::onnx(0.5, 9)) == indices{1});
   const floats centres = {5, 5, 10, 10, 5, 5, 10, 9, 15, 5, 10, 10};
-  CHECK(nms(centres, {0.1f, 0.9f, 0.5f}, reference::onnx_nms(0.5, 9, true)) == indices{1, 2});
-  CHECK(nms(centres, {0.1f, 0.9f, 0.5f}, reference::onnx_nms(0.5, 0, true)).empty());
-  CHECK(nms(centres, {0.1f, quiet_nan, 0.5f}, reference::onnx_nms(0.5, 9, true)) == indices{2, 0});
+  CHECK(nms(centres, {0.1f, 0.9f, 0.5f}, reference::nms_params::onnx(0.5, 9, true)) ==
+        indices{1, 2});
+  CHECK(nms(centres, {0.1f, 0.9f, 0.5f}, reference::nms_params::onnx(0.5, 0, true)).empty());
+  CHECK(nms(centres, {0.1f, quiet_nan, 0.5f}, reference::nms_params::onnx(0.5, 9, true)) ==
+        indices{2, 0});
   // Without area nothing overlaps, at any threshold.
-  CHECK(nms({4, 4, 4, 9, 4, 4, 4, 9}, {1, 1}, reference::onnx_nms(0, 9)) == indices{0, 1});
+  CHECK(nms({4, 4, 4, 9, 4, 4, 4, 9}, {1, 1}, reference::nms_params::onnx(0, 9)) == indices{0, 1});
 }
 
 TEST_CASE("reference NMS: OpenCV") {
   // Two boxes without area count as equal.
-  CHECK(nms({4, 4, 4, 4, 8, 8, 8, 8}, {1, 1}, reference::opencv_nms(0.5, 0)) == indices{0});
-  CHECK(nms({4, 4, 4, 4, 8, 8, 9, 9}, {1, 1}, reference::opencv_nms(0.5, 0)) == indices{0, 1});
-  CHECK(nms(nested, descending, reference::opencv_nms(0.5, 0.65)) == indices{0, 1});
+  CHECK(nms({4, 4, 4, 4, 8, 8, 8, 8}, {1, 1}, reference::nms_params::opencv(0.5, 0)) == indices{0});
+  CHECK(nms({4, 4, 4, 4, 8, 8, 9, 9}, {1, 1}, reference::nms_params::opencv(0.5, 0)) ==
+        indices{0, 1});
+  CHECK(nms(nested, descending, reference::nms_params::opencv(0.5, 0.65)) == indices{0, 1});
   // 1 - float(1 - 3/10) is 0.3000000119, as 0.3f is; 1 - float(1 - 1/10) is 0.100000024, not 0.1f.
-  CHECK(nms({0, 0, 10, 10, 0, 0, 10, 3}, {1, 1}, reference::opencv_nms(0.3, 0)) == indices{0, 1});
-  CHECK(nms({0, 0, 10, 10, 0, 0, 10, 1}, {1, 1}, reference::opencv_nms(0.1, 0)) == indices{0});
+  CHECK(nms({0, 0, 10, 10, 0, 0, 10, 3}, {1, 1}, reference::nms_params::opencv(0.3, 0)) ==
+        indices{0, 1});
+  CHECK(nms({0, 0, 10, 10, 0, 0, 10, 1}, {1, 1}, reference::nms_params::opencv(0.1, 0)) ==
+        indices{0});
 }
 
 TEST_CASE("reference soft-NMS: worked examples") {
@@ -242,7 +247,7 @@ TEST_CASE("reference soft-NMS: the hard method is NMS with >=") {
     for (int i = 0; i < 40; ++i) scores.push_back(static_cast<float>(1 + generator.below(9)) / 10);
     soft_nms_params soft;
     soft.method = reference::soft_nms_method::hard;
-    nms_params hard = reference::mmcv_nms(soft.iou_threshold);
+    nms_params hard = reference::nms_params::mmcv(soft.iou_threshold);
     hard.suppress_equal = true;
     indices picked;
     for (const auto& pick : reference::soft_nms(boxes_view<const float>(boxes),

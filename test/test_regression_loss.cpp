@@ -227,6 +227,44 @@ TEST_CASE("regression loss: the same bits for any thread count, policy and on AV
   check(0.0);
 }
 
+TEST_CASE_TEMPLATE("regression loss: the anchors of one image serve all images", T, float, bfloat16,
+                   double) {
+  for_each_isa([](isa) {
+    for (const index_t anchors_per_image : {1, 5, 16, 67}) {
+      for (const box_loss loss : all_losses) {
+        problem<T> p(3 * anchors_per_image, 11);
+        p.params.loss = loss;
+        const std::vector<T> one(p.anchors.begin(), p.anchors.begin() + 4 * anchors_per_image);
+        std::vector<T> all;
+        for (int n = 0; n < 3; ++n) all.insert(all.end(), one.begin(), one.end());
+        const std::vector<T> targets = random_boxes<T>(3 * anchors_per_image, 13, 400);
+        const auto compare = [&](const regression_targets<T>& to, const box_selection& selection) {
+          std::vector<T> expected(p.deltas.size()), grad(p.deltas.size());
+          const double sum =
+              regression_loss_and_grad(p.deltas, all, to, selection, expected, p.params);
+          CHECK(regression_loss_and_grad(p.deltas, one, to, selection, grad, p.params) ==
+                doctest::Approx(sum).epsilon(1e-12));
+          CHECK(same_bits(grad, expected));
+          CHECK(regression_loss(p.deltas, one, to, selection, p.params) ==
+                doctest::Approx(sum).epsilon(1e-6));
+        };
+        compare(targets, box_selection::all());
+        compare(targets, p.matches);
+        compare({p.truth, p.matches}, p.matches);
+        compare({p.truth, p.matches}, box_selection::list(p.indices));
+      }
+    }
+  });
+  problem<T> p(6, 11);
+  std::vector<T> grad(p.deltas.size());
+  const std::vector<T> four(p.anchors.begin(), p.anchors.begin() + 16);
+  CHECK_THROWS_WITH_AS(
+      regression_loss_and_grad(p.deltas, four, {p.truth, p.matches}, p.matches, grad),
+      "vecdet::regression_loss_and_grad: anchors.size() is 4, expected 6, the number of deltas, or "
+      "a divisor: the anchors of one image",
+      std::invalid_argument);
+}
+
 TEST_CASE("regression loss: nothing is allocated") {
   problem<float> p(20000, 3, 0.02);
   std::vector<float> grad(p.deltas.size());
@@ -341,7 +379,7 @@ TEST_CASE("regression loss: bad arguments are named and nothing is written") {
   params.box_weights = three;
   fails("params.box_weights.size() is 12", run);
   matches[2] = 3;
-  fails("matches[2] is 3, expected 0 to the number of ground truth boxes - 1", run);
+  fails("matches[2] is 3, expected 0 to 2 (3 ground-truth boxes)", run);
   matches[2] = -3;
   fails("matches[2] is -3", run);
   const std::vector<index_t> indices{1};

@@ -40,7 +40,7 @@ struct batch {
   batch(head_layout how, index_t image_count, index_t class_count, index_t boxes_an_image,
         std::uint64_t seed)
       : layout(how), images(image_count), classes(class_count) {
-    std::vector<anchor_shapes> shapes = retinanet_shapes();
+    std::vector<anchor_shapes> shapes = anchor_shapes::retinanet();
     shapes.resize(2);
     anchors.resize(static_cast<std::size_t>(4 * count_anchors(shapes, features)));
     make_anchors(shapes, {96, 64}, features, anchors);

@@ -11,6 +11,7 @@
 #include <vecdet/roi_align.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -331,6 +332,29 @@ TEST_CASE_TEMPLATE("RoIAlign: threads and allocations", T, float, bfloat16) {
   }
 }
 
+TEST_CASE("RoIAlign: the work does not grow with the threads that an execution claims") {
+  roi_problem<float> p;
+  p.channels = 16;
+  p.height = p.width = 40;
+  p.make(200, 12);
+  const auto backwards = [](index_t count, const task& work) {
+    for (index_t i = count; i-- > 0;) work(i);
+  };
+  const auto seconds = [&](int threads) {
+    p.policy = execution::on(backwards, threads);
+    double least = 1e9;
+    for (int i = 0; i < 3; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      p.forward();
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+      least = std::min(least, taken.count());
+    }
+    return least;
+  };
+  const double with_8 = seconds(8);
+  CHECK(seconds(100000000) < 50 * with_8);
+}
+
 TEST_CASE("RoIAlign: images by index, by offset, and one") {
   roi_problem<float> p;
   p.images = 3;
@@ -384,17 +408,17 @@ TEST_CASE("RoIAlign: errors") {
   check_error(p, "params.sampling_ratio is 1025, expected at most 1024");
   p = good;
   p.image[3] = 2;
-  check_error(p, "boxes.images[3] is 2, expected 0 to the number of images - 1");
+  check_error(p, "boxes.images[3] is 2, expected 0 to 1 (2 images)");
   p.image[3] = -1;
-  check_error(p, "boxes.images[3] is -1, expected 0 to the number of images - 1");
+  check_error(p, "boxes.images[3] is -1, expected 0 to 1 (2 images)");
   p = good;
   p.image.pop_back();
-  check_error(p, "boxes.images.size() is 11, expected 0 or the number of boxes");
+  check_error(p, "boxes.images.size() is 11, expected 0 or 12, the number of boxes");
   p = good;
   p.offsets = {0, 5, 11};
-  check_error(p, "boxes.image_offsets[2] is 11, expected the number of boxes");
+  check_error(p, "boxes.image_offsets[2] is 11, expected 12, the number of boxes");
   p.offsets = {0, 12};
-  check_error(p, "boxes.image_offsets.size() is 2, expected the number of images + 1");
+  check_error(p, "boxes.image_offsets.size() is 2, expected 3, the number of images + 1");
 
   roi_align_workspace workspace;
   roi_boxes<float> boxes;
@@ -409,11 +433,11 @@ TEST_CASE("RoIAlign: errors") {
     CHECK_THROWS_WITH_AS(call(map, out), doctest::Contains(message), std::invalid_argument);
   };
   fails({a.data(), 1, 3, 4, 4, nchw}, {b.data(), 3, 3, 2, 2, nchw},
-        "out.images() is 3, expected the number of boxes");
+        "out.images() is 3, expected 2, the number of boxes");
   fails({a.data(), 1, 3, 4, 4, nchw}, {b.data(), 2, 4, 2, 2, nchw},
-        "out.channels() is 4, expected the channels of the features");
+        "out.channels() is 4, expected 3, the channels of the features");
   fails({a.data(), 1, 3, 4, 4, nchw}, {b.data(), 2, 3, 2, 2, nhwc},
-        "out.layout() is nhwc, expected the features' layout");
+        "out.layout() is nhwc, expected nchw, the features' layout");
   fails({a.data(), 1, 3, 4, 4, nchw}, {a.data() + 40, 2, 3, 2, 2, nchw},
         "out is features, expected memory apart from it");
   fails({a.data(), 0, 3, 4, 4, nchw}, {b.data(), 2, 3, 2, 2, nchw},

@@ -108,14 +108,14 @@ struct problem {
     unscaled.scale = 1;
     softmax_cross_entropy_loss_unreduced(x(), labels, each, unscaled);
     softmax_cross_entropy_loss_and_grad(x(), labels, {all.data(), rows, classes}, params);
-    const index_t of_image = rows / mining.images;
+    const index_t per_image = rows / mining.images;
     std::vector<bool> counts(static_cast<std::size_t>(rows));
     double exact = 0;
     for (index_t image = 0; image < mining.images; ++image) {
-      const index_t first = image * of_image;
-      const std::vector<double> losses(each.begin() + first, each.begin() + first + of_image);
+      const index_t first = image * per_image;
+      const std::vector<double> losses(each.begin() + first, each.begin() + first + per_image);
       for (const index_t i :
-           reference::mined_rows(losses, {labels.data() + first, of_image}, mining.background,
+           reference::mined_rows(losses, {labels.data() + first, per_image}, mining.background,
                                  params.ignore, mining.negatives_per_foreground)) {
         counts[static_cast<std::size_t>(first + i)] = true;
         exact += losses[static_cast<std::size_t>(i)] * params.scale;
@@ -148,7 +148,7 @@ TEST_CASE("softmax cross entropy: golden vectors of torch, mined as SSD's are") 
   const auto labels = golden_step<std::int64_t>("ssd_labels").values;
   const auto loss = golden_step<double>("ssd_loss").values;
   const auto grad = golden_step<double>("ssd_grad").values;
-  const index_t images = 2, of_image = 400, classes = 21, rows = images * of_image;
+  const index_t images = 2, per_image = 400, classes = 21, rows = images * per_image;
   const matrix_view<const float> x(logits.values.data(), rows, classes);
   const double scale =
       1.0 / static_cast<double>(std::max(index_t{1}, count_foreground(labels, 0, -2)));
@@ -156,13 +156,13 @@ TEST_CASE("softmax cross entropy: golden vectors of torch, mined as SSD's are") 
   double exact = 0;
   std::vector<double> row_grad(static_cast<std::size_t>(classes));
   for (index_t image = 0; image < images; ++image) {
-    const index_t first = image * of_image;
+    const index_t first = image * per_image;
     std::vector<double> losses;
-    for (index_t i = first; i < first + of_image; ++i)
+    for (index_t i = first; i < first + per_image; ++i)
       losses.push_back(reference::softmax_cross_entropy({x.row(i), classes},
                                                         labels[static_cast<std::size_t>(i)]));
-    const auto mined = reference::mined_rows(losses, {labels.data() + first, of_image}, 0, -2, 3);
-    for (index_t i = 0; i < of_image; ++i) {
+    const auto mined = reference::mined_rows(losses, {labels.data() + first, per_image}, 0, -2, 3);
+    for (index_t i = 0; i < per_image; ++i) {
       std::fill(row_grad.begin(), row_grad.end(), 0.0);
       if (std::binary_search(mined.begin(), mined.end(), i)) {
         exact += scale * losses[static_cast<std::size_t>(i)];
@@ -263,9 +263,9 @@ TEST_CASE("softmax cross entropy: mined rows, of random and of tied losses") {
   for_each_isa([](isa) {
     std::uint64_t seed = 100;
     for (const index_t images : {1, 2, 5})
-      for (const index_t of_image : {0, 1, 2, 15, 16, 17, 100, 333})
+      for (const index_t per_image : {0, 1, 2, 15, 16, 17, 100, 333})
         for (const index_t ratio : {0, 1, 3, 1000}) {
-          problem p(images * of_image, 6, ++seed, of_image % 3);
+          problem p(images * per_image, 6, ++seed, per_image % 3);
           hard_negative_mining mining;
           mining.images = images;
           mining.negatives_per_foreground = ratio;
@@ -360,8 +360,7 @@ TEST_CASE("softmax cross entropy: errors name function, argument, value and expe
   });
   labels[2] = 5;
   both_fail(
-      "softmax_cross_entropy_loss_and_grad: labels[2] is 5, expected 0 to classes - 1, or "
-      "params.ignore");
+      "softmax_cross_entropy_loss_and_grad: labels[2] is 5, expected 0 to 4 (5 classes) or -2");
   labels[3] = -1;
   both_fail("labels[3] is -1");
   labels.pop_back();
@@ -373,7 +372,7 @@ TEST_CASE("softmax cross entropy: errors name function, argument, value and expe
   const std::vector<std::uint64_t> huge{0, 0, ~std::uint64_t{0}, 0};
   fails("labels[2] is 18446744073709551615", [&] { softmax_cross_entropy_loss(logits, huge); });
   mining.images = 3;
-  mined_fails("mining.images is 3, expected a divisor of the number of rows");
+  mined_fails("mining.images is 3, expected a divisor of 4, the number of rows");
   mining.images = 0;
   mined_fails("mining.images is 0");
   mining.negatives_per_foreground = -1;

@@ -18,6 +18,23 @@ using namespace vecdet;
 
 namespace {
 
+/// A user's struct of four floats, and one as cv::Rect2f is.
+struct corner_box {
+  float left, top, right, bottom;
+};
+struct rect {
+  float x, y, width, height;
+};
+
+}  // namespace
+
+template <>
+struct vecdet::box_layout<corner_box> : vecdet::box_numbers<float> {};
+template <>
+struct vecdet::box_layout<rect> : vecdet::box_numbers<float, vecdet::box_format::xywh> {};
+
+namespace {
+
 using numbers = vector_view<const float>;
 using boxes = boxes_view<const float>;
 
@@ -48,6 +65,31 @@ static_assert(converts<const lasting<labels_view>&, labels_view>);
 static_assert(converts<std::span<const float>, lasting<numbers>>);
 static_assert(converts<std::span<float, 4>, lasting<boxes>>);
 #endif
+
+// Boxes of four numbers; structs of another format, and other numbers, are no corners of float.
+static_assert(converts<std::vector<std::array<float, 4>>&, boxes>);
+static_assert(converts<const std::vector<corner_box>&, boxes>);
+static_assert(converts<std::vector<corner_box>, boxes_view<float>>);
+static_assert(!converts<const std::vector<corner_box>&, boxes_view<float>>);
+static_assert(converts<std::vector<corner_box>&, lasting<boxes>>);
+static_assert(!converts<std::vector<corner_box>, lasting<boxes>>);
+static_assert(!is_assigned<std::vector<corner_box>, boxes>);
+static_assert(!converts<std::vector<rect>&, boxes> && !converts<std::vector<double>&, boxes>);
+static_assert(!converts<std::vector<std::array<float, 3>>&, boxes>);
+static_assert(!converts<std::vector<corner_box>&, numbers>);
+static_assert(std::is_same<coordinate_of<std::vector<corner_box>>, float>::value);
+static_assert(std::is_same<coordinate_of<boxes_view<const double>>, double>::value);
+static_assert(std::is_same<coordinate_of<lasting<boxes>>, float>::value);
+static_assert(std::is_same<number_of<std::vector<double>>, double>::value);
+
+// A view of a base has another distance between its elements than an array of what derives from it.
+struct larger_size : image_size {
+  int index;
+};
+static_assert(!std::is_constructible<vector_view<const image_size>, larger_size*, int>::value);
+static_assert(!std::is_constructible<lasting<vector_view<image_size>>, larger_size*, int>::value);
+static_assert(!std::is_constructible<matrix_view<image_size>, larger_size*, int, int>::value);
+static_assert(std::is_constructible<vector_view<const image_size>, image_size*, int>::value);
 
 /// A view of a trainer's: its elements are not its own.
 struct slice {
@@ -87,6 +129,21 @@ TEST_CASE("views: pointers and sizes of any integer type, in braces too") {
   static_assert(std::is_same<decltype(deduced), const vector_view<float>>::value);
   const boxes_view deduced_boxes(memory.data(), 6);
   static_assert(std::is_same<decltype(deduced_boxes), const boxes_view<float>>::value);
+  const std::vector<float>& constant = memory;
+  std::vector<corner_box> corners{{0, 1, 2, 3}, {4, 5, 6, 7}};
+  const vector_view of_vector(memory);
+  const vector_view of_constant(constant);
+  static_assert(std::is_same<decltype(of_vector), const vector_view<float>>::value);
+  static_assert(std::is_same<decltype(of_constant), const vector_view<const float>>::value);
+  const boxes_view boxes_of_vector(constant);
+  const boxes_view boxes_of_structs(corners);
+  static_assert(std::is_same<decltype(boxes_of_vector), const boxes_view<const float>>::value);
+  static_assert(std::is_same<decltype(boxes_of_structs), const boxes_view<float>>::value);
+  CHECK(boxes_of_vector.size() == 6);
+  CHECK(boxes_of_structs.size() == 2);
+  CHECK(boxes_of_structs(1, 2) == 6);
+  const boxes from_structs = corners;
+  CHECK(from_structs.data() == &corners[0].left);
   const labels_view labels{std::vector<int>{1}.data(), std::size_t{1}};
   CHECK(labels.size() == 1);
   const numbers none{nullptr, 0};
@@ -100,6 +157,13 @@ TEST_CASE("views: pointers and sizes of any integer type, in braces too") {
   fails("boxes_view: size is -1", [&] { boxes(memory.data(), huge); });
   fails("matrix_view: cols is -1", [&] { matrix_view<float>(memory.data(), 1, huge); });
   fails("labels_view: size is -1", [&] { labels_view(memory.size() > 0 ? &huge : nullptr, huge); });
+  memory.resize(10);
+  const std::string place = std::string(__FILE__) + ":" + std::to_string(__LINE__ + 2);
+  fails(("the container's size at " + place + " is 10, expected a multiple of 4").c_str(),
+        [&] { boxes view = memory; });
+  const std::string member_place = std::string(__FILE__) + ":" + std::to_string(__LINE__ + 2);
+  fails(("the container's size at " + member_place + " is 10").c_str(),
+        [&] { lasting<boxes> view = memory; });
   fails("labels_view: data is null", [&] { labels_view(static_cast<const int*>(nullptr), 1); });
 }
 

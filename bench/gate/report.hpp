@@ -42,7 +42,8 @@ inline const char* outcome_name(outcome answer) {
 inline std::string verdict_of(const judged_problem& problem) {
   if (problem.speed.answer == verdict::fail) return "SLOWER";
   if (problem.ratio.answer == verdict::fail) return "RATIO FELL";
-  return problem.settled() ? "pass" : "inconclusive";
+  if (!problem.settled()) return "inconclusive";
+  return problem.is_faster ? "faster" : "pass";
 }
 
 /// 1.034 as "+3.4%".
@@ -82,7 +83,12 @@ inline void write_table(std::ostream& out, const gate_result& result) {
         << std::setw(10)
         << (compared ? percent(problem.over_processes(&measurement::control_to_base)) : "-")
         << std::setw(17) << ratio.str() << std::setw(11) << problem.measurements.size() << "  "
-        << verdict_of(problem) << '\n';
+        << verdict_of(problem);
+    if (verdict_of(problem) == "faster") {
+      const double change = problem.over_processes(&measurement::head_to_base) - 1;
+      out << ", " << std::fixed << std::setprecision(0) << 100 * change << " %";
+    }
+    out << '\n';
   }
   for (const std::string& name : result.skipped) out << name << ": not in the base revision\n";
   out << "perf-gate: " << outcome_name(result.answer()) << " (" << result.problems.size()

@@ -3,7 +3,8 @@
 //
 // A process finds a problem slow when the median is over 3% above base's and significantly so. It
 // says nothing when its own control, base against base's copy, strays over 1%. The first process
-// that finds a problem not slow settles it; three that find it slow fail it.
+// that finds a problem not slow settles it; three that find it slow fail it. A problem is faster
+// when the process that settles it finds the median over 3% below base's, as significantly.
 #pragma once
 
 #include "measurement.hpp"
@@ -47,6 +48,7 @@ struct judged_problem {
   bool with_plain_loop;
   std::vector<measurement> measurements;
   trial speed, ratio;
+  bool is_faster = false;
 
   bool settled() const {
     return (!in_base || speed.answer != verdict::undecided) &&
@@ -68,15 +70,19 @@ inline bool control_strays(const measurement& found) {
 
 /// Adds one process's measurements of `measured`, of `tests` comparisons in all.
 inline void judge(const std::vector<judged_problem*>& measured, std::size_t tests) {
-  std::vector<double> p;
+  std::vector<double> p, p_faster;
   for (const judged_problem* problem : measured) {
     p.push_back(problem->in_base ? problem->measurements.back().p_slower : 1);
+    p_faster.push_back(problem->in_base ? 1 - p.back() : 1);
   }
   p = holm(p, tests);
+  p_faster = holm(p_faster, tests);
   for (std::size_t i = 0; i < measured.size(); ++i) {
     judged_problem& problem = *measured[i];
     const measurement& found = problem.measurements.back();
     if (problem.in_base && !control_strays(found)) {
+      if (problem.speed.answer == verdict::undecided)
+        problem.is_faster = found.head_to_base < 1 / slow && p_faster[i] < significance;
       problem.speed.add(found.head_to_base > slow && p[i] < significance);
     }
     if (problem.recorded_ratio > 0) {

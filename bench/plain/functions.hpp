@@ -64,7 +64,7 @@ struct plain_postprocess_params {
 /// What plain_postprocess works in and gives.
 struct plain_postprocess_memory {
   std::vector<plain_candidate> candidates;
-  std::vector<float> boxes, scores, of_class, scores_of_class;
+  std::vector<float> boxes, scores, class_boxes, class_scores;
   std::vector<std::int64_t> labels, ends, members, kept;
   std::vector<float> best_boxes, best_scores;
   plain_nms_memory nms;

@@ -87,7 +87,7 @@ void collect(const plain_level* levels, std::int64_t level_count, const float* a
     const plain_level& level = levels[l];
     if (is_fcos) {
       find_centered(level, params.planes, params.score_threshold, memory.candidates,
-                    memory.of_class);
+                    memory.class_boxes);
       keep_best(params.max_candidates, memory.candidates);
     } else {
       plain_topk(level, params.planes, threshold, params.max_candidates, memory.candidates);
@@ -135,14 +135,14 @@ void plain_postprocess(const plain_level* levels, std::int64_t level_count, cons
   for (std::int64_t c = 0; c < classes; ++c) {
     const std::int64_t last = ends[static_cast<std::size_t>(c)], size = last - first;
     const std::int64_t* const members = memory.members.data() + first;
-    memory.of_class.resize(static_cast<std::size_t>(4 * size));
-    memory.scores_of_class.resize(static_cast<std::size_t>(size));
+    memory.class_boxes.resize(static_cast<std::size_t>(4 * size));
+    memory.class_scores.resize(static_cast<std::size_t>(size));
     for (std::int64_t i = 0; i < size; ++i) {
-      store(load(memory.boxes.data(), members[i]), memory.of_class.data(), i);
-      memory.scores_of_class[static_cast<std::size_t>(i)] =
+      store(load(memory.boxes.data(), members[i]), memory.class_boxes.data(), i);
+      memory.class_scores[static_cast<std::size_t>(i)] =
           memory.scores[static_cast<std::size_t>(members[i])];
     }
-    const std::int64_t kept = plain_nms(memory.of_class.data(), memory.scores_of_class.data(), size,
+    const std::int64_t kept = plain_nms(memory.class_boxes.data(), memory.class_scores.data(), size,
                                         params.iou_threshold, memory.nms);
     for (std::int64_t i = 0; i < kept; ++i)
       memory.kept.push_back(members[memory.nms.kept[static_cast<std::size_t>(i)]]);

@@ -96,17 +96,17 @@ double plain_softmax_cross_entropy(const float* logits, const std::int64_t* labe
 }
 
 double plain_mined_softmax_cross_entropy(const float* logits, const std::int64_t* labels,
-                                         float* grad, std::int64_t images, std::int64_t of_image,
+                                         float* grad, std::int64_t images, std::int64_t per_image,
                                          std::int64_t classes) {
   static std::vector<float> losses;
   static std::vector<std::int64_t> negatives;
-  losses.resize(static_cast<std::size_t>(of_image));
+  losses.resize(static_cast<std::size_t>(per_image));
   double total = 0;
   for (std::int64_t image = 0; image < images; ++image) {
-    const std::int64_t first = image * of_image;
+    const std::int64_t first = image * per_image;
     negatives.clear();
     std::int64_t foreground = 0;
-    for (std::int64_t i = 0; i < of_image; ++i) {
+    for (std::int64_t i = 0; i < per_image; ++i) {
       const std::int64_t row = first + i;
       float* const g = grad + row * classes;
       const float loss = cross_entropy_row(logits + row * classes, labels[row], g, classes);

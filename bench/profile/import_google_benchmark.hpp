@@ -3,14 +3,14 @@
 // mean duration, and the histogram holds its iterations at that mean.
 #pragma once
 
+#include "numbers.hpp"
 #include <vecdet/profile.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,7 +69,7 @@ inline report import_google_benchmark(const nlohmann::json& j) {
     process.host = context.value("host_name", "");
     process.command = context.value("executable", "");
     process.command = process.command.substr(process.command.find_last_of('/') + 1);
-    r.machine.threads = context.value("num_cpus", 0);
+    if (context.contains("num_cpus")) r.machine.threads = integer<int>(context, "num_cpus", 0);
   }
   std::map<std::string, entry> by_name;
   std::vector<std::string> order;
@@ -90,16 +90,14 @@ inline report import_google_benchmark(const nlohmann::json& j) {
         e.name = problem_text(e.function, e.variant, e.type, shape_text(e.shape), e.implementation,
                               e.threads);
       }
-      const double time = b.at("real_time").get<double>() * scale;
-      e.count = b.at("iterations").get<std::uint64_t>();
-      if (!std::isfinite(time) || time < 0 || e.count == 0) {
-        ++malformed;
-        continue;
-      }
+      const double time =
+          checked_amount(nlohmann::json(b.at("real_time").get<double>() * scale), "real_time");
+      e.count = integer<std::uint64_t>(b, "iterations", 1);
       e.total_ns = e.inclusive_ns = e.self_ns = time * static_cast<double>(e.count);
       e.min_ns = e.max_ns = time;
-      e.bytes = b.value("bytes_per_second", 0.0) * e.total_ns * 1e-9;
-      e.flops = b.value("flops", 0.0) * e.total_ns * 1e-9;
+      if (b.contains("bytes_per_second"))
+        e.bytes = amount(b, "bytes_per_second") * e.total_ns * 1e-9;
+      if (b.contains("flops")) e.flops = amount(b, "flops") * e.total_ns * 1e-9;
       e.seen_on_threads = static_cast<std::uint64_t>(std::max(1, e.threads));
       e.histogram[histogram_bucket(static_cast<std::int64_t>(std::min(time, 9e15)))] = e.count;
       e.samples.push_back(static_cast<float>(time));
@@ -112,7 +110,7 @@ inline report import_google_benchmark(const nlohmann::json& j) {
         detail::merge_entry(known->second, e);
         known->second.seen_on_threads = threads;
       }
-    } catch (const nlohmann::json::exception&) {
+    } catch (const std::exception&) {
       ++malformed;
     }
   }

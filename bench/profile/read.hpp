@@ -5,16 +5,16 @@
 
 #include "import_google_benchmark.hpp"
 #include "import_onednn.hpp"
+#include "numbers.hpp"
 #include <vecdet/profile.hpp>
 
 #include <cerrno>
-#include <climits>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -25,40 +25,19 @@
 namespace vecdet {
 namespace profile {
 
-/// A number, 0 or more; what JSON cannot hold (null) counts as 0.
-inline double amount(const nlohmann::json& object, const char* key) {
-  const nlohmann::json& value = object.at(key);
-  if (value.is_null()) return 0;
-  const double number = value.get<double>();
-  if (!std::isfinite(number) || number < 0) {
-    throw std::runtime_error(std::string("\"") + key + "\" is " + value.dump() +
-                             ", expected a number, 0 or more");
-  }
-  return number;
-}
-
 inline entry read_entry(const nlohmann::json& j) {
   entry e;
   e.name = j.at("name").get<std::string>();
   e.function = j.at("function").get<std::string>();
   e.variant = j.at("variant").get<std::string>();
   e.type = j.at("type").get<std::string>();
-  e.shape = j.at("shape").get<std::vector<std::int64_t>>();
-  for (const std::int64_t dimension : e.shape) {
-    if (dimension < 1) {
-      throw std::runtime_error("a dimension of \"" + e.name + "\" is " + std::to_string(dimension) +
-                               ", expected 1 or more");
-    }
-  }
+  for (const nlohmann::json& dimension : j.at("shape"))
+    e.shape.push_back(
+        checked_integer<std::int64_t>(dimension, "a dimension of \"" + e.name + "\"", 1));
   e.implementation = j.at("implementation").get<std::string>();
-  const auto threads = j.at("threads").get<std::int64_t>();
-  if (threads < 0 || threads > INT_MAX) {
-    throw std::runtime_error("\"threads\" of \"" + e.name + "\" is " + std::to_string(threads) +
-                             ", expected 0 to " + std::to_string(INT_MAX));
-  }
-  e.threads = static_cast<int>(threads);
+  e.threads = checked_integer<int>(j.at("threads"), "\"threads\" of \"" + e.name + "\"", 0);
   e.source = j.at("source").get<std::string>();
-  e.count = j.at("count").get<std::uint64_t>();
+  e.count = count(j, "count");
   e.total_ns = amount(j, "total_ns");
   e.inclusive_ns = amount(j, "inclusive_ns");
   e.self_ns = amount(j, "self_ns");
@@ -68,21 +47,23 @@ inline entry read_entry(const nlohmann::json& j) {
   e.variance_ns2 = stddev * stddev;
   e.bytes = amount(j, "bytes");
   e.flops = amount(j, "flops");
-  e.seen_on_threads = j.at("seen_on_threads").get<std::uint64_t>();
+  e.seen_on_threads = count(j, "seen_on_threads");
   e.concurrency = amount(j, "concurrency");
   for (const nlohmann::json& bucket : j.at("histogram")) {
-    const auto lower = bucket.at(0).get<std::int64_t>();
-    if (lower < 0) throw std::runtime_error("a histogram's bucket begins below 0");
-    e.histogram[histogram_bucket(lower)] += bucket.at(1).get<std::uint64_t>();
+    const auto lower =
+        checked_integer<std::int64_t>(bucket.at(0), "the start of a histogram's bucket", 0);
+    e.histogram[histogram_bucket(lower)] += checked_integer<std::uint64_t>(
+        bucket.at(1), "the number of calls in a histogram's bucket", 0);
   }
-  e.samples = j.at("samples_ns").get<std::vector<float>>();
+  for (const nlohmann::json& sample : j.at("samples_ns"))
+    e.samples.push_back(static_cast<float>(checked_amount(sample, "a sample")));
   return e;
 }
 
 inline process_info read_process(const nlohmann::json& j) {
   process_info p;
-  p.pid = j.at("pid").get<std::int64_t>();
-  p.rank = j.at("rank").get<int>();
+  p.pid = integer<std::int64_t>(j, "pid", std::numeric_limits<std::int64_t>::min());
+  p.rank = integer<int>(j, "rank", -1);
   p.host = j.at("host").get<std::string>();
   p.command = j.at("command").get<std::string>();
   p.started_unix_ns = amount(j, "started_unix_ns");
@@ -90,10 +71,10 @@ inline process_info read_process(const nlohmann::json& j) {
   // Older profiles lack these.
   if (j.contains("recorded_ns")) p.recorded_ns = amount(j, "recorded_ns");
   if (j.contains("waiting_ns")) p.waiting_ns = amount(j, "waiting_ns");
-  p.threads = j.at("threads").get<int>();
-  p.dropped_scopes = j.at("dropped_scopes").get<std::uint64_t>();
-  p.clock_went_back = j.at("clock_went_back").get<std::uint64_t>();
-  p.events_lost = j.at("events_lost").get<std::uint64_t>();
+  p.threads = integer<int>(j, "threads", 0);
+  p.dropped_scopes = count(j, "dropped_scopes");
+  p.clock_went_back = count(j, "clock_went_back");
+  p.events_lost = count(j, "events_lost");
   p.overhead_per_scope_ns = amount(j, "overhead_per_scope_ns");
   p.overhead_inside_scope_ns = amount(j, "overhead_inside_scope_ns");
   return p;
@@ -102,7 +83,7 @@ inline process_info read_process(const nlohmann::json& j) {
 inline machine_info read_machine(const nlohmann::json& j) {
   machine_info m;
   m.processor = j.at("processor").get<std::string>();
-  m.threads = j.at("threads").get<int>();
+  m.threads = integer<int>(j, "threads", 0);
   m.cache_gbs = amount(j, "cache_gbs");
   m.memory_gbs = amount(j, "memory_gbs");
   m.cache_gbs_all_threads = amount(j, "cache_gbs_all_threads");
@@ -124,14 +105,15 @@ inline report read_profile(const nlohmann::json& j) {
   for (const nlohmann::json& e : j.at("entries")) r.entries.push_back(read_entry(e));
   for (const nlohmann::json& from : j.at("paths")) {
     path p;
-    p.entries = from.at("entries").get<std::vector<std::size_t>>();
-    for (const std::size_t i : p.entries) {
+    for (const nlohmann::json& number : from.at("entries")) {
+      const auto i = checked_integer<std::uint64_t>(number, "an entry of a path", 0);
       if (i >= r.entries.size()) {
         throw std::runtime_error("a path names entry " + std::to_string(i) + " of " +
                                  std::to_string(r.entries.size()));
       }
+      p.entries.push_back(static_cast<std::size_t>(i));
     }
-    p.count = from.at("count").get<std::uint64_t>();
+    p.count = count(from, "count");
     p.total_ns = amount(from, "total_ns");
     p.self_ns = amount(from, "self_ns");
     r.paths.push_back(std::move(p));

@@ -46,7 +46,7 @@ inline bool is_replayed(const std::string& function) {
 }
 
 /// Bytes of one recorded call: where a name does not say which operands there were, these do.
-inline double bytes_of_call(const entry& e) {
+inline double call_bytes(const entry& e) {
   return e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1));
 }
 
@@ -57,7 +57,7 @@ inline replay_call make_replay_call(const entry& e, execution policy) {
     return c.has_defaults && c.function == e.function && c.variant == e.variant;
   };
   for (const test::family& f : test::catalogue()) {
-    test::problem p{f.sized(16), test::source::training, e.variant, bytes_of_call(e)};
+    test::problem p{f.sized(16), test::source::training, e.variant, call_bytes(e)};
     if (f.type != e.type) continue;
     const auto at = std::make_shared<test::plain_memory>();
     // A few rows tell which calls there are.

@@ -31,4 +31,21 @@ tampered 's/"source":"vecdet"/"source":"\\u001b[2J\\u009b"/' 0 "recorded by  [2J
 tampered 's/"warnings":\[/"warnings":["\\u001b[2J\\u009b[2J\\nend",/;s/",\]/"]/' 0 "note:  [2J [2J end" report
 tampered 's/"schema":"[^"]*"/"schema":"\\u001b[2J"/' 2 'its schema is " [2J"' report
 tampered 's/"name":"/"name":"\\u001b[2J/' 0 " [2J" report
+for wrong in -1 1.5 1e300 '"2"' 99999999999999999999999; do
+  tampered "s/\"count\":[0-9]*/\"count\":$wrong/" 2 '"count" is ' report
+  tampered "s/\"seen_on_threads\":[0-9]*/\"seen_on_threads\":$wrong/" 2 '"seen_on_threads" is ' report
+  tampered "s/\"dropped_scopes\":[0-9]*/\"dropped_scopes\":$wrong/" 2 '"dropped_scopes" is ' report
+  tampered "s/\"threads\":[0-9]*/\"threads\":$wrong/" 2 ', expected 0 to 2147483647' report
+  tampered "s/\"shape\":\[[0-9][0-9]*/\"shape\":[$wrong/" 2 ', expected 1 or more' report
+  tampered "s/\"histogram\":\[\[[0-9]*/\"histogram\":[[$wrong/" 2 "the start of a histogram's bucket is " report
+  tampered "s/\"histogram\":\[\[\([0-9]*\),[0-9]*/\"histogram\":[[\1,$wrong/" 2 \
+    "the number of calls in a histogram's bucket is " report
+  tampered "s/\"entries\":\[0,1/\"entries\":[0,$wrong/" 2 ' path ' report
+done
+tampered 's/"rank":-1/"rank":-2/' 2 '"rank" is -2, expected -1 to 2147483647' report
+tampered 's/"pid":1/"pid":1e300/' 2 '"pid" is 1e+300, expected' report
+for wrong in -5 1e300 '"2"'; do
+  tampered "s/\"samples_ns\":\[[0-9]*/\"samples_ns\":[$wrong/" 2 "a sample is " report
+  tampered "s/\"total_ns\":[0-9]*/\"total_ns\":$wrong/" 2 '"total_ns" is ' report
+done
 echo "malformed profiles are refused or passed over"

@@ -84,7 +84,7 @@ void check_replay(const profile::entry& wanted) {
   REQUIRE(same != r.entries.end());
   // The mean of several calls of NMS is not a whole number of boxes.
   const double most = wanted.function == "batched_nms" ? 10 : 0;
-  CHECK(std::fabs(profile::bytes_of_call(*same) - profile::bytes_of_call(wanted)) <= most);
+  CHECK(std::fabs(profile::call_bytes(*same) - profile::call_bytes(wanted)) <= most);
 }
 
 }  // namespace
@@ -282,9 +282,9 @@ TEST_CASE("replay: NMS of all sizes is a few problems, and the mean of each is r
     for (index_t count = 1; count <= 3000; ++count) {
       const boxes_view<const float> where(found.boxes.data(), count);
       const vector_view<const float> scores(found.scores.data(), count);
-      const vector_view<const index_t> of_class(found.classes.data(), count);
+      const vector_view<const index_t> found_classes(found.classes.data(), count);
       nms_groups groups;
-      groups.classes = of_class;
+      groups.classes = found_classes;
       nms(where, scores, {}, workspace, execution::sequential);
       batched_nms(where, scores, groups, {}, workspace, execution::sequential);
       if (count <= 300) soft_nms(where, scores, {}, {}, soft_workspace, execution::sequential);
@@ -300,7 +300,7 @@ TEST_CASE("replay: NMS of all sizes is a few problems, and the mean of each is r
     const auto same = std::find_if(again.entries.begin(), again.entries.end(),
                                    [&](const profile::entry& a) { return a.name == e.name; });
     REQUIRE(same != again.entries.end());
-    CHECK(same->bytes == doctest::Approx(profile::bytes_of_call(e)).epsilon(0.05));
+    CHECK(same->bytes == doctest::Approx(profile::call_bytes(e)).epsilon(0.05));
   }
   for (const char* function : {"nms", "batched_nms"}) {
     const std::string name = function;

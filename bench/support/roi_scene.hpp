@@ -24,13 +24,13 @@ struct roi_scene {
   roi_align_workspace workspace;
 
   roi_scene(index_t box_count, index_t channel_count, index_t map_side, index_t bins_rows,
-            index_t bins_columns, feature_layout of_all)
+            index_t bins_columns, feature_layout every_layout)
       : count(box_count),
         channels(channel_count),
         side(map_side),
         rows(bins_rows),
         columns(bins_columns),
-        layout(of_all) {
+        layout(every_layout) {
     features.resize(static_cast<std::size_t>(channels * side * side));
     bins.resize(static_cast<std::size_t>(count * channels * rows * columns));
     grad = features;
@@ -55,14 +55,14 @@ struct roi_scene {
   feature_view<T> map(std::vector<T>& numbers) const {
     return {numbers.data(), 1, channels, side, side, layout};
   }
-  feature_view<T> of_boxes(std::vector<T>& numbers) const {
+  feature_view<T> box_features(std::vector<T>& numbers) const {
     return {numbers.data(), count, channels, rows, columns, layout};
   }
   void forward(const roi_align_params& params, execution policy) {
-    roi_align(map(features), all_boxes(), of_boxes(bins), params, workspace, policy);
+    roi_align(map(features), all_boxes(), box_features(bins), params, workspace, policy);
   }
   void backward(const roi_align_params& params, execution policy) {
-    roi_align_grad(of_boxes(upstream), all_boxes(), map(grad), params, workspace, policy);
+    roi_align_grad(box_features(upstream), all_boxes(), map(grad), params, workspace, policy);
   }
 
  private:

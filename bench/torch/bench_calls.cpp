@@ -41,8 +41,8 @@ const bool calls = [] {
   add("call/nms/f32/8/kernel", [=] {
     static nms_workspace workspace;
     return vecdet::nms(boxes_view<const float>(some.data_ptr<float>(), 8),
-                       vector_view<const float>(scores.data_ptr<float>(), 8), torchvision_nms(0.5),
-                       workspace, execution::sequential)
+                       vector_view<const float>(scores.data_ptr<float>(), 8),
+                       nms_params::torchvision(0.5), workspace, execution::sequential)
         .size();
   });
   add("call/nms/f32/8/operator", [=] { return ops::nms(some, scores, 0.5); });

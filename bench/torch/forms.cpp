@@ -149,18 +149,18 @@ Tensor match_anchors(const Tensor& anchors, const Tensor& boxes) {
 Tensor retinanet_loss(const std::vector<Tensor>& logits, const std::vector<Tensor>& deltas,
                       const Tensor& anchors, const Tensor& boxes, const Tensor& classes) {
   const std::int64_t columns = logits[0].size(1) / (deltas[0].size(1) / 4);
-  const Tensor of_classes = joined(logits, columns)[0], of_boxes = joined(deltas, 4)[0];
+  const Tensor class_logits = joined(logits, columns)[0], box_deltas = joined(deltas, 4)[0];
   const Tensor matches = match_anchors(anchors, boxes);
   const Tensor foreground = (matches >= 0).nonzero().squeeze(1);
   const Tensor matched = matches.index_select(0, foreground);
-  const Tensor targets = at::zeros_like(of_classes);
+  const Tensor targets = at::zeros_like(class_logits);
   targets.index_put_({foreground, classes.index_select(0, matched)}, at::ones({}));
   const Tensor counted = (matches != -2).nonzero().squeeze(1);
   const Tensor wanted =
       encode_boxes(boxes.index_select(0, matched), anchors.index_select(0, foreground));
-  const Tensor l1 = at::l1_loss(of_boxes.index_select(0, foreground), wanted, at::Reduction::Sum);
+  const Tensor l1 = at::l1_loss(box_deltas.index_select(0, foreground), wanted, at::Reduction::Sum);
   const Tensor focal =
-      sigmoid_focal_loss(of_classes.index_select(0, counted), targets.index_select(0, counted));
+      sigmoid_focal_loss(class_logits.index_select(0, counted), targets.index_select(0, counted));
   return (focal + l1) / static_cast<double>(std::max<std::int64_t>(1, foreground.size(0)));
 }
 
@@ -170,9 +170,9 @@ Tensor mined_cross_entropy_loss(const Tensor& logits, const Tensor& labels) {
                             .view(labels.sizes());
   const Tensor is_foreground = labels > 0;
   const Tensor wanted = is_foreground.sum(1, true) * 3;
-  const Tensor of_negatives =
+  const Tensor negative_loss =
       losses.detach().masked_fill(is_foreground, -std::numeric_limits<double>::infinity());
-  const Tensor rank = of_negatives.argsort(1, true).argsort(1, false);
+  const Tensor rank = negative_loss.argsort(1, true).argsort(1, false);
   return losses.masked_select(is_foreground).sum() + losses.masked_select(rank < wanted).sum();
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the links of a folder of HTML pages: files and anchors exist, nothing is loaded from elsewhere. And that
-their text has no marks of Markdown left, which Doxygen shows where it does not understand them.
+"""Checks a folder of HTML pages. The files and anchors of all links must exist, and nothing may be loaded from
+elsewhere. The text must not contain Markdown marks, which Doxygen leaves in place when it does not understand them.
 
     check_links.py <folder>
 """
@@ -13,7 +13,7 @@ import sys
 import urllib.parse
 
 
-# What stands in a page as it is written.
+# The parts of a page in which Markdown marks are legitimate.
 VERBATIM = re.compile(r"<(pre|code|script)\b.*?</\1>|<div class=\"fragment\">.*?<!-- fragment -->|<[^>]*>", re.S)
 
 
@@ -43,7 +43,7 @@ def main():
     pages = {path.resolve(): Page(path) for path in sorted(root.rglob("*.html"))}
     broken, checked = [], 0
     for path, page in pages.items():
-        broken += [f"{path.name}: marks are left: {mark}" for mark in page.marks]
+        broken += [f"{path.name}: Markdown left in the text: {mark}" for mark in page.marks]
         for link in page.links + page.loads:
             parts = urllib.parse.urlsplit(link)
             if parts.scheme or parts.netloc:

@@ -7,6 +7,7 @@
 #include "optimisation.hpp"
 #include "random.hpp"
 #include "run_log.hpp"
+#include <vecdet/keep_memory.hpp>
 #include <vecdet/profile.hpp>
 #include <vecdet/torch/profile.hpp>
 
@@ -18,19 +19,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <malloc.h>
 #include <nlohmann/json.hpp>
 
 namespace detector {
 namespace {
 
 constexpr std::int64_t classes = 264;
-
-/// Freed memory stays with the process, so that its pages are zeroed once, not at each step.
-void keep_memory() {
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, -1);
-}
 
 /// Boxes of an image, as many as OpenImages' pictures have on average: seven.
 std::vector<object> random_objects(std::int64_t side, random_source& random) {
@@ -164,7 +158,7 @@ head_outputs random_outputs(const bench_options& options, const bench_stage& sta
 /// The loss of a stage with its gradient, and nothing else.
 void run_loss(const bench_options& options, const bench_stage& stage) {
   at::manual_seed(0);
-  criterion loss(stage.loss, vecdet::retinanet_shapes());
+  criterion loss(stage.loss, vecdet::anchor_shapes::retinanet());
   random_source random{1};
   const auto side = static_cast<int>(options.side);
   const batch_truth truth = random_truth(options, random);
@@ -247,7 +241,7 @@ void bench_mlperf(const bench_options& options) {
   if (options.threads > 0) at::set_num_threads(options.threads);
   if (options.stage >= 0) {
     const bench_stage& stage = stages().at(static_cast<std::size_t>(options.stage));
-    if (stage.keeps_memory) keep_memory();
+    if (stage.keeps_memory) vecdet::keep_memory();
     if (options.loss_alone)
       run_loss(options, stage);
     else

@@ -5,9 +5,11 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
+#include <type_traits>
 
 #include <ATen/ATen.h>
 #include <fcntl.h>
@@ -61,7 +63,10 @@ void write_whole(const std::string& file, const std::string& bytes) {
     fail(file, "the checkpoint cannot be written: " + reason);
   };
   {
-    const descriptor out(unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
+    // Left over by a run that was killed, or put there by somebody else: a file of our own replaces
+    // it, and a link is not followed.
+    ::unlink(unfinished.c_str());
+    const descriptor out(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC);
     if (!out.is_open() || !out.write(bytes.data(), bytes.size()) || !out.sync()) give_up();
   }
   if (std::rename(unfinished.c_str(), file.c_str()) != 0) give_up();
@@ -94,30 +99,65 @@ json description_of(const checkpoint& content) {
             {"recipe", state.recipe}}}};
 }
 
+/// A number of a file that may hold anything.
+template <class T>
+T number(const json& parent, const char* key, T least, T most) {
+  const json& value = parent.at(key);
+  const bool is_of_kind =
+      std::is_integral<T>::value ? value.is_number_integer() : value.is_number();
+  const double found = is_of_kind ? value.get<double>() : 0;
+  if (!is_of_kind || !(found >= static_cast<double>(least) && found <= static_cast<double>(most))) {
+    std::ostringstream message;
+    message << "\"" << key << "\" is " << value.dump() << ", expected a number from " << least
+            << " to " << most;
+    throw std::out_of_range(message.str());
+  }
+  return value.get<T>();
+}
+
+template <class Kind>
+Kind kind_named(const json& parent, const char* key, std::initializer_list<Kind> kinds) {
+  const std::string name = parent.at(key).get<std::string>();
+  for (const Kind kind : kinds)
+    if (name == name_of(kind)) return kind;
+  throw std::out_of_range(std::string("\"") + key + "\" is \"" + name + "\", which is unknown");
+}
+
+constexpr std::int64_t most_steps = std::int64_t{1} << 53;
+
 model_config config_of(const json& model) {
   model_config config;
-  const std::string backbone = model.at("backbone"), norm = model.at("norm");
-  for (const auto kind :
-       {backbone_kind::resnet18, backbone_kind::resnet50, backbone_kind::resnext50_32x4d})
-    if (backbone == name_of(kind)) config.backbone = kind;
-  for (const auto kind : {norm_kind::frozen, norm_kind::group})
-    if (norm == name_of(kind)) config.norm = kind;
-  config.channels = model.at("channels");
-  config.classes = model.at("classes");
-  config.anchor_size = model.at("anchor_size");
-  config.prior = model.at("prior");
-  config.frozen_stages = model.at("frozen_stages");
+  config.backbone = kind_named(
+      model, "backbone",
+      {backbone_kind::resnet18, backbone_kind::resnet50, backbone_kind::resnext50_32x4d});
+  config.norm = kind_named(model, "norm", {norm_kind::frozen, norm_kind::group});
+  config.channels = number<std::int64_t>(model, "channels", 1, 1 << 14);
+  config.classes = number<std::int64_t>(model, "classes", 1, 1 << 20);
+  config.anchor_size = number(model, "anchor_size", 1e-3, 1e6);
+  config.prior = number(model, "prior", 1e-9, 1 - 1e-9);
+  config.frozen_stages = number<std::int64_t>(model, "frozen_stages", 0, 5);
   return config;
 }
 
-/// Everything of the file but the weights.
+/// Everything of the file except the weights.
 checkpoint described_by(const json& description) {
   checkpoint content;
   content.classes = description.at("classes").get<std::vector<std::string>>();
-  content.canvas = {description.at("canvas").at(0), description.at("canvas").at(1)};
+  const std::int64_t outputs = config_of(description.at("model")).classes;
+  if (static_cast<std::int64_t>(content.classes.size()) != outputs)
+    throw std::out_of_range("it names " + std::to_string(content.classes.size()) +
+                            " classes, expected " + std::to_string(outputs) +
+                            ", as many as its model has");
+  const json canvas = {{"width", description.at("canvas").at(0)},
+                       {"height", description.at("canvas").at(1)}};
+  content.canvas = {number(canvas, "width", 1, 1 << 14), number(canvas, "height", 1, 1 << 14)};
   const json& state = description.at("state");
-  content.state = {state.at("epoch"),   state.at("step_of_epoch"), state.at("step"),
-                   state.at("seconds"), state.at("best_ap"),       state.at("recipe")};
+  content.state.epoch = number<std::int64_t>(state, "epoch", 0, most_steps);
+  content.state.step_of_epoch = number<std::int64_t>(state, "step_of_epoch", 0, most_steps);
+  content.state.step = number<std::int64_t>(state, "step", 0, most_steps);
+  content.state.seconds = number(state, "seconds", 0.0, 1e12);
+  content.state.best_ap = number(state, "best_ap", -1.0, 1.0);
+  content.state.recipe = state.at("recipe").get<std::string>();
   return content;
 }
 
@@ -137,6 +177,8 @@ void read(const std::string& file, const Use& use) {
     fail(file, "no checkpoint, or a broken one: " + std::string(error.what_without_backtrace()));
   } catch (const json::exception& error) {
     fail(file, "no checkpoint, or a broken one: " + std::string(error.what()));
+  } catch (const std::out_of_range& error) {
+    fail(file, "a broken checkpoint: " + std::string(error.what()));
   }
 }
 

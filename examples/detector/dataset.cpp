@@ -2,12 +2,17 @@
 #include "dataset.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
+#include <optional>
+#include <sstream>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -26,16 +31,66 @@ void check_folder(const fs::path& folder, const char* of) {
   if (!fs::is_directory(folder)) fail(folder, std::string("no such folder of ") + of);
 }
 
-/// Keeps an object if it can be learnt.
-void add(dataset& data, annotated_picture& picture, const object& candidate) {
+/// Checkpoint and log are JSON, which holds nothing else.
+void check_utf8(const fs::path& file, const char* what, const std::string& name) {
+  try {
+    nlohmann::json(name).dump();
+  } catch (const nlohmann::json::type_error&) {
+    fail(file,
+         std::string(what) + " is not UTF-8: " +
+             nlohmann::json(name).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  }
+}
+
+/// A picture's path below its folder.
+void check_stays_inside(const fs::path& file, const std::string& name) {
+  const fs::path inside = fs::path(name).lexically_normal();
+  if (name.empty() || inside.is_absolute() || *inside.begin() == ".." || !inside.has_filename())
+    fail(file, "the picture \"" + name + "\" is not the name of a file in the folder of pictures");
+}
+
+/// Keeps an object if it can be learnt, and notes why otherwise. `where` names it.
+void add(dataset& data, annotated_picture& picture, const object& candidate,
+         const std::string& where) {
   const box& b = candidate.corners;
   const bool is_finite = std::all_of(b.begin(), b.end(), [](float x) { return std::isfinite(x); });
   if (!is_finite || b[2] <= b[0] || b[3] <= b[1]) {
-    ++data.boxes_dropped;
+    std::ostringstream reason;
+    reason << where << ": the box " << b[0] << " " << b[1] << " " << b[2] << " " << b[3]
+           << (is_finite ? " has no area" : " is not finite");
+    data.dropped.push_back(reason.str());
     return;
   }
   picture.objects.push_back(candidate);
   if (!candidate.crowd) ++data.boxes;
+}
+
+/// nlohmann-json converts any number, also one that no integer holds.
+std::int64_t integer(const nlohmann::json& parent, const char* key, const fs::path& file) {
+  const nlohmann::json& value = parent.at(key);
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() &&
+       value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()}))
+    fail(file, std::string("\"") + key + "\" is " + value.dump() + ", expected an integer");
+  return value.get<std::int64_t>();
+}
+
+/// The classes' names by id.
+std::map<std::int64_t, std::string> read_categories(const nlohmann::json& file,
+                                                    const fs::path& path) {
+  std::map<std::int64_t, std::string> names;
+  std::map<std::string, std::int64_t> ids;
+  for (const auto& category : file.at("categories")) {
+    const std::int64_t id = integer(category, "id", path);
+    const std::string name = category.at("name").get<std::string>();
+    if (!names.insert({id, name}).second)
+      fail(path, "two categories have the id " + std::to_string(id));
+    const auto inserted = ids.insert({name, id});
+    if (!inserted.second)
+      fail(path, "the categories " + std::to_string(inserted.first->second) + " and " +
+                     std::to_string(id) + " have the same name, \"" + name + "\"");
+  }
+  return names;
 }
 
 dataset read_coco(const dataset_source& source, const std::vector<std::string>& classes) try {
@@ -47,9 +102,7 @@ dataset read_coco(const dataset_source& source, const std::vector<std::string>& 
   check_folder(source.pictures, "pictures");
   const nlohmann::json file = nlohmann::json::parse(stream);
   dataset data;
-  std::map<std::int64_t, std::string> names;
-  for (const auto& category : file.at("categories"))
-    names[category.at("id").get<std::int64_t>()] = category.at("name").get<std::string>();
+  const std::map<std::int64_t, std::string> names = read_categories(file, path);
   data.classes = classes;
   if (classes.empty())
     for (const auto& category : names) data.classes.push_back(category.second);
@@ -64,14 +117,16 @@ dataset read_coco(const dataset_source& source, const std::vector<std::string>& 
   }
   std::map<std::int64_t, std::size_t> places;
   for (const auto& image : file.at("images")) {
-    const std::int64_t id = image.at("id");
+    const std::int64_t id = integer(image, "id", path);
     if (!places.insert({id, data.pictures.size()}).second)
       fail(path, "two images have the id " + std::to_string(id));
-    const fs::path name = image.at("file_name").get<std::string>();
-    data.pictures.push_back({(source.pictures / name).string(), {}, id});
+    const std::string name = image.at("file_name").get<std::string>();
+    check_stays_inside(path, name);
+    data.pictures.push_back({(fs::path(source.pictures) / name).string(), {}, id});
   }
   for (const auto& annotation : file.at("annotations")) {
-    const std::int64_t id = annotation.at("image_id"), category = annotation.at("category_id");
+    const std::int64_t id = integer(annotation, "image_id", path);
+    const std::int64_t category = integer(annotation, "category_id", path);
     const auto place = places.find(id);
     if (place == places.end())
       fail(path, "a box of image " + std::to_string(id) + ", which is none");
@@ -79,38 +134,64 @@ dataset read_coco(const dataset_source& source, const std::vector<std::string>& 
     if (label == labels.end())
       fail(path, "a box of category " + std::to_string(category) + ", which is none");
     const nlohmann::json& b = annotation.at("bbox");
+    if (b.size() != 4)
+      fail(path, "a box of image " + std::to_string(id) + " has " + std::to_string(b.size()) +
+                     " numbers, expected x, y, width and height");
     const double x = b.at(0), y = b.at(1), w = b.at(2), h = b.at(3);
     add(data, data.pictures[place->second],
         {{static_cast<float>(x), static_cast<float>(y), static_cast<float>(x + w),
           static_cast<float>(y + h)},
          label->second,
-         annotation.value("iscrowd", 0) != 0});
+         annotation.contains("iscrowd") && integer(annotation, "iscrowd", path) != 0},
+        path.string() + ": image " + std::to_string(id));
   }
   return data;
 } catch (const nlohmann::json::exception& error) {
   fail(source.annotations, std::string("no COCO annotations: ") + error.what());
 }
 
-/// The objects of an annotation, with the names of their classes.
-std::vector<std::pair<std::string, object>> read_voc_objects(const fs::path& path) {
+/// A number and nothing else, spaces around it excepted; nothing where it is none.
+std::optional<float> parse_number(std::string text) {
+  constexpr const char* spaces = " \t\r\n";
+  text.erase(0, text.find_first_not_of(spaces));
+  text.erase(text.find_last_not_of(spaces) + 1);
+  float value = 0;
+  const char* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
+  return value;
+}
+
+struct voc_object {
+  std::string class_name;
+  object content;
+  std::string fault;  ///< why it is dropped; empty: it is not
+};
+
+std::vector<voc_object> read_voc_objects(const fs::path& path) {
   pugi::xml_document document;
   const pugi::xml_parse_result result = document.load_file(path.c_str());
   if (!result) fail(path, std::string("no VOC annotation: ") + result.description());
   const pugi::xml_node root = document.child("annotation");
   if (!root) fail(path, "no VOC annotation: it has no element <annotation>");
-  std::vector<std::pair<std::string, object>> objects;
+  std::vector<voc_object> objects;
   for (const pugi::xml_node& node : root.children("object")) {
     const pugi::xml_node bounds = node.child("bndbox");
-    object found{};
+    voc_object found{};
     constexpr const char* sides[] = {"xmin", "ymin", "xmax", "ymax"};
     for (std::size_t k = 0; k < 4; ++k) {
       const pugi::xml_node side = bounds.child(sides[k]);
       if (!side) fail(path, std::string("an object without <") + sides[k] + ">");
-      found.corners[k] = side.text().as_float(std::nanf(""));
+      const std::string text = side.text().as_string();
+      if (const std::optional<float> number = parse_number(text))
+        found.content.corners[k] = *number;
+      else if (found.fault.empty())
+        found.fault = std::string("<") + sides[k] + "> is \"" + text + "\", expected a number";
     }
-    const std::string name = node.child("name").text().as_string();
-    if (name.empty()) fail(path, "an object without <name>");
-    objects.emplace_back(name, found);
+    found.class_name = node.child("name").text().as_string();
+    if (found.class_name.empty()) fail(path, "an object without <name>");
+    check_utf8(path, "the name of a class", found.class_name);
+    objects.push_back(found);
   }
   return objects;
 }
@@ -122,22 +203,45 @@ fs::path voc_picture(const fs::path& folder, const std::string& name) {
   return folder / (name + ".jpg");
 }
 
-dataset read_voc(const dataset_source& source, const std::vector<std::string>& classes) {
-  const fs::path list = source.annotations;
+/// The names of a list: one per line.
+std::vector<std::string> read_voc_list(const fs::path& list) {
   std::ifstream stream(list);
   if (!stream) fail(list, "cannot be opened");
+  constexpr const char* spaces = " \t\r";
+  std::vector<std::string> names;
+  int number = 0;
+  for (std::string line; std::getline(stream, line);) {
+    ++number;
+    line.erase(0, line.find_first_not_of(spaces));
+    line.erase(line.find_last_not_of(spaces) + 1);
+    if (line.empty()) continue;
+    check_utf8(list, "a line", line);
+    const std::size_t last = line.find_last_of(spaces);
+    if (last != std::string::npos)
+      for (const char* flag : {"1", "0", "-1"})
+        if (line.compare(last + 1, std::string::npos, flag) == 0)
+          fail(list, "line " + std::to_string(number) + " is \"" + line +
+                         "\", expected a picture's name alone: this is a list of one class; use "
+                         "that of all, such as trainval.txt");
+    check_stays_inside(list, line);
+    names.push_back(line);
+  }
+  return names;
+}
+
+dataset read_voc(const dataset_source& source, const std::vector<std::string>& classes) {
+  const fs::path list = source.annotations;
+  const std::vector<std::string> names = read_voc_list(list);
   const fs::path root = fs::absolute(list).parent_path().parent_path().parent_path();
   const fs::path annotations = root / "Annotations", pictures = root / "JPEGImages";
   check_folder(annotations, "VOC's annotations");
   check_folder(pictures, "VOC's pictures");
 
-  std::vector<std::string> names;
-  for (std::string name; stream >> name;) names.push_back(name);
-  std::vector<std::vector<std::pair<std::string, object>>> objects;
+  std::vector<std::vector<voc_object>> objects;
   std::map<std::string, std::int64_t> labels;
   for (const std::string& name : names) {
     objects.push_back(read_voc_objects(annotations / (name + ".xml")));
-    for (const auto& named : objects.back()) labels[named.first] = -1;
+    for (const voc_object& found : objects.back()) labels[found.class_name] = -1;
   }
   dataset data;
   data.classes = classes;
@@ -150,12 +254,15 @@ dataset read_voc(const dataset_source& source, const std::vector<std::string>& c
   for (std::size_t i = 0; i < names.size(); ++i) {
     annotated_picture picture{
         voc_picture(pictures, names[i]).string(), {}, static_cast<std::int64_t>(i)};
-    for (auto& named : objects[i]) {
-      named.second.label = labels[named.first];
-      if (named.second.label < 0)
-        fail(annotations / (names[i] + ".xml"),
-             "class \"" + named.first + "\" is none of the model's classes");
-      add(data, picture, named.second);
+    for (voc_object& found : objects[i]) {
+      const fs::path annotation = annotations / (names[i] + ".xml");
+      found.content.label = labels[found.class_name];
+      if (found.content.label < 0)
+        fail(annotation, "class \"" + found.class_name + "\" is none of the model's classes");
+      if (found.fault.empty())
+        add(data, picture, found.content, annotation.string());
+      else
+        data.dropped.push_back(annotation.string() + ": " + found.fault);
     }
     data.pictures.push_back(std::move(picture));
   }

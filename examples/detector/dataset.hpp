@@ -32,15 +32,19 @@ struct dataset {
   std::vector<std::string> classes;
   std::vector<std::int64_t> category_ids;  ///< of the classes: COCO's, or their places in VOC
   std::vector<annotated_picture> pictures;
-  std::int64_t boxes = 0;          ///< of all pictures, without crowds
-  std::int64_t boxes_dropped = 0;  ///< of no area, or with coordinates that are no numbers
+  std::int64_t boxes = 0;  ///< of all pictures, without crowds
+  /// For each box that was left out, since it has no area or a coordinate that is not a number: the
+  /// picture or annotation, and the reason.
+  std::vector<std::string> dropped;
 };
 
 /// Reads a data set. Its classes are `classes`, in their order, or where there are none, all that
 /// the annotations name: COCO's by id, VOC's by name.
 ///
-/// Throws std::runtime_error, with the file and what is wrong, when a file or folder is missing or
-/// no such annotations, an object is of another class, or there is no picture or no box at all.
+/// Throws std::runtime_error, with the file and the reason, when a file or folder is missing, the
+/// annotations are in another format, a name is not UTF-8, a picture would lie outside of its
+/// folder, two categories share a name or an id, an object is of another class, or there is no
+/// picture or no box at all.
 dataset read_dataset(const dataset_source& source, const std::vector<std::string>& classes = {});
 
 }  // namespace detector

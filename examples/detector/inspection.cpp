@@ -5,9 +5,13 @@
 #include "drawing.hpp"
 #include "evaluation.hpp"
 
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -22,15 +26,51 @@ void evaluate_checkpoint(const evaluation_options& options) {
   params.threads = options.loader_threads;
   process_group alone;
   const evaluation result = evaluate(*content.model, data, params, {}, alone);
+  for (const std::string& reason : data.dropped)
+    std::fprintf(stderr, "box left out: %s\n", reason.c_str());
   for (const auto& picture : result.broken)
     std::fprintf(stderr, "skipped: %s\n", picture.second.c_str());
+  if (!result.broken.empty())
+    std::fprintf(stderr, "%zu of %zu pictures skipped\n", result.broken.size(),
+                 data.pictures.size());
   std::printf("AP %.4f, AP50 %.4f, AP75 %.4f on %zu pictures\n", result.precision.ap,
               result.precision.ap50, result.precision.ap75, result.pictures);
   if (!options.results.empty()) write_results(options.results, data, result.detections);
 }
 
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The file that each picture is drawn into. Throws where one would replace another, or a picture.
+std::vector<std::string> drawn_files(const drawing_options& options) {
+  std::vector<std::string> files;
+  std::map<fs::path, std::string> pictures, drawn;  // both by the file that a path leads to
+  for (const std::string& file : options.pictures)
+    pictures.insert({fs::weakly_canonical(file), file});
+  const fs::path folder = fs::weakly_canonical(options.folder);
+  for (const std::string& file : options.pictures) {
+    if (fs::weakly_canonical(file).parent_path() == folder)
+      throw std::runtime_error("--out is " + options.folder + ", the folder of " + file +
+                               "; expected another, where no picture is replaced");
+    files.push_back((fs::path(options.folder) / fs::path(file).stem()).string() + ".png");
+    const fs::path target = fs::weakly_canonical(files.back());
+    if (pictures.count(target) > 0)
+      throw std::runtime_error(files.back() + " leads to the picture " + pictures[target] +
+                               ", which would be replaced");
+    const auto inserted = drawn.insert({target, file});
+    if (!inserted.second)
+      throw std::runtime_error(inserted.first->second + " and " + file +
+                               " would both be drawn into " + files.back() +
+                               "; draw them into different folders");
+  }
+  return files;
+}
+
+}  // namespace
+
 int draw_detections(const drawing_options& options) {
-  namespace fs = std::filesystem;
+  const std::vector<std::string> files = drawn_files(options);
   const checkpoint content = load_checkpoint(options.checkpoint);
   content.model->eval();
   std::error_code error;
@@ -38,10 +78,10 @@ int draw_detections(const drawing_options& options) {
   if (error) throw std::runtime_error(options.folder + ": cannot be made: " + error.message());
   vecdet::anchor_cache anchors(content.model->anchor_shapes());
   int broken = 0;
-  for (const std::string& file : options.pictures) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
     picture image;
     try {
-      image = read_picture(file);
+      image = read_picture(options.pictures[i]);
     } catch (const std::runtime_error& reason) {
       std::fprintf(stderr, "skipped: %s\n", reason.what());
       ++broken;
@@ -60,10 +100,10 @@ int draw_detections(const drawing_options& options) {
       draw_box(image, d->corners, d->label,
                content.classes[static_cast<std::size_t>(d->label)] + score);
     }
-    const std::string drawn = (fs::path(options.folder) / fs::path(file).stem()).string() + ".png";
-    write_png(image, drawn);
-    std::printf("%s: %zu boxes\n", drawn.c_str(), found.size());
+    write_png(image, files[i]);
+    std::printf("%s: %zu boxes\n", files[i].c_str(), found.size());
   }
+  if (broken > 0) std::fprintf(stderr, "%d of %zu pictures skipped\n", broken, files.size());
   return broken;
 }
 

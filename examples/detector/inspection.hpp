@@ -28,7 +28,8 @@ struct drawing_options {
 };
 
 /// Draws what the model finds onto copies of the pictures. One that cannot be read is named and
-/// skipped; returns how many were.
+/// skipped; returns how many were. Throws std::runtime_error, before anything is drawn, where a
+/// copy would replace a picture or another copy.
 int draw_detections(const drawing_options& options);
 
 }  // namespace detector

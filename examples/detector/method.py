@@ -168,20 +168,20 @@ def projections(folder):
         ALLOCATOR: (fresh_pages(folder, OPERATORS),
                     f"fresh pages cost {fresh_pages(folder, OPERATORS):.2f} s of a step"),
         LAYOUT: (losses[ALLOCATOR] - losses[LAYOUT],
-                 f"the loss alone takes {1e3 * losses[ALLOCATOR]:.0f} ms, from the head's layout "
-                 f"{1e3 * losses[LAYOUT]:.0f} ms"),
+                 f"the loss alone takes {1e3 * losses[ALLOCATOR]:.0f} ms, and "
+                 f"{1e3 * losses[LAYOUT]:.0f} ms on the head's layout"),
         SMALL_LEVELS: (slow - fast,
-                       f"convolutions of {LARGEST_SLOW:,} elements or fewer take {slow:.3f} s, of two pictures in "
-                       f"oneDNN {fast:.3f} s"),
-        FOLDED: (1e-9 * normalisation, "products and sums with a constant a channel, forward and backward"),
+                       f"convolutions of {LARGEST_SLOW:,} elements or fewer take {slow:.3f} s; those of two pictures "
+                       f"take {fast:.3f} s in oneDNN"),
+        FOLDED: (1e-9 * normalisation, "products and sums with one constant per channel, forward and backward"),
         CHANNELS_LAST: (by_layout["nchw f32"] - by_layout["channels_last f32"],
-                        f"the convolutions take {by_layout['nchw f32']:.2f} s, in channels_last "
-                        f"{by_layout['channels_last f32']:.2f} s"),
+                        f"the convolutions take {by_layout['nchw f32']:.2f} s, and "
+                        f"{by_layout['channels_last f32']:.2f} s in channels_last"),
     }
     # Processors without instructions for bfloat16 are not replayed in it.
     if "channels_last bf16" in by_layout:
         found[BFLOAT16] = (by_layout["channels_last f32"] - by_layout["channels_last bf16"],
-                           f"in bfloat16 they take {by_layout['channels_last bf16']:.2f} s")
+                           f"the convolutions take {by_layout['channels_last bf16']:.2f} s in bfloat16")
     return found
 
 
@@ -203,7 +203,7 @@ def by_function(profile, rows):
     for entry in profile["entries"]:
         sums[entry["function"]] += entry["self_ns"]
         calls[entry["function"]] += entry["count"]
-    lines = ["| operator, itself | a step | share | calls |", "|---|--:|--:|--:|"]
+    lines = ["| operator (self time) | per step | share | calls |", "|---|--:|--:|--:|"]
     lines += [f"| {name} | {1e-9 * ns:.2f} s | {100 * ns / whole:.1f} % | {calls[name]} |"
               for name, ns in sums.most_common(rows)]
     return "\n".join(lines) + "\n"
@@ -226,7 +226,7 @@ def main_table(folder):
     projected = projections(folder)
     medians = {key: statistics.median(values) for key, values in times.items()}
     batches = sorted({batch for batch, _ in times})
-    lines = ["| step | what the measurement before says | saving projected | saving measured | a step | of the first |",
+    lines = ["| change | projected from | projected saving | measured saving | step | speed-up |",
              "|---|---|--:|--:|--:|--:|"]
     for stage in sorted(names):
         cells = ["", "", ""]
@@ -236,11 +236,11 @@ def main_table(folder):
         lines.append(f"| {names[stage]} | " + " | ".join(cells) + f" | {medians[1, stage]:.2f} s | "
                      f"{medians[1, 0] / medians[1, stage]:.2f}x |")
     spread = statistics.median(max(times[1, stage]) - min(times[1, stage]) for stage in names)
-    text = (f"Each the median of {len(times[1, 0])} steps, of which the fastest and the slowest of a row are "
-            f"{spread:.2f} s apart (median of the rows).\n\n")
+    text = (f"Each time is the median of {len(times[1, 0])} steps. The fastest and the slowest step of a row differ by "
+            f"{spread:.2f} s (median over the rows).\n\n")
     text += "\n".join(lines) + "\n"
     for batch in batches[1:]:
-        text += (f"\nA batch of {batch}, {len(times[batch, 0])} steps each:\n\n| step | a step | least | of the one before | of the first | loss |\n"
+        text += (f"\nWith a batch of {batch}, {len(times[batch, 0])} steps each:\n\n| change | step, median | step, minimum | vs previous | vs first | loss |\n"
                  "|---|--:|--:|--:|--:|--:|\n")
         for stage in sorted(names):
             median = medians[batch, stage]
@@ -259,8 +259,8 @@ def plot(folder):
     height = top + row * len(names) + 8
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 820 {height}" width="820" height="{height}" '
            f'font-family="sans-serif" font-size="12" fill="{COLOURS["text"]}">',
-           '<text x="8" y="18" font-size="15" font-weight="bold">Seconds of a training step, one picture</text>',
-           f'<text x="8" y="36" fill="{COLOURS["torch"]}">| as projected from the step before</text>']
+           '<text x="8" y="18" font-size="15" font-weight="bold">Seconds per training step, one picture</text>',
+           f'<text x="8" y="36" fill="{COLOURS["torch"]}">| projected from the step before</text>']
     for stage in sorted(names):
         y, length = top + row * stage, scale * medians[stage]
         out.append(f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{html.escape(names[stage])}</text>')

@@ -111,7 +111,7 @@ at::Tensor retinanet::run_head(head& of, const at::Tensor& level) {
 }
 
 std::vector<vecdet::anchor_shapes> retinanet::anchor_shapes() const {
-  std::vector<vecdet::anchor_shapes> levels = vecdet::retinanet_shapes();
+  std::vector<vecdet::anchor_shapes> levels = vecdet::anchor_shapes::retinanet();
   for (vecdet::anchor_shapes& level : levels)
     for (double& size : level.sizes) size *= config_.anchor_size / 32;
   return levels;

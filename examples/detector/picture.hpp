@@ -30,11 +30,14 @@ struct picture {
   const std::uint8_t* row(int y) const { return const_cast<picture*>(this)->row(y); }
 };
 
-/// Reads a JPEG or PNG, told by its first bytes; grey ones and those with transparency become
-/// colours. A JPEG that is to be fitted into `width` x `height` is decoded at a half, a quarter or
-/// an eighth of its size, where that is no smaller: many times faster. 0: as it is.
+/// Reads a JPEG or PNG, recognised by its first bytes; grey ones and those with transparency become
+/// colours, and EXIF's orientation is applied. A JPEG that is to be fitted into `width` x `height`
+/// is decoded at a half, a quarter or an eighth of its size, where that is no smaller: many times
+/// faster. 0: full size.
 ///
-/// Throws std::runtime_error, with the file and what is wrong, when it cannot be read in full.
+/// Throws std::runtime_error, with the file and the reason, when it cannot be read in full, has
+/// more than 100 million pixels or 1 GiB, or does not fit into memory. Sizes are checked before
+/// memory is taken for the pixels.
 picture read_picture(const std::string& file, int width = 0, int height = 0);
 
 /// Writes a PNG. Throws std::runtime_error as above.

@@ -98,7 +98,7 @@ def report(run, ranks, latency, bandwidth):
     yield f"the network projected: latency {latency * 1e6:.0f} us, bandwidth {bandwidth / 1e9:.2f} GB/s"
     yield ASSUMPTIONS
     yield ""
-    yield "| processes | communication | not covered | step | share | efficiency | with the slowest |"
+    yield "| processes | communication | exposed | step | share | efficiency | with slowest |"
     yield "|--:|--:|--:|--:|--:|--:|--:|"
     compute = statistics.median(run.compute)
     for p in ranks:

@@ -50,10 +50,11 @@ class run_log {
     if (!file_) throw std::runtime_error(file + ": cannot be opened for writing");
   }
 
-  /// An event is a line of the file.
+  /// An event is a line of the file. What is not UTF-8, as a path may be, becomes U+FFFD.
   void write(const nlohmann::json& event) {
     if (name_.empty()) return;
-    if (!(file_ << event << std::endl)) throw std::runtime_error(name_ + ": cannot be written");
+    const std::string line = event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    if (!(file_ << line << std::endl)) throw std::runtime_error(name_ + ": cannot be written");
   }
 
   /// A line that stays.

@@ -105,7 +105,7 @@ def minutes(reached):
 def table(runs, targets):
     """A row a run, and the medians of each loss; minutes, and steps in parentheses."""
     lines = ["| loss | seed | " + " | ".join(f"AP50 {t:g}, minutes (steps)" for t in targets)
-             + " | best AP50 | a step | evaluations |", "|---|--:|" + "--:|" * (len(targets) + 3)]
+             + " | best AP50 | per step | evaluations |", "|---|--:|" + "--:|" * (len(targets) + 3)]
     for run in runs:
         lines.append(f"| {run.loss} | {run.seed} | " + " | ".join(minutes(run.reached(t)) for t in targets)
                      + f" | {max(p[2] for p in run.points):.4f} | {1e3 * run.step_seconds:.0f} ms "
@@ -180,9 +180,9 @@ def plot(runs, targets):
 def report(options):
     runs = read_runs(options.folder)
     apart = differences(runs)
-    text = (f"{processor()}, {datetime.date.today()}; the two losses of a seed side by side, "
+    text = (f"{processor()}, {datetime.date.today()}; the two losses of a seed ran side by side on "
             f"{runs[0].threads} thread each.\n{runs[0].recipe}.\n\n{table(runs, options.targets)}\n\n"
-            "| the same step | how far apart |\n|---|--:|\n"
+            "| at the same step | difference |\n|---|--:|\n"
             + "".join(f"| {name} | {value:.2g} |\n" for name, value in apart.items() if value is not None))
     print(text)
     if options.json:

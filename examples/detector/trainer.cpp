@@ -8,11 +8,15 @@
 #include "losses.hpp"
 #include "optimisation.hpp"
 #include "run_log.hpp"
+#include <vecdet/keep_memory.hpp>
 #include <vecdet/profile/scope.hpp>
 
 #include <algorithm>
 #include <atomic>
+#include <cinttypes>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -31,7 +35,28 @@ namespace {
 
 std::atomic<bool> is_to_stop{false};
 
-std::string recipe_of(const training_options& options) {
+/// What identifies a data set wherever it lies: names of pictures, boxes and labels, by FNV-1a.
+std::string digest_of(const dataset& data) {
+  std::uint64_t hash = 14695981039346656037u;
+  const auto add = [&](const void* bytes, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i)
+      hash = (hash ^ static_cast<const unsigned char*>(bytes)[i]) * 1099511628211u;
+  };
+  for (const annotated_picture& picture : data.pictures) {
+    const std::string name = std::filesystem::path(picture.file).filename().string();
+    add(name.c_str(), name.size() + 1);
+    for (const object& found : picture.objects) {
+      add(found.corners.data(), sizeof found.corners);
+      add(&found.label, sizeof found.label);
+      add(&found.crowd, sizeof found.crowd);
+    }
+  }
+  char text[17];
+  std::snprintf(text, sizeof text, "%016" PRIx64, hash);
+  return text;
+}
+
+std::string recipe_of(const training_options& options, const dataset& data) {
   const loader_params& loading = options.loading;
   const augmentation& changes = loading.changes;
   const optimisation& optimiser = options.optimiser;
@@ -44,7 +69,9 @@ std::string recipe_of(const training_options& options) {
        << static_cast<int>(optimiser.schedule) << ", canvas " << loading.canvas.width << "x"
        << loading.canvas.height << ", flips " << changes.horizontal_flip << " "
        << changes.vertical_flip << ", scales " << changes.smallest_scale << " to "
-       << changes.largest_scale << (options.precision.bfloat16 ? ", bfloat16" : "");
+       << changes.largest_scale << (options.precision.bfloat16 ? ", bfloat16" : "") << ", prior "
+       << options.model.prior << ", frozen stages " << options.model.frozen_stages << ", data "
+       << data.pictures.size() << " pictures " << digest_of(data);
   return line.str();
 }
 
@@ -73,7 +100,7 @@ class training {
     criterion_ = std::make_unique<criterion>(options.loss, now_.model->anchor_shapes());
     options_.loading.rank = processes_.rank();
     options_.loading.ranks = processes_.size();
-    now_.state.recipe = recipe_of(options_);
+    now_.state.recipe = recipe_of(options_, train_);
     const std::string file = latest();
     if (options.resume)
       resume(file, now_, *optimiser_);
@@ -122,8 +149,8 @@ class training {
     for (const at::Tensor& weight : now_.model->parameters()) weights += weight.numel();
     std::ostringstream text;
     text << train_.pictures.size() << " pictures with " << train_.boxes << " boxes ("
-         << train_.boxes_dropped << " without area left out), " << test_.pictures.size()
-         << " to evaluate; " << now_.model->config().text() << ", " << weights << " weights";
+         << train_.dropped.size() << " left out), " << test_.pictures.size() << " to evaluate; "
+         << now_.model->config().text() << ", " << weights << " weights";
     log_.say(text.str());
     if (now_.state.step > 0) log_.say("going on after step " + std::to_string(now_.state.step));
     nlohmann::json event{{"event", now_.state.step > 0 ? "resume" : "start"},
@@ -136,11 +163,25 @@ class training {
                          {"ranks", processes_.size()},
                          {"pictures", train_.pictures.size()},
                          {"boxes", train_.boxes},
-                         {"boxes_dropped", train_.boxes_dropped}};
+                         {"boxes_dropped", train_.dropped.size()}};
     for (const shared_bucket& of : processes_.buckets()) event["bucket_bytes"].push_back(of.bytes);
     for (const timed_message& message : processes_.time_messages())
       event["all_reduce"].push_back({message.bytes, message.seconds});
     log_.write(event);
+    note_dropped(train_);
+    note_dropped(test_);
+  }
+
+  /// Names the boxes that are left out: all of them in the log, the first to people.
+  void note_dropped(const dataset& data) {
+    constexpr std::size_t most_told = 10;
+    for (std::size_t i = 0; i < data.dropped.size(); ++i) {
+      if (i < most_told) log_.say("box left out: " + data.dropped[i]);
+      log_.write({{"event", "dropped"}, {"reason", data.dropped[i]}});
+    }
+    if (data.dropped.size() > most_told)
+      log_.say("boxes left out: " + std::to_string(data.dropped.size() - most_told) +
+               " more, which log.jsonl names");
   }
 
   outcome run_epoch() {
@@ -339,6 +380,7 @@ class training {
 }  // namespace
 
 outcome train(const training_options& options) {
+  vecdet::keep_memory();
   is_to_stop = false;
   return training(options).run();
 }

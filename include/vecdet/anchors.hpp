@@ -35,14 +35,14 @@ struct anchor_shapes {
   index_t count() const noexcept {
     return static_cast<index_t>(sizes.size()) * static_cast<index_t>(ratios.size());
   }
-};
 
-/// RetinaNet's five levels: sizes 32 to 512, each with its thirds of an octave, and three ratios.
-std::vector<anchor_shapes> retinanet_shapes();
-/// The RPN's on a feature pyramid of five levels: a size a level, 32 to 512, and three ratios.
-std::vector<anchor_shapes> rpn_shapes();
-/// FCOS's: on each of five levels one square of the stride's side, 8 to 128.
-std::vector<anchor_shapes> fcos_shapes();
+  /// RetinaNet's five levels: sizes 32 to 512, each with its thirds of an octave, and three ratios.
+  static std::vector<anchor_shapes> retinanet();
+  /// The RPN's five levels on a feature pyramid: one size per level, 32 to 512, and three ratios.
+  static std::vector<anchor_shapes> rpn();
+  /// FCOS's five levels: one square per level with the stride's side, 8 to 128.
+  static std::vector<anchor_shapes> fcos();
+};
 
 /// How many anchors levels of these feature sizes have.
 index_t count_anchors(const std::vector<anchor_shapes>& shapes,

@@ -60,6 +60,13 @@ struct coder_params {
   double size_limit = 4.135166556742356;  ///< log(1000 / 16); 0 or more
   box_format anchors = box_format::xyxy;  ///< or cxcywh
 
+  /// The coder of a second stage, and of torchvision's SSD: weights 10, 10, 5, 5.
+  static coder_params roi() {
+    coder_params params;
+    params.weight_x = params.weight_y = 10;
+    params.weight_w = params.weight_h = 5;
+    return params;
+  }
   /// SSD's coder: priors as centre and size, one variance for the centre and one for the size, no
   /// clamp.
   static coder_params ssd(double centre_variance = 0.1, double size_variance = 0.2) {
@@ -79,61 +86,60 @@ struct distance_params {
 };
 
 /// The deltas that decode to `targets` (corners) from `anchors`.
-template <class T>
-void encode_boxes(boxes_view<T> targets, boxes_view<const std::remove_const_t<T>> anchors,
-                  boxes_view<std::remove_const_t<T>> deltas, const coder_params& params = {},
+template <class Boxes>
+void encode_boxes(const Boxes& targets, boxes_view<const coordinate_of<Boxes>> anchors,
+                  boxes_view<coordinate_of<Boxes>> deltas, const coder_params& params = {},
                   execution policy = execution::parallel);
 
 /// The same of boxes whose coordinates lie in four arrays.
 template <class T>
-void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  boxes_soa_view<std::remove_const_t<T>> deltas, const coder_params& params = {},
+void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const value_of<T>> anchors,
+                  boxes_soa_view<value_of<T>> deltas, const coder_params& params = {},
                   execution policy = execution::parallel);
 
 /// The boxes (corners) that `deltas` mean on `anchors`.
-template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                  boxes_view<std::remove_const_t<T>> boxes, const coder_params& params = {},
+template <class Boxes>
+void decode_boxes(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
+                  boxes_view<coordinate_of<Boxes>> boxes, const coder_params& params = {},
                   execution policy = execution::parallel);
 
 /// The same, clipped into an image: x into [0, width], y into [0, height].
-template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                  const image_size& image, boxes_view<std::remove_const_t<T>> boxes,
+template <class Boxes>
+void decode_boxes(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
+                  const image_size& image, boxes_view<coordinate_of<Boxes>> boxes,
                   const coder_params& params = {}, execution policy = execution::parallel);
 
 /// The same for a batch: `deltas` and `boxes` hold anchors.size() boxes for each of `images`, one
 /// image after the other.
-template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                  vector_view<const image_size> images, boxes_view<std::remove_const_t<T>> boxes,
+template <class Boxes>
+void decode_boxes(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
+                  vector_view<const image_size> images, boxes_view<coordinate_of<Boxes>> boxes,
                   const coder_params& params = {}, execution policy = execution::parallel);
 
 /// The same three of boxes whose coordinates lie in four arrays.
 template <class T>
-void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  boxes_soa_view<std::remove_const_t<T>> boxes, const coder_params& params = {},
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
+                  boxes_soa_view<value_of<T>> boxes, const coder_params& params = {},
                   execution policy = execution::parallel);
 template <class T>
-void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  const image_size& image, boxes_soa_view<std::remove_const_t<T>> boxes,
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
+                  const image_size& image, boxes_soa_view<value_of<T>> boxes,
                   const coder_params& params = {}, execution policy = execution::parallel);
 template <class T>
-void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  vector_view<const image_size> images,
-                  boxes_soa_view<std::remove_const_t<T>> boxes, const coder_params& params = {},
-                  execution policy = execution::parallel);
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
+                  vector_view<const image_size> images, boxes_soa_view<value_of<T>> boxes,
+                  const coder_params& params = {}, execution policy = execution::parallel);
 
 /// The same three of bfloat16 deltas on anchors in float.
-template <class T, if_bfloat16<T> = 0>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors, boxes_view<float> boxes,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
+void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors, boxes_view<float> boxes,
                   const coder_params& params = {}, execution policy = execution::parallel);
-template <class T, if_bfloat16<T> = 0>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors, const image_size& image,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
+void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors, const image_size& image,
                   boxes_view<float> boxes, const coder_params& params = {},
                   execution policy = execution::parallel);
-template <class T, if_bfloat16<T> = 0>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
+void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors,
                   vector_view<const image_size> images, boxes_view<float> boxes,
                   const coder_params& params = {}, execution policy = execution::parallel);
 
@@ -152,30 +158,30 @@ void decode_distances(const head_view<T>& distances, boxes_view<const float> anc
                       const distance_params& params = {}, execution policy = execution::parallel);
 
 /// FCOS's distances from the anchors' centres to the sides of `targets` (corners).
-template <class T>
-void encode_distances(boxes_view<T> targets, boxes_view<const std::remove_const_t<T>> anchors,
-                      boxes_view<std::remove_const_t<T>> distances,
+template <class Boxes>
+void encode_distances(const Boxes& targets, boxes_view<const coordinate_of<Boxes>> anchors,
+                      boxes_view<coordinate_of<Boxes>> distances,
                       const distance_params& params = {}, execution policy = execution::parallel);
 
 /// The boxes (corners) that `distances` mean on `anchors`.
-template <class T>
-void decode_distances(boxes_view<T> distances, boxes_view<const std::remove_const_t<T>> anchors,
-                      boxes_view<std::remove_const_t<T>> boxes, const distance_params& params = {},
+template <class Boxes>
+void decode_distances(const Boxes& distances, boxes_view<const coordinate_of<Boxes>> anchors,
+                      boxes_view<coordinate_of<Boxes>> boxes, const distance_params& params = {},
                       execution policy = execution::parallel);
 
 /// The same, clipped into an image.
-template <class T>
-void decode_distances(boxes_view<T> distances, boxes_view<const std::remove_const_t<T>> anchors,
-                      const image_size& image, boxes_view<std::remove_const_t<T>> boxes,
+template <class Boxes>
+void decode_distances(const Boxes& distances, boxes_view<const coordinate_of<Boxes>> anchors,
+                      const image_size& image, boxes_view<coordinate_of<Boxes>> boxes,
                       const distance_params& params = {}, execution policy = execution::parallel);
 
 /// The same two of bfloat16 distances on anchors in float.
-template <class T, if_bfloat16<T> = 0>
-void decode_distances(boxes_view<T> distances, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
+void decode_distances(const Boxes& distances, boxes_view<const float> anchors,
                       boxes_view<float> boxes, const distance_params& params = {},
                       execution policy = execution::parallel);
-template <class T, if_bfloat16<T> = 0>
-void decode_distances(boxes_view<T> distances, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
+void decode_distances(const Boxes& distances, boxes_view<const float> anchors,
                       const image_size& image, boxes_view<float> boxes,
                       const distance_params& params = {}, execution policy = execution::parallel);
 

@@ -13,9 +13,19 @@ enum class box_format {
   cxcywh,  ///< centre, width and height: SSD's priors
 };
 
-/// Width and height in pixels; 0 or more.
+/// The size of an image in pixels; 0 or more.
 struct image_size {
-  double width, height;
+  double height = 0, width = 0;
+
+  constexpr image_size() noexcept = default;
+
+  /// Height first, as in PyTorch's shapes and grid_size; image_size{800, 600} does not compile.
+  static constexpr image_size height_width(double height, double width) noexcept {
+    return image_size(height, width);
+  }
+
+ private:
+  constexpr image_size(double h, double w) noexcept : height(h), width(w) {}
 };
 
 }  // namespace VECDET_ABI

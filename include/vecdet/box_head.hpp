@@ -9,7 +9,7 @@
 // (postprocess_detections). Candidates of equal score go by lower proposal, then lower class. A row
 // with a NaN logit has no scores, and gives nothing.
 //
-// Proposals are what postprocess() gives with rpn_postprocess(); the box head sees what
+// Proposals are what postprocess() gives with postprocess_params::rpn(); the box head sees what
 // roi_align.hpp cuts out for them.
 #pragma once
 
@@ -19,12 +19,11 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct box_head_params {
-  double score_threshold = 0.05;          ///< In [0, 1]; scores above it count.
-  double iou_threshold = 0.5;             ///< In [0, 1].
-  index_t max_detections = 100;           ///< Of an image.
-  double weights[4] = {10, 10, 5, 5};     ///< Of dx, dy, dw, dh.
-  double size_limit = 4.135166556742356;  ///< dw and dh at most: log(1000 / 16).
-  double min_size = 1e-2;                 ///< Boxes of a smaller side are removed; 0 removes none.
+  double score_threshold = 0.05;             ///< In [0, 1]; scores above it count.
+  double iou_threshold = 0.5;                ///< In [0, 1].
+  index_t max_detections = 100;              ///< Of an image.
+  coder_params coder = coder_params::roi();  ///< Of the deltas; proposals are corners.
+  double min_size = 1e-2;  ///< Boxes of a smaller side are removed; 0 removes none.
 };
 
 /// What the head gives for the proposals of all images, one after the other.

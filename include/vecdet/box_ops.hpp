@@ -21,43 +21,48 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 /// `boxes` in format `from` written in format `to`.
-template <class T>
-void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
-                   boxes_view<std::remove_const_t<T>> out, execution policy = execution::parallel);
+template <class Boxes>
+void convert_boxes(const Boxes& boxes, box_format from, box_format to,
+                   boxes_view<coordinate_of<Boxes>> out, execution policy = execution::parallel);
+
+/// The same of boxes whose type says their format: structs of your own by their box_layout,
+/// anything else as corners.
+template <class Boxes>
+void convert_boxes(const Boxes& boxes, box_format to, boxes_view<coordinate_of<Boxes>> out,
+                   execution policy = execution::parallel);
 
 /// The parts of `boxes` (corners) that lie in an image: x into [0, width], y into [0, height].
-template <class T>
-void clip_boxes(boxes_view<T> boxes, const image_size& image,
-                boxes_view<std::remove_const_t<T>> out, execution policy = execution::parallel);
+template <class Boxes>
+void clip_boxes(const Boxes& boxes, const image_size& image, boxes_view<coordinate_of<Boxes>> out,
+                execution policy = execution::parallel);
 
 /// Width times height of `boxes` (corners): negative where one of them is.
-template <class T>
-void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas,
+template <class Boxes>
+void box_areas(const Boxes& boxes, vector_view<coordinate_of<Boxes>> areas,
                execution policy = execution::parallel);
 
 /// 1 into `mask` for each of `boxes` (corners) with both sides `min_size` or more, else 0. Sides
 /// are rounded to the type that is computed in, and so is min_size; a NaN side is too small.
-template <class T>
-void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8_t> mask,
+template <class Boxes, detail::require_boxes<Boxes> = 0>
+void large_box_mask(const Boxes& boxes, double min_size, vector_view<std::uint8_t> mask,
                     execution policy = execution::parallel);
 
 /// The indices of these boxes, ascending, into the front of `indices`, which holds as many;
 /// returns how many they are. torchvision's remove_small_boxes.
-template <class T>
-index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> indices,
+template <class Boxes, detail::require_boxes<Boxes> = 0>
+index_t large_boxes(const Boxes& boxes, double min_size, vector_view<index_t> indices,
                     execution policy = execution::parallel);
 
 /// The columns of `detections`, rows of x1 y1 x2 y2 score and maybe more, as boxes and scores,
 /// which NMS takes: one pass over memory, some hundredths of what NMS takes.
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores,
-                      execution policy = execution::parallel);
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, execution policy = execution::parallel);
 
 /// The same with the class after the score: an integer within 2^53, as `classes` of nms_groups.
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores, vector_view<index_t> classes,
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, vector_view<index_t> classes,
                       execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI

@@ -19,10 +19,16 @@ class box_selection {
  public:
   static box_selection all() noexcept { return {}; }
 
-  template <class Labels,
-            std::enable_if_t<std::is_convertible<Labels&&, labels_view>::value, int> = 0>
+  template <class Labels, detail::require_convertible<Labels, labels_view> = 0,
+            detail::require_lasting<Labels> = 0>
   box_selection(Labels&& labels, index_t background = -1, index_t ignore = -2)
       : choice_(choice::labelled), labels_(labels), background_(background), ignore_(ignore) {}
+  template <class Labels, detail::require_convertible<Labels, labels_view> = 0,
+            detail::require_temporary_owner<Labels> = 0>
+  box_selection(Labels&& labels VECDET_LIFETIMEBOUND, index_t background = -1, index_t ignore = -2)
+      : choice_(choice::labelled), labels_(labels), background_(background), ignore_(ignore) {}
+  template <class Container, detail::require_no_labels<Container> = 0>
+  box_selection(Container&& needs_integers_of_32_or_64_bits) = delete;
 
   template <class Owner, detail::require_temporary_owner<Owner> = 0>
   box_selection& operator=(Owner&& ends_with_the_statement) = delete;
@@ -33,6 +39,10 @@ class box_selection {
     selection.choice_ = choice::listed;
     selection.list_ = indices;
     return selection;
+  }
+  template <class Owner, detail::require_temporary_owner<Owner> = 0>
+  static box_selection list(Owner&& indices VECDET_LIFETIMEBOUND) {
+    return list(vector_view<const index_t>(indices.data(), indices.size()));
   }
 
   bool is_all() const noexcept { return choice_ == choice::all; }

@@ -2,10 +2,11 @@
 // Which instruction set the kernels run on.
 //
 // With the CMake target vecdet::dispatch (macro VECDET_DISPATCH), all instruction sets are compiled
-// in and the best one that the processor and its operating system support is in force. The
-// environment variable VECDET_ISA (baseline, avx2 or avx512), read at the first call, or set_isa()
-// caps it. With the headers alone (vecdet::vecdet), it is the one that the including file is
-// compiled for.
+// in, except those that VECDET_INSTRUCTION_SETS leaves out (macros VECDET_WITHOUT_AVX512 and
+// VECDET_WITHOUT_AVX2, the same for the whole program), and the best one that the processor and its
+// operating system support is in force. The environment variable VECDET_ISA (baseline, avx2 or
+// avx512), read at the first call, or set_isa() caps it. With the headers alone (vecdet::vecdet),
+// it is the one that the including file is compiled for.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -74,9 +75,14 @@ const Kernels& kernels(isa set) noexcept {
   static_cast<void>(set);
   return VECDET_TARGET::kernels<Kernels>();
 #elif defined(__x86_64__)
-  return set == isa::avx512 ? avx512::kernels<Kernels>()
-         : set == isa::avx2 ? avx2::kernels<Kernels>()
-                            : baseline::kernels<Kernels>();
+#if !defined(VECDET_WITHOUT_AVX512)
+  if (set == isa::avx512) return avx512::kernels<Kernels>();
+#endif
+#if !defined(VECDET_WITHOUT_AVX2)
+  if (set == isa::avx2) return avx2::kernels<Kernels>();
+#endif
+  static_cast<void>(set);
+  return baseline::kernels<Kernels>();
 #else
   static_cast<void>(set);
   return baseline::kernels<Kernels>();
@@ -86,12 +92,22 @@ const Kernels& kernels(isa set) noexcept {
 inline bool is_compiled_in(isa set) noexcept {
 #if !defined(VECDET_DISPATCH)
   return set == isa::VECDET_TARGET_ISA;
-#elif defined(__x86_64__)
-  static_cast<void>(set);
-  return true;
 #else
+#if defined(__x86_64__) && !defined(VECDET_WITHOUT_AVX512)
+  if (set == isa::avx512) return true;
+#endif
+#if defined(__x86_64__) && !defined(VECDET_WITHOUT_AVX2)
+  if (set == isa::avx2) return true;
+#endif
   return set == isa::baseline;
 #endif
+}
+
+/// The best of the compiled instruction sets that this machine supports.
+inline isa best_isa() noexcept {
+  for (const isa set : {isa::avx512, isa::avx2})
+    if (is_compiled_in(set) && set <= detected_isa()) return set;
+  return isa::baseline;
 }
 
 /// The instruction set in force, as a number; -1 until the first call chooses it.
@@ -100,7 +116,8 @@ inline std::atomic<int> isa_in_force{-1};
 /// Throws, in the name of `function`, unless kernels for `set` are compiled in and can run here.
 inline void check_runnable(isa set, const char* function, const char* argument) {
   check(is_compiled_in(set), function, argument, isa_name(set),
-        "an instruction set that is compiled in (link vecdet::dispatch for all of them)");
+        "an instruction set that is compiled in (vecdet::dispatch has those of CMake's "
+        "VECDET_INSTRUCTION_SETS, by default all)");
   check(set <= detected_isa(), function, argument, isa_name(set),
         detected_isa() == isa::avx2 ? "at most avx2, the best that this machine supports"
                                     : "at most baseline, the best that this machine supports");
@@ -108,7 +125,7 @@ inline void check_runnable(isa set, const char* function, const char* argument) 
 
 inline isa choose_isa() {
 #if defined(VECDET_DISPATCH)
-  isa chosen = detected_isa();
+  isa chosen = best_isa();
 #else
   isa chosen = isa::VECDET_TARGET_ISA;
 #endif

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vecdet/detail/target.hpp>
+#include <vecdet/value_of.hpp>
 
 #include <cstdint>
 #include <cstring>
@@ -51,7 +52,7 @@ using compute_type = std::conditional_t<std::is_same<T, bfloat16>::value, float,
 
 /// For overloads whose deltas are bfloat16, constant or not, and whose boxes are float.
 template <class T>
-using if_bfloat16 = std::enable_if_t<std::is_same<std::remove_const_t<T>, bfloat16>::value, int>;
+using if_bfloat16 = std::enable_if_t<std::is_same<value_of<T>, bfloat16>::value, int>;
 
 /// The name of T in problem names: "f32", "bf16" or "f64".
 template <class T>

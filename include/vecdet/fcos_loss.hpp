@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole loss of FCOS, from a head's outputs as its convolutions left them and the ground truth
 // to three losses and their gradients: assign_fcos, sigmoid_focal_loss_and_grad, decode_distances
-// with giou_loss_and_grad, and bce_loss_and_grad in one call. Tian, Shen, Chen, He: "FCOS", arXiv
-// 1904.01355, section 3.
+// with iou_loss_and_grad (GIoU), and bce_loss_and_grad in one call. Tian, Shen, Chen, He: "FCOS",
+// arXiv 1904.01355, section 3.
 //
 //   classification   the focal losses of all anchors
 //   regression       the GIoU losses of the matched anchors' boxes, and their gradients by the

@@ -26,7 +26,8 @@ class feature_view : detail::has_shape {
  public:
   constexpr feature_view() noexcept = default;
 
-  feature_view(T* data, index_t images, index_t channels, index_t height, index_t width,
+  template <class Pointer, detail::require_pointers<T, Pointer> = 0>
+  feature_view(Pointer data, index_t images, index_t channels, index_t height, index_t width,
                feature_layout layout)
       : data_(data),
         images_(images),

@@ -71,10 +71,12 @@ struct focal_loss_params {
 };
 
 /// A label for each row, and the target of its class: a number in [0, 1], as the IoU of prediction
-/// and ground truth. The score of a row without a class is not used.
+/// and ground truth. Scores are data and are not checked: the formulas are computed with whatever
+/// they are, NaN gives NaN, and VECDET_CHECK=1 reports scores outside [0, 1]. The score of a row
+/// without a class is not used.
 struct scored_labels {
-  labels_view labels;
-  vector_view<const float> scores;  ///< one for each label
+  lasting<labels_view> labels;
+  lasting<vector_view<const float>> scores;  ///< one for each label
 };
 
 /// What the logits are compared with: one label a row, with or without a score, or dense targets in
@@ -86,9 +88,14 @@ class focal_targets {
   focal_targets(const scored_labels& scored) noexcept
       : labels_(scored.labels), scores_(scored.scores), are_labels_(true), are_scored_(true) {}
 
-  template <class Labels,
-            std::enable_if_t<std::is_convertible<Labels&&, labels_view>::value, int> = 0>
+  template <class Labels, detail::require_convertible<Labels, labels_view> = 0,
+            detail::require_lasting<Labels> = 0>
   focal_targets(Labels&& labels) : labels_(labels), are_labels_(true) {}
+  template <class Labels, detail::require_convertible<Labels, labels_view> = 0,
+            detail::require_temporary_owner<Labels> = 0>
+  focal_targets(Labels&& labels VECDET_LIFETIMEBOUND) : labels_(labels), are_labels_(true) {}
+  template <class Container, detail::require_no_labels<Container> = 0>
+  focal_targets(Container&& needs_integers_of_32_or_64_bits) = delete;
 
   focal_targets(matrix_view<const T> dense) noexcept : dense_(dense) {}
   focal_targets(matrix_view<T> dense) noexcept : dense_(dense) {}
@@ -111,25 +118,22 @@ class focal_targets {
 
 /// The reduced loss of `logits`, rows x classes.
 template <class T>
-double sigmoid_focal_loss(matrix_view<T> logits,
-                          const focal_targets<std::remove_const_t<T>>& targets,
+double sigmoid_focal_loss(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
                           const focal_loss_params& params = {},
                           execution policy = execution::parallel);
 
 /// The loss of each element into `loss`, of the logits' shape; params.reduction does not apply.
 template <class T>
-void sigmoid_focal_loss_unreduced(matrix_view<T> logits,
-                                  const focal_targets<std::remove_const_t<T>>& targets,
-                                  matrix_view<std::remove_const_t<T>> loss,
+void sigmoid_focal_loss_unreduced(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
+                                  matrix_view<value_of<T>> loss,
                                   const focal_loss_params& params = {},
                                   execution policy = execution::parallel);
 
 /// The reduced loss, and its gradient by the logits into `grad`, in one pass over memory. `grad`
 /// has the logits' shape, and may be the logits' own memory with the same stride.
 template <class T>
-double sigmoid_focal_loss_and_grad(matrix_view<T> logits,
-                                   const focal_targets<std::remove_const_t<T>>& targets,
-                                   matrix_view<std::remove_const_t<T>> grad,
+double sigmoid_focal_loss_and_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
+                                   matrix_view<value_of<T>> grad,
                                    const focal_loss_params& params = {},
                                    execution policy = execution::parallel);
 
@@ -140,17 +144,16 @@ double sigmoid_focal_loss_and_grad(matrix_view<T> logits,
 /// must be empty.
 template <class T>
 double sigmoid_focal_loss_and_grad(const head_view<T>& logits,
-                                   const focal_targets<std::remove_const_t<T>>& targets,
-                                   const head_view<std::remove_const_t<T>>& grad,
+                                   const focal_targets<value_of<T>>& targets,
+                                   const head_view<value_of<T>>& grad,
                                    vector_view<const float> image_scales = {},
                                    const focal_loss_params& params = {},
                                    execution policy = execution::parallel);
 
 /// The gradient of the reduced loss times `upstream`, the gradient that arrives at it.
 template <class T>
-void sigmoid_focal_loss_grad(matrix_view<T> logits,
-                             const focal_targets<std::remove_const_t<T>>& targets, double upstream,
-                             matrix_view<std::remove_const_t<T>> grad,
+void sigmoid_focal_loss_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
+                             double upstream, matrix_view<value_of<T>> grad,
                              const focal_loss_params& params = {},
                              execution policy = execution::parallel);
 
@@ -159,10 +162,8 @@ void sigmoid_focal_loss_grad(matrix_view<T> logits,
 /// NaN, as in autograd; but under an infinite row weight, 0 of `upstream` gives 0. Ignored rows
 /// have gradient 0 all the same.
 template <class T>
-void sigmoid_focal_loss_grad(matrix_view<T> logits,
-                             const focal_targets<std::remove_const_t<T>>& targets,
-                             matrix_view<const std::remove_const_t<T>> upstream,
-                             matrix_view<std::remove_const_t<T>> grad,
+void sigmoid_focal_loss_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
+                             matrix_view<const value_of<T>> upstream, matrix_view<value_of<T>> grad,
                              const focal_loss_params& params = {},
                              execution policy = execution::parallel);
 

@@ -12,7 +12,8 @@ inline namespace VECDET_ABI {
 /// image_offsets[k + 1]).
 struct ground_truth {
   lasting<boxes_view<const float>> boxes;
-  /// The classes of the boxes, which become labels; empty: all 0.
+  /// The classes of the boxes, which become labels; empty: all 0. SSD needs them, as 0 is its
+  /// background.
   lasting<labels_view> classes;
   /// One more than there are images; empty: one image.
   lasting<vector_view<const index_t>> image_offsets;

@@ -87,13 +87,13 @@ class head_view {
     return levels_[level].height * levels_[level].width;
   }
   /// All anchors of one image: its labels.
-  index_t anchors_of_image() const noexcept {
+  index_t anchors_per_image() const noexcept {
     index_t count = 0;
     for (index_t l = 0; l < levels_.size(); ++l) count += locations(l) * anchors_;
     return count;
   }
   /// All elements that count.
-  index_t size() const noexcept { return images_ * anchors_of_image() * classes_; }
+  index_t size() const noexcept { return images_ * anchors_per_image() * classes_; }
 
  private:
   index_t size_of(index_t level) const noexcept {

@@ -36,21 +36,21 @@ struct iou_params {
 };
 
 /// The IoU of box i of `a` and box j of `b` into element (i, j) of `out`.
-template <class T>
-void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
-                  matrix_view<std::remove_const_t<T>> out, const iou_params& params = {},
+template <class Boxes>
+void pairwise_iou(const Boxes& a, boxes_view<const coordinate_of<Boxes>> b,
+                  matrix_view<coordinate_of<Boxes>> out, const iou_params& params = {},
                   execution policy = execution::parallel);
 
 /// The IoU of box i of `a` and box i of `b` into out[i].
-template <class T>
-void elementwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
-                     vector_view<std::remove_const_t<T>> out, const iou_params& params = {},
+template <class Boxes>
+void elementwise_iou(const Boxes& a, boxes_view<const coordinate_of<Boxes>> b,
+                     vector_view<coordinate_of<Boxes>> out, const iou_params& params = {},
                      execution policy = execution::parallel);
 
 /// The same of boxes whose coordinates lie in four arrays.
 template <class T>
-void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const std::remove_const_t<T>> b,
-                     vector_view<std::remove_const_t<T>> out, const iou_params& params = {},
+void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const value_of<T>> b,
+                     vector_view<value_of<T>> out, const iou_params& params = {},
                      execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI

@@ -23,12 +23,13 @@
 // weight, as in smooth_l1.hpp.
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, an output
-// shares memory with an input otherwise than said, eps is negative, or a number among the
-// parameters is not a finite float (box weights are data).
+// shares memory with an input in a way not allowed below, the kind is iou_kind::iou, eps is
+// negative, or a number among the parameters is not a finite float (box weights are data).
 #pragma once
 
 #include <vecdet/box_selection.hpp>
 #include <vecdet/head_levels.hpp>
+#include <vecdet/iou_kind.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
@@ -44,101 +45,39 @@ struct iou_loss_params {
   lasting<vector_view<const float>> box_weights;
 };
 
-/// The sum of the GIoU losses of all boxes.
+/// The sum of the losses of all boxes. `kind` is giou, diou or ciou, here and in all functions
+/// below.
 template <class T>
-double giou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                 const iou_loss_params& params = {}, execution policy = execution::parallel);
+double iou_loss(boxes_view<T> predicted, boxes_view<const value_of<T>> targets, iou_kind kind,
+                const iou_loss_params& params = {}, execution policy = execution::parallel);
 
-/// The GIoU loss of each box into `loss`.
+/// The loss of each box into `loss`.
 template <class T>
-void giou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                         vector_view<std::remove_const_t<T>> loss,
-                         const iou_loss_params& params = {},
-                         execution policy = execution::parallel);
-
-/// The sum, and its gradient by the predicted boxes into `grad`, N x 4, which may be the predicted
-/// boxes' own memory.
-template <class T>
-double giou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                          boxes_view<std::remove_const_t<T>> grad,
-                          const iou_loss_params& params = {},
-                          execution policy = execution::parallel);
-
-/// The sum of the DIoU losses of all boxes.
-template <class T>
-double diou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                 const iou_loss_params& params = {}, execution policy = execution::parallel);
-
-/// The DIoU loss of each box into `loss`.
-template <class T>
-void diou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                         vector_view<std::remove_const_t<T>> loss,
-                         const iou_loss_params& params = {},
-                         execution policy = execution::parallel);
+void iou_loss_unreduced(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                        vector_view<value_of<T>> loss, iou_kind kind,
+                        const iou_loss_params& params = {}, execution policy = execution::parallel);
 
 /// The sum, and its gradient by the predicted boxes into `grad`, N x 4, which may be the predicted
 /// boxes' own memory.
 template <class T>
-double diou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                          boxes_view<std::remove_const_t<T>> grad,
-                          const iou_loss_params& params = {},
-                          execution policy = execution::parallel);
-
-/// The sum of the CIoU losses of all boxes.
-template <class T>
-double ciou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                 const iou_loss_params& params = {}, execution policy = execution::parallel);
-
-/// The CIoU loss of each box into `loss`.
-template <class T>
-void ciou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                         vector_view<std::remove_const_t<T>> loss,
+double iou_loss_and_grad(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                         boxes_view<value_of<T>> grad, iou_kind kind,
                          const iou_loss_params& params = {},
                          execution policy = execution::parallel);
 
-/// The sum, and its gradient by the predicted boxes into `grad`, N x 4, which may be the predicted
-/// boxes' own memory.
+/// The same for a head's levels in place, N x A*4 x H x W or channels last, for all images at once:
+/// the sum of the losses of the boxes that `selection` selects, and its gradient. Targets, labels,
+/// indices and params.box_weights have one element per anchor of all images, in the order of
+/// head_levels.hpp. The gradient goes to `grad`, levels of the same sizes and layout, which may
+/// reuse the predicted boxes' memory, level for level, unless a list selects; it is 0 where a box
+/// is not selected. `image_scales` are a further factor per image; empty: all 1. Gradients are
+/// bit-identical to those of boxes in one array.
 template <class T>
-double ciou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                          boxes_view<std::remove_const_t<T>> grad,
-                          const iou_loss_params& params = {},
-                          execution policy = execution::parallel);
-
-/// The sum of the GIoU losses of a head's levels as they lie in memory, N x A*4 x H x W or channels
-/// last, for all images at once, of the boxes that `selection` selects, and its gradient. Targets,
-/// labels, indices and params.box_weights are of the anchors of all images, in the order of
-/// head_levels.hpp. The gradient goes to `grad`, levels of the same sizes and layout, which may be
-/// the predicted boxes themselves, each its own, unless a list selects; it is 0 where a box is not
-/// selected. `image_scales` are a further factor for each image; empty: all 1. Gradients are the
-/// bits of boxes in one array.
-template <class T>
-double giou_loss_and_grad(const head_view<T>& predicted,
-                          boxes_view<const std::remove_const_t<T>> targets,
-                          const box_selection& selection,
-                          const head_view<std::remove_const_t<T>>& grad,
-                          vector_view<const float> image_scales = {},
-                          const iou_loss_params& params = {},
-                          execution policy = execution::parallel);
-
-/// The same of the DIoU losses.
-template <class T>
-double diou_loss_and_grad(const head_view<T>& predicted,
-                          boxes_view<const std::remove_const_t<T>> targets,
-                          const box_selection& selection,
-                          const head_view<std::remove_const_t<T>>& grad,
-                          vector_view<const float> image_scales = {},
-                          const iou_loss_params& params = {},
-                          execution policy = execution::parallel);
-
-/// The same of the CIoU losses.
-template <class T>
-double ciou_loss_and_grad(const head_view<T>& predicted,
-                          boxes_view<const std::remove_const_t<T>> targets,
-                          const box_selection& selection,
-                          const head_view<std::remove_const_t<T>>& grad,
-                          vector_view<const float> image_scales = {},
-                          const iou_loss_params& params = {},
-                          execution policy = execution::parallel);
+double iou_loss_and_grad(const head_view<T>& predicted, boxes_view<const value_of<T>> targets,
+                         const box_selection& selection, const head_view<value_of<T>>& grad,
+                         iou_kind kind, vector_view<const float> image_scales = {},
+                         const iou_loss_params& params = {},
+                         execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

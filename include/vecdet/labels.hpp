@@ -18,9 +18,15 @@ struct labels_access;
 
 /// Integers of 64 or 32 bits, signed or not.
 template <class Label>
-using require_label =
-    std::enable_if_t<std::is_integral<Label>::value && (sizeof(Label) == 8 || sizeof(Label) == 4),
-                     int>;
+constexpr bool is_label = std::is_integral<Label>::value &&
+                          (sizeof(Label) == 8 || sizeof(Label) == 4);
+template <class Label>
+using require_label = std::enable_if_t<is_label<Label>, int>;
+
+/// A container of other numbers, std::vector<bool> among them.
+template <class Container>
+using require_no_labels = std::enable_if_t<
+    std::is_arithmetic<value_in<Container>>::value && !is_label<value_in<Container>>, int>;
 
 }  // namespace detail
 
@@ -44,10 +50,18 @@ class labels_view {
   }
 
   template <class Container, detail::require_contiguous<Container> = 0,
-            detail::require_label<std::remove_const_t<detail::element_of<Container>>> = 0>
+            detail::require_label<std::remove_const_t<detail::element_of<Container>>> = 0,
+            detail::require_lasting<Container> = 0>
   labels_view(Container&& labels) : labels_view(labels.data(), labels.size()) {}
+  template <class Container, detail::require_contiguous<Container> = 0,
+            detail::require_label<std::remove_const_t<detail::element_of<Container>>> = 0,
+            detail::require_temporary_owner<Container> = 0>
+  labels_view(Container&& labels VECDET_LIFETIMEBOUND)
+      : labels_view(labels.data(), labels.size()) {}
   template <class Container, detail::require_strided<Container> = 0>
   labels_view(Container&& has_strides) = delete;
+  template <class Container, detail::require_no_labels<Container> = 0>
+  labels_view(Container&& needs_integers_of_32_or_64_bits) = delete;
 
   template <class Owner, detail::require_temporary_owner<Owner> = 0>
   labels_view& operator=(Owner&& ends_with_the_statement) = delete;

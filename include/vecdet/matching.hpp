@@ -22,8 +22,9 @@
 //
 // Every function throws std::invalid_argument, and writes nothing, when sizes differ, results share
 // memory with each other or with the ground truth, offsets do not ascend from 0 to the number of
-// boxes, a threshold is NaN, region_threshold is outside of [0, 1], there are more anchors or boxes
-// than said, or the coder's parameters are none of encode_boxes's.
+// boxes, a threshold is NaN, the low one is above the high one, region_threshold is outside of [0,
+// 1], there are more anchors or boxes than said, or the coder's parameters are none of
+// encode_boxes's.
 #pragma once
 
 #include <vecdet/box_coding.hpp>
@@ -71,8 +72,7 @@ struct matcher_params {
     matcher_params params;
     params.low_threshold = 0.5;
     params.allow_low_quality = false;
-    params.coder.weight_x = params.coder.weight_y = 10;
-    params.coder.weight_w = params.coder.weight_h = 5;
+    params.coder = coder_params::roi();
     return params;
   }
   static matcher_params ssd() {

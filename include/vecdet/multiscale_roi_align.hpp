@@ -39,15 +39,15 @@ struct multiscale_roi_align_params {
 /// the maps of the pyramid, from the finest on.
 template <class T>
 void multiscale_roi_align(vector_view<const feature_view<std::add_const_t<T>>> levels,
-                          const roi_boxes<compute_type<std::remove_const_t<T>>>& boxes,
-                          feature_view<T> out, const multiscale_roi_align_params& params,
-                          roi_align_workspace& workspace, execution policy = execution::parallel);
+                          const roi_boxes<compute_type<value_of<T>>>& boxes, feature_view<T> out,
+                          const multiscale_roi_align_params& params, roi_align_workspace& workspace,
+                          execution policy = execution::parallel);
 
 /// The gradients by all levels into `grads`, which have their shapes.
 template <class T>
 void multiscale_roi_align_grad(feature_view<T> upstream,
-                               const roi_boxes<compute_type<std::remove_const_t<T>>>& boxes,
-                               vector_view<const feature_view<std::remove_const_t<T>>> grads,
+                               const roi_boxes<compute_type<value_of<T>>>& boxes,
+                               vector_view<const feature_view<value_of<T>>> grads,
                                const multiscale_roi_align_params& params,
                                roi_align_workspace& workspace,
                                execution policy = execution::parallel);

@@ -44,27 +44,31 @@ class nms_workspace {
 /// NMS of boxes (N x 4) and scores (N), all of one class and image: the indices of the boxes kept,
 /// in descending score unless params.order says otherwise. The result lies in the workspace, until
 /// its next use.
-template <class T, class S>
-vector_view<const index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
+template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
+          detail::require_numbers<Scores> = 0>
+vector_view<const index_t> nms(const Boxes& boxes, const Scores& scores, const nms_params& params,
                                nms_workspace& workspace, execution policy = execution::parallel);
 
 /// The same with memory of its own, which each call allocates.
-template <class T, class S>
-std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params = {},
+template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
+          detail::require_numbers<Scores> = 0>
+std::vector<index_t> nms(const Boxes& boxes, const Scores& scores, const nms_params& params = {},
                          execution policy = execution::parallel);
 
 /// NMS per class and image, spread over threads: boxes N x 4, scores N. In descending score over
 /// everything unless params.order says otherwise.
-template <class T, class S>
-vector_view<const index_t> batched_nms(boxes_view<T> boxes, vector_view<S> scores,
+template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
+          detail::require_numbers<Scores> = 0>
+vector_view<const index_t> batched_nms(const Boxes& boxes, const Scores& scores,
                                        const nms_groups& groups, const nms_params& params,
                                        nms_workspace& workspace,
                                        execution policy = execution::parallel);
 
 /// The same with memory of its own, which each call allocates.
-template <class T, class S>
-std::vector<index_t> batched_nms(boxes_view<T> boxes, vector_view<S> scores,
-                                 const nms_groups& groups, const nms_params& params = {},
+template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
+          detail::require_numbers<Scores> = 0>
+std::vector<index_t> batched_nms(const Boxes& boxes, const Scores& scores, const nms_groups& groups,
+                                 const nms_params& params = {},
                                  execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What non-maximum suppression means, by framework: options cover what frameworks do differently,
-// and a preset function names each framework's choice.
+// and nms_params has a preset for each framework.
 //
 //                    suppresses  threshold               boxes            order of the result
 //   torchvision      > IoU       double, against float   corners          score
@@ -46,6 +46,10 @@ enum class nms_order {
 constexpr index_t no_limit = std::numeric_limits<index_t>::max();
 
 struct nms_params {
+  nms_params() = default;
+  /// torchvision's NMS: nms(boxes, scores, 0.5).
+  nms_params(double threshold) : iou_threshold(threshold) {}
+
   double iou_threshold = 0.5;    ///< In [0, 1].
   bool suppress_equal = false;   ///< Suppresses at >= the threshold instead of >.
   bool float_threshold = false;  ///< Rounds both thresholds to the type they are compared in.
@@ -60,49 +64,49 @@ struct nms_params {
   index_t max_per_class = no_limit;  ///< Of each class of each image, best scores first.
   index_t max_per_image = no_limit;
   index_t max_total = no_limit;
+
+  static nms_params torchvision(double iou_threshold) {
+    nms_params params;
+    params.iou_threshold = iou_threshold;
+    return params;
+  }
+
+  /// mmcv.ops.nms; its sort is unstable, ours is not.
+  static nms_params mmcv(double iou_threshold, bool plus_one = false) {
+    nms_params params = torchvision(iou_threshold);
+    params.float_threshold = true;
+    params.plus_one = plus_one;
+    return params;
+  }
+
+  static nms_params ipex(double iou_threshold) {
+    nms_params params = mmcv(iou_threshold, true);
+    params.suppress_equal = true;
+    params.order = nms_order::index;
+    return params;
+  }
+
+  static nms_params onnx(double iou_threshold, index_t max_output_boxes_per_class,
+                         bool centre_format = false) {
+    nms_params params = mmcv(iou_threshold);
+    params.format = centre_format ? nms_format::centre : nms_format::any_corners;
+    params.overlap = nms_overlap::positive_area;
+    params.order = nms_order::image_class_score;
+    params.max_per_class = max_output_boxes_per_class;
+    params.drop_nan_scores = true;
+    return params;
+  }
+
+  /// cv::dnn::NMSBoxes with eta 1 and top_k 0: on rectangles of doubles, or in float on integer
+  /// ones of areas up to 2^23, given by their corners.
+  static nms_params opencv(double iou_threshold, double score_threshold) {
+    nms_params params = mmcv(iou_threshold);
+    params.overlap = nms_overlap::jaccard;
+    params.score_threshold = score_threshold;
+    params.drop_nan_scores = true;
+    return params;
+  }
 };
-
-inline nms_params torchvision_nms(double iou_threshold) {
-  nms_params params;
-  params.iou_threshold = iou_threshold;
-  return params;
-}
-
-/// mmcv.ops.nms; its sort is unstable, ours is not.
-inline nms_params mmcv_nms(double iou_threshold, bool plus_one = false) {
-  nms_params params = torchvision_nms(iou_threshold);
-  params.float_threshold = true;
-  params.plus_one = plus_one;
-  return params;
-}
-
-inline nms_params ipex_nms(double iou_threshold) {
-  nms_params params = mmcv_nms(iou_threshold, true);
-  params.suppress_equal = true;
-  params.order = nms_order::index;
-  return params;
-}
-
-inline nms_params onnx_nms(double iou_threshold, index_t max_output_boxes_per_class,
-                           bool centre_format = false) {
-  nms_params params = mmcv_nms(iou_threshold);
-  params.format = centre_format ? nms_format::centre : nms_format::any_corners;
-  params.overlap = nms_overlap::positive_area;
-  params.order = nms_order::image_class_score;
-  params.max_per_class = max_output_boxes_per_class;
-  params.drop_nan_scores = true;
-  return params;
-}
-
-/// cv::dnn::NMSBoxes with eta 1 and top_k 0: on rectangles of doubles, or in float on integer ones
-/// of areas up to 2^23, given by their corners.
-inline nms_params opencv_nms(double iou_threshold, double score_threshold) {
-  nms_params params = mmcv_nms(iou_threshold);
-  params.overlap = nms_overlap::jaccard;
-  params.score_threshold = score_threshold;
-  params.drop_nan_scores = true;
-  return params;
-}
 
 /// The class and the image of every box, each 64-bit or 32-bit integers of any value, signed or
 /// not, or empty: all the same. Boxes of different classes or images do not suppress each other.

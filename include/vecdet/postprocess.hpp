@@ -18,11 +18,12 @@
 // are ranked by their logits, where rounded sigmoids may tie. NaN logits never pass.
 //
 // Throws std::invalid_argument where shapes do not agree, a threshold is outside [0, 1], a limit is
-// negative, an image's size is not a positive float, a weight or size_limit is none that
-// decode_boxes() takes, min_size is not from 0 to 1e35, an image has more than 2^32 logits in all
-// of SSD's or, as rows, in a level of FCOS's, or RPN's logits have not one column.
+// negative, an image's size is not a positive float, decode_boxes() would reject the coder or its
+// anchors are not corners, min_size is not from 0 to 1e35, an image has more than 2^32 logits in
+// all of SSD's or, as rows, in a level of FCOS's, or RPN's logits have not one column.
 #pragma once
 
+#include <vecdet/box_coding.hpp>
 #include <vecdet/box_format.hpp>
 #include <vecdet/dense_detector.hpp>
 #include <vecdet/head_levels.hpp>
@@ -35,21 +36,45 @@ inline namespace VECDET_ABI {
 
 struct postprocess_params {
   dense_detector detector = dense_detector::retinanet;
-  double score_threshold = 0.05;          ///< In [0, 1]; scores above it count.
-  index_t max_candidates = 1000;          ///< Of a level; SSD: of a class.
-  double iou_threshold = 0.5;             ///< In [0, 1].
-  index_t max_detections = 300;           ///< Of an image.
-  double weights[4] = {1, 1, 1, 1};       ///< Of dx, dy, dw, dh. FCOS has none.
-  double size_limit = 4.135166556742356;  ///< dw and dh at most: log(1000 / 16).
+  double score_threshold = 0.05;  ///< In [0, 1]; scores above it count.
+  index_t max_candidates = 1000;  ///< Of a level; SSD: of a class.
+  double iou_threshold = 0.5;     ///< In [0, 1].
+  index_t max_detections = 300;   ///< Of an image.
+  coder_params coder;             ///< Of the deltas; anchors are corners. FCOS has none.
   double min_size = 0;  ///< At most 1e35. Boxes of a smaller side are removed; 0 removes none.
-};
 
-/// The defaults of torchvision's detectors.
-postprocess_params retinanet_postprocess();
-postprocess_params fcos_postprocess();
-postprocess_params ssd_postprocess();
-/// While training: 2000 of a level, 2000 of an image. torchvision takes 1000 and 1000 afterwards.
-postprocess_params rpn_postprocess();
+  // The defaults of torchvision's detectors.
+  static postprocess_params retinanet() { return {}; }
+  static postprocess_params fcos() {
+    postprocess_params params;
+    params.detector = dense_detector::fcos;
+    params.score_threshold = 0.2;
+    params.iou_threshold = 0.6;
+    params.max_detections = 100;
+    return params;
+  }
+  static postprocess_params ssd() {
+    postprocess_params params;
+    params.detector = dense_detector::ssd;
+    params.score_threshold = 0.01;
+    params.max_candidates = 400;
+    params.iou_threshold = 0.45;
+    params.max_detections = 200;
+    params.coder = coder_params::roi();
+    return params;
+  }
+  /// In training: 2000 per level and 2000 per image. In evaluation torchvision takes 1000 and 1000.
+  static postprocess_params rpn() {
+    postprocess_params params;
+    params.detector = dense_detector::rpn;
+    params.score_threshold = 0;
+    params.max_candidates = 2000;
+    params.iou_threshold = 0.7;
+    params.max_detections = 2000;
+    params.min_size = 1e-3;
+    return params;
+  }
+};
 
 /// What the heads give for a batch. Rows run over the images, and in an image over the anchors of
 /// its levels.

@@ -52,9 +52,16 @@ struct regression_loss_params {
 template <class T>
 class regression_targets {
  public:
-  template <class Boxes,
-            std::enable_if_t<std::is_convertible<Boxes&&, boxes_view<const T>>::value, int> = 0>
-  regression_targets(Boxes&& one_an_anchor) : boxes_(one_an_anchor) {}
+  template <class Boxes, detail::require_convertible<Boxes, boxes_view<const T>> = 0,
+            detail::require_lasting<Boxes> = 0>
+  regression_targets(Boxes&& one_per_anchor, const char* file = __builtin_FILE(),
+                     int line = __builtin_LINE())
+      : boxes_(lasting<boxes_view<const T>>(one_per_anchor, file, line)) {}
+  template <class Boxes, detail::require_convertible<Boxes, boxes_view<const T>> = 0,
+            detail::require_temporary_owner<Boxes> = 0>
+  regression_targets(Boxes&& one_per_anchor VECDET_LIFETIMEBOUND,
+                     const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : boxes_(one_per_anchor, file, line) {}
 
   /// `matches` holds one index an anchor; what it holds for anchors that are not selected, such as
   /// -1 or -2, does not matter.
@@ -75,33 +82,32 @@ class regression_targets {
 };
 
 /// The sum of the losses of the selected `deltas`.
-template <class T>
-double regression_loss(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                       const regression_targets<std::remove_const_t<T>>& targets,
+template <class Boxes>
+double regression_loss(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
+                       const regression_targets<coordinate_of<Boxes>>& targets,
                        const box_selection& selection, const regression_loss_params& params = {},
                        execution policy = execution::parallel);
 
 /// The same of bfloat16 deltas on anchors and targets in float.
-template <class T, if_bfloat16<T> = 0>
-double regression_loss(boxes_view<T> deltas, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
+double regression_loss(const Boxes& deltas, boxes_view<const float> anchors,
                        const regression_targets<float>& targets, const box_selection& selection,
                        const regression_loss_params& params = {},
                        execution policy = execution::parallel);
 
 /// The sum, and its gradient by the deltas into `grad`, N x 4: memory of its own, which need not be
 /// zeroed before.
-template <class T>
-double regression_loss_and_grad(boxes_view<T> deltas,
-                                boxes_view<const std::remove_const_t<T>> anchors,
-                                const regression_targets<std::remove_const_t<T>>& targets,
+template <class Boxes>
+double regression_loss_and_grad(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
+                                const regression_targets<coordinate_of<Boxes>>& targets,
                                 const box_selection& selection,
-                                boxes_view<std::remove_const_t<T>> grad,
+                                boxes_view<coordinate_of<Boxes>> grad,
                                 const regression_loss_params& params = {},
                                 execution policy = execution::parallel);
 
 /// The same of bfloat16 deltas on anchors and targets in float, with the gradient in bfloat16.
-template <class T, if_bfloat16<T> = 0>
-double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
+double regression_loss_and_grad(const Boxes& deltas, boxes_view<const float> anchors,
                                 const regression_targets<float>& targets,
                                 const box_selection& selection, boxes_view<bfloat16> grad,
                                 const regression_loss_params& params = {},
@@ -116,8 +122,7 @@ double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const float> an
 template <class T>
 double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const float> anchors,
                                 const regression_targets<float>& targets,
-                                const box_selection& selection,
-                                const head_view<std::remove_const_t<T>>& grad,
+                                const box_selection& selection, const head_view<value_of<T>>& grad,
                                 vector_view<const float> image_scales = {},
                                 const regression_loss_params& params = {},
                                 execution policy = execution::parallel);

@@ -84,17 +84,15 @@ class roi_align_workspace {
 
 /// The bins of every box into `out`, whose height and width say how many there are.
 template <class T>
-void roi_align(feature_view<T> features,
-               const roi_boxes<compute_type<std::remove_const_t<T>>>& boxes,
-               feature_view<std::remove_const_t<T>> out, const roi_align_params& params,
+void roi_align(feature_view<T> features, const roi_boxes<compute_type<value_of<T>>>& boxes,
+               feature_view<value_of<T>> out, const roi_align_params& params,
                roi_align_workspace& workspace, execution policy = execution::parallel);
 
 /// The gradient by the features into `grad`, which has their shape, of a loss whose gradient by the
 /// bins is `upstream`. Sums are in the type that is computed in, float for bfloat16.
 template <class T>
-void roi_align_grad(feature_view<T> upstream,
-                    const roi_boxes<compute_type<std::remove_const_t<T>>>& boxes,
-                    feature_view<std::remove_const_t<T>> grad, const roi_align_params& params,
+void roi_align_grad(feature_view<T> upstream, const roi_boxes<compute_type<value_of<T>>>& boxes,
+                    feature_view<value_of<T>> grad, const roi_align_params& params,
                     roi_align_workspace& workspace, execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI

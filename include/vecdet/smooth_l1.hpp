@@ -51,27 +51,26 @@ struct smooth_l1_params {
 };
 
 /// The sum of the losses of `predictions`, N x 4.
-template <class T>
-double smooth_l1_loss(boxes_view<T> predictions, boxes_view<const std::remove_const_t<T>> targets,
-                      const box_selection& selection, const smooth_l1_params& params = {},
-                      execution policy = execution::parallel);
+template <class Boxes>
+double smooth_l1_loss(const Boxes& predictions, boxes_view<const coordinate_of<Boxes>> targets,
+                      const box_selection& selection = box_selection::all(),
+                      const smooth_l1_params& params = {}, execution policy = execution::parallel);
 
 /// The loss of each element into `loss`, N x 4.
-template <class T>
-void smooth_l1_loss_unreduced(boxes_view<T> predictions,
-                              boxes_view<const std::remove_const_t<T>> targets,
-                              const box_selection& selection,
-                              boxes_view<std::remove_const_t<T>> loss,
+template <class Boxes>
+void smooth_l1_loss_unreduced(const Boxes& predictions,
+                              boxes_view<const coordinate_of<Boxes>> targets,
+                              const box_selection& selection, boxes_view<coordinate_of<Boxes>> loss,
                               const smooth_l1_params& params = {},
                               execution policy = execution::parallel);
 
 /// The sum of the losses, and its gradient by the predictions into `grad`, N x 4, in one pass over
 /// memory. Where all boxes count, `grad` may be the predictions' own memory.
-template <class T>
-double smooth_l1_loss_and_grad(boxes_view<T> predictions,
-                               boxes_view<const std::remove_const_t<T>> targets,
+template <class Boxes>
+double smooth_l1_loss_and_grad(const Boxes& predictions,
+                               boxes_view<const coordinate_of<Boxes>> targets,
                                const box_selection& selection,
-                               boxes_view<std::remove_const_t<T>> grad,
+                               boxes_view<coordinate_of<Boxes>> grad,
                                const smooth_l1_params& params = {},
                                execution policy = execution::parallel);
 
@@ -82,9 +81,8 @@ double smooth_l1_loss_and_grad(boxes_view<T> predictions,
 /// factor for each image; empty: all 1. Gradients are the bits of boxes in one array.
 template <class T>
 double smooth_l1_loss_and_grad(const head_view<T>& predictions,
-                               boxes_view<const std::remove_const_t<T>> targets,
-                               const box_selection& selection,
-                               const head_view<std::remove_const_t<T>>& grad,
+                               boxes_view<const value_of<T>> targets,
+                               const box_selection& selection, const head_view<value_of<T>>& grad,
                                vector_view<const float> image_scales = {},
                                const smooth_l1_params& params = {},
                                execution policy = execution::parallel);

@@ -57,18 +57,19 @@ class soft_nms_workspace {
 };
 
 /// Soft-NMS of boxes (N x 4, corners) and scores (N) in their groups; {} is one group.
-template <class T>
-soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
-    boxes_view<T> boxes, vector_view<T> scores, const nms_groups& groups,
+template <class Boxes>
+soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
+    const Boxes& boxes, vector_view<const coordinate_of<Boxes>> scores, const nms_groups& groups,
     const soft_nms_params& params,
-    soft_nms_workspace<compute_type<std::remove_const_t<T>>>& workspace,
+    soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace,
     execution policy = execution::parallel);
 
 /// The same of one group.
-template <class T>
-soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
-    boxes_view<T> boxes, vector_view<T> scores, const soft_nms_params& params,
-    soft_nms_workspace<compute_type<std::remove_const_t<T>>>& workspace,
+template <class Boxes>
+soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
+    const Boxes& boxes, vector_view<const coordinate_of<Boxes>> scores,
+    const soft_nms_params& params,
+    soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace,
     execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI

@@ -65,7 +65,7 @@ double quality_focal_loss(matrix_view<T> logits, const scored_labels& targets,
 /// The loss of each element into `loss`, of the logits' shape; params.reduction does not apply.
 template <class T>
 void quality_focal_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
-                                  matrix_view<std::remove_const_t<T>> loss,
+                                  matrix_view<value_of<T>> loss,
                                   const quality_focal_params& params = {},
                                   execution policy = execution::parallel);
 
@@ -73,14 +73,14 @@ void quality_focal_loss_unreduced(matrix_view<T> logits, const scored_labels& ta
 /// has the logits' shape, and may be the logits' own memory with the same stride.
 template <class T>
 double quality_focal_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
-                                   matrix_view<std::remove_const_t<T>> grad,
+                                   matrix_view<value_of<T>> grad,
                                    const quality_focal_params& params = {},
                                    execution policy = execution::parallel);
 
 /// The same of a head's levels as they lie in memory, as sigmoid_focal_loss_and_grad has it.
 template <class T>
 double quality_focal_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
-                                   const head_view<std::remove_const_t<T>>& grad,
+                                   const head_view<value_of<T>>& grad,
                                    vector_view<const float> image_scales = {},
                                    const quality_focal_params& params = {},
                                    execution policy = execution::parallel);
@@ -91,17 +91,15 @@ double varifocal_loss(matrix_view<T> logits, const scored_labels& targets,
                       const varifocal_params& params = {}, execution policy = execution::parallel);
 template <class T>
 void varifocal_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
-                              matrix_view<std::remove_const_t<T>> loss,
-                              const varifocal_params& params = {},
+                              matrix_view<value_of<T>> loss, const varifocal_params& params = {},
                               execution policy = execution::parallel);
 template <class T>
 double varifocal_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
-                               matrix_view<std::remove_const_t<T>> grad,
-                               const varifocal_params& params = {},
+                               matrix_view<value_of<T>> grad, const varifocal_params& params = {},
                                execution policy = execution::parallel);
 template <class T>
 double varifocal_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
-                               const head_view<std::remove_const_t<T>>& grad,
+                               const head_view<value_of<T>>& grad,
                                vector_view<const float> image_scales = {},
                                const varifocal_params& params = {},
                                execution policy = execution::parallel);
@@ -113,15 +111,15 @@ double bce_loss(matrix_view<T> logits, const scored_labels& targets, const bce_p
                 execution policy = execution::parallel);
 template <class T>
 void bce_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
-                        matrix_view<std::remove_const_t<T>> loss, const bce_params& params = {},
+                        matrix_view<value_of<T>> loss, const bce_params& params = {},
                         execution policy = execution::parallel);
 template <class T>
 double bce_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
-                         matrix_view<std::remove_const_t<T>> grad, const bce_params& params = {},
+                         matrix_view<value_of<T>> grad, const bce_params& params = {},
                          execution policy = execution::parallel);
 template <class T>
 double bce_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
-                         const head_view<std::remove_const_t<T>>& grad,
+                         const head_view<value_of<T>>& grad,
                          vector_view<const float> image_scales = {}, const bce_params& params = {},
                          execution policy = execution::parallel);
 

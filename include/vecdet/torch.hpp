@@ -274,7 +274,7 @@ std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits, double 
                                                std::int64_t k);
 
 /// Whose postprocessing; see postprocess.hpp. postprocess() refuses `rpn`, which has
-/// rpn_postprocess().
+/// postprocess_params::rpn().
 using detector = dense_detector;
 
 /// The detections of a batch (postprocess.hpp): boxes (float32), scores (float32), labels (int64),

@@ -22,6 +22,7 @@
 #include <vecdet/head_levels.hpp>
 #include <vecdet/iou.hpp>
 #include <vecdet/iou_loss.hpp>
+#include <vecdet/keep_memory.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/matching.hpp>
 #include <vecdet/multiscale_roi_align.hpp>

@@ -3,5 +3,5 @@
 #pragma once
 
 #define VECDET_VERSION_MAJOR 0
-#define VECDET_VERSION_MINOR 2
+#define VECDET_VERSION_MINOR 3
 #define VECDET_VERSION_PATCH 0

@@ -6,20 +6,24 @@
 //
 // vector_view, boxes_view and labels_view convert from any contiguous container: a class with
 // data() and size() whose elements lie one after the other, such as std::vector, std::array,
-// std::span, or a tensor of your own. What has strides is refused when compiling, matrix_view first
+// std::span, or a tensor of your own; boxes_view also from containers of std::array<T, 4> and of
+// your own structs (box_layout.hpp). What has strides is refused when compiling, matrix_view first
 // of all, as the stride would be lost: give pointer and size where there are no gaps, and see
 // split_detections() where there are. feature_view is refused, too, as its shape would be lost.
 // Eigen's vectors convert, and its row-major matrices of fixed columns.
 //
 // A temporary that owns its elements may be an argument of a call. It may not be assigned to a view
-// or become a member (see lasting): its elements are gone at the end of the statement.
+// or become a member (see lasting): its elements are gone at the end of the statement. Where a view
+// of a name is initialised with one, Clang warns (-Wdangling) and GCC does not.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
 #include <vecdet/detail/contiguous.hpp>
+#include <vecdet/value_of.hpp>
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -27,12 +31,39 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 using index_t = std::int64_t;
+struct bfloat16;
 
 namespace detail {
 
 /// As many as there can be: whatever counts elements or bytes stays in 64 bits.
 template <class T>
 constexpr index_t max_elements = std::numeric_limits<index_t>::max() / index_t{sizeof(T)};
+
+/// The boxes in a container of numbers or of boxes. A message names the argument, or where in the
+/// caller's source the container became a view, if there is a `line`.
+template <class Container>
+index_t count_boxes(const Container& container, const char* function, const char* argument,
+                    int line = 0) {
+  const index_t size = static_cast<index_t>(container.size());
+  if constexpr (coordinates_in<element_of<const Container>>::count == 4) return size;
+  if (size % 4 != 0) {
+    throw_invalid_argument(
+        function,
+        line == 0 ? std::string(argument) + ".size()"
+                  : std::string("the container's size at ") + argument + ":" + std::to_string(line),
+        size, "a multiple of 4, the numbers of a box");
+  }
+  return size / 4;
+}
+
+/// The coordinates of a container of numbers or of boxes.
+template <class Container>
+coordinate_in<Container>* coordinates_of(Container& container) {
+  if constexpr (coordinates_in<element_of<Container>>::count == 1)
+    return container.data();
+  else
+    return reinterpret_cast<coordinate_in<Container>*>(container.data());
+}
 
 }  // namespace detail
 
@@ -42,7 +73,7 @@ class vector_view : detail::borrows {
  public:
   constexpr vector_view() noexcept = default;
 
-  template <class Pointer, class Size, detail::require_pointer<Pointer, T> = 0,
+  template <class Pointer, class Size, detail::require_pointers<T, Pointer> = 0,
             detail::require_sizes<Size> = 0>
   vector_view(Pointer data, Size size) : data_(data), size_(static_cast<index_t>(size)) {
     detail::check(size_ >= 0 && size_ <= detail::max_elements<T>, "vector_view", "size", size_,
@@ -52,10 +83,18 @@ class vector_view : detail::borrows {
   }
 
   template <class Container, detail::require_contiguous<Container> = 0,
-            detail::require_seen_as<detail::element_of<Container>, T> = 0>
+            detail::require_seen_as<detail::element_of<Container>, T> = 0,
+            detail::require_lasting<Container> = 0>
   vector_view(Container&& container) : vector_view(container.data(), container.size()) {}
+  template <class Container, detail::require_contiguous<Container> = 0,
+            detail::require_seen_as<detail::element_of<Container>, T> = 0,
+            detail::require_temporary_owner<Container> = 0>
+  vector_view(Container&& container VECDET_LIFETIMEBOUND)
+      : vector_view(container.data(), container.size()) {}
   template <class Container, detail::require_strided<Container> = 0>
   vector_view(Container&& has_strides) = delete;
+  template <class Container, detail::require_other_numbers<Container, T> = 0>
+  vector_view(Container&& has_another_element_type) = delete;
 
   template <class Owner, detail::require_temporary_owner<Owner> = 0>
   vector_view& operator=(Owner&& ends_with_the_statement) = delete;
@@ -74,6 +113,8 @@ class vector_view : detail::borrows {
 
 template <class T, class Size>
 vector_view(T*, Size) -> vector_view<T>;
+template <class Container, detail::require_contiguous<Container> = 0>
+vector_view(Container&&) -> vector_view<detail::element_of<Container>>;
 
 /// `rows` x `cols` elements; element (i, j) lies at data[i * stride + j]. The stride, counted in
 /// elements, is at least `cols`; what lies between the rows is never touched.
@@ -82,11 +123,13 @@ class matrix_view {
  public:
   constexpr matrix_view() noexcept = default;
 
-  template <class Rows, class Cols, detail::require_sizes<Rows, Cols> = 0>
-  matrix_view(T* data, Rows rows, Cols cols) : matrix_view(data, rows, cols, cols) {}
+  template <class Pointer, class Rows, class Cols, detail::require_pointers<T, Pointer> = 0,
+            detail::require_sizes<Rows, Cols> = 0>
+  matrix_view(Pointer data, Rows rows, Cols cols) : matrix_view(data, rows, cols, cols) {}
 
-  template <class Rows, class Cols, class Stride, detail::require_sizes<Rows, Cols, Stride> = 0>
-  matrix_view(T* data, Rows rows, Cols cols, Stride stride)
+  template <class Pointer, class Rows, class Cols, class Stride,
+            detail::require_pointers<T, Pointer> = 0, detail::require_sizes<Rows, Cols, Stride> = 0>
+  matrix_view(Pointer data, Rows rows, Cols cols, Stride stride)
       : data_(data),
         rows_(static_cast<index_t>(rows)),
         cols_(static_cast<index_t>(cols)),
@@ -121,6 +164,11 @@ class matrix_view {
   index_t stride_ = 0;
 };
 
+template <class T, class Rows, class Cols>
+matrix_view(T*, Rows, Cols) -> matrix_view<T>;
+template <class T, class Rows, class Cols, class Stride>
+matrix_view(T*, Rows, Cols, Stride) -> matrix_view<T>;
+
 /// `size` boxes of four numbers each, one box after the other: x1 y1 x2 y2 unless a function says
 /// otherwise. Coordinate k of box i is view(i, k).
 template <class T>
@@ -128,7 +176,7 @@ class boxes_view : detail::counts_boxes {
  public:
   constexpr boxes_view() noexcept = default;
 
-  template <class Pointer, class Size, detail::require_pointer<Pointer, T> = 0,
+  template <class Pointer, class Size, detail::require_pointers<T, Pointer> = 0,
             detail::require_sizes<Size> = 0>
   boxes_view(Pointer data, Size size) : data_(data), size_(static_cast<index_t>(size)) {
     detail::check(size_ >= 0 && size_ <= detail::max_elements<T> / 4, "boxes_view", "size", size_,
@@ -137,14 +185,24 @@ class boxes_view : detail::counts_boxes {
                   "memory of `size` x 4 elements");
   }
 
-  template <class Container, detail::require_contiguous<Container> = 0,
-            detail::require_seen_as<detail::element_of<Container>, T> = 0>
-  boxes_view(Container&& container) : boxes_view(container.data(), container.size() / 4) {
-    detail::check(container.size() % 4 == 0, "boxes_view", "container.size()", container.size(),
-                  "a multiple of 4");
-  }
+  template <class Container, detail::require_boxes_of<Container, T> = 0,
+            detail::require_lasting<Container> = 0>
+  boxes_view(Container&& container, const char* file = __builtin_FILE(),
+             int line = __builtin_LINE())
+      : boxes_view(detail::coordinates_of(container),
+                   detail::count_boxes(container, "boxes_view", file, line)) {}
+  template <class Container, detail::require_boxes_of<Container, T> = 0,
+            detail::require_temporary_owner<Container> = 0>
+  boxes_view(Container&& container VECDET_LIFETIMEBOUND, const char* file = __builtin_FILE(),
+             int line = __builtin_LINE())
+      : boxes_view(detail::coordinates_of(container),
+                   detail::count_boxes(container, "boxes_view", file, line)) {}
   template <class Container, detail::require_strided<Container> = 0>
   boxes_view(Container&& has_strides) = delete;
+  template <class Container, detail::require_other_boxes<Container> = 0>
+  boxes_view(Container&& has_no_corners_use_convert_boxes) = delete;
+  template <class Container, detail::require_other_numbers<Container, T> = 0>
+  boxes_view(Container&& has_another_element_type) = delete;
 
   template <class U, detail::require_seen_as<U, T> = 0>
   constexpr boxes_view(const boxes_view<U>& other) noexcept
@@ -167,6 +225,8 @@ class boxes_view : detail::counts_boxes {
 
 template <class T, class Size>
 boxes_view(T*, Size) -> boxes_view<T>;
+template <class Container, detail::require_contiguous<Container> = 0>
+boxes_view(Container&&) -> boxes_view<detail::coordinate_in<Container>>;
 
 /// `size` boxes whose coordinates lie in four arrays, as the planes of a network's output do:
 /// nothing needs to be transposed.
@@ -175,8 +235,9 @@ class boxes_soa_view {
  public:
   constexpr boxes_soa_view() noexcept = default;
 
-  template <class Size, detail::require_sizes<Size> = 0>
-  boxes_soa_view(T* x1, T* y1, T* x2, T* y2, Size size)
+  template <class X1, class Y1, class X2, class Y2, class Size,
+            detail::require_pointers<T, X1, Y1, X2, Y2> = 0, detail::require_sizes<Size> = 0>
+  boxes_soa_view(X1 x1, Y1 y1, X2 x2, Y2 y2, Size size)
       : coordinates_{x1, y1, x2, y2}, size_(static_cast<index_t>(size)) {
     detail::check(size_ >= 0 && size_ <= detail::max_elements<T> / 4, "boxes_soa_view", "size",
                   size_, "0 or more, and so many that they have addresses");
@@ -203,6 +264,80 @@ class boxes_soa_view {
   index_t size_ = 0;
 };
 
+template <class T, class Size>
+boxes_soa_view(T*, T*, T*, T*, Size) -> boxes_soa_view<T>;
+
+namespace detail {
+
+template <class T>
+constexpr bool is_number = std::is_arithmetic<T>::value || std::is_same<T, bfloat16>::value;
+
+template <class T>
+T coordinate_in_view(const boxes_view<T>&);
+
+/// The type of Boxes' coordinates, or nothing if they are not boxes.
+template <class Boxes, class = void>
+struct coordinate_type {};
+template <class Boxes>
+struct coordinate_type<Boxes,
+                       std::void_t<decltype(coordinate_in_view(std::declval<const Boxes&>()))>> {
+  using type = std::remove_const_t<decltype(coordinate_in_view(std::declval<const Boxes&>()))>;
+};
+template <class Boxes>
+struct coordinate_type<
+    Boxes, std::enable_if_t<has<require_contiguous, const Boxes> && has<element_of, const Boxes>>> {
+  using type = std::remove_const_t<coordinate_in<const Boxes>>;
+  static_assert(is_number<type>, "these are not boxes: specialise vecdet::box_layout for them");
+};
+
+}  // namespace detail
+
+/// The type of the numbers in what converts to a view of boxes: boxes_view, a container of numbers,
+/// or one of boxes.
+template <class Boxes>
+using coordinate_of = typename detail::coordinate_type<Boxes>::type;
+/// The type of the numbers in what converts to a vector_view.
+template <class Numbers>
+using number_of =
+    std::remove_const_t<std::enable_if_t<detail::has<detail::require_contiguous, const Numbers>,
+                                         detail::element_of<const Numbers>>>;
+
+namespace detail {
+
+template <class Boxes>
+using require_boxes = std::enable_if_t<!std::is_void<coordinate_of<Boxes>>::value, int>;
+template <class Numbers>
+using require_numbers = std::enable_if_t<!std::is_void<number_of<Numbers>>::value, int>;
+
+/// The format of the boxes in an argument, as their type tells it.
+template <class Boxes>
+constexpr box_format format_of() {
+  if constexpr (!std::is_base_of<counts_boxes, Boxes>::value)
+    return coordinates_in<element_of<const Boxes>>::format;
+  return box_format::xyxy;
+}
+
+/// An argument of a function as a view of its boxes, in whatever format.
+template <class Boxes>
+boxes_view<const coordinate_of<Boxes>> any_boxes_in(const Boxes& boxes, const char* function,
+                                                    const char* argument) {
+  if constexpr (std::is_base_of<counts_boxes, Boxes>::value)
+    return boxes;
+  else
+    return {coordinates_of(boxes), count_boxes(boxes, function, argument)};
+}
+
+/// The same where a function takes corners.
+template <class Boxes>
+boxes_view<const coordinate_of<Boxes>> boxes_in(const Boxes& boxes, const char* function,
+                                                const char* argument) {
+  static_assert(format_of<Boxes>() == box_format::xyxy,
+                "boxes have to be corners here: convert_boxes() makes them of other formats");
+  return any_boxes_in(boxes, function, argument);
+}
+
+}  // namespace detail
+
 /// A view that is a member, as those of parameters: it lasts longer than the statement that sets
 /// it, and so takes no temporary that owns its elements. Otherwise it is its View.
 template <class View>
@@ -217,9 +352,21 @@ class lasting : public View {
   template <class Viewed, std::enable_if_t<std::is_convertible<Viewed&&, View>::value &&
                                                !detail::is_temporary_owner<Viewed>,
                                            int> = 0>
-  lasting(Viewed&& viewed) : View(std::forward<Viewed>(viewed)) {}
+  lasting(Viewed&& viewed, const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : View(made_of(std::forward<Viewed>(viewed), file, line)) {}
   template <class Owner, detail::require_temporary_owner<Owner> = 0>
   lasting(Owner&& ends_with_the_statement) = delete;
+  template <class Container, detail::require_other_container<Container, View> = 0>
+  lasting(Container&& has_another_element_type) = delete;
+
+ private:
+  template <class Viewed>
+  static View made_of(Viewed&& viewed, const char* file, int line) {
+    if constexpr (std::is_constructible<View, Viewed&&, const char*, int>::value)
+      return View(std::forward<Viewed>(viewed), file, line);
+    else
+      return View(std::forward<Viewed>(viewed));
+  }
 };
 
 }  // namespace VECDET_ABI

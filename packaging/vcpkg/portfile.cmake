@@ -10,9 +10,6 @@ set(VCPKG_BUILD_TYPE release) # header-only port
 vcpkg_cmake_configure(
     SOURCE_PATH "${SOURCE_PATH}"
     OPTIONS
-        -DVECDET_BUILD_TESTS=OFF
-        -DVECDET_BUILD_BENCHMARKS=OFF
-        -DVECDET_BUILD_EXAMPLES=OFF
 )
 
 vcpkg_cmake_install()

@@ -16,7 +16,7 @@ from torchvision.models.detection._utils import Matcher, SSDMatcher
 from torchvision.ops import poolers
 
 from . import _rcnn, ops
-from ._parts import are_same, boxes_of, match_all, of_each_image, rows_of
+from ._parts import are_same, boxes_of, match_all, matches_per_image, rows_of
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
@@ -178,7 +178,7 @@ def _detections(found) -> List[Dict[str, Tensor]]:
 def _common(anchors: List[List[Tensor]]) -> Optional[Tensor]:
     """The anchors of all images, where they are the same."""
     joined = [torch.cat(levels) for levels in anchors]
-    if not joined or any(not torch.equal(of_image, joined[0]) for of_image in joined[1:]):
+    if not joined or any(not torch.equal(each, joined[0]) for each in joined[1:]):
         return None
     return joined[0]
 
@@ -232,12 +232,12 @@ class _FCOS(fcos.FCOS):
         # Without levels nothing says how wide the grids of anchors are.
         if not (isinstance(logits, list) and are_same(anchors)
                 and [level.shape[-2:].numel() for level in logits] == num_anchors_per_level
-                and all(of_image.dtype == torch.float32 for of_image in boxes)):
+                and all(each.dtype == torch.float32 for each in boxes)):
             return super().compute_loss(targets, head_outputs, anchors, num_anchors_per_level)
         matches = ops.assign_fcos(anchors[0], [level.shape[-2:] for level in logits], boxes,
                                   self.center_sampling_radius)
         return self.head.compute_loss(targets, head_outputs, anchors,
-                                      of_each_image(matches, boxes))
+                                      matches_per_image(matches, boxes))
 
     def postprocess_detections(self, head_outputs, anchors, image_shapes):
         common = _common(anchors)
@@ -265,9 +265,9 @@ class _SSD(ssd.SSD):
         matched_idxs = match_all(targets, anchors, self.proposal_matcher, True)
         if matched_idxs is None:
             matched_idxs = [
-                self.proposal_matcher(ops.box_iou(target["boxes"], of_image))
-                if len(target["boxes"]) else torch.full((len(of_image),), -1)
-                for target, of_image in zip(targets, anchors)
+                self.proposal_matcher(ops.box_iou(target["boxes"], each))
+                if len(target["boxes"]) else torch.full((len(each),), -1)
+                for target, each in zip(targets, anchors)
             ]
         return self.compute_loss(targets, head_outputs, anchors, matched_idxs)
 

@@ -34,14 +34,14 @@ def sizes_of(image_sizes: Sequence[Tuple[float, float]]) -> List[float]:
 
 
 def joined(function: str, argument: str,
-           of_images: Union[Tensor, Sequence[Tensor]]) -> Tuple[Tensor, List[int]]:
+           per_image: Union[Tensor, Sequence[Tensor]]) -> Tuple[Tensor, List[int]]:
     """What all images have, and how much each has: nothing, where there are no images."""
-    if isinstance(of_images, Tensor):
-        return of_images, []
-    if len(of_images) == 0:
+    if isinstance(per_image, Tensor):
+        return per_image, []
+    if len(per_image) == 0:
         raise RuntimeError(f"vecdet::{function}: {argument} is an empty list, expected a tensor, or "
                            "a list with one of each image")
-    return torch.cat(list(of_images)), [len(of_image) for of_image in of_images]
+    return torch.cat(list(per_image)), [len(each) for each in per_image]
 
 
 def split_by(offsets: Tensor, *tensors: Tensor) -> List[Tuple[Tensor, ...]]:

@@ -17,15 +17,15 @@ def boxes_of(targets) -> List[Tensor]:
 def are_same(anchors: List[Tensor]) -> bool:
     """Whether all images have the same anchors, in numbers of which the overlaps are float32's."""
     return anchors[0].dtype != torch.float64 and all(
-        torch.equal(of_image, anchors[0]) for of_image in anchors[1:])
+        torch.equal(each, anchors[0]) for each in anchors[1:])
 
 
-def of_each_image(matches: Tensor, boxes: List[Tensor]) -> List[Tensor]:
+def matches_per_image(matches: Tensor, boxes: List[Tensor]) -> List[Tensor]:
     """Indices into the boxes of all images as indices into those of each."""
     matched_idxs, first = [], 0
-    for of_image, boxes_of_image in zip(matches, boxes):
-        matched_idxs.append(torch.where(of_image >= 0, of_image - first, of_image))
-        first += len(boxes_of_image)
+    for each, image_boxes in zip(matches, boxes):
+        matched_idxs.append(torch.where(each >= 0, each - first, each))
+        first += len(image_boxes)
     return matched_idxs
 
 
@@ -39,7 +39,7 @@ def match_all(targets, anchors: List[Tensor], matcher: Matcher,
     matches, _, _ = ops.match_anchors(
         anchors[0], boxes, None, matcher.high_threshold, matcher.low_threshold,
         matcher.allow_low_quality_matches, force_best=force_best)
-    return of_each_image(matches, boxes)
+    return matches_per_image(matches, boxes)
 
 
 # The output of a head: images x anchors x columns, or levels as convolutions left them.

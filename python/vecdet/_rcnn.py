@@ -107,9 +107,9 @@ class RoIHeads(roi_heads.RoIHeads):
                 boxes.dtype != torch.float32 or not boxes.is_cpu for boxes in gt_boxes):
             return super().assign_targets_to_proposals(proposals, gt_boxes, gt_labels)
         matched_idxs, labels = [], []
-        for of_image, boxes, classes in zip(proposals, gt_boxes, gt_labels):
+        for each, boxes, classes in zip(proposals, gt_boxes, gt_labels):
             matches, label_of, _ = ops.match_anchors(
-                of_image, boxes, classes, matcher.high_threshold, matcher.low_threshold,
+                each, boxes, classes, matcher.high_threshold, matcher.low_threshold,
                 matcher.allow_low_quality_matches, background=0, ignore=-1)
             matched_idxs.append(matches.clamp(min=0))
             labels.append(label_of)

@@ -12,12 +12,12 @@ from ._names import BOX_LOSSES, REDUCTIONS, SIZE_LIMIT, joined, number
 _ops = torch.ops.vecdet
 
 # One image's, or a list with those of each image.
-_OfImages = Union[Tensor, Sequence[Tensor]]
+_PerImage = Union[Tensor, Sequence[Tensor]]
 
 
 def _joined_if_any(function: str, argument: str,
-                   of_images: Optional[_OfImages]) -> Tuple[Optional[Tensor], List[int]]:
-    return (None, []) if of_images is None else joined(function, argument, of_images)
+                   per_image: Optional[_PerImage]) -> Tuple[Optional[Tensor], List[int]]:
+    return (None, []) if per_image is None else joined(function, argument, per_image)
 
 
 def _sizes(level_sizes: Sequence[Tuple[int, int]]) -> List[int]:
@@ -26,8 +26,8 @@ def _sizes(level_sizes: Sequence[Tuple[int, int]]) -> List[int]:
 
 def match_anchors(
     anchors: Tensor,
-    boxes: _OfImages,
-    classes: Optional[_OfImages] = None,
+    boxes: _PerImage,
+    classes: Optional[_PerImage] = None,
     high_threshold: float = 0.5,
     low_threshold: float = 0.4,
     allow_low_quality: bool = True,
@@ -35,7 +35,7 @@ def match_anchors(
     force_best: bool = False,
     skip_untouched: bool = False,
     empty_iou_is_zero: bool = False,
-    regions: Optional[_OfImages] = None,
+    regions: Optional[_PerImage] = None,
     region_threshold: float = 0.5,
     ignore_matched: bool = False,
     background: int = -1,
@@ -73,7 +73,7 @@ def match_anchors(
                               ignore_matched, background, ignore)
 
 
-def assign_atss(anchors: Tensor, level_sizes: Sequence[Tuple[int, int]], boxes: _OfImages,
+def assign_atss(anchors: Tensor, level_sizes: Sequence[Tuple[int, int]], boxes: _PerImage,
                 candidates: int = 9) -> Tensor:
     """ATSS, https://arxiv.org/abs/1912.02424: for each of ``anchors`` [N, 4], one a point, the
     index of its box among all ``boxes``, or -1: [N], or [images, N] of a list.
@@ -86,7 +86,7 @@ def assign_atss(anchors: Tensor, level_sizes: Sequence[Tuple[int, int]], boxes: 
     return _ops.assign_atss(anchors, _sizes(level_sizes), all_boxes, counts, candidates)
 
 
-def assign_fcos(anchors: Tensor, level_sizes: Sequence[Tuple[int, int]], boxes: _OfImages,
+def assign_fcos(anchors: Tensor, level_sizes: Sequence[Tuple[int, int]], boxes: _PerImage,
                 radius: float = 1.5) -> Tensor:
     """FCOS's assigner, https://arxiv.org/abs/1904.01355, with torchvision's centre sampling: for
     each of ``anchors`` [N, 4], one a point, the index of its box among all ``boxes``, or -1: [N],
@@ -105,8 +105,8 @@ def assign_task_aligned(
     predicted: Tensor,
     points: Tensor,
     level_sizes: Sequence[Tuple[int, int]],
-    boxes: _OfImages,
-    classes: _OfImages,
+    boxes: _PerImage,
+    classes: _PerImage,
     top: int = 10,
     alpha: float = 0.5,
     beta: float = 6.0,
@@ -273,8 +273,8 @@ def retinanet_loss(
     logits: Sequence[Tensor],
     deltas: Sequence[Tensor],
     anchors: Tensor,
-    boxes: _OfImages,
-    classes: _OfImages,
+    boxes: _PerImage,
+    classes: _PerImage,
     high_threshold: float = 0.5,
     low_threshold: float = 0.4,
     allow_low_quality: bool = True,
@@ -286,7 +286,7 @@ def retinanet_loss(
     weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
     size_limit: float = SIZE_LIMIT,
     scale: float = 1.0,
-    regions: Optional[_OfImages] = None,
+    regions: Optional[_PerImage] = None,
 ) -> Tuple[Tensor, Tensor]:
     """Both losses of RetinaNet, of classes and of boxes, with matching, in one call.
 

@@ -89,7 +89,7 @@ class MultiScaleRoIAlign(_TorchvisionMultiScaleRoIAlign):
         if not are_halves or any(not feature.is_cpu for feature in features):
             return super().forward(x, boxes, image_shapes)
         return multiscale_roi_align(
-            features, [of_image.detach() for of_image in boxes], self.output_size, self.scales,
+            features, [each.detach() for each in boxes], self.output_size, self.scales,
             self.sampling_ratio, canonical_scale=self.canonical_scale,
             canonical_level=self.canonical_level)
 
@@ -183,8 +183,8 @@ def sample_balanced(
     indices, offsets, positives = _ops.sample_balanced(all_labels, counts, size, positive_share,
                                                        seed, background, ignore)
     samples, begin = [], 0
-    for (of_image,), chosen, count in zip(split_by(offsets, indices), positives.tolist(),
+    for (each,), chosen, count in zip(split_by(offsets, indices), positives.tolist(),
                                           counts or [len(all_labels)]):
-        samples.append((of_image[:chosen] - begin, of_image[chosen:] - begin))
+        samples.append((each[:chosen] - begin, each[chosen:] - begin))
         begin += count
     return samples

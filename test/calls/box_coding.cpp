@@ -7,7 +7,7 @@ namespace vecdet {
 namespace test {
 namespace {
 
-constexpr image_size image{500, 400};
+const image_size image = image_size::height_width(400, 500);
 
 /// Codes of type T for boxes of type Box.
 template <class T, class Box>

@@ -33,7 +33,7 @@ struct box_ops_calls {
         add_conversion(c, "/" + std::to_string(from) + std::to_string(to), formats[from],
                        formats[to]);
     c.add("clip_boxes/boxes", in_place,
-          [this](execution policy) { clip_boxes(boxes.in(), {800, 800}, out.out(), policy); });
+          [this](execution policy) { clip_boxes(boxes.in(), image_size::height_width(800, 800), out.out(), policy); });
     c.add("box_areas/boxes", reads(boxes).writes(areas),
           [this](execution policy) { box_areas(boxes.in(), areas, policy); });
     c.add("large_box_mask/boxes", reads(boxes).writes(mask),

@@ -97,27 +97,22 @@ struct boxes_calls {
           [&, this](execution policy) {
             return smooth_l1_loss_and_grad(boxes.in(), targets, labels, grad.out(), {}, {}, policy);
           });
-    const auto add_iou = [&](const std::string& kind, const auto& loss_and_grad) {
-      c.add(kind + "_loss_and_grad/" + layout, reads(boxes, targets).writes(grad).may_overwrite(boxes),
-            [=, &boxes, &grad](execution policy) {
-              return loss_and_grad(boxes.in(), targets.in(), box_selection::all(), grad.out(),
-                                   policy);
-            });
-      c.add(kind + "_loss_and_grad/" + layout + "/labels",
-            reads(boxes, targets, labels).writes(grad), [=, &boxes, &grad](execution policy) {
-              return loss_and_grad(boxes.in(), targets.in(), box_selection(labels), grad.out(),
-                                   policy);
-            });
-    };
-    add_iou("giou", [](const auto& x, auto t, const auto& s, const auto& g, execution policy) {
-      return giou_loss_and_grad(x, t, s, g, {}, {}, policy);
-    });
-    add_iou("diou", [](const auto& x, auto t, const auto& s, const auto& g, execution policy) {
-      return diou_loss_and_grad(x, t, s, g, {}, {}, policy);
-    });
-    add_iou("ciou", [](const auto& x, auto t, const auto& s, const auto& g, execution policy) {
-      return ciou_loss_and_grad(x, t, s, g, {}, {}, policy);
-    });
+    add_iou(c, layout, "giou", iou_kind::giou, boxes, grad);
+    add_iou(c, layout, "diou", iou_kind::diou, boxes, grad);
+    add_iou(c, layout, "ciou", iou_kind::ciou, boxes, grad);
+  }
+  void add_iou(call_list& c, const std::string& layout, const std::string& name, iou_kind kind,
+               const placed_head<T>& boxes, placed_head<T>& grad) {
+    const std::string variant = "iou_loss_and_grad/" + layout + "_" + name;
+    c.add(variant, reads(boxes, targets).writes(grad).may_overwrite(boxes),
+          [=, &boxes, &grad](execution policy) {
+            return iou_loss_and_grad(boxes.in(), targets, box_selection::all(), grad.out(), kind, {},
+                                     {}, policy);
+          });
+    c.add(variant + "/labels", reads(boxes, targets, labels).writes(grad),
+          [=, &boxes, &grad](execution policy) {
+            return iou_loss_and_grad(boxes.in(), targets, labels, grad.out(), kind, {}, {}, policy);
+          });
   }
 };
 

@@ -24,32 +24,31 @@ struct iou_loss_calls {
         weights(make.numbers<float>(p.shape[0], 0, 2)) {}
 
   void list(call_list& c) {
-    add(c, "giou", giou_loss<const T>, giou_loss_unreduced<const T>, giou_loss_and_grad<const T>);
-    add(c, "diou", diou_loss<const T>, diou_loss_unreduced<const T>, diou_loss_and_grad<const T>);
-    add(c, "ciou", ciou_loss<const T>, ciou_loss_unreduced<const T>, ciou_loss_and_grad<const T>);
+    add(c, "giou", iou_kind::giou);
+    add(c, "diou", iou_kind::diou);
+    add(c, "ciou", iou_kind::ciou);
   }
 
-  using sum_function = double (*)(boxes_view<const T>, boxes_view<const T>, const iou_loss_params&,
-                                  execution);
-  using unreduced_function = void (*)(boxes_view<const T>, boxes_view<const T>, vector_view<T>,
-                                      const iou_loss_params&, execution);
-  using grad_function = double (*)(boxes_view<const T>, boxes_view<const T>, boxes_view<T>,
-                                   const iou_loss_params&, execution);
-  void add(call_list& c, const std::string& kind, sum_function sum, unreduced_function unreduced,
-           grad_function with_grad) {
-    for (const bool is_weighted : {false, true}) {
-      iou_loss_params params;
-      if (is_weighted) params.box_weights = weights;
-      const accesses inputs =
-          is_weighted ? reads(predicted, targets, weights) : reads(predicted, targets);
-      const std::string boxes = is_weighted ? "/boxes/weights" : "/boxes";
-      c.add(kind + "_loss" + boxes, inputs,
-            [=](execution policy) { return sum(predicted, targets, params, policy); });
-      c.add(kind + "_loss_unreduced" + boxes, inputs.writes(each),
-            [=](execution policy) { unreduced(predicted, targets, each, params, policy); });
-      c.add(kind + "_loss_and_grad" + boxes, inputs.writes(grad).may_overwrite(predicted),
-            [=](execution policy) { return with_grad(predicted, targets, grad, params, policy); });
-    }
+  void add(call_list& c, const std::string& variant, iou_kind kind) {
+    const accesses inputs = reads(predicted, targets);
+    add(c, variant, kind, {}, inputs);
+    iou_loss_params weighted;
+    weighted.box_weights = weights;
+    add(c, variant + "/weights", kind, weighted, inputs.reads(weights));
+  }
+
+  void add(call_list& c, const std::string& variant, iou_kind kind, const iou_loss_params& params,
+           const accesses& inputs) {
+    c.add("iou_loss/" + variant, inputs, [=](execution policy) {
+      return iou_loss(predicted.in(), targets, kind, params, policy);
+    });
+    c.add("iou_loss_unreduced/" + variant, inputs.writes(each), [=](execution policy) {
+      iou_loss_unreduced(predicted.in(), targets, each, kind, params, policy);
+    });
+    c.add("iou_loss_and_grad/" + variant, inputs.writes(grad).may_overwrite(predicted),
+          [=](execution policy) {
+            return iou_loss_and_grad(predicted.in(), targets, grad, kind, params, policy);
+          });
   }
 };
 

@@ -46,10 +46,10 @@ struct nms_calls {
   void list(call_list& c) {
     const accesses arrays = reads(boxes, scores);
     add(c, "", {});
-    add(c, "/onnx", onnx_nms(0.5, 3, true));
-    add(c, "/opencv", opencv_nms(0.5, 0.2));
-    add(c, "/mmcv", mmcv_nms(0.5, true));
-    add(c, "/ipex", ipex_nms(0.3));
+    add(c, "/onnx", nms_params::onnx(0.5, 3, true));
+    add(c, "/opencv", nms_params::opencv(0.5, 0.2));
+    add(c, "/mmcv", nms_params::mmcv(0.5, true));
+    add(c, "/ipex", nms_params::ipex(0.3));
     c.add("batched_nms//images", arrays.reads(classes, image_offsets), [this](execution policy) {
       nms_groups groups = by_class();
       groups.image_offsets = image_offsets;

@@ -192,9 +192,9 @@ class operands {
     return copy(bench::converted<T>(bench::built_in_picture(count).boxes));
   }
   placed<image_size> images(index_t count) {
-    std::vector<image_size> sizes(static_cast<std::size_t>(count), image_size{800, 800});
+    std::vector<image_size> sizes(static_cast<std::size_t>(count), image_size::height_width(800, 800));
     if (!in_training())
-      for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i] = {i % 2 == 0 ? 500.0 : 300.0, 400};
+      for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i] = image_size::height_width(400, i % 2 == 0 ? 500 : 300);
     return copy(sizes);
   }
   template <class T>

@@ -47,10 +47,10 @@ struct dense_operands {
         images(make.images(image_count)) {}
 
   void list(call_list& c) {
-    add(c, "retinanet", retinanet_postprocess());
-    add(c, "fcos", fcos_postprocess());
-    if (logits.cols > 1) add(c, "ssd", ssd_postprocess());
-    if (logits.cols == 1) add(c, "rpn", rpn_postprocess());
+    add(c, "retinanet", postprocess_params::retinanet());
+    add(c, "fcos", postprocess_params::fcos());
+    if (logits.cols > 1) add(c, "ssd", postprocess_params::ssd());
+    if (logits.cols == 1) add(c, "rpn", postprocess_params::rpn());
   }
 
   void add(call_list& c, const std::string& variant, const postprocess_params& params) {
@@ -132,9 +132,9 @@ struct level_calls {
     add(c, "nchw_", nchw);
   }
   void add(call_list& c, const std::string& layout, const head& of) {
-    add(c, layout + "retinanet", of, of.deltas, retinanet_postprocess());
-    add(c, layout + "fcos", of, of.distances, fcos_postprocess());
-    if (of.logits.columns == 1) add(c, layout + "rpn", of, of.deltas, rpn_postprocess());
+    add(c, layout + "retinanet", of, of.deltas, postprocess_params::retinanet());
+    add(c, layout + "fcos", of, of.distances, postprocess_params::fcos());
+    if (of.logits.columns == 1) add(c, layout + "rpn", of, of.deltas, postprocess_params::rpn());
   }
   void add(call_list& c, const std::string& variant, const head& of, const placed_head<T>& codes,
            const postprocess_params& params) {

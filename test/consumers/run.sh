@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs a tiny user of vecdet in every way that users build: by the README's commands
+# Builds and runs a tiny user of vecdet in every way that users build: by the commands of docs/building.md
 # without CMake; with find_package and FetchContent; with compiler flags that are not vecdet's;
 # header-only and dispatching in one program. The instruction sets' units are compiled once, by hand.
 #
@@ -45,14 +45,14 @@ run_and_compare() {
   [ "$printed" = "$known" ] || { echo "expected: $known"; return 1; }
 }
 
-# The lines g++ ... of the README's section "Without CMake".
+# The g++ commands of docs/building.md, section "Without CMake".
 by_hand() {
   mkdir "$units"
   cd "$units"
   cp "$here/trainer.cpp" .
   local commands
-  commands=$(sed -n '/^Without CMake/,/^```$/s/^g++/\$CXX/p' "$root/README.md")
-  [ "$(echo "$commands" | wc -l)" = 5 ] || { echo "the README has other commands"; return 1; }
+  commands=$(sed -n '/^Without CMake/,/^```$/s/^g++/\$CXX/p' "$root/docs/building.md")
+  [ "$(echo "$commands" | wc -l)" = 5 ] || { echo "docs/building.md has other commands"; return 1; }
   # The units side by side; where one fails, so does the link. Position-independent, so that they also
   # serve the shared library of vecdet::torch.
   I=$root/include CXX="$cache $CXX -fPIC" bash -ec "$(echo "$commands" | sed '1,4s/$/ \&/; 4s/$/ wait/')"
@@ -124,14 +124,34 @@ with_cmake() {
 }
 
 install_package() {
-  "${configure[@]}" -S "$root" -B "$scratch/install_build" -DVECDET_BUILD_TESTS=OFF \
-    -DVECDET_BUILD_BENCHMARKS=OFF -DVECDET_BUILD_EXAMPLES=OFF
+  "${configure[@]}" -S "$root" -B "$scratch/install_build"
+  cmake --build "$scratch/install_build"
+  # Users of the headers wait for nothing: no file of vecdet's own is compiled.
+  [ -z "$(find "$scratch/install_build" -name '*.o' -not -path '*/CMakeFiles/[0-9]*' -print -quit)" ]
   cmake --install "$scratch/install_build" --prefix "$scratch/prefix"
   # What is installed must not know where it came from.
   ! grep -rl -e "$root" -e "$scratch" "$scratch/prefix"
 }
 
-# The headers alone by pkg-config, whose lists for the units are the README's commands.
+# Without AVX-512, by CMake's option: AVX2's kernels, whose bits are the same, and a clear error.
+fewer_instruction_sets() {
+  local build=$scratch/fewer said known=${known/%avx512/avx2}
+  set_to() {
+    "${configure[@]}" -S "$here" -B "$build" -DVECDET_FROM=find_package -DVECDET_INSTRUCTION_SETS="$1" "${@:2}"
+  }
+  set_to 'baseline;avx2' "$@"
+  VECDET_UNITS=$units cmake --build "$build" -j 2
+  [ -z "$(find "$build" -path '*vecdet_units/avx512*' -print -quit)" ]
+  run_and_compare "$build/trainer"
+  said=$(VECDET_ISA=avx512 "$build/trainer" 2>&1 || true)
+  grep -q "VECDET_ISA is avx512, expected .*VECDET_INSTRUCTION_SETS" <<<"$said" || { echo "$said"; return 1; }
+  said=$(set_to 'baseline;sse9' "$@" 2>&1 || true)
+  grep -q 'VECDET_INSTRUCTION_SETS names "sse9"' <<<"$said" || { echo "$said"; return 1; }
+  said=$(set_to avx2 "$@" 2>&1 | tr -s ' \n' ' ' || true)
+  grep -q 'expected baseline among them' <<<"$said" || { echo "$said"; return 1; }
+}
+
+# The headers alone by pkg-config, whose lists for the units are those of docs/building.md.
 with_pkg_config() {
   local unit source
   export PKG_CONFIG_PATH=$scratch/prefix/share/pkgconfig
@@ -140,7 +160,7 @@ with_pkg_config() {
   for unit in $(pkg-config --variable=units vecdet); do
     source=$(pkg-config --variable=${unit}_source vecdet)
     cmp "$source" "$root/include/vecdet/${source##*/vecdet/}"
-    sed -n '/^Without CMake/,/^```$/s/^g++ -std=c++17 -I$I \(.*\) -c .*/\1/p' "$root/README.md" |
+    sed -n '/^Without CMake/,/^```$/s/^g++ -std=c++17 -I$I \(.*\) -c .*/\1/p' "$root/docs/building.md" |
       grep -qxF -e "$(pkg-config --variable=${unit}_flags vecdet | sed 's/ *$//')"
   done
 }
@@ -185,7 +205,7 @@ without_libtorch() {
 # Programs of some calls: unoptimised, as they compile for longer than they run.
 ours=(-DCMAKE_CXX_COMPILER_LAUNCHER="$here/unit_launcher.sh" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=)
 
-consumer "by hand, with the README's commands" by_hand
+consumer "by hand, with the commands of docs/building.md" by_hand
 known=$("$units/a.out")
 for standard in 17 20 2b; do consumer "C++$standard" with_flags -std=c++$standard -O2; done
 if command -v clang++ >/dev/null; then
@@ -206,6 +226,7 @@ consumer "headers alone at -O0 beside dispatch" two_in_one "-std=c++17 -O0"
 consumer "headers alone for AVX2 beside dispatch" two_in_one "-std=c++20 -O1 -ffast-math -march=x86-64-v3"
 consumer "install" install_package
 consumer "find_package" with_cmake find_package "${ours[@]}" -DCMAKE_PREFIX_PATH="$scratch/prefix"
+consumer "find_package without AVX-512" fewer_instruction_sets "${ours[@]}" -DCMAKE_PREFIX_PATH="$scratch/prefix"
 consumer "pkg-config" with_pkg_config
 consumer "without oneTBB, without xsimd" missing_packages
 if [ -n "$(find /usr/lib /usr/share /usr/local ${CMAKE_PREFIX_PATH:-} -name TorchConfig.cmake -print -quit 2>/dev/null)" ]; then

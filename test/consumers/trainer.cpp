@@ -63,7 +63,7 @@ std::uint64_t step() {
   vecdet::make_points(features[0], 7.3, points);
   all.add(points);
   const std::vector<vecdet::grid_size> levels{{12, 16}, {6, 8}, {3, 4}};
-  std::vector<vecdet::anchor_shapes> shapes = vecdet::retinanet_shapes();
+  std::vector<vecdet::anchor_shapes> shapes = vecdet::anchor_shapes::retinanet();
   shapes.resize(3);
   shapes[1].ratios = {0.3, 0.7, 1.9};
   std::vector<float> anchors(static_cast<std::size_t>(4 * vecdet::count_anchors(shapes, levels)));

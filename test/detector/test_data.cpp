@@ -4,10 +4,12 @@
 #include "../../examples/detector/dataset.hpp"
 #include "../../examples/detector/drawing.hpp"
 #include "../../examples/detector/loader.hpp"
+#include "picture_files.hpp"
 #include "shapes.hpp"
 
 #include <cstdlib>
 #include <set>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
@@ -37,7 +39,65 @@ TEST_CASE("VOC: lists, objects, classes by name") {
   write(folder / "Annotations/shapes_0.xml",
         "<annotation><object><name>disc</name><bndbox><xmin>5</xmin><ymin>6</ymin><xmax>5</xmax>"
         "<ymax>9</ymax></bndbox></object></annotation>");
-  CHECK(read_dataset({folder / "ImageSets/Main/train.txt", ""}).boxes_dropped == 1);
+  const dataset without = read_dataset({folder / "ImageSets/Main/train.txt", ""});
+  CHECK(without.boxes == 10);
+  REQUIRE(without.dropped.size() == 1);
+  CHECK(without.dropped[0] ==
+        (folder / "Annotations/shapes_0.xml") + ": the box 5 6 5 9 has no area");
+}
+
+TEST_CASE("VOC: coordinates are numbers and nothing else") {
+  const test::temporary_folder folder;
+  test::write_shapes(folder, 8);
+  const std::string list = folder / "ImageSets/Main/train.txt";
+  const auto write_xmin = [&](const std::string& xmin) {
+    write(folder / "Annotations/shapes_0.xml",
+          "<annotation><object><name>disc</name><bndbox><xmin>" + xmin +
+              "</xmin><ymin>6</ymin><xmax>90</xmax><ymax>9</ymax></bndbox></object></annotation>");
+    return read_dataset({list, ""});
+  };
+  for (const char* wrong : {"abc", "50,5", "0x20", "5 6", "", "1e400", "--5"}) {
+    CAPTURE(wrong);
+    const dataset data = write_xmin(wrong);
+    CHECK(data.boxes == 10);
+    REQUIRE(data.dropped.size() == 1);
+    CHECK(data.dropped[0] == (folder / "Annotations/shapes_0.xml") + ": <xmin> is \"" + wrong +
+                                 "\", expected a number");
+  }
+  CHECK(contains(write_xmin("nan").dropped.at(0), "is not finite"));
+  const dataset data = write_xmin("\n 50.5 ");
+  CHECK(data.dropped.empty());
+  CHECK(data.pictures[0].objects.at(0).corners[0] == 50.5f);
+}
+
+TEST_CASE("VOC: a list holds names of pictures in the folder, in UTF-8") {
+  const test::temporary_folder folder;
+  test::write_shapes(folder, 8);
+  const std::string list = folder / "ImageSets/Main/train.txt";
+  const auto error_with = [&](const std::string& text) {
+    write(list, text);
+    return error_of([&] { read_dataset({list, ""}); });
+  };
+  CHECK(error_with("shapes_0\r\n\nshapes_1\n").empty());
+  CHECK(
+      contains(error_with("shapes_0  1\nshapes_1 -1\n"),
+               "line 1 is \"shapes_0  1\", expected a picture's name alone: this is a list of one "
+               "class"));
+  CHECK(contains(error_with("shapes_0\nshapes_1 -1\n"), "line 2 is \"shapes_1 -1\""));
+  for (const char* outside : {"/etc/passwd", "../shapes_0", "a/../../shapes_0"}) {
+    CAPTURE(outside);
+    CHECK(contains(error_with(outside), "the picture \"" + std::string(outside) +
+                                            "\" is not the name of a file in the folder"));
+  }
+  CHECK(contains(error_with("shapes_\xe4"), "train.txt: a line is not UTF-8: \"shapes_\\ufffd\""));
+  write(folder / "Annotations/shapes_1.xml",
+        "<annotation><object><name>caf\xe9</name><bndbox><xmin>5</xmin><ymin>6</ymin><xmax>9</xmax>"
+        "<ymax>9</ymax></bndbox></object></annotation>");
+  CHECK(contains(error_with("shapes_0\nshapes_1"),
+                 "shapes_1.xml: the name of a class is not UTF-8: \"caf\\ufffd\""));
+  std::filesystem::rename(folder / "Annotations/shapes_0.xml",
+                          folder / "Annotations/two words.xml");
+  CHECK(error_with("two words").empty());
 }
 
 TEST_CASE("VOC: what is wrong is named") {
@@ -90,6 +150,15 @@ TEST_CASE("COCO: ids of images and categories, crowds, what is wrong") {
   CHECK(contains(error(), "a box of image 1, which is none"));
   write(file, head + R"({"image_id": 70, "category_id": 1, "bbox": [1, 2, 3, 4]})" + tail);
   CHECK(contains(error(), "a box of category 1, which is none"));
+  write(file, head + R"({"image_id": 70, "category_id": 9, "bbox": [1, 2, 3, 4, 5]})" + tail);
+  CHECK(contains(error(), "a box of image 70 has 5 numbers, expected x, y, width and height"));
+  write(file, head + R"({"image_id": 1e300, "category_id": 9, "bbox": [1, 2, 3, 4]})" + tail);
+  CHECK(contains(error(), R"("image_id" is 1e+300, expected an integer)"));
+  write(file, head + R"({"image_id": 70, "category_id": 9, "bbox": [1, 2, 0, 4]},
+                        {"image_id": 70, "category_id": 9, "bbox": [1, 2, 3, 4]})" +
+                  tail);
+  CHECK(read_dataset({file, folder / "pictures"}).dropped.at(0) ==
+        file + ": image 70: the box 1 2 1 6 has no area");
   write(file, head + tail);
   CHECK(contains(error(), "there is no box in any picture"));
   write(file, "{}");
@@ -97,6 +166,145 @@ TEST_CASE("COCO: ids of images and categories, crowds, what is wrong") {
   const auto no_folder = [&] { read_dataset({file, folder / "no"}); };
   CHECK(contains(error_of(no_folder), "no such folder of pictures"));
   CHECK(contains(error_of([&] { read_dataset({file, ""}); }), "need the folder of their pictures"));
+}
+
+TEST_CASE("COCO: two categories of one name or id, and pictures outside of their folder") {
+  const test::temporary_folder folder;
+  std::filesystem::create_directories(folder / "pictures");
+  const std::string file = folder / "instances.json";
+  const auto error_with = [&](const std::string& picture, const std::string& categories) {
+    write(file,
+          R"({"images": [{"id": 1, "file_name": ")" + picture + R"("}], "categories": [)" +
+              categories +
+              R"(], "annotations": [{"image_id": 1, "category_id": 4, "bbox": [1, 2, 3, 4]}]})");
+    return error_of([&] { read_dataset({file, folder / "pictures"}); });
+  };
+  const std::string cat = R"({"id": 4, "name": "cat"})";
+  CHECK(error_with("train/a.png", cat).empty());
+  CHECK(contains(error_with("a.png", cat + R"(, {"id": 7, "name": "cat"})"),
+                 R"(the categories 4 and 7 have the same name, "cat")"));
+  CHECK(contains(error_with("a.png", cat + R"(, {"id": 4, "name": "dog"})"),
+                 "two categories have the id 4"));
+  for (const char* outside : {"/etc/passwd", "../../x.jpg", "a/../..", "", "folder/"}) {
+    CAPTURE(outside);
+    CHECK(
+        contains(error_with(outside, cat), "is not the name of a file in the folder of pictures"));
+  }
+}
+
+TEST_CASE("pictures: sizes are checked before memory is taken") {
+  const test::temporary_folder folder;
+  const auto error_and_peak = [&](const std::string& bytes) {
+    test::write_bytes(folder / "a", bytes);
+    std::string error;
+    const long peak =
+        test::peak_megabytes([&] { error = error_of([&] { read_picture(folder / "a"); }); });
+    return std::make_pair(error, peak);
+  };
+  const std::string twelve_bytes("\x78\x9c\x63\x60\x60\x60\x00\x00\x00\x04\x00\x01", 12);
+  REQUIRE(test::png_of(200'000, 200'000, twelve_bytes).size() == 69);
+  const auto huge = error_and_peak(test::png_of(200'000, 200'000, twelve_bytes));
+  CHECK(
+      contains(huge.first, "a: its header states 200000 x 200000 pixels, expected 1 to 100000000"));
+  CHECK(huge.second < 20);
+  const auto empty = error_and_peak(test::png_of(9'000, 9'000, twelve_bytes));
+  CHECK(contains(empty.first, "broken PNG: its 12 bytes of data are too few"));
+  CHECK(empty.second < 20);
+  // As much data as 243 MB of pixels need, but the end is missing.
+  const std::string whole = test::png_of(9'000, 9'000, std::string(300'000, 'x'));
+  const auto truncated = error_and_peak(whole.substr(0, whole.size() - 20));
+  CHECK(contains(truncated.first, "broken PNG: it ends too early"));
+  CHECK(truncated.second < 20);
+
+  picture small(64, 64);
+  for (const bool is_progressive : {false, true}) {
+    test::write_jpeg(small, folder / "small.jpg", "", is_progressive);
+    const std::string jpeg = test::read_bytes(folder / "small.jpg");
+    const std::size_t frame = jpeg.find(is_progressive ? "\xff\xc2" : "\xff\xc0");
+    REQUIRE(frame != std::string::npos);
+    const auto with_side = [&](std::uint32_t side) {
+      std::string changed = jpeg;
+      for (const std::size_t at : {frame + 5, frame + 7})
+        changed.replace(at, 2, test::big_endian(side).substr(2));
+      return changed;
+    };
+    const auto large = error_and_peak(with_side(65'000));
+    CHECK(contains(large.first, "its header states 65000 x 65000 pixels"));
+    CHECK(large.second < 20);
+    const auto hollow = error_and_peak(with_side(9'000));
+    CHECK(contains(hollow.first, "bytes are too few for the pixels that its header states"));
+    CHECK(hollow.second < 20);
+    // Long enough by what stands behind its data.
+    const auto padded = error_and_peak(with_side(9'000) + std::string(300'000, 'x'));
+    CHECK(contains(padded.first, "broken JPEG"));
+    CHECK(padded.second < 20);
+  }
+  CHECK(contains(error_of([&] { read_picture("/dev/zero"); }), "it is not a regular file"));
+}
+
+TEST_CASE("pictures: EXIF's orientation is applied, in JPEG and PNG") {
+  const test::temporary_folder folder;
+  // A colour for each corner of the stored picture.
+  enum corner { top_left, top_right, bottom_left, bottom_right };
+  constexpr int width = 64, height = 32;
+  picture stored(width, height);
+  const auto colour = [](int c) {
+    return std::array<int, 3>{c == top_left ? 250 : 5, c == top_right ? 250 : 5,
+                              c == bottom_left ? 250 : 5};
+  };
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x)
+      for (int channel = 0; channel < 3; ++channel)
+        stored.row(y)[3 * x + channel] = static_cast<std::uint8_t>(
+            colour(2 * (y >= height / 2) + (x >= width / 2))[static_cast<std::size_t>(channel)]);
+  write_png(stored, folder / "plain.png");
+  const std::string plain = test::read_bytes(folder / "plain.png");
+  const std::size_t behind_header = 8 + 25;
+
+  // Exif 2.3, "Orientation": which corners of the stored picture are seen at the top left and
+  // right.
+  const std::pair<corner, corner> seen[8] = {
+      {top_left, top_right},       {top_right, top_left},    {bottom_right, bottom_left},
+      {bottom_left, bottom_right}, {top_left, bottom_left},  {bottom_left, top_left},
+      {bottom_right, top_right},   {top_right, bottom_right}};
+  for (int orientation = 0; orientation <= 9; ++orientation) {
+    const bool is_valid = orientation >= 1 && orientation <= 8;
+    const auto& expected = seen[is_valid ? orientation - 1 : 0];
+    const bool swaps = is_valid && orientation >= 5;
+    for (const bool is_little : {false, true}) {
+      const std::string exif = test::exif_of(orientation, is_little);
+      std::string png = plain;
+      png.insert(behind_header, test::png_chunk("eXIf", exif));
+      test::write_bytes(folder / "a.png", png);
+      test::write_jpeg(stored, folder / "a.jpg", exif);
+      for (const char* file : {"a.png", "a.jpg"}) {
+        CAPTURE(orientation);
+        CAPTURE(file);
+        const picture image = read_picture(folder / file);
+        REQUIRE(image.width == (swaps ? height : width));
+        REQUIRE(image.height == (swaps ? width : height));
+        CHECK(image.file_width == image.width);
+        for (std::size_t channel = 0; channel < 3; ++channel) {
+          CHECK(std::abs(image.row(3)[9 + channel] - colour(expected.first)[channel]) < 30);
+          const std::size_t right = 3 * static_cast<std::size_t>(image.width - 4) + channel;
+          CHECK(std::abs(image.row(3)[right] - colour(expected.second)[channel]) < 30);
+        }
+      }
+    }
+  }
+  // Decoded at a half of its size, to be fitted into half the upright one's.
+  test::write_jpeg(stored, folder / "a.jpg", test::exif_of(6, true));
+  const picture half = read_picture(folder / "a.jpg", height / 2, width / 2);
+  CHECK(half.width == height / 2);
+  CHECK(half.height == width / 2);
+  CHECK(half.file_width == height);
+  CHECK(half.file_height == width);
+  // Data that end anywhere.
+  const std::string exif = test::exif_of(6, true);
+  for (std::size_t size = 1; size < exif.size(); ++size) {
+    test::write_jpeg(stored, folder / "a.jpg", exif.substr(0, size));
+    CHECK_NOTHROW(read_picture(folder / "a.jpg"));
+  }
 }
 
 TEST_CASE("pictures: PNG goes there and back, broken ones are named") {

@@ -2,10 +2,12 @@
 // Losses, training, checkpoints.
 #include "../../examples/detector/checkpoint.hpp"
 #include "../../examples/detector/evaluation.hpp"
+#include "../../examples/detector/inspection.hpp"
 #include "../../examples/detector/losses.hpp"
 #include "../../examples/detector/optimisation.hpp"
 #include "../../examples/detector/run_log.hpp"
 #include "../../examples/detector/trainer.hpp"
+#include "picture_files.hpp"
 #include "shapes.hpp"
 
 #include <chrono>
@@ -189,6 +191,14 @@ TEST_CASE("training: the same on every run, and after it was resumed") {
   REQUIRE(train(halves) == outcome::finished);
   CHECK(losses_of(halves) == expected);
 
+  halves.model.prior = 0.05;
+  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another recipe: "));
+  halves.model.prior = model_config().prior;
+  const std::string one = folder / "Annotations/shapes_0.xml";
+  const std::string before = test::read_bytes(one);
+  test::write_bytes(one, "<annotation/>");
+  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another recipe: "));
+  test::write_bytes(one, before);
   halves.optimiser.rate = 2e-3;
   CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another recipe: "));
   halves.model.channels = 64;
@@ -210,14 +220,45 @@ TEST_CASE("training: a broken picture is named once, skipped and counted") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);
   std::ofstream(folder / "JPEGImages/shapes_1.png") << "no picture";
+  const std::string twelve_bytes("\x78\x9c\x63\x60\x60\x60\x00\x00\x00\x04\x00\x01", 12);
+  test::write_bytes(folder / "JPEGImages/shapes_2.png",
+                    test::png_of(200'000, 200'000, twelve_bytes));
+  // A box that is no box is named as well.
+  const std::string xml = folder / "Annotations/shapes_4.xml";
+  std::string text = test::read_bytes(xml);
+  text.replace(text.find("<xmin>"), 6, "<xmin>x");
+  test::write_bytes(xml, text);
   const training_options options = small_training(folder, "broken");
   REQUIRE(train(options) == outcome::finished);
   const std::vector<json> broken = events(options, "broken");
-  REQUIRE(broken.size() == 1);
-  CHECK(broken[0].at("file") == folder / "JPEGImages/shapes_1.png");
-  CHECK(contains(broken[0].at("reason"), "no JPEG or PNG"));
-  CHECK(events(options, "end").back().at("broken_pictures") == 1);
-  CHECK(losses_of(options).size() == 6);  // as many steps as without it
+  REQUIRE(broken.size() == 2);
+  for (const json& event : broken) {
+    const bool is_first = event.at("file") == folder / "JPEGImages/shapes_1.png";
+    CHECK((is_first || event.at("file") == folder / "JPEGImages/shapes_2.png"));
+    CHECK(contains(event.at("reason"), is_first ? "no JPEG or PNG" : "200000 x 200000 pixels"));
+  }
+  const std::vector<json> dropped = events(options, "dropped");
+  REQUIRE(dropped.size() == 1);
+  CHECK(contains(dropped[0].at("reason"), "shapes_4.xml: <xmin> is \"x"));
+  CHECK(events(options, "start").back().at("boxes_dropped") == 1);
+  CHECK(events(options, "end").back().at("broken_pictures") == 2);
+  CHECK(losses_of(options).size() == 6);  // as many steps as without them
+}
+
+TEST_CASE("training: paths that are not UTF-8 end nothing") {
+  const test::temporary_folder folder;
+  test::write_shapes(folder, 16);
+  std::ofstream(folder / "JPEGImages/shapes_1.png") << "no picture";
+  std::filesystem::create_directories(folder / "\xe4");
+  for (const char* part : {"Annotations", "JPEGImages", "ImageSets"})
+    std::filesystem::rename(folder / part, folder / (std::string("\xe4/") + part));
+  training_options options = small_training(folder, "latin");
+  options.train.annotations = folder / "\xe4/ImageSets/Main/train.txt";
+  options.test.annotations = "";
+  options.epochs = 1;
+  REQUIRE(train(options) == outcome::finished);
+  CHECK(
+      contains(events(options, "broken").at(0).at("file"), "\xef\xbf\xbd/JPEGImages/shapes_1.png"));
 }
 
 TEST_CASE("training: where it cannot write it says so") {
@@ -285,6 +326,84 @@ TEST_CASE("checkpoints: whole or not at all, and errors that name the file") {
   CHECK(contains(error_of([&] { load_checkpoint(folder / "no.pt"); }), "no such checkpoint"));
   std::filesystem::resize_file(file, size / 2);
   CHECK(contains(error_of([&] { load_checkpoint(file); }), "model.pt: no checkpoint, or a broken"));
+}
+
+TEST_CASE("checkpoints: what does not fit together is refused") {
+  const test::temporary_folder folder;
+  checkpoint content;
+  model_config config;
+  config.channels = 16;
+  config.classes = 2;
+  content.model = std::make_shared<retinanet>(config);
+  content.canvas = {64, 32};
+  const std::string file = folder / "model.pt";
+  const auto error = [&] {
+    save_checkpoint(file, content, nullptr);
+    return error_of([&] { load_checkpoint(file); });
+  };
+  content.classes = {"a"};
+  CHECK(contains(error(), "it names 1 classes, expected 2, as many as its model has"));
+  content.classes = {"a", "b", "c"};
+  CHECK(contains(error(), "it names 3 classes, expected 2"));
+  content.classes = {"a", "b"};
+  content.canvas.width = -1;
+  CHECK(contains(error(), R"("width" is -1, expected a number from 1 to 16384)"));
+  content.canvas.width = 64;
+  content.state.step = -5;
+  CHECK(contains(error(), R"("step" is -5, expected)"));
+  content.state.step = 0;
+  CHECK(error().empty());
+
+  // An unfinished file that leads elsewhere is replaced, not followed.
+  test::write_bytes(folder / "other", "precious");
+  std::filesystem::create_symlink(folder / "other", file + ".unfinished");
+  save_checkpoint(file, content, nullptr);
+  CHECK(test::read_bytes(folder / "other") == "precious");
+  CHECK(load_checkpoint(file).classes == content.classes);
+}
+
+TEST_CASE("drawing: no picture and no copy replaces another") {
+  const test::temporary_folder folder;
+  test::write_shapes(folder, 2);
+  checkpoint content;
+  model_config config;
+  config.channels = 16;
+  config.classes = 2;
+  content.model = std::make_shared<retinanet>(config);
+  content.classes = {"disc", "square"};
+  content.canvas = {64, 64};
+  const std::string file = folder / "model.pt";
+  save_checkpoint(file, content, nullptr);
+  const std::string first = folder / "JPEGImages/shapes_0.png";
+  const std::string before = test::read_bytes(first);
+  drawing_options options;
+  options.checkpoint = file;
+  options.pictures = {first};
+  const auto error = [&] { return error_of([&] { draw_detections(options); }); };
+
+  options.folder = folder / "JPEGImages/../JPEGImages";
+  CHECK(contains(error(), ", the folder of " + first + "; expected another"));
+  std::filesystem::create_directory_symlink(folder / "JPEGImages", folder / "link");
+  options.folder = folder / "link";
+  CHECK(contains(error(), ", the folder of " + first));
+  options.folder = folder / "drawn";
+  std::filesystem::create_directories(options.folder);
+  std::filesystem::create_symlink(first, folder / "drawn/shapes_0.png");
+  CHECK(contains(error(), "shapes_0.png leads to the picture " + first));
+  std::filesystem::remove(folder / "drawn/shapes_0.png");
+  CHECK(test::read_bytes(first) == before);
+
+  std::filesystem::create_directories(folder / "more");
+  std::filesystem::copy_file(first, folder / "more/shapes_0.jpg");
+  options.pictures.push_back(folder / "more/shapes_0.jpg");
+  CHECK(contains(error(), "would both be drawn into " + (folder / "drawn/shapes_0.png")));
+  CHECK_FALSE(std::filesystem::exists(folder / "drawn/shapes_0.png"));
+  options.pictures.pop_back();
+  const std::string twelve_bytes("\x78\x9c\x63\x60\x60\x60\x00\x00\x00\x04\x00\x01", 12);
+  test::write_bytes(folder / "more/huge.png", test::png_of(200'000, 200'000, twelve_bytes));
+  options.pictures.push_back(folder / "more/huge.png");
+  CHECK(draw_detections(options) == 1);  // skipped
+  CHECK(std::filesystem::exists(folder / "drawn/shapes_0.png"));
 }
 
 // The small case of the quality target: a minute on one core.

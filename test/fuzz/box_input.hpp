@@ -138,18 +138,6 @@ inline double any_scale(input& in) {
   return in.one_of({1.0, 1.0, 1.0 / 37, -2.0, 0.0, 1e-30, 1e30, 3e38});
 }
 
-/// The coder of postprocessing's parameters.
-template <class Params>
-coder_params coder_of(const Params& params) {
-  coder_params coder;
-  coder.weight_x = params.weights[0];
-  coder.weight_y = params.weights[1];
-  coder.weight_w = params.weights[2];
-  coder.weight_h = params.weights[3];
-  coder.size_limit = params.size_limit;
-  return coder;
-}
-
 /// Whether a product is well inside of float's range: neither near its largest number nor
 /// subnormal. 0, infinities and NaN count as inside.
 inline bool is_in_range(double x) {

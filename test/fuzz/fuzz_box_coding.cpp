@@ -25,7 +25,7 @@ void decode_all(fuzz::results& results, const options& o, Deltas deltas, Anchors
   decode_boxes(deltas, anchors, o.image, out, o.coder, sequential);
   fuzz::add_boxes(results, out);
   if (2 * half.size() != deltas.size()) return;
-  const image_size images[] = {o.image, {1, 2}};
+  const image_size images[] = {o.image, image_size::height_width(2, 1)};
   decode_boxes(deltas, half, vector_view<const image_size>(images, 2), out, o.coder,
                execution::parallel);
   fuzz::add_boxes(results, out);
@@ -76,7 +76,8 @@ void box_coding(fuzz::input& in) {
   if (in.byte() < 8) params.weight_x = 0;
   params.anchors = in.one_of({box_format::xyxy, box_format::cxcywh});
   const bool by_size = in.flag();
-  const image_size image{in.tame(0, 800), in.tame(0, 800)};
+  const double width = in.tame(0, 800), height = in.tame(0, 800);
+  const image_size image = image_size::height_width(height, width);
   const options o{params, {by_size, params.anchors}, image};
   const auto anchors = fuzz::some_boxes<T>(in, boxes, kind);
   const auto targets = fuzz::some_boxes<T>(in, boxes, kind);

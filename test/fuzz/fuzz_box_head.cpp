@@ -58,7 +58,8 @@ head<T> any_head(fuzz::input& in) {
   std::vector<image_size> sizes;
   for (index_t left = in.integer(0, 3); left > 0; --left) {
     offsets.push_back(offsets.back() + in.integer(0, 25));
-    sizes.push_back({in.tame(1, 800), in.tame(1, 800)});
+    const double width = in.tame(1, 800), height = in.tame(1, 800);
+    sizes.push_back(image_size::height_width(height, width));
   }
   const index_t rows = offsets.back();
   const fuzz::tensor<T> logits(rows == 0 ? 0 : (rows - 1) * stride + classes);
@@ -125,7 +126,7 @@ reference::box_of<float> box_of(const head<T>& h, const box_head_params& params,
   float box[4];
   decode_boxes(boxes_view<const T>(h.deltas.data() + 4 * (c.proposal * h.classes + c.label), 1),
                boxes_view<const float>(h.proposals.data() + 4 * c.proposal, 1),
-               h.sizes.data()[image], boxes_view<float>(box, 1), fuzz::coder_of(params),
+               h.sizes.data()[image], boxes_view<float>(box, 1), params.coder,
                execution::sequential);
   return {box[0], box[1], box[2], box[3]};
 }
@@ -144,7 +145,7 @@ void check_image(const head<T>& h, const box_head_params& params, const expectat
     scores.push_back(c.score);
     labels.push_back(c.label);
   }
-  nms_params suppression = torchvision_nms(params.iou_threshold);
+  nms_params suppression = nms_params::torchvision(params.iou_threshold);
   suppression.max_per_image = params.max_detections;
   const auto kept = reference::nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
                                    suppression, {vector_view<const index_t>(labels), {}});
@@ -176,8 +177,10 @@ void box_head_of(fuzz::input& in) {
   params.iou_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1), 1.0 / 3});
   params.max_detections = in.one_of<index_t>({100, 0, 1, in.integer(0, 40), 100000});
   params.min_size = in.one_of({params.min_size, 0.0, 3.0, 30.0});
-  params.size_limit = in.one_of({params.size_limit, params.size_limit, 0.5, 0.0});
-  for (double& weight : params.weights) weight = in.one_of({weight, 1.0, in.tame(0.1, 20)});
+  coder_params& coder = params.coder;
+  coder.size_limit = in.one_of({coder.size_limit, coder.size_limit, 0.5, 0.0});
+  for (double* weight : {&coder.weight_x, &coder.weight_y, &coder.weight_w, &coder.weight_h})
+    *weight = in.one_of({*weight, 1.0, in.tame(0.1, 20)});
   const head<T> h = any_head<T>(in);
   std::vector<expectation> expected;
   for (index_t image = 0; image < h.sizes.size(); ++image)

@@ -8,7 +8,7 @@ using namespace vecdet;
 namespace {
 
 template <class T>
-void iou_loss(fuzz::input& in) {
+void any_iou_loss(fuzz::input& in) {
   const index_t boxes = in.integer(0, 70);
   const fuzz::box_kind kind = fuzz::any_box_kind(in);
   const auto of = in.one_of({iou_kind::giou, iou_kind::diou, iou_kind::ciou});
@@ -28,29 +28,15 @@ void iou_loss(fuzz::input& in) {
   fuzz::on_every_isa(
       std::string("IoU loss ") + dtype_name<T>(),
       [&](fuzz::results& results) {
-        double sum = 0, alone = 0;
         const execution parallel = execution::parallel, sequential = execution::sequential;
-        if (of == iou_kind::giou) {
-          giou_loss_unreduced(p, t, each, params, sequential);
-          sum = giou_loss_and_grad(p, t, g, params, sequential);
-          alone = giou_loss(p, t, params, parallel);
-        } else if (of == iou_kind::diou) {
-          diou_loss_unreduced(p, t, each, params, sequential);
-          sum = diou_loss_and_grad(p, t, g, params, sequential);
-          alone = diou_loss(p, t, params, parallel);
-        } else {
-          ciou_loss_unreduced(p, t, each, params, sequential);
-          sum = ciou_loss_and_grad(p, t, g, params, sequential);
-          alone = ciou_loss(p, t, params, parallel);
-        }
+        iou_loss_unreduced(p, t, each, of, params, sequential);
+        const double sum = iou_loss_and_grad(p, t, g, of, params, sequential);
+        const double alone = iou_loss(p, t, of, params, parallel);
         if (!fuzz::same_number(sum, alone))
           fuzz::fail("the loss alone differs from the loss with gradient");
         fuzz::expect_same_in_place("IoU loss", predicted, grad, [&](const fuzz::tensor<T>& both) {
-          const boxes_view<const T> from(both);
-          const boxes_view<T> to(both);
-          if (of == iou_kind::giou) giou_loss_and_grad(from, t, to, params, sequential);
-          if (of == iou_kind::diou) diou_loss_and_grad(from, t, to, params, sequential);
-          if (of == iou_kind::ciou) ciou_loss_and_grad(from, t, to, params, sequential);
+          iou_loss_and_grad(boxes_view<const T>(both), t, boxes_view<T>(both), of, params,
+                            sequential);
         });
         results.add(losses);
         results.add(grad);
@@ -102,5 +88,5 @@ void iou_loss(fuzz::input& in) {
 }  // namespace
 
 void fuzz::target(input& in) {
-  with_any_type(in, [&](auto zero) { iou_loss<decltype(zero)>(in); });
+  with_any_type(in, [&](auto zero) { any_iou_loss<decltype(zero)>(in); });
 }

@@ -21,12 +21,12 @@ struct level_sizes {
     for (index_t l = in.integer(0, 3); l > 0; --l)
       levels.push_back({in.integer(0, 9), in.integer(0, 20)});
   }
-  index_t anchors_of_image() const {
+  index_t anchors_per_image() const {
     index_t count = 0;
     for (const grid_size& level : levels) count += level.height * level.width * anchors;
     return count;
   }
-  index_t rows() const { return images * anchors_of_image(); }
+  index_t rows() const { return images * anchors_per_image(); }
 };
 
 /// Numbers as levels, each a tensor that ends at an inaccessible page, and as rows.
@@ -108,13 +108,13 @@ void check_losses(fuzz::input& in) {
     labels.push_back(in.one_of<index_t>({-1, -1, -2, in.integer(0, classes - 1)}));
   for (index_t n = 0; n < sizes.images; ++n) scales.push_back(in.one_of({1.0f, 0.25f, 3.0f}));
   for (index_t i = 0; i < rows; ++i)
-    weights.push_back(scales[static_cast<std::size_t>(i / sizes.anchors_of_image())]);
+    weights.push_back(scales[static_cast<std::size_t>(i / sizes.anchors_per_image())]);
   focal_loss_params focal;
   focal.gamma = in.one_of({2.0, 0.0, 1.0, 1.5});
   focal_loss_params weighted = focal;
   weighted.row_weights = weights;
   const auto anchors =
-      fuzz::some_boxes<float>(in, sizes.anchors_of_image(), fuzz::any_box_kind(in));
+      fuzz::some_boxes<float>(in, sizes.anchors_per_image(), fuzz::any_box_kind(in));
   const auto truth = fuzz::some_boxes<float>(in, rows, fuzz::any_box_kind(in));
   std::vector<float> all_anchors;
   for (index_t n = 0; n < sizes.images; ++n)
@@ -217,9 +217,9 @@ void check_detectors(fuzz::input& in) {
   head_outputs<T> flat;
   flat.logits = {logits.rows.data(), rows, classes};
   flat.deltas = boxes_view<const T>(boxes.rows);
-  postprocess_params params = is_fcos  ? fcos_postprocess()
-                              : is_rpn ? rpn_postprocess()
-                                       : retinanet_postprocess();
+  postprocess_params params = is_fcos  ? postprocess_params::fcos()
+                              : is_rpn ? postprocess_params::rpn()
+                                       : postprocess_params::retinanet();
   params.max_candidates = in.one_of<index_t>({20, 1, 1000});
   if (is_fcos) {
     outputs.centerness = centers.in();
@@ -228,7 +228,8 @@ void check_detectors(fuzz::input& in) {
   std::vector<index_t> level_counts;
   for (const grid_size& level : sizes.levels)
     level_counts.push_back(level.height * level.width * sizes.anchors);
-  const std::vector<image_size> images(static_cast<std::size_t>(sizes.images), {200, 100});
+  const std::vector<image_size> images(static_cast<std::size_t>(sizes.images),
+                                       image_size::height_width(100, 200));
   const boxes_view<const float> about(anchors);
   fuzz::on_every_isa("detectors of levels", [&](fuzz::results& results) {
     postprocess_workspace workspace, of_flat;

@@ -55,12 +55,12 @@ void fuzz::target(input& in) {
   std::vector<index_t> matches(static_cast<std::size_t>(images * count));
   std::vector<double> ious(matches.size());
   for (index_t k = 0; k < images; ++k) {
-    index_t* const of_image = matches.data() + k * count;
-    reference::match_anchors(anchors_view, truths.of(k), vector_view<index_t>(of_image, count),
+    index_t* const per_image = matches.data() + k * count;
+    reference::match_anchors(anchors_view, truths.of(k), vector_view<index_t>(per_image, count),
                              test::as_reference(params),
                              vector_view<double>(ious.data() + k * count, count), regions.of(k));
     for (index_t i = 0; i < count; ++i)
-      if (of_image[i] >= 0) of_image[i] += truths.offsets[static_cast<std::size_t>(k)];
+      if (per_image[i] >= 0) per_image[i] += truths.offsets[static_cast<std::size_t>(k)];
   }
 
   ground_truth truth;

@@ -14,8 +14,9 @@ nms_params any_params(fuzz::input& in) {
   const int options = in.byte();
   if (options >= 240 && params.iou_threshold >= 0) {
     const double iou = params.iou_threshold;
-    return in.one_of({torchvision_nms(iou), mmcv_nms(iou), mmcv_nms(iou, true), ipex_nms(iou),
-                      onnx_nms(iou, 3), onnx_nms(iou, 3, true), opencv_nms(iou, 0.25)});
+    return in.one_of({nms_params::torchvision(iou), nms_params::mmcv(iou),
+                      nms_params::mmcv(iou, true), nms_params::ipex(iou), nms_params::onnx(iou, 3),
+                      nms_params::onnx(iou, 3, true), nms_params::opencv(iou, 0.25)});
   }
   params.suppress_equal = (options & 1) != 0;
   params.float_threshold = (options & 2) != 0;

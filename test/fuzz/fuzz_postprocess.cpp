@@ -93,7 +93,10 @@ head<T> any_head(fuzz::input& in, dense_detector detector, bool tame) {
       levels.push_back(std::min(left, in.integer(0, 30) + (levels.size() > 3 ? left : 0)));
   }
   std::vector<image_size> sizes;
-  for (index_t i = 0; i < images; ++i) sizes.push_back({in.tame(1, 800), in.tame(1, 800)});
+  for (index_t i = 0; i < images; ++i) {
+    const double width = in.tame(1, 800), height = in.tame(1, 800);
+    sizes.push_back(image_size::height_width(height, width));
+  }
   const index_t rows = images * anchors, stride = classes + in.one_of<index_t>({0, 0, 3});
   const bool fcos = detector == dense_detector::fcos;
   const double shift = in.one_of({0.0, 0.0, 1000.0, -1e6});
@@ -129,7 +132,7 @@ std::vector<float> boxes_of(const head<T>& h, index_t image, const postprocess_p
   if (params.detector == dense_detector::fcos) {
     decode_distances(deltas, anchors, size, boxes_view<float>(boxes), {}, execution::sequential);
   } else {
-    decode_boxes(deltas, anchors, size, boxes_view<float>(boxes), fuzz::coder_of(params),
+    decode_boxes(deltas, anchors, size, boxes_view<float>(boxes), params.coder,
                  execution::sequential);
   }
   return boxes;
@@ -169,7 +172,7 @@ void check_image(const head<T>& h, const std::vector<double>& scores, index_t im
   const index_t first = found.offsets[image], last = found.offsets[image + 1];
   if (last - first > params.max_detections) fuzz::fail("too many detections");
   const auto box = [&](index_t i) { return reference::load_box<float>(found.boxes, i); };
-  std::map<index_t, std::vector<index_t>> of_labels;
+  std::map<index_t, std::vector<index_t>> by_label;
   for (index_t i = first; i < last; ++i) {
     // Those compared as logits are rounded afterwards.
     const float least = static_cast<float>(params.score_threshold);
@@ -178,21 +181,21 @@ void check_image(const head<T>& h, const std::vector<double>& scores, index_t im
     if (i > first && found.scores[i] > found.scores[i - 1]) fuzz::fail("scores ascend");
     if (found.labels[i] < 0 || found.labels[i] >= h.label_count(params.detector))
       fuzz::fail("no such label");
-    std::vector<index_t>& of_label = of_labels[found.labels[i]];
-    for (const index_t k : of_label)
+    std::vector<index_t>& same_label = by_label[found.labels[i]];
+    for (const index_t k : same_label)
       if (overlap(box(k), box(i), params.iou_threshold))
         fuzz::fail("two detections of a class overlap");
-    of_label.push_back(i);
+    same_label.push_back(i);
   }
   if (!tame) return;
   const auto candidates = candidates_of(h, scores, image, params);
   std::size_t total = 0;
-  for (const auto& of_label : candidates) total += of_label.second.size();
+  for (const auto& same_label : candidates) total += same_label.second.size();
   const bool complete =
       static_cast<index_t>(total) <= params.max_candidates && last - first < params.max_detections;
-  for (const auto& of_label : of_labels) {
-    const auto known = candidates.find(of_label.first);
-    for (const index_t i : of_label.second) {
+  for (const auto& same_label : by_label) {
+    const auto known = candidates.find(same_label.first);
+    for (const index_t i : same_label.second) {
       if (known == candidates.end() ||
           std::none_of(known->second.begin(), known->second.end(), [&](const candidate& c) {
             return near(static_cast<double>(found.scores[i]), c.score) && equal(box(i), c.box);
@@ -200,9 +203,9 @@ void check_image(const head<T>& h, const std::vector<double>& scores, index_t im
         fuzz::fail("a detection is none of the candidates");
     }
   }
-  for (const auto& of_label : candidates) {
-    const std::vector<index_t>& detected = of_labels[of_label.first];
-    for (const candidate& c : of_label.second) {
+  for (const auto& same_label : candidates) {
+    const std::vector<index_t>& detected = by_label[same_label.first];
+    for (const candidate& c : same_label.second) {
       if (!complete || near(c.score, params.score_threshold)) continue;
       if (std::none_of(detected.begin(), detected.end(), [&](index_t i) {
             return static_cast<double>(found.scores[i]) >= c.score * (1 - 1e-5) &&
@@ -215,8 +218,9 @@ void check_image(const head<T>& h, const std::vector<double>& scores, index_t im
 
 template <class T>
 void postprocess_of(fuzz::input& in) {
-  postprocess_params params = in.one_of(
-      {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess(), rpn_postprocess()});
+  postprocess_params params =
+      in.one_of({postprocess_params::retinanet(), postprocess_params::fcos(),
+                 postprocess_params::ssd(), postprocess_params::rpn()});
   params.score_threshold = in.one_of({params.score_threshold, 0.0, 1.0, in.tame(0, 1), -0.5});
   params.max_candidates = in.one_of<index_t>({1000, 0, 1, in.integer(0, 5000)});
   params.iou_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1)});

@@ -123,14 +123,19 @@ head<T> any_head(fuzz::input& in, dense_detector detector) {
         boxes.data()[4 * a + k + 2] = static_cast<float>(low + static_cast<double>(from.below(16)));
       }
     }
-    for (index_t i = 0; i < images; ++i)
-      sizes.push_back({static_cast<double>(in.integer(1, 250)), 0.5 + in.byte()});
+    for (index_t i = 0; i < images; ++i) {
+      const auto width = static_cast<double>(in.integer(1, 250));
+      sizes.push_back(image_size::height_width(0.5 + in.byte(), width));
+    }
   } else {
     for (std::size_t k = 0; k < static_cast<std::size_t>(deltas.size()); ++k)
       deltas[k] = test::to<T>(fcos ? in.tame(0, 3) : in.tame(-1.5, 1.5));
     const auto tame = fuzz::some_boxes<float>(in, anchors, fuzz::box_kind::tame);
     std::copy(tame.begin(), tame.end(), boxes.begin());
-    for (index_t i = 0; i < images; ++i) sizes.push_back({in.tame(1, 800), in.tame(1, 800)});
+    for (index_t i = 0; i < images; ++i) {
+      const double width = in.tame(1, 800), height = in.tame(1, 800);
+      sizes.push_back(image_size::height_width(height, width));
+    }
   }
   return {images,
           anchors,
@@ -244,10 +249,10 @@ class steps {
     const auto decoded =
         params_.detector == dense_detector::fcos
             ? reference::decode_distances(deltas, anchor)
-            : reference::decode_box(
-                  deltas, anchor,
-                  {params_.weights[0], params_.weights[1], params_.weights[2], params_.weights[3]},
-                  reference::size_clamp::above, params_.size_limit);
+            : reference::decode_box(deltas, anchor,
+                                    {params_.coder.weight_x, params_.coder.weight_y,
+                                     params_.coder.weight_w, params_.coder.weight_h},
+                                    reference::size_clamp::above, params_.coder.size_limit);
     const image_size& size = h_.sizes.data()[image_];
     const auto box = reference::clip_box(decoded, size.width, size.height);
     const std::vector<float> rounded{static_cast<float>(box.x1), static_cast<float>(box.y1),
@@ -267,7 +272,7 @@ class steps {
   void suppress() {
     const boxes_view<const float> boxes(boxes_);
     if (!h_.exact) doubt_close_overlaps(boxes);
-    nms_params params = torchvision_nms(params_.iou_threshold);
+    nms_params params = nms_params::torchvision(params_.iou_threshold);
     params.max_per_image = params_.max_detections;
     const auto kept = reference::nms(boxes, vector_view<const float>(scores_), params,
                                      {vector_view<const index_t>(labels_), {}});
@@ -337,17 +342,19 @@ void check_image(const head<T>& h, const expectation& expected, index_t image,
 
 template <class T>
 void postprocess_of(fuzz::input& in) {
-  postprocess_params params = in.one_of(
-      {retinanet_postprocess(), fcos_postprocess(), ssd_postprocess(), rpn_postprocess()});
+  postprocess_params params =
+      in.one_of({postprocess_params::retinanet(), postprocess_params::fcos(),
+                 postprocess_params::ssd(), postprocess_params::rpn()});
   params.score_threshold = in.one_of({params.score_threshold, 0.0, 1.0, in.tame(0, 1)});
   params.max_candidates = in.one_of<index_t>({1000, 0, 1, in.integer(0, 50), in.integer(0, 2000)});
   params.iou_threshold = in.one_of({0.5, 0.0, 1.0, in.tame(0, 1), 1.0 / 3});
   params.max_detections = in.one_of<index_t>({300, 0, 1, in.integer(0, 40), 100000});
   params.min_size = in.one_of({0.0, 0.0, 3.0, 0.25, 30.0});
-  params.size_limit = in.one_of({params.size_limit, params.size_limit, 0.5, 0.0});
+  coder_params& coder = params.coder;
+  coder.size_limit = in.one_of({coder.size_limit, coder.size_limit, 0.5, 0.0});
   const head<T> h = any_head<T>(in, params.detector);
-  for (double& weight : params.weights)
-    weight = h.exact ? in.one_of({1.0, 2.0, 0.5}) : in.one_of({1.0, weight, in.tame(1, 10)});
+  for (double* weight : {&coder.weight_x, &coder.weight_y, &coder.weight_w, &coder.weight_h})
+    *weight = h.exact ? in.one_of({1.0, 2.0, 0.5}) : in.one_of({1.0, *weight, in.tame(1, 10)});
 
   std::vector<expectation> expected;
   for (index_t image = 0; image < h.images; ++image)

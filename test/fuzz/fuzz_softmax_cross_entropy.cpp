@@ -7,7 +7,7 @@
 using namespace vecdet;
 
 void fuzz::target(input& in) {
-  const index_t images = in.integer(1, 4), of_image = in.integer(0, 60), rows = images * of_image;
+  const index_t images = in.integer(1, 4), per_image = in.integer(0, 60), rows = images * per_image;
   const index_t classes = in.flag() ? in.integer(1, 30) : in.integer(120, 300);
   const index_t stride = classes + in.one_of<index_t>({0, 0, 1, 5});
   softmax_cross_entropy_params params;
@@ -38,12 +38,12 @@ void fuzz::target(input& in) {
         results.add(softmax_cross_entropy_loss_and_grad(x, labels, mining, of_mined, params,
                                                         workspace, execution::parallel));
         for (index_t image = 0; image < images; ++image) {
-          const index_t first = image * of_image;
-          const std::vector<double> losses(each.begin() + first, each.begin() + first + of_image);
+          const index_t first = image * per_image;
+          const std::vector<double> losses(each.begin() + first, each.begin() + first + per_image);
           const auto counted =
-              reference::mined_rows(losses, {labels.data() + first, of_image}, mining.background,
+              reference::mined_rows(losses, {labels.data() + first, per_image}, mining.background,
                                     params.ignore, mining.negatives_per_foreground);
-          for (index_t i = 0; i < of_image; ++i) {
+          for (index_t i = 0; i < per_image; ++i) {
             const bool counts = std::binary_search(counted.begin(), counted.end(), i);
             for (index_t c = 0; c < classes; ++c) {
               const double all = static_cast<double>(grad(first + i, c));

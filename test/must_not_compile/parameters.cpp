@@ -43,9 +43,9 @@ void parameters(std::vector<float> weights, std::vector<int> labels, std::vector
   groups.classes = labels;
 #endif
 #if WRONG == 6  // says: ends_with_the_statement
-  nms_groups of_images{{}, make_labels(), {}};
+  nms_groups per_image{{}, make_labels(), {}};
 #else
-  nms_groups of_images{{}, labels, {}};
+  nms_groups per_image{{}, labels, {}};
 #endif
 #if WRONG == 7  // says: ends_with_the_statement
   groups.image_offsets = make_offsets();
@@ -99,5 +99,21 @@ void parameters(std::vector<float> weights, std::vector<int> labels, std::vector
 #else
   const ssd_head ssd{{}, weights, {}, {}};
 #endif
-  (void)smooth_l1, (void)iou, (void)of_images, (void)head, (void)ssd;
+#if WRONG == 16  // says: private
+  const image_size image{600, 800};
+#else
+  const image_size image = image_size::height_width(600, 800);
+#endif
+#if WRONG == 17  // says: ends_with_the_statement
+  const scored_labels scored{make_labels(), weights};
+#else
+  const scored_labels scored{labels, weights};
+#endif
+#if WRONG == 18  // says: ends_with_the_statement
+  const scored_labels of_temporary{labels, make_weights()};
+#else
+  const scored_labels of_temporary{labels, vector_view<const float>(weights)};
+#endif
+  (void)image, (void)scored, (void)of_temporary;
+  (void)smooth_l1, (void)iou, (void)per_image, (void)head, (void)ssd;
 }

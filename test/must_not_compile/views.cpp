@@ -27,6 +27,19 @@ struct strided_by_array {
   std::size_t size() const;
   const std::array<std::size_t, 2>& strides() const;
 };
+/// As cv::Rect2f.
+struct rect {
+  float x, y, width, height;
+};
+template <>
+struct vecdet::box_layout<rect> : vecdet::box_numbers<float, vecdet::box_format::xywh> {};
+struct unknown_box {
+  float left, top, right, bottom;
+};
+struct larger_size : image_size {
+  int index;
+};
+
 /// A tensor without gaps.
 struct tensor {
   float* data() const;
@@ -176,4 +189,67 @@ void braces(std::vector<index_t> offsets, std::size_t size, float* data) {
   boxes_soa_view<float> planes{data, data, data, data, size};
   vector_view<const float> none{nullptr, 0};
   (void)view, (void)boxes, (void)labels, (void)matrix, (void)strided, (void)planes, (void)none;
+}
+
+void other_elements(std::vector<bool> bits, std::vector<float> scores, std::vector<short> shorts,
+                    std::vector<double> doubles, std::vector<int> ints, std::vector<rect> rects,
+                    std::vector<unknown_box> unknown, std::vector<index_t> indices,
+                    std::vector<larger_size> sizes, std::vector<image_size> images) {
+#if WRONG == 31  // says: needs_integers_of_32_or_64_bits
+  labels_view a(bits);
+#else
+  labels_view a(ints);
+#endif
+#if WRONG == 32  // says: needs_integers_of_32_or_64_bits
+  labels_view b = scores;
+#else
+  labels_view b = indices;
+#endif
+#if WRONG == 33  // says: needs_integers_of_32_or_64_bits
+  labels_view c = shorts;
+#else
+  labels_view c = std::vector<unsigned>().data() != nullptr ? labels_view(ints) : labels_view();
+#endif
+#if WRONG == 34  // says: has_another_element_type
+  vector_view<index_t> d = ints;
+#else
+  vector_view<index_t> d = indices;
+#endif
+#if WRONG == 35  // says: has_another_element_type
+  vector_view<const float> e = doubles;
+#else
+  vector_view<const float> e = scores;
+#endif
+#if WRONG == 36  // says: has_another_element_type
+  boxes_view<const float> f = doubles;
+#else
+  boxes_view<const double> f = doubles;
+#endif
+#if WRONG == 37  // says: has_no_corners_use_convert_boxes
+  boxes_view<const float> g = rects;
+#else
+  boxes_view<const float> g = scores;
+#endif
+#if WRONG == 38  // says: has_another_element_type
+  lasting<vector_view<index_t>> h = ints;
+#else
+  lasting<vector_view<index_t>> h = indices;
+#endif
+#if WRONG == 39  // says: vector_view
+  vector_view<const image_size> k(sizes.data(), sizes.size());
+#else
+  vector_view<const image_size> k(images.data(), images.size());
+#endif
+#if WRONG == 40  // says: matrix_view
+  matrix_view<image_size> l(sizes.data(), 1, sizes.size());
+#else
+  matrix_view<image_size> l(images.data(), 1, images.size());
+#endif
+#if WRONG == 41  // says: specialise vecdet::box_layout
+  coordinate_of<std::vector<unknown_box>> m{};
+#else
+  coordinate_of<std::vector<std::array<float, 4>>> m{};
+#endif
+  (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h, (void)k, (void)l, (void)m;
+  (void)unknown;
 }

@@ -58,8 +58,8 @@ struct head_tensor {
   head_view<const T> const_view() const {
     return {const_levels, images, anchors, columns, layout, channels};
   }
-  index_t anchors_of_image() const { return const_view().anchors_of_image(); }
-  index_t rows() const { return images * anchors_of_image(); }
+  index_t anchors_per_image() const { return const_view().anchors_per_image(); }
+  index_t rows() const { return images * anchors_per_image(); }
 
   /// each(element, row, column), row by row.
   template <class Each>

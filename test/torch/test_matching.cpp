@@ -103,9 +103,9 @@ TEST_CASE("Assigners") {
   // Task-aligned: of one box, the points of the greatest metric, and targets by it.
   at::manual_seed(28);
   const Tensor scores = at::rand({64, 3}), predicted = anchors + at::rand({64, 4});
-  const Tensor box = boxes.slice(0, 0, 1), of_class = at::full({1}, 2, at::kLong);
+  const Tensor box = boxes.slice(0, 0, 1), box_class = at::full({1}, 2, at::kLong);
   const auto [aligned, targets] =
-      ops::assign_task_aligned(scores, predicted, points, size, box, of_class, {}, 5);
+      ops::assign_task_aligned(scores, predicted, points, size, box, box_class, {}, 5);
   const Tensor overlap = ops::pairwise_iou(box, predicted, vecdet::iou_kind::ciou)[0].clamp_min(0);
   const Tensor inside =
       at::minimum(points - box.slice(1, 0, 2), box.slice(1, 2, 4) - points).amin(-1) > 1e-9;

@@ -174,7 +174,8 @@ class Functions(unittest.TestCase):
             ours.sigmoid_focal_loss(logits, logits, reduction="sums")
         with self.assertRaisesRegex(ValueError, "either targets or labels"):
             ours.sigmoid_focal_loss(logits)
-        with self.assertRaisesRegex(RuntimeError, r"labels\[0\] is 3, expected 0 to classes-1"):
+        with self.assertRaisesRegex(
+                RuntimeError, r"labels\[0\] is 3, expected 0 to 2 \(3 classes\), -1 or -2; do your labels start at 1\?"):
             ours.sigmoid_focal_loss(logits, labels=torch.full((5,), 3))
         with self.assertRaisesRegex(RuntimeError, "vecdet::nms: scores.shape is"):
             ours.nms(boxes, torch.rand(4), 0.5)

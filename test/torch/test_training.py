@@ -283,8 +283,8 @@ class AcceleratedTraining(unittest.TestCase):
         targets = [{"boxes": b} for b in boxes]
         for matcher, force_best in ((Matcher(0.5, 0.4, True), False), (SSDMatcher(0.5), True)):
             found = match_all(targets, [anchors] * 3, matcher, force_best)
-            for matches, of_image in zip(found, boxes):
-                expected = (matcher(theirs.box_iou(of_image, anchors)) if len(of_image)
+            for matches, each in zip(found, boxes):
+                expected = (matcher(theirs.box_iou(each, anchors)) if len(each)
                             else torch.full((5000,), -1))
                 self.assertTrue(torch.equal(matches, expected))
 

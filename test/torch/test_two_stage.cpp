@@ -273,11 +273,11 @@ TEST_CASE("Bad arguments of RoIAlign") {
               [&] { ops::roi_align(features[0], boxes, size); });
   check_error("vecdet::roi_align: output_size.size() is 3",
               [&] { ops::roi_align(features, boxes, three); });
-  check_error("vecdet::roi_align: box_counts.size() is 0, expected the number of images",
+  check_error("vecdet::roi_align: box_counts.size() is 0, expected 2, the number of images",
               [&] { ops::roi_align(features, boxes.slice(1, 1), size); });
   check_error("vecdet::roi_align: box_counts.size() is 2",
               [&] { ops::roi_align(features, boxes, size, 1, 2, false, counts); });
-  check_error("vecdet::roi_align: the sum of box_counts is 3, expected the number of boxes",
+  check_error("vecdet::roi_align: the sum of box_counts is 3, expected 4, the number of boxes",
               [&] { ops::roi_align(features, boxes.slice(1, 1), size, 1, 2, false, counts); });
   check_error("vecdet::roi_align: boxes.images[0] is 2",
               [&] { ops::roi_align(features, boxes.clone().fill_(2), size); });
@@ -316,12 +316,13 @@ TEST_CASE("Proposals are the best boxes of each level after NMS") {
     for (std::int64_t image = 0; image < 2; ++image) {
       std::vector<Tensor> found, found_scores, found_levels;
       for (std::int64_t l = 0; l < 3; ++l) {
-        const Tensor of_level = rows[image].flatten().slice(0, ends[l], ends[l + 1]);
-        const auto best = std::get<1>(of_level.topk(std::min<std::int64_t>(20, of_level.numel())));
+        const Tensor per_level = rows[image].flatten().slice(0, ends[l], ends[l + 1]);
+        const auto best =
+            std::get<1>(per_level.topk(std::min<std::int64_t>(20, per_level.numel())));
         const double size[] = {sizes[2 * image], sizes[2 * image + 1]};
         found.push_back(ops::decode_boxes(of_boxes[image].index_select(0, best + ends[l]),
                                           anchors.index_select(0, best + ends[l]), {}, size));
-        found_scores.push_back(at::sigmoid(of_level.index_select(0, best)));
+        found_scores.push_back(at::sigmoid(per_level.index_select(0, best)));
         found_levels.push_back(at::full({best.numel()}, l, at::kLong));
       }
       const Tensor all = at::cat(found), all_scores = at::cat(found_scores);
@@ -359,16 +360,16 @@ TEST_CASE("Detections of a box head") {
   const Tensor p = logits.softmax(1);
   const std::int64_t ends[] = {0, 12, 12, 30};
   for (const std::int64_t image : {0, 2}) {
-    const auto of_image = [&](const Tensor& rows) {
+    const auto per_image = [&](const Tensor& rows) {
       return rows.slice(0, ends[image], ends[image + 1]);
     };
     const std::int64_t count = ends[image + 1] - ends[image];
     const double size[] = {sizes[2 * image], sizes[2 * image + 1]};
-    const Tensor decoded = ops::decode_boxes(of_image(deltas).reshape({-1, 4}),
-                                             of_image(proposals).repeat_interleave(5, 0),
+    const Tensor decoded = ops::decode_boxes(per_image(deltas).reshape({-1, 4}),
+                                             per_image(proposals).repeat_interleave(5, 0),
                                              {10.0, 10.0, 5.0, 5.0}, size);
     const Tensor columns = at::arange(5).repeat({count});
-    const Tensor score = of_image(p).flatten();
+    const Tensor score = per_image(p).flatten();
     const Tensor side = (decoded.slice(1, 2) - decoded.slice(1, 0, 2)).amin(1);
     const Tensor chosen = ((columns > 0) & (score > 0.1) & (side >= 1e-2)).nonzero().flatten();
     const Tensor kept = chosen.index_select(

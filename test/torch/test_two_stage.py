@@ -80,7 +80,7 @@ class RoIAlign(unittest.TestCase):
     def test_pyramids(self):
         corner = torch.rand(60, 2) * 100
         boxes = torch.cat([corner, corner + torch.rand(60, 2) * 500 + 10], 1)
-        of_images = [boxes[:20], boxes[20:]]
+        per_image = [boxes[:20], boxes[20:]]
         shapes = [(620, 640), (640, 600)]
         for names, layout in ((("0", "1", "2", "3"), torch.channels_last),
                               (("0", "1", "2", "3"), torch.contiguous_format),
@@ -92,7 +92,7 @@ class RoIAlign(unittest.TestCase):
 
             def of_used(kind):
                 module = kind(list(names), 7, 2)
-                return lambda *x: module(OrderedDict(zip(names, x), pool=levels[4]), of_images,
+                return lambda *x: module(OrderedDict(zip(names, x), pool=levels[4]), per_image,
                                          shapes)
 
             self.assert_same(of_used(ours.MultiScaleRoIAlign), of_used(theirs.MultiScaleRoIAlign),
@@ -103,15 +103,15 @@ class RoIAlign(unittest.TestCase):
         module = ours.MultiScaleRoIAlign(["0", "2"], 7, 2)
         features = {"0": levels[0], "2": levels[2]}
         self.assertFalse(any("vecdet" in name for name in called(
-            lambda: module(features, of_images, shapes))))
+            lambda: module(features, per_image, shapes))))
 
     def test_errors(self):
         features = torch.randn(2, 3, 8, 8)
         with self.assertRaisesRegex(RuntimeError, "roi_align: boxes requires a gradient"):
             ours.roi_align(features, [b.clone().requires_grad_() for b in self.boxes[:2]], 2)
-        with self.assertRaisesRegex(RuntimeError, r"box_counts.size\(\) is 3, expected the number"):
+        with self.assertRaisesRegex(RuntimeError, r"box_counts.size\(\) is 3, expected [0-9]+, the number"):
             ours.roi_align(features, self.boxes, 2)
-        with self.assertRaisesRegex(RuntimeError, r"box_counts.size\(\) is 0, expected the number"):
+        with self.assertRaisesRegex(RuntimeError, r"box_counts.size\(\) is 0, expected [0-9]+, the number"):
             ours.roi_align(features, self.boxes[0], 2)
 
     def test_empty_lists(self):
@@ -164,10 +164,10 @@ class Samples(unittest.TestCase):
     def test_shares(self):
         labels = torch.randint(-2, 3, (2, 500), generator=torch.Generator().manual_seed(1))
         chosen = ours.sample_balanced(list(labels), 64, 0.25, seed=3)
-        for of_image, (positives, negatives) in zip(labels, chosen):
+        for each, (positives, negatives) in zip(labels, chosen):
             self.assertEqual((len(positives), len(negatives)), (16, 48))
-            self.assertTrue(bool((of_image[positives] >= 0).all()))
-            self.assertTrue(bool((of_image[negatives] == -1).all()))
+            self.assertTrue(bool((each[positives] >= 0).all()))
+            self.assertTrue(bool((each[negatives] == -1).all()))
         again = ours.sample_balanced(list(labels), 64, 0.25, seed=3)
         self.assertTrue(torch.equal(chosen[1][0], again[1][0]))
         drawn = []

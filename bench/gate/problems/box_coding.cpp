@@ -2,6 +2,7 @@
 // Box coding of some 4000 boxes.
 #include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
+#include "image.hpp"
 #include "random.hpp"
 #include <vecdet/box_coding.hpp>
 
@@ -29,12 +30,11 @@ constexpr execution sequential = execution::sequential;
 
 const problems added{
     {"decode_boxes/clip/f32/4096", make<coding<float>>(4096),
-     VECDET_GATE_CALL(decode_boxes(d.in(), d.anchors, image_size{800, 800}, d.out, {}, sequential)),
+     VECDET_GATE_CALL(decode_boxes(d.in(), d.anchors, square_image(800), d.out, {}, sequential)),
      VECDET_GATE_CALL(bench::native::plain_decode_and_clip(d.deltas.data(), d.anchors.data(),
                                                            d.out.data(), 4096, 800, 800))},
     {"decode_boxes/clip/bf16/4096", make<coding<bfloat16>>(4096),
-     VECDET_GATE_CALL(
-         decode_boxes(d.in(), d.anchors, image_size{800, 800}, d.out, {}, sequential))},
+     VECDET_GATE_CALL(decode_boxes(d.in(), d.anchors, square_image(800), d.out, {}, sequential))},
     {"encode_boxes/weights1/f32/4096", make<coding<float>>(4096),
      VECDET_GATE_CALL(encode_boxes(d.t(), d.anchors, d.out, {}, sequential)),
      VECDET_GATE_CALL(

@@ -3,7 +3,9 @@
 #include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include <vecdet/iou_kind.hpp>
 #include <vecdet/iou_loss.hpp>
+#include <vecdet/version.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -28,20 +30,36 @@ struct predictions {
   boxes_view<const T> p() const { return predicted; }
 };
 
-constexpr execution sequential = execution::sequential;
+#if VECDET_VERSION_MINOR < 3
+template <class T>
+double iou_loss_and_grad(boxes_view<const T> predicted, boxes_view<const T> targets,
+                         boxes_view<T> grad, iou_kind kind, const iou_loss_params& params,
+                         execution policy) {
+  return kind == iou_kind::giou   ? giou_loss_and_grad(predicted, targets, grad, params, policy)
+         : kind == iou_kind::diou ? diou_loss_and_grad(predicted, targets, grad, params, policy)
+                                  : ciou_loss_and_grad(predicted, targets, grad, params, policy);
+}
+#endif
+
+/// The call of every revision.
+template <class T>
+double run(predictions<T>& d, iou_kind kind) {
+  return iou_loss_and_grad(d.p(), boxes_view<const T>(d.targets), boxes_view<T>(d.grad), kind,
+                           iou_loss_params{}, execution::sequential);
+}
 
 const problems added{
-    {"giou_loss_and_grad/boxes/f32/2048", make<predictions<float>>(2048),
-     VECDET_GATE_CALL(giou_loss_and_grad(d.p(), d.targets, d.grad, {}, sequential)),
+    {"iou_loss_and_grad/giou/f32/2048", make<predictions<float>>(2048),
+     VECDET_GATE_CALL(run(d, iou_kind::giou)),
      VECDET_GATE_CALL(
          bench::native::plain_iou_loss<bench::plain_loss::giou, bench::plain_output::grad>(
              d.predicted.data(), d.targets.data(), d.grad.data(), 2048))},
-    {"diou_loss_and_grad/boxes/f32/2048", make<predictions<float>>(2048),
-     VECDET_GATE_CALL(diou_loss_and_grad(d.p(), d.targets, d.grad, {}, sequential))},
-    {"ciou_loss_and_grad/boxes/f32/2048", make<predictions<float>>(2048),
-     VECDET_GATE_CALL(ciou_loss_and_grad(d.p(), d.targets, d.grad, {}, sequential))},
-    {"giou_loss_and_grad/boxes/bf16/2048", make<predictions<bfloat16>>(2048),
-     VECDET_GATE_CALL(giou_loss_and_grad(d.p(), d.targets, d.grad, {}, sequential))},
+    {"iou_loss_and_grad/diou/f32/2048", make<predictions<float>>(2048),
+     VECDET_GATE_CALL(run(d, iou_kind::diou))},
+    {"iou_loss_and_grad/ciou/f32/2048", make<predictions<float>>(2048),
+     VECDET_GATE_CALL(run(d, iou_kind::ciou))},
+    {"iou_loss_and_grad/giou/bf16/2048", make<predictions<bfloat16>>(2048),
+     VECDET_GATE_CALL(run(d, iou_kind::giou))},
 };
 
 }  // namespace

@@ -32,7 +32,8 @@ struct head {
 
   explicit head(bool nchw)
       : is_nchw(nchw), anchors(static_cast<std::size_t>(4 * rows)), boxes(clustered_boxes(32, 2)) {
-    make_anchors(retinanet_shapes()[0], {8 * height, 8 * width}, {height, width}, anchors);
+    make_anchors(anchor_shapes{{32, 40, 50}, {0.5, 1, 2}}, {8 * height, 8 * width}, {height, width},
+                 anchors);
     for (std::int64_t i = 0; i < rows; ++i)
       labels.push_back(i % 100 == 7 ? i % classes : i % 50 == 3 ? -2 : -1);
     for (std::int64_t i = 0; i < 32; ++i) ids.push_back(i);

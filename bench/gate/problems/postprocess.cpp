@@ -2,6 +2,7 @@
 // From the head outputs of a small picture to its detections.
 #include "../../plain/functions.hpp"
 #include "../module/problem.hpp"
+#include "image.hpp"
 #include "random.hpp"
 #include <vecdet/postprocess.hpp>
 
@@ -34,10 +35,23 @@ struct head {
   boxes_view<const float> boxes() const { return anchors; }
 };
 
+/// torchvision's parameters, member by member: older revisions name their presets otherwise.
+postprocess_params with(dense_detector detector, double iou_threshold, std::int64_t candidates,
+                        std::int64_t detections, double min_size = 0) {
+  postprocess_params params;
+  params.detector = detector;
+  params.iou_threshold = iou_threshold;
+  params.max_candidates = candidates;
+  params.max_detections = detections;
+  params.min_size = min_size;
+  if (detector == dense_detector::rpn) params.score_threshold = 0;
+  return params;
+}
+
 /// One image of 800 x 800 and one level.
 template <class Data>
 detections_view run(const Data& d, postprocess_params params) {
-  static const image_size size{800, 800};
+  static const image_size size = square_image(800);
   if (params.detector != dense_detector::rpn) params.score_threshold = 0.05;
   return postprocess(d.outputs(params.detector == dense_detector::fcos), d.boxes(), {},
                      vector_view<const image_size>(&size, 1), params, own<postprocess_workspace>(),
@@ -56,15 +70,19 @@ void run_plain(const head& d, bench::plain_detector detector, const postprocess_
 
 const problems added{
     {"postprocess/retinanet/f32/1024x91", make<head>(1024, 91),
-     VECDET_GATE_CALL(run(d, retinanet_postprocess())),
-     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::retinanet, retinanet_postprocess()))},
+     VECDET_GATE_CALL(run(d, with(dense_detector::retinanet, 0.5, 1000, 300))),
+     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::retinanet,
+                                with(dense_detector::retinanet, 0.5, 1000, 300)))},
     {"postprocess/fcos/f32/1024x91", make<head>(1024, 91),
-     VECDET_GATE_CALL(run(d, fcos_postprocess())),
-     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::fcos, fcos_postprocess()))},
+     VECDET_GATE_CALL(run(d, with(dense_detector::fcos, 0.6, 1000, 100))),
+     VECDET_GATE_CALL(
+         run_plain(d, bench::plain_detector::fcos, with(dense_detector::fcos, 0.6, 1000, 100)))},
     {"postprocess/ssd/f32/1024x91", make<head>(1024, 91),
-     VECDET_GATE_CALL(run(d, ssd_postprocess()))},
-    {"postprocess/rpn/f32/8192x1", make<head>(8192, 1), VECDET_GATE_CALL(run(d, rpn_postprocess())),
-     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::rpn, rpn_postprocess()))},
+     VECDET_GATE_CALL(run(d, with(dense_detector::ssd, 0.45, 400, 200)))},
+    {"postprocess/rpn/f32/8192x1", make<head>(8192, 1),
+     VECDET_GATE_CALL(run(d, with(dense_detector::rpn, 0.7, 2000, 2000, 1e-3))),
+     VECDET_GATE_CALL(run_plain(d, bench::plain_detector::rpn,
+                                with(dense_detector::rpn, 0.7, 2000, 2000, 1e-3)))},
 };
 
 }  // namespace

@@ -20,9 +20,9 @@ struct rows {
   std::vector<float> logits, targets, out;
   std::vector<std::int64_t> labels;
 
-  rows(std::int64_t of_rows, std::int64_t of_cols)
-      : count(of_rows),
-        cols(of_cols),
+  rows(std::int64_t row_count, std::int64_t col_count)
+      : count(row_count),
+        cols(col_count),
         logits(normal<float>(count * cols, 0.0f, 2.0f, 1)),
         targets(uniform<float>(count, 0.0f, static_cast<float>(cols) - 1.01f, 2)),
         out(logits.size()) {

@@ -16,6 +16,7 @@ template <class S>
 struct regression_loss_args {
   typename stored<S>::in deltas;
   typename stored<S>::boxes anchors;
+  index_t anchor_period;              ///< delta i's anchor is number i % anchor_period; 0: i
   typename stored<S>::boxes targets;  ///< one an anchor, or ground truth that `matches` index
   const index_t* matches;             ///< one an anchor, or null
   const float* box_weights;           ///< one an anchor, or null: all 1

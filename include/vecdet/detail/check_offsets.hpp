@@ -16,10 +16,15 @@ inline void check_offsets(const char* function, const char* name,
                           const char* size_name) {
   check_element(offsets[0] == 0, function, name, 0, offsets[0], "0");
   for (index_t k = 1; k < offsets.size(); ++k)
-    check_element(offsets[k] >= offsets[k - 1], function, name, k, offsets[k],
-                  "the element before it or more");
+    if (offsets[k] < offsets[k - 1]) {
+      throw_invalid_argument(function, element(name, k), offsets[k],
+                             std::to_string(offsets[k - 1]) + ", the element before it, or more");
+    }
   const index_t last = offsets.size() - 1;
-  check_element(offsets[last] == size, function, name, last, offsets[last], size_name);
+  if (offsets[last] != size) {
+    throw_invalid_argument(function, element(name, last), offsets[last],
+                           std::to_string(size) + ", " + size_name);
+  }
 }
 
 }  // namespace detail

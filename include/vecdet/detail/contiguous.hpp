@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// What views convert from: which containers hold their elements one after the other, and which of
-// them are temporaries that take their elements with them.
+// What views convert from: which containers hold their elements one after the other, which of them
+// hold boxes, and which are temporaries that take their elements with them.
 #pragma once
 
+#include <vecdet/box_layout.hpp>
 #include <vecdet/detail/target.hpp>
 
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 #if __cplusplus >= 202002L
 #include <span>  // and with it std::ranges::enable_borrowed_range
+#endif
+
+// Clang warns where a view is initialised with a temporary that owns its elements.
+#if defined(__has_cpp_attribute)
+#if __has_cpp_attribute(clang::lifetimebound)
+#define VECDET_LIFETIMEBOUND [[clang::lifetimebound]]
+#endif
+#endif
+#if !defined(VECDET_LIFETIMEBOUND)
+#define VECDET_LIFETIMEBOUND
 #endif
 
 namespace vecdet {
@@ -82,12 +94,69 @@ using require_seen_as = std::enable_if_t<std::is_convertible<U (*)[], T (*)[]>::
 
 // ---- pointers and sizes
 
-/// A pointer to T, or nullptr; not 0, which in { 0, 0 } is an element to whoever writes it.
+/// A pointer to T, or nullptr; not 0, which in { 0, 0 } is an element to whoever writes it, nor a
+/// pointer to a class derived from T, whose elements lie further apart.
 template <class Pointer, class T>
-using require_pointer = std::enable_if_t<std::is_convertible<Pointer, T*>::value, int>;
+constexpr bool is_pointer_to = std::is_same<Pointer, std::nullptr_t>::value;
+template <class U, class T>
+constexpr bool is_pointer_to<U*, T> = std::is_convertible<U (*)[], T (*)[]>::value;
+template <class T, class... Pointers>
+using require_pointers = std::enable_if_t<(is_pointer_to<Pointers, T> && ...), int>;
 /// Any integers: { data, vector.size() } narrows nothing.
 template <class... Sizes>
 using require_sizes = std::enable_if_t<(std::is_integral<Sizes>::value && ...), int>;
+
+template <class From, class To>
+using require_convertible = std::enable_if_t<std::is_convertible<From&&, To>::value, int>;
+
+// ---- boxes and numbers
+
+/// What box_layout says about Element, or that it is a number: the coordinates' type, as constant
+/// as Element, and how many there are in it.
+template <class Element, class = void>
+struct coordinates_in {
+  using type = Element;
+  static constexpr int count = 1;
+  static constexpr box_format format = box_format::xyxy;
+};
+template <class Element>
+struct coordinates_in<Element,
+                      std::void_t<typename box_layout<std::remove_const_t<Element>>::coordinate>> {
+  using layout = box_layout<std::remove_const_t<Element>>;
+  using type = std::conditional_t<std::is_const<Element>::value, const typename layout::coordinate,
+                                  typename layout::coordinate>;
+  static constexpr int count = 4;
+  static constexpr box_format format = layout::format;
+  static_assert(sizeof(Element) == 4 * sizeof(type) && std::is_standard_layout<Element>::value,
+                "box_layout: a box is four numbers and nothing else");
+};
+template <class Container>
+using coordinate_in = typename coordinates_in<element_of<Container>>::type;
+
+/// A container of numbers or of boxes in corners that are seen as T.
+template <class Container, class T>
+using require_boxes_of =
+    std::enable_if_t<coordinates_in<element_of<Container>>::format == box_format::xyxy &&
+                         std::is_convertible<coordinate_in<Container> (*)[], T (*)[]>::value &&
+                         has<require_contiguous, Container>,
+                     int>;
+/// A container of boxes in another format.
+template <class Container>
+using require_other_boxes =
+    std::enable_if_t<coordinates_in<element_of<Container>>::format != box_format::xyxy &&
+                         has<require_contiguous, Container>,
+                     int>;
+
+/// Whether both are floats or both are integers, but not the same: a view of one would misread the
+/// other.
+template <class U, class T>
+constexpr bool is_other_number =
+    !std::is_same<std::remove_const_t<U>, std::remove_const_t<T>>::value &&
+    ((std::is_floating_point<U>::value && std::is_floating_point<T>::value) ||
+     (std::is_integral<U>::value && std::is_integral<T>::value));
+template <class Container, class T>
+using require_other_numbers = std::enable_if_t<
+    is_other_number<coordinate_in<Container>, T> && has<require_contiguous, Container>, int>;
 
 // ---- temporaries
 
@@ -112,6 +181,16 @@ constexpr bool is_temporary_owner<
     !is_borrowed_range<std::decay_t<Container>>;
 template <class Container>
 using require_temporary_owner = std::enable_if_t<is_temporary_owner<Container>, int>;
+/// A container with a name that does not convert to View.
+template <class Container>
+using value_in = typename std::decay_t<Container>::value_type;
+template <class Container, class View>
+using require_other_container =
+    std::enable_if_t<has<value_in, Container> && !std::is_convertible<Container&&, View>::value &&
+                         !is_temporary_owner<Container>,
+                     int>;
+template <class Container>
+using require_lasting = std::enable_if_t<!is_temporary_owner<Container>, int>;
 
 }  // namespace detail
 }  // namespace VECDET_ABI

@@ -27,7 +27,7 @@ inline bool is_positive_float(double x) {
 constexpr index_t alone = -1;
 
 /// "<list>", "<list>[<level>]" and either with a member: text for messages alone.
-inline std::string name_of_level(const char* list, index_t level, const char* member = "") {
+inline std::string level_name(const char* list, index_t level, const char* member = "") {
   return (level == alone ? std::string(list) : element(list, level)) + member;
 }
 
@@ -38,7 +38,7 @@ inline void check_positive(const char* function, const char* list, index_t level
     if (is_positive_float(numbers[i])) continue;
     throw_invalid_argument(
         function,
-        element(name_of_level(list, level, member).c_str(), static_cast<std::int64_t>(i)).c_str(),
+        element(level_name(list, level, member).c_str(), static_cast<std::int64_t>(i)).c_str(),
         numbers[i], "a positive finite float");
   }
 }
@@ -46,7 +46,7 @@ inline void check_positive(const char* function, const char* list, index_t level
 inline void check_side(const char* function, const char* list, index_t level, const char* member,
                        index_t side, index_t most, const char* expected) {
   if (side >= 0 && side <= most) return;
-  throw_invalid_argument(function, name_of_level(list, level, member).c_str(), side, expected);
+  throw_invalid_argument(function, level_name(list, level, member).c_str(), side, expected);
 }
 
 inline void check_grid(const char* function, const char* list, index_t level,
@@ -129,8 +129,8 @@ inline float* write_level(const anchor_shapes& shapes, const grid_size& image,
 
 inline void check_levels(const char* function, std::size_t shapes,
                          const vector_view<const grid_size>& features) {
-  check(features.size() == static_cast<index_t>(shapes), function, "features.size()",
-        features.size(), "the number of levels of the shapes");
+  check_size(function, "features.size()", features.size(), static_cast<index_t>(shapes),
+             "the number of levels of the shapes");
   for (index_t k = 0; k < features.size(); ++k) check_grid(function, "features", k, features[k]);
 }
 
@@ -150,7 +150,7 @@ inline index_t counted(const char* function, index_t count, index_t level,
   constexpr index_t most = max_elements<float> / 4;
   const index_t here = locations(features);
   if (here > 0 && of_location > (most - count) / here) {
-    throw_invalid_argument(function, name_of_level("features", level).c_str(),
+    throw_invalid_argument(function, level_name("features", level).c_str(),
                            std::to_string(features.height) + " x " + std::to_string(features.width),
                            "so many locations that all anchors have addresses");
   }
@@ -174,10 +174,13 @@ inline void check_ssd(const char* function, const ssd_shapes& shapes,
                       const vector_view<const grid_size>& features) {
   const std::size_t levels = shapes.ratios.size();
   check_levels(function, levels, features);
-  check(shapes.scales.size() == levels + 1, function, "shapes.scales.size()", shapes.scales.size(),
-        "one more than there are levels");
-  check(shapes.steps.size() == levels, function, "shapes.steps.size()", shapes.steps.size(),
-        "the number of levels");
+  const auto check_list = [&](const char* name, const std::vector<double>& list,
+                              std::size_t expected, const char* of) {
+    check_size(function, name, static_cast<index_t>(list.size()), static_cast<index_t>(expected),
+               of);
+  };
+  check_list("shapes.scales.size()", shapes.scales, levels + 1, "one more than there are levels");
+  check_list("shapes.steps.size()", shapes.steps, levels, "the number of levels");
   check_positive(function, "shapes.scales", alone, "", shapes.scales);
   check_positive(function, "shapes.steps", alone, "", shapes.steps);
   for (std::size_t k = 0; k < levels; ++k)
@@ -232,21 +235,21 @@ inline void write_points(const grid_size& features, double stride, float* out) {
 
 }  // namespace detail
 
-inline std::vector<anchor_shapes> retinanet_shapes() {
+inline std::vector<anchor_shapes> anchor_shapes::retinanet() {
   std::vector<anchor_shapes> levels;
   for (const double size : {32.0, 64.0, 128.0, 256.0, 512.0})
     levels.push_back({detail::thirds_of_octave(size), {0.5, 1, 2}});
   return levels;
 }
 
-inline std::vector<anchor_shapes> rpn_shapes() {
+inline std::vector<anchor_shapes> anchor_shapes::rpn() {
   std::vector<anchor_shapes> levels;
   for (const double size : {32.0, 64.0, 128.0, 256.0, 512.0})
     levels.push_back({{size}, {0.5, 1, 2}});
   return levels;
 }
 
-inline std::vector<anchor_shapes> fcos_shapes() {
+inline std::vector<anchor_shapes> anchor_shapes::fcos() {
   std::vector<anchor_shapes> levels;
   for (const double size : {8.0, 16.0, 32.0, 64.0, 128.0}) levels.push_back({{size}, {1}});
   return levels;
@@ -264,8 +267,8 @@ inline void make_anchors(const anchor_shapes& shapes, grid_size image, grid_size
   detail::check_grid("make_anchors", "image", detail::alone, image);
   detail::check_features("make_anchors", "features", detail::alone, features, image);
   const index_t count = detail::counted("make_anchors", 0, detail::alone, features, shapes.count());
-  detail::check(anchors.size() == count, "make_anchors", "anchors.size()", anchors.size(),
-                "the number of locations times that of shapes");
+  detail::check_size("make_anchors", "anchors.size()", anchors.size(), count,
+                     "the number of locations times that of shapes");
   detail::write_level(shapes, image, features, anchors.data());
 }
 
@@ -273,9 +276,9 @@ inline void make_anchors(const std::vector<anchor_shapes>& shapes, grid_size ima
                          vector_view<const grid_size> features, boxes_view<float> anchors) {
   detail::check_shapes("make_anchors", shapes);
   detail::check_layout("make_anchors", shapes, image, features);
-  detail::check(anchors.size() == detail::count_of("make_anchors", shapes, features),
-                "make_anchors", "anchors.size()", anchors.size(),
-                "count_anchors(shapes, features)");
+  detail::check_size("make_anchors", "anchors.size()", anchors.size(),
+                     detail::count_of("make_anchors", shapes, features),
+                     "count_anchors(shapes, features)");
   float* out = anchors.data();
   for (index_t k = 0; k < features.size(); ++k)
     out = detail::write_level(shapes[static_cast<std::size_t>(k)], image, features[k], out);
@@ -290,9 +293,9 @@ inline void make_anchors(const ssd_shapes& shapes, grid_size image,
                          vector_view<const grid_size> features, boxes_view<float> anchors) {
   detail::check_ssd("make_anchors", shapes, features);
   detail::check_grid("make_anchors", "image", detail::alone, image);
-  detail::check(anchors.size() == detail::count_of("make_anchors", shapes, features),
-                "make_anchors", "anchors.size()", anchors.size(),
-                "count_anchors(shapes, features)");
+  detail::check_size("make_anchors", "anchors.size()", anchors.size(),
+                     detail::count_of("make_anchors", shapes, features),
+                     "count_anchors(shapes, features)");
   float* out = anchors.data();
   const float width = static_cast<float>(image.width), height = static_cast<float>(image.height);
   for (index_t k = 0; k < features.size(); ++k) {
@@ -321,8 +324,8 @@ inline void make_points(grid_size features, double stride, vector_view<float> po
 
 inline void make_points(vector_view<const grid_size> features, vector_view<const double> strides,
                         vector_view<float> points) {
-  detail::check(strides.size() == features.size(), "make_points", "strides.size()", strides.size(),
-                "the number of levels");
+  detail::check_size("make_points", "strides.size()", strides.size(), features.size(),
+                     "the number of levels");
   index_t count = 0;
   for (index_t k = 0; k < features.size(); ++k) {
     detail::check_grid("make_points", "features", k, features[k]);
@@ -330,8 +333,8 @@ inline void make_points(vector_view<const grid_size> features, vector_view<const
                           strides[k], "a positive finite float");
     count = detail::counted("make_points", count, k, features[k], 1);
   }
-  detail::check(points.size() == 2 * count, "make_points", "points.size()", points.size(),
-                "twice the number of locations");
+  detail::check_size("make_points", "points.size()", points.size(), 2 * count,
+                     "twice the number of locations");
   float* out = points.data();
   for (index_t k = 0; k < features.size(); ++k) {
     detail::write_points(features[k], strides[k], out);

@@ -6,6 +6,7 @@
 #include <vecdet/assigners.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/ground_truth.hpp>
@@ -44,12 +45,19 @@ class assigner_call {
                     "a height of 0 or more");
       check_element(levels[l].width >= 0, function, "levels", l, levels[l].width,
                     "a width of 0 or more");
-      check_element(levels[l].height == 0 || levels[l].width <= left / levels[l].height, function,
-                    "levels", l, levels[l].width, "a width so that there are as many points");
+      if (levels[l].height != 0 && levels[l].width > left / levels[l].height) {
+        throw_invalid_argument(
+            function, element("levels", l),
+            std::to_string(levels[l].height) + " x " + std::to_string(levels[l].width),
+            "at most " + std::to_string(left) + " locations, as there are " +
+                std::to_string(points) + " " + points_name);
+      }
       left -= levels[l].height * levels[l].width;
     }
-    check(left == 0, function, (std::string(points_name) + ".size()").c_str(), points,
-          "as many as the levels have");
+    if (left != 0) {
+      throw_invalid_argument(function, std::string(points_name) + ".size()", points,
+                             std::to_string(points - left) + ", the locations of all levels");
+    }
     const vector_view<const index_t>& offsets = truth.image_offsets;
     if (!offsets.empty())
       check_offsets(function, "truth.image_offsets", offsets, boxes_, "the number of boxes");
@@ -58,18 +66,18 @@ class assigner_call {
     check(images_ == 0 || points <= max_elements<index_t> / images_, function,
           "truth.image_offsets.size()", offsets.size(),
           "so many that images x points elements have addresses");
-    check(matches.size() == images_ * points, function, "matches.size()", matches.size(),
-          "images x points");
+    check_size(function, "matches.size()", matches.size(), images_ * points, "images x points");
     check_result_apart("matches", matches);
+    look_at_boxes(function, "truth.boxes", truth.boxes);
   }
 
   index_t images() const { return images_; }
   index_t boxes() const { return boxes_; }
-  index_t first_box(index_t image) const { return first_box_of_image(truth_, image); }
+  index_t first_box(index_t image) const { return first_image_box(truth_, image); }
 
   void check_result_apart(const char* result, const address_range& memory) const {
-    for_each_memory_of(truth_, [&](const char* of_truth, const address_range& range) {
-      check_apart(function_, result, memory, of_truth, range);
+    for_each_memory_of(truth_, [&](const char* truth_name, const address_range& range) {
+      check_apart(function_, result, memory, truth_name, range);
     });
     check_apart(function_, result, memory, "levels", levels_);
   }
@@ -216,12 +224,10 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
   const matrix_view<const float>& scores = predictions.scores;
   detail::check(points.cols() == 2 && points.stride() == 2, function, "points.stride()",
                 points.stride(), "2 columns, x and y, without gaps");
-  detail::check(predictions.boxes.size() == rows, function, "predictions.boxes.size()",
-                predictions.boxes.size(), "images x points");
-  detail::check(scores.rows() == rows, function, "predictions.scores.rows()", scores.rows(),
-                "images x points");
-  detail::check(targets.size() == rows, function, "targets.size()", targets.size(),
-                "images x points");
+  detail::check_size(function, "predictions.boxes.size()", predictions.boxes.size(), rows,
+                     "images x points");
+  detail::check_size(function, "predictions.scores.rows()", scores.rows(), rows, "images x points");
+  detail::check_size(function, "targets.size()", targets.size(), rows, "images x points");
   detail::check_classified(function, truth, scores.cols());
   detail::check(params.top >= 1, function, "params.top", params.top, "1 or more");
   detail::check(params.alpha >= 0 && detail::fits_float(params.alpha), function, "params.alpha",

@@ -64,7 +64,7 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
   detail::check(detail::is_within(params.positive_share, 0, 1), function, "params.positive_share",
                 params.positive_share, "a number in [0, 1]");
   const index_t images = std::max(index_t{0}, image_offsets.size() - 1);
-  detail::check(image_offsets.size() > 0, function, "image_offsets.size()", image_offsets.size(),
+  detail::check(!image_offsets.empty(), function, "image_offsets.size()", image_offsets.size(),
                 "1 or more");
   detail::check_offsets(function, "image_offsets", image_offsets, labels.size(),
                         "the number of labels");
@@ -81,7 +81,7 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
   auto& buffers = detail::workspace_access::buffers(workspace);
   index_t* const offsets = detail::grown(buffers.offsets, images + 1);
   index_t* const positives = detail::grown(buffers.positives, images);
-  index_t* const of_kind = detail::grown(buffers.counts, 2 * images);
+  index_t* const per_kind = detail::grown(buffers.counts, 2 * images);
   const detail::chunking chunks(images, 1);
   const auto with_kind = [&](index_t image, const auto& use) {
     detail::with_bits(labels, [&](auto bits) {
@@ -99,7 +99,7 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
     for (index_t k = first; k < last; ++k) {
       index_t found[2] = {};
       with_kind(k, [&](index_t, bool is_negative) { ++found[is_negative ? 1 : 0]; });
-      std::copy_n(found, 2, of_kind + 2 * k);
+      std::copy_n(found, 2, per_kind + 2 * k);
     }
   });
   // A number that index_t holds: more than there are labels are never drawn.
@@ -108,9 +108,9 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
                static_cast<double>(labels.size())));
   offsets[0] = 0;
   for (index_t k = 0; k < images; ++k) {
-    positives[k] = std::min(of_kind[2 * k], most);
+    positives[k] = std::min(per_kind[2 * k], most);
     offsets[k + 1] =
-        offsets[k] + positives[k] + std::min(of_kind[2 * k + 1], params.size - positives[k]);
+        offsets[k] + positives[k] + std::min(per_kind[2 * k + 1], params.size - positives[k]);
   }
   index_t* const indices = detail::grown(buffers.indices, offsets[images]);
   detail::for_each_chunk(policy, chunks, [&](index_t, index_t first, index_t last) {
@@ -118,11 +118,12 @@ inline balanced_sample sample_balanced(labels_view labels, vector_view<const ind
       const auto stream = 2 * static_cast<std::uint64_t>(k);
       index_t* positive = indices + offsets[k];
       index_t* negative = positive + positives[k];
-      detail::subset of_positives(of_kind[2 * k], positives[k], {params.seed, stream});
-      detail::subset of_negatives(of_kind[2 * k + 1], offsets[k + 1] - offsets[k] - positives[k],
-                                  {params.seed, stream + 1});
+      detail::subset chosen_positives(per_kind[2 * k], positives[k], {params.seed, stream});
+      detail::subset chosen_negatives(per_kind[2 * k + 1],
+                                      offsets[k + 1] - offsets[k] - positives[k],
+                                      {params.seed, stream + 1});
       with_kind(k, [&](index_t i, bool is_negative) {
-        if ((is_negative ? of_negatives : of_positives).takes_next())
+        if ((is_negative ? chosen_negatives : chosen_positives).takes_next())
           *(is_negative ? negative : positive)++ = i;
       });
     }

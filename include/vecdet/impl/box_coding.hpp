@@ -129,100 +129,104 @@ void run_decode_distances(const Distances& distances, const Anchors& anchors,
 
 }  // namespace detail
 
-template <class T>
-void encode_boxes(boxes_view<T> targets, boxes_view<const std::remove_const_t<T>> anchors,
-                  boxes_view<std::remove_const_t<T>> deltas, const coder_params& params,
+template <class Boxes>
+void encode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                  boxes_view<coordinate_of<Boxes>> deltas, const coder_params& params,
                   execution policy) {
-  detail::run_encode_boxes<std::remove_const_t<T>, boxes_view<const std::remove_const_t<T>>>(
+  const auto targets = detail::boxes_in(given, "encode_boxes", "targets");
+  detail::run_encode_boxes<coordinate_of<Boxes>, boxes_view<const coordinate_of<Boxes>>>(
       targets, anchors, deltas, params, policy);
 }
 
 template <class T>
-void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  boxes_soa_view<std::remove_const_t<T>> deltas, const coder_params& params,
+void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const value_of<T>> anchors,
+                  boxes_soa_view<value_of<T>> deltas, const coder_params& params,
                   execution policy) {
-  detail::run_encode_boxes<detail::separate<std::remove_const_t<T>>,
-                           boxes_soa_view<const std::remove_const_t<T>>>(targets, anchors, deltas,
-                                                                         params, policy);
+  detail::run_encode_boxes<detail::separate<value_of<T>>, boxes_soa_view<const value_of<T>>>(
+      targets, anchors, deltas, params, policy);
+}
+
+template <class Boxes>
+void decode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                  boxes_view<coordinate_of<Boxes>> boxes, const coder_params& params,
+                  execution policy) {
+  const auto deltas = detail::boxes_in(given, "decode_boxes", "deltas");
+  detail::run_decode_boxes<coordinate_of<Boxes>>(boxes_view<const coordinate_of<Boxes>>(deltas),
+                                                 anchors, {}, boxes, params, policy);
+}
+
+template <class Boxes>
+void decode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                  const image_size& image, boxes_view<coordinate_of<Boxes>> boxes,
+                  const coder_params& params, execution policy) {
+  const auto deltas = detail::boxes_in(given, "decode_boxes", "deltas");
+  detail::run_decode_boxes<coordinate_of<Boxes>>(boxes_view<const coordinate_of<Boxes>>(deltas),
+                                                 anchors, {&image, 1}, boxes, params, policy);
+}
+
+template <class Boxes>
+void decode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                  vector_view<const image_size> images, boxes_view<coordinate_of<Boxes>> boxes,
+                  const coder_params& params, execution policy) {
+  const auto deltas = detail::boxes_in(given, "decode_boxes", "deltas");
+  detail::run_decode_batch<coordinate_of<Boxes>>(boxes_view<const coordinate_of<Boxes>>(deltas),
+                                                 anchors, images, boxes, params, policy);
 }
 
 template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                  boxes_view<std::remove_const_t<T>> boxes, const coder_params& params,
-                  execution policy) {
-  detail::run_decode_boxes<std::remove_const_t<T>>(boxes_view<const std::remove_const_t<T>>(deltas),
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
+                  boxes_soa_view<value_of<T>> boxes, const coder_params& params, execution policy) {
+  detail::run_decode_boxes<detail::separate<value_of<T>>>(boxes_soa_view<const value_of<T>>(deltas),
+                                                          anchors, {}, boxes, params, policy);
+}
+
+template <class T>
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
+                  const image_size& image, boxes_soa_view<value_of<T>> boxes,
+                  const coder_params& params, execution policy) {
+  detail::run_decode_boxes<detail::separate<value_of<T>>>(
+      boxes_soa_view<const value_of<T>>(deltas), anchors, {&image, 1}, boxes, params, policy);
+}
+
+template <class T>
+void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
+                  vector_view<const image_size> images, boxes_soa_view<value_of<T>> boxes,
+                  const coder_params& params, execution policy) {
+  detail::run_decode_batch<detail::separate<value_of<T>>>(boxes_soa_view<const value_of<T>>(deltas),
+                                                          anchors, images, boxes, params, policy);
+}
+
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
+void decode_boxes(const Boxes& given, boxes_view<const float> anchors, boxes_view<float> boxes,
+                  const coder_params& params, execution policy) {
+  const auto deltas = detail::boxes_in(given, "decode_boxes", "deltas");
+  detail::run_decode_boxes<detail::mixed_decoding>(boxes_view<const coordinate_of<Boxes>>(deltas),
                                                    anchors, {}, boxes, params, policy);
 }
 
-template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                  const image_size& image, boxes_view<std::remove_const_t<T>> boxes,
-                  const coder_params& params, execution policy) {
-  detail::run_decode_boxes<std::remove_const_t<T>>(boxes_view<const std::remove_const_t<T>>(deltas),
-                                                   anchors, {&image, 1}, boxes, params, policy);
-}
-
-template <class T>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                  vector_view<const image_size> images, boxes_view<std::remove_const_t<T>> boxes,
-                  const coder_params& params, execution policy) {
-  detail::run_decode_batch<std::remove_const_t<T>>(boxes_view<const std::remove_const_t<T>>(deltas),
-                                                   anchors, images, boxes, params, policy);
-}
-
-template <class T>
-void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  boxes_soa_view<std::remove_const_t<T>> boxes, const coder_params& params,
-                  execution policy) {
-  detail::run_decode_boxes<detail::separate<std::remove_const_t<T>>>(
-      boxes_soa_view<const std::remove_const_t<T>>(deltas), anchors, {}, boxes, params, policy);
-}
-
-template <class T>
-void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  const image_size& image, boxes_soa_view<std::remove_const_t<T>> boxes,
-                  const coder_params& params, execution policy) {
-  detail::run_decode_boxes<detail::separate<std::remove_const_t<T>>>(
-      boxes_soa_view<const std::remove_const_t<T>>(deltas), anchors, {&image, 1}, boxes, params,
-      policy);
-}
-
-template <class T>
-void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const std::remove_const_t<T>> anchors,
-                  vector_view<const image_size> images,
-                  boxes_soa_view<std::remove_const_t<T>> boxes, const coder_params& params,
-                  execution policy) {
-  detail::run_decode_batch<detail::separate<std::remove_const_t<T>>>(
-      boxes_soa_view<const std::remove_const_t<T>>(deltas), anchors, images, boxes, params, policy);
-}
-
-template <class T, if_bfloat16<T>>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors, boxes_view<float> boxes,
-                  const coder_params& params, execution policy) {
-  detail::run_decode_boxes<detail::mixed_decoding>(boxes_view<const std::remove_const_t<T>>(deltas),
-                                                   anchors, {}, boxes, params, policy);
-}
-
-template <class T, if_bfloat16<T>>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors, const image_size& image,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
+void decode_boxes(const Boxes& given, boxes_view<const float> anchors, const image_size& image,
                   boxes_view<float> boxes, const coder_params& params, execution policy) {
-  detail::run_decode_boxes<detail::mixed_decoding>(boxes_view<const std::remove_const_t<T>>(deltas),
+  const auto deltas = detail::boxes_in(given, "decode_boxes", "deltas");
+  detail::run_decode_boxes<detail::mixed_decoding>(boxes_view<const coordinate_of<Boxes>>(deltas),
                                                    anchors, {&image, 1}, boxes, params, policy);
 }
 
-template <class T, if_bfloat16<T>>
-void decode_boxes(boxes_view<T> deltas, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
+void decode_boxes(const Boxes& given, boxes_view<const float> anchors,
                   vector_view<const image_size> images, boxes_view<float> boxes,
                   const coder_params& params, execution policy) {
-  detail::run_decode_batch<detail::mixed_decoding>(boxes_view<const std::remove_const_t<T>>(deltas),
+  const auto deltas = detail::boxes_in(given, "decode_boxes", "deltas");
+  detail::run_decode_batch<detail::mixed_decoding>(boxes_view<const coordinate_of<Boxes>>(deltas),
                                                    anchors, images, boxes, params, policy);
 }
 
-template <class T>
-void encode_distances(boxes_view<T> targets, boxes_view<const std::remove_const_t<T>> anchors,
-                      boxes_view<std::remove_const_t<T>> distances, const distance_params& params,
+template <class Boxes>
+void encode_distances(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                      boxes_view<coordinate_of<Boxes>> distances, const distance_params& params,
                       execution policy) {
-  using type = std::remove_const_t<T>;
+  const auto targets = detail::boxes_in(given, "encode_distances", "targets");
+  using type = coordinate_of<Boxes>;
   detail::check_anchor_format("encode_distances", params.anchors);
   detail::check_boxes("encode_distances", "targets", targets, anchors, "distances",
                       "distances.size()", distances);
@@ -237,36 +241,39 @@ void encode_distances(boxes_view<T> targets, boxes_view<const std::remove_const_
   detail::run_coding(call, targets, anchors, distances, policy);
 }
 
-template <class T>
-void decode_distances(boxes_view<T> distances, boxes_view<const std::remove_const_t<T>> anchors,
-                      boxes_view<std::remove_const_t<T>> boxes, const distance_params& params,
+template <class Boxes>
+void decode_distances(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                      boxes_view<coordinate_of<Boxes>> boxes, const distance_params& params,
                       execution policy) {
-  detail::run_decode_distances<std::remove_const_t<T>>(
-      boxes_view<const std::remove_const_t<T>>(distances), anchors, {}, boxes, params, policy);
+  const auto distances = detail::boxes_in(given, "decode_distances", "distances");
+  detail::run_decode_distances<coordinate_of<Boxes>>(
+      boxes_view<const coordinate_of<Boxes>>(distances), anchors, {}, boxes, params, policy);
 }
 
-template <class T>
-void decode_distances(boxes_view<T> distances, boxes_view<const std::remove_const_t<T>> anchors,
-                      const image_size& image, boxes_view<std::remove_const_t<T>> boxes,
+template <class Boxes>
+void decode_distances(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                      const image_size& image, boxes_view<coordinate_of<Boxes>> boxes,
                       const distance_params& params, execution policy) {
-  detail::run_decode_distances<std::remove_const_t<T>>(
-      boxes_view<const std::remove_const_t<T>>(distances), anchors, {&image, 1}, boxes, params,
+  const auto distances = detail::boxes_in(given, "decode_distances", "distances");
+  detail::run_decode_distances<coordinate_of<Boxes>>(
+      boxes_view<const coordinate_of<Boxes>>(distances), anchors, {&image, 1}, boxes, params,
       policy);
 }
 
-template <class T, if_bfloat16<T>>
-void decode_distances(boxes_view<T> distances, boxes_view<const float> anchors,
-                      boxes_view<float> boxes, const distance_params& params, execution policy) {
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
+void decode_distances(const Boxes& given, boxes_view<const float> anchors, boxes_view<float> boxes,
+                      const distance_params& params, execution policy) {
+  const auto distances = detail::boxes_in(given, "decode_distances", "distances");
   detail::run_decode_distances<detail::mixed_decoding>(
-      boxes_view<const std::remove_const_t<T>>(distances), anchors, {}, boxes, params, policy);
+      boxes_view<const coordinate_of<Boxes>>(distances), anchors, {}, boxes, params, policy);
 }
 
-template <class T, if_bfloat16<T>>
-void decode_distances(boxes_view<T> distances, boxes_view<const float> anchors,
-                      const image_size& image, boxes_view<float> boxes,
-                      const distance_params& params, execution policy) {
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
+void decode_distances(const Boxes& given, boxes_view<const float> anchors, const image_size& image,
+                      boxes_view<float> boxes, const distance_params& params, execution policy) {
+  const auto distances = detail::boxes_in(given, "decode_distances", "distances");
   detail::run_decode_distances<detail::mixed_decoding>(
-      boxes_view<const std::remove_const_t<T>>(distances), anchors, {&image, 1}, boxes, params,
+      boxes_view<const coordinate_of<Boxes>>(distances), anchors, {&image, 1}, boxes, params,
       policy);
 }
 

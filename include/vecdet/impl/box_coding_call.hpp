@@ -33,23 +33,18 @@ inline void check_anchor_format(const char* function, box_format format) {
   check(format != box_format::xywh, function, "params.anchors", "xywh", "xyxy or cxcywh");
 }
 
-/// What weights and the size limit of a coder may be, and how errors say so.
-inline bool is_coder_weight(double weight) { return is_within(weight, 1e-35, 1e35); }
-inline bool is_size_limit(double limit) { return limit >= 0 && is_finite(limit); }
-constexpr const char* a_coder_weight = "a number from 1e-35 to 1e35";
-constexpr const char* a_size_limit = "a finite number, 0 or more";
-
 /// `of` is what the function's user calls the parameters.
 inline void check_coder(const char* function, const char* of, const coder_params& params) {
   const auto check_weight = [&](const char* member, double weight) {
-    check_member(is_coder_weight(weight), function, of, member, weight, a_coder_weight);
+    check_member(is_within(weight, 1e-35, 1e35), function, of, member, weight,
+                 "a number from 1e-35 to 1e35");
   };
   check_weight("weight_x", params.weight_x);
   check_weight("weight_y", params.weight_y);
   check_weight("weight_w", params.weight_w);
   check_weight("weight_h", params.weight_h);
-  check_member(is_size_limit(params.size_limit), function, of, "size_limit", params.size_limit,
-               a_size_limit);
+  check_member(params.size_limit >= 0 && is_finite(params.size_limit), function, of, "size_limit",
+               params.size_limit, "a finite number, 0 or more");
   check_member(params.anchors != box_format::xywh, function, of, "anchors", "xywh",
                "xyxy or cxcywh");
 }
@@ -65,19 +60,14 @@ inline void check_image(const char* function, const image_size& image, index_t i
   for (const double* side : {&image.width, &image.height}) {
     if (*side >= 0 && fits_float(*side)) continue;
     const std::string name = index < 0 ? std::string("image") : element("images", index);
-    throw_invalid_argument(function, (name + (side == &image.width ? ".width" : ".height")).c_str(),
-                           *side, "a finite float, 0 or more");
+    throw_invalid_argument(function, name + (side == &image.width ? ".width" : ".height"), *side,
+                           "a finite float, 0 or more");
   }
 }
 
-inline void check_size(const char* function, const char* argument, index_t size, index_t expected,
-                       const char* what) {
-  check(size == expected, function, argument, size, what);
-}
-
 inline bool all_weights_are_1(const coder_params& params) {
-  return params.weight_x == 1 && params.weight_y == 1 && params.weight_w == 1 &&
-         params.weight_h == 1;
+  return is_equal(params.weight_x, 1) && is_equal(params.weight_y, 1) &&
+         is_equal(params.weight_w, 1) && is_equal(params.weight_h, 1);
 }
 
 inline double low_size(const coder_params& params) {
@@ -206,7 +196,7 @@ void run_coding(const coding_call<S>& call, const In& in, const Anchors& anchors
     using element = typename coding_kernels<S>::element;
     constexpr index_t read = bytes_a_box<typename stored<S>::in>;
     constexpr index_t written = bytes_a_box<typename stored<S>::out>;
-    constexpr index_t of_anchor = bytes_a_box<typename stored<S>::boxes>;
+    constexpr index_t anchor_bytes = bytes_a_box<typename stored<S>::boxes>;
     profile::problem problem;
     problem.function = call.function;
     problem.variant = call.variant;
@@ -215,20 +205,20 @@ void run_coding(const coding_call<S>& call, const In& in, const Anchors& anchors
     if (call.is_batch) problem.shape = {images, boxes};
     problem.implementation = isa_name(call.target);
     problem.threads = policy.threads();
-    problem.bytes = total * (read + written) + boxes * of_anchor;
+    problem.bytes = total * (read + written) + boxes * anchor_bytes;
     problem.flops = total * call.flops;
     return problem;
   });
-  box_coding_args<S> of_all = call.args;
-  of_all.in = boxes_of(in);
-  of_all.anchors = boxes_of(anchors);
-  of_all.out = boxes_of(out);
+  box_coding_args<S> all_args = call.args;
+  all_args.in = boxes_of(in);
+  all_args.anchors = boxes_of(anchors);
+  all_args.out = boxes_of(out);
   for_each_chunk(policy, chunking(total, smallest_coding_chunk),
                  [&](index_t, index_t first, index_t last) {
                    while (first < last) {  // the parts of the chunk that lie in one image
                      const index_t image = first / boxes, begin = image * boxes;
                      const index_t end = std::min(last, begin + boxes);
-                     auto args = of_all;
+                     auto args = all_args;
                      if (!call.images.empty()) clip_to(args, call.images[image]);
                      args.in = advanced(args.in, begin);
                      args.out = advanced(args.out, begin);

@@ -24,13 +24,13 @@ void check_decode_levels(const char* function, const char* input, const head_vie
                          const boxes_view<float>& boxes) {
   check_member(in.classes() == 4, function, input, "classes()", in.classes(),
                "4, the numbers of a box");
-  check(anchors.size() == in.anchors_of_image(), function, "anchors.size()", anchors.size(),
-        "the anchors of one image");
-  check(images.empty() || images.size() == in.images(), function, "images.size()", images.size(),
-        "0 or the images of the head");
+  check_size(function, "anchors.size()", anchors.size(), in.anchors_per_image(),
+             "the anchors of one image");
+  check_optional_size(function, "images.size()", images.size(), in.images(),
+                      "the images of the head");
   for (index_t n = 0; n < images.size(); ++n) check_image(function, images[n], n);
-  check(boxes.size() == in.images() * anchors.size(), function, "boxes.size()", boxes.size(),
-        "the anchors of all images");
+  check_size(function, "boxes.size()", boxes.size(), in.images() * anchors.size(),
+             "the anchors of all images");
   for (index_t l = 0; l < in.levels().size(); ++l)
     if (!are_apart(boxes, level_range(in, l)))
       throw_invalid_argument(function, "boxes", input + element(".levels()", l),
@@ -48,7 +48,7 @@ void decode_stretch(const head_view<T>& in, const level_stretch& s, box_coding_f
     kernel(args, 0, s.end - s.begin);
     return;
   }
-  alignas(64) std::remove_const_t<T> copies[4 * most_level_boxes];
+  alignas(64) value_of<T> copies[4 * most_level_boxes];
   args.in = copies;
   for (index_t begin = s.begin, end; begin < s.end; begin = end) {
     end = end_of_block(begin, s.end, in.anchors());
@@ -64,7 +64,7 @@ void run_decode_levels(const char* function, const char* input, const head_view<
                        const boxes_view<const float>& anchors,
                        const vector_view<const image_size>& images, const boxes_view<float>& boxes,
                        const Params& params, execution policy) {
-  using stored = std::remove_const_t<T>;
+  using stored = value_of<T>;
   static_assert(std::is_same<stored, float>::value || std::is_same<stored, bfloat16>::value,
                 "this function takes float or vecdet::bfloat16");
   using S = decoded_storage<stored, float>;
@@ -74,17 +74,17 @@ void run_decode_levels(const char* function, const char* input, const head_view<
   const isa target = active_isa();
   const profile::scope timing([&] {
     constexpr index_t coded = bytes_a_box<T*>, box = bytes_a_box<float*>;
-    return problem_of_levels(function, levels_variant(in.layout()), in, target, policy.threads(),
-                             boxes.size() * (coded + box) + anchors.size() * box,
-                             boxes.size() * decode_flops(params, !images.empty()));
+    return level_problem(function, levels_variant(in.layout()), in, target, policy.threads(),
+                         boxes.size() * (coded + box) + anchors.size() * box,
+                         boxes.size() * decode_flops(params, !images.empty()));
   });
   const auto kernel =
       is_deltas ? coding_kernels<S>::decode(target) : coding_kernels<S>::decode_distances(target);
-  const box_coding_args<S> of_all = coding_args<S>(params);
+  const box_coding_args<S> all_args = coding_args<S>(params);
   for_each_chunk(policy, chunking(boxes.size(), smallest_coding_chunk),
                  [&](index_t, index_t first, index_t last) {
                    for_each_stretch(in, first, last, [&](const level_stretch& s) {
-                     box_coding_args<S> args = of_all;
+                     box_coding_args<S> args = all_args;
                      if (!images.empty()) clip_to(args, images[s.image]);
                      args.anchors = anchors[s.first_anchor];
                      args.out = boxes[s.first_label];

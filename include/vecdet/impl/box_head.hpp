@@ -6,8 +6,6 @@
 #include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/impl/postprocess.hpp>
 
-#include <algorithm>
-
 namespace vecdet {
 inline namespace VECDET_ABI {
 
@@ -21,8 +19,7 @@ inline postprocess_params as_postprocess(const box_head_params& params) {
   dense.max_candidates = no_limit;
   dense.iou_threshold = params.iou_threshold;
   dense.max_detections = params.max_detections;
-  std::copy_n(params.weights, 4, dense.weights);
-  dense.size_limit = params.size_limit;
+  dense.coder = params.coder;
   dense.min_size = params.min_size;
   return dense;
 }
@@ -33,11 +30,11 @@ void check_box_head(const box_head_outputs<T>& outputs, index_t proposals,
                     const postprocess_params& params) {
   constexpr const char* function = "postprocess_box_head";
   const index_t rows = outputs.logits.rows(), cols = outputs.logits.cols();
-  check(rows == proposals, function, "outputs.logits.rows()", rows, "the number of proposals");
-  check(outputs.deltas.size() == rows * cols, function, "outputs.deltas.size()",
-        outputs.deltas.size(), "proposals x classes");
-  check(offsets.size() == images + 1, function, "image_offsets.size()", offsets.size(),
-        "the number of images + 1");
+  check_size(function, "outputs.logits.rows()", rows, proposals, "the number of proposals");
+  check_size(function, "outputs.deltas.size()", outputs.deltas.size(), rows * cols,
+             "proposals x classes");
+  check_size(function, "image_offsets.size()", offsets.size(), images + 1,
+             "the number of images + 1");
   check_offsets(function, "image_offsets", offsets, proposals, "the number of proposals");
   check(cols == 0 || rows <= (index_t{1} << 32) / cols, function, "outputs.logits.rows()", rows,
         "at most 2^32 logits");
@@ -75,19 +72,19 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
       policy, detail::chunking(images, 1), [&](index_t, index_t first, index_t last) {
         for (index_t i = first; i < last; ++i) {
           const index_t begin = image_offsets[i], count = image_offsets[i + 1] - begin;
-          head_outputs<T> of_image;
-          of_image.logits =
+          head_outputs<T> per_image;
+          per_image.logits =
               matrix_view<const T>(logits.row(begin), count, logits.cols(), logits.stride());
-          of_image.deltas = boxes_view<const T>(outputs.deltas.data() + 4 * begin * logits.cols(),
-                                                count * logits.cols());
+          per_image.deltas = boxes_view<const T>(outputs.deltas.data() + 4 * begin * logits.cols(),
+                                                 count * logits.cols());
           const detail::image_postprocess<T> call(
-              target, of_image, boxes_view<const float>(proposals.data() + 4 * begin, count), {},
+              target, per_image, boxes_view<const float>(proposals.data() + 4 * begin, count), {},
               dense, true);
           call.collect(0, image_sizes[i], buffers.images[static_cast<std::size_t>(i)],
                        execution::sequential);
         }
       });
-  return detail::best_of_images(buffers, images, dense, target, policy);
+  return detail::batch_best(buffers, images, dense, target, policy);
 }
 
 }  // namespace VECDET_ABI

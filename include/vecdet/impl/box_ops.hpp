@@ -54,7 +54,7 @@ void check_classes(const char* function, const matrix_view<T>& detections, execu
   const auto is_class = [&](index_t i) {
     const auto id = static_cast<double>(detections(i, 5));
     return magnitude_bits(id) <= magnitude_bits(0x1p53) &&
-           id == static_cast<double>(static_cast<index_t>(id));
+           is_equal(id, static_cast<double>(static_cast<index_t>(id)));
   };
   const index_t rows = detections.rows();
   const index_t bad = find_first(chunking(rows, smallest_coding_chunk), rows, policy,
@@ -69,9 +69,9 @@ void check_classes(const char* function, const matrix_view<T>& detections, execu
 
 /// split_detections(), with classes unless they are null.
 template <class T>
-void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_const_t<T>>& boxes,
-               const vector_view<std::remove_const_t<T>>& scores,
-               const vector_view<index_t>* classes, execution policy) {
+void run_split(const matrix_view<T>& detections, const boxes_view<value_of<T>>& boxes,
+               const vector_view<value_of<T>>& scores, const vector_view<index_t>* classes,
+               execution policy) {
   constexpr const char* function = "split_detections";
   const index_t rows = detections.rows();
   check(detections.cols() >= 5 || rows == 0, function, "detections.cols()", detections.cols(),
@@ -95,7 +95,7 @@ void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_co
     const index_t written = 5 * index_t{sizeof(T)} + (classes != nullptr ? 8 : 0);
     return {function,
             classes != nullptr ? "classes" : "boxes",
-            dtype_name<std::remove_const_t<T>>(),
+            dtype_name<value_of<T>>(),
             {rows, detections.cols()},
             isa_name(active_isa()),
             policy.threads(),
@@ -116,10 +116,11 @@ void run_split(const matrix_view<T>& detections, const boxes_view<std::remove_co
 
 }  // namespace detail
 
-template <class T>
-void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
-                   boxes_view<std::remove_const_t<T>> out, execution policy) {
-  using type = std::remove_const_t<T>;
+template <class Boxes>
+void convert_boxes(const Boxes& given, box_format from, box_format to,
+                   boxes_view<coordinate_of<Boxes>> out, execution policy) {
+  const auto boxes = detail::any_boxes_in(given, "convert_boxes", "boxes");
+  using type = coordinate_of<Boxes>;
   detail::check_size("convert_boxes", "out.size()", out.size(), boxes.size(),
                      "the number of boxes");
   detail::check_apart_or_same("convert_boxes", "out", out, "boxes", boxes);
@@ -130,10 +131,17 @@ void convert_boxes(boxes_view<T> boxes, box_format from, box_format to,
                            });
 }
 
-template <class T>
-void clip_boxes(boxes_view<T> boxes, const image_size& image,
-                boxes_view<std::remove_const_t<T>> out, execution policy) {
-  using type = std::remove_const_t<T>;
+template <class Boxes>
+void convert_boxes(const Boxes& boxes, box_format to, boxes_view<coordinate_of<Boxes>> out,
+                   execution policy) {
+  convert_boxes(boxes, detail::format_of<Boxes>(), to, out, policy);
+}
+
+template <class Boxes>
+void clip_boxes(const Boxes& given, const image_size& image, boxes_view<coordinate_of<Boxes>> out,
+                execution policy) {
+  const auto boxes = detail::boxes_in(given, "clip_boxes", "boxes");
+  using type = coordinate_of<Boxes>;
   detail::check_image("clip_boxes", image);
   detail::check_size("clip_boxes", "out.size()", out.size(), boxes.size(), "the number of boxes");
   detail::check_apart_or_same("clip_boxes", "out", out, "boxes", boxes);
@@ -144,9 +152,10 @@ void clip_boxes(boxes_view<T> boxes, const image_size& image,
       });
 }
 
-template <class T>
-void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas, execution policy) {
-  using type = std::remove_const_t<T>;
+template <class Boxes>
+void box_areas(const Boxes& given, vector_view<coordinate_of<Boxes>> areas, execution policy) {
+  const auto boxes = detail::boxes_in(given, "box_areas", "boxes");
+  using type = coordinate_of<Boxes>;
   detail::check_size("box_areas", "areas.size()", areas.size(), boxes.size(),
                      "the number of boxes");
   detail::check_apart("box_areas", "areas", areas, "boxes", boxes);
@@ -157,10 +166,11 @@ void box_areas(boxes_view<T> boxes, vector_view<std::remove_const_t<T>> areas, e
                            });
 }
 
-template <class T>
-void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8_t> mask,
+template <class Boxes, detail::require_boxes<Boxes>>
+void large_box_mask(const Boxes& given, double min_size, vector_view<std::uint8_t> mask,
                     execution policy) {
-  using type = std::remove_const_t<T>;
+  const auto boxes = detail::boxes_in(given, "large_box_mask", "boxes");
+  using type = coordinate_of<Boxes>;
   detail::check_min_size("large_box_mask", "min_size", min_size);
   detail::check_size("large_box_mask", "mask.size()", mask.size(), boxes.size(),
                      "the number of boxes");
@@ -172,13 +182,16 @@ void large_box_mask(boxes_view<T> boxes, double min_size, vector_view<std::uint8
                            });
 }
 
-template <class T>
-index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> indices,
+template <class Boxes, detail::require_boxes<Boxes>>
+index_t large_boxes(const Boxes& given, double min_size, vector_view<index_t> indices,
                     execution policy) {
-  using type = std::remove_const_t<T>;
+  const auto boxes = detail::boxes_in(given, "large_boxes", "boxes");
+  using type = coordinate_of<Boxes>;
   detail::check_min_size("large_boxes", "min_size", min_size);
-  detail::check(indices.size() >= boxes.size(), "large_boxes", "indices.size()", indices.size(),
-                "the number of boxes or more");
+  if (indices.size() < boxes.size()) {
+    detail::throw_invalid_argument("large_boxes", "indices.size()", indices.size(),
+                                   std::to_string(boxes.size()) + " or more, the number of boxes");
+  }
   detail::check_apart("large_boxes", "indices", indices, "boxes", boxes);
   if (boxes.empty()) return 0;
   const isa target = active_isa();
@@ -216,14 +229,14 @@ index_t large_boxes(boxes_view<T> boxes, double min_size, vector_view<index_t> i
 }
 
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores, execution policy) {
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, execution policy) {
   detail::run_split(detections, boxes, scores, nullptr, policy);
 }
 
 template <class T>
-void split_detections(matrix_view<T> detections, boxes_view<std::remove_const_t<T>> boxes,
-                      vector_view<std::remove_const_t<T>> scores, vector_view<index_t> classes,
+void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
+                      vector_view<value_of<T>> scores, vector_view<index_t> classes,
                       execution policy) {
   detail::run_split(detections, boxes, scores, &classes, policy);
 }

@@ -45,13 +45,14 @@ inline index_t known_size(const box_selection& selection, index_t boxes) noexcep
 /// Throws, in the name of `function`, unless `selection` can select from `boxes` boxes.
 inline void check_selection(const char* function, const box_selection& selection, index_t boxes) {
   if (!selection.is_all() && !selection.is_list()) {
-    check(selection.labels().size() == boxes, function, "labels.size()", selection.labels().size(),
-          "the number of boxes");
+    check_size(function, "labels.size()", selection.labels().size(), boxes, "the number of boxes");
   }
   const auto& indices = selection.indices();
   for (index_t k = 0; k < indices.size(); ++k) {
-    check_element(indices[k] >= 0 && indices[k] < boxes, function, "indices", k, indices[k],
-                  "0 to the number of boxes - 1");
+    if (indices[k] < 0 || indices[k] >= boxes) {
+      throw_invalid_argument(function, element("indices", k), indices[k],
+                             index_range(boxes, "boxes"));
+    }
   }
 }
 

@@ -73,8 +73,13 @@ struct chunking {
   index_t end(index_t chunk) const noexcept { return std::min(total, (chunk + 1) * size); }
 };
 
+/// The threads that work is cut for: an execution may claim any number.
+inline index_t usable_threads(const execution& policy) {
+  return std::min(index_t{policy.threads()}, chunking::max_count);
+}
+
 /// The pieces that have begun: a loop of the caller's might name one twice, or one that is none.
-class piece_set {
+class started_pieces {
  public:
   /// Whether it is new.
   bool add(index_t piece) noexcept {
@@ -88,9 +93,9 @@ class piece_set {
 
 /// Pieces of memory, one of which a chunk takes while it runs: as many as there are threads, so
 /// that they stay in the caches. The least number that is free is taken.
-class memory_numbers {
+class slot_pool {
  public:
-  explicit memory_numbers(index_t count) noexcept : count_(std::min(count, chunking::max_count)) {}
+  explicit slot_pool(index_t count) noexcept : count_(std::min(count, chunking::max_count)) {}
 
   index_t count() const noexcept { return count_; }
   /// Waits where a loop of the caller's runs more chunks at a time than it said.
@@ -123,7 +128,7 @@ void for_each_chunk(execution policy, const chunking& chunks, const Work& work) 
   // end the program.
   std::exception_ptr failure;
   std::atomic<bool> has_failed{false}, has_wrong_piece{false};
-  piece_set has_begun;
+  started_pieces has_begun;
   std::atomic<index_t> run{0};
   const auto run_chunk = [&](index_t c) noexcept {
     if (c < 0 || c >= chunks.count || !has_begun.add(c)) {

@@ -30,8 +30,8 @@ inline double scale_of_foreground(double scale, index_t foreground, index_t imag
 template <class T>
 void check_apart_from_truth(const char* function, const char* name, const head_view<T>& grad,
                             const ground_truth& truth) {
-  for_each_memory_of(truth, [&](const char* of_truth, const address_range& memory) {
-    check_levels_apart(function, name, grad, of_truth, memory);
+  for_each_memory_of(truth, [&](const char* truth_name, const address_range& memory) {
+    check_levels_apart(function, name, grad, truth_name, memory);
   });
 }
 

@@ -43,19 +43,18 @@ struct distribution_focal_loss_call {
     const index_t rows = logits.rows();
     check_bins(function, logits);
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
-    check(targets.size() == rows, function, "targets.size()", targets.size(), "the number of rows");
-    check(params.row_weights.empty() || params.row_weights.size() == rows, function,
-          "params.row_weights.size()", params.row_weights.size(), "0 or the number of rows");
+    check_size(function, "targets.size()", targets.size(), rows, "the number of rows");
+    check_optional_size(function, "params.row_weights.size()", params.row_weights.size(), rows,
+                        "the number of rows");
     if (output == loss_output::loss) {
-      check(loss.size() == rows, function, "loss.size()", loss.size(), "the number of rows");
+      check_size(function, "loss.size()", loss.size(), rows, "the number of rows");
       check_apart(function, "loss", loss, "logits", logits);
       check_apart(function, "loss", loss, "targets", targets);
       check_apart(function, "loss", loss, "params.row_weights", params.row_weights);
     }
     if (output == loss_output::grad) {
-      check(grad.rows() == rows, function, "grad.rows()", grad.rows(), "the number of rows");
-      check(grad.cols() == logits.cols(), function, "grad.cols()", grad.cols(),
-            "the number of bins");
+      check_size(function, "grad.rows()", grad.rows(), rows, "the number of rows");
+      check_size(function, "grad.cols()", grad.cols(), logits.cols(), "the number of bins");
       if (grad.data() != logits.data() || grad.stride() != logits.stride())
         check_apart(function, "grad", grad, "logits", logits);
       check_apart(function, "grad", grad, "targets", targets);
@@ -150,8 +149,7 @@ inline void decode_distributions(matrix_view<const float> logits, vector_view<fl
   const char* const function = "decode_distributions";
   const index_t rows = logits.rows(), bins = logits.cols();
   detail::check_bins(function, logits);
-  detail::check(distances.size() == rows, function, "distances.size()", distances.size(),
-                "the number of rows");
+  detail::check_size(function, "distances.size()", distances.size(), rows, "the number of rows");
   detail::check_apart(function, "distances", distances, "logits", logits);
   if (rows == 0) return;
   const isa target = active_isa();
@@ -174,13 +172,11 @@ inline void decode_distribution_boxes(matrix_view<const float> logits,
   const index_t rows = logits.rows(), bins = logits.cols(), count = boxes.size();
   detail::check_bins(function, logits);
   detail::check(rows % 4 == 0, function, "logits.rows()", rows, "four rows a box");
-  detail::check(count == rows / 4, function, "boxes.size()", count, "a quarter of the rows");
-  detail::check(points.rows() == count, function, "points.rows()", points.rows(),
-                "the number of boxes");
+  detail::check_size(function, "boxes.size()", count, rows / 4, "a quarter of the rows");
+  detail::check_size(function, "points.rows()", points.rows(), count, "the number of boxes");
   detail::check(points.cols() == 2 && points.stride() == 2, function, "points.stride()",
                 points.stride(), "2 columns, x and y, without gaps");
-  detail::check(strides.size() == count, function, "strides.size()", strides.size(),
-                "the number of boxes");
+  detail::check_size(function, "strides.size()", strides.size(), count, "the number of boxes");
   detail::check_apart(function, "boxes", boxes, "logits", logits);
   detail::check_apart(function, "boxes", boxes, "points", points);
   detail::check_apart(function, "boxes", boxes, "strides", strides);

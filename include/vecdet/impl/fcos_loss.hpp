@@ -5,6 +5,7 @@
 
 #include <vecdet/args/loss_output.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/fcos_loss.hpp>
 #include <vecdet/impl/assign_fcos.hpp>
 #include <vecdet/impl/box_coding.hpp>
@@ -27,9 +28,10 @@ namespace detail {
 
 /// FCOS's centre-ness of a point in a box: a quotient of sides in double, rounded to float.
 inline float centerness_of(const float* anchor, const float* box) {
+  const auto number = [](float x) { return static_cast<double>(x); };
   const auto ratio = [&](int axis) {
-    const double centre = (static_cast<double>(anchor[axis]) + anchor[axis + 2]) / 2;
-    const double low = centre - box[axis], high = box[axis + 2] - centre;
+    const double centre = (number(anchor[axis]) + number(anchor[axis + 2])) / 2;
+    const double low = centre - number(box[axis]), high = number(box[axis + 2]) - centre;
     const volatile double least = std::min(low, high), greatest = std::max(low, high);
     return least / greatest;
   };
@@ -53,7 +55,7 @@ class fcos_loss_call {
         buffers_(buffers),
         policy_(policy),
         images_(head.logits.images()),
-        total_(images_ * head.logits.anchors_of_image()) {}
+        total_(images_ * head.logits.anchors_per_image()) {}
 
   fcos_losses run() {
     check_heads();
@@ -109,11 +111,12 @@ class fcos_loss_call {
   }
 
   void check_truth_and_params() const {
-    check(anchors_.size() == head_.logits.anchors_of_image(), function, "anchors.size()",
-          anchors_.size(), "the anchors of one image of the head");
-    check(image_count(truth_) == images_, function, "the number of truth's images",
-          image_count(truth_), "the number of the head's images");
+    check_size(function, "anchors.size()", anchors_.size(), head_.logits.anchors_per_image(),
+               "the anchors of one image of the head");
+    check_size(function, "the number of truth's images", image_count(truth_), images_,
+               "the number of the head's images");
     check_classified(function, truth_, head_.logits.classes());
+    look_at_boxes(function, "truth.boxes", truth_.boxes);
     check_focusing(function, params_.alpha, params_.gamma);
     check(params_.epsilon >= 0 && fits_float(params_.epsilon), function, "params.epsilon",
           params_.epsilon, "a finite float, 0 or more");
@@ -143,7 +146,7 @@ class fcos_loss_call {
                     workspace_access::buffers(buffers_.assigner), policy_);
     index_t foreground = 0;
     for (index_t i = 0; i < total_; ++i) {
-      labels[i] = matches[i] < 0 ? -1 : truth_.classes[matches[i]];
+      labels[i] = matches[i] < 0 ? -1 : class_of(truth_, matches[i]);
       foreground += static_cast<index_t>(matches[i] >= 0);
     }
     return foreground;

@@ -4,6 +4,7 @@
 
 #include <vecdet/args/filter_topk.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/filter_topk.hpp>
@@ -38,15 +39,32 @@ inline double float_at_or_below(double x) {
              : static_cast<double>(nearest);
 }
 
+/// Reports logits of a head that are probabilities, if asked to: VECDET_CHECK.
+template <class T>
+void look_at_logits(const char* function, const char* argument, const head_view<T>& logits) {
+  if (!checks_input()) return;
+  logits_look look;
+  for (index_t l = 0; l < logits.levels().size(); ++l) {
+    const level_steps steps(logits, l);
+    for (index_t n = 0; n < logits.images(); ++n)
+      for (index_t at = 0; at < logits.locations(l); ++at)
+        for (index_t a = 0; a < logits.anchors(); ++a)
+          for (index_t c = 0; c < logits.classes(); ++c)
+            look.add(logits.levels()[l].data[n * steps.image + at * steps.location +
+                                             a * steps.anchor + c * steps.number]);
+  }
+  look.report(function, argument);
+}
+
 /// Chunks of `items` of as many elements each. Few: each has to find its own k-th best.
 inline chunking search_chunks(index_t items, index_t elements, execution policy) {
   constexpr index_t smallest = 1 << 17, largest = index_t{1} << 31;
   const index_t threads = policy.threads();
-  const auto of_elements = [&](index_t count) {
+  const auto items_of = [&](index_t count) {
     return std::max(index_t{1}, count / std::max(index_t{1}, elements));
   };
-  return {items, std::min(of_elements(largest),
-                          std::max(of_elements(smallest), (items + threads - 1) / threads))};
+  return {items, std::min(items_of(largest),
+                          std::max(items_of(smallest), (items + threads - 1) / threads))};
 }
 
 /// search(first, last, records, spare) finds the best records of a chunk and returns their number.
@@ -115,7 +133,7 @@ template <class T>
 index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double score_threshold,
                             index_t k, index_t count, index_t first_element,
                             filter_topk_buffers& buffers, execution policy) {
-  using stored = std::remove_const_t<T>;
+  using stored = value_of<T>;
   const chunking chunks = search_chunks(logits.size(), 1, policy);
   filter_topk_args<stored> args{};
   args.logits = logits.data();
@@ -134,10 +152,10 @@ index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double sco
 
 /// A level of a head in NCHW, in one image.
 template <class T>
-plane_search_args<std::remove_const_t<T>> plane_args(const head_view<T>& logits, index_t image,
-                                                     index_t level) {
+plane_search_args<value_of<T>> plane_args(const head_view<T>& logits, index_t image,
+                                          index_t level) {
   const level_steps steps(logits, level);
-  plane_search_args<std::remove_const_t<T>> args{};
+  plane_search_args<value_of<T>> args{};
   args.logits = logits.levels()[level].data + image * steps.image;
   args.anchors = logits.anchors();
   args.classes = logits.classes();
@@ -148,7 +166,7 @@ plane_search_args<std::remove_const_t<T>> plane_args(const head_view<T>& logits,
 
 /// A level of a head in NHWC, in one image.
 template <class T>
-matrix_view<T> rows_of_level(const head_view<T>& logits, index_t image, index_t level) {
+matrix_view<T> level_rows(const head_view<T>& logits, index_t image, index_t level) {
   const level_steps steps(logits, level);
   return {logits.levels()[level].data + image * steps.image,
           logits.locations(level) * logits.anchors(), logits.classes(), logits.channels()};
@@ -156,22 +174,21 @@ matrix_view<T> rows_of_level(const head_view<T>& logits, index_t image, index_t 
 
 /// append_best of a level in an image.
 template <class T>
-index_t append_best_of_level(isa target, const head_view<T>& logits, index_t image, index_t level,
-                             double score_threshold, index_t k, index_t count,
-                             index_t first_element, filter_topk_buffers& buffers,
-                             execution policy) {
+index_t append_level_best(isa target, const head_view<T>& logits, index_t image, index_t level,
+                          double score_threshold, index_t k, index_t count, index_t first_element,
+                          filter_topk_buffers& buffers, execution policy) {
   const index_t of_location = logits.anchors() * logits.classes();
   if (of_location * logits.locations(level) == 0 || k == 0) return count;
   if (logits.layout() == head_layout::nhwc) {
-    return append_best_of_rows(target, rows_of_level(logits, image, level), score_threshold, k,
-                               count, first_element, buffers, policy);
+    return append_best_of_rows(target, level_rows(logits, image, level), score_threshold, k, count,
+                               first_element, buffers, policy);
   }
   const chunking chunks = search_chunks(logits.locations(level), of_location, policy);
   auto args = plane_args(logits, image, level);
   args.threshold = float_at_or_below(logit_of(score_threshold));
   args.limit = k;
   args.capacity = filter_topk_capacity(k, chunks.size * of_location);
-  const auto search = kernels<filter_topk_kernels<std::remove_const_t<T>>>(target).search_planes;
+  const auto search = kernels<filter_topk_kernels<value_of<T>>>(target).search_planes;
   return append_best(
       buffers, chunks, of_location, args.capacity, k, count, first_element, policy,
       [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
@@ -182,7 +199,7 @@ index_t append_best_of_level(isa target, const head_view<T>& logits, index_t ima
 template <class T>
 filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double score_threshold,
                                    index_t k, filter_topk_buffers& buffers, execution policy) {
-  using stored = std::remove_const_t<T>;
+  using stored = value_of<T>;
   check_search(score_threshold, k);
   const index_t size = logits.size();
   if (size == 0 || k == 0) return {};
@@ -202,10 +219,9 @@ filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double sco
 }
 
 template <class T>
-filter_topk_levels_result run_filter_topk_of_levels(isa target, const head_view<T>& logits,
-                                                    double score_threshold, index_t k,
-                                                    filter_topk_buffers& buffers,
-                                                    execution policy) {
+filter_topk_levels_result run_level_filter_topk(isa target, const head_view<T>& logits,
+                                                double score_threshold, index_t k,
+                                                filter_topk_buffers& buffers, execution policy) {
   check_search(score_threshold, k);
   const index_t levels = logits.levels().size(), groups = logits.images() * levels;
   index_t* const offsets = grown(buffers.offsets, groups + 1);
@@ -213,8 +229,8 @@ filter_topk_levels_result run_filter_topk_of_levels(isa target, const head_view<
   const profile::scope timing([&] {
     return profile::problem{"filter_topk",
                             levels_variant(logits.layout()),
-                            dtype_name<std::remove_const_t<T>>(),
-                            {logits.images(), logits.anchors_of_image(), logits.classes()},
+                            dtype_name<value_of<T>>(),
+                            {logits.images(), logits.anchors_per_image(), logits.classes()},
                             isa_name(target),
                             policy.threads(),
                             logits.size() * index_t{sizeof(T)},
@@ -224,8 +240,8 @@ filter_topk_levels_result run_filter_topk_of_levels(isa target, const head_view<
   for (index_t n = 0; n < logits.images(); ++n) {
     index_t first_anchor = 0;
     for (index_t l = 0; l < levels; ++l) {
-      count = append_best_of_level(target, logits, n, l, score_threshold, k, count,
-                                   first_anchor * logits.classes(), buffers, policy);
+      count = append_level_best(target, logits, n, l, score_threshold, k, count,
+                                first_anchor * logits.classes(), buffers, policy);
       offsets[n * levels + l + 1] = count;
       first_anchor += logits.locations(l) * logits.anchors();
     }
@@ -238,6 +254,7 @@ filter_topk_levels_result run_filter_topk_of_levels(isa target, const head_view<
 template <class T>
 filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, index_t k,
                                filter_topk_workspace& workspace, execution policy) {
+  detail::look_at_logits<value_of<T>>("filter_topk", "logits", logits);
   return detail::run_filter_topk(active_isa(), logits, score_threshold, k,
                                  detail::workspace_access::buffers(workspace), policy);
 }
@@ -245,8 +262,9 @@ filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, in
 template <class T>
 filter_topk_levels_result filter_topk(const head_view<T>& logits, double score_threshold, index_t k,
                                       filter_topk_workspace& workspace, execution policy) {
-  return detail::run_filter_topk_of_levels(active_isa(), logits, score_threshold, k,
-                                           detail::workspace_access::buffers(workspace), policy);
+  detail::look_at_logits("filter_topk", "logits", logits);
+  return detail::run_level_filter_topk(active_isa(), logits, score_threshold, k,
+                                       detail::workspace_access::buffers(workspace), policy);
 }
 
 }  // namespace VECDET_ABI

@@ -5,6 +5,7 @@
 #include <vecdet/args/focal_loss.hpp>
 #include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
@@ -50,20 +51,21 @@ struct focal_call {
   const char* scored_variant = "scored";  ///< what the profiler calls scored labels
   double negative_weight = 1;             ///< of negatives, on top of what alpha says
   double focusing = 1;  ///< 0: the gradient takes the modulating factor for a constant
+  const char* rows_are = "the rows of logits";  ///< in messages
 
   void check_matrix(const char* argument, index_t rows, index_t cols) const {
-    check(rows == logits.rows(), function, (std::string(argument) + ".rows()").c_str(), rows,
-          "the rows of logits");
-    check(cols == logits.cols(), function, (std::string(argument) + ".cols()").c_str(), cols,
-          "the columns of logits");
+    check_size(function, (std::string(argument) + ".rows()").c_str(), rows, logits.rows(),
+               "the rows of logits");
+    check_size(function, (std::string(argument) + ".cols()").c_str(), cols, logits.cols(),
+               "the columns of logits");
   }
 
   void check_arguments() const {
     check_focusing(function, params.alpha, params.gamma);
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
     check(fits_float(scale), function, "upstream", scale, "a finite float");
-    check(params.row_weights.empty() || params.row_weights.size() == logits.rows(), function,
-          "params.row_weights.size()", params.row_weights.size(), "0 or the rows of logits");
+    check_optional_size(function, "params.row_weights.size()", params.row_weights.size(),
+                        logits.rows(), "the rows of logits");
     if (output == focal_output::loss) check_matrix("loss", out.rows(), out.cols());
     if (output == focal_output::grad) check_matrix("grad", out.rows(), out.cols());
     if (output == focal_output::upstream_times_grad) {
@@ -73,10 +75,9 @@ struct focal_call {
     if (targets.are_labels()) {
       check(params.background != params.ignore, function, "params.ignore", params.ignore,
             "a value other than params.background");
-      check(targets.labels().size() == logits.rows(), function, "labels.size()",
-            targets.labels().size(), "the rows of logits");
-      check(!targets.are_scored() || targets.scores().size() == logits.rows(), function,
-            "scores.size()", targets.scores().size(), "the rows of logits");
+      check_size(function, "labels.size()", targets.labels().size(), logits.rows(), rows_are);
+      if (targets.are_scored())
+        check_size(function, "scores.size()", targets.scores().size(), logits.rows(), rows_are);
     } else {
       check_matrix("targets", targets.dense().rows(), targets.dense().cols());
     }
@@ -102,9 +103,19 @@ struct focal_call {
     const index_t i =
         kernels.find_invalid_label(labels, logits.cols(), params.background, params.ignore);
     if (i < labels.size()) {
-      throw_invalid_argument(function, element("labels", i).c_str(), label_text(labels, i),
-                             "0 to classes-1, the background value or the ignore value");
+      throw_invalid_argument(
+          function, element("labels", i), label_text(labels, i),
+          index_range(logits.cols(), "classes") + ", " + std::to_string(params.background) +
+              " or " + std::to_string(params.ignore) + label_hint(labels[i], logits.cols()));
     }
+  }
+
+  void look_at_targets() const {
+    if (!targets.are_scored()) return;
+    look_at_scores(function, "scores", targets.scores(), [&](index_t i) {
+      const index_t label = targets.labels()[i];
+      return label != params.background && label != params.ignore;
+    });
   }
 
   focal_loss_args<T> kernel_args() const {
@@ -166,6 +177,7 @@ double run_focal_loss(const focal_call<T>& call, execution policy) {
   call.check_arguments();
   call.check_memory();
   if (call.targets.are_labels()) call.check_labels(kernels);
+  call.look_at_targets();
   const matrix_view<const T>& logits = call.logits;
   if (logits.empty()) {
     return call.params.reduction == reduction::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
@@ -200,7 +212,7 @@ struct focal_level {
   index_t pieces_of_anchor() const {
     return locations == 0 ? 0 : (locations + locations_a_piece() - 1) / locations_a_piece();
   }
-  index_t pieces_of_image() const {
+  index_t pieces_per_image() const {
     return layout == head_layout::nhwc ? (locations * anchors + rows_a_piece() - 1) / rows_a_piece()
                                        : anchors * pieces_of_anchor();
   }
@@ -224,35 +236,37 @@ double focal_piece(const focal_loss_kernels<T>& kernels, focal_loss_args<T> args
              std::min(level.locations_a_piece(), level.locations - first), level.anchors});
 }
 
-/// The call `of_rows`, which has neither logits nor an output yet, on levels: their anchors are the
-/// rows of the matrix that it is checked and named as.
+/// The call `row_call`, which has neither logits nor an output yet, on levels: their anchors are
+/// the rows of the matrix that it is checked and named as.
 template <class T, class Logit>
-double run_focal_loss_of_levels(const focal_call<T>& of_rows, const head_view<Logit>& logits,
-                                const head_view<T>& grad, vector_view<const float> image_scales,
-                                execution policy) {
-  const char* const function = of_rows.function;
-  const focal_targets<T>& targets = of_rows.targets;
-  const focal_loss_params& params = of_rows.params;
+double run_level_focal_loss(const focal_call<T>& row_call, const head_view<Logit>& logits,
+                            const head_view<T>& grad, vector_view<const float> image_scales,
+                            execution policy) {
+  const char* const function = row_call.function;
+  const focal_targets<T>& targets = row_call.targets;
+  const focal_loss_params& params = row_call.params;
   const isa target = active_isa();
   const auto& kernels = detail::kernels<focal_loss_kernels<T>>(target);
-  const index_t labels_of_image = logits.anchors_of_image();
+  const index_t image_labels = logits.anchors_per_image();
   check(targets.are_labels(), function, "targets", "a matrix", "labels, one for each anchor");
   check(params.row_weights.empty(), function, "params.row_weights.size()",
         params.row_weights.size(), "0, as images have scales of their own");
-  check_image_scales(function, image_scales, logits.images(), "0 or the images of logits");
+  check_image_scales(function, image_scales, logits.images(), "the images of logits");
   check_head(function, "grad", grad, "logits", logits, logits.classes());
   check_levels_apart(function, "grad", grad);
   check_levels_apart(function, "grad", grad, "logits", logits, true);
   check_levels_apart(function, "grad", grad, "labels", targets.labels());
   check_levels_apart(function, "grad", grad, "scores", targets.scores());
   check_levels_apart(function, "grad", grad, "image_scales", image_scales);
-  const index_t rows = logits.images() * labels_of_image;
+  const index_t rows = logits.images() * image_labels;
   T none{};  // is not read
   const matrix_view<T> shape(&none, rows, logits.classes());
-  focal_call<T> call = of_rows;
+  focal_call<T> call = row_call;
   call.logits = call.out = shape;
+  call.rows_are = "images x anchors";
   call.check_arguments();
   call.check_labels(kernels);
+  call.look_at_targets();
   if (shape.empty()) {
     return params.reduction == reduction::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
   }
@@ -261,33 +275,33 @@ double run_focal_loss_of_levels(const focal_call<T>& of_rows, const head_view<Lo
     problem.variant = levels_variant(logits.layout());
     return problem;
   });
-  focal_loss_args<T> of_all = call.kernel_args();
-  of_all.logits_stride = logits.channels();
-  of_all.out_stride = grad.channels();
+  focal_loss_args<T> all_args = call.kernel_args();
+  all_args.logits_stride = logits.channels();
+  all_args.out_stride = grad.channels();
   const auto level_of = [&](index_t l) {
     return focal_level{logits.locations(l), logits.anchors(), logits.classes(), logits.layout()};
   };
   index_t pieces = 0;
   for (index_t l = 0; l < logits.levels().size(); ++l)
-    pieces += logits.images() * level_of(l).pieces_of_image();
+    pieces += logits.images() * level_of(l).pieces_per_image();
   return sum_over_chunks(policy, chunking(pieces, 1), [&](index_t first, index_t last) {
     double sum = 0;
     index_t begin = 0, first_label = 0;  // of a level: its pieces, and its labels in an image
     for (index_t l = 0; l < logits.levels().size(); ++l) {
       const focal_level level = level_of(l);
       const level_steps logit_steps(logits, l), grad_steps(grad, l);
-      const index_t of_image = level.pieces_of_image();
-      const index_t end = begin + logits.images() * of_image;
+      const index_t per_image = level.pieces_per_image();
+      const index_t end = begin + logits.images() * per_image;
       for (index_t i = std::max(first, begin); i < std::min(last, end); ++i) {
-        const index_t image = (i - begin) / of_image;
-        focal_loss_args<T> args = of_all;
+        const index_t image = (i - begin) / per_image;
+        focal_loss_args<T> args = all_args;
         args.logits = logits.levels()[l].data + image * logit_steps.image;
         args.out = grad.levels()[l].data + image * grad_steps.image;
-        args.first_label = image * labels_of_image + first_label;
-        const double scale = image_scales.empty() ? 1 : image_scales[image];
+        args.first_label = image * image_labels + first_label;
+        const double scale = image_scales.empty() ? 1 : static_cast<double>(image_scales[image]);
         args.positive_weight *= scale;
         args.negative_weight *= scale;
-        sum += focal_piece(kernels, args, level, (i - begin) % of_image);
+        sum += focal_piece(kernels, args, level, (i - begin) % per_image);
       }
       begin = end;
       first_label += level.locations * level.anchors;
@@ -300,30 +314,28 @@ double run_focal_loss_of_levels(const focal_call<T>& of_rows, const head_view<Lo
 
 template <class T>
 double sigmoid_focal_loss_and_grad(const head_view<T>& logits,
-                                   const focal_targets<std::remove_const_t<T>>& targets,
-                                   const head_view<std::remove_const_t<T>>& grad,
+                                   const focal_targets<value_of<T>>& targets,
+                                   const head_view<value_of<T>>& grad,
                                    vector_view<const float> image_scales,
                                    const focal_loss_params& params, execution policy) {
-  detail::focal_call<std::remove_const_t<T>> call{"sigmoid_focal_loss_and_grad", targets, params};
+  detail::focal_call<value_of<T>> call{"sigmoid_focal_loss_and_grad", targets, params};
   call.output = detail::focal_output::grad;
-  return detail::run_focal_loss_of_levels(call, logits, grad, image_scales, policy);
+  return detail::run_level_focal_loss(call, logits, grad, image_scales, policy);
 }
 
 template <class T>
-double sigmoid_focal_loss(matrix_view<T> logits,
-                          const focal_targets<std::remove_const_t<T>>& targets,
+double sigmoid_focal_loss(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
                           const focal_loss_params& params, execution policy) {
-  detail::focal_call<std::remove_const_t<T>> call{"sigmoid_focal_loss", targets, params};
+  detail::focal_call<value_of<T>> call{"sigmoid_focal_loss", targets, params};
   call.logits = logits;
   return detail::run_focal_loss(call, policy);
 }
 
 template <class T>
-void sigmoid_focal_loss_unreduced(matrix_view<T> logits,
-                                  const focal_targets<std::remove_const_t<T>>& targets,
-                                  matrix_view<std::remove_const_t<T>> loss,
-                                  const focal_loss_params& params, execution policy) {
-  detail::focal_call<std::remove_const_t<T>> call{"sigmoid_focal_loss_unreduced", targets, params};
+void sigmoid_focal_loss_unreduced(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
+                                  matrix_view<value_of<T>> loss, const focal_loss_params& params,
+                                  execution policy) {
+  detail::focal_call<value_of<T>> call{"sigmoid_focal_loss_unreduced", targets, params};
   call.logits = logits;
   call.output = detail::focal_output::loss;
   call.out = loss;
@@ -331,11 +343,10 @@ void sigmoid_focal_loss_unreduced(matrix_view<T> logits,
 }
 
 template <class T>
-double sigmoid_focal_loss_and_grad(matrix_view<T> logits,
-                                   const focal_targets<std::remove_const_t<T>>& targets,
-                                   matrix_view<std::remove_const_t<T>> grad,
-                                   const focal_loss_params& params, execution policy) {
-  detail::focal_call<std::remove_const_t<T>> call{"sigmoid_focal_loss_and_grad", targets, params};
+double sigmoid_focal_loss_and_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
+                                   matrix_view<value_of<T>> grad, const focal_loss_params& params,
+                                   execution policy) {
+  detail::focal_call<value_of<T>> call{"sigmoid_focal_loss_and_grad", targets, params};
   call.logits = logits;
   call.output = detail::focal_output::grad;
   call.out = grad;
@@ -343,11 +354,10 @@ double sigmoid_focal_loss_and_grad(matrix_view<T> logits,
 }
 
 template <class T>
-void sigmoid_focal_loss_grad(matrix_view<T> logits,
-                             const focal_targets<std::remove_const_t<T>>& targets, double upstream,
-                             matrix_view<std::remove_const_t<T>> grad,
+void sigmoid_focal_loss_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
+                             double upstream, matrix_view<value_of<T>> grad,
                              const focal_loss_params& params, execution policy) {
-  detail::focal_call<std::remove_const_t<T>> call{"sigmoid_focal_loss_grad", targets, params};
+  detail::focal_call<value_of<T>> call{"sigmoid_focal_loss_grad", targets, params};
   call.logits = logits;
   call.output = detail::focal_output::grad;
   call.out = grad;
@@ -356,12 +366,10 @@ void sigmoid_focal_loss_grad(matrix_view<T> logits,
 }
 
 template <class T>
-void sigmoid_focal_loss_grad(matrix_view<T> logits,
-                             const focal_targets<std::remove_const_t<T>>& targets,
-                             matrix_view<const std::remove_const_t<T>> upstream,
-                             matrix_view<std::remove_const_t<T>> grad,
+void sigmoid_focal_loss_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
+                             matrix_view<const value_of<T>> upstream, matrix_view<value_of<T>> grad,
                              const focal_loss_params& params, execution policy) {
-  detail::focal_call<std::remove_const_t<T>> call{"sigmoid_focal_loss_grad", targets, params};
+  detail::focal_call<value_of<T>> call{"sigmoid_focal_loss_grad", targets, params};
   call.logits = logits;
   call.output = detail::focal_output::upstream_times_grad;
   call.out = grad;

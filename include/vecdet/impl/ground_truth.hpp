@@ -18,14 +18,14 @@ inline index_t image_count(const ground_truth& truth) {
 }
 
 /// The number of the image's first box; of the image after the last one, that of all boxes.
-inline index_t first_box_of_image(const ground_truth& truth, index_t image) {
+inline index_t first_image_box(const ground_truth& truth, index_t image) {
   return truth.image_offsets.empty() ? image * truth.boxes.size() : truth.image_offsets[image];
 }
 
 /// The image's part of `boxes`, which are the truth's own or its regions.
-inline boxes_view<const float> boxes_of_image(const boxes_view<const float>& boxes,
-                                              const vector_view<const index_t>& offsets,
-                                              index_t image) {
+inline boxes_view<const float> image_boxes(const boxes_view<const float>& boxes,
+                                           const vector_view<const index_t>& offsets,
+                                           index_t image) {
   if (offsets.empty()) return boxes;
   return {boxes[offsets[image]], offsets[image + 1] - offsets[image]};
 }
@@ -40,17 +40,28 @@ void for_each_memory_of(const ground_truth& truth, const Use& use) {
   use("truth.region_offsets", address_range(truth.region_offsets));
 }
 
-/// Throws unless the boxes have classes below `classes`, and their offsets are such.
-inline void check_classified(const char* function, const ground_truth& truth, index_t classes) {
+/// The class of box k: 0 where none are given.
+inline index_t class_of(const ground_truth& truth, index_t k) {
+  return truth.classes.size() == 0 ? 0 : truth.classes[k];
+}
+
+/// Throws unless the offsets fit, and each box has a class from `first_class` to `classes` - 1.
+inline void check_classified(const char* function, const ground_truth& truth, index_t classes,
+                             index_t first_class = 0) {
   if (!truth.image_offsets.empty())
     check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size(),
                   "the number of boxes");
-  check(truth.classes.size() == truth.boxes.size(), function, "truth.classes.size()",
-        truth.classes.size(), "the number of boxes");
+  if (truth.classes.size() == 0 && first_class == 0 && classes > 0) return;
+  check_size(function, "truth.classes.size()", truth.classes.size(), truth.boxes.size(),
+             "the number of boxes");
   for (index_t k = 0; k < truth.classes.size(); ++k) {
-    if (truth.classes[k] >= 0 && truth.classes[k] < classes) continue;
-    throw_invalid_argument(function, element("truth.classes", k).c_str(),
-                           label_text(truth.classes, k), "0 to classes - 1");
+    const index_t label = truth.classes[k];
+    if (label >= first_class && label < classes) continue;
+    throw_invalid_argument(function, element("truth.classes", k), label_text(truth.classes, k),
+                           first_class == 0
+                               ? index_range(classes, "classes") + label_hint(label, classes)
+                               : std::to_string(first_class) + " to " +
+                                     std::to_string(classes - 1) + ", as 0 is background");
   }
 }
 

@@ -31,14 +31,14 @@ struct level_stretch {
 /// use(stretch) for the levels' parts of the batch's anchors [first, last), in order.
 template <class T, class Use>
 void for_each_stretch(const head_view<T>& head, index_t first, index_t last, const Use& use) {
-  const index_t of_image = head.anchors_of_image();
+  const index_t per_image = head.anchors_per_image();
   while (first < last) {
-    const index_t image = first / of_image;
-    index_t level = 0, begin = first % of_image;
+    const index_t image = first / per_image;
+    index_t level = 0, begin = first % per_image;
     for (; begin >= head.locations(level) * head.anchors(); ++level)
       begin -= head.locations(level) * head.anchors();
     const index_t end = std::min(head.locations(level) * head.anchors(), begin + (last - first));
-    use(level_stretch{image, level, begin, end, first % of_image, first});
+    use(level_stretch{image, level, begin, end, first % per_image, first});
     first += end - begin;
   }
 }
@@ -90,11 +90,11 @@ class level_boxes {
   }
 
   /// Copies them to N x 4.
-  void copy(index_t first, index_t last, std::remove_const_t<T>* out) const {
+  void copy(index_t first, index_t last, value_of<T>* out) const {
     const index_t every = 4 * anchors_;
     for_each_plane(first, last,
                    [&](const T* from, index_t step, index_t count, index_t anchor, index_t k) {
-                     std::remove_const_t<T>* const to = out + 4 * (anchor - first) + k;
+                     value_of<T>* const to = out + 4 * (anchor - first) + k;
                      for (index_t i = 0; i < count; ++i) to[i * every] = from[i * step];
                    });
   }
@@ -147,7 +147,7 @@ class level_boxes_loss {
   /// returns the sum of the losses.
   template <class Fill, class Compute>
   double run(execution policy, const Fill& fill, const Compute& compute) const {
-    const index_t total = in_.images() * in_.anchors_of_image();
+    const index_t total = in_.images() * in_.anchors_per_image();
     const chunking chunks(total, smallest_box_chunk);
     if (!selection_.is_list()) {
       return sum_over_chunks(policy, chunks, [&](index_t first, index_t last) {
@@ -264,13 +264,12 @@ class level_boxes_loss {
 
 /// What the profiler records of the boxes of levels.
 template <class T>
-profile::problem problem_of_levels(const char* function, const char* variant,
-                                   const head_view<T>& head, isa target, int threads, index_t bytes,
-                                   index_t flops) {
+profile::problem level_problem(const char* function, const char* variant, const head_view<T>& head,
+                               isa target, int threads, index_t bytes, index_t flops) {
   return {function,
           variant,
-          dtype_name<std::remove_const_t<T>>(),
-          {head.images(), head.anchors_of_image()},
+          dtype_name<value_of<T>>(),
+          {head.images(), head.anchors_per_image()},
           isa_name(target),
           threads,
           bytes,
@@ -281,9 +280,9 @@ profile::problem problem_of_levels(const char* function, const char* variant,
 /// boxes and what they are compared with, of `target_bytes`; otherwise the labels, as few boxes are
 /// read.
 template <class T>
-index_t bytes_of_level_loss(const head_view<T>& head, const box_selection& selection,
-                            index_t target_bytes) {
-  const index_t boxes = head.images() * head.anchors_of_image();
+index_t level_loss_bytes(const head_view<T>& head, const box_selection& selection,
+                         index_t target_bytes) {
+  const index_t boxes = head.images() * head.anchors_per_image();
   const index_t tensor = 4 * boxes * index_t{sizeof(T)};
   return tensor + (selection.is_all() ? tensor + target_bytes : boxes * index_t{sizeof(index_t)});
 }
@@ -292,8 +291,8 @@ index_t bytes_of_level_loss(const head_view<T>& head, const box_selection& selec
 template <class Input, class T>
 void check_level_targets(const char* function, const head_view<Input>& in, const head_view<T>& grad,
                          const boxes_view<const T>& targets) {
-  check(targets.size() == in.images() * in.anchors_of_image(), function, "targets.size()",
-        targets.size(), "the anchors of all images");
+  check_size(function, "targets.size()", targets.size(), in.images() * in.anchors_per_image(),
+             "the anchors of all images");
   check_levels_apart(function, "grad", grad, "targets", targets);
 }
 
@@ -306,11 +305,11 @@ void check_level_boxes(const char* function, const char* name, const head_view<I
                        const vector_view<const float>& box_weights) {
   check_member(in.classes() == 4, function, name, "classes()", in.classes(),
                "4, the numbers of a box");
-  const index_t total = in.images() * in.anchors_of_image();
+  const index_t total = in.images() * in.anchors_per_image();
   check_head(function, "grad", grad, name, in, 4);
-  check_image_scales(function, image_scales, in.images(), "0 or the images of the head");
-  check(box_weights.empty() || box_weights.size() == total, function, "params.box_weights.size()",
-        box_weights.size(), "0 or the anchors of all images");
+  check_image_scales(function, image_scales, in.images(), "the images of the head");
+  check_optional_size(function, "params.box_weights.size()", box_weights.size(), total,
+                      "the anchors of all images");
   check_selection(function, selection, total);
   check_levels_apart(function, "grad", grad);
   check_levels_apart(function, "grad", grad, name, in, !selection.is_list());

@@ -45,8 +45,8 @@ template <class A, class B>
 void check_head(const char* function, const char* name, const head_view<A>& view, const char* model,
                 const head_view<B>& like, index_t classes) {
   const auto refuse = [&](const std::string& member, const auto& actual, const auto& expected) {
-    throw_invalid_argument(function, (name + member).c_str(), actual,
-                           (std::string(expected) + ", as " + model + " has it").c_str());
+    throw_invalid_argument(function, name + member, actual,
+                           std::string(expected) + ", as " + model + " has it");
   };
   const auto check_number = [&](const char* member, index_t actual, index_t expected) {
     if (actual != expected) refuse(member, actual, std::to_string(expected));
@@ -55,7 +55,12 @@ void check_head(const char* function, const char* name, const head_view<A>& view
     refuse(".layout()", layout_name(view.layout()), layout_name(like.layout()));
   check_number(".images()", view.images(), like.images());
   check_number(".anchors()", view.anchors(), like.anchors());
-  check_number(".classes()", view.classes(), classes);
+  if (view.classes() != classes) {
+    throw_invalid_argument(
+        function, name + std::string(".classes()"), view.classes(),
+        std::to_string(classes) +
+            (classes == like.classes() ? std::string(", as ") + model + " has it" : ""));
+  }
   check_number(".levels().size()", view.levels().size(), like.levels().size());
   for (index_t l = 0; l < like.levels().size(); ++l) {
     const auto& level = view.levels()[l];
@@ -103,8 +108,7 @@ bool levels_are_apart(const head_view<A>& a, index_t l, const head_view<B>& b, i
 
 [[noreturn]] inline void refuse_level(const char* function, const char* output, index_t l,
                                       const std::string& input) {
-  throw_invalid_argument(function, (output + element(".levels()", l)).c_str(), input,
-                         "memory apart from it");
+  throw_invalid_argument(function, output + element(".levels()", l), input, "memory apart from it");
 }
 
 /// Throws where a level of an output shares memory with `in`.
@@ -143,10 +147,9 @@ void check_levels_apart(const char* function, const char* output, const head_vie
 /// What the scales of images have to be.
 inline void check_image_scales(const char* function, const vector_view<const float>& scales,
                                index_t images, const char* of) {
-  check(scales.empty() || scales.size() == images, function, "image_scales.size()", scales.size(),
-        of);
+  check_optional_size(function, "image_scales.size()", scales.size(), images, of);
   for (index_t n = 0; n < scales.size(); ++n)
-    check_element(fits_float(scales[n]), function, "image_scales", n, scales[n], "a finite float");
+    check_element(is_finite(scales[n]), function, "image_scales", n, scales[n], "a finite float");
 }
 
 }  // namespace detail

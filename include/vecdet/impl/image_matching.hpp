@@ -35,8 +35,8 @@ inline chunking tile_chunks(index_t tiles, index_t threads) {
 inline void reserve_for(match_image_buffers& buffers, const match_call& call, index_t threads) {
   index_t truths = 0, regions = 0;
   for (index_t k = 0; k < call.images(); ++k) {
-    truths = std::max(truths, call.truth_of_image(k).size());
-    regions = std::max(regions, call.regions_of_image(k).size());
+    truths = std::max(truths, call.image_truth(k).size());
+    regions = std::max(regions, call.image_regions(k).size());
   }
   const index_t tiles = call.anchors.tile_count(), blocks = tiles * blocks_in_tile;
   grown(buffers.lanes, blocks);
@@ -68,9 +68,9 @@ class image_matching {
         policy_(policy),
         anchors_(call.anchors.anchor_count),
         first_result_(image * anchors_),
-        first_truth_(first_box_of_image(call.truth, image)),
-        truth_(call.truth_of_image(image)),
-        regions_(call.regions_of_image(image)),
+        first_truth_(first_image_box(call.truth, image)),
+        truth_(call.image_truth(image)),
+        regions_(call.image_regions(image)),
         truths_(truth_.size()) {}
 
   /// Returns how many anchors are matched.
@@ -119,14 +119,14 @@ class image_matching {
       }
     }
     std::sort(truth, truth + args_.truth_count, [](const match_truth& a, const match_truth& b) {
-      return a.area != b.area ? a.area < b.area : a.index < b.index;
+      return a.area < b.area || (!(b.area < a.area) && a.index < b.index);
     });
     args_.classes = classes;
     args_.truth = truth;
   }
 
   chunking chunks_of_tiles() const {
-    return tile_chunks(args_.anchors.tile_count, index_t{policy_.threads()});
+    return tile_chunks(args_.anchors.tile_count, usable_threads(policy_));
   }
 
   void find_ignored() {

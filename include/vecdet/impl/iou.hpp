@@ -37,15 +37,14 @@ constexpr index_t smallest_iou_chunk = 8192;  // pairs: some microseconds
 
 }  // namespace detail
 
-template <class T>
-void pairwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
-                  matrix_view<std::remove_const_t<T>> out, const iou_params& params,
+template <class Boxes>
+void pairwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> b,
+                  matrix_view<coordinate_of<Boxes>> out, const iou_params& params,
                   execution policy) {
-  using type = std::remove_const_t<T>;
-  detail::check(out.rows() == a.size(), "pairwise_iou", "out.rows()", out.rows(),
-                "the number of boxes a");
-  detail::check(out.cols() == b.size(), "pairwise_iou", "out.cols()", out.cols(),
-                "the number of boxes b");
+  const auto a = detail::boxes_in(given, "pairwise_iou", "a");
+  using type = coordinate_of<Boxes>;
+  detail::check_size("pairwise_iou", "out.rows()", out.rows(), a.size(), "the number of boxes a");
+  detail::check_size("pairwise_iou", "out.cols()", out.cols(), b.size(), "the number of boxes b");
   detail::check_apart("pairwise_iou", "out", out, "a", a);
   detail::check_apart("pairwise_iou", "out", out, "b", b);
   if (out.empty()) return;
@@ -87,9 +86,8 @@ namespace detail {
 template <class S, class Boxes, class T>
 void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
                          const iou_params& params, execution policy) {
-  check(b.size() == a.size(), "elementwise_iou", "b.size()", b.size(), "the number of boxes a");
-  check(out.size() == a.size(), "elementwise_iou", "out.size()", out.size(),
-        "the number of boxes a");
+  check_size("elementwise_iou", "b.size()", b.size(), a.size(), "the number of boxes a");
+  check_size("elementwise_iou", "out.size()", out.size(), a.size(), "the number of boxes a");
   check_apart("elementwise_iou", "out", out, "a", a);
   check_apart("elementwise_iou", "out", out, "b", b);
   if (a.empty()) return;
@@ -119,19 +117,19 @@ void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
 
 }  // namespace detail
 
-template <class T>
-void elementwise_iou(boxes_view<T> a, boxes_view<const std::remove_const_t<T>> b,
-                     vector_view<std::remove_const_t<T>> out, const iou_params& params,
+template <class Boxes>
+void elementwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> b,
+                     vector_view<coordinate_of<Boxes>> out, const iou_params& params,
                      execution policy) {
-  using type = std::remove_const_t<T>;
+  const auto a = detail::boxes_in(given, "elementwise_iou", "a");
+  using type = coordinate_of<Boxes>;
   detail::run_elementwise_iou<type, boxes_view<const type>>(a, b, out, params, policy);
 }
 
 template <class T>
-void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const std::remove_const_t<T>> b,
-                     vector_view<std::remove_const_t<T>> out, const iou_params& params,
-                     execution policy) {
-  using type = std::remove_const_t<T>;
+void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const value_of<T>> b,
+                     vector_view<value_of<T>> out, const iou_params& params, execution policy) {
+  using type = value_of<T>;
   detail::run_elementwise_iou<detail::separate<type>, boxes_soa_view<const type>>(a, b, out, params,
                                                                                   policy);
 }

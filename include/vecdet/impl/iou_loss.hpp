@@ -10,6 +10,7 @@
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/box_loss_names.hpp>
 #include <vecdet/impl/box_selection.hpp>
 #include <vecdet/impl/head_boxes.hpp>
 #include <vecdet/impl/scaled.hpp>
@@ -39,6 +40,8 @@ struct iou_loss_call {
   vector_view<T> loss{};
 
   void check_params() const {
+    check(kind == iou_kind::giou || kind == iou_kind::diou || kind == iou_kind::ciou, function,
+          "kind", "iou", "giou, diou or ciou");
     check(params.epsilon >= 0 && fits_float(params.epsilon), function, "params.epsilon",
           params.epsilon, "a finite float, 0 or more");
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
@@ -47,15 +50,13 @@ struct iou_loss_call {
   void check_arguments() const {
     const index_t boxes = predicted.size();
     check_params();
-    check(targets.size() == boxes, function, "targets.size()", targets.size(),
-          "the number of predicted boxes");
-    check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
-          "params.box_weights.size()", params.box_weights.size(),
-          "0 or the number of predicted boxes");
-    check(output != loss_output::grad || grad.size() == boxes, function, "grad.size()", grad.size(),
-          "the number of predicted boxes");
-    check(output != loss_output::loss || loss.size() == boxes, function, "loss.size()", loss.size(),
-          "the number of predicted boxes");
+    check_size(function, "targets.size()", targets.size(), boxes, "the number of predicted boxes");
+    check_optional_size(function, "params.box_weights.size()", params.box_weights.size(), boxes,
+                        "the number of predicted boxes");
+    if (output == loss_output::grad)
+      check_size(function, "grad.size()", grad.size(), boxes, "the number of predicted boxes");
+    if (output == loss_output::loss)
+      check_size(function, "loss.size()", loss.size(), boxes, "the number of predicted boxes");
     check_apart(function, "loss", loss, "predicted", predicted);
     check_apart(function, "loss", loss, "targets", targets);
     check_apart(function, "loss", loss, "params.box_weights", params.box_weights);
@@ -76,7 +77,7 @@ double run_iou_loss(const iou_loss_call<T>& call, execution policy) {
                             : call.output == loss_output::loss ? 1
                                                                : 4;
     return {call.function,
-            "boxes",
+            box_loss_name(box_loss_of(call.kind)),
             dtype_name<T>(),
             {boxes},
             isa_name(target),
@@ -96,11 +97,10 @@ double run_iou_loss(const iou_loss_call<T>& call, execution policy) {
 }
 
 template <class T, class Input>
-double run_iou_loss_of_levels(const char* function, iou_kind kind,
-                              const head_view<Input>& predicted, const boxes_view<const T>& targets,
-                              const box_selection& selection, const head_view<T>& grad,
-                              const vector_view<const float>& image_scales,
-                              const iou_loss_params& params, execution policy) {
+double run_level_iou_loss(const char* function, iou_kind kind, const head_view<Input>& predicted,
+                          const boxes_view<const T>& targets, const box_selection& selection,
+                          const head_view<T>& grad, const vector_view<const float>& image_scales,
+                          const iou_loss_params& params, execution policy) {
   iou_loss_call<T> call{function, kind, params};
   call.targets = targets;
   call.output = loss_output::grad;
@@ -111,9 +111,10 @@ double run_iou_loss_of_levels(const char* function, iou_kind kind,
   if (predicted.size() == 0) return 0;
   const isa target = active_isa();
   const profile::scope timing([&] {
-    return problem_of_levels(
-        call.function, levels_variant(predicted.layout()), predicted, target, policy.threads(),
-        bytes_of_level_loss(predicted, selection, call.targets.size() * bytes_a_box<const T*>),
+    return level_problem(
+        call.function, box_loss_name(box_loss_of(kind), source_of(predicted.layout())), predicted,
+        target, policy.threads(),
+        level_loss_bytes(predicted, selection, call.targets.size() * bytes_a_box<const T*>),
         (call.kind == iou_kind::ciou ? 110 : 60) * known_size(selection, predicted.size() / 4));
   });
   const auto kernel = detail::kernels<iou_loss_kernels<T>>(target).run;
@@ -130,145 +131,48 @@ double run_iou_loss_of_levels(const char* function, iou_kind kind,
           }));
 }
 
-// Each output of a loss, for the public functions.
+}  // namespace detail
 
 template <class T>
-double sum_of_iou_losses(const char* function, iou_kind kind, boxes_view<const T> predicted,
-                         boxes_view<const T> targets, const iou_loss_params& params,
-                         execution policy) {
-  iou_loss_call<T> call{function, kind, params};
+double iou_loss(boxes_view<T> predicted, boxes_view<const value_of<T>> targets, iou_kind kind,
+                const iou_loss_params& params, execution policy) {
+  detail::iou_loss_call<value_of<T>> call{"iou_loss", kind, params};
   call.predicted = predicted;
   call.targets = targets;
   return run_iou_loss(call, policy);
 }
+
 template <class T>
-void each_iou_loss(const char* function, iou_kind kind, boxes_view<const T> predicted,
-                   boxes_view<const T> targets, vector_view<T> loss, const iou_loss_params& params,
-                   execution policy) {
-  iou_loss_call<T> call{function, kind, params};
+void iou_loss_unreduced(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                        vector_view<value_of<T>> loss, iou_kind kind, const iou_loss_params& params,
+                        execution policy) {
+  detail::iou_loss_call<value_of<T>> call{"iou_loss_unreduced", kind, params};
   call.predicted = predicted;
   call.targets = targets;
-  call.output = loss_output::loss;
+  call.output = detail::loss_output::loss;
   call.loss = loss;
   run_iou_loss(call, policy);
 }
+
 template <class T>
-double iou_losses_and_grad(const char* function, iou_kind kind, boxes_view<const T> predicted,
-                           boxes_view<const T> targets, boxes_view<T> grad,
-                           const iou_loss_params& params, execution policy) {
-  iou_loss_call<T> call{function, kind, params};
+double iou_loss_and_grad(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
+                         boxes_view<value_of<T>> grad, iou_kind kind, const iou_loss_params& params,
+                         execution policy) {
+  detail::iou_loss_call<value_of<T>> call{"iou_loss_and_grad", kind, params};
   call.predicted = predicted;
   call.targets = targets;
-  call.output = loss_output::grad;
+  call.output = detail::loss_output::grad;
   call.grad = grad;
   return run_iou_loss(call, policy);
 }
 
-}  // namespace detail
-
 template <class T>
-double giou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                 const iou_loss_params& params, execution policy) {
-  return detail::sum_of_iou_losses<std::remove_const_t<T>>("giou_loss", iou_kind::giou, predicted,
-                                                           targets, params, policy);
-}
-
-template <class T>
-void giou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                         vector_view<std::remove_const_t<T>> loss, const iou_loss_params& params,
-                         execution policy) {
-  detail::each_iou_loss<std::remove_const_t<T>>("giou_loss_unreduced", iou_kind::giou, predicted,
-                                                targets, loss, params, policy);
-}
-
-template <class T>
-double giou_loss_and_grad(const head_view<T>& predicted,
-                          boxes_view<const std::remove_const_t<T>> targets,
-                          const box_selection& selection,
-                          const head_view<std::remove_const_t<T>>& grad,
-                          vector_view<const float> image_scales, const iou_loss_params& params,
-                          execution policy) {
-  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>(
-      "giou_loss_and_grad", iou_kind::giou, predicted, targets, selection, grad, image_scales,
-      params, policy);
-}
-
-template <class T>
-double giou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                          boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
-                          execution policy) {
-  return detail::iou_losses_and_grad<std::remove_const_t<T>>(
-      "giou_loss_and_grad", iou_kind::giou, predicted, targets, grad, params, policy);
-}
-
-template <class T>
-double diou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                 const iou_loss_params& params, execution policy) {
-  return detail::sum_of_iou_losses<std::remove_const_t<T>>("diou_loss", iou_kind::diou, predicted,
-                                                           targets, params, policy);
-}
-
-template <class T>
-void diou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                         vector_view<std::remove_const_t<T>> loss, const iou_loss_params& params,
-                         execution policy) {
-  detail::each_iou_loss<std::remove_const_t<T>>("diou_loss_unreduced", iou_kind::diou, predicted,
-                                                targets, loss, params, policy);
-}
-
-template <class T>
-double diou_loss_and_grad(const head_view<T>& predicted,
-                          boxes_view<const std::remove_const_t<T>> targets,
-                          const box_selection& selection,
-                          const head_view<std::remove_const_t<T>>& grad,
-                          vector_view<const float> image_scales, const iou_loss_params& params,
-                          execution policy) {
-  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>(
-      "diou_loss_and_grad", iou_kind::diou, predicted, targets, selection, grad, image_scales,
-      params, policy);
-}
-
-template <class T>
-double diou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                          boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
-                          execution policy) {
-  return detail::iou_losses_and_grad<std::remove_const_t<T>>(
-      "diou_loss_and_grad", iou_kind::diou, predicted, targets, grad, params, policy);
-}
-
-template <class T>
-double ciou_loss(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                 const iou_loss_params& params, execution policy) {
-  return detail::sum_of_iou_losses<std::remove_const_t<T>>("ciou_loss", iou_kind::ciou, predicted,
-                                                           targets, params, policy);
-}
-
-template <class T>
-void ciou_loss_unreduced(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                         vector_view<std::remove_const_t<T>> loss, const iou_loss_params& params,
-                         execution policy) {
-  detail::each_iou_loss<std::remove_const_t<T>>("ciou_loss_unreduced", iou_kind::ciou, predicted,
-                                                targets, loss, params, policy);
-}
-
-template <class T>
-double ciou_loss_and_grad(const head_view<T>& predicted,
-                          boxes_view<const std::remove_const_t<T>> targets,
-                          const box_selection& selection,
-                          const head_view<std::remove_const_t<T>>& grad,
-                          vector_view<const float> image_scales, const iou_loss_params& params,
-                          execution policy) {
-  return detail::run_iou_loss_of_levels<std::remove_const_t<T>>(
-      "ciou_loss_and_grad", iou_kind::ciou, predicted, targets, selection, grad, image_scales,
-      params, policy);
-}
-
-template <class T>
-double ciou_loss_and_grad(boxes_view<T> predicted, boxes_view<const std::remove_const_t<T>> targets,
-                          boxes_view<std::remove_const_t<T>> grad, const iou_loss_params& params,
-                          execution policy) {
-  return detail::iou_losses_and_grad<std::remove_const_t<T>>(
-      "ciou_loss_and_grad", iou_kind::ciou, predicted, targets, grad, params, policy);
+double iou_loss_and_grad(const head_view<T>& predicted, boxes_view<const value_of<T>> targets,
+                         const box_selection& selection, const head_view<value_of<T>>& grad,
+                         iou_kind kind, vector_view<const float> image_scales,
+                         const iou_loss_params& params, execution policy) {
+  return detail::run_level_iou_loss<value_of<T>>("iou_loss_and_grad", kind, predicted, targets,
+                                                 selection, grad, image_scales, params, policy);
 }
 
 }  // namespace VECDET_ABI

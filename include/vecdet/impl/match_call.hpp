@@ -32,31 +32,29 @@ struct match_call {
   isa target;
 
   index_t images() const { return image_count(truth); }
-  boxes_view<const float> truth_of_image(index_t k) const {
-    return boxes_of_image(truth.boxes, truth.image_offsets, k);
+  boxes_view<const float> image_truth(index_t k) const {
+    return image_boxes(truth.boxes, truth.image_offsets, k);
   }
-  boxes_view<const float> regions_of_image(index_t k) const {
-    return boxes_of_image(truth.regions, truth.region_offsets, k);
+  boxes_view<const float> image_regions(index_t k) const {
+    return image_boxes(truth.regions, truth.region_offsets, k);
   }
 
   void check_arguments() const {
     constexpr const char* function = "match_anchors";
     check_matcher(function, "params", params);
-    check(truth.classes.size() == 0 || truth.classes.size() == truth.boxes.size(), function,
-          "truth.classes.size()", truth.classes.size(), "0 or the number of boxes");
+    check_optional_size(function, "truth.classes.size()", truth.classes.size(), truth.boxes.size(),
+                        "the number of boxes");
     check_matched_truth(function, truth, images());
     const index_t total = images() * anchors.anchor_count;
-    constexpr const char* expected = "0 or the number of anchors times that of images";
-    check(results.matches.empty() || results.matches.size() == total, function,
-          "results.matches.size()", results.matches.size(), expected);
-    check(results.labels.empty() || results.labels.size() == total, function,
-          "results.labels.size()", results.labels.size(), expected);
-    check(results.best_ious.empty() || results.best_ious.size() == total, function,
-          "results.best_ious.size()", results.best_ious.size(), expected);
-    check(results.deltas.empty() || results.deltas.size() == total, function,
-          "results.deltas.size()", results.deltas.size(), expected);
-    check(results.foreground.empty() || results.foreground.size() == images(), function,
-          "results.foreground.size()", results.foreground.size(), "0 or the number of images");
+    const auto check_result = [&](const char* argument, index_t size) {
+      check_optional_size(function, argument, size, total, "images x anchors");
+    };
+    check_result("results.matches.size()", results.matches.size());
+    check_result("results.labels.size()", results.labels.size());
+    check_result("results.best_ious.size()", results.best_ious.size());
+    check_result("results.deltas.size()", results.deltas.size());
+    check_optional_size(function, "results.foreground.size()", results.foreground.size(), images(),
+                        "the number of images");
     check_memory();
     if (results.deltas.empty()) return;
     check_corner_coder(function, "params.coder", params.coder);
@@ -73,8 +71,8 @@ struct match_call {
                    {"results.deltas", results.deltas},
                    {"results.foreground", results.foreground}};
     for (const auto& out : written) {
-      for_each_memory_of(truth, [&](const char* of_truth, const address_range& memory) {
-        check_apart("match_anchors", out.name, out.memory, of_truth, memory);
+      for_each_memory_of(truth, [&](const char* truth_name, const address_range& memory) {
+        check_apart("match_anchors", out.name, out.memory, truth_name, memory);
       });
       for (const auto& other : written) {
         if (&other < &out)

@@ -4,9 +4,13 @@
 #pragma once
 
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/impl/box_coding_call.hpp>
 #include <vecdet/impl/ground_truth.hpp>
 #include <vecdet/matching.hpp>
+
+#include <sstream>
+#include <string>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -18,6 +22,12 @@ inline void check_matcher(const char* function, const char* of, const matcher_pa
                params.high_threshold, "a number");
   check_member(!is_nan(params.low_threshold), function, of, "low_threshold", params.low_threshold,
                "a number");
+  if (params.low_threshold > params.high_threshold) {
+    std::ostringstream high;
+    high << "at most " << params.high_threshold << ", the high threshold";
+    throw_invalid_argument(function, std::string(of) + ".low_threshold", params.low_threshold,
+                           high.str());
+  }
   check_member(is_within(params.region_threshold, 0, 1), function, of, "region_threshold",
                params.region_threshold, "a number in [0, 1]");
 }
@@ -27,18 +37,18 @@ inline void check_matched_truth(const char* function, const ground_truth& truth,
   if (!truth.image_offsets.empty())
     check_offsets(function, "truth.image_offsets", truth.image_offsets, truth.boxes.size(),
                   "the number of boxes");
-  check(image_count(truth) == images, function, "the number of truth's images", image_count(truth),
-        "the number of the head's images");
+  check_size(function, "the number of truth's images", image_count(truth), images,
+             "the number of the head's images");
   if (!truth.region_offsets.empty())
     check_offsets(function, "truth.region_offsets", truth.region_offsets, truth.regions.size(),
                   "the number of regions");
-  check(
-      truth.region_offsets.size() ==
-          (truth.regions.empty() && truth.region_offsets.empty() ? 0 : truth.image_offsets.size()),
-      function, "truth.region_offsets.size()", truth.region_offsets.size(),
-      "the size of image_offsets");
+  look_at_boxes(function, "truth.boxes", truth.boxes);
+  if (!truth.regions.empty() || !truth.region_offsets.empty()) {
+    check_size(function, "truth.region_offsets.size()", truth.region_offsets.size(),
+               truth.image_offsets.size(), "the size of image_offsets");
+  }
   for (index_t k = 0; k < images; ++k) {
-    const index_t boxes = first_box_of_image(truth, k + 1) - first_box_of_image(truth, k);
+    const index_t boxes = first_image_box(truth, k + 1) - first_image_box(truth, k);
     check(boxes <= index_t{0x7fffffff}, function, "truth.boxes.size()", boxes,
           "at most 2^31 - 1 of an image");
   }

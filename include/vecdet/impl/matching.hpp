@@ -62,7 +62,7 @@ inline index_t run_match(const match_call& call, const char* variant, match_buff
   const index_t images = call.images();
   const profile::scope timing([&] { return call.problem(variant, policy.threads()); });
   index_t* const foreground = grown(buffers.foreground, images);
-  const index_t threads = std::min(index_t{policy.threads()}, index_t{chunking::max_count});
+  const index_t threads = usable_threads(policy);
   if (images < threads || threads == 1) {
     if (buffers.images.empty()) buffers.images.resize(1);
     reserve_for(buffers.images[0], call, threads);
@@ -75,9 +75,9 @@ inline index_t run_match(const match_call& call, const char* variant, match_buff
       reserve_for(buffers.images[static_cast<std::size_t>(k)], call, 1);
     std::atomic<index_t> next{0};
     for_each_chunk(policy, chunking(threads, 1), [&](index_t worker, index_t, index_t) {
-      match_image_buffers& of_worker = buffers.images[static_cast<std::size_t>(worker)];
+      match_image_buffers& worker_buffers = buffers.images[static_cast<std::size_t>(worker)];
       for (index_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < images;)
-        foreground[k] = image_matching(call, of_worker, k, execution::sequential).run();
+        foreground[k] = image_matching(call, worker_buffers, k, execution::sequential).run();
     });
   }
   index_t total = 0;

@@ -25,8 +25,8 @@ class level_mapper {
           "1 to 32");
     int exponent = 0;
     const bool is_usable = scale > 0 && fits_float(scale);
-    check(is_usable && std::frexp(scale, &exponent) == 0.5, function, "the scale of level 0", scale,
-          "a power of two");
+    check(is_usable && is_equal(std::frexp(scale, &exponent), 0.5), function,
+          "the scale of level 0", scale, "a power of two");
     first_ = 1 - exponent;
     check(canonical_size > 0 && fits_float(canonical_size), function, "canonical_size",
           canonical_size, "a finite float above 0");
@@ -63,13 +63,13 @@ struct roi_pyramid {
   template <class View>
   roi_pyramid(const char* function, const char* name, vector_view<const View> views,
               const multiscale_roi_align_params& params) {
-    check(params.scales.size() == views.size(), function, "params.scales.size()",
-          params.scales.size(), "the number of levels");
+    check_size(function, "params.scales.size()", params.scales.size(), views.size(),
+               "the number of levels");
     for (index_t l = 0; l < views.size(); ++l) {
       const View& view = views[l];
       const double scale = params.scales[l];
-      check_element(l == 0 || 2 * scale == params.scales[l - 1], function, "params.scales", l,
-                    scale, "half of the one before");
+      check_element(l == 0 || is_equal(2 * scale, params.scales[l - 1]), function, "params.scales",
+                    l, scale, "half of the one before");
       check_element(view.images() == views[0].images() && view.channels() == views[0].channels() &&
                         view.layout() == views[0].layout(),
                     function, name, l,
@@ -89,52 +89,52 @@ struct roi_pyramid {
 };
 
 inline roi_align_params level_params(const multiscale_roi_align_params& params) {
-  roi_align_params of_level;
-  of_level.sampling_ratio = params.sampling_ratio;
-  of_level.aligned = params.aligned;
-  of_level.add_to_grad = params.add_to_grad;
-  return of_level;
+  roi_align_params per_level;
+  per_level.sampling_ratio = params.sampling_ratio;
+  per_level.aligned = params.aligned;
+  per_level.add_to_grad = params.add_to_grad;
+  return per_level;
 }
 
 }  // namespace detail
 
 template <class T>
 void multiscale_roi_align(vector_view<const feature_view<std::add_const_t<T>>> levels,
-                          const roi_boxes<compute_type<std::remove_const_t<T>>>& boxes,
-                          feature_view<T> out, const multiscale_roi_align_params& params,
-                          roi_align_workspace& workspace, execution policy) {
+                          const roi_boxes<compute_type<value_of<T>>>& boxes, feature_view<T> out,
+                          const multiscale_roi_align_params& params, roi_align_workspace& workspace,
+                          execution policy) {
   constexpr const char* function = "multiscale_roi_align";
   const detail::level_mapper level_of(function, levels.size(),
                                       params.scales.empty() ? 1 : params.scales[0],
                                       params.canonical_size, params.canonical_level);
   const detail::roi_pyramid<T> pyramid(function, "levels", levels, params);
-  const roi_align_params of_level = detail::level_params(params);
-  detail::check_roi_params(function, of_level);
+  const roi_align_params per_level = detail::level_params(params);
+  detail::check_roi_params(function, per_level);
   detail::check_roi_boxes(function, boxes, levels[0].images());
   detail::check_bins(function, "out", out, boxes.boxes.size(), levels[0].channels(),
                      levels[0].layout());
   for (const auto& level : levels) detail::check_apart(function, "out", out, "levels", level);
   detail::check_apart_from_boxes(function, "out", out, boxes);
   const feature_view<const T> bins(out);
-  detail::roi_align_call<T>(function, pyramid.view(), levels[0].images(), boxes, bins, of_level,
+  detail::roi_align_call<T>(function, pyramid.view(), levels[0].images(), boxes, bins, per_level,
                             detail::workspace_access::buffers(workspace), policy)
       .forward(out.data(), [&](index_t i) { return level_of(boxes.boxes[i]); });
 }
 
 template <class T>
 void multiscale_roi_align_grad(feature_view<T> upstream,
-                               const roi_boxes<compute_type<std::remove_const_t<T>>>& boxes,
-                               vector_view<const feature_view<std::remove_const_t<T>>> grads,
+                               const roi_boxes<compute_type<value_of<T>>>& boxes,
+                               vector_view<const feature_view<value_of<T>>> grads,
                                const multiscale_roi_align_params& params,
                                roi_align_workspace& workspace, execution policy) {
-  using stored = std::remove_const_t<T>;
+  using stored = value_of<T>;
   constexpr const char* function = "multiscale_roi_align_grad";
   const detail::level_mapper level_of(function, grads.size(),
                                       params.scales.empty() ? 1 : params.scales[0],
                                       params.canonical_size, params.canonical_level);
   const detail::roi_pyramid<stored> pyramid(function, "grads", grads, params);
-  const roi_align_params of_level = detail::level_params(params);
-  detail::check_roi_params(function, of_level);
+  const roi_align_params per_level = detail::level_params(params);
+  detail::check_roi_params(function, per_level);
   detail::check_roi_boxes(function, boxes, grads[0].images());
   detail::check_bins(function, "upstream", upstream, boxes.boxes.size(), grads[0].channels(),
                      grads[0].layout());
@@ -145,8 +145,8 @@ void multiscale_roi_align_grad(feature_view<T> upstream,
       detail::check_apart(function, "grads", grads[l], "the other grads", grads[other]);
   }
   const feature_view<const stored> bins(upstream);
-  detail::roi_align_call<stored>(function, pyramid.view(), grads[0].images(), boxes, bins, of_level,
-                                 detail::workspace_access::buffers(workspace), policy)
+  detail::roi_align_call<stored>(function, pyramid.view(), grads[0].images(), boxes, bins,
+                                 per_level, detail::workspace_access::buffers(workspace), policy)
       .backward([&](index_t i) { return level_of(boxes.boxes[i]); });
 }
 
@@ -155,8 +155,7 @@ void pyramid_levels(boxes_view<Real> boxes, vector_view<index_t> levels, index_t
                     double scale, double canonical_size, index_t canonical_level) {
   constexpr const char* function = "pyramid_levels";
   const detail::level_mapper level_of(function, count, scale, canonical_size, canonical_level);
-  detail::check(levels.size() == boxes.size(), function, "levels.size()", levels.size(),
-                "the number of boxes");
+  detail::check_size(function, "levels.size()", levels.size(), boxes.size(), "the number of boxes");
   detail::check_apart(function, "levels", levels, "boxes", boxes);
   for (index_t i = 0; i < boxes.size(); ++i) levels[i] = level_of(boxes[i]);
 }

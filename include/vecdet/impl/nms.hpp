@@ -4,6 +4,7 @@
 
 #include <vecdet/args/nms.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/impl/nms_groups.hpp>
@@ -29,7 +30,7 @@ namespace detail {
 
 inline void check_nms(const char* function, index_t boxes, index_t scores,
                       const nms_params& params) {
-  check(scores == boxes, function, "scores.size()", scores, "the number of boxes");
+  check_size(function, "scores.size()", scores, boxes, "the number of boxes");
   check(boxes <= index_t{0xffffffff}, function, "boxes.size()", boxes, "at most 2^32 - 1");
   check(is_within(params.iou_threshold, 0, 1), function, "params.iou_threshold",
         params.iou_threshold, "a number in [0, 1]");
@@ -75,7 +76,7 @@ class nms_call {
   vector_view<const index_t> run(const nms_groups& groups) {
     index_t count = select();
     const bool grouped =
-        groups.classes.size() > 0 || groups.images.size() > 0 || groups.image_offsets.size() > 0;
+        groups.classes.size() > 0 || groups.images.size() > 0 || !groups.image_offsets.empty();
     grown(buffers_.spare, count);
     grown(buffers_.kept, count);
     if (!grouped) {
@@ -125,7 +126,7 @@ class nms_call {
     nms_record* const records = grown(buffers_.records, boxes_.size());
     const double infinity = std::numeric_limits<double>::infinity();
     index_t count = scores_.size();
-    if (params_.drop_nan_scores || params_.score_threshold != -infinity) {
+    if (params_.drop_nan_scores || !is_equal(params_.score_threshold, -infinity)) {
       count =
           scores_kernels_.select(scores_.data(), 0, count,
                                  threshold_for<compute_type<S>>(params_, params_.score_threshold),
@@ -194,18 +195,18 @@ class nms_call {
   }
 
   index_t image_of(nms_record record) const {
-    return buffers_.image_of_group[buffers_.group_of[index_of(record)]];
+    return buffers_.group_image[buffers_.group_of[index_of(record)]];
   }
 
   /// Drops the records beyond max_per_image and max_total; they are in descending score.
   index_t apply_limits(nms_record* records, index_t count) {
-    index_t* const of_image = grown(buffers_.counters, buffers_.images);
-    std::fill(of_image, of_image + buffers_.images, 0);
+    index_t* const per_image = grown(buffers_.counters, buffers_.images);
+    std::fill(per_image, per_image + buffers_.images, 0);
     index_t left = 0;
     for (index_t i = 0; i < count && left < params_.max_total; ++i) {
-      index_t& of_this = of_image[image_of(records[i])];
-      if (of_this >= params_.max_per_image) continue;
-      ++of_this;
+      index_t& kept_of_image = per_image[image_of(records[i])];
+      if (kept_of_image >= params_.max_per_image) continue;
+      ++kept_of_image;
       records[left++] = records[i];
     }
     return left;
@@ -243,6 +244,8 @@ vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<
                                    execution policy) {
   check_nms(function, boxes.size(), scores.size(), params);
   check_groups(function, groups, boxes.size());
+  if (params.format == nms_format::corners) look_at_boxes(function, "boxes", boxes);
+  look_at_scores(function, "scores", scores, [](index_t) { return true; });
   const profile::scope timing([&] {
     return profile::problem{function,
                             std::is_same<S, T>::value ? nullptr : dtype_name<S>(),
@@ -257,35 +260,44 @@ vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<
 
 }  // namespace detail
 
-template <class T, class S>
-vector_view<const index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
-                               nms_workspace& workspace, execution policy) {
-  return detail::run_nms<std::remove_const_t<T>, std::remove_const_t<S>>(
+template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
+vector_view<const index_t> nms(const Boxes& given_boxes, const Scores& given_scores,
+                               const nms_params& params, nms_workspace& workspace,
+                               execution policy) {
+  const auto boxes = detail::boxes_in(given_boxes, "nms", "boxes");
+  const vector_view<const number_of<Scores>> scores(given_scores);
+  return detail::run_nms<coordinate_of<Boxes>, number_of<Scores>>(
       "nms", active_isa(), boxes, scores, {}, params, detail::workspace_access::buffers(workspace),
       policy);
 }
 
-template <class T, class S>
-std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
-                         execution policy) {
+template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
+std::vector<index_t> nms(const Boxes& given_boxes, const Scores& given_scores,
+                         const nms_params& params, execution policy) {
+  const auto boxes = detail::boxes_in(given_boxes, "nms", "boxes");
+  const vector_view<const number_of<Scores>> scores(given_scores);
   nms_workspace workspace;
   const auto kept = nms(boxes, scores, params, workspace, policy);
   return {kept.begin(), kept.end()};
 }
 
-template <class T, class S>
-vector_view<const index_t> batched_nms(boxes_view<T> boxes, vector_view<S> scores,
+template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
+vector_view<const index_t> batched_nms(const Boxes& given_boxes, const Scores& given_scores,
                                        const nms_groups& groups, const nms_params& params,
                                        nms_workspace& workspace, execution policy) {
-  return detail::run_nms<std::remove_const_t<T>, std::remove_const_t<S>>(
+  const auto boxes = detail::boxes_in(given_boxes, "batched_nms", "boxes");
+  const vector_view<const number_of<Scores>> scores(given_scores);
+  return detail::run_nms<coordinate_of<Boxes>, number_of<Scores>>(
       "batched_nms", active_isa(), boxes, scores, groups, params,
       detail::workspace_access::buffers(workspace), policy);
 }
 
-template <class T, class S>
-std::vector<index_t> batched_nms(boxes_view<T> boxes, vector_view<S> scores,
+template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
+std::vector<index_t> batched_nms(const Boxes& given_boxes, const Scores& given_scores,
                                  const nms_groups& groups, const nms_params& params,
                                  execution policy) {
+  const auto boxes = detail::boxes_in(given_boxes, "batched_nms", "boxes");
+  const vector_view<const number_of<Scores>> scores(given_scores);
   nms_workspace workspace;
   const auto kept = batched_nms(boxes, scores, groups, params, workspace, policy);
   return {kept.begin(), kept.end()};

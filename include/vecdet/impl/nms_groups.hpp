@@ -24,10 +24,10 @@ namespace detail {
 
 /// Throws unless every box has its group.
 inline void check_groups(const char* function, const nms_groups& groups, index_t boxes) {
-  check(groups.classes.size() == 0 || groups.classes.size() == boxes, function,
-        "groups.classes.size()", groups.classes.size(), "0 or the number of boxes");
-  check(groups.images.size() == 0 || groups.images.size() == boxes, function,
-        "groups.images.size()", groups.images.size(), "0 or the number of boxes");
+  check_optional_size(function, "groups.classes.size()", groups.classes.size(), boxes,
+                      "the number of boxes");
+  check_optional_size(function, "groups.images.size()", groups.images.size(), boxes,
+                      "the number of boxes");
   const vector_view<const index_t>& offsets = groups.image_offsets;
   if (offsets.empty()) return;
   check(groups.images.size() == 0, function, "groups.images.size()", groups.images.size(),
@@ -93,21 +93,21 @@ struct id_range {
 /// The range of all ids of one kind, or of the single id 0 where there are none.
 inline id_range range_of(const labels_view& ids, const chunking& chunks, execution policy) {
   if (ids.size() == 0) return {};
-  id_range of_chunk[chunking::max_count];
+  id_range chunk_ids[chunking::max_count];
   for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
-    with_ids(ids, [&](const auto& id) { of_chunk[c] = id_range(id, first, last); });
+    with_ids(ids, [&](const auto& id) { chunk_ids[c] = id_range(id, first, last); });
   });
-  for (index_t c = 1; c < chunks.count; ++c) of_chunk[0].join(of_chunk[c]);
-  return of_chunk[0];
+  for (index_t c = 1; c < chunks.count; ++c) chunk_ids[0].join(chunk_ids[c]);
+  return chunk_ids[0];
 }
 
-/// Numbers groups of any ids by sorting them. Sets group_of, image_of_group, groups and images.
+/// Numbers groups of any ids by sorting them. Sets group_of, group_image, groups and images.
 inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes,
                                      nms_buffers& buffers) {
   nms_record* const order = buffers.spare.data();
   index_t* const image = grown(buffers.counters, boxes);
   const bool by_class = groups.classes.size() > 0;
-  const bool by_offset = groups.image_offsets.size() > 0;
+  const bool by_offset = !groups.image_offsets.empty();
   index_t current = 0;
   for (index_t i = 0; i < boxes; ++i) {
     order[i] = static_cast<nms_record>(i);
@@ -124,7 +124,7 @@ inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes,
     return a < b;
   });
   std::uint32_t* const group_of = grown(buffers.group_of, boxes);
-  std::uint32_t* const image_of_group = grown(buffers.image_of_group, boxes);
+  std::uint32_t* const group_image = grown(buffers.group_image, boxes);
   std::uint32_t group = 0, image_number = 0;
   for (index_t i = 0; i < boxes; ++i) {
     const bool new_image = i > 0 && image[order[i]] != image[order[i - 1]];
@@ -132,7 +132,7 @@ inline void number_groups_by_sorting(const nms_groups& groups, index_t boxes,
     image_number += new_image;
     group += new_image || new_class;
     group_of[order[i]] = group;
-    image_of_group[group] = image_number;
+    group_image[group] = image_number;
   }
   buffers.groups = boxes == 0 ? 0 : index_t{group} + 1;
   buffers.images = index_t{image_number} + 1;
@@ -176,7 +176,7 @@ inline void number_groups_directly(const nms_groups& groups, const id_range& ima
 
 /// Sorts the first `count` of buffers.records, which ascend by index, into groups that ascend by
 /// image and class; inside a group the order stays. Sets group_of (at least of the boxes that take
-/// part), group_begin and image_of_group.
+/// part), group_begin and group_image.
 ///
 ///     records      [ chunk 0         | chunk 1         | chunk 2         ]   one record a box
 ///     group of each  0 2 1 0 2 1 0     2 0 0 1 2 2 1     1 0 2 2 0 1 1
@@ -211,9 +211,9 @@ inline void partition_into_groups(const nms_groups& groups, index_t boxes, index
   if (direct) {
     buffers.images = static_cast<index_t>(images);
     buffers.groups = static_cast<index_t>(images * classes.size());
-    std::uint32_t* const image_of_group = grown(buffers.image_of_group, buffers.groups);
+    std::uint32_t* const group_image = grown(buffers.group_image, buffers.groups);
     for (std::uint64_t g = 0; g < images * classes.size(); ++g)
-      image_of_group[g] = static_cast<std::uint32_t>(g / classes.size());
+      group_image[g] = static_cast<std::uint32_t>(g / classes.size());
   } else {
     number_groups_by_sorting(groups, boxes, buffers);
   }
@@ -289,8 +289,7 @@ void suppress_groups(nms_buffers& buffers, execution policy, ScratchBytes scratc
   const auto tasks = static_cast<index_t>(buffers.tasks.size());
   const nms_task* const task = buffers.tasks.data();
   const index_t* const begin = buffers.group_begin.data();
-  const index_t workers =
-      std::min({index_t{policy.threads()}, tasks, index_t{chunking::max_count}});
+  const index_t workers = std::min(usable_threads(policy), tasks);
   index_t scratch_begin[chunking::max_count], lines = 0;
   for (index_t w = 0; w < workers; ++w) {
     scratch_begin[w] = lines;

@@ -16,38 +16,6 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-inline postprocess_params retinanet_postprocess() { return {}; }
-inline postprocess_params fcos_postprocess() {
-  postprocess_params params;
-  params.detector = dense_detector::fcos;
-  params.score_threshold = 0.2;
-  params.iou_threshold = 0.6;
-  params.max_detections = 100;
-  return params;
-}
-
-inline postprocess_params ssd_postprocess() {
-  postprocess_params params;
-  params.detector = dense_detector::ssd;
-  params.score_threshold = 0.01;
-  params.max_candidates = 400;
-  params.iou_threshold = 0.45;
-  params.max_detections = 200;
-  for (int k = 0; k < 4; ++k) params.weights[k] = k < 2 ? 10 : 5;
-  return params;
-}
-
-inline postprocess_params rpn_postprocess() {
-  postprocess_params params;
-  params.detector = dense_detector::rpn;
-  params.score_threshold = 0;
-  params.max_candidates = 2000;
-  params.iou_threshold = 0.7;
-  params.max_detections = 2000;
-  params.min_size = 1e-3;
-  return params;
-}
-
 namespace detail {
 
 /// Whether scores are of an element each, not of a whole row.
@@ -78,10 +46,7 @@ inline void check_postprocess_params(const char* function, const postprocess_par
   check(params.max_detections >= 0, function, "params.max_detections", params.max_detections,
         "0 or more");
   check_min_size(function, "params.min_size", params.min_size);
-  for (const double weight : params.weights)
-    check(is_coder_weight(weight), function, "params.weights", weight, a_coder_weight);
-  check(is_size_limit(params.size_limit), function, "params.size_limit", params.size_limit,
-        a_size_limit);
+  check_corner_coder(function, "params.coder", params.coder);
 }
 
 inline void check_image_sizes(const char* function, const vector_view<const image_size>& sizes) {
@@ -98,14 +63,16 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
                        const postprocess_params& params) {
   constexpr const char* function = "postprocess";
   const index_t rows = outputs.logits.rows();
-  check(anchors == 0 ? rows == 0 : rows % anchors == 0 && rows / anchors == images, function,
-        "outputs.logits.rows()", rows, "the number of images times that of anchors");
-  check(outputs.deltas.size() == rows, function, "outputs.deltas.size()", outputs.deltas.size(),
-        "the rows of the logits");
-  check(params.detector == dense_detector::fcos ? outputs.centerness.size() == rows
-                                                : outputs.centerness.empty(),
-        function, "outputs.centerness.size()", outputs.centerness.size(),
-        "the rows of the logits for FCOS, 0 for others");
+  if (anchors == 0 ? rows != 0 : rows % anchors != 0 || rows / anchors != images) {
+    throw_invalid_argument(
+        function, "outputs.logits.rows()", rows,
+        std::to_string(images) + " x " + std::to_string(anchors) + ", images x anchors");
+  }
+  check_size(function, "outputs.deltas.size()", outputs.deltas.size(), rows,
+             "the rows of the logits");
+  const bool is_fcos = params.detector == dense_detector::fcos;
+  check_size(function, "outputs.centerness.size()", outputs.centerness.size(), is_fcos ? rows : 0,
+             is_fcos ? "the rows of the logits" : "as it is FCOS's alone");
   index_t sum = 0, largest = searched_as_one(level_sizes, params) ? anchors : 0;
   for (index_t level = 0; level < level_sizes.size(); ++level) {
     const index_t size = level_sizes[level];
@@ -113,8 +80,8 @@ void check_postprocess(const head_outputs<T>& outputs, index_t anchors,
     sum = size < no_limit - sum ? sum + size : no_limit;
     largest = std::max(largest, size);
   }
-  check(level_sizes.empty() || sum == anchors, function, "the sum of level_sizes", sum,
-        "the number of anchors");
+  if (!level_sizes.empty())
+    check_size(function, "the sum of level_sizes", sum, anchors, "the number of anchors");
   // The search by whole rows keeps the numbers of a level's elements in 32 bits.
   const index_t cols = outputs.logits.cols();
   check(params.detector != dense_detector::rpn || cols == 1 || rows == 0, function,
@@ -152,13 +119,7 @@ void add_candidate(postprocess_buffers::candidates& out, const float* anchor, co
 inline void decode_candidates(isa target, const postprocess_params& params,
                               postprocess_buffers::candidates& out, const image_size& size) {
   const bool is_fcos = params.detector == dense_detector::fcos;
-  coder_params coder;
-  coder.weight_x = params.weights[0];
-  coder.weight_y = params.weights[1];
-  coder.weight_w = params.weights[2];
-  coder.weight_h = params.weights[3];
-  coder.size_limit = params.size_limit;
-  auto args = is_fcos ? coding_args<float>(distance_params{}) : coding_args<float>(coder);
+  auto args = is_fcos ? coding_args<float>(distance_params{}) : coding_args<float>(params.coder);
   clip_to(args, size);
   float* const boxes = out.boxes.data();
   args.in = args.out = boxes;
@@ -166,7 +127,7 @@ inline void decode_candidates(isa target, const postprocess_params& params,
   using coding = coding_kernels<float>;
   (is_fcos ? coding::decode_distances(target) : coding::decode(target))(args, 0, out.count);
 
-  if (params.min_size == 0) return;
+  if (is_equal(params.min_size, 0)) return;
   float* const scores = out.scores.data();
   index_t* const labels = out.labels.data();
   index_t count = 0;
@@ -235,8 +196,8 @@ class image_postprocess {
     args.centerness_step = 1;
     args.score_threshold = params_.score_threshold;
     args.limit = is_ssd ? no_limit : params_.max_candidates;
-    index_t* const of_class = grown(out.of_class, args.cols);
-    std::fill(of_class, of_class + args.cols, index_t{0});
+    index_t* const per_class = grown(out.per_class, args.cols);
+    std::fill(per_class, per_class + args.cols, index_t{0});
     const chunking chunks = search_chunks(level_size, args.cols, policy);
     args.capacity = filter_topk_capacity(args.limit, chunks.size * args.cols) + args.cols;
     const auto search = kernels<filter_topk_kernels<T>>(target_).search_rows;
@@ -248,7 +209,7 @@ class image_postprocess {
         [&](index_t) {},
         [&](index_t, index_t first, std::uint64_t record) {
           const index_t element = first * args.cols + static_cast<index_t>(record & 0xffffffffu);
-          if (is_ssd && of_class[element % args.cols]++ >= params_.max_candidates) return;
+          if (is_ssd && per_class[element % args.cols]++ >= params_.max_candidates) return;
           add(out, element, first_row, first_anchor, score_of_record(record), 0);
         });
   }
@@ -270,9 +231,8 @@ class image_postprocess {
 };
 
 /// NMS of the candidates of all images, and of each the best.
-inline detections_view best_of_images(postprocess_buffers& buffers, index_t images,
-                                      const postprocess_params& params, isa target,
-                                      execution policy) {
+inline detections_view batch_best(postprocess_buffers& buffers, index_t images,
+                                  const postprocess_params& params, isa target, execution policy) {
   index_t* const offsets = grown(buffers.offsets, images + 1);
   offsets[0] = 0;
   for (index_t i = 0; i < images; ++i)
@@ -288,7 +248,7 @@ inline detections_view best_of_images(postprocess_buffers& buffers, index_t imag
     std::copy_n(found.labels.data(), found.count, labels + offsets[i]);
   }
 
-  nms_params suppression = torchvision_nms(params.iou_threshold);
+  nms_params suppression = nms_params::torchvision(params.iou_threshold);
   suppression.order = nms_order::image_score;
   suppression.max_per_image = params.max_detections;
   nms_groups groups;
@@ -335,7 +295,7 @@ detections_view run_postprocess(const Call& call, const vector_view<const image_
                                   inner);
                  });
 
-  return best_of_images(buffers, images, params, target, policy);
+  return batch_best(buffers, images, params, target, policy);
 }
 
 }  // namespace detail
@@ -350,6 +310,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
   const index_t images = image_sizes.size();
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
   detail::check_image_sizes("postprocess", image_sizes);
+  detail::look_at_logits("postprocess", "outputs.logits", outputs.logits);
   const isa target = active_isa();
   const profile::scope timing([&] {
     using shape = decltype(profile::problem::shape);

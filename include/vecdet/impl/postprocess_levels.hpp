@@ -31,10 +31,9 @@ void check_postprocess(const head_level_outputs<T>& outputs, index_t anchors, in
     check(outputs.centerness.levels().empty(), function, "outputs.centerness.levels().size()",
           outputs.centerness.levels().size(), "0, as it is FCOS's alone");
   }
-  check(anchors == logits.anchors_of_image(), function, "anchors.size()", anchors,
-        "the anchors of one image of the head");
-  check(images == logits.images(), function, "image_sizes.size()", images,
-        "the images of the head");
+  check_size(function, "anchors.size()", anchors, logits.anchors_per_image(),
+             "the anchors of one image of the head");
+  check_size(function, "image_sizes.size()", images, logits.images(), "the images of the head");
 }
 
 template <class T>
@@ -60,9 +59,8 @@ class levels_postprocess {
                       params_.detector == dense_detector::rpn ? l : element % classes, score);
       };
       if (searches_elements(params_.detector)) {
-        const index_t count =
-            append_best_of_level(target_, logits, image, l, params_.score_threshold,
-                                 params_.max_candidates, 0, 0, out.search, policy);
+        const index_t count = append_level_best(target_, logits, image, l, params_.score_threshold,
+                                                params_.max_candidates, 0, 0, out.search, policy);
         for (index_t i = 0; i < count; ++i)
           add(out.search.elements[static_cast<std::size_t>(i)],
               sigmoid_score(out.search.logits[static_cast<std::size_t>(i)]));
@@ -99,7 +97,7 @@ class levels_postprocess {
           });
     };
     if (logits.layout() == head_layout::nhwc) {
-      const matrix_view<const T> rows = rows_of_level(logits, image, level);
+      const matrix_view<const T> rows = level_rows(logits, image, level);
       row_search_args<T> args{};
       args.logits = rows.data();
       args.cols = rows.cols();
@@ -110,9 +108,9 @@ class levels_postprocess {
       args.score_threshold = params_.score_threshold;
       args.limit = limit;
       search(rows.rows(), rows.cols(), rows.cols(), [&](index_t capacity, auto... range) {
-        row_search_args<T> of_chunk = args;
-        of_chunk.capacity = capacity;
-        return kernels.search_rows(of_chunk, range...);
+        row_search_args<T> chunk_args = args;
+        chunk_args.capacity = capacity;
+        return kernels.search_rows(chunk_args, range...);
       });
     } else {
       auto args = plane_args(logits, image, level);
@@ -122,9 +120,9 @@ class levels_postprocess {
       args.limit = limit;
       search(logits.locations(level), logits.anchors() * logits.classes(), 0,
              [&](index_t capacity, auto... range) {
-               plane_search_args<T> of_chunk = args;
-               of_chunk.capacity = capacity;
-               return kernels.search_planes(of_chunk, range...);
+               plane_search_args<T> chunk_args = args;
+               chunk_args.capacity = capacity;
+               return kernels.search_planes(chunk_args, range...);
              });
     }
   }
@@ -144,6 +142,7 @@ detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<con
                             execution policy) {
   detail::check_postprocess(outputs, anchors.size(), image_sizes.size(), params);
   detail::check_image_sizes("postprocess", image_sizes);
+  detail::look_at_logits("postprocess", "outputs.logits", outputs.logits);
   const isa target = active_isa();
   const profile::scope timing([&] {
     const bool is_nhwc = outputs.logits.layout() == head_layout::nhwc;

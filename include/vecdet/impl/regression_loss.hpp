@@ -11,6 +11,7 @@
 #include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/box_loss_names.hpp>
 #include <vecdet/impl/box_selection.hpp>
 #include <vecdet/impl/find_first.hpp>
 #include <vecdet/impl/head_boxes.hpp>
@@ -31,25 +32,6 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 namespace detail {
-
-/// The variant in problem names; of bfloat16 deltas with boxes of float, if `is_mixed`.
-inline const char* box_loss_name(box_loss loss, bool is_mixed = false) noexcept {
-  return loss == box_loss::smooth_l1 ? is_mixed ? "float_smooth_l1" : "smooth_l1"
-         : loss == box_loss::giou    ? is_mixed ? "float_giou" : "giou"
-         : loss == box_loss::diou    ? is_mixed ? "float_diou" : "diou"
-         : is_mixed                  ? "float_ciou"
-                                     : "ciou";
-}
-
-/// The variant of levels.
-inline const char* level_box_loss_name(box_loss loss, head_layout layout) noexcept {
-  const bool is_nhwc = layout == head_layout::nhwc;
-  return loss == box_loss::smooth_l1 ? is_nhwc ? "levels_smooth_l1" : "nchw_smooth_l1"
-         : loss == box_loss::giou    ? is_nhwc ? "levels_giou" : "nchw_giou"
-         : loss == box_loss::diou    ? is_nhwc ? "levels_diou" : "nchw_diou"
-         : is_nhwc                   ? "levels_ciou"
-                                     : "nchw_ciou";
-}
 
 template <class T, class Box>
 struct regression_call {
@@ -75,11 +57,10 @@ struct regression_call {
   void check_targets() const {
     const index_t boxes = deltas.size();
     if (targets.is_matched()) {
-      check(targets.matches().size() == boxes, function, "matches.size()", targets.matches().size(),
-            "the number of deltas");
+      check_size(function, "matches.size()", targets.matches().size(), boxes,
+                 "the number of deltas");
     } else {
-      check(targets.boxes().size() == boxes, function, "targets.size()", targets.boxes().size(),
-            "the number of deltas");
+      check_size(function, "targets.size()", targets.boxes().size(), boxes, "the number of deltas");
     }
   }
 
@@ -87,12 +68,15 @@ struct regression_call {
     const index_t boxes = deltas.size();
     check_params();
     check_targets();
-    check(anchors.size() == boxes, function, "anchors.size()", anchors.size(),
-          "the number of deltas");
-    check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
-          "params.box_weights.size()", params.box_weights.size(), "0 or the number of deltas");
+    if (anchors.size() != boxes && (anchors.empty() || boxes % anchors.size() != 0)) {
+      throw_invalid_argument(
+          function, "anchors.size()", anchors.size(),
+          std::to_string(boxes) + ", the number of deltas, or a divisor: the anchors of one image");
+    }
+    check_optional_size(function, "params.box_weights.size()", params.box_weights.size(), boxes,
+                        "the number of deltas");
     if (output == loss_output::grad) {
-      check(grad.size() == boxes, function, "grad.size()", grad.size(), "the number of deltas");
+      check_size(function, "grad.size()", grad.size(), boxes, "the number of deltas");
     }
     check_selection(function, selection, boxes);
     check_apart(function, "grad", grad, "deltas", deltas);
@@ -115,6 +99,7 @@ struct regression_call {
     regression_loss_args<stored> args{};
     args.deltas = deltas.data();
     args.anchors = anchors.data();
+    args.anchor_period = anchors.empty() || anchors.size() == deltas.size() ? 0 : anchors.size();
     args.targets = targets.boxes().data();
     args.matches = targets.is_matched() ? targets.matches().data() : nullptr;
     args.box_weights = data_or_null(params.box_weights);
@@ -158,8 +143,8 @@ struct regression_call {
       }
     }
     if (bad < deltas.size()) {
-      throw_invalid_argument(function, element("matches", bad).c_str(), targets.matches()[bad],
-                             "0 to the number of ground truth boxes - 1");
+      throw_invalid_argument(function, element("matches", bad), targets.matches()[bad],
+                             index_range(truths, "ground-truth boxes"));
     }
   }
 };
@@ -178,7 +163,8 @@ double run_regression_loss(const regression_call<T, Box>& call, execution policy
     const index_t given = tensor + 8 * boxes * index_t{sizeof(Box)};
     const index_t written = call.output == loss_output::grad ? tensor : 0;
     return {call.function,
-            box_loss_name(call.params.loss, !std::is_same<T, Box>::value),
+            box_loss_name(call.params.loss,
+                          std::is_same<T, Box>::value ? box_source::boxes : box_source::mixed),
             dtype_name<T>(),
             {boxes},
             isa_name(target),
@@ -206,7 +192,7 @@ class level_regression_call {
       : deltas_(deltas),
         grad_(grad),
         image_scales_(image_scales),
-        total_(deltas.images() * deltas.anchors_of_image()),
+        total_(deltas.images() * deltas.anchors_per_image()),
         flat_{function, {&none_, total_}, targets, selection, params} {
     flat_.output = loss_output::grad;
   }
@@ -231,13 +217,12 @@ class level_regression_call {
     const auto& kernels = detail::kernels<regression_loss_kernels<stored>>(target);
     regression_loss_args<stored> args = flat_.kernel_args();
     const profile::scope timing([&] {
-      const index_t boxes_and_anchors = total_ + deltas_.anchors_of_image();
-      return problem_of_levels(flat_.function,
-                               level_box_loss_name(flat_.params.loss, deltas_.layout()), deltas_,
-                               target, policy.threads(),
-                               bytes_of_level_loss(deltas_, flat_.selection,
-                                                   boxes_and_anchors * bytes_a_box<const float*>),
-                               flat_.flops());
+      const index_t boxes_and_anchors = total_ + deltas_.anchors_per_image();
+      return level_problem(
+          flat_.function, box_loss_name(flat_.params.loss, source_of(deltas_.layout())), deltas_,
+          target, policy.threads(),
+          level_loss_bytes(deltas_, flat_.selection, boxes_and_anchors * bytes_a_box<const float*>),
+          flat_.flops());
     });
     if (flat_.targets.is_matched()) flat_.check_matches(kernels, args, policy);
     const index_t* const matches = args.matches;
@@ -280,40 +265,40 @@ class level_regression_call {
 template <class T>
 double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const float> anchors,
                                 const regression_targets<float>& targets,
-                                const box_selection& selection,
-                                const head_view<std::remove_const_t<T>>& grad,
+                                const box_selection& selection, const head_view<value_of<T>>& grad,
                                 vector_view<const float> image_scales,
                                 const regression_loss_params& params, execution policy) {
   constexpr const char* function = "regression_loss_and_grad";
-  const detail::level_regression_call<T, std::remove_const_t<T>> call(
-      function, deltas, targets, selection, grad, image_scales, params);
+  const detail::level_regression_call<T, value_of<T>> call(function, deltas, targets, selection,
+                                                           grad, image_scales, params);
   call.check_arguments();
-  detail::check(anchors.size() == deltas.anchors_of_image(), function, "anchors.size()",
-                anchors.size(), "the anchors of one image");
+  detail::check_size(function, "anchors.size()", anchors.size(), deltas.anchors_per_image(),
+                     "the anchors of one image");
   call.check_apart_from_grad("anchors", anchors);
   return call.run(
       [&](index_t i, float* corners) { std::copy(anchors[i], anchors[i] + 4, corners); }, policy);
 }
 
-template <class T>
-double regression_loss(boxes_view<T> deltas, boxes_view<const std::remove_const_t<T>> anchors,
-                       const regression_targets<std::remove_const_t<T>>& targets,
+template <class Boxes>
+double regression_loss(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                       const regression_targets<coordinate_of<Boxes>>& targets,
                        const box_selection& selection, const regression_loss_params& params,
                        execution policy) {
-  detail::regression_call<std::remove_const_t<T>, std::remove_const_t<T>> call{
+  const auto deltas = detail::boxes_in(given, "regression_loss", "deltas");
+  detail::regression_call<coordinate_of<Boxes>, coordinate_of<Boxes>> call{
       "regression_loss", deltas, targets, selection, params};
   call.anchors = anchors;
   return detail::run_regression_loss(call, policy);
 }
 
-template <class T>
-double regression_loss_and_grad(boxes_view<T> deltas,
-                                boxes_view<const std::remove_const_t<T>> anchors,
-                                const regression_targets<std::remove_const_t<T>>& targets,
+template <class Boxes>
+double regression_loss_and_grad(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
+                                const regression_targets<coordinate_of<Boxes>>& targets,
                                 const box_selection& selection,
-                                boxes_view<std::remove_const_t<T>> grad,
+                                boxes_view<coordinate_of<Boxes>> grad,
                                 const regression_loss_params& params, execution policy) {
-  detail::regression_call<std::remove_const_t<T>, std::remove_const_t<T>> call{
+  const auto deltas = detail::boxes_in(given, "regression_loss_and_grad", "deltas");
+  detail::regression_call<coordinate_of<Boxes>, coordinate_of<Boxes>> call{
       "regression_loss_and_grad", deltas, targets, selection, params};
   call.anchors = anchors;
   call.output = detail::loss_output::grad;
@@ -321,21 +306,23 @@ double regression_loss_and_grad(boxes_view<T> deltas,
   return detail::run_regression_loss(call, policy);
 }
 
-template <class T, if_bfloat16<T>>
-double regression_loss(boxes_view<T> deltas, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
+double regression_loss(const Boxes& given, boxes_view<const float> anchors,
                        const regression_targets<float>& targets, const box_selection& selection,
                        const regression_loss_params& params, execution policy) {
+  const auto deltas = detail::boxes_in(given, "regression_loss", "deltas");
   detail::regression_call<bfloat16, float> call{"regression_loss", deltas, targets, selection,
                                                 params};
   call.anchors = anchors;
   return detail::run_regression_loss(call, policy);
 }
 
-template <class T, if_bfloat16<T>>
-double regression_loss_and_grad(boxes_view<T> deltas, boxes_view<const float> anchors,
+template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
+double regression_loss_and_grad(const Boxes& given, boxes_view<const float> anchors,
                                 const regression_targets<float>& targets,
                                 const box_selection& selection, boxes_view<bfloat16> grad,
                                 const regression_loss_params& params, execution policy) {
+  const auto deltas = detail::boxes_in(given, "regression_loss_and_grad", "deltas");
   detail::regression_call<bfloat16, float> call{"regression_loss_and_grad", deltas, targets,
                                                 selection, params};
   call.anchors = anchors;

@@ -34,8 +34,8 @@ class retinanet_loss_call {
         buffers_(buffers),
         policy_(policy),
         images_(head.logits.images()),
-        anchors_of_image_(head.logits.anchors_of_image()),
-        total_(images_ * anchors_of_image_) {}
+        anchors_per_image_(head.logits.anchors_per_image()),
+        total_(images_ * anchors_per_image_) {}
 
   retinanet_losses run() {
     check_head_and_memory();
@@ -72,15 +72,10 @@ class retinanet_loss_call {
   }
 
   void check_truth_and_params() const {
-    check(anchors_.size() == anchors_of_image_, function, "anchors.size()", anchors_.size(),
-          "the anchors of one image of the head");
+    check_size(function, "anchors.size()", anchors_.size(), anchors_per_image_,
+               "the anchors of one image of the head");
     check_matched_truth(function, truth_, images_);
-    if (truth_.classes.size() > 0) {
-      check_classified(function, truth_, head_.logits.classes());
-    } else {
-      check(truth_.boxes.empty() || head_.logits.classes() > 0, function, "truth.classes.size()", 0,
-            "the number of boxes, as head.logits has no class 0");
-    }
+    check_classified(function, truth_, head_.logits.classes());
     const matcher_params& matcher = params_.matcher;
     check_matcher(function, "params.matcher", matcher);
     check_corner_coder(function, "params.matcher.coder", matcher.coder);
@@ -97,7 +92,7 @@ class retinanet_loss_call {
     return {function,
             box_loss_name(params_.loss),
             dtype_name<T>(),
-            {images_, anchors_of_image_, head_.logits.classes()},
+            {images_, anchors_per_image_, head_.logits.classes()},
             isa_name(active_isa()),
             policy_.threads(),
             (2 * elements + 4 * total_) * index_t{sizeof(T)},
@@ -149,7 +144,7 @@ class retinanet_loss_call {
   const retinanet_loss_params& params_;
   retinanet_loss_buffers& buffers_;
   execution policy_;
-  index_t images_, anchors_of_image_, total_;
+  index_t images_, anchors_per_image_, total_;
 };
 
 }  // namespace detail

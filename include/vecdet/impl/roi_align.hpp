@@ -11,11 +11,10 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 template <class T>
-void roi_align(feature_view<T> features,
-               const roi_boxes<compute_type<std::remove_const_t<T>>>& boxes,
-               feature_view<std::remove_const_t<T>> out, const roi_align_params& params,
+void roi_align(feature_view<T> features, const roi_boxes<compute_type<value_of<T>>>& boxes,
+               feature_view<value_of<T>> out, const roi_align_params& params,
                roi_align_workspace& workspace, execution policy) {
-  using stored = std::remove_const_t<T>;
+  using stored = value_of<T>;
   constexpr const char* function = "roi_align";
   detail::check_roi_params(function, params);
   detail::check_roi_boxes(function, boxes, features.images());
@@ -32,11 +31,10 @@ void roi_align(feature_view<T> features,
 }
 
 template <class T>
-void roi_align_grad(feature_view<T> upstream,
-                    const roi_boxes<compute_type<std::remove_const_t<T>>>& boxes,
-                    feature_view<std::remove_const_t<T>> grad, const roi_align_params& params,
+void roi_align_grad(feature_view<T> upstream, const roi_boxes<compute_type<value_of<T>>>& boxes,
+                    feature_view<value_of<T>> grad, const roi_align_params& params,
                     roi_align_workspace& workspace, execution policy) {
-  using stored = std::remove_const_t<T>;
+  using stored = value_of<T>;
   constexpr const char* function = "roi_align_grad";
   detail::check_roi_params(function, params);
   detail::check_roi_boxes(function, boxes, grad.images());

@@ -29,21 +29,23 @@ namespace detail {
 template <class Real>
 void check_roi_boxes(const char* function, const roi_boxes<Real>& boxes, index_t images) {
   const index_t count = boxes.boxes.size();
-  check(boxes.images.size() == 0 || boxes.images.size() == count, function, "boxes.images.size()",
-        boxes.images.size(), "0 or the number of boxes");
+  check_optional_size(function, "boxes.images.size()", boxes.images.size(), count,
+                      "the number of boxes");
   check(count == 0 || images > 0, function, "the number of images", images,
         "1 or more where there are boxes");
   for (index_t i = 0; i < boxes.images.size(); ++i) {
     const index_t image = boxes.images[i];
-    check_element(image >= 0 && image < images, function, "boxes.images", i,
-                  label_text(boxes.images, i), "0 to the number of images - 1");
+    if (image < 0 || image >= images) {
+      throw_invalid_argument(function, element("boxes.images", i), label_text(boxes.images, i),
+                             index_range(images, "images"));
+    }
   }
   const vector_view<const index_t>& offsets = boxes.image_offsets;
   if (offsets.empty()) return;
   check(boxes.images.size() == 0, function, "boxes.images.size()", boxes.images.size(),
         "0 where image_offsets are given");
-  check(offsets.size() == images + 1, function, "boxes.image_offsets.size()", offsets.size(),
-        "the number of images + 1");
+  check_size(function, "boxes.image_offsets.size()", offsets.size(), images + 1,
+             "the number of images + 1");
   check_offsets(function, "boxes.image_offsets", offsets, count, "the number of boxes");
 }
 
@@ -58,16 +60,18 @@ inline void check_roi_params(const char* function, const roi_align_params& param
 template <class T>
 void check_bins(const char* function, const char* name, const feature_view<T>& bins, index_t boxes,
                 index_t channels, feature_layout layout) {
-  const auto check_size = [&](const char* of, index_t value, index_t expected, const char* what) {
-    if (value != expected)
-      throw_invalid_argument(function, (std::string(name) + of).c_str(), value, what);
+  const auto check_dimension = [&](const char* of, index_t size, index_t expected,
+                                   const char* what) {
+    if (size != expected)
+      check_size(function, (std::string(name) + of).c_str(), size, expected, what);
   };
-  check_size(".images()", bins.images(), boxes, "the number of boxes");
-  check_size(".channels()", bins.channels(), channels, "the channels of the features");
+  check_dimension(".images()", bins.images(), boxes, "the number of boxes");
+  check_dimension(".channels()", bins.channels(), channels, "the channels of the features");
   if (bins.layout() != layout)
-    throw_invalid_argument(function, (std::string(name) + ".layout()").c_str(),
-                           bins.layout() == feature_layout::nchw ? "nchw" : "nhwc",
-                           "the features' layout");
+    throw_invalid_argument(
+        function, std::string(name) + ".layout()",
+        bins.layout() == feature_layout::nchw ? "nchw" : "nhwc",
+        std::string(layout == feature_layout::nchw ? "nchw" : "nhwc") + ", the features' layout");
 }
 
 template <class T, class Out>
@@ -163,7 +167,7 @@ class roi_align_call {
 
   /// Chunks of `items` of which many are better done together: few a thread.
   chunking few_chunks(index_t items) const {
-    const index_t threads = policy_.threads(), pieces = threads == 1 ? 1 : 8 * threads;
+    const index_t threads = usable_threads(policy_), pieces = threads == 1 ? 1 : 8 * threads;
     return {items, std::max(index_t{1}, (items + pieces - 1) / pieces)};
   }
 
@@ -171,7 +175,7 @@ class roi_align_call {
   template <class Run>
   void run_chunks_with_memory(const chunking& chunks, index_t size, const Run& run) {
     const index_t lines = (size * index_t{sizeof(real)} + 63) / 64;
-    memory_numbers numbers(std::min(index_t{policy_.threads()}, chunks.count));
+    slot_pool numbers(std::min(usable_threads(policy_), chunks.count));
     cache_line* const all = grown(buffers_.memory, numbers.count() * lines);
     for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
       const index_t number = numbers.take();
@@ -271,7 +275,8 @@ class roi_align_call {
       }
     }
     // Parts, of which each transposes rows of its own, only where blocks are too few for threads.
-    const index_t threads = policy_.threads(), enough = threads == 1 ? 1 : 4 * threads;
+    const index_t threads = usable_threads(policy_);
+    const index_t enough = threads == 1 ? 1 : std::min(4 * threads, chunking::max_count);
     const index_t parts = std::max(index_t{1}, enough / std::max(index_t{1}, all_blocks));
     const chunking chunks = few_chunks(by_planes + all_blocks * parts);
     run_chunks_with_memory(chunks, memory_size, [&](index_t first, index_t last, real* memory) {
@@ -334,12 +339,12 @@ class roi_align_call {
       index_t item = 0;  // the first of the level's
       for (index_t l = 0; l < levels_.size() && item < last; ++l) {
         const tiling tiles = tiles_of(levels_[l]);
-        const index_t of_image = tiles.bands * tiles.channel_blocks;
-        const index_t of_level = args_.images * of_image;
-        for (index_t i = std::max(first - item, index_t{0}); i < std::min(last - item, of_level);
+        const index_t per_image = tiles.bands * tiles.channel_blocks;
+        const index_t per_level = args_.images * per_image;
+        for (index_t i = std::max(first - item, index_t{0}); i < std::min(last - item, per_level);
              ++i)
-          run_tile(l, i / of_image, i % of_image, tiles, memory);
-        item += of_level;
+          run_tile(l, i / per_image, i % per_image, tiles, memory);
+        item += per_level;
       }
     });
   }

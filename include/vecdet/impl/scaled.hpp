@@ -10,7 +10,7 @@ namespace detail {
 
 /// scale * sum, where a scale of 0 wins over an infinite sum.
 inline double scaled(double scale, double sum) {
-  return scale == 0 && !is_nan(sum) ? 0 : scale * sum;
+  return is_equal(scale, 0) && !is_nan(sum) ? 0 : scale * sum;
 }
 
 }  // namespace detail

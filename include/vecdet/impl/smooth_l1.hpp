@@ -47,14 +47,12 @@ struct smooth_l1_call {
   void check_arguments() const {
     const index_t boxes = predictions.size();
     check_params();
-    check(targets.size() == boxes, function, "targets.size()", targets.size(),
-          "the number of predictions");
-    check(params.box_weights.empty() || params.box_weights.size() == boxes, function,
-          "params.box_weights.size()", params.box_weights.size(), "0 or the number of predictions");
+    check_size(function, "targets.size()", targets.size(), boxes, "the number of predictions");
+    check_optional_size(function, "params.box_weights.size()", params.box_weights.size(), boxes,
+                        "the number of predictions");
     if (output != loss_output::sum) {
-      check(out.size() == boxes, function,
-            output == loss_output::grad ? "grad.size()" : "loss.size()", out.size(),
-            "the number of predictions");
+      check_size(function, output == loss_output::grad ? "grad.size()" : "loss.size()", out.size(),
+                 boxes, "the number of predictions");
     }
     check_selection(function, selection, boxes);
     const char* const result = output == loss_output::grad ? "grad" : "loss";
@@ -98,9 +96,9 @@ double run_smooth_l1(const smooth_l1_call<T>& call, execution policy) {
 }
 
 template <class T, class Input>
-double run_smooth_l1_of_levels(const smooth_l1_call<T>& call, const head_view<Input>& predictions,
-                               const head_view<T>& grad,
-                               const vector_view<const float>& image_scales, execution policy) {
+double run_level_smooth_l1(const smooth_l1_call<T>& call, const head_view<Input>& predictions,
+                           const head_view<T>& grad, const vector_view<const float>& image_scales,
+                           execution policy) {
   const smooth_l1_params& params = call.params;
   call.check_params();
   check_level_boxes(call.function, "predictions", predictions, grad, call.selection, image_scales,
@@ -109,11 +107,10 @@ double run_smooth_l1_of_levels(const smooth_l1_call<T>& call, const head_view<In
   if (predictions.size() == 0) return 0;
   const isa target = active_isa();
   const profile::scope timing([&] {
-    return problem_of_levels(call.function, levels_variant(predictions.layout()), predictions,
-                             target, policy.threads(),
-                             bytes_of_level_loss(predictions, call.selection,
-                                                 call.targets.size() * bytes_a_box<const T*>),
-                             4 * 8 * known_size(call.selection, predictions.size() / 4));
+    return level_problem(
+        call.function, levels_variant(predictions.layout()), predictions, target, policy.threads(),
+        level_loss_bytes(predictions, call.selection, call.targets.size() * bytes_a_box<const T*>),
+        4 * 8 * known_size(call.selection, predictions.size() / 4));
   });
   const auto& kernels = detail::kernels<smooth_l1_kernels<T>>(target);
   const level_boxes_loss<Input, T, T> levels(predictions, grad, call.selection, image_scales,
@@ -133,48 +130,46 @@ double run_smooth_l1_of_levels(const smooth_l1_call<T>& call, const head_view<In
 
 template <class T>
 double smooth_l1_loss_and_grad(const head_view<T>& predictions,
-                               boxes_view<const std::remove_const_t<T>> targets,
-                               const box_selection& selection,
-                               const head_view<std::remove_const_t<T>>& grad,
+                               boxes_view<const value_of<T>> targets,
+                               const box_selection& selection, const head_view<value_of<T>>& grad,
                                vector_view<const float> image_scales,
                                const smooth_l1_params& params, execution policy) {
-  detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss_and_grad", targets, selection,
-                                                      params};
+  detail::smooth_l1_call<value_of<T>> call{"smooth_l1_loss_and_grad", targets, selection, params};
   call.output = detail::loss_output::grad;
-  return detail::run_smooth_l1_of_levels(call, predictions, grad, image_scales, policy);
+  return detail::run_level_smooth_l1(call, predictions, grad, image_scales, policy);
 }
 
-template <class T>
-double smooth_l1_loss(boxes_view<T> predictions, boxes_view<const std::remove_const_t<T>> targets,
+template <class Boxes>
+double smooth_l1_loss(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
                       const box_selection& selection, const smooth_l1_params& params,
                       execution policy) {
-  detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss", targets, selection, params};
+  const auto predictions = detail::boxes_in(given, "smooth_l1_loss", "predictions");
+  detail::smooth_l1_call<coordinate_of<Boxes>> call{"smooth_l1_loss", targets, selection, params};
   call.predictions = predictions;
   return detail::run_smooth_l1(call, policy);
 }
 
-template <class T>
-void smooth_l1_loss_unreduced(boxes_view<T> predictions,
-                              boxes_view<const std::remove_const_t<T>> targets,
-                              const box_selection& selection,
-                              boxes_view<std::remove_const_t<T>> loss,
+template <class Boxes>
+void smooth_l1_loss_unreduced(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
+                              const box_selection& selection, boxes_view<coordinate_of<Boxes>> loss,
                               const smooth_l1_params& params, execution policy) {
-  detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss_unreduced", targets,
-                                                      selection, params};
+  const auto predictions = detail::boxes_in(given, "smooth_l1_loss_unreduced", "predictions");
+  detail::smooth_l1_call<coordinate_of<Boxes>> call{"smooth_l1_loss_unreduced", targets, selection,
+                                                    params};
   call.predictions = predictions;
   call.output = detail::loss_output::loss;
   call.out = loss;
   detail::run_smooth_l1(call, policy);
 }
 
-template <class T>
-double smooth_l1_loss_and_grad(boxes_view<T> predictions,
-                               boxes_view<const std::remove_const_t<T>> targets,
+template <class Boxes>
+double smooth_l1_loss_and_grad(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
                                const box_selection& selection,
-                               boxes_view<std::remove_const_t<T>> grad,
+                               boxes_view<coordinate_of<Boxes>> grad,
                                const smooth_l1_params& params, execution policy) {
-  detail::smooth_l1_call<std::remove_const_t<T>> call{"smooth_l1_loss_and_grad", targets, selection,
-                                                      params};
+  const auto predictions = detail::boxes_in(given, "smooth_l1_loss_and_grad", "predictions");
+  detail::smooth_l1_call<coordinate_of<Boxes>> call{"smooth_l1_loss_and_grad", targets, selection,
+                                                    params};
   call.predictions = predictions;
   call.output = detail::loss_output::grad;
   call.out = grad;

@@ -11,12 +11,13 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-template <class T>
-soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
-    boxes_view<T> boxes, vector_view<T> scores, const nms_groups& groups,
-    const soft_nms_params& params,
-    soft_nms_workspace<compute_type<std::remove_const_t<T>>>& workspace, execution policy) {
-  using stored = std::remove_const_t<T>;
+template <class Boxes>
+soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
+    const Boxes& given_boxes, vector_view<const coordinate_of<Boxes>> scores,
+    const nms_groups& groups, const soft_nms_params& params,
+    soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace, execution policy) {
+  const auto boxes = detail::boxes_in(given_boxes, "soft_nms", "boxes");
+  using stored = coordinate_of<Boxes>;
   using real = compute_type<stored>;
   constexpr const char* function = "soft_nms";
   const index_t size = boxes.size();
@@ -24,6 +25,8 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
   limits.iou_threshold = params.iou_threshold;
   detail::check_nms(function, size, scores.size(), limits);
   detail::check_groups(function, groups, size);
+  detail::look_at_boxes(function, "boxes", boxes);
+  detail::look_at_scores(function, "scores", scores, [](index_t) { return true; });
   detail::check(params.sigma > 0 && detail::is_finite(params.sigma), function, "params.sigma",
                 params.sigma, "a finite number above 0");
   detail::check(!detail::is_nan(params.score_floor), function, "params.score_floor",
@@ -38,16 +41,16 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
                             {profile::rounded_count(size)},
                             isa_name(target),
                             policy.threads(),
-                            size * index_t{5 * sizeof(T)}};
+                            size * index_t{5 * sizeof(stored)}};
   });
 
   const auto& kernels = detail::kernels<detail::nms_kernels<stored>>(target);
-  auto& of_scores = detail::workspace_access::buffers(workspace);
-  detail::nms_buffers& buffers = of_scores.groups;
+  auto& soft_buffers = detail::workspace_access::buffers(workspace);
+  detail::nms_buffers& buffers = soft_buffers.groups;
   const index_t count = kernels.select(scores.data(), 0, size, limits.score_threshold, true,
                                        detail::grown(buffers.records, size));
   detail::partition_into_groups(groups, size, count, buffers, policy);
-  real* const rescored = detail::grown(of_scores.rescored, size);
+  real* const rescored = detail::grown(soft_buffers.rescored, size);
   detail::nms_record* const kept_of_groups = detail::grown(buffers.kept, count);
   detail::suppress_groups(buffers, policy, kernels.scratch_bytes,
                           [&](index_t begin, index_t end, detail::cache_line* scratch) {
@@ -71,7 +74,7 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
   detail::kernels<detail::nms_kernels<real>>(target).sort_any(rescored, buffers.records.data(),
                                                               buffers.spare.data(), kept);
   index_t* const result = detail::grown(buffers.result, kept);
-  real* const left = detail::grown(of_scores.scores, kept);
+  real* const left = detail::grown(soft_buffers.scores, kept);
   for (index_t i = 0; i < kept; ++i) {
     result[i] = detail::index_of(buffers.records[static_cast<std::size_t>(i)]);
     left[i] = rescored[result[i]];
@@ -79,10 +82,12 @@ soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
   return {{result, kept}, {left, kept}};
 }
 
-template <class T>
-soft_nms_result<compute_type<std::remove_const_t<T>>> soft_nms(
-    boxes_view<T> boxes, vector_view<T> scores, const soft_nms_params& params,
-    soft_nms_workspace<compute_type<std::remove_const_t<T>>>& workspace, execution policy) {
+template <class Boxes>
+soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
+    const Boxes& given_boxes, vector_view<const coordinate_of<Boxes>> scores,
+    const soft_nms_params& params,
+    soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace, execution policy) {
+  const auto boxes = detail::boxes_in(given_boxes, "soft_nms", "boxes");
   return soft_nms(boxes, scores, {}, params, workspace, policy);
 }
 

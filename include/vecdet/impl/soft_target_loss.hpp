@@ -73,12 +73,12 @@ double run_soft_targets(const char* function, matrix_view<const T> logits,
 }
 
 template <class T, class Logit, class Params>
-double run_soft_targets_of_levels(const char* function, const head_view<Logit>& logits,
-                                  const focal_targets<T>& targets, const head_view<T>& grad,
-                                  vector_view<const float> image_scales, const Params& params,
-                                  execution policy) {
+double run_level_soft_targets(const char* function, const head_view<Logit>& logits,
+                              const focal_targets<T>& targets, const head_view<T>& grad,
+                              vector_view<const float> image_scales, const Params& params,
+                              execution policy) {
   return with_soft_targets<T>(function, targets, params, [&](const focal_call<T>& call) {
-    return run_focal_loss_of_levels(call, logits, grad, image_scales, policy);
+    return run_level_focal_loss(call, logits, grad, image_scales, policy);
   });
 }
 
@@ -87,100 +87,95 @@ double run_soft_targets_of_levels(const char* function, const head_view<Logit>& 
 template <class T>
 double quality_focal_loss(matrix_view<T> logits, const scored_labels& targets,
                           const quality_focal_params& params, execution policy) {
-  return detail::run_soft_targets<std::remove_const_t<T>>(
-      "quality_focal_loss", logits, targets, detail::focal_output::sum, {}, params, policy);
+  return detail::run_soft_targets<value_of<T>>("quality_focal_loss", logits, targets,
+                                               detail::focal_output::sum, {}, params, policy);
 }
 
 template <class T>
 void quality_focal_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
-                                  matrix_view<std::remove_const_t<T>> loss,
-                                  const quality_focal_params& params, execution policy) {
-  detail::run_soft_targets<std::remove_const_t<T>>("quality_focal_loss_unreduced", logits, targets,
-                                                   detail::focal_output::loss, loss, params,
-                                                   policy);
+                                  matrix_view<value_of<T>> loss, const quality_focal_params& params,
+                                  execution policy) {
+  detail::run_soft_targets<value_of<T>>("quality_focal_loss_unreduced", logits, targets,
+                                        detail::focal_output::loss, loss, params, policy);
 }
 
 template <class T>
 double quality_focal_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
-                                   const head_view<std::remove_const_t<T>>& grad,
+                                   const head_view<value_of<T>>& grad,
                                    vector_view<const float> image_scales,
                                    const quality_focal_params& params, execution policy) {
-  return detail::run_soft_targets_of_levels<std::remove_const_t<T>>(
-      "quality_focal_loss_and_grad", logits, targets, grad, image_scales, params, policy);
+  return detail::run_level_soft_targets<value_of<T>>("quality_focal_loss_and_grad", logits, targets,
+                                                     grad, image_scales, params, policy);
 }
 
 template <class T>
 double quality_focal_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
-                                   matrix_view<std::remove_const_t<T>> grad,
+                                   matrix_view<value_of<T>> grad,
                                    const quality_focal_params& params, execution policy) {
-  return detail::run_soft_targets<std::remove_const_t<T>>("quality_focal_loss_and_grad", logits,
-                                                          targets, detail::focal_output::grad, grad,
-                                                          params, policy);
+  return detail::run_soft_targets<value_of<T>>("quality_focal_loss_and_grad", logits, targets,
+                                               detail::focal_output::grad, grad, params, policy);
 }
 
 template <class T>
 double varifocal_loss(matrix_view<T> logits, const scored_labels& targets,
                       const varifocal_params& params, execution policy) {
-  return detail::run_soft_targets<std::remove_const_t<T>>(
-      "varifocal_loss", logits, targets, detail::focal_output::sum, {}, params, policy);
+  return detail::run_soft_targets<value_of<T>>("varifocal_loss", logits, targets,
+                                               detail::focal_output::sum, {}, params, policy);
 }
 
 template <class T>
 void varifocal_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
-                              matrix_view<std::remove_const_t<T>> loss,
-                              const varifocal_params& params, execution policy) {
-  detail::run_soft_targets<std::remove_const_t<T>>("varifocal_loss_unreduced", logits, targets,
-                                                   detail::focal_output::loss, loss, params,
-                                                   policy);
+                              matrix_view<value_of<T>> loss, const varifocal_params& params,
+                              execution policy) {
+  detail::run_soft_targets<value_of<T>>("varifocal_loss_unreduced", logits, targets,
+                                        detail::focal_output::loss, loss, params, policy);
 }
 
 template <class T>
 double varifocal_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
-                               const head_view<std::remove_const_t<T>>& grad,
+                               const head_view<value_of<T>>& grad,
                                vector_view<const float> image_scales,
                                const varifocal_params& params, execution policy) {
-  return detail::run_soft_targets_of_levels<std::remove_const_t<T>>(
-      "varifocal_loss_and_grad", logits, targets, grad, image_scales, params, policy);
+  return detail::run_level_soft_targets<value_of<T>>("varifocal_loss_and_grad", logits, targets,
+                                                     grad, image_scales, params, policy);
 }
 
 template <class T>
 double varifocal_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
-                               matrix_view<std::remove_const_t<T>> grad,
-                               const varifocal_params& params, execution policy) {
-  return detail::run_soft_targets<std::remove_const_t<T>>(
-      "varifocal_loss_and_grad", logits, targets, detail::focal_output::grad, grad, params, policy);
+                               matrix_view<value_of<T>> grad, const varifocal_params& params,
+                               execution policy) {
+  return detail::run_soft_targets<value_of<T>>("varifocal_loss_and_grad", logits, targets,
+                                               detail::focal_output::grad, grad, params, policy);
 }
 
 template <class T>
 double bce_loss(matrix_view<T> logits, const scored_labels& targets, const bce_params& params,
                 execution policy) {
-  return detail::run_soft_targets<std::remove_const_t<T>>(
-      "bce_loss", logits, targets, detail::focal_output::sum, {}, params, policy);
+  return detail::run_soft_targets<value_of<T>>("bce_loss", logits, targets,
+                                               detail::focal_output::sum, {}, params, policy);
 }
 
 template <class T>
 void bce_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
-                        matrix_view<std::remove_const_t<T>> loss, const bce_params& params,
-                        execution policy) {
-  detail::run_soft_targets<std::remove_const_t<T>>(
-      "bce_loss_unreduced", logits, targets, detail::focal_output::loss, loss, params, policy);
+                        matrix_view<value_of<T>> loss, const bce_params& params, execution policy) {
+  detail::run_soft_targets<value_of<T>>("bce_loss_unreduced", logits, targets,
+                                        detail::focal_output::loss, loss, params, policy);
 }
 
 template <class T>
 double bce_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
-                         const head_view<std::remove_const_t<T>>& grad,
-                         vector_view<const float> image_scales, const bce_params& params,
-                         execution policy) {
-  return detail::run_soft_targets_of_levels<std::remove_const_t<T>>(
-      "bce_loss_and_grad", logits, targets, grad, image_scales, params, policy);
+                         const head_view<value_of<T>>& grad, vector_view<const float> image_scales,
+                         const bce_params& params, execution policy) {
+  return detail::run_level_soft_targets<value_of<T>>("bce_loss_and_grad", logits, targets, grad,
+                                                     image_scales, params, policy);
 }
 
 template <class T>
 double bce_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
-                         matrix_view<std::remove_const_t<T>> grad, const bce_params& params,
+                         matrix_view<value_of<T>> grad, const bce_params& params,
                          execution policy) {
-  return detail::run_soft_targets<std::remove_const_t<T>>(
-      "bce_loss_and_grad", logits, targets, detail::focal_output::grad, grad, params, policy);
+  return detail::run_soft_targets<value_of<T>>("bce_loss_and_grad", logits, targets,
+                                               detail::focal_output::grad, grad, params, policy);
 }
 
 }  // namespace VECDET_ABI

@@ -41,27 +41,30 @@ struct softmax_cross_entropy_call {
     const index_t rows = logits.rows();
     check(logits.cols() >= 1, function, "logits.cols()", logits.cols(), "1 class or more");
     check(fits_float(params.scale), function, "params.scale", params.scale, "a finite float");
-    check(labels.size() == rows, function, "labels.size()", labels.size(), "the number of rows");
+    check_size(function, "labels.size()", labels.size(), rows, "the number of rows");
     if (output == loss_output::loss) {
-      check(loss.size() == rows, function, "loss.size()", loss.size(), "the number of rows");
+      check_size(function, "loss.size()", loss.size(), rows, "the number of rows");
       check_apart(function, "loss", loss, "logits", logits);
       check_apart(function, "loss", loss, "labels", labels);
     }
     if (output == loss_output::grad) {
-      check(grad.rows() == rows, function, "grad.rows()", grad.rows(), "the number of rows");
-      check(grad.cols() == logits.cols(), function, "grad.cols()", grad.cols(),
-            "the number of classes");
+      check_size(function, "grad.rows()", grad.rows(), rows, "the number of rows");
+      check_size(function, "grad.cols()", grad.cols(), logits.cols(), "the number of classes");
       if (mining != nullptr || grad.data() != logits.data() || grad.stride() != logits.stride())
         check_apart(function, "grad", grad, "logits", logits);
       check_apart(function, "grad", grad, "labels", labels);
     }
     if (mining != nullptr) {
-      check(mining->images >= 1 && rows % mining->images == 0, function, "mining.images",
-            mining->images, "a divisor of the number of rows");
+      if (mining->images < 1 || rows % mining->images != 0) {
+        throw_invalid_argument(function, "mining.images", mining->images,
+                               "a divisor of " + std::to_string(rows) + ", the number of rows");
+      }
       check(mining->negatives_per_foreground >= 0, function, "mining.negatives_per_foreground",
             mining->negatives_per_foreground, "0 or more");
-      check(mining->background >= 0 && mining->background < logits.cols(), function,
-            "mining.background", mining->background, "a class");
+      if (mining->background < 0 || mining->background >= logits.cols()) {
+        throw_invalid_argument(function, "mining.background", mining->background,
+                               index_range(logits.cols(), "classes"));
+      }
     }
   }
 
@@ -83,8 +86,9 @@ struct softmax_cross_entropy_call {
   void check_labels(const softmax_cross_entropy_kernels& kernels) const {
     const index_t invalid = kernels.find_invalid(kernel_args());
     if (invalid == labels.size()) return;
-    throw_invalid_argument(function, element("labels", invalid).c_str(),
-                           label_text(labels, invalid), "0 to classes - 1, or params.ignore");
+    throw_invalid_argument(
+        function, element("labels", invalid), label_text(labels, invalid),
+        index_range(logits.cols(), "classes") + " or " + std::to_string(params.ignore));
   }
 
   profile::problem problem(isa target, int threads) const {
@@ -127,7 +131,7 @@ struct softmax_cross_entropy_call {
     const index_t rows = logits.rows();
     if (rows == 0) return 0;
     const profile::scope timing([&] { return problem(target, policy.threads()); });
-    const index_t images = mining->images, of_image = rows / images;
+    const index_t images = mining->images, per_image = rows / images;
     std::uint32_t* const keys = grown(buffers.keys, rows);
     index_t* const mined = grown(buffers.rows, rows);
     index_t* const counts = grown(buffers.counts, images);
@@ -138,12 +142,12 @@ struct softmax_cross_entropy_call {
         [&](index_t, index_t first, index_t last) { kernels.keys(some, first, last, keys); });
     for_each_chunk(policy, chunking(images, 1), [&](index_t, index_t first, index_t last) {
       for (index_t i = first; i < last; ++i)
-        counts[i] = kernels.mine(keys, i * of_image, (i + 1) * of_image,
-                                 mining->negatives_per_foreground, mined + i * of_image);
+        counts[i] = kernels.mine(keys, i * per_image, (i + 1) * per_image,
+                                 mining->negatives_per_foreground, mined + i * per_image);
     });
     index_t count = 0;
     for (index_t i = 0; i < images; ++i) {
-      std::memmove(mined + count, mined + i * of_image,
+      std::memmove(mined + count, mined + i * per_image,
                    static_cast<std::size_t>(counts[i]) * sizeof *mined);
       count += counts[i];
     }

@@ -49,24 +49,23 @@ class ssd_loss_call {
   void check_sizes() const {
     check(head_.logits.cols() >= 1, function, "head.logits.cols()", head_.logits.cols(),
           "the background and the classes");
-    check(rows_ == images_ * anchors_.size(), function, "head.logits.rows()", rows_,
-          "the number of truth's images times that of anchors");
-    constexpr const char* expected = "the rows of head.logits";
-    check(head_.deltas.size() == rows_, function, "head.deltas.size()", head_.deltas.size(),
-          expected);
-    check(head_.deltas_grad.size() == rows_, function, "head.deltas_grad.size()",
-          head_.deltas_grad.size(), expected);
-    check(head_.logits_grad.rows() == rows_, function, "head.logits_grad.rows()",
-          head_.logits_grad.rows(), expected);
-    check(head_.logits_grad.cols() == head_.logits.cols(), function, "head.logits_grad.cols()",
-          head_.logits_grad.cols(), "the columns of head.logits");
+    check_size(function, "head.logits.rows()", rows_, images_ * anchors_.size(),
+               "truth's images x anchors");
+    const auto check_rows = [&](const char* argument, index_t size) {
+      check_size(function, argument, size, rows_, "the rows of head.logits");
+    };
+    check_rows("head.deltas.size()", head_.deltas.size());
+    check_rows("head.deltas_grad.size()", head_.deltas_grad.size());
+    check_rows("head.logits_grad.rows()", head_.logits_grad.rows());
+    check_size(function, "head.logits_grad.cols()", head_.logits_grad.cols(), head_.logits.cols(),
+               "the columns of head.logits");
   }
 
   void check_memory() const {
     const auto check_grad = [&](const char* name, const address_range& grad) {
       check_apart(function, name, grad, "head.logits", head_.logits);
-      for_each_memory_of(truth_, [&](const char* of_truth, const address_range& memory) {
-        check_apart(function, name, grad, of_truth, memory);
+      for_each_memory_of(truth_, [&](const char* truth_name, const address_range& memory) {
+        check_apart(function, name, grad, truth_name, memory);
       });
     };
     check_grad("head.logits_grad", head_.logits_grad);
@@ -81,10 +80,7 @@ class ssd_loss_call {
   void check_truth_and_params() const {
     const index_t classes = head_.logits.cols();
     check_matched_truth(function, truth_, images_);
-    check_classified(function, truth_, classes);
-    for (index_t k = 0; k < truth_.classes.size(); ++k)
-      check_element(truth_.classes[k] != 0, function, "truth.classes", k, 0,
-                    "1 to classes - 1, as 0 is background");
+    check_classified(function, truth_, classes, 1);
     const matcher_params& matcher = params_.matcher;
     check_matcher(function, "params.matcher", matcher);
     check_corner_coder(function, "params.matcher.coder", matcher.coder);

@@ -43,7 +43,7 @@ struct nms_task {
 struct nms_buffers {
   std::vector<nms_record> records, spare, kept;
   std::vector<index_t> group_begin, group_kept, counters, result;
-  std::vector<std::uint32_t> group_of, image_of_group;
+  std::vector<std::uint32_t> group_of, group_image;
   std::vector<nms_task> tasks;
   aligned_vector<cache_line> scratch;
   index_t groups = 0, images = 0;
@@ -88,7 +88,7 @@ struct postprocess_buffers {
   struct candidates {
     filter_topk_buffers search;
     std::vector<float> anchors, boxes, scores;
-    std::vector<index_t> labels, of_class;
+    std::vector<index_t> labels, per_class;
     index_t count = 0;
   };
   std::vector<candidates> images;

@@ -45,13 +45,16 @@ struct box_streams {
   const float* weights;                ///< one number a box
   typename stored<S>::out out;         ///< boxes, or deltas
   typename stored<S>::each out_each;   ///< one number a box
+  /// Box i goes with number i % period of boxes[0]; 0: with number i.
+  index_t period = 0;
 
   VECDET_INLINE box_streams at(index_t box) const {
     return {detail::advanced(in, box),
             {detail::advanced(boxes[0], box), detail::advanced(boxes[1], box)},
             weights != nullptr ? weights + box : weights,
             detail::advanced(out, box),
-            out_each != nullptr ? out_each + box : out_each};
+            out_each != nullptr ? out_each + box : out_each,
+            0};
   }
 };
 
@@ -60,13 +63,13 @@ template <class Pointer>
 struct group_memory;
 template <class T>
 struct group_memory<T*> {
-  alignas(64) std::remove_const_t<T> number[4 * box_group];
-  VECDET_INLINE std::remove_const_t<T>* begin() { return number; }
+  alignas(64) value_of<T> number[4 * box_group];
+  VECDET_INLINE value_of<T>* begin() { return number; }
 };
 template <class T>
 struct group_memory<detail::coordinate_arrays<T>> {
-  alignas(64) std::remove_const_t<T> number[4][box_group];
-  VECDET_INLINE detail::coordinate_arrays<std::remove_const_t<T>> begin() {
+  alignas(64) value_of<T> number[4][box_group];
+  VECDET_INLINE detail::coordinate_arrays<value_of<T>> begin() {
     return {{number[0], number[1], number[2], number[3]}, 0};
   }
 };
@@ -202,7 +205,8 @@ class gathered_boxes {
   /// scatter().
   VECDET_NOINLINE void add(index_t index, index_t index_of_third) {
     copy(streams_.in, index, in_.begin(), count_);
-    copy(streams_.boxes[0], index, boxes_[0].begin(), count_);
+    copy(streams_.boxes[0], streams_.period == 0 ? index : index % streams_.period,
+         boxes_[0].begin(), count_);
     copy(streams_.boxes[1], index_of_third, boxes_[1].begin(), count_);
     if (streams_.weights != nullptr) weights_[count_] = streams_.weights[index];
     index_[count_++] = index;
@@ -371,7 +375,18 @@ VECDET_NOINLINE double run_selected(const box_operation<S>& op, const box_stream
                                     index_t first, index_t last) {
   using detail::box_choice;
   if (selected.choice == box_choice::all && matches == nullptr) {
-    return run_boxes(op, streams, first, last);
+    if (streams.period == 0) return run_boxes(op, streams, first, last);
+    double sum = 0;
+    while (first < last) {
+      const index_t in_period = first % streams.period;
+      const index_t left = last - first, whole = streams.period - in_period;
+      const index_t count = left < whole ? left : whole;
+      box_streams<S> part = streams.at(first);
+      part.boxes[0] = detail::advanced(streams.boxes[0], in_period);
+      sum += run_boxes(op, part, 0, count);
+      first += count;
+    }
+    return sum;
   }
   lane_sums sums;
   gathered_boxes<S> gathered(streams);

@@ -65,10 +65,12 @@ inline std::int64_t ticks() noexcept {
   return rate.uses_counter.load(std::memory_order_relaxed) ? read_counter() : steady_nanoseconds();
 }
 
-/// Nanoseconds of a span of ticks, to the nearest.
+/// Nanoseconds of a span of ticks, rounded to the nearest. Spans are never negative, so adding 0.5
+/// rounds as lround() does, without the call.
 inline std::int64_t to_nanoseconds(std::int64_t span) noexcept {
-  return static_cast<std::int64_t>(
-      static_cast<double>(span) * rate.nanoseconds_per_tick.load(std::memory_order_relaxed) + 0.5);
+  const double exact =
+      static_cast<double>(span) * rate.nanoseconds_per_tick.load(std::memory_order_relaxed);
+  return static_cast<std::int64_t>(exact + 0.5);  // NOLINT(bugprone-incorrect-roundings)
 }
 
 /// Compares counter and steady_clock over two milliseconds: better than 1e-4 relative, where the

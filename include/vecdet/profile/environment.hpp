@@ -3,6 +3,7 @@
 // It holds, separated by commas:
 //   1, on, table     the table, to standard error
 //   every:10         the table every 10 seconds too
+//   by:function      the table, with a row per function instead of one per problem
 //   <file>           a report in the format that its name stands for, see format_of():
 //                    report.json, report.html, report.csv, trace.json, stacks.folded, table.txt
 // 0, off or nothing leave it off. In a file's name %p stands for the process and %r for the rank.
@@ -62,6 +63,7 @@ constexpr const char* profile_name = "baseline";
 
 struct exit_reports {
   bool table = false;
+  rows_of table_rows = rows_of::problems;
   double every = 0;
   std::vector<std::string> files;
   std::vector<std::string> mistakes;
@@ -86,15 +88,22 @@ inline exit_reports parse_environment(const std::string& value) {
       } else {
         wanted.mistakes.push_back("\"" + item + "\" should be every:<seconds>");
       }
+    } else if (item.compare(0, 3, "by:") == 0) {
+      if (item == "by:function") {
+        wanted.table_rows = rows_of::functions;
+        wanted.table = true;
+      } else {
+        wanted.mistakes.push_back("\"" + item + "\" should be by:function");
+      }
     } else {
       try {
         static_cast<void>(format_of(item));
         wanted.files.push_back(item);
       } catch (const std::invalid_argument&) {
-        wanted.mistakes.push_back(
-            "\"" + item +
-            "\" is neither 1, on, table, every:<seconds>, 0 or off nor a file in .json, .html, "
-            ".csv, .folded or .txt");
+        wanted.mistakes.push_back("\"" + item +
+                                  "\" is neither 1, on, table, every:<seconds>, by:function, 0 or "
+                                  "off nor a file in .json, .html, "
+                                  ".csv, .folded or .txt");
       }
     }
   }
@@ -137,7 +146,7 @@ inline void write_exit_reports() noexcept {
     const report r = full_snapshot();
     if (wanted.table) {
       std::ostringstream text;
-      write_table(text, r);
+      write_table(text, r, 50, wanted.table_rows);
       std::cerr << text.str() << std::flush;
     }
     const process_info& p = r.processes[0];
@@ -146,7 +155,7 @@ inline void write_exit_reports() noexcept {
       std::string path = file_for_process(pattern, p.pid, p.rank, registry::get().forked);
       if (!is_first) path.insert(path.rfind('.'), std::string(".") + profile_name);
       try {
-        write_file(path, r);
+        write_file(path, r, wanted.table_rows);
         std::cerr << "vecdet::profile: wrote " << path << std::endl;
       } catch (const std::exception& error) {
         std::cerr << error.what() << std::endl;
@@ -176,7 +185,7 @@ inline bool read_environment() noexcept {
       if (format_of(file) == format::trace) keep_events(std::size_t{1} << 16);
     }
     enable();
-    if (wanted.every > 0) print_every(wanted.every);
+    if (wanted.every > 0) print_every(wanted.every, wanted.table_rows);
     std::atexit(write_exit_reports);
     return true;
   } catch (...) {

@@ -86,7 +86,7 @@ function detail(){
   const f=[[big(e.count),'calls'],[percent(e.share),'of the whole'],[time(e.self_ns),'self'],[time(e.inclusive_ns),'inclusive'],
     [time(e.min_ns),'min'],[time(e.mean_ns),'mean'],[time(e.stddev_ns),'std deviation'],[time(e.p50_ns),'p50'],[time(e.p90_ns),'p90'],[time(e.p99_ns),'p99'],[time(e.max_ns),'max'],
     [rate(e.gigabytes_per_second),'GB/s'],[rate(e.gigaflops_per_second),'GFLOP/s'],[rate(e.intensity),'operations a byte'],
-    [e.roofline_percent>0?e.roofline_percent.toFixed(0)+' %':'–',e.roofline_bound?'of the '+e.roofline_bound+' bound':'of bound'],[e.concurrency.toFixed(1),'threads at a time']];
+    [e.roofline_percent>0?e.roofline_percent.toFixed(0)+' %':'–',e.roofline_bound?'of the '+e.roofline_bound+' bound':'of bound'],[e.concurrency.toFixed(1),'callers at a time']];
   $('detail').innerHTML='<p class="soft" style="overflow-wrap:anywhere">'+esc(split(e)[1].slice(split(e)[1][0]==='/'?1:0)||'a scope')+'</p><div class="facts">'+
     f.map(x=>'<div><b class="num">'+esc(x[0])+'</b><span>'+esc(x[1])+'</span></div>').join('')+'</div>'+histogram(e,560,170);
 }

@@ -49,12 +49,11 @@ section>p.soft{margin-bottom:14px}
 .bar{display:grid;grid-template-columns:minmax(0,5fr) minmax(0,6fr) 62px 74px;gap:12px;
 align-items:center;padding:3px 6px;border-radius:6px;cursor:pointer}
 .bar:hover,.bar.on{background:var(--hover)}
-.bar .name{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.name{overflow-wrap:anywhere}
 .bar .track{height:14px;border-radius:4px;position:relative}
 .bar .fill{position:absolute;inset:0 auto 0 0;background:var(--bar);border-radius:4px;min-width:2px}
 .bar .all{background:var(--bar2)}
 .bar .v,.delta .v{text-align:right;white-space:nowrap}
-.delta .name{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .bar.rest{cursor:default;color:var(--soft)}.bar.rest .fill{background:var(--faint)}
 .name i{font-style:normal;color:var(--soft)}
 svg{display:block;width:100%;height:auto;overflow:visible}
@@ -77,7 +76,7 @@ td.n,th.n{text-align:right}
 th{font-weight:600;color:var(--soft);font-size:12.5px;cursor:pointer;user-select:none}
 th[aria-sort]{color:var(--ink)}th[aria-sort=descending]:after{content:" \2193"}
 th[aria-sort=ascending]:after{content:" \2191"}
-td.name{width:99%;max-width:0;min-width:180px;overflow:hidden;text-overflow:ellipsis}
+td.name{width:99%;min-width:180px;white-space:normal}
 tbody tr{cursor:pointer}tbody tr:hover,tbody tr.on{background:var(--hover)}
 .tools{display:flex;gap:10px;align-items:center;margin-bottom:8px;flex-wrap:wrap}
 .tools input{flex:1;min-width:180px;max-width:380px}
@@ -96,6 +95,9 @@ align-items:center;padding:3px 6px}
 .delta .track{height:14px;position:relative;border-left:1px solid transparent}
 .delta .zero{position:absolute;left:50%;top:-3px;bottom:-3px;border-left:1px solid var(--faint)}
 .delta .fill{position:absolute;top:0;bottom:0;min-width:2px}
+@media(max-width:640px){.bar{grid-template-columns:minmax(0,1fr) 62px 74px}
+.delta{grid-template-columns:minmax(0,1fr) 56px 56px 64px 48px}
+.bar>.name,.delta>:first-child{grid-column:1/-1}}
 @media print{button,.tools{display:none}section,.card{break-inside:avoid}}
 )html";
 

@@ -22,7 +22,7 @@ const percent=v=>(100*v).toFixed(v>=.0995?0:1)+' %';
 const sum=(a,f)=>a.reduce((s,x)=>s+f(x),0);
 /* the first part of a name is what it does, the rest on what */
 function split(e){const f=e.function||e.name;return [f,e.name.startsWith(f)?e.name.slice(f.length):'']}
-function label(e){const [a,b]=split(e);return esc(a)+'<i>'+esc(b)+'</i>'}
+function label(e){const [a,b]=split(e);return esc(a)+'<i>'+esc(b).replace(/\//g,'/<wbr>')+'</i>'}
 const E=PROFILE.entries.map((e,i)=>({...e,i})).sort((a,b)=>b.self_ns-a.self_ns);
 const M=PROFILE.machine;
 let selected=E.length?E[0]:null;
@@ -96,7 +96,7 @@ const columns=[['problem','name'],
   ['p50','p50_ns',e=>time(e.p50_ns)],['p99','p99_ns',e=>time(e.p99_ns)],['max','max_ns',e=>time(e.max_ns)],
   ['GB/s','gigabytes_per_second',e=>rate(e.gigabytes_per_second)],['GFLOP/s','gigaflops_per_second',e=>rate(e.gigaflops_per_second)],
   ['of bound','roofline_percent',e=>e.roofline_percent>0?'<span data-tip="of the '+e.roofline_bound+' bound"><i class="dotmark" style="background:var(--'+e.roofline_bound+')"></i>'+e.roofline_percent.toFixed(0)+' %</span>':'–'],
-  ['threads','concurrency',e=>e.concurrency.toFixed(1)]];
+  ['callers','concurrency',e=>e.concurrency.toFixed(1)]];
 let order={key:'self_ns',down:true},shownRows=50;
 function table(){
   const q=$('filter').value.toLowerCase(),rows=E.filter(e=>e.name.toLowerCase().includes(q));
@@ -118,7 +118,7 @@ $('table').addEventListener('click',ev=>{const th=ev.target.closest('th');
 /* processes */
 (function(){
   const P=PROFILE.processes;
-  $('processes').innerHTML='<thead><tr><th>process</th><th>host</th><th class="n">recorded</th><th class="n">computing</th><th class="n">waiting</th><th class="n">threads</th>'+
+  $('processes').innerHTML='<thead><tr><th>process</th><th>host</th><th class="n">recorded</th><th class="n">computing</th><th class="n">waiting</th><th class="n">callers</th>'+
     '<th class="n">profiler, a scope</th><th class="n">scopes lost</th><th class="n">clock went back</th></tr></thead><tbody>'+
     P.map(p=>'<tr><td>'+(p.rank>=0?'rank '+p.rank+': ':'')+esc(p.command)+' '+(p.pid||'')+'</td><td>'+esc(p.host)+'</td><td class="n">'+time(p.wall_ns)+
     '</td><td class="n">'+time(p.recorded_ns-p.waiting_ns)+'</td><td class="n">'+time(p.waiting_ns)+

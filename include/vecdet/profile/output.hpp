@@ -48,10 +48,11 @@ inline format format_of(const std::string& path) {
                               "\", expected a name in .json, .html, .csv, .folded or .txt");
 }
 
-inline void write(std::ostream& out, const report& r, format as) {
+inline void write(std::ostream& out, const report& r, format as,
+                  rows_of table_rows = rows_of::problems) {
   switch (as) {
     case format::table:
-      return write_table(out, r);
+      return write_table(out, r, 50, table_rows);
     case format::json:
       return write_json(out, r);
     case format::csv:
@@ -67,9 +68,10 @@ inline void write(std::ostream& out, const report& r, format as) {
 
 /// Writes the report in the format that the name stands for. Throws std::invalid_argument for a
 /// name that stands for none, std::runtime_error when the file cannot be written.
-inline void write_file(const std::string& path, const report& r) {
+inline void write_file(const std::string& path, const report& r,
+                       rows_of table_rows = rows_of::problems) {
   const format as = format_of(path);
-  write_file(path, [&](std::ostream& out) { write(out, r, as); });
+  write_file(path, [&](std::ostream& out) { write(out, r, as, table_rows); });
 }
 
 /// A snapshot with the machine's bounds in it, where some problem tells its bytes or operations.
@@ -87,6 +89,9 @@ inline void print(std::ostream& out) { write_table(out, full_snapshot()); }
 
 namespace detail {
 
+/// What the rows of the tables stand for that print_every() prints.
+VECDET_PROFILE_SHARED inline std::atomic<rows_of> printed_rows{rows_of::problems};
+
 inline void print_periodically(std::int64_t now) noexcept {
   registry& r = registry::get();
   std::int64_t due = next_print.load(std::memory_order_relaxed);
@@ -97,7 +102,7 @@ inline void print_periodically(std::int64_t now) noexcept {
     report so_far = snapshot();
     so_far.machine = known_machine();
     std::ostringstream text;
-    write_table(text, so_far, 20);
+    write_table(text, so_far, 20, printed_rows);
     std::cerr << text.str() << std::flush;
     const std::lock_guard<std::mutex> lock(r.mutex);
     period = r.print_period_ticks;
@@ -112,8 +117,9 @@ inline void print_periodically(std::int64_t now) noexcept {
 /// Prints a table of what was recorded so far to standard error every so many seconds, at the end
 /// of the next scope on any thread. 0 stops it: a library that has called this does so before it is
 /// unloaded.
-inline void print_every(double seconds) {
+inline void print_every(double seconds, rows_of table_rows = rows_of::problems) {
   detail::calibrate_once();
+  detail::printed_rows = table_rows;
   detail::registry& r = detail::registry::get();
   const double scale = detail::rate.nanoseconds_per_tick.load();
   std::int64_t period = 0;

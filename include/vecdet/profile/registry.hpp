@@ -50,9 +50,7 @@ VECDET_PROFILE_SHARED inline std::atomic<std::uint32_t> unloads{0};
 constexpr bool is_on(std::uint32_t s) noexcept { return (s & 1u) != 0; }
 
 struct problem_hash {
-  std::size_t operator()(const problem& p) const noexcept {
-    return static_cast<std::size_t>(hash_problem(nullptr, p));
-  }
+  std::size_t operator()(const problem& p) const noexcept { return hash_problem(nullptr, p); }
 };
 struct problem_equal {
   bool operator()(const problem& a, const problem& b) const noexcept { return same_problem(a, b); }

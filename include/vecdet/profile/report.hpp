@@ -144,11 +144,11 @@ inline roofline_position position(const entry& e, const machine_info& m) {
   const double bandwidth = cached ? ceiling(m.cache_gbs, m.cache_gbs_all_threads)
                                   : ceiling(m.memory_gbs, m.memory_gbs_all_threads);
   const double peak = ceiling(m.gflops_f32, m.gflops_f32_all_threads) * (e.type == "f64" ? 0.5 : 1);
-  const double of_bandwidth = bandwidth > 0 ? e.gigabytes_per_second() / bandwidth : 0;
-  const double of_peak = peak > 0 ? e.gigaflops_per_second() / peak : 0;
-  if (of_bandwidth <= 0 && of_peak <= 0) return {};
-  if (of_peak > of_bandwidth) return {100 * of_peak, "compute"};
-  return {100 * of_bandwidth, cached ? "cache" : "memory"};
+  const double share_of_bandwidth = bandwidth > 0 ? e.gigabytes_per_second() / bandwidth : 0;
+  const double share_of_peak = peak > 0 ? e.gigaflops_per_second() / peak : 0;
+  if (share_of_bandwidth <= 0 && share_of_peak <= 0) return {};
+  if (share_of_peak > share_of_bandwidth) return {100 * share_of_peak, "compute"};
+  return {100 * share_of_bandwidth, cached ? "cache" : "memory"};
 }
 
 }  // namespace profile

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <locale>
 #include <mutex>
 #include <sstream>
@@ -42,7 +43,8 @@ inline const char* numbered_name(const char* prefix, double number) noexcept {
   static thread_local std::size_t next = 0;
   const std::uint32_t unloads = detail::unloads.load(std::memory_order_relaxed);
   for (const known_name& k : known) {
-    if (k.prefix == prefix && k.number == number && k.unloads == unloads) return k.text;
+    if (k.prefix == prefix && std::equal_to<double>()(k.number, number) && k.unloads == unloads)
+      return k.text;
   }
   try {
     std::ostringstream text;

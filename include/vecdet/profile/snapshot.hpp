@@ -202,7 +202,7 @@ inline std::uint64_t read_events(const thread_log& log, const std::vector<std::s
   std::vector<std::pair<std::uint64_t, event>> read;
   const double scale = rate.nanoseconds_per_tick.load(std::memory_order_relaxed);
   for (std::uint64_t i = begin; i < end; ++i) {
-    const trace_slot& slot = log.ring[static_cast<std::size_t>(i % log.ring_size)];
+    const trace_slot& slot = log.ring[i % log.ring_size];
     event e;
     const statistics* stats = slot.stats.get();
     if (stats == nullptr) continue;

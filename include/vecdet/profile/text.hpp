@@ -35,7 +35,7 @@ inline std::string fixed(double value, int decimals) {
 
 /// Three digits and a unit that fits: "1.23 us".
 inline std::string duration_text(double ns) {
-  if (ns == 0) return "0 ns";
+  if (!(ns < 0) && !(ns > 0)) return "0 ns";
   const char* unit = " ns";
   for (const char* larger : {" us", " ms", " s"}) {
     if (std::fabs(ns) < 999.5) break;

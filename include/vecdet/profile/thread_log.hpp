@@ -98,9 +98,7 @@ inline bool same_problem(const problem& a, const problem& b) noexcept {
 
 /// Independent multiplications, so that they overlap in the pipeline.
 inline std::uint64_t hash_problem(const void* parent, const problem& p) noexcept {
-  const auto word = [](const void* pointer) {
-    return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(pointer));
-  };
+  const auto word = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); };
   const auto dimension = [&](std::size_t i) { return static_cast<std::uint64_t>(p.shape[i]); };
   const std::uint64_t h =
       word(parent) * 0x9e3779b97f4a7c15u + word(p.function) * 0xc2b2ae3d27d4eb4fu +
@@ -212,7 +210,7 @@ class thread_log {
     }
     if (ring != nullptr) {
       const std::uint64_t n = events.load(std::memory_order_relaxed);
-      trace_slot& slot = ring[static_cast<std::size_t>(n % ring_size)];
+      trace_slot& slot = ring[n % ring_size];
       slot.stats.set(&stats);
       slot.begin.set(f.begin);
       slot.end.set(end);

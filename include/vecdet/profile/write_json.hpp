@@ -163,7 +163,7 @@ inline void write_json(std::ostream& out, const report& r) {
 inline void write_trace(std::ostream& out, const report& r) {
   double origin = 0;
   for (const process_info& p : r.processes) {
-    if (origin == 0 || p.started_unix_ns < origin) origin = p.started_unix_ns;
+    if (!(origin > 0) || p.started_unix_ns < origin) origin = p.started_unix_ns;
   }
   out << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
   const char* separator = "\n";

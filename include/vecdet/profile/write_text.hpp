@@ -5,10 +5,12 @@
 #include <vecdet/detail/target.hpp>
 #include <vecdet/profile/problem.hpp>
 #include <vecdet/profile/report.hpp>
+#include <vecdet/profile/snapshot.hpp>
 #include <vecdet/profile/text.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -32,7 +34,7 @@ inline void write_process_line(std::ostream& out, const process_info& p, const r
   out << "  ";
   if (p.rank >= 0) out << "rank " << std::to_string(p.rank) << ", ";
   out << one_line(p.command) << ", process " << std::to_string(p.pid) << ", "
-      << std::to_string(p.threads) << (p.threads == 1 ? " thread, " : " threads, ")
+      << std::to_string(p.threads) << (p.threads == 1 ? " caller, " : " callers, ")
       << duration_text(p.wall_ns);
   if (p.overhead_per_scope_ns > 0) {
     out << "; profiler " << duration_text(p.overhead_per_scope_ns)
@@ -77,8 +79,42 @@ inline void write_waiting(std::ostream& out, const report& r) {
 
 }  // namespace detail
 
-/// The `rows` problems of most self time, one a line.
-inline void write_table(std::ostream& out, const report& r, std::size_t rows = 50) {
+/// What a row of the table stands for.
+enum class rows_of { problems, functions };
+
+namespace detail {
+
+/// An entry per function: its problems together, named by how many they are. They stand
+/// under no bound: problems in cache and in memory have different ones.
+inline report by_function(const report& r) {
+  report grouped;
+  std::map<std::string, std::size_t> places;
+  std::vector<std::size_t> problems;
+  for (const entry& e : r.entries) {
+    const auto inserted = places.insert({e.function, grouped.entries.size()});
+    if (inserted.second) {
+      grouped.entries.push_back(e);
+      problems.push_back(1);
+      continue;
+    }
+    merge_entry(grouped.entries[inserted.first->second], e);
+    ++problems[inserted.first->second];
+  }
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    if (problems[i] == 1) continue;
+    entry& e = grouped.entries[i];
+    e.name = e.function + ", " + std::to_string(problems[i]) + " problems";
+  }
+  return grouped;
+}
+
+}  // namespace detail
+
+/// The `rows` problems, or functions, of most self time, one per line. The column "callers" is the
+/// threads inside such calls, on average while one is; threads:<n> in a name is what a call may
+/// use.
+inline void write_table(std::ostream& out, const report& r, std::size_t rows = 50,
+                        rows_of kind = rows_of::problems) {
   using detail::duration_text;
   using detail::fixed;
   const double whole = r.whole_ns();
@@ -99,11 +135,15 @@ inline void write_table(std::ostream& out, const report& r, std::size_t rows = 5
 
   using row = std::vector<std::string>;
   std::vector<row> table{{"share", "self", "total", "calls", "mean", "p50", "p99", "max", "GB/s",
-                          "GFLOP/s", "of bound", "threads", "problem"}};
-  const std::vector<std::size_t> order = r.by_self_time();
+                          "GFLOP/s", "of bound", "callers",
+                          kind == rows_of::functions ? "function" : "problem"}};
+  report grouped;
+  if (kind == rows_of::functions) grouped = detail::by_function(r);
+  const report& shown = kind == rows_of::functions ? grouped : r;
+  const std::vector<std::size_t> order = shown.by_self_time();
   for (std::size_t i = 0; i < std::min(rows, order.size()); ++i) {
-    const entry& e = r.entries[order[i]];
-    const roofline_position roof = position(e, m);
+    const entry& e = shown.entries[order[i]];
+    const roofline_position roof = position(e, shown.machine);
     const auto or_dash = [](double value) { return value > 0 ? fixed(value, 1) : "-"; };
     table.push_back({whole > 0 ? fixed(100 * e.self_ns / whole, 1) + " %" : "-",
                      duration_text(e.self_ns), duration_text(e.total_ns), std::to_string(e.count),
@@ -116,8 +156,9 @@ inline void write_table(std::ostream& out, const report& r, std::size_t rows = 5
   detail::write_aligned(out, table);
   if (order.size() > rows) {
     double rest = 0;
-    for (std::size_t i = rows; i < order.size(); ++i) rest += r.entries[order[i]].self_ns;
-    out << "and " << std::to_string(order.size() - rows) << " more problems, "
+    for (std::size_t i = rows; i < order.size(); ++i) rest += shown.entries[order[i]].self_ns;
+    out << "and " << std::to_string(order.size() - rows)
+        << (kind == rows_of::functions ? " more functions, " : " more problems, ")
         << fixed(whole > 0 ? 100 * rest / whole : 0, 1) << " % together\n";
   }
   if (order.empty()) out << "(no scope has ended)\n";

@@ -130,7 +130,7 @@ inline box decode_distances(const box& distances, const box& anchor, bool by_siz
 /// exactly at the threshold there; a NaN side is too small.
 template <class T>
 bool is_large_enough(boxes_view<T> boxes, index_t i, double min_size) {
-  using real = compute_type<std::remove_const_t<T>>;
+  using real = compute_type<value_of<T>>;
   const box_of<real> b = load_box<real>(boxes, i);
   return b.width() >= static_cast<real>(min_size) && b.height() >= static_cast<real>(min_size);
 }

@@ -64,8 +64,8 @@ struct best_iou {
 template <class T, class U>
 void match_anchors(boxes_view<T> anchors, boxes_view<U> ground_truth, vector_view<index_t> matches,
                    const matcher_params& params = {}, vector_view<double> best_ious = {},
-                   boxes_view<const std::remove_const_t<U>> regions = {}) {
-  using real = compute_type<std::remove_const_t<T>>;
+                   boxes_view<const value_of<U>> regions = {}) {
+  using real = compute_type<value_of<T>>;
   const real high = static_cast<real>(params.high_threshold);
   const real low = static_cast<real>(params.low_threshold);
   const auto iou_at = [&](index_t anchor, index_t truth) {

@@ -31,12 +31,6 @@ using vecdet::nms_overlap;
 using vecdet::nms_params;
 using vecdet::no_limit;
 
-using vecdet::ipex_nms;
-using vecdet::mmcv_nms;
-using vecdet::onnx_nms;
-using vecdet::opencv_nms;
-using vecdet::torchvision_nms;
-
 /// A box's corners in the order that the overlap needs.
 template <class Real>
 box_of<Real> corners_of(const box_of<Real>& b, nms_format format) {
@@ -117,15 +111,14 @@ struct nms_groups {
 template <class T, class S>
 std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_params& params,
                          const nms_groups& groups = {}) {
-  using real = compute_type<std::remove_const_t<T>>;
+  using real = compute_type<value_of<T>>;
   const auto corners = [&](index_t i) {
     return corners_of(load_box<real>(boxes, i), params.format);
   };
   const auto score = [&](index_t i) { return static_cast<double>(scores[i]); };
   const double score_threshold =
       params.float_threshold
-          ? static_cast<double>(
-                static_cast<compute_type<std::remove_const_t<S>>>(params.score_threshold))
+          ? static_cast<double>(static_cast<compute_type<value_of<S>>>(params.score_threshold))
           : params.score_threshold;
 
   std::vector<index_t> order;
@@ -144,10 +137,10 @@ std::vector<index_t> nms(boxes_view<T> boxes, vector_view<S> scores, const nms_p
 
   std::vector<index_t> kept;
   std::map<std::pair<index_t, index_t>, std::vector<index_t>> kept_of_group;
-  std::map<index_t, index_t> count_of_image;
+  std::map<index_t, index_t> count_per_image;
   for (const index_t i : order) {
     std::vector<index_t>& rivals = kept_of_group[groups(i)];
-    index_t& count = count_of_image[groups.image_of(i)];
+    index_t& count = count_per_image[groups.image_of(i)];
     if (static_cast<index_t>(rivals.size()) >= params.max_per_class ||
         count >= params.max_per_image || static_cast<index_t>(kept.size()) >= params.max_total)
       continue;

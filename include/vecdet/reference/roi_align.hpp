@@ -32,8 +32,8 @@ struct roi_axis {
         options.sampling_ratio > 0 ? static_cast<double>(options.sampling_ratio) : std::ceil(bin);
     if (!std::isfinite(start) || !std::isfinite(bin)) samples = 0;
   }
-  double position(index_t of_bin, double sample) const {
-    return start + static_cast<double>(of_bin) * bin + (sample + 0.5) * bin / samples;
+  double position(index_t bin_index, double sample) const {
+    return start + static_cast<double>(bin_index) * bin + (sample + 0.5) * bin / samples;
   }
 };
 

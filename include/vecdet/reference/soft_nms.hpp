@@ -48,11 +48,12 @@ Real soft_nms_decay(Real overlap, const Params& params) {
 
 /// The picked boxes in the order of picking.
 template <class T, class S, class Params>
-std::vector<rescored<compute_type<std::remove_const_t<S>>>> soft_nms(
-    boxes_view<T> boxes, vector_view<S> scores, const Params& params,
-    const nms_groups& groups = {}) {
-  using real = compute_type<std::remove_const_t<T>>;
-  using score_type = compute_type<std::remove_const_t<S>>;
+std::vector<rescored<compute_type<value_of<S>>>> soft_nms(boxes_view<T> boxes,
+                                                          vector_view<S> scores,
+                                                          const Params& params,
+                                                          const nms_groups& groups = {}) {
+  using real = compute_type<value_of<T>>;
+  using score_type = compute_type<value_of<S>>;
   nms_params overlap_params;
   overlap_params.plus_one = params.plus_one;
 

@@ -28,7 +28,7 @@ VECDET_INLINE f32_batch load(const bfloat16* from) {
 
 /// Which NaNs are to be rounded: any, or those that are computed of bfloat16 numbers alone, whose
 /// lower halves are 0. Rounding cannot carry into the sign of those, which saves looking for them.
-enum class rounded_nans { any, of_bfloat16 };
+enum class rounded_nans { any, from_bfloat16 };
 
 #if defined(VECDET_TARGET_AVX512)
 

@@ -213,7 +213,7 @@ VECDET_INLINE box_pack<compute_type<T>, N> load_boxes(const T* from) {
 }
 
 template <int N, class T>
-VECDET_INLINE box_pack<compute_type<std::remove_const_t<T>>, N> load_boxes(
+VECDET_INLINE box_pack<compute_type<value_of<T>>, N> load_boxes(
     const detail::coordinate_arrays<T>& from) {
   return {load_pack<N>(from.at(0)), load_pack<N>(from.at(1)), load_pack<N>(from.at(2)),
           load_pack<N>(from.at(3))};
@@ -274,7 +274,7 @@ VECDET_INLINE box_halves<compute_type<T>, N> load_halves(const T* from) {
   return boxes;
 }
 template <int N, class T>
-VECDET_INLINE box_halves<compute_type<std::remove_const_t<T>>, N> load_halves(
+VECDET_INLINE box_halves<compute_type<value_of<T>>, N> load_halves(
     const detail::coordinate_arrays<T>& from) {
   const auto boxes = load_boxes<N / 2>(from);
   return {joined(boxes.x1, boxes.y1), joined(boxes.x2, boxes.y2)};

@@ -76,6 +76,7 @@ struct pack {
   pack() = default;
   // Copied batch by batch: as an aggregate, GCC copies packs through memory.
   VECDET_INLINE pack(const pack& other) { *this = other; }
+  // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): assigning a pack to itself is harmless.
   VECDET_INLINE pack& operator=(const pack& other) {
     if constexpr (is_beyond_registers<N>) {
       VECDET_NO_UNROLL

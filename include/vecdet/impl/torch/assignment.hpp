@@ -19,17 +19,17 @@ namespace detail {
 namespace aten {
 
 /// Boxes of images, one image's after the other's.
-class boxes_of_images {
+class batch_boxes {
  public:
   /// No counts: all are of one image.
-  boxes_of_images(const char* function, const char* argument, const at::Tensor& boxes,
-                  const char* counts_name, at::IntArrayRef counts) {
+  batch_boxes(const char* function, const char* argument, const at::Tensor& boxes,
+              const char* counts_name, at::IntArrayRef counts) {
     check_boxes(function, argument, boxes);
     check_shape(boxes.dim() == 2, function, argument, boxes, "[M, 4]");
     computed_type(function, argument, boxes);
     tensor_ = contiguous(argument, boxes, at::kFloat);
     if (!counts.empty())
-      offsets_ = offsets_of_images(function, counts_name, counts, boxes.size(0), "boxes");
+      offsets_ = image_offsets_from(function, counts_name, counts, boxes.size(0), "boxes");
   }
 
   index_t size() const { return tensor_.size(0); }
@@ -42,10 +42,10 @@ class boxes_of_images {
 };
 
 /// The ground truth of images as tensors have it.
-class truth_of_images {
+class truth_tensors {
  public:
-  truth_of_images(const char* function, const at::Tensor& boxes, const optional_tensor& classes,
-                  at::IntArrayRef box_counts)
+  truth_tensors(const char* function, const at::Tensor& boxes, const optional_tensor& classes,
+                at::IntArrayRef box_counts)
       : boxes_(function, "boxes", boxes, "box_counts", box_counts) {
     truth_.boxes = boxes_.view();
     truth_.image_offsets = boxes_.offsets();
@@ -53,8 +53,8 @@ class truth_of_images {
     classes_.emplace_back(function, "classes", *classes, boxes_.size(), "an integer a box");
     truth_.classes = classes_.back().view();
   }
-  truth_of_images(const truth_of_images&) = delete;
-  truth_of_images& operator=(const truth_of_images&) = delete;
+  truth_tensors(const truth_tensors&) = delete;
+  truth_tensors& operator=(const truth_tensors&) = delete;
 
   void add_regions(const char* function, const optional_tensor& regions,
                    at::IntArrayRef region_counts) {
@@ -67,9 +67,9 @@ class truth_of_images {
   const ground_truth& view() const { return truth_; }
 
  private:
-  boxes_of_images boxes_;
+  batch_boxes boxes_;
   std::vector<labels> classes_;  ///< one or none
-  std::vector<boxes_of_images> regions_;
+  std::vector<batch_boxes> regions_;
   ground_truth truth_;
 };
 
@@ -81,7 +81,7 @@ inline std::vector<std::int64_t> shape_of_matches(std::int64_t anchors,
 }
 
 /// Heights and widths, one after the other.
-inline std::vector<grid_size> sizes_of_levels(const char* function, at::IntArrayRef level_sizes) {
+inline std::vector<grid_size> level_sizes_from(const char* function, at::IntArrayRef level_sizes) {
   check(level_sizes.size() % 2 == 0, function, "level_sizes.size()", level_sizes.size(),
         "height and width of each level");
   std::vector<grid_size> sizes;
@@ -108,7 +108,7 @@ inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor& 
     check_shape(anchors.dim() == 2, function, "anchors", anchors, "[N, 4]");
     computed_type(function, "anchors", anchors);
     const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
-    truth_of_images truth(function, boxes_, classes, box_counts);
+    truth_tensors truth(function, boxes_, classes, box_counts);
     truth.add_regions(function, regions, region_counts);
     matcher_params params;
     params.high_threshold = high_threshold;
@@ -130,7 +130,7 @@ inline match_tensors match_anchors(const at::Tensor& anchors, const at::Tensor& 
     results.labels = vector<index_t>(label_of);
     results.best_ious = vector<float>(best_ious);
     vecdet::match_anchors(boxes<const float>(a), truth.view(), results, params,
-                          workspace_of_thread<match_workspace>(), threads());
+                          thread_workspace<match_workspace>(), threads());
     return match_tensors(matches, label_of, best_ious);
   });
 }
@@ -146,8 +146,8 @@ at::Tensor matches_on_grids(const char* function, const at::Tensor& anchors,
     check_shape(anchors.dim() == 2, function, "anchors", anchors, "[N, 4]");
     computed_type(function, "anchors", anchors);
     const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
-    const std::vector<grid_size> sizes = sizes_of_levels(function, level_sizes);
-    const truth_of_images truth(function, boxes_, {}, box_counts);
+    const std::vector<grid_size> sizes = level_sizes_from(function, level_sizes);
+    const truth_tensors truth(function, boxes_, {}, box_counts);
     const at::Tensor matches = at::empty(shape_of_matches(anchors.size(0), box_counts), at::kLong);
     assign(boxes<const float>(a), sizes, truth.view(), vector<index_t>(matches));
     return matches;
@@ -159,22 +159,22 @@ inline at::Tensor assign_atss(const at::Tensor& anchors, at::IntArrayRef level_s
                               std::int64_t candidates) {
   atss_params params;
   params.candidates = candidates;
-  return matches_on_grids(
-      "assign_atss", anchors, level_sizes, boxes_, box_counts, [&](const auto&... of_call) {
-        vecdet::assign_atss(of_call..., params, workspace_of_thread<assigner_workspace>(),
-                            threads());
-      });
+  return matches_on_grids("assign_atss", anchors, level_sizes, boxes_, box_counts,
+                          [&](const auto&... arguments) {
+                            vecdet::assign_atss(arguments..., params,
+                                                thread_workspace<assigner_workspace>(), threads());
+                          });
 }
 
 inline at::Tensor assign_fcos(const at::Tensor& anchors, at::IntArrayRef level_sizes,
                               const at::Tensor& boxes_, at::IntArrayRef box_counts, double radius) {
   fcos_assigner_params params;
   params.radius = radius;
-  return matches_on_grids(
-      "assign_fcos", anchors, level_sizes, boxes_, box_counts, [&](const auto&... of_call) {
-        vecdet::assign_fcos(of_call..., params, workspace_of_thread<assigner_workspace>(),
-                            threads());
-      });
+  return matches_on_grids("assign_fcos", anchors, level_sizes, boxes_, box_counts,
+                          [&](const auto&... arguments) {
+                            vecdet::assign_fcos(arguments..., params,
+                                                thread_workspace<assigner_workspace>(), threads());
+                          });
 }
 
 inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
@@ -187,22 +187,22 @@ inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     check_shape(points.dim() == 2 && points.size(1) == 2, function, "points", points, "[N, 2]");
     computed_type(function, "points", points);
     const std::vector<std::int64_t> shape = shape_of_matches(points.size(0), box_counts);
-    const at::IntArrayRef of_points(shape);
+    const at::IntArrayRef point_shape(shape);
     check_dense(function, "scores", scores);
     computed_type(function, "scores", scores);
     check_shape(scores.dim() == static_cast<std::int64_t>(shape.size()) + 1 &&
-                    scores.sizes().slice(0, shape.size()) == of_points,
+                    scores.sizes().slice(0, shape.size()) == point_shape,
                 function, "scores", scores, "[images, N, classes], or without images");
     check_boxes(function, "predicted", predicted);
     computed_type(function, "predicted", predicted);
     check_shape(
-        predicted.dim() == scores.dim() && predicted.sizes().slice(0, shape.size()) == of_points,
+        predicted.dim() == scores.dim() && predicted.sizes().slice(0, shape.size()) == point_shape,
         function, "predicted", predicted, "[images, N, 4], or without images");
     const rows s("scores", scores, at::kFloat);
     const at::Tensor b = contiguous("predicted", predicted, at::kFloat);
     const at::Tensor p = contiguous("points", points, at::kFloat);
-    const std::vector<grid_size> sizes = sizes_of_levels(function, level_sizes);
-    const truth_of_images truth(function, boxes_, classes, box_counts);
+    const std::vector<grid_size> sizes = level_sizes_from(function, level_sizes);
+    const truth_tensors truth(function, boxes_, classes, box_counts);
     task_aligned_params params;
     params.top = top;
     params.alpha = alpha;
@@ -213,7 +213,7 @@ inline std::tuple<at::Tensor, at::Tensor> assign_task_aligned(
     predictions.boxes = boxes<const float>(b);
     vecdet::assign_task_aligned(predictions, matrix<const float>(p, p.size(0), 2), sizes,
                                 truth.view(), vector<index_t>(matches), vector<float>(targets),
-                                params, workspace_of_thread<assigner_workspace>(), threads());
+                                params, thread_workspace<assigner_workspace>(), threads());
     return std::make_tuple(matches, targets);
   });
 }

@@ -65,7 +65,7 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
         if (reduction == at::Reduction::Mean && selected == 0)
           sum = std::numeric_limits<double>::quiet_NaN();
         if (reduction != at::Reduction::None)
-          loss = scalar(sum, type_of_loss(predictions, float_loss));
+          loss = scalar(sum, loss_type(predictions, float_loss));
       });
     };
     if (label_of.has_value() && label_of->defined()) {
@@ -78,32 +78,6 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
     return as_type_of(predictions, loss, grad, float_loss);
   });
 }
-
-/// The three functions of an IoU loss, for one element type.
-template <class T>
-struct iou_loss_functions {
-  decltype(&vecdet::giou_loss<const T>) sum;
-  decltype(&vecdet::giou_loss_unreduced<const T>) each;
-  double (*and_grad)(boxes_view<const T>, boxes_view<const T>, boxes_view<T>,
-                     const iou_loss_params&, execution);
-
-  explicit iou_loss_functions(iou_kind kind) {
-    if (kind == iou_kind::giou) {
-      *this = {vecdet::giou_loss<const T>, vecdet::giou_loss_unreduced<const T>,
-               vecdet::giou_loss_and_grad<const T>};
-    } else if (kind == iou_kind::diou) {
-      *this = {vecdet::diou_loss<const T>, vecdet::diou_loss_unreduced<const T>,
-               vecdet::diou_loss_and_grad<const T>};
-    } else {
-      *this = {vecdet::ciou_loss<const T>, vecdet::ciou_loss_unreduced<const T>,
-               vecdet::ciou_loss_and_grad<const T>};
-    }
-  }
-
- private:
-  iou_loss_functions(decltype(sum) s, decltype(each) e, decltype(and_grad) g)
-      : sum(s), each(e), and_grad(g) {}
-};
 
 inline loss_tensors iou_loss(const char* function, iou_kind kind, const at::Tensor& predicted,
                              const at::Tensor& targets, std::int64_t reduction, double epsilon,
@@ -129,20 +103,20 @@ inline loss_tensors iou_loss(const char* function, iou_kind kind, const at::Tens
     at::Tensor loss, grad = at::empty({0}, x.options());
     with_element(type, [&](auto element) {
       using T = decltype(element);
-      const iou_loss_functions<T> losses(kind);
       double sum = 0;
       if (reduction == at::Reduction::None) {
         loss = at::empty(predicted.sizes().slice(0, predicted.dim() - 1), x.options());
-        losses.each(boxes<const T>(x), boxes<const T>(t), vector<T>(loss), params, threads());
+        vecdet::iou_loss_unreduced(boxes<const T>(x), boxes<const T>(t), vector<T>(loss), kind,
+                                   params, threads());
       }
       if (needs_grad) {
         grad = at::empty(predicted.sizes(), x.options());
-        sum = losses.and_grad(boxes<const T>(x), boxes<const T>(t), boxes<T>(grad), params,
-                              threads());
+        sum = vecdet::iou_loss_and_grad(boxes<const T>(x), boxes<const T>(t), boxes<T>(grad), kind,
+                                        params, threads());
       } else if (reduction != at::Reduction::None) {
-        sum = losses.sum(boxes<const T>(x), boxes<const T>(t), params, threads());
+        sum = vecdet::iou_loss(boxes<const T>(x), boxes<const T>(t), kind, params, threads());
       }
-      if (reduction != at::Reduction::None) loss = scalar(sum, type_of_loss(predicted, float_loss));
+      if (reduction != at::Reduction::None) loss = scalar(sum, loss_type(predicted, float_loss));
     });
     return as_type_of(predicted, loss, grad, float_loss);
   });
@@ -173,11 +147,10 @@ inline loss_tensors ciou_loss(const at::Tensor& predicted, const at::Tensor& tar
 inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
                                     const at::Tensor& targets, const optional_tensor& matches,
                                     const optional_tensor& label_of, std::int64_t loss_kind,
-                                    double beta, double epsilon,
-                                    at::ArrayRef<double> weights_of_deltas, double size_limit,
-                                    double scale, const optional_tensor& box_weights,
-                                    std::int64_t background, std::int64_t ignore, bool needs_grad,
-                                    bool float_loss) {
+                                    double beta, double epsilon, at::ArrayRef<double> delta_weights,
+                                    double size_limit, double scale,
+                                    const optional_tensor& box_weights, std::int64_t background,
+                                    std::int64_t ignore, bool needs_grad, bool float_loss) {
   constexpr const char* function = "regression_loss";
   return translated([&] {
     check_boxes(function, "deltas", deltas);
@@ -191,7 +164,7 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
                                                     targets.scalar_type() != at::kBFloat16);
     const at::ScalarType box_type = is_mixed ? at::kFloat : type;
     const weights weight_of(function, "box_weights", box_weights);
-    const std::array<double, 4> coder = coder_weights(function, weights_of_deltas);
+    const std::array<double, 4> coder = coder_weights(function, delta_weights);
     regression_loss_params params;
     params.loss = static_cast<box_loss>(loss_kind);
     params.beta = beta;
@@ -243,7 +216,7 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
       run(bfloat16(), float());
     else
       with_element(type, [&](auto element) { run(element, element); });
-    return as_type_of(deltas, scalar(sum, type_of_loss(deltas, float_loss)), grad, float_loss);
+    return as_type_of(deltas, scalar(sum, loss_type(deltas, float_loss)), grad, float_loss);
   });
 }
 

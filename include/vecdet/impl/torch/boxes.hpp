@@ -31,7 +31,7 @@ inline coder_params coder_of(const char* function, at::ArrayRef<double> given, d
 inline image_size image_of(const char* function, at::ArrayRef<double> size) {
   check(size.size() == 2, function, "image_size.size()", size.size(),
         "2, height and width, or 0 for no clipping");
-  return {size[1], size[0]};
+  return image_size::height_width(size[0], size[1]);
 }
 
 /// use(T(), B()) with the types of deltas and of boxes: deltas of bfloat16 go with boxes of float.

@@ -36,7 +36,7 @@ inline loss_tensors focal_loss_of_transposed(const at::Tensor& logits, const tra
     sum = sigmoid_focal_loss_and_grad(head.view<const T>(read), focal_targets<T>(label_of.view()),
                                       head.view<T>(written), {}, params, threads());
   });
-  return as_type_of(logits, scalar(sum, type_of_loss(logits, float_loss)), grad, float_loss);
+  return as_type_of(logits, scalar(sum, loss_type(logits, float_loss)), grad, float_loss);
 }
 
 namespace cpu {
@@ -119,11 +119,11 @@ struct scored_rows {
     check_dense(function, "labels", labels);
     check_dense(function, "scores", scores);
     check_reduction(function, reduction);
-    const auto of_rows = logits.sizes().slice(0, logits.dim() == 0 ? 0 : logits.dim() - 1);
+    const auto row_shape = logits.sizes().slice(0, logits.dim() == 0 ? 0 : logits.dim() - 1);
     check_shape(logits.dim() >= 2, function, "logits", logits, "[..., classes]");
-    check_shape(labels.sizes() == of_rows, function, "labels", labels,
+    check_shape(labels.sizes() == row_shape, function, "labels", labels,
                 "the logits' shape without the last dimension");
-    check_shape(scores.sizes() == of_rows, function, "scores", scores, "the shape of labels");
+    check_shape(scores.sizes() == row_shape, function, "scores", scores, "the shape of labels");
     return logits;
   }
 };

@@ -21,7 +21,7 @@ namespace aten {
 
 /// Memory that a thread's calls work in.
 template <class Workspace>
-Workspace& workspace_of_thread() {
+Workspace& thread_workspace() {
   static thread_local Workspace workspace;
   return workspace;
 }
@@ -52,13 +52,13 @@ inline detection_tensors copied(const detections_view& found) {
 }
 
 /// Heights and widths, one after the other, as torchvision orders them.
-inline std::vector<image_size> sizes_of_images(const char* function,
+inline std::vector<image_size> image_sizes_from(const char* function,
                                                at::ArrayRef<double> image_sizes, index_t images) {
-  check(static_cast<index_t>(image_sizes.size()) == 2 * images, function, "image_sizes.size()",
-        image_sizes.size(), "height and width of each image");
+  check_size(function, "image_sizes.size()", static_cast<index_t>(image_sizes.size()), 2 * images,
+             "height and width of each image");
   std::vector<image_size> sizes;
   for (std::size_t i = 0; i < image_sizes.size(); i += 2)
-    sizes.push_back({image_sizes[i + 1], image_sizes[i]});
+    sizes.push_back(image_size::height_width(image_sizes[i], image_sizes[i + 1]));
   return sizes;
 }
 
@@ -95,8 +95,8 @@ inline at::Tensor nms(const at::Tensor& boxes_, const at::Tensor& scores, double
     return with_element(type, [&](auto element) {
       using T = decltype(element);
       return copied(vecdet::nms(boxes<const T>(x), vector<const T>(s),
-                                torchvision_nms(iou_threshold),
-                                workspace_of_thread<nms_workspace>(), threads()));
+                                nms_params::torchvision(iou_threshold),
+                                thread_workspace<nms_workspace>(), threads()));
     });
   });
 }
@@ -112,8 +112,8 @@ inline at::Tensor batched_nms(const at::Tensor& boxes_, const at::Tensor& scores
       return with_element(type, [&](auto element) {
         using T = decltype(element);
         return copied(vecdet::batched_nms(boxes<const T>(x), vector<const T>(s), groups,
-                                          torchvision_nms(iou_threshold),
-                                          workspace_of_thread<nms_workspace>(), threads()));
+                                          nms_params::torchvision(iou_threshold),
+                                          thread_workspace<nms_workspace>(), threads()));
       });
     });
   });
@@ -141,7 +141,7 @@ inline std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes_,
         using T = decltype(element);
         const auto picked =
             vecdet::soft_nms(boxes<const T>(x), vector<const T>(s), groups, params,
-                             workspace_of_thread<soft_nms_workspace<compute_type<T>>>(), threads());
+                             thread_workspace<soft_nms_workspace<compute_type<T>>>(), threads());
         return std::make_tuple(
             copied(picked.kept),
             copied(picked.scores)
@@ -169,7 +169,7 @@ inline std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits,
     return with_searched_element(function, type, [&](auto element) {
       using T = decltype(element);
       const filter_topk_result best = vecdet::filter_topk(
-          x.view<T>(), score_threshold, k, workspace_of_thread<filter_topk_workspace>(), threads());
+          x.view<T>(), score_threshold, k, thread_workspace<filter_topk_workspace>(), threads());
       return std::make_tuple(copied(best.logits).to(logits.scalar_type()), copied(best.elements));
     });
   });
@@ -191,16 +191,14 @@ inline detection_tensors postprocess(const at::Tensor& logits, const at::Tensor&
     check_boxes(function, "anchors", anchors);
     check(kind >= 0 && kind <= 2, function, "kind", kind, "0 (RetinaNet), 1 (FCOS) or 2 (SSD)");
     const std::vector<vecdet::image_size> sizes =
-        sizes_of_images(function, image_sizes, logits.size(0));
-    const std::array<double, 4> coder = coder_weights(function, weights);
+        image_sizes_from(function, image_sizes, logits.size(0));
     postprocess_params params;
     params.detector = static_cast<dense_detector>(kind);
     params.score_threshold = score_threshold;
     params.max_candidates = max_candidates;
     params.iou_threshold = iou_threshold;
     params.max_detections = max_detections;
-    std::copy(coder.begin(), coder.end(), params.weights);
-    params.size_limit = size_limit;
+    params.coder = coder_of(function, weights, size_limit);
     params.min_size = min_size;
 
     const at::ScalarType type = computed_type(function, "logits", logits);
@@ -221,7 +219,7 @@ inline detection_tensors postprocess(const at::Tensor& logits, const at::Tensor&
           vecdet::postprocess(outputs, boxes<const float>(a),
                               vector_view<const index_t>(level_sizes.data(), level_sizes.size()),
                               vector_view<const vecdet::image_size>(sizes), params,
-                              workspace_of_thread<postprocess_workspace>(), threads()));
+                              thread_workspace<postprocess_workspace>(), threads()));
     });
   });
 }

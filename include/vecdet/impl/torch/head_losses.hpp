@@ -44,7 +44,7 @@ inline levels_loss_tensors sigmoid_focal_loss_levels(at::TensorList logits,
                 function, "labels", label_of,
                 "[images, anchors of all levels], the same number of anchors at each location");
     const labels chosen(function, "labels", label_of, label_of.numel(), "a label an anchor");
-    const weights of_images(function, "image_scales", image_scales);
+    const weights per_image(function, "image_scales", image_scales);
     focal_loss_params params;
     params.alpha = alpha;
     params.gamma = gamma;
@@ -58,10 +58,10 @@ inline levels_loss_tensors sigmoid_focal_loss_levels(at::TensorList logits,
       using T = decltype(element);
       x.with_heads<T>(anchors, [&](const auto& head, const auto& grad) {
         sum = sigmoid_focal_loss_and_grad(head, focal_targets<T>(chosen.view()), grad,
-                                          of_images.view(), params, threads());
+                                          per_image.view(), params, threads());
       });
     });
-    return levels_loss_tensors(scalar(sum, type_of_loss(x.first(), float_loss)),
+    return levels_loss_tensors(scalar(sum, loss_type(x.first(), float_loss)),
                                needs_grad ? x.grads() : std::vector<at::Tensor>());
   });
 }
@@ -70,7 +70,7 @@ inline retinanet_loss_tensors retinanet_loss(
     at::TensorList logits, at::TensorList deltas, const at::Tensor& anchors,
     const at::Tensor& boxes_, const at::Tensor& classes, at::IntArrayRef box_counts,
     double high_threshold, double low_threshold, bool allow_low_quality, double alpha, double gamma,
-    std::int64_t loss, double beta, at::ArrayRef<double> weights_of_deltas, double size_limit,
+    std::int64_t loss, double beta, at::ArrayRef<double> delta_weights, double size_limit,
     double scale, const optional_tensor& regions, at::IntArrayRef region_counts, bool needs_grad,
     bool float_loss) {
   constexpr const char* function = "retinanet_loss";
@@ -89,13 +89,13 @@ inline retinanet_loss_tensors retinanet_loss(
     const at::ScalarType type = computed_type(function, "logits", x.first(), "deltas", d.first());
     check(type != at::kDouble, function, "logits.dtype", c10::toString(type),
           "float32, bfloat16 or float16");
-    truth_of_images truth(function, boxes_, classes, box_counts);
+    truth_tensors truth(function, boxes_, classes, box_counts);
     truth.add_regions(function, regions, region_counts);
     retinanet_loss_params params;
     params.matcher.high_threshold = high_threshold;
     params.matcher.low_threshold = low_threshold;
     params.matcher.allow_low_quality = allow_low_quality;
-    params.matcher.coder = coder_of(function, weights_of_deltas, size_limit);
+    params.matcher.coder = coder_of(function, delta_weights, size_limit);
     params.alpha = alpha;
     params.gamma = gamma;
     params.loss = static_cast<box_loss>(loss);
@@ -112,16 +112,16 @@ inline retinanet_loss_tensors retinanet_loss(
         return d.with_heads<T>(anchors_here, [&](const auto& box_head, const auto& box_head_grad) {
           return retinanet_loss_and_grad(
               retinanet_head<T>{head, box_head, head_grad, box_head_grad}, index, truth.view(),
-              params, workspace_of_thread<retinanet_loss_workspace>(), threads());
+              params, thread_workspace<retinanet_loss_workspace>(), threads());
         });
       });
     };
     const retinanet_losses losses = type == at::kBFloat16 ? run(bfloat16()) : run(float());
     using grads = std::vector<at::Tensor>;
-    return retinanet_loss_tensors(
-        scalar(losses.classification, type_of_loss(x.first(), float_loss)),
-        scalar(losses.regression, type_of_loss(d.first(), float_loss)),
-        needs_grad ? x.grads() : grads(), needs_grad ? d.grads() : grads());
+    return retinanet_loss_tensors(scalar(losses.classification, loss_type(x.first(), float_loss)),
+                                  scalar(losses.regression, loss_type(d.first(), float_loss)),
+                                  needs_grad ? x.grads() : grads(),
+                                  needs_grad ? d.grads() : grads());
   });
 }
 
@@ -131,7 +131,7 @@ inline retinanet_loss_tensors retinanet_loss(
 namespace meta {
 
 inline at::Tensor new_loss(const at::Tensor& input, bool float_loss) {
-  return at::empty({}, input.options().dtype(type_of_loss(input, float_loss)));
+  return at::empty({}, input.options().dtype(loss_type(input, float_loss)));
 }
 inline std::vector<at::Tensor> new_gradients(at::TensorList levels, bool are_needed) {
   std::vector<at::Tensor> grads;

@@ -19,14 +19,14 @@ inline void check_reduction(const char* function, std::int64_t reduction) {
 }
 
 /// The type of a loss: that of the input, or float32 at least, as autocast asks for.
-inline at::ScalarType type_of_loss(const at::Tensor& input, bool float_loss) {
+inline at::ScalarType loss_type(const at::Tensor& input, bool float_loss) {
   return float_loss && input.scalar_type() != at::kDouble ? at::kFloat : input.scalar_type();
 }
 
 /// Loss and gradient in their types, which were computed in another one or not.
 inline loss_tensors as_type_of(const at::Tensor& input, const at::Tensor& loss,
                                const at::Tensor& grad, bool float_loss) {
-  return {loss.to(type_of_loss(input, float_loss)), grad.to(input.scalar_type())};
+  return {loss.to(loss_type(input, float_loss)), grad.to(input.scalar_type())};
 }
 
 // What the losses return where shapes alone are known.
@@ -35,19 +35,19 @@ inline loss_tensors shapes_of_matrix(const at::Tensor& logits, std::int64_t redu
                                      bool needs_grad, bool float_loss) {
   const at::Tensor loss =
       reduction == at::Reduction::None ? new_like(logits) : at::empty({}, logits.options());
-  return {loss.to(type_of_loss(logits, float_loss)), new_gradient_as_it_lies(logits, needs_grad)};
+  return {loss.to(loss_type(logits, float_loss)), new_gradient_as_it_lies(logits, needs_grad)};
 }
 inline loss_tensors shapes_of_elements(const at::Tensor& input, std::int64_t reduction,
                                        bool needs_grad, bool float_loss) {
   const at::Tensor loss =
       reduction == at::Reduction::None ? new_like(input) : at::empty({}, input.options());
-  return {loss.to(type_of_loss(input, float_loss)), new_gradient(input, needs_grad)};
+  return {loss.to(loss_type(input, float_loss)), new_gradient(input, needs_grad)};
 }
 inline loss_tensors shapes_of_rows(const at::Tensor& input, std::int64_t reduction, bool needs_grad,
                                    bool float_loss) {
   const at::Tensor loss =
       reduction == at::Reduction::None ? new_without_last(input) : at::empty({}, input.options());
-  return {loss.to(type_of_loss(input, float_loss)), new_gradient(input, needs_grad)};
+  return {loss.to(loss_type(input, float_loss)), new_gradient(input, needs_grad)};
 }
 
 /// The loss of logits, a matrix that `each` computes into another of losses, or `sum` and
@@ -71,7 +71,7 @@ loss_tensors loss_of_matrix(const at::Tensor& logits, const rows& x, std::int64_
   } else if (reduction != at::Reduction::None) {
     total = sum(x.view<T>());
   }
-  if (reduction != at::Reduction::None) loss = scalar(total, type_of_loss(logits, float_loss));
+  if (reduction != at::Reduction::None) loss = scalar(total, loss_type(logits, float_loss));
   return as_type_of(logits, loss, grad, float_loss);
 }
 

@@ -17,7 +17,7 @@ struct fault_counts {
 
 struct fault_table {
   std::mutex mutex;
-  std::unordered_map<std::string, fault_counts> of_name;  // nodes stay where they are
+  std::unordered_map<std::string, fault_counts> by_name;  // nodes stay where they are
 
   static fault_table& get() {
     static fault_table table;
@@ -25,7 +25,7 @@ struct fault_table {
   }
   fault_counts& of(const char* name) {
     const std::lock_guard<std::mutex> lock(mutex);
-    fault_counts& counts = of_name[name];
+    fault_counts& counts = by_name[name];
     counts.name = intern(name);
     return counts;
   }
@@ -249,7 +249,7 @@ inline double cost_of_fresh_page() {
 }  // namespace detail
 
 inline torch_operators::torch_operators() {
-  for (auto& counts : detail::fault_table::get().of_name) {
+  for (auto& counts : detail::fault_table::get().by_name) {
     counts.second.calls = 0;
     counts.second.faults = 0;
   }
@@ -272,7 +272,7 @@ inline std::vector<page_faults> torch_operators::faults() const {
   std::vector<page_faults> all;
   {
     const std::lock_guard<std::mutex> lock(table.mutex);
-    for (const auto& counts : table.of_name) {
+    for (const auto& counts : table.by_name) {
       if (counts.second.faults != 0)
         all.push_back({counts.first, counts.second.calls, counts.second.faults});
     }

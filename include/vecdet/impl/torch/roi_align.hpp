@@ -81,11 +81,14 @@ class boxes_of_features {
     corners_ = contiguous("boxes", has_images ? boxes.slice(1, 1) : boxes, type);
     if (has_images) images_ = boxes.select(1, 0).to(at::kLong).contiguous();
     const index_t counts = static_cast<index_t>(box_counts.size());
-    check(has_images ? counts == 0 : counts == images || (counts == 0 && images == 1), function,
-          "box_counts.size()", counts,
-          "the number of images, or 0 of boxes [K, 5] and where there is but one image");
+    if (has_images) {
+      check(counts == 0, function, "box_counts.size()", counts,
+            "0, as boxes [K, 5] name their images");
+    } else if (counts != 0 || images != 1) {
+      check_size(function, "box_counts.size()", counts, images, "the number of images");
+    }
     if (counts == 0) return;
-    offsets_ = offsets_of_images(function, "box_counts", box_counts, boxes.size(0), "boxes");
+    offsets_ = image_offsets_from(function, "box_counts", box_counts, boxes.size(0), "boxes");
   }
 
   index_t size() const { return corners_.size(0); }
@@ -125,7 +128,8 @@ inline multiscale_roi_align_params params_of_pyramid(const vector_view<const dou
 }
 inline vector_view<const double> check_scales(const char* function, at::ArrayRef<double> scales,
                                               std::size_t levels) {
-  check(scales.size() == levels, function, "scales.size()", scales.size(), "the number of levels");
+  check_size(function, "scales.size()", static_cast<index_t>(scales.size()),
+             static_cast<index_t>(levels), "the number of levels");
   return {scales.data(), scales.size()};
 }
 
@@ -162,7 +166,7 @@ inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor
       for (const at::Tensor& map : maps) views.push_back(features_of<const T>(map, channels_last));
       const auto bins = features_of<T>(out, channels_last);
       const auto rois = where.view<compute_type<T>>();
-      auto& workspace = workspace_of_thread<roi_align_workspace>();
+      auto& workspace = thread_workspace<roi_align_workspace>();
       if (views.size() == 1) {
         vecdet::roi_align(views[0], rois, bins, params_of_map(scales[0], sampling_ratio, aligned),
                           workspace, threads());
@@ -185,27 +189,28 @@ inline std::vector<at::Tensor> multiscale_roi_align_grad(
     bool channels_last) {
   const char* const function = name_of_roi_align(scales.size());
   return translated([&] {
-    check(sizes.size() == 2 + 2 * scales.size(), function, "sizes.size()", sizes.size(),
-          "images, channels, and height and width of each level");
+    check_size(function, "sizes.size()", static_cast<index_t>(sizes.size()),
+               static_cast<index_t>(2 + 2 * scales.size()),
+               "images, channels, and height and width of each level");
     check_shape(upstream.dim() == 4, function, "upstream", upstream,
                 "[boxes, channels, height, width]");
     const vector_view<const double> scale_of = check_scales(function, scales, scales.size());
     const at::ScalarType type = computed_type(function, "upstream", upstream);
     const at::MemoryFormat format = format_of_features(channels_last);
-    const at::Tensor of_bins = contiguous("upstream", upstream, type, format);
+    const at::Tensor bin_grads = contiguous("upstream", upstream, type, format);
     const boxes_of_features where(function, boxes, box_counts, sizes[0],
                                   type == at::kDouble ? at::kDouble : at::kFloat);
     std::vector<at::Tensor> grads;
     for (std::size_t i = 2; i < sizes.size(); i += 2)
       grads.push_back(
-          at::empty({sizes[0], sizes[1], sizes[i], sizes[i + 1]}, of_bins.options(), format));
+          at::empty({sizes[0], sizes[1], sizes[i], sizes[i + 1]}, bin_grads.options(), format));
     with_element(type, [&](auto element) {
       using T = decltype(element);
       std::vector<feature_view<T>> views;
       for (const at::Tensor& grad : grads) views.push_back(features_of<T>(grad, channels_last));
-      const auto bins = features_of<const T>(of_bins, channels_last);
+      const auto bins = features_of<const T>(bin_grads, channels_last);
       const auto rois = where.view<compute_type<T>>();
-      auto& workspace = workspace_of_thread<roi_align_workspace>();
+      auto& workspace = thread_workspace<roi_align_workspace>();
       if (views.size() == 1) {
         vecdet::roi_align_grad(bins, rois, views[0],
                                params_of_map(scales[0], sampling_ratio, aligned), workspace,

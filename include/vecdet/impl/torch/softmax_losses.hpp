@@ -135,7 +135,7 @@ inline loss_tensors mined_cross_entropy_loss(const at::Tensor& logits, const at:
     const at::Tensor grad = at::empty(logits.sizes(), x.tensor.options());
     const double sum = softmax_cross_entropy_loss_and_grad(
         x.view<float>(), chosen.view(), mining, matrix<float>(grad, x.count, x.size), params,
-        workspace_of_thread<softmax_cross_entropy_workspace>(), threads());
+        thread_workspace<softmax_cross_entropy_workspace>(), threads());
     return as_type_of(logits, scalar(sum, logits.scalar_type()),
                       needs_grad ? grad : at::empty({0}, grad.options()), false);
   });
@@ -159,15 +159,15 @@ inline at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::
   return translated([&] {
     check_distributions(function, logits);
     check_shape(logits.size(-2) == 4, function, "logits", logits, "[..., 4, bins]");
-    const auto of_boxes = logits.sizes().slice(0, logits.dim() - 2);
+    const auto box_shape = logits.sizes().slice(0, logits.dim() - 2);
     check_dense(function, "points", points);
     check_dense(function, "strides", strides);
     computed_type(function, "points", points);
     computed_type(function, "strides", strides);
     check_shape(points.dim() == logits.dim() - 1 && points.size(-1) == 2 &&
-                    points.sizes().slice(0, points.dim() - 1) == of_boxes,
+                    points.sizes().slice(0, points.dim() - 1) == box_shape,
                 function, "points", points, "[..., 2], a point a box");
-    check_shape(strides.sizes() == of_boxes, function, "strides", strides, "[...], one a box");
+    check_shape(strides.sizes() == box_shape, function, "strides", strides, "[...], one a box");
     const rows x("logits", logits, at::kFloat);
     const at::Tensor p = contiguous("points", points, at::kFloat);
     const at::Tensor s = contiguous("strides", strides, at::kFloat);

@@ -230,19 +230,20 @@ class weights {
 
 /// Where each image's things begin among those of all images, and the end of the last.
 /// @param things what they are, for errors
-inline std::vector<index_t> offsets_of_images(const char* function, const char* argument,
+inline std::vector<index_t> image_offsets_from(const char* function, const char* argument,
                                               at::IntArrayRef counts, index_t total,
                                               const char* things) {
-  const std::string number = std::string("the number of ") + things;
-  const std::string expected = "0 or more, and all together " + number;
+  const std::string number = std::to_string(total) + ", the number of " + things;
   std::vector<index_t> offsets{0};
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    check_element(counts[i] >= 0 && counts[i] <= total - offsets.back(), function, argument,
-                  static_cast<index_t>(i), counts[i], expected.c_str());
+    if (counts[i] < 0 || counts[i] > total - offsets.back()) {
+      throw_invalid_argument(function, element(argument, static_cast<index_t>(i)), counts[i],
+                             "0 or more, and all together " + number);
+    }
     offsets.push_back(offsets.back() + counts[i]);
   }
-  check(offsets.back() == total, function, (std::string("the sum of ") + argument).c_str(),
-        offsets.back(), number.c_str());
+  if (offsets.back() != total)
+    throw_invalid_argument(function, std::string("the sum of ") + argument, offsets.back(), number);
   return offsets;
 }
 

@@ -28,7 +28,7 @@ inline detection_tensors rpn_postprocess(at::TensorList logits, at::TensorList d
                                          at::ArrayRef<double> image_sizes,
                                          std::int64_t max_candidates, double iou_threshold,
                                          std::int64_t max_proposals, double score_threshold,
-                                         at::ArrayRef<double> weights_of_deltas, double size_limit,
+                                         at::ArrayRef<double> delta_weights, double size_limit,
                                          double min_size) {
   constexpr const char* function = "rpn_postprocess";
   return translated([&] {
@@ -36,16 +36,14 @@ inline detection_tensors rpn_postprocess(at::TensorList logits, at::TensorList d
     check_shape(d.channels() == 4 * x.channels(), function, "deltas", d.first(),
                 "[images, anchors x 4, height, width] with the anchors of logits");
     check_boxes(function, "anchors", anchors);
-    postprocess_params params = vecdet::rpn_postprocess();
+    postprocess_params params = vecdet::postprocess_params::rpn();
     params.score_threshold = score_threshold;
     params.max_candidates = max_candidates;
     params.iou_threshold = iou_threshold;
     params.max_detections = max_proposals;
-    const std::array<double, 4> coder = coder_weights(function, weights_of_deltas);
-    std::copy(coder.begin(), coder.end(), params.weights);
-    params.size_limit = size_limit;
+    params.coder = coder_of(function, delta_weights, size_limit);
     params.min_size = min_size;
-    const std::vector<image_size> sizes = sizes_of_images(function, image_sizes, x.images());
+    const std::vector<image_size> sizes = image_sizes_from(function, image_sizes, x.images());
     const at::ScalarType type = computed_type(function, "logits", x.first(), "deltas", d.first());
     const head_layout layout = x.layout();
     x.prepare_to_read(layout, type);
@@ -53,12 +51,12 @@ inline detection_tensors rpn_postprocess(at::TensorList logits, at::TensorList d
     const at::Tensor a = contiguous("anchors", anchors, at::kFloat);
     return with_searched_element(function, type, [&](auto element) {
       using T = decltype(element);
-      return x.with_head<T>(x.channels(), [&](const head_view<const T>& of_logits) {
-        return d.with_head<T>(x.channels(), [&](const head_view<const T>& of_deltas) {
-          return copied(
-              vecdet::postprocess(head_level_outputs<T>{of_logits, of_deltas, {}},
-                                  boxes<const float>(a), vector_view<const image_size>(sizes),
-                                  params, workspace_of_thread<postprocess_workspace>(), threads()));
+      return x.with_head<T>(x.channels(), [&](const head_view<const T>& level_logits) {
+        return d.with_head<T>(x.channels(), [&](const head_view<const T>& level_deltas) {
+          return copied(vecdet::postprocess(head_level_outputs<T>{level_logits, level_deltas, {}},
+                                            boxes<const float>(a),
+                                            vector_view<const image_size>(sizes), params,
+                                            thread_workspace<postprocess_workspace>(), threads()));
         });
       });
     });
@@ -68,7 +66,7 @@ inline detection_tensors rpn_postprocess(at::TensorList logits, at::TensorList d
 inline detection_tensors postprocess_box_head(
     const at::Tensor& logits, const at::Tensor& deltas, const at::Tensor& proposals,
     at::IntArrayRef proposal_counts, at::ArrayRef<double> image_sizes, double score_threshold,
-    double iou_threshold, std::int64_t max_detections, at::ArrayRef<double> weights_of_deltas,
+    double iou_threshold, std::int64_t max_detections, at::ArrayRef<double> delta_weights,
     double size_limit, double min_size) {
   constexpr const char* function = "postprocess_box_head";
   return translated([&] {
@@ -84,18 +82,16 @@ inline detection_tensors postprocess_box_head(
     params.score_threshold = score_threshold;
     params.iou_threshold = iou_threshold;
     params.max_detections = max_detections;
-    if (!weights_of_deltas.empty()) {
-      const std::array<double, 4> coder = coder_weights(function, weights_of_deltas);
-      std::copy(coder.begin(), coder.end(), params.weights);
-    }
-    params.size_limit = size_limit;
+    params.coder = coder_of(
+        function, delta_weights.empty() ? at::ArrayRef<double>{10, 10, 5, 5} : delta_weights,
+        size_limit);
     params.min_size = min_size;
     const std::vector<index_t> offsets =
         proposal_counts.empty()
             ? std::vector<index_t>{0, count}
-            : offsets_of_images(function, "proposal_counts", proposal_counts, count, "proposals");
+            : image_offsets_from(function, "proposal_counts", proposal_counts, count, "proposals");
     const std::vector<image_size> sizes =
-        sizes_of_images(function, image_sizes, static_cast<index_t>(offsets.size()) - 1);
+        image_sizes_from(function, image_sizes, static_cast<index_t>(offsets.size()) - 1);
     const at::ScalarType type = computed_type(function, "logits", logits, "deltas", deltas);
     const rows x("logits", logits, type);
     const at::Tensor d = contiguous("deltas", deltas, type);
@@ -105,7 +101,7 @@ inline detection_tensors postprocess_box_head(
       return copied(vecdet::postprocess_box_head(
           box_head_outputs<T>{x.view<T>(), boxes<const T>(d)}, boxes<const float>(p),
           vector_view<const index_t>(offsets), vector_view<const image_size>(sizes), params,
-          workspace_of_thread<postprocess_workspace>(), threads()));
+          thread_workspace<postprocess_workspace>(), threads()));
     });
   });
 }
@@ -120,7 +116,7 @@ inline std::tuple<at::Tensor, at::Tensor, at::Tensor> sample_balanced(
     const index_t count = label_of.numel();
     const std::vector<index_t> offsets =
         counts.empty() ? std::vector<index_t>{0, count}
-                       : offsets_of_images(function, "counts", counts, count, "labels");
+                       : image_offsets_from(function, "counts", counts, count, "labels");
     balanced_sample_params params;
     params.size = size;
     params.positive_share = positive_share;
@@ -129,7 +125,7 @@ inline std::tuple<at::Tensor, at::Tensor, at::Tensor> sample_balanced(
     params.ignore = ignore;
     const balanced_sample drawn =
         vecdet::sample_balanced(chosen.view(), vector_view<const index_t>(offsets), params,
-                                workspace_of_thread<balanced_sample_workspace>(), threads());
+                                thread_workspace<balanced_sample_workspace>(), threads());
     return std::make_tuple(copied(drawn.indices), copied(drawn.offsets), copied(drawn.positives));
   });
 }

@@ -103,13 +103,18 @@ inline void atss_matches(const atss_args& args, const assigned_image& image) {
 
 constexpr float task_aligned_margin = 1e-9f;
 
+/// The class of a box: 0 where none are given.
+inline index_t class_of(const task_aligned_args& args, index_t box) {
+  return args.classes.size() == 0 ? 0 : args.classes[box];
+}
+
 /// The points in the box of the greatest metrics.
 inline void task_aligned_candidates(const task_aligned_args& args, index_t image, index_t box) {
   const assigner_args& common = args.common;
   const float* const truth = common.truth + 4 * box;
   const float* const predictions = args.predictions + 4 * image * common.point_count;
   const float* const scores =
-      args.scores + image * common.point_count * args.stride + args.classes[box];
+      args.scores + image * common.point_count * args.stride + class_of(args, box);
   index_t* const chosen = common.chosen + box * common.most;
   float* const best = common.values + box * common.most;
   index_t count = 0, waiting[row_lanes];
@@ -197,7 +202,7 @@ inline void task_aligned_matches(const task_aligned_args& args, const assigned_i
     matches[i] = -1;
     image.targets[i] = 0;
   }
-  constexpr index_t of_several = -2;
+  constexpr index_t several_boxes = -2;
   index_t* const positives = args.positives + image.first * common.most;
   index_t count = 0;
   for (index_t box = image.first; box < image.last; ++box) {
@@ -207,7 +212,7 @@ inline void task_aligned_matches(const task_aligned_args& args, const assigned_i
         positives[count++] = point;
         matches[point] = box;
       } else {
-        matches[point] = of_several;
+        matches[point] = several_boxes;
       }
     }
   }
@@ -225,25 +230,25 @@ inline void task_aligned_matches(const task_aligned_args& args, const assigned_i
     for (int k = 0; k < row_lanes; ++k) {
       const index_t point = positives[first + (k < size ? k : size - 1)];
       const float* const prediction = predictions + 4 * point;
-      if (matches[point] == of_several)
+      if (matches[point] == several_boxes)
         matches[point] = best_box_about(args, image.first, image.last, common.points + 2 * point,
                                         prediction, about);
       pairs.set_truth(k, common.truth + 4 * matches[point]);
       pairs.set_other(k, prediction);
-      score[k] = scores[point * args.stride + args.classes[matches[point]]];
+      score[k] = scores[point * args.stride + class_of(args, matches[point])];
     }
     pairs.compute<iou_kind::ciou>();
     alignment_metrics(score, pairs.overlap, args.alpha, args.beta, metric);
     for (int k = 0; k < size; ++k) {
       metrics[first + k] = metric[k];
-      float* const of_box = greatest + 2 * matches[positives[first + k]];
-      if (metric[k] > of_box[0]) of_box[0] = metric[k];
-      if (pairs.overlap[k] > of_box[1]) of_box[1] = pairs.overlap[k];
+      float* const box_greatest = greatest + 2 * matches[positives[first + k]];
+      if (metric[k] > box_greatest[0]) box_greatest[0] = metric[k];
+      if (pairs.overlap[k] > box_greatest[1]) box_greatest[1] = pairs.overlap[k];
     }
   }
   for (index_t i = 0; i < count; ++i) {
-    const float* const of_box = greatest + 2 * matches[positives[i]];
-    image.targets[positives[i]] = metrics[i] * of_box[1] / (of_box[0] + 1e-9f);
+    const float* const box_greatest = greatest + 2 * matches[positives[i]];
+    image.targets[positives[i]] = metrics[i] * box_greatest[1] / (box_greatest[0] + 1e-9f);
   }
 }
 

@@ -245,8 +245,8 @@ void clip_boxes(const T* boxes, double width, double height, T* out, index_t fir
 
 template <class T>
 void box_areas(const T* boxes, T* areas, index_t first, index_t last) {
-  const area<T> of_box{};
-  run_boxes(as_operation<T>(of_box), box_streams<T>{boxes, {}, nullptr, nullptr, areas}, first,
+  const area<T> box_area{};
+  run_boxes(as_operation<T>(box_area), box_streams<T>{boxes, {}, nullptr, nullptr, areas}, first,
             last);
 }
 

@@ -78,14 +78,14 @@ VECDET_INLINE float_row distribution_focal_rows(const distribution_focal_loss_ar
   if (args.grad != nullptr) {
     const float_row factor = weight * float_row(static_cast<float>(args.scale));
     const float_row factor_of_exp = select(given == given, factor / group.sum, given);
-    const float_row of_softmax = select(counts, factor_of_exp, zero);
+    const float_row softmax_factor = select(counts, factor_of_exp, zero);
     group.for_each_panel(
         [&](index_t begin, index_t size, const float(*panel)[row_lanes]) VECDET_INLINE_LAMBDA {
           store_panel(rows, begin, size, panel,
                       [&](index_t c, const float_row& e) VECDET_INLINE_LAMBDA {
                         const float_row bin = static_cast<float>(begin + c);
                         const float_row share_of_bin = max(one - abs(bin - target), zero);
-                        return fnma(share_of_bin, factor, e * of_softmax);
+                        return fnma(share_of_bin, factor, e * softmax_factor);
                       });
         });
   }

@@ -24,6 +24,7 @@ using detail::row_search_args;
 /// Asks for the cache line some bytes behind an address, which may lie outside the caller's memory.
 VECDET_INLINE void prefetch_behind(const void* address, std::uintptr_t bytes) {
   const std::uintptr_t behind = reinterpret_cast<std::uintptr_t>(address) + bytes;
+  // The sum is no pointer into the array. NOLINTNEXTLINE(performance-no-int-to-ptr)
   __builtin_prefetch(reinterpret_cast<const void*>(behind), 0, 0);
 }
 

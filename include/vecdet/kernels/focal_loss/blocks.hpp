@@ -45,9 +45,9 @@ VECDET_INLINE pack<Real, N> load_as(const T* from) {
 template <class Real, int N, class T>
 VECDET_INLINE void store_as(T* to, const pack<Real, N>& x) {
   if constexpr (std::is_same<Real, compute_type<T>>::value) {
-    store_pack<N, rounded_nans::of_bfloat16>(to, x);
+    store_pack<N, rounded_nans::from_bfloat16>(to, x);
   } else {
-    store_pack<N / 2, rounded_nans::of_bfloat16>(to, narrow(x));
+    store_pack<N / 2, rounded_nans::from_bfloat16>(to, narrow(x));
   }
 }
 

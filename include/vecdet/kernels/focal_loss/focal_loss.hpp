@@ -24,16 +24,16 @@ template <class T>
 T infinite_unless_zero(T x) {
   using bits = std::conditional_t<sizeof(T) == 2, std::uint16_t,
                                   std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>;
-  bits sign, of_x, infinite;
+  bits sign, x_bits, infinite;
   const T minus_zero(-0.0f), minus_inf = minus_infinity<T>();
   __builtin_memcpy(&sign, &minus_zero, sizeof sign);
-  __builtin_memcpy(&of_x, &x, sizeof of_x);
+  __builtin_memcpy(&x_bits, &x, sizeof x_bits);
   __builtin_memcpy(&infinite, &minus_inf, sizeof infinite);
-  const bits magnitude = of_x & bits(~sign);
+  const bits magnitude = x_bits & bits(~sign);
   infinite = bits(infinite & ~sign);
   if (magnitude == 0 || magnitude > infinite) return x;
-  of_x = bits(infinite | (of_x & sign));
-  __builtin_memcpy(&x, &of_x, sizeof x);
+  x_bits = bits(infinite | (x_bits & sign));
+  __builtin_memcpy(&x, &x_bits, sizeof x);
   return x;
 }
 
@@ -54,7 +54,7 @@ double focal_row_of_infinite_weight(const focal_loss_args<T>& a, index_t row) {
   return infinite_unless_zero(sum);
 }
 
-/// Whether all rows' weights are of_float, as nearly everywhere: those of the least and of the
+/// Whether all rows' weights are in_float, as nearly everywhere: those of the least and of the
 /// greatest magnitude other than 0 decide. False where one is NaN, as then each row is asked.
 template <class T>
 bool are_of_float(const focal_loss_args<T>& a, index_t first, index_t last) {
@@ -72,8 +72,8 @@ bool are_of_float(const focal_loss_args<T>& a, index_t first, index_t last) {
   float lightest, heaviest;
   __builtin_memcpy(&lightest, &least, sizeof least);
   __builtin_memcpy(&heaviest, &greatest, sizeof greatest);
-  return range_of(a, lightest) == weight_range::of_float &&
-         range_of(a, heaviest) == weight_range::of_float;
+  return range_of(a, lightest) == weight_range::in_float &&
+         range_of(a, heaviest) == weight_range::in_float;
 }
 
 /// Rows [first, last), those together whose weights are of one range: with finite weights, results
@@ -81,7 +81,7 @@ bool are_of_float(const focal_loss_args<T>& a, index_t first, index_t last) {
 template <class T>
 double focal_rows_by_weight(const focal_loss_args<T>& a, index_t first, index_t last) {
   if (a.row_weights == nullptr) return focal_rows(a, first, last, range_of(a, 1));
-  if (are_of_float(a, first, last)) return focal_rows(a, first, last, weight_range::of_float);
+  if (are_of_float(a, first, last)) return focal_rows(a, first, last, weight_range::in_float);
   double sum = 0;
   while (first < last) {
     const weight_range range = range_of(a, a.row_weights[first]);

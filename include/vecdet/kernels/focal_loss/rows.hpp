@@ -52,8 +52,8 @@ focal_span<T> span_of_row(const focal_loss_args<T>& a, index_t row) {
 
 /// Rows of one range of weights: what a run of theirs is computed with.
 enum class weight_range {
-  of_float,   ///< all equations
-  of_double,  ///< those in double
+  in_float,   ///< all equations
+  in_double,  ///< those in double
   infinite,   ///< none
 };
 
@@ -72,8 +72,8 @@ weight_range range_of(const focal_loss_args<T>& a, float row_weight) {
   if ((bits & 0x7fffffffu) == 0x7f800000u) return weight_range::infinite;
   return is_of_float(a.positive_weight * row_weight, a.gamma) &&
                  is_of_float(a.negative_weight * row_weight, a.gamma)
-             ? weight_range::of_float
-             : weight_range::of_double;
+             ? weight_range::in_float
+             : weight_range::in_double;
 }
 
 /// The code for an equation in float and the output `Output`.
@@ -122,7 +122,7 @@ focal_equation<T> focal_equation_of(const focal_loss_args<T>& a, weight_range ra
     const bool is_weighable = !dense || (static_cast<float>(positive_weight) != 0 &&
                                          static_cast<float>(negative_weight) != 0);
     const bool has_code = a.gamma == 0 || a.gamma == 1 || a.gamma == 2;
-    if (has_code && range == weight_range::of_float && is_weighable) {
+    if (has_code && range == weight_range::in_float && is_weighable) {
       equation.group = dense ? focal_targets_group : focal_negatives_group;
       equation.compute = focal_code_in_float(a);
       return equation;

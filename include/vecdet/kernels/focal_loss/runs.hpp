@@ -80,7 +80,7 @@ class focal_padded_block {
       const index_t hole = holes.next_begin(begin + size) - begin;
       const int clear = hole < size ? static_cast<int>(hole) : size;
       for (; k + row_lanes <= clear; k += row_lanes) {
-        store_pack<row, rounded_nans::of_bfloat16>(x_ + k, row_of(from_.x, k));
+        store_pack<row, rounded_nans::from_bfloat16>(x_ + k, row_of(from_.x, k));
       }
       if (k == size) break;
       // Holes are cut in registers: the processor must not load a vector that it has stored in
@@ -92,7 +92,7 @@ class focal_padded_block {
                                  (lane < row_pack<real>(static_cast<real>(e)));
         x = select(is_left_out, row_pack<real>(-infinity<real>), x);
       });
-      store_pack<row, rounded_nans::of_bfloat16>(x_ + k, x);
+      store_pack<row, rounded_nans::from_bfloat16>(x_ + k, x);
     }
     copy_if_short(from_.t, t_);
     copy_if_short(from_.upstream, upstream_);

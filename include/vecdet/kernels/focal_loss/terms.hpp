@@ -130,15 +130,16 @@ struct target_weight {
   split_weight positive, negative, least, difference;
   float falls;  ///< its sign bit is set where the weight of 1 is the lesser
 
-  target_weight(double of_one, double of_zero)
-      : target_weight(of_one, of_zero, __builtin_fabs(of_one) < __builtin_fabs(of_zero)) {}
+  target_weight(double one_weight, double zero_weight)
+      : target_weight(one_weight, zero_weight,
+                      __builtin_fabs(one_weight) < __builtin_fabs(zero_weight)) {}
 
  private:
-  target_weight(double of_one, double of_zero, bool falling)
-      : positive(of_one),
-        negative(of_zero),
-        least(falling ? of_one : of_zero),
-        difference(falling ? of_zero - of_one : of_one - of_zero),
+  target_weight(double one_weight, double zero_weight, bool falling)
+      : positive(one_weight),
+        negative(zero_weight),
+        least(falling ? one_weight : zero_weight),
+        difference(falling ? zero_weight - one_weight : one_weight - zero_weight),
         falls(falling ? -0.0f : 0.0f) {}
 };
 
@@ -221,7 +222,7 @@ VECDET_INLINE weighted_focal_terms<float, N> float_focal_terms(const pack<float,
                                                                const target_weight& weight,
                                                                float focusing) {
   const auto is_hard = t * t == t;
-  const auto hard = hard_focal_terms<Gamma>(x, exp, t, weight, focusing);
+  auto hard = hard_focal_terms<Gamma>(x, exp, t, weight, focusing);
   if (all(is_hard)) return hard;
   const auto soft = soft_focal_terms<Gamma>(x, exp, t, weight, focusing);
   return {hard.modulation, select(is_hard, hard.weighted_modulation, soft.weighted_modulation),

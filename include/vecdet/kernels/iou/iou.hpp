@@ -82,8 +82,8 @@ struct ious_in_tile {
   real area;
 
   template <class T>
-  VECDET_INLINE ious_in_tile(const T* a, const iou_tile<Real>& of_tile, Rule empty)
-      : tile(of_tile),
+  VECDET_INLINE ious_in_tile(const T* a, const iou_tile<Real>& given_tile, Rule empty)
+      : tile(given_tile),
         rule(empty),
         box{real(Real(a[0])), real(Real(a[1])), real(Real(a[2])), real(Real(a[3]))},
         area(area_of(box)) {}

@@ -50,8 +50,8 @@ VECDET_INLINE box_loss_terms<Real, N> iou_loss_of(const box_pack<Real, N>& p,
   const real by_joined = one / (joined + epsilon);
   const real iou = intersection * by_joined;
 
-  real of_area = iou * by_joined;
-  real of_inside = zero - (by_joined + of_area);
+  real area_grad = iou * by_joined;
+  real inside_grad = zero - (by_joined + area_grad);
   real loss = one - iou;
   real out_x = zero, out_y = zero, centre_x = zero, centre_y = zero;
   real area_x = zero, area_y = zero;
@@ -59,11 +59,11 @@ VECDET_INLINE box_loss_terms<Real, N> iou_loss_of(const box_pack<Real, N>& p,
     const real hull = hull_w * hull_h;
     const real by_hull = one / (hull + epsilon);
     loss = loss + (hull - joined) * by_hull;
-    of_area = of_area - by_hull;
-    of_inside = of_inside + by_hull;
-    const real of_hull = (joined + epsilon) * by_hull * by_hull;
-    out_x = of_hull * hull_h;
-    out_y = of_hull * hull_w;
+    area_grad = area_grad - by_hull;
+    inside_grad = inside_grad + by_hull;
+    const real hull_grad = (joined + epsilon) * by_hull * by_hull;
+    out_x = hull_grad * hull_h;
+    out_y = hull_grad * hull_w;
   } else {
     const real dx = half * ((p.x1 - t.x1) + (p.x2 - t.x2));
     const real dy = half * ((p.y1 - t.y1) + (p.y2 - t.y2));
@@ -72,9 +72,9 @@ VECDET_INLINE box_loss_terms<Real, N> iou_loss_of(const box_pack<Real, N>& p,
     loss = loss + distance;
     centre_x = dx * by_diagonal;
     centre_y = dy * by_diagonal;
-    const real of_hull = real(Real(-2)) * distance * by_diagonal;
-    out_x = of_hull * hull_w;
-    out_y = of_hull * hull_h;
+    const real hull_grad = real(Real(-2)) * distance * by_diagonal;
+    out_x = hull_grad * hull_w;
+    out_y = hull_grad * hull_h;
   }
   if constexpr (Kind == iou_kind::ciou) {
     // Without epsilon, what is left of 1 - IoU near equal boxes is rounding, or 0 / 0.
@@ -85,9 +85,9 @@ VECDET_INLINE box_loss_terms<Real, N> iou_loss_of(const box_pack<Real, N>& p,
     area_x = zero - slope * h;
     area_y = slope * w;
   }
-  area_x = fma(of_area, h, area_x);
-  area_y = fma(of_area, w, area_y);
-  const real in_x = of_inside * overlap_h, in_y = of_inside * overlap_w;
+  area_x = fma(area_grad, h, area_x);
+  area_y = fma(area_grad, w, area_y);
+  const real in_x = inside_grad * overlap_h, in_y = inside_grad * overlap_w;
   return {loss,
           {centre_x - (area_x + by_side(t.x1, p.x1, in_x, out_x)),
            centre_y - (area_y + by_side(t.y1, p.y1, in_y, out_y)),

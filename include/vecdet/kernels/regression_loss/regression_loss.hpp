@@ -104,11 +104,9 @@ struct regression_of_boxes {
 
 template <class S>
 box_streams<S> streams_of(const regression_loss_args<S>& a) {
-  return {a.deltas,
-          {a.anchors, a.targets},
-          a.box_weights,
-          a.output == loss_output::grad ? a.grad : nullptr,
-          nullptr};
+  return {a.deltas,      {a.anchors, a.targets},
+          a.box_weights, a.output == loss_output::grad ? a.grad : nullptr,
+          nullptr,       a.anchor_period};
 }
 
 template <class Equation, class S>

@@ -62,13 +62,13 @@ struct bin_of_channels {
     using reals = pack<real, N>;
     reals sum(real(0));
     for (entries x = column; x != end_column; ++x) {
-      const T* const of_column = map + x->at * column_step + c;
-      reals of_rows(real(0));
+      const T* const map_column = map + x->at * column_step + c;
+      reals row_sum(real(0));
       for (entries y = row; y != end_row; ++y) {
-        const T* const at = of_column + y->at * row_step;
-        of_rows = fma(reals(y->weight), load_channels<N, IsWhole>(at, size), of_rows);
+        const T* const at = map_column + y->at * row_step;
+        row_sum = fma(reals(y->weight), load_channels<N, IsWhole>(at, size), row_sum);
       }
-      sum = fma(reals(x->weight), of_rows, sum);
+      sum = fma(reals(x->weight), row_sum, sum);
     }
     store_channels<N, IsWhole>(out + c, sum, size);
   }

@@ -24,8 +24,8 @@ struct roi_axis {
   std::int32_t size;
 
   roi_axis(double low, double high, double scale, index_t bins, index_t sampling_ratio,
-           bool aligned, index_t of_map)
-      : size(static_cast<std::int32_t>(of_map)) {
+           bool aligned, index_t map_size)
+      : size(static_cast<std::int32_t>(map_size)) {
     const double offset = aligned ? 0.5 : 0;
     start = low * scale - offset;
     double extent = (high * scale - offset) - start;
@@ -39,9 +39,9 @@ struct roi_axis {
   /// take(row or column, weight) for what the samples of a bin touch, ascending but for rounding,
   /// without weights of 0.
   template <class Take>
-  VECDET_INLINE void for_each_entry(index_t of_bin, const Take& take) const {
+  VECDET_INLINE void for_each_entry(index_t bin_index, const Take& take) const {
     if (!(samples > 0)) return;
-    const double from = start + static_cast<double>(of_bin) * bin;
+    const double from = start + static_cast<double>(bin_index) * bin;
     const double step = bin / samples, most = static_cast<double>(size);
     // Of an adaptive bin far larger than the map, only the samples near the map are visited: those
     // of numbers [first, first + count).
@@ -57,7 +57,7 @@ struct roi_axis {
     const index_t count = static_cast<index_t>(bounded(last - first, 0, 4 * most + 2048));
     // Weights of `low` and of the one after it, not yet taken.
     std::int32_t low = 0;
-    double of_low = 0, of_next = 0;
+    double low_weight = 0, next_weight = 0;
     for (index_t k = 0; k < count; ++k) {
       const double i = bin < 0 ? last - 1 - static_cast<double>(k) : first + static_cast<double>(k);
       double at = from + (i + 0.5) * bin / samples;
@@ -67,20 +67,20 @@ struct roi_axis {
       const auto cell = static_cast<std::int32_t>(at);
       const double upper = at - static_cast<double>(cell);
       if (cell != low) {
-        if (of_low != 0) take(low, of_low / samples);
+        if (low_weight != 0) take(low, low_weight / samples);
         if (cell != low + 1) {
-          if (of_next != 0) take(low + 1, of_next / samples);
-          of_next = 0;
+          if (next_weight != 0) take(low + 1, next_weight / samples);
+          next_weight = 0;
         }
-        of_low = of_next;
-        of_next = 0;
+        low_weight = next_weight;
+        next_weight = 0;
         low = cell;
       }
-      of_low += 1 - upper;
-      of_next += upper;
+      low_weight += 1 - upper;
+      next_weight += upper;
     }
-    if (of_low != 0) take(low, of_low / samples);
-    if (of_next != 0) take(low + 1, of_next / samples);
+    if (low_weight != 0) take(low, low_weight / samples);
+    if (next_weight != 0) take(low + 1, next_weight / samples);
   }
 };
 
@@ -171,7 +171,7 @@ constexpr int roi_rows_at_once = 4;
 template <class Number>
 struct weighted_rows {
   Number* row[roi_rows_at_once];
-  std::remove_const_t<Number> weight[roi_rows_at_once];
+  value_of<Number> weight[roi_rows_at_once];
 };
 
 /// use(std::integral_constant<int, count>()) for a count of 1 to roi_rows_at_once.
@@ -197,14 +197,14 @@ struct roi_extent {
 VECDET_NOINLINE inline roi_extent extent_of(const roi_axis& axis, index_t bins) {
   roi_extent extent{};
   for (index_t b = 0; b < bins; ++b) {
-    std::int32_t of_bin = 0;
+    std::int32_t bin_index = 0;
     axis.for_each_entry(b, [&](std::int32_t at, double) {
-      if (extent.entries + of_bin == 0 || at < extent.least) extent.least = at;
+      if (extent.entries + bin_index == 0 || at < extent.least) extent.least = at;
       if (at >= extent.end) extent.end = at + 1;
-      ++of_bin;
+      ++bin_index;
     });
-    extent.entries += of_bin;
-    if (of_bin > extent.most) extent.most = of_bin;
+    extent.entries += bin_index;
+    if (bin_index > extent.most) extent.most = bin_index;
   }
   return extent;
 }

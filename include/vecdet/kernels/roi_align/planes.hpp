@@ -68,7 +68,7 @@ void roi_align_planes(const detail::roi_align_args<T>& a, const detail::roi_task
   using real = compute_type<T>;
   const auto& level = a.levels[task.level];
   const index_t plane_size = level.height * level.width, bins_size = a.rows * a.columns;
-  const index_t of_tensor = a.images * a.channels * plane_size;
+  const index_t tensor_size = a.images * a.channels * plane_size;
   real* const sums = next_line(memory);
   real* const bins = sums + 17 * (detail::roi_padded(level.width) + 2 * row_lanes);
   real* const copies = bins + detail::roi_padded(bins_size) + row_lanes;
@@ -92,7 +92,7 @@ void roi_align_planes(const detail::roi_align_args<T>& a, const detail::roi_task
       const T* const plane = level.features + first;
       if constexpr (std::is_same<T, real>::value) {
         planes[c - c0] = plane;
-        if (first + plane_size + row_lanes <= of_tensor) continue;
+        if (first + plane_size + row_lanes <= tensor_size) continue;
       }
       planes[c - c0] = copy;
       if (used > 0) convert(plane + first_used, used, copy + first_used);

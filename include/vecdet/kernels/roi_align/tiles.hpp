@@ -45,7 +45,7 @@ struct add_to_channels {
   const roi_tables<real>& t;
   const detail::roi_task& task;
   const From* upstream;  ///< of the box; the tile's channels of a bin lie side by side
-  index_t of_bin;        ///< from one bin to the next
+  index_t bin_stride;    ///< from one bin to the next
   real* tile;
   index_t width, channels;  ///< of the tile: channels are a multiple of 16
   real* sums;
@@ -58,7 +58,7 @@ struct add_to_channels {
       while (first < last && t.row[first].at < task.first_row) ++first;
       while (first < last && t.row[last - 1].at >= task.last_row) --last;
       if (first == last) continue;
-      add_up_columns<N, IsWhole>(upstream + p * a.columns * of_bin + c, size);
+      add_up_columns<N, IsWhole>(upstream + p * a.columns * bin_stride + c, size);
       weighted_rows<real> rows;
       int count = 0;
       for (; first < last; ++first) {
@@ -80,7 +80,7 @@ struct add_to_channels {
       store_pack<N>(sums + index_t{t.touched[i] - plan.first_column} * reals::lanes,
                     reals(real(0)));
     for (index_t q = 0; q < a.columns; ++q) {
-      const reals bin = load_channels<N, IsWhole>(bins + q * of_bin, size);
+      const reals bin = load_channels<N, IsWhole>(bins + q * bin_stride, size);
       for (std::int32_t e = t.column_begin[q]; e < t.column_begin[q + 1]; ++e) {
         real* const to = sums + index_t{t.column[e].at - plan.first_column} * reals::lanes;
         store_pack<N>(to, fma(reals(t.column[e].weight), bin, load_pack<N>(to)));

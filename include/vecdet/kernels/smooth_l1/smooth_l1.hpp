@@ -29,9 +29,9 @@ VECDET_INLINE row_pack<compute_type<T>> sum_of_rows(const Loss& loss) {
   const auto add_row = [&](int first) VECDET_INLINE_LAMBDA {
     VECDET_UNROLL
     for (int b = 0; b < row_pack<real>::batches; b += batches_at_once<T>) {
-      const auto of_batches = loss(first + b * batch_lanes<real>);
+      const auto losses = loss(first + b * batch_lanes<real>);
       VECDET_UNROLL
-      for (int k = 0; k < batches_at_once<T>; ++k) sum.v[b + k] = sum.v[b + k] + of_batches.v[k];
+      for (int k = 0; k < batches_at_once<T>; ++k) sum.v[b + k] = sum.v[b + k] + losses.v[k];
     }
   };
   if constexpr (Unrolled) {
@@ -126,11 +126,11 @@ void run_weighted_smooth_l1(const void* op, const box_streams<T>& streams, index
                             int valid, lane_sums& sums) {
   using plain = weighted_smooth_l1_of_boxes<T, true>;
   using special = weighted_smooth_l1_of_boxes<T, false>;
-  const plain of_plain = *static_cast<const plain*>(op);
-  const special of_special{of_plain.curve, of_plain.scale, of_plain.output};
+  const plain plain_op = *static_cast<const plain*>(op);
+  const special special_op{plain_op.curve, plain_op.scale, plain_op.output};
   const auto are_plain = [&](index_t first, index_t count) {
     return streams.weights != nullptr &&
-           groups_have_plain_weights(of_plain.scale, streams.weights + first * box_group, count);
+           groups_have_plain_weights(plain_op.scale, streams.weights + first * box_group, count);
   };
   constexpr index_t together = 64;
   const auto at_most = [&](index_t count, index_t g) {
@@ -142,9 +142,9 @@ void run_weighted_smooth_l1(const void* op, const box_streams<T>& streams, index
     const index_t count = at_most(step, g);
     const box_streams<T> at = streams.at(g * box_group);
     if (step == together || are_plain(g, 1)) {
-      run_groups<plain>(&of_plain, at, count, valid, sums);
+      run_groups<plain>(&plain_op, at, count, valid, sums);
     } else {
-      run_groups<special>(&of_special, at, count, valid, sums);
+      run_groups<special>(&special_op, at, count, valid, sums);
     }
     g += count;
   }

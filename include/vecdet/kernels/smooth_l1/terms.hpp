@@ -19,8 +19,8 @@ template <class Real>
 struct smooth_l1_curve {
   Real beta, reciprocal;
 
-  explicit smooth_l1_curve(double of_beta)
-      : beta(static_cast<Real>(of_beta)), reciprocal(Real(1) / beta) {
+  explicit smooth_l1_curve(double given_beta)
+      : beta(static_cast<Real>(given_beta)), reciprocal(Real(1) / beta) {
     if (!(reciprocal < infinity<Real>)) beta = reciprocal = 0;
   }
 

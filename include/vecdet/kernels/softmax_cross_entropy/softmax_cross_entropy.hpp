@@ -37,8 +37,8 @@ VECDET_INLINE float_row cross_entropy_rows(const softmax_cross_entropy_args& arg
   }
   softmax_group group(rows, args.classes);
   const auto counted = load_pack<N>(counts) > float_row(0.0f);
-  const float_row of_label = load_pack<N>(labelled) - group.greatest;
-  const float_row loss = select(counted, group.log_sum() - of_label, float_row(0.0f));
+  const float_row labelled_logit = load_pack<N>(labelled) - group.greatest;
+  const float_row loss = select(counted, group.log_sum() - labelled_logit, float_row(0.0f));
   if (args.grad != nullptr) {
     const float scale = static_cast<float>(args.scale);
     const float_row factor = select(counted, float_row(scale) / group.sum, float_row(0.0f));

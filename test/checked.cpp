@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that makes the mistakes that VECDET_CHECK=1 reports, each in a loop: checked.sh counts
+// what it prints.
+#include <vecdet/vecdet.hpp>
+
+#include <array>
+#include <cstdio>
+#include <vector>
+
+using namespace vecdet;
+
+namespace {
+
+/// Three calls from one place.
+void suppress(const std::vector<float>& boxes, const std::vector<float>& scores) {
+  for (int i = 0; i < 3; ++i) nms(boxes, scores, 0.5, execution::sequential);
+}
+
+}  // namespace
+
+int main() {
+  const std::vector<float> xywh{100, 100, 20, 30, 1, 1, 4, 4}, corners{0, 0, 9, 9, 1, 1, 9, 9};
+  const std::vector<float> scores{0.9f, 0.5f}, logits{2.5f, -1};
+  suppress(xywh, scores);
+  suppress(corners, logits);
+  for (int i = 0; i < 3; ++i) nms(xywh, scores, 0.5, execution::sequential);  // another place
+  suppress(corners, scores);
+
+  const std::vector<float> sigmoids(40, 0.25f), raw(40, -3);
+  filter_topk_workspace of_topk;
+  const auto filter = [&](const std::vector<float>& of) {
+    for (int i = 0; i < 3; ++i)
+      filter_topk(matrix_view<const float>(of.data(), 10, 4), 0.5, 5, of_topk);
+  };
+  filter(sigmoids);
+  filter(raw);
+  const head_level<const float> level{sigmoids.data(), 2, 5};
+  filter_topk(head_view<const float>({&level, 1}, 1, 1, 4, head_layout::nchw), 0.5, 5, of_topk);
+
+  match_workspace of_matching;
+  std::vector<index_t> matches(2);
+  match_results results;
+  results.matches = matches;
+  const auto match = [&](const std::vector<float>& of) {
+    ground_truth truth;
+    truth.boxes = of;
+    for (int i = 0; i < 3; ++i) match_anchors(corners, truth, results, {}, of_matching);
+  };
+  match(xywh);
+  match(corners);
+
+  const std::vector<int> labels{1, -1};
+  const std::vector<float> targets{1.5f, 7};
+  sigmoid_focal_loss(matrix_view<const float>(raw.data(), 2, 4), scored_labels{labels, targets});
+}

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What VECDET_CHECK=1 reports, once for each place; and nothing without it. checked.sh <program>
+set -euo pipefail
+silent=$("$1" 2>&1)
+[ -z "$silent" ] || { echo "without VECDET_CHECK: $silent"; exit 1; }
+expected='vecdet::filter_topk: logits: all 40 logits are in [0, 1]; are they probabilities? Leave out sigmoid or softmax (VECDET_CHECK)
+vecdet::filter_topk: logits: all 40 logits are in [0, 1]; are they probabilities? Leave out sigmoid or softmax (VECDET_CHECK)
+vecdet::match_anchors: truth.boxes: 1 of 2 boxes have x2 < x1 or y2 < y1, first 0: 100 100 20 30; are they x, y, width, height? convert_boxes() makes corners (VECDET_CHECK)
+vecdet::nms: boxes: 1 of 2 boxes have x2 < x1 or y2 < y1, first 0: 100 100 20 30; are they x, y, width, height? convert_boxes() makes corners (VECDET_CHECK)
+vecdet::nms: boxes: 1 of 2 boxes have x2 < x1 or y2 < y1, first 0: 100 100 20 30; are they x, y, width, height? convert_boxes() makes corners (VECDET_CHECK)
+vecdet::nms: scores: 2 of 2 scores are outside [0, 1], first 0: 2.5; are they logits? (VECDET_CHECK)
+vecdet::sigmoid_focal_loss: scores: 1 of 2 scores are outside [0, 1], first 0: 1.5; are they logits? (VECDET_CHECK)'
+diff <(echo "$expected") <(VECDET_CHECK=1 "$1" 2>&1 | LC_ALL=C sort)

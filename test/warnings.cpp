@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A user's file, compiled with warnings that the headers must not cause, though included by -I.
+#include <vecdet/profile.hpp>
+#include <vecdet/vecdet.hpp>
+
+#include <vector>
+
+using namespace vecdet;
+
+double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>& labels);
+double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>& labels) {
+  double sum = smooth_l1_loss(a, a) + smooth_l1_loss(b, b, labels);
+  sum += regression_loss(a, a, a, labels) + regression_loss(b, b, b, labels);
+  const matrix_view<float> x(a.data(), 2, 2);
+  sum += sigmoid_focal_loss_and_grad(x, labels, x);
+  sum += quality_focal_loss(x, {labels, a}) + softmax_cross_entropy_loss(x, labels);
+  const auto kept = nms(a, a, 0.5);
+  batched_nms(b, a, {labels, {}, {}}, nms_params::torchvision(0.5));
+  pairwise_iou(a, a, x);
+  decode_boxes(a, a, image_size{3, 4}, a);
+  convert_boxes(b, box_format::xywh, box_format::xyxy, b);
+  split_detections(x, a, a);
+  filter_topk_workspace of_topk;
+  filter_topk(x, 0.5, 10, of_topk);
+  postprocess_workspace workspace;
+  head_outputs<float> outputs{x, a, {}};
+  const std::vector<image_size> sizes{{640, 480}};
+  const auto found = postprocess(outputs, a, {}, sizes, {}, workspace);
+  fcos_loss_workspace of_fcos;
+  const std::vector<grid_size> levels;
+  sum += fcos_loss_and_grad(fcos_head<float>{}, a, {a, labels, {}, {}, {}}, {}, of_fcos).regression;
+  roi_align_workspace of_roi;
+  roi_boxes<float> boxes;
+  boxes.boxes = a;
+  const feature_view<float> map(a.data(), 1, 1, 1, 1, feature_layout::nchw);
+  roi_align(map, boxes, map, {}, of_roi);
+  return sum + static_cast<double>(kept.size()) + static_cast<double>(found.scores.size());
+}
