@@ -4,9 +4,12 @@
 // workspace stays usable.
 #include "calls/catalogue.hpp"
 #include "support/allocations.hpp"
+#include "support/values.hpp"
+#include <vecdet/matching.hpp>
 
 #include <cstdint>
 #include <new>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -66,4 +69,19 @@ TEST_CASE("allocations: each one fails once") {
     }
   }
   CHECK(failures > 50);
+}
+
+TEST_CASE("allocations: an index of anchors is built, or std::bad_alloc leaves") {
+  const std::vector<float> corners = random_boxes<float>(3000, 1);
+  std::int64_t failures = 0;
+  for (bool has_failed = true; has_failed; ++failures) {
+    REQUIRE(failures < 1000);
+    const failing_allocation next(failures);
+    try {
+      CHECK(anchor_index(boxes_view<const float>(corners)).size() == 3000);
+      has_failed = next.has_failed();
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  CHECK(failures > 1);
 }

@@ -46,7 +46,7 @@ inline isa detected_isa() noexcept {
 }  // namespace VECDET_ABI
 
 #if defined(VECDET_DISPATCH)
-// The units of each instruction set instantiate it for the kernels of every family: isa/units.
+// The units of each instruction set instantiate it for the kernels of every family: isa/unit.hpp.
 namespace baseline {
 template <class Kernels>
 const Kernels& kernels() noexcept;

@@ -19,10 +19,9 @@ struct nms_calls {
   placed<bfloat16> bf16_scores;
   placed<double> f64_scores;
   nms_workspace workspace;
-  soft_nms_workspace<compute_type<T>> soft_workspace;
 
   static std::vector<shape> sweep(index_t length) { return {{length}}; }
-  static shape sized(index_t rows) { return {rows > 3000 ? rows / 12 : rows}; }
+  static shape sized(index_t rows) { return {rows}; }
 
   nms_calls(operands& make, const problem& p)
       : found(make.detections<T>(
@@ -64,9 +63,6 @@ struct nms_calls {
     add_other_scores(c, f32_scores);
     add_other_scores(c, bf16_scores);
     add_other_scores(c, f64_scores);
-    add(c, "hard", soft_nms_method::hard);
-    add(c, "linear", soft_nms_method::linear);
-    add(c, "gaussian", soft_nms_method::gaussian);
   }
 
   void add(call_list& c, const std::string& options, const nms_params& params) {
@@ -90,19 +86,44 @@ struct nms_calls {
             return batched_nms(boxes.in(), others.in(), by_class(), {}, workspace, policy);
           });
   }
+};
+
+/// Its cost is quadratic in the boxes of a class.
+template <class T>
+struct soft_nms_calls {
+  placed_detections<T> found;
+  soft_nms_workspace<compute_type<T>> workspace;
+
+  static std::vector<shape> sweep(index_t length) { return {{length}}; }
+  static shape sized(index_t rows) { return {rows > 3000 ? rows / 12 : rows}; }
+
+  soft_nms_calls(operands& make, const problem& p)
+      : found(make.detections<T>(p.exact_count(p.shape[0], 5 * sizeof(T)))) {}
+
+  void list(call_list& c) {
+    add(c, "hard", soft_nms_method::hard);
+    add(c, "linear", soft_nms_method::linear);
+    add(c, "gaussian", soft_nms_method::gaussian);
+  }
 
   void add(call_list& c, const std::string& variant, soft_nms_method method) {
     soft_nms_params params;
     params.method = method;
-    c.add("soft_nms/" + variant, reads(boxes, scores, classes), [=](execution policy) {
-      const auto best =
-          soft_nms(boxes.in(), scores.in(), by_class(), params, soft_workspace, policy);
-      return std::make_tuple(best.kept, best.scores);
-    });
+    c.add("soft_nms/" + variant, reads(found.boxes, found.scores, found.classes),
+          [=](execution policy) {
+            nms_groups groups;
+            groups.classes = found.classes;
+            const auto best =
+                soft_nms(found.boxes.in(), found.scores.in(), groups, params, workspace, policy);
+            return std::make_tuple(best.kept, best.scores);
+          });
   }
 };
 
-const registered_family registered = calls_of<nms_calls, float, bfloat16, double>("nms");
+const registered_family registered[] = {
+    calls_of<nms_calls, float, bfloat16, double>("nms"),
+    calls_of<soft_nms_calls, float, bfloat16, double>("soft_nms"),
+};
 
 }  // namespace
 }  // namespace test

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each unit starts with. A unit is one kernel family compiled for one instruction set,
-// VECDET_ISA_UNIT, with the flags that cmake/vecdet-targets.cmake or the head of isa/*.cpp gives.
-// It instantiates kernels() for each of its element types: nothing else of it is seen from outside.
+// What each unit includes first. A unit is one kernel family compiled for one instruction set,
+// VECDET_ISA_UNIT, with the flags of cmake/vecdet-targets.cmake or the comment in isa/*.cpp: two
+// includes, of this file and of the family's header, whose last lines instantiate kernels() for each
+// element type. Nothing else of a unit is seen from outside.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
