@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoding and decoding of RetinaNet's boxes at 800 x 800 and SSD300's, and what else is done to
 // boxes.
-#include "plain/functions.hpp"
+#include "plain/box_coding.hpp"
 #include "support/implementations.hpp"
 #include "support/planes.hpp"
 #include "support/scene.hpp"

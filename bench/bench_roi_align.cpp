@@ -8,7 +8,7 @@
 // times for each bin and channel, 250 million in all, or 16 million vectors of 16. NCHW does so 4
 // times for each row of bins and column touched, 28 at most, and 4 times for each bin; it loads,
 // shuffles and stores about 7 vectors for 64 numbers that it transposes, map and bins.
-#include "plain/functions.hpp"
+#include "plain/roi_align.hpp"
 #include "support/implementations.hpp"
 #include "support/roi_scene.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where calls allocate memory, and what happens when they cannot: once its workspace has grown, no call
-// allocates; and if an allocation fails, a call throws std::bad_alloc or does without, and its
+// Where calls allocate memory, and what happens when they cannot: once its workspace has grown, no
+// call allocates; and if an allocation fails, a call throws std::bad_alloc or does without, and its
 // workspace stays usable.
 #include "calls/catalogue.hpp"
 #include "support/allocations.hpp"

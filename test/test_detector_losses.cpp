@@ -256,8 +256,7 @@ TEST_CASE("FCOS's loss: without classes, all boxes have class 0") {
   CHECK(run(truth) == expected);
 }
 
-TEST_CASE_TEMPLATE("FCOS's loss: bfloat16 is float, rounded", T,
-                   float, bfloat16) {
+TEST_CASE_TEMPLATE("FCOS's loss: bfloat16 is float, rounded", T, float, bfloat16) {
   for (const head_layout layout : all_layouts) {
     const fcos_problem p(layout);
     fcos_tensors<T> t(p);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs in the memory of an input: where that is allowed, the results are bit-identical; where it is
-// not, the call throws std::invalid_argument and changes nothing.
+// Outputs in the memory of an input: where that is allowed, the results are bit-identical; where it
+// is not, the call throws std::invalid_argument and changes nothing.
 #include "calls/catalogue.hpp"
 #include "support/box_tensor.hpp"
 #include "support/values.hpp"
@@ -91,7 +91,8 @@ TEST_CASE("in place: other outputs are refused in the memory of an input") {
             out < arrays.replaceable.size() && arrays.replaceable[out] == arrays.inputs[in];
         for (const bool is_shifted : {false, true}) {
           if (is_allowed && !is_shifted) continue;
-          INFO(f.type, " ", c.name, ": output ", out, ", input ", in, is_shifted ? ", shifted" : "");
+          INFO(f.type, " ", c.name, ": output ", out, ", input ", in,
+               is_shifted ? ", shifted" : "");
           const shared_memory shared(output, *arrays.inputs[in], is_shifted ? output.element : 0);
           const std::vector<std::string> inputs = arrays.copied_inputs();
           CHECK_THROWS_WITH_AS(c.run(execution::sequential),
@@ -274,7 +275,8 @@ TEST_CASE("in place: outputs are refused where they are part of an input, or shi
         [&] { smooth_l1_loss_and_grad(in, other, all, out, smooth); });
   iou_loss_params iou;
   iou.box_weights = weights;
-  fails("grad is params.box_weights", [&] { iou_loss_and_grad(in, other, out, iou_kind::diou, iou); });
+  fails("grad is params.box_weights",
+        [&] { iou_loss_and_grad(in, other, out, iou_kind::diou, iou); });
   fails("loss is params.box_weights", [&] {
     iou_loss_unreduced(in, other, {elsewhere.data(), n}, iou_kind::diou, iou);
   });

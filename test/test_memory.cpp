@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// No call reads or writes outside its arrays or changes its inputs, and results do not depend on where
-// the arrays are: every call of the catalogue on every instruction set, at lengths around the vector
-// and block widths, with arrays that end at an inaccessible page, that start after one, and at every
-// misalignment.
+// No call reads or writes outside its arrays or changes its inputs, and results do not depend on
+// where the arrays are: every call of the catalogue on every instruction set, at lengths around the
+// vector and block widths, with arrays that end at an inaccessible page, that start after one, and
+// at every misalignment.
 #include "calls/catalogue.hpp"
 #include "support/isa.hpp"
 #include "support/placed_memory.hpp"
@@ -68,8 +68,8 @@ void check_misaligned(const family& f, const shape& s) {
 }
 
 /// Element counts around the lanes of a batch, of a row and of a block.
-constexpr index_t lengths[] = {1,  2,  3,  4,  5,  7,   8,   9,   15,  16,  17,  23,
-                               31, 32, 33, 47, 63, 64,  65,  80,  91,  95,  96,  97,
+constexpr index_t lengths[] = {1,   2,   3,   4,   5,   7,   8,   9,   15,  16,  17, 23,
+                               31,  32,  33,  47,  63,  64,  65,  80,  91,  95,  96, 97,
                                112, 126, 127, 128, 129, 130, 255, 256, 257, 383, 385};
 
 }  // namespace

@@ -277,7 +277,8 @@ TEST_CASE_TEMPLATE("RoIAlign: the gradient is added to what lies there", T, floa
   }
 }
 
-TEST_CASE_TEMPLATE("RoIAlign: a loop that runs more pieces at a time than it said", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("RoIAlign: a loop that runs more pieces at a time than it said", T, float,
+                   bfloat16) {
   for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
     roi_problem<T> p;
     p.layout = layout;

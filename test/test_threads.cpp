@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every call of the catalogue on any number of threads, on AVX2 and on AVX-512; and calls from many
-// threads, inside the caller's own oneTBB work, around exceptions and after fork(). Every result must
-// be bit-identical to that of one thread.
+// threads, inside the caller's own oneTBB work, around exceptions and after fork(). Every result
+// must be bit-identical to that of one thread.
 #include "calls/catalogue.hpp"
 #include "support/isa.hpp"
 #include <vecdet/vecdet.hpp>
@@ -37,10 +37,9 @@ class shared_family {
     for (const call& c : one->set.calls) expected_.push_back(c.results_of(policy));
   }
 
-  /// Whether the next call in turn returns the bits that are expected. Threads may ask at the same time.
-  bool holds(execution policy) const {
-    return holds(next_++ % expected_.size(), policy);
-  }
+  /// Whether the next call in turn returns the bits that are expected. Threads may ask at the same
+  /// time.
+  bool holds(execution policy) const { return holds(next_++ % expected_.size(), policy); }
   bool holds(std::size_t number, execution policy) const {
     std::unique_ptr<instance> one = take();
     const bool same = one->set.calls[number].results_of(policy) == expected_[number];

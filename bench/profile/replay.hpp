@@ -4,7 +4,6 @@
 // The problem's call is looked up in the catalogue of calls (test/calls) by function and variant.
 #pragma once
 
-#include <test/calls/catalogue.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile.hpp>
@@ -24,6 +23,7 @@
 
 #include <benchmark/benchmark.h>
 #include <tbb/task_arena.h>
+#include <test/calls/catalogue.hpp>
 #include <unistd.h>
 
 namespace vecdet {

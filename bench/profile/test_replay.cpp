@@ -53,8 +53,8 @@ void for_each_call(const std::function<void(const family&, const call&)>& visit)
   test::for_each_call(at, rows, test::source::training, visit);
 }
 
-/// Anchors are made once for each shape of image, and not recorded; the levels of boxes are a part of
-/// the call that needs them.
+/// Anchors are made once for each shape of image, and not recorded; the levels of boxes are a part
+/// of the call that needs them.
 bool is_recorded(const std::string& function) {
   for (const char* name : {"count_foreground", "make_anchors", "make_points", "pyramid_levels"})
     if (function == name) return false;
@@ -195,8 +195,8 @@ TEST_CASE("replay: operations are known but where the data decide them") {
                                               "ssd_loss_and_grad"};
   // Labels select, and how many is not known.
   const auto labels_decide = [](const profile::entry& e) {
-    return (e.function.compare(0, 9, "smooth_l1") == 0 &&
-            e.variant != "all" && e.variant != "list") ||
+    return (e.function.compare(0, 9, "smooth_l1") == 0 && e.variant != "all" &&
+            e.variant != "list") ||
            e.function == "regression_loss" || e.function == "regression_loss_and_grad";
   };
   const std::string copies = "split_detections";
@@ -241,8 +241,8 @@ TEST_CASE("replay: other types and variants are unknown") {
 }
 
 TEST_CASE("replay: the bytes tell what a name does not") {
-  // Whether all boxes count or the foreground's, whether the upstream gradient is a number, and which
-  // results of matching were asked for.
+  // Whether all boxes count or the foreground's, whether the upstream gradient is a number, and
+  // which results of matching were asked for.
   std::map<std::string, std::set<double>> bytes;
   for_each_call([&](const family& f, const call& c) {
     const std::string options = c.name.substr(c.name.rfind('/') + 1);

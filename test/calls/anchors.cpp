@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "catalogue.hpp"
 #include <vecdet/anchors.hpp>
 #include <vecdet/multiscale_roi_align.hpp>
-
-#include "catalogue.hpp"
 
 namespace vecdet {
 namespace test {

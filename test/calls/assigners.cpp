@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/assigners.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/assigners.hpp>
 
 namespace vecdet {
 namespace test {
@@ -35,7 +34,8 @@ struct assigner_calls {
         points(make.matrix_of(pyramid.points, 2)),
         scores(make.matrix<T>(images * pyramid.size(), 80, 0.01, 0.5)),
         levels(make.copy(pyramid.levels)),
-        known(make.truth(images, p.shape[0], 0, 80, 8 * std::sqrt(static_cast<double>(p.shape[1])))),
+        known(
+            make.truth(images, p.shape[0], 0, 80, 8 * std::sqrt(static_cast<double>(p.shape[1])))),
         matches(make.room<index_t>(images * pyramid.size())),
         targets(make.room<T>(images * pyramid.size())) {}
 

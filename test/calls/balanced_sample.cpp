@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/balanced_sample.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/balanced_sample.hpp>
 
 namespace vecdet {
 namespace test {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/box_coding.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/box_coding.hpp>
 
 namespace vecdet {
 namespace test {
@@ -47,9 +46,8 @@ struct box_coding_calls {
 
   void add_decoding(call_list& c, const std::string& variant, const std::string& clipped,
                     const coder_params& params) {
-    c.add("decode_boxes/" + prefix + variant, decodes(deltas), [=](execution policy) {
-      decode_boxes(deltas.in(), anchors, out.out(), params, policy);
-    });
+    c.add("decode_boxes/" + prefix + variant, decodes(deltas),
+          [=](execution policy) { decode_boxes(deltas.in(), anchors, out.out(), params, policy); });
     c.add("decode_boxes/" + prefix + clipped, decodes(deltas), [=](execution policy) {
       decode_boxes(deltas.in(), anchors, image, out.out(), params, policy);
     });
@@ -63,10 +61,9 @@ struct box_coding_calls {
       decode_distances(distances.in(), anchors, image, out.out(), params, policy);
     });
     if constexpr (!is_mixed) {
-      c.add("encode_distances/" + variant,
-            reads(boxes, anchors).writes(codes).may_overwrite(boxes), [=](execution policy) {
-              encode_distances(boxes.in(), anchors, codes, params, policy);
-            });
+      c.add(
+          "encode_distances/" + variant, reads(boxes, anchors).writes(codes).may_overwrite(boxes),
+          [=](execution policy) { encode_distances(boxes.in(), anchors, codes, params, policy); });
     }
   }
   void add_encoding(call_list& c) {
@@ -74,12 +71,10 @@ struct box_coding_calls {
     coder_params box_head;
     box_head.weight_x = box_head.weight_y = 10;
     box_head.weight_w = box_head.weight_h = 5;
-    c.add("encode_boxes/weights1", arrays, [this](execution policy) {
-      encode_boxes(boxes.in(), anchors, codes, {}, policy);
-    });
-    c.add("encode_boxes/boxes", arrays, [=](execution policy) {
-      encode_boxes(boxes.in(), anchors, codes, box_head, policy);
-    });
+    c.add("encode_boxes/weights1", arrays,
+          [this](execution policy) { encode_boxes(boxes.in(), anchors, codes, {}, policy); });
+    c.add("encode_boxes/boxes", arrays,
+          [=](execution policy) { encode_boxes(boxes.in(), anchors, codes, box_head, policy); });
     c.add("encode_boxes/boxes/ssd", arrays, [this](execution policy) {
       encode_boxes(boxes.in(), anchors, codes, coder_params::ssd(), policy);
     });

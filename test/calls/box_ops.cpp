@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/box_ops.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/box_ops.hpp>
 
 namespace vecdet {
 namespace test {
@@ -32,8 +31,9 @@ struct box_ops_calls {
       for (int to = 0; to < 3; ++to)
         add_conversion(c, "/" + std::to_string(from) + std::to_string(to), formats[from],
                        formats[to]);
-    c.add("clip_boxes/boxes", in_place,
-          [this](execution policy) { clip_boxes(boxes.in(), image_size::height_width(800, 800), out.out(), policy); });
+    c.add("clip_boxes/boxes", in_place, [this](execution policy) {
+      clip_boxes(boxes.in(), image_size::height_width(800, 800), out.out(), policy);
+    });
     c.add("box_areas/boxes", reads(boxes).writes(areas),
           [this](execution policy) { box_areas(boxes.in(), areas, policy); });
     c.add("large_box_mask/boxes", reads(boxes).writes(mask),
@@ -57,9 +57,7 @@ struct split_calls {
 
   static std::vector<shape> sweep(index_t length) { return {{length, 6}, {length, 7}}; }
   static shape sized(index_t rows) { return {rows, 6}; }
-  static bool takes(const problem& p) {
-    return p.shape[1] >= (p.variant == "classes" ? 6 : 5);
-  }
+  static bool takes(const problem& p) { return p.shape[1] >= (p.variant == "classes" ? 6 : 5); }
 
   split_calls(operands& make, const problem& p)
       : detections(make.matrix<T>(p.shape[0], p.shape[1], 0, 90)),
@@ -71,9 +69,8 @@ struct split_calls {
 
   void list(call_list& c) {
     const accesses arrays = reads(detections).writes(boxes, scores);
-    c.add("split_detections/boxes", arrays, [this](execution policy) {
-      split_detections(detections.in(), boxes, scores, policy);
-    });
+    c.add("split_detections/boxes", arrays,
+          [this](execution policy) { split_detections(detections.in(), boxes, scores, policy); });
     c.add("split_detections/classes", arrays.writes(classes), [this](execution policy) {
       split_detections(detections.in(), boxes, scores, classes, policy);
     });

@@ -161,10 +161,9 @@ class accesses {
  private:
   void add_input(const placed_bytes& array) { inputs.push_back(&array); }
   void add_input(const placed_truth& truth) {
-    for (const placed_bytes* array :
-         {static_cast<const placed_bytes*>(&truth.boxes),
-          static_cast<const placed_bytes*>(&truth.classes),
-          static_cast<const placed_bytes*>(&truth.image_offsets)})
+    for (const placed_bytes* array : {static_cast<const placed_bytes*>(&truth.boxes),
+                                      static_cast<const placed_bytes*>(&truth.classes),
+                                      static_cast<const placed_bytes*>(&truth.image_offsets)})
       inputs.push_back(array);
   }
   template <class T>
@@ -310,8 +309,10 @@ call_set make(memory& at, const problem& p) {
 
 template <class T>
 std::string type_name() {
-  if constexpr (std::is_integral<T>::value) return sizeof(T) == 4 ? "i32" : "i64";
-  else return dtype_name<T>();
+  if constexpr (std::is_integral<T>::value)
+    return sizeof(T) == 4 ? "i32" : "i64";
+  else
+    return dtype_name<T>();
 }
 
 /// A variable of this type adds a family before main().

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "catalogue.hpp"
 #include <vecdet/fcos_loss.hpp>
 #include <vecdet/retinanet_loss.hpp>
 #include <vecdet/ssd_loss.hpp>
-
-#include "catalogue.hpp"
 
 namespace vecdet {
 namespace test {
@@ -38,7 +37,8 @@ struct retinanet_calls {
 
   head make_head(operands& make, index_t classes, head_layout layout) const {
     return {make.logits_head<T>(sizes, labels, classes, layout), make.deltas_head<T>(sizes, layout),
-            make.logits_head<T>(sizes, labels, classes, layout), make.deltas_head<T>(sizes, layout)};
+            make.logits_head<T>(sizes, labels, classes, layout),
+            make.deltas_head<T>(sizes, layout)};
   }
 
   void list(call_list& c) {
@@ -87,9 +87,12 @@ struct fcos_calls {
 
   head make_head(operands& make, const problem& p, head_layout layout) const {
     const head_sizes sizes{p.shape[0], 1, pyramid.levels};
-    return {make.head<T>(sizes, p.shape[2], layout, -6, 3), make.head<T>(sizes, 4, layout, 0.5, 3),
-            make.head<T>(sizes, 1, layout, -2, 2),          make.head<T>(sizes, p.shape[2], layout),
-            make.head<T>(sizes, 4, layout),                 make.head<T>(sizes, 1, layout)};
+    return {make.head<T>(sizes, p.shape[2], layout, -6, 3),
+            make.head<T>(sizes, 4, layout, 0.5, 3),
+            make.head<T>(sizes, 1, layout, -2, 2),
+            make.head<T>(sizes, p.shape[2], layout),
+            make.head<T>(sizes, 4, layout),
+            make.head<T>(sizes, 1, layout)};
   }
 
   void list(call_list& c) {
@@ -136,16 +139,15 @@ struct ssd_calls {
         known(make.truth(p.shape[0], 8 * p.shape[0], 1, p.shape[2] - 1)) {}
 
   void list(call_list& c) {
-    c.add("ssd_loss_and_grad/smooth_l1",
-          reads(logits, deltas, known)
-              .writes(logits_grad, deltas_grad)
-              .may_overwrite(logits, deltas),
-          [this](execution policy) {
-            const ssd_losses found =
-                ssd_loss_and_grad({logits.in(), deltas.in(), logits_grad.out(), deltas_grad.out()},
-                                  index, known.view(), {}, workspace, policy);
-            return std::make_tuple(found.classification, found.regression, found.foreground);
-          });
+    c.add(
+        "ssd_loss_and_grad/smooth_l1",
+        reads(logits, deltas, known).writes(logits_grad, deltas_grad).may_overwrite(logits, deltas),
+        [this](execution policy) {
+          const ssd_losses found =
+              ssd_loss_and_grad({logits.in(), deltas.in(), logits_grad.out(), deltas_grad.out()},
+                                index, known.view(), {}, workspace, policy);
+          return std::make_tuple(found.classification, found.regression, found.foreground);
+        });
   }
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/distribution_focal_loss.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/distribution_focal_loss.hpp>
 
 namespace vecdet {
 namespace test {
@@ -62,8 +61,7 @@ struct distribution_calls {
   }
 };
 
-const registered_family registered =
-    calls_of<distribution_calls, float>("distribution_focal_loss");
+const registered_family registered = calls_of<distribution_calls, float>("distribution_focal_loss");
 
 }  // namespace
 }  // namespace test

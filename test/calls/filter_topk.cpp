@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/filter_topk.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/filter_topk.hpp>
 
 namespace vecdet {
 namespace test {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/focal_loss.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/focal_loss.hpp>
 
 namespace vecdet {
 namespace test {
@@ -39,9 +38,8 @@ struct focal_loss_calls {
   /// gradient.
   void add(call_list& c, const std::string& variant, const focal_targets<T>& targets,
            const accesses& inputs, double most) {
-    c.add("sigmoid_focal_loss/" + variant, inputs, [=](execution policy) {
-      return sigmoid_focal_loss(logits.in(), targets, {}, policy);
-    });
+    c.add("sigmoid_focal_loss/" + variant, inputs,
+          [=](execution policy) { return sigmoid_focal_loss(logits.in(), targets, {}, policy); });
     add(c, variant, targets, inputs, focal_loss_params{});
     for (const double gamma : {0.0, 1.0, 1.5}) {
       focal_loss_params params;

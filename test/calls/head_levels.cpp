@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "catalogue.hpp"
 #include <vecdet/box_coding.hpp>
 #include <vecdet/focal_loss.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_target_loss.hpp>
-
-#include "catalogue.hpp"
 
 namespace vecdet {
 namespace test {
@@ -106,8 +105,8 @@ struct boxes_calls {
     const std::string variant = "iou_loss_and_grad/" + layout + "_" + name;
     c.add(variant, reads(boxes, targets).writes(grad).may_overwrite(boxes),
           [=, &boxes, &grad](execution policy) {
-            return iou_loss_and_grad(boxes.in(), targets, box_selection::all(), grad.out(), kind, {},
-                                     {}, policy);
+            return iou_loss_and_grad(boxes.in(), targets, box_selection::all(), grad.out(), kind,
+                                     {}, {}, policy);
           });
     c.add(variant + "/labels", reads(boxes, targets, labels).writes(grad),
           [=, &boxes, &grad](execution policy) {
@@ -172,13 +171,13 @@ struct deltas_calls {
       const std::string name = "regression_loss_and_grad/" + layout + "_" + losses[k];
       c.add(name, reads(deltas, anchors, targets, labels).writes(grad),
             [=, &deltas, &grad](execution policy) {
-              return regression_loss_and_grad(deltas.in(), anchors, targets.in(), labels, grad.out(),
-                                              {}, params, policy);
+              return regression_loss_and_grad(deltas.in(), anchors, targets.in(), labels,
+                                              grad.out(), {}, params, policy);
             });
       c.add(name + "/scales", reads(deltas, anchors, targets, labels, scales).writes(grad),
             [=, &deltas, &grad](execution policy) {
-              return regression_loss_and_grad(deltas.in(), anchors, targets.in(), labels, grad.out(),
-                                              scales, params, policy);
+              return regression_loss_and_grad(deltas.in(), anchors, targets.in(), labels,
+                                              grad.out(), scales, params, policy);
             });
     }
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/iou_loss.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/iou_loss.hpp>
 
 namespace vecdet {
 namespace test {

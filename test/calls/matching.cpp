@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/matching.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/matching.hpp>
 
 namespace vecdet {
 namespace test {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "catalogue.hpp"
 #include <vecdet/nms.hpp>
 #include <vecdet/soft_nms.hpp>
-
-#include "catalogue.hpp"
 
 namespace vecdet {
 namespace test {
@@ -54,9 +53,8 @@ struct nms_calls {
       groups.image_offsets = image_offsets;
       return batched_nms(boxes.in(), scores.in(), groups, {}, workspace, policy);
     });
-    c.add("nms//vector", arrays, [this](execution policy) {
-      return nms(boxes.in(), scores.in(), nms_params{}, policy);
-    });
+    c.add("nms//vector", arrays,
+          [this](execution policy) { return nms(boxes.in(), scores.in(), nms_params{}, policy); });
     c.add("batched_nms//vector", arrays.reads(classes), [this](execution policy) {
       return batched_nms(boxes.in(), scores.in(), by_class(), nms_params{}, policy);
     });

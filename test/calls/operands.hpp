@@ -5,9 +5,6 @@
 
 #include "../support/values.hpp"
 #include "memory.hpp"
-#include <bench/support/pyramid.hpp>
-#include <bench/support/scene.hpp>
-#include <bench/support/training.hpp>
 #include <vecdet/box_format.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/ground_truth.hpp>
@@ -22,6 +19,10 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <bench/support/pyramid.hpp>
+#include <bench/support/scene.hpp>
+#include <bench/support/training.hpp>
 
 namespace vecdet {
 namespace test {
@@ -80,10 +81,9 @@ template <class T>
 struct placed_matrix : placed<T> {
   index_t rows, cols, stride;
   placed_matrix(memory& at, index_t row_count, index_t col_count, index_t padding)
-      : placed<T>(at, static_cast<std::size_t>(row_count == 0
-                                                   ? 0
-                                                   : (row_count - 1) * (col_count + padding) +
-                                                         col_count)),
+      : placed<T>(at,
+                  static_cast<std::size_t>(
+                      row_count == 0 ? 0 : (row_count - 1) * (col_count + padding) + col_count)),
         rows(row_count),
         cols(col_count),
         stride(col_count + padding) {}
@@ -192,9 +192,11 @@ class operands {
     return copy(bench::converted<T>(bench::built_in_picture(count).boxes));
   }
   placed<image_size> images(index_t count) {
-    std::vector<image_size> sizes(static_cast<std::size_t>(count), image_size::height_width(800, 800));
+    std::vector<image_size> sizes(static_cast<std::size_t>(count),
+                                  image_size::height_width(800, 800));
     if (!in_training())
-      for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i] = image_size::height_width(400, i % 2 == 0 ? 500 : 300);
+      for (std::size_t i = 0; i < sizes.size(); ++i)
+        sizes[i] = image_size::height_width(400, i % 2 == 0 ? 500 : 300);
     return copy(sizes);
   }
   template <class T>
@@ -226,7 +228,8 @@ class operands {
   /// Divides `count` among the images.
   placed<index_t> offsets(index_t images, index_t count) {
     std::vector<index_t> all;
-    for (index_t k = 0; k <= images; ++k) all.push_back(count / images * k + count % images * k / images);
+    for (index_t k = 0; k <= images; ++k)
+      all.push_back(count / images * k + count % images * k / images);
     return copy(all);
   }
   /// Logits of rows with these labels.
@@ -284,8 +287,8 @@ class operands {
     return to;
   }
 
-  /// A head whose images have so many anchors: two levels of two anchors, or in training one level of
-  /// one anchor.
+  /// A head whose images have so many anchors: two levels of two anchors, or in training one level
+  /// of one anchor.
   head_sizes head(index_t images, index_t anchors) const {
     const index_t locations = anchors / 2;
     if (in_training() || anchors % 2 != 0 || locations < 7) return {images, 1, {{anchors, 1}}};

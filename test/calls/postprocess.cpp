@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "catalogue.hpp"
 #include <vecdet/box_head.hpp>
 #include <vecdet/postprocess.hpp>
-
-#include "catalogue.hpp"
 
 namespace vecdet {
 namespace test {
@@ -62,8 +61,9 @@ struct dense_operands {
       head_outputs<T> outputs{logits.in(), codes.in(), {}};
       if (is_fcos) outputs.centerness = centerness;
       const bool has_levels = params.detector != dense_detector::ssd;
-      return parts(postprocess(outputs, anchors, has_levels ? levels.in() : vector_view<const index_t>(),
-                               images.in(), params, workspace, policy));
+      return parts(postprocess(outputs, anchors,
+                               has_levels ? levels.in() : vector_view<const index_t>(), images.in(),
+                               params, workspace, policy));
     });
   }
 };
@@ -71,7 +71,9 @@ struct dense_operands {
 /// One image has no dimension of its own in a problem's shape.
 template <class T>
 struct one_image : dense_operands<T> {
-  static std::vector<shape> sweep(index_t length) { return {{3 + length % 5, length}, {length, 1}}; }
+  static std::vector<shape> sweep(index_t length) {
+    return {{3 + length % 5, length}, {length, 1}};
+  }
   static shape sized(index_t rows) { return {rows, 21}; }
   one_image(operands& make, const problem& p)
       : dense_operands<T>(make, 1, p.shape[0], p.shape[1]) {}
@@ -167,11 +169,14 @@ struct box_head_calls {
   placed<image_size> images;
   postprocess_workspace workspace;
 
-  static std::vector<shape> sweep(index_t length) { return {{1 + length % 5, length}, {length, 3}}; }
+  static std::vector<shape> sweep(index_t length) {
+    return {{1 + length % 5, length}, {length, 3}};
+  }
   static shape sized(index_t rows) { return {rows > 3000 ? rows / 12 : rows, 20}; }
 
   box_head_calls(operands& make, const problem& p)
-      : box_head_calls(make, p.exact_count(p.shape[0], static_cast<std::size_t>(p.shape[1]) * sizeof(T)),
+      : box_head_calls(make,
+                       p.exact_count(p.shape[0], static_cast<std::size_t>(p.shape[1]) * sizeof(T)),
                        p.shape[1]) {}
   box_head_calls(operands& make, index_t rows, index_t classes)
       : labels(make.labels(rows, classes)),
@@ -187,8 +192,9 @@ struct box_head_calls {
   void list(call_list& c) {
     c.add("postprocess_box_head/", reads(logits, deltas, proposals, offsets, images),
           [this](execution policy) {
-            return parts(postprocess_box_head(box_head_outputs<T>{logits.in(), deltas.in()}, proposals,
-                                              offsets, images.in(), {}, workspace, policy));
+            return parts(postprocess_box_head(box_head_outputs<T>{logits.in(), deltas.in()},
+                                              proposals, offsets, images.in(), {}, workspace,
+                                              policy));
           });
   }
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/regression_loss.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/regression_loss.hpp>
 
 namespace vecdet {
 namespace test {
@@ -17,7 +16,8 @@ struct regression_calls {
   placed_boxes<Box> anchors, targets, truth;
   placed<index_t> labels, foreground, matches;
   placed<float> weights;
-  /// Arrays of the deltas' size, in a recorded call: whether all boxes count does not stand in its name.
+  /// Arrays of the deltas' size, in a recorded call: whether all boxes count does not stand in its
+  /// name.
   double arrays;
   const std::string prefix = std::is_same<T, Box>::value ? "" : "float_";
 
@@ -43,7 +43,8 @@ struct regression_calls {
     add(c, "/all", box_selection::all(), targets.in(), inputs);
     add(c, "/labels", labels, targets.in(), inputs.reads(labels));
     add(c, "/list", box_selection::list(foreground), targets.in(), inputs.reads(foreground));
-    add(c, "/matches", labels, {truth.in(), matches}, reads(deltas, anchors, truth, labels, matches));
+    add(c, "/matches", labels, {truth.in(), matches},
+        reads(deltas, anchors, truth, labels, matches));
   }
 
   void add(call_list& c, const std::string& selection, const box_selection& chosen,

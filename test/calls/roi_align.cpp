@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "catalogue.hpp"
 #include <vecdet/multiscale_roi_align.hpp>
 #include <vecdet/roi_align.hpp>
-
-#include "catalogue.hpp"
 
 namespace vecdet {
 namespace test {
@@ -33,7 +32,9 @@ struct roi_align_calls {
   }
 
   roi_align_calls(operands& make, const problem& p)
-      : count(p.exact_count(p.shape[0], static_cast<std::size_t>(p.shape[1] * p.shape[2] * p.shape[3]) * sizeof(T))),
+      : count(p.exact_count(
+            p.shape[0],
+            static_cast<std::size_t>(p.shape[1] * p.shape[2] * p.shape[3]) * sizeof(T))),
         channels(p.shape[1]),
         height(make.in_training() ? 100 : 40),
         width(make.in_training() ? 100 : 24 + p.shape[1] % 32),
@@ -103,8 +104,8 @@ struct roi_align_calls {
       all.canonical_level = 1;
       return all;
     };
-    c.add("multiscale_roi_align/" + variant,
-          reads(fine, coarse, boxes, image_of).writes(bins), [=](execution policy) {
+    c.add("multiscale_roi_align/" + variant, reads(fine, coarse, boxes, image_of).writes(bins),
+          [=](execution policy) {
             maps[0] = map<const T>(fine.data(), 1, layout);
             maps[1] = {coarse.data(), images, channels, height / 2, width / 2, layout};
             multiscale_roi_align(vector_view<const feature_view<const T>>(maps), rois(),

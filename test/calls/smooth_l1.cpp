@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/smooth_l1.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/smooth_l1.hpp>
 
 namespace vecdet {
 namespace test {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/soft_target_loss.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/soft_target_loss.hpp>
 
 namespace vecdet {
 namespace test {
@@ -89,8 +88,7 @@ struct soft_target_loss_calls {
     if (options == "/weights") inputs = inputs.reads(weights);
     c.add(loss + "/labels" + options, inputs, sum);
     c.add(loss + "_unreduced/labels" + options, inputs.writes(out), unreduced);
-    c.add(loss + "_and_grad/labels" + options, inputs.writes(out).may_overwrite(logits),
-          with_grad);
+    c.add(loss + "_and_grad/labels" + options, inputs.writes(out).may_overwrite(logits), with_grad);
   }
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vecdet/softmax_cross_entropy.hpp>
-
 #include "catalogue.hpp"
+#include <vecdet/softmax_cross_entropy.hpp>
 
 namespace vecdet {
 namespace test {
@@ -32,13 +31,15 @@ struct softmax_calls {
   }
 
   void list(call_list& c) {
-    const accesses inputs = reads(logits, labels), with_grad = inputs.writes(out).may_overwrite(logits);
+    const accesses inputs = reads(logits, labels),
+                   with_grad = inputs.writes(out).may_overwrite(logits);
     c.add("softmax_cross_entropy_loss/rows", inputs, [this](execution policy) {
       return softmax_cross_entropy_loss(logits.in(), labels, {}, policy);
     });
-    c.add("softmax_cross_entropy_loss_unreduced/rows", inputs.writes(each), [this](execution policy) {
-      softmax_cross_entropy_loss_unreduced(logits.in(), labels, each, {}, policy);
-    });
+    c.add("softmax_cross_entropy_loss_unreduced/rows", inputs.writes(each),
+          [this](execution policy) {
+            softmax_cross_entropy_loss_unreduced(logits.in(), labels, each, {}, policy);
+          });
     c.add("softmax_cross_entropy_loss_and_grad/rows", with_grad, [this](execution policy) {
       return softmax_cross_entropy_loss_and_grad(logits.in(), labels, out.out(), {}, policy);
     });

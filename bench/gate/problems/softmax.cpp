@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Distribution focal loss and its decoding on 2000 sides, and softmax cross entropy of two images
 // of 1000 default boxes, mined.
-#include "../../plain/functions.hpp"
+#include "../../plain/softmax.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/distribution_focal_loss.hpp>

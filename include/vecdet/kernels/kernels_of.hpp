@@ -22,8 +22,8 @@ const Kernels& kernels() noexcept {
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
 
-/// At the end of a family's header: its unit (isa/unit.hpp) has kernels() for this struct, or for this
-/// template with float, bfloat16 and double.
+/// At the end of a family's header: its unit (isa/unit.hpp) has kernels() for this struct, or for
+/// this template with float, bfloat16 and double.
 #if defined(VECDET_ISA_UNIT)
 #define VECDET_KERNELS(name)                                     \
   namespace vecdet {                                             \

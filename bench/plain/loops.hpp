@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a good programmer gets without vecdet: plain loops, compiled with -O3 -march=native
-// -ffast-math. functions.inc lists them.
+// -ffast-math. Each X.hpp declares those of X.cpp.
 //
 // Each file of loops is compiled for this processor's instruction set, with VECDET_PLAIN_SET as the
 // namespace of its functions: native. Where that set is AVX-512, it is compiled once more for AVX2,
@@ -13,6 +13,15 @@
 
 namespace vecdet {
 namespace bench {
+
+/// Declares loops in the namespace of each instruction set.
+#define VECDET_PLAIN_LOOPS(...) \
+  namespace native {            \
+  __VA_ARGS__                   \
+  }                             \
+  namespace avx2 {              \
+  __VA_ARGS__                   \
+  }
 
 /// Whether VECDET_PLAIN calls the loops for AVX2.
 inline bool plain_for_avx2 = false;
@@ -76,13 +85,6 @@ enum class plain_loss { smooth_l1, giou, diou, ciou };
 
 /// The sum of the losses, each loss instead, or the sum and its gradient.
 enum class plain_output { sum, loss, grad };
-
-namespace native {
-#include "functions.inc"
-}
-namespace avx2 {
-#include "functions.inc"
-}
 
 }  // namespace bench
 }  // namespace vecdet
