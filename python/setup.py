@@ -7,11 +7,11 @@ or, for other machines with the same Python and PyTorch, as a wheel:
 
     pip wheel --no-build-isolation --no-deps -w dist ./python && pip install dist/vecdet-*.whl
 
-A build takes some CPU minutes. It shows its progress on the terminal (`pip install -v` also shows the
-compiler's output) and compiles on all processors; MAX_JOBS=2 limits it to two files at a time, for
-machines of little memory. It needs cmake 3.16, ninja or make, a C++17 compiler, oneTBB and xsimd. The
-library goes with the PyTorch that is installed, hence --no-build-isolation: otherwise pip would fetch
-another.
+A build takes some CPU minutes. It shows its progress on the terminal (`pip install -v` also shows
+the compiler's output) and compiles on all processors; MAX_JOBS=2 limits it to two files at a time,
+for machines of little memory. It needs cmake 3.16, ninja or make, a C++17 compiler, oneTBB and
+xsimd. The library must match the installed PyTorch, hence --no-build-isolation: otherwise pip would
+fetch another one.
 """
 
 import os
@@ -19,12 +19,21 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
-import torch
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def torch_cmake_prefix():
+    try:
+        import torch
+    except ImportError:
+        sys.exit("vecdet is built for the installed PyTorch, and this Python has none: install "
+                 "torch and torchvision first, then run pip install --no-build-isolation ./python")
+    return torch.utils.cmake_prefix_path
 
 
 def version():
@@ -58,7 +67,7 @@ class CMakeBuild(build_ext):
         configure = [
             "cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release",
             "-DVECDET_TORCH=ON", "-DVECDET_INSTALL=OFF",
-            f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}",
+            f"-DCMAKE_PREFIX_PATH={TORCH_CMAKE_PREFIX}",
         ]
         if shutil.which("ninja"):
             configure += ["-G", "Ninja"]
@@ -77,14 +86,10 @@ class CMakeBuild(build_ext):
         return [str(package / "libvecdet_torch.so"), str(package / "_built_for.py")]
 
 
+TORCH_CMAKE_PREFIX = torch_cmake_prefix()  # before anything is built
+
 setup(
-    name="vecdet",
     version=version(),
-    description="SIMD kernels for training and running object detectors on CPUs",
-    license="Apache-2.0",
-    packages=["vecdet"],
-    package_data={"vecdet": ["py.typed"]},
-    python_requires=">=3.9",
     ext_modules=[Extension("vecdet.libvecdet_torch", [])],
     cmdclass={"build_ext": CMakeBuild},
 )

@@ -409,11 +409,11 @@ TEST_CASE("assigners: errors name function, argument, value and expectation") {
   levels[2].width = -1;
   fails("levels[2] is -1, expected a width of 0 or more");
   levels[2].width = 6;
-  fails("levels[2] is 5 x 6, expected at most ");
+  fails("levels[2] is 7 x 6, expected at most 35 locations, as there are 665 points");
   levels[2].width = std::numeric_limits<index_t>::max();
-  fails("levels[2] is 5 x 9223372036854775807");
+  fails("levels[2] is 7 x 9223372036854775807");
   levels[2].width = 4;
-  fails("points.size() is 665, expected 660, the locations of all levels");
+  fails("points.size() is 665, expected 658, the locations of all levels");
   atss_fails("anchors.size() is 665");
   restore();
   points.points[2 * 30] += 1;

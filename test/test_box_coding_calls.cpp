@@ -168,10 +168,12 @@ TEST_CASE("box coding: bad arguments are named and nothing is written") {
   });
   // So many that their number times that of the images is 0 in 64 bits.
   const std::vector<image_size> many(64, image_size::height_width(1, 1));
-  fails("decode_boxes: deltas.size() is 0, expected anchors.size() times images.size()", [&] {
-    decode_boxes(boxes_view<const float>(), boxes_view<const float>(out.data(), index_t{1} << 58),
-                 many, boxes_view<float>());
-  });
+  fails("decode_boxes: deltas.size() is 0, expected 64 x 288230376151711744, images x anchors",
+        [&] {
+          decode_boxes(boxes_view<const float>(),
+                       boxes_view<const float>(out.data(), index_t{1} << 58), many,
+                       boxes_view<float>());
+        });
   marked<float> planes(12, 0);
   fails("encode_boxes: anchors.size() is 3",
         [&] { encode_boxes(out.planes(), planes.planes(), out.planes()); });

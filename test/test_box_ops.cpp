@@ -10,6 +10,7 @@
 #include <vecdet/box_ops.hpp>
 #include <vecdet/reference/box_coding.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -21,6 +22,18 @@
 using namespace vecdet;
 using namespace vecdet::test;
 using reference::box;
+
+namespace {
+
+/// As cv::Rect2f.
+struct test_rect {
+  float x, y, width, height;
+};
+
+}  // namespace
+
+template <>
+struct vecdet::box_layout<test_rect> : vecdet::box_numbers<float, vecdet::box_format::xywh> {};
 
 namespace {
 
@@ -153,6 +166,83 @@ TEST_CASE_TEMPLATE("split_detections: columns of any stride", T, float, bfloat16
       }
     }
   }
+}
+
+TEST_CASE_TEMPLATE("join_detections: the inverse of split_detections", T, float, bfloat16, double) {
+  for (const index_t rows : {0, 1, 5, 10000}) {
+    const auto boxes = random_boxes<T>(rows, 3);
+    std::vector<T> scores;
+    std::vector<int> classes;
+    for (index_t i = 0; i < rows; ++i) {
+      scores.push_back(to<T>(static_cast<double>(i % 7) / 8));
+      classes.push_back(static_cast<int>(i % 256));
+    }
+    for (const index_t stride : {6, 9}) {
+      std::vector<T> memory(static_cast<std::size_t>(rows * stride + 1), to<T>(-1));
+      const matrix_view<T> joined(memory.data(), rows, 6, stride);
+      join_detections(boxes, scores, classes, joined);
+      std::vector<T> boxes_again(boxes.size()), scores_again(scores.size());
+      std::vector<index_t> classes_again(classes.size());
+      split_detections(joined, boxes_again, scores_again, classes_again);
+      CHECK(boxes_again == boxes);
+      CHECK(scores_again == scores);
+      CHECK(std::equal(classes.begin(), classes.end(), classes_again.begin()));
+      CHECK(memory.back() == to<T>(-1));
+      std::fill(memory.begin(), memory.end(), to<T>(-1));
+      join_detections(boxes, scores, joined);
+      for (index_t i = 0; i < rows; ++i) REQUIRE(joined(i, 5) == to<T>(-1));
+      split_detections(joined, boxes_again, scores_again);
+      CHECK(boxes_again == boxes);
+    }
+    std::vector<T> arrays(boxes.size()), back(boxes.size());
+    const boxes_soa_view<T> soa(arrays.data(), arrays.data() + rows, arrays.data() + 2 * rows,
+                                arrays.data() + 3 * rows, rows);
+    split_boxes(boxes, soa);
+    for (index_t i = 0; i < rows; ++i)
+      for (index_t k = 0; k < 4; ++k)
+        REQUIRE(soa(i, k) == boxes[static_cast<std::size_t>(4 * i + k)]);
+    join_boxes(soa, back);
+    CHECK(back == boxes);
+  }
+}
+
+TEST_CASE("join_detections, split_boxes: bad arguments are named, and nothing is written") {
+  const std::vector<float> boxes(12, 1), scores(3, 1);
+  std::vector<float> out(18, -3);
+  std::vector<index_t> classes{1, 2, 3};
+  const auto fails = [&](const char* message, const auto& call) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), std::invalid_argument);
+    CHECK(out == std::vector<float>(18, -3));
+  };
+  const matrix_view<float> rows(out.data(), 3, 6), four(out.data(), 3, 4), five(out.data(), 3, 5);
+  fails("join_detections: detections.cols() is 4, expected 5 or more",
+        [&] { join_detections(boxes, scores, four); });
+  fails("detections.cols() is 5, expected 6 or more",
+        [&] { join_detections(boxes, scores, classes, five); });
+  fails("scores.size() is 12, expected 3, the rows of detections",
+        [&] { join_detections(boxes, boxes, rows); });
+  fails("detections is boxes, expected memory apart",
+        [&] { join_detections(boxes_view<const float>(out.data(), 3), scores, rows); });
+  classes[2] = (1 << 24) + 1;
+  fails("classes[2] is 16777217, expected an integer within 16777216",
+        [&] { join_detections(boxes, scores, classes, rows); });
+  float* const x = out.data();
+  fails("split_boxes: out.size() is 2, expected 3, the number of boxes", [&] {
+    split_boxes(boxes, {x, x + 2, x + 4, x + 6, 2});
+  });
+  fails("split_boxes: out is boxes, expected memory apart", [&] {
+    const boxes_view<const float> in(x + 4, 1);
+    split_boxes(in, {x, x + 4, x + 16, x + 17, 1});
+  });
+}
+
+TEST_CASE("box ops: structs of x, y, width and height become corners") {
+  const std::vector<test_rect> rects{{1, 2, 3, 4}, {10, 20, 30, 40}};
+  std::vector<float> corners(8);
+  convert_boxes(rects, box_format::xyxy, corners);
+  CHECK(corners == std::vector<float>{1, 2, 4, 6, 10, 20, 40, 60});
+  convert_boxes(rects, box_format::xywh, box_format::xyxy, corners);
+  CHECK(corners == std::vector<float>{1, 2, 4, 6, 10, 20, 40, 60});
 }
 
 TEST_CASE("split_detections: bad arguments are named") {

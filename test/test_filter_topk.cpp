@@ -76,6 +76,35 @@ TEST_CASE_TEMPLATE("filter_topk: sizes, limits and thresholds", T, float, bfloat
   }
 }
 
+TEST_CASE_TEMPLATE("filter_topk: probabilities are compared with the threshold itself", T, float,
+                   bfloat16) {
+  random_generator generator(5);
+  std::vector<T> scores;
+  for (int i = 0; i < 3000; ++i) scores.push_back(to<T>(std::floor(64 * generator.uniform()) / 64));
+  for (const double threshold : {0.0, 0.25, 0.2500001, 0.9, 1.0}) {
+    std::vector<index_t> expected;
+    const auto at = [&](index_t i) {
+      return static_cast<double>(static_cast<compute_type<T>>(scores[static_cast<std::size_t>(i)]));
+    };
+    for (index_t i = 0; i < 3000; ++i)
+      if (at(i) > threshold) expected.push_back(i);
+    std::stable_sort(expected.begin(), expected.end(),
+                     [&](index_t a, index_t b) { return at(a) > at(b); });
+    if (expected.size() > 500) expected.resize(500);
+    for_each_isa([&](isa) {
+      filter_topk_workspace workspace;
+      const auto found = filter_topk(matrix_view<const T>(scores.data(), 100, 30), threshold, 500,
+                                     workspace, execution::sequential, score_kind::probabilities);
+      CHECK(std::vector<index_t>(found.elements.begin(), found.elements.end()) == expected);
+      const std::vector<head_level<const T>> levels{{scores.data(), 10, 10}};
+      const auto of_level =
+          filter_topk(head_view<const T>(levels, 1, 1, 30, head_layout::nhwc), threshold, 500,
+                      workspace, execution::sequential, score_kind::probabilities);
+      CHECK(std::vector<index_t>(of_level.elements.begin(), of_level.elements.end()) == expected);
+    });
+  }
+}
+
 TEST_CASE("filter_topk: row stride and misaligned start") {
   for (const index_t cols : {1, 7, 91, 200}) {
     const auto logits = head<float>(50 * 203 + 1, 3, true);

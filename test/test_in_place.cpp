@@ -63,7 +63,7 @@ class shared_memory {
 TEST_CASE("in place: outputs that may overwrite inputs hold the same bits") {
   int overwritten = 0;
   plain_memory at;
-  for_each_call(at, 100000, source::ordinary, [&](const family& f, const call& c) {
+  for_each_call(at, 24000, source::ordinary, [&](const family& f, const call& c) {
     const accesses& arrays = c.arrays;
     if (arrays.replaceable.empty()) return;
     INFO(f.type, " ", c.name);

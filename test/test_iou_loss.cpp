@@ -151,7 +151,7 @@ TEST_CASE("IoU losses: golden vectors of torchvision") {
       const std::string name = std::string("pair_") + names[static_cast<int>(kind)];
       const auto exact_loss = golden<double>(name + "_loss").values;
       const auto exact_grad = golden<double>(name + "_grad").values;
-      iou_loss_and_grad<const float>(pv, tv, grad, kind, {});
+      iou_loss_and_grad(pv, tv, grad, kind, {});
       iou_loss_unreduced<const float>(pv, tv, loss, kind, {});
       for (std::size_t i = 0; i < loss.size(); ++i)
         CHECK(std::abs(static_cast<double>(loss[i]) - exact_loss[i]) <= 1e-6);
@@ -178,7 +178,7 @@ TEST_CASE("IoU losses: degenerate boxes") {
     const boxes_view<const float> pv(p), tv(t);
     std::vector<float> grad(p.size()), loss(p.size() / 4);
     for (const iou_kind kind : all_kinds) {
-      iou_loss_and_grad<const float>(pv, tv, grad, kind, {});
+      iou_loss_and_grad(pv, tv, grad, kind, {});
       iou_loss_unreduced<const float>(pv, tv, loss, kind, {});
       for (index_t i = 0; i < pv.size(); ++i) {
         const box a = reference::load_box(pv, i), b = reference::load_box(tv, i);

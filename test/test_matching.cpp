@@ -160,7 +160,7 @@ matcher_params any_params(random_generator& generator) {
   matcher_params params;
   params.low_threshold = thresholds[generator.below(8)];
   params.high_threshold = thresholds[generator.below(8)];
-  if (params.low_threshold > params.high_threshold && generator.chance(0.9))
+  if (params.low_threshold > params.high_threshold)
     std::swap(params.low_threshold, params.high_threshold);
   params.allow_low_quality = generator.chance(0.6);
   params.skip_untouched = generator.chance(0.5);
@@ -432,7 +432,7 @@ TEST_CASE("matching: bad arguments are named and nothing is written") {
           t.image_offsets = one_image;
           t.regions = boxes;
         });
-  fails("results.matches.size() is 4, expected 0 or 2, images x anchors",
+  fails("results.matches.size() is 4, expected 0 or 5, images x anchors",
         [&](truth_t&, results_t& r, params_t&) { r.matches = few; });
   fails("results.labels.size() is 4", [&](truth_t&, results_t& r, params_t&) { r.labels = few; });
   fails("results.best_ious.size() is 4",

@@ -173,6 +173,12 @@ void special_values() {
 
 }  // namespace
 
+TEST_CASE("smooth L1: all boxes are selected unless a selection is given") {
+  const std::vector<float> a{0, 0, 3, 4, 1, 1, 1, 2}, b{0, 1, 3, 4, 1, 1, 1, 1};
+  CHECK(smooth_l1_loss(a, b) == smooth_l1_loss(a, b, box_selection::all()));
+  CHECK(smooth_l1_loss(a, b) > smooth_l1_loss(a, b, std::vector<int>{0, -1}));
+}
+
 TEST_CASE("smooth L1: float") { sweep<float>(); }
 TEST_CASE("smooth L1: bfloat16") { sweep<bfloat16>(); }
 TEST_CASE("smooth L1: double") { sweep<double>(); }

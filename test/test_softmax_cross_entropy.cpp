@@ -327,7 +327,7 @@ TEST_CASE("softmax cross entropy: errors name function, argument, value and expe
   mining.negatives_per_foreground = -1;
   mined_fails("mining.negatives_per_foreground is -1");
   mining.background = 5;
-  mined_fails("mining.background is 5, expected a class");
+  mined_fails("mining.background is 5, expected 0 to 4 (5 classes)");
   fails("grad.rows() is 3", [&] {
     softmax_cross_entropy_loss_and_grad(logits, labels, {grad.data(), 3, 5});
   });

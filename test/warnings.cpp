@@ -11,20 +11,21 @@ double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>
 double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>& labels) {
   double sum = smooth_l1_loss(a, a) + smooth_l1_loss(b, b, labels);
   sum += regression_loss(a, a, a, labels) + regression_loss(b, b, b, labels);
+  sum += iou_loss(a, a, iou_kind::giou);
   const matrix_view<float> x(a.data(), 2, 2);
   sum += sigmoid_focal_loss_and_grad(x, labels, x);
   sum += quality_focal_loss(x, {labels, a}) + softmax_cross_entropy_loss(x, labels);
   const auto kept = nms(a, a, 0.5);
   batched_nms(b, a, {labels, {}, {}}, nms_params::torchvision(0.5));
   pairwise_iou(a, a, x);
-  decode_boxes(a, a, image_size{3, 4}, a);
+  decode_boxes(a, a, image_size::height_width(4, 3), a);
   convert_boxes(b, box_format::xywh, box_format::xyxy, b);
   split_detections(x, a, a);
   filter_topk_workspace of_topk;
   filter_topk(x, 0.5, 10, of_topk);
   postprocess_workspace workspace;
   head_outputs<float> outputs{x, a, {}};
-  const std::vector<image_size> sizes{{640, 480}};
+  const std::vector<image_size> sizes{image_size::height_width(480, 640)};
   const auto found = postprocess(outputs, a, {}, sizes, {}, workspace);
   fcos_loss_workspace of_fcos;
   const std::vector<grid_size> levels;

@@ -79,6 +79,13 @@ struct plain_postprocess_memory {
   plain_nms_memory nms;
 };
 
+/// What plain_yolo works in and gives.
+struct plain_yolo_memory {
+  std::vector<float> best, class_boxes, class_scores, found;
+  std::vector<std::int32_t> labels;
+  plain_nms_memory nms;
+};
+
 enum class plain_iou { torchvision, detectron2, giou, diou, ciou };
 
 enum class plain_loss { smooth_l1, giou, diou, ciou };

@@ -38,11 +38,11 @@ const bool boxes = [] {
   add_step("giou_loss/f32/120087/form", {predicted},
            [=] { return forms::giou_loss(predicted, targets); });
   add_step("giou_loss/f32/120087/vecdet", {predicted},
-           [=] { return ops::giou_loss(predicted, targets, sum); });
+           [=] { return ops::iou_loss(predicted, targets, vecdet::iou_kind::giou, sum); });
   add_step("ciou_loss/f32/120087/form", {predicted},
            [=] { return forms::ciou_loss(predicted, targets); });
   add_step("ciou_loss/f32/120087/vecdet", {predicted},
-           [=] { return ops::ciou_loss(predicted, targets, sum); });
+           [=] { return ops::iou_loss(predicted, targets, vecdet::iou_kind::ciou, sum); });
   add_step("smooth_l1_loss/f32/120087/form", {predicted},
            [=] { return at::smooth_l1_loss(predicted, targets, sum, 1); });
   add_step("smooth_l1_loss/f32/120087/vecdet", {predicted},

@@ -71,8 +71,16 @@ def declarations(header):
         if braces < 0:
             break
     types = r"(?:template <[^{}]*?>\s*)?(?:struct|class|enum|namespace|using|extern|static_assert)\b"
-    found = [" ".join(part.split()) for part in found]
+    found = [re.sub(r",? detail::require_\w+<\w+> = 0", "", " ".join(part.split())) for part in found]
     return [broken(part) for part in found if re.match(r"[^(=]+\(", part) and not re.match(types, part)]
+
+
+def presets(header):
+    """The static functions of the header's types, which return parameters."""
+    text = re.sub(r"//[^\n]*", "", header.read_text())
+    return [broken(" ".join(f"{preset[1]} {struct[1]}::{preset[2]}({preset[3]})".split()))
+            for struct in re.finditer(r"^(?:struct|class) (\w+)[^;{]*\{\n(.*?)^\};", text, re.M | re.S)
+            for preset in re.finditer(r"^  static ([\w:<>]*params|[\w:<>]*shapes>?) (\w+)\((.*?)\)", struct[2], re.M | re.S)]
 
 
 def broken(declaration, width=80):
@@ -101,7 +109,8 @@ def signatures(page, text):
     """The section with the functions of the headers to which the page's first part links."""
     section = ""
     for link in re.finditer(r"\[(\w+\.hpp)\]\((\S+?)\)", text.partition("\n## ")[0]):
-        found = declarations((page.parent / link[2]).resolve())
+        header = (page.parent / link[2]).resolve()
+        found = declarations(header) + presets(header)
         if found:
             section += f"{link[0]}:\n\n```cpp\n" + "\n\n".join(found) + "\n```\n\n"
     return f"## Signatures\n\n{section}" if section else ""

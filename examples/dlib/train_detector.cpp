@@ -16,7 +16,7 @@
 
 #include <dlib/dnn.h>
 
-namespace {
+namespace example {
 
 using vecdet::index_t;
 constexpr int side = 96, classes = 2, batch = 16, steps = 100;
@@ -72,7 +72,8 @@ class loss_retinanet_ {
     const levels<const float> outputs(output.host(), output);
     const std::vector<vecdet::image_size> images(
         static_cast<std::size_t>(output.num_samples()),
-        {static_cast<double>(input.nr()), static_cast<double>(input.nc())});
+        vecdet::image_size::height_width(static_cast<double>(input.nr()),
+                                         static_cast<double>(input.nc())));
     vecdet::postprocess_params params = vecdet::postprocess_params::retinanet();
     params.score_threshold = 0.3;
     const auto detections = vecdet::postprocess(
@@ -175,9 +176,10 @@ float overlap(const labelled_box& a, const labelled_box& b) {
   return iou;
 }
 
-}  // namespace
+}  // namespace example
 
 int main() {
+  using namespace example;
   std::mt19937 random(1);
   std::vector<scene> images(batch);
   std::vector<std::vector<labelled_box>> truth(batch);

@@ -48,7 +48,7 @@
 
 #include <vecdet/grid_size.hpp>
 #include <vecdet/ground_truth.hpp>
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/assigner_buffers.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>

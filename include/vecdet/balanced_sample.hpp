@@ -20,7 +20,7 @@
 // number of labels.
 #pragma once
 
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/balanced_sample_buffers.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>

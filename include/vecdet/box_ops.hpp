@@ -11,6 +11,7 @@
 #pragma once
 
 #include <vecdet/box_format.hpp>
+#include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
@@ -64,6 +65,27 @@ template <class T>
 void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
                       vector_view<value_of<T>> scores, vector_view<index_t> classes,
                       execution policy = execution::parallel);
+
+/// The inverse: boxes (corners) and scores as rows of x1 y1 x2 y2 score, with any further columns
+/// left as they are.
+template <class Boxes>
+void join_detections(const Boxes& boxes, vector_view<const coordinate_of<Boxes>> scores,
+                     matrix_view<coordinate_of<Boxes>> detections,
+                     execution policy = execution::parallel);
+
+/// The same with the class after the score; it has to be a number that the type holds exactly.
+template <class Boxes>
+void join_detections(const Boxes& boxes, vector_view<const coordinate_of<Boxes>> scores,
+                     labels_view classes, matrix_view<coordinate_of<Boxes>> detections,
+                     execution policy = execution::parallel);
+
+/// `boxes` with each coordinate in an array of its own, and back.
+template <class Boxes>
+void split_boxes(const Boxes& boxes, boxes_soa_view<coordinate_of<Boxes>> out,
+                 execution policy = execution::parallel);
+template <class T>
+void join_boxes(boxes_soa_view<T> boxes, boxes_view<value_of<T>> out,
+                execution policy = execution::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -5,8 +5,9 @@
 //   score = 1 / (1 + exp(-x)) > s      x > log(s / (1 - s))
 //
 // The comparison is made on logits, so that no sigmoid is computed over the tensor: one read of it,
-// no write. Order is by descending logit, equal logits by lower element; NaN never passes. The
-// result is the same for any number of threads.
+// no write. Probabilities, such as those of exported models, are searched the same way. Order is by
+// descending logit, equal logits by lower element; NaN never passes. The result is the same for any
+// number of threads.
 //
 // Logits are rows x cols of float or bfloat16, with any row stride and any number of elements, or a
 // head's levels as they lie in memory. Throws std::invalid_argument where the threshold is outside
@@ -14,12 +15,18 @@
 #pragma once
 
 #include <vecdet/head_levels.hpp>
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/filter_topk_buffers.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
+
+/// What the numbers are that filter_topk searches.
+enum class score_kind {
+  logits,        ///< compared with logit_of(score_threshold)
+  probabilities  ///< compared with score_threshold itself
+};
 
 /// Memory that filter_topk works in: it grows to what the largest call needs, some 32 bytes for
 /// each of 2 k + 4096 candidates a thread, and is reused from then on. One call at a time.
@@ -47,18 +54,21 @@ struct filter_topk_levels_result {
 /// log(score / (1 - score)): the logit of a score; -inf at 0, +inf at 1.
 double logit_of(double score);
 
-/// The best k of the logits whose score is above `score_threshold`.
+/// The best k of the logits whose score is above `score_threshold`; or of probabilities, which the
+/// result then has as its logits.
 template <class T>
 filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, index_t k,
                                filter_topk_workspace& workspace,
-                               execution policy = execution::parallel);
+                               execution policy = execution::parallel,
+                               score_kind kind = score_kind::logits);
 
 /// The best k of each level in each image, in either layout: in NCHW, too, equal logits go by lower
 /// element.
 template <class T>
 filter_topk_levels_result filter_topk(const head_view<T>& logits, double score_threshold, index_t k,
                                       filter_topk_workspace& workspace,
-                                      execution policy = execution::parallel);
+                                      execution policy = execution::parallel,
+                                      score_kind kind = score_kind::logits);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

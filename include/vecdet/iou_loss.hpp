@@ -47,21 +47,22 @@ struct iou_loss_params {
 
 /// The sum of the losses of all boxes. `kind` is giou, diou or ciou, here and in all functions
 /// below.
-template <class T>
-double iou_loss(boxes_view<T> predicted, boxes_view<const value_of<T>> targets, iou_kind kind,
-                const iou_loss_params& params = {}, execution policy = execution::parallel);
+template <class Boxes>
+double iou_loss(const Boxes& predicted, boxes_view<const coordinate_of<Boxes>> targets,
+                iou_kind kind, const iou_loss_params& params = {},
+                execution policy = execution::parallel);
 
 /// The loss of each box into `loss`.
-template <class T>
-void iou_loss_unreduced(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
-                        vector_view<value_of<T>> loss, iou_kind kind,
+template <class Boxes>
+void iou_loss_unreduced(const Boxes& predicted, boxes_view<const coordinate_of<Boxes>> targets,
+                        vector_view<coordinate_of<Boxes>> loss, iou_kind kind,
                         const iou_loss_params& params = {}, execution policy = execution::parallel);
 
 /// The sum, and its gradient by the predicted boxes into `grad`, N x 4, which may be the predicted
 /// boxes' own memory.
-template <class T>
-double iou_loss_and_grad(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
-                         boxes_view<value_of<T>> grad, iou_kind kind,
+template <class Boxes>
+double iou_loss_and_grad(const Boxes& predicted, boxes_view<const coordinate_of<Boxes>> targets,
+                         boxes_view<coordinate_of<Boxes>> grad, iou_kind kind,
                          const iou_loss_params& params = {},
                          execution policy = execution::parallel);
 

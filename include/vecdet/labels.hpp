@@ -89,4 +89,4 @@ index_t count_foreground(labels_view labels, index_t background = -1, index_t ig
 }  // namespace VECDET_ABI
 }  // namespace vecdet
 
-#include <vecdet/detail/label_bits.hpp>
+#include <vecdet/impl/label_bits.hpp>

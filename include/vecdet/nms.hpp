@@ -22,7 +22,7 @@
 // is outside [0, 1] or a limit is negative.
 #pragma once
 
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/nms_buffers.hpp>
 #include <vecdet/nms_params.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>

@@ -9,6 +9,7 @@
 //   ONNX Runtime     > IoU       float                   any corners, or  image, class, score
 //                                                        centre and size
 //   OpenCV           > 1-(1-IoU) float                   integers         score
+//   SAHI             >= IoU, IoS float                   corners          score
 #pragma once
 
 #include <vecdet/labels.hpp>
@@ -30,6 +31,8 @@ enum class nms_format {
 enum class nms_overlap {
   plain,          ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX.
   positive_area,  ///< The same, 0 where an area or the intersection is not above 0: ONNX Runtime.
+  /// intersection / the smaller area, 0 where an area is not above 0: SAHI, supervision.
+  smaller_area,
   /// 1 - float(1 - IoU in double); 1 where the sum of both areas is not above 2^-23, or 2^-52 in
   /// double, or is NaN: OpenCV.
   jaccard
@@ -97,6 +100,14 @@ struct nms_params {
     return params;
   }
 
+  /// SAHI's NMS, by intersection over the smaller area or by IoU. SAHI breaks ties of scores by
+  /// coordinates.
+  static nms_params sahi(double match_threshold, bool smaller_area = true) {
+    nms_params params = mmcv(match_threshold);
+    params.suppress_equal = true;
+    params.overlap = smaller_area ? nms_overlap::smaller_area : nms_overlap::positive_area;
+    return params;
+  }
   /// cv::dnn::NMSBoxes with eta 1 and top_k 0: on rectangles of doubles, or in float on integer
   /// ones of areas up to 2^23, given by their corners.
   static nms_params opencv(double iou_threshold, double score_threshold) {

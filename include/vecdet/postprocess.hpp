@@ -27,7 +27,7 @@
 #include <vecdet/box_format.hpp>
 #include <vecdet/dense_detector.hpp>
 #include <vecdet/head_levels.hpp>
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/postprocess_buffers.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 

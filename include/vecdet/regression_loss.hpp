@@ -8,8 +8,9 @@
 //                     through decoding: 0 through a dw or dh that the clamp cut off: iou_loss.hpp
 //
 // Deltas, anchors and targets are N x 4 of float, bfloat16 or double, anchors and targets as
-// corners; deltas of bfloat16 also go with anchors and targets of float. Targets are one box an
-// anchor, or ground truth boxes and for each anchor the index of its own, as a matcher gives them.
+// corners; deltas of bfloat16 also go with anchors and targets of float. Anchors are one per delta,
+// or those of one image, by which the number of deltas is then divisible. Targets are one box per
+// delta, or ground-truth boxes and for each delta the index of its own, as a matcher gives them.
 // Only the boxes that a box_selection selects count, commonly by their labels; what the others hold
 // is never read, and their gradient is 0.
 //

@@ -45,7 +45,7 @@
 
 #include <vecdet/dtype.hpp>
 #include <vecdet/feature_view.hpp>
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/roi_align_buffers.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>

@@ -19,7 +19,7 @@
 #pragma once
 
 #include <vecdet/dtype.hpp>
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/soft_nms_buffers.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/nms_params.hpp>
 #include <vecdet/parallel.hpp>

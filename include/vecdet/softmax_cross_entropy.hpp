@@ -23,7 +23,7 @@
 // except that the gradient may be the logits' own memory where nothing is mined.
 #pragma once
 
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/softmax_buffers.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>

@@ -13,11 +13,12 @@
 // the profile. Work is spread over ATen's threads, at::get_num_threads(), with the same result for
 // any number of them.
 //
-// Losses are differentiable in their first argument. Where it requires a gradient, that is computed
-// together with the loss, and backward() only multiplies it by what arrives: in place, unless the
-// graph is retained. It cannot be differentiated again; an argument other than the first that
-// requires a gradient is an error: detach it. So is RoIAlign, by its features, whose gradient
-// backward() computes. What else is no loss has no gradient: backward() through it is an error.
+// Losses are differentiable in their first argument, retinanet_loss() in its first two. If it
+// requires a gradient, the gradient is computed together with the loss. backward() multiplies it by
+// the gradient that arrives: in place, unless the graph is retained. It cannot be differentiated
+// again. If any other tensor requires a gradient, weights and scales included, the call fails:
+// detach that tensor. RoIAlign is differentiable in its features; backward() computes that
+// gradient. Nothing else has a gradient: backward() through it is an error.
 //
 // Under autocast, floating arguments become float32, as those of torchvision's operators, and
 // results are of float32. Where the same numbers come of bfloat16 as it is, it is read without a
@@ -28,6 +29,7 @@
 // their headers for what each computes and takes.
 #pragma once
 
+#include <vecdet/box_format.hpp>
 #include <vecdet/box_loss.hpp>
 #include <vecdet/dense_detector.hpp>
 #include <vecdet/detail/target.hpp>
@@ -133,17 +135,12 @@ at::Tensor smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targe
                           const at::Tensor& box_weights = {}, std::int64_t background = -1,
                           std::int64_t ignore = -2);
 
-/// GIoU, DIoU and CIoU losses (iou_loss.hpp) of `predicted` boxes against `targets`, both N x 4
+/// GIoU, DIoU or CIoU loss (iou_loss.hpp) of `predicted` boxes against `targets`, both N x 4
 /// corners: N losses, or a scalar, by `reduction`; the mean of none is 0, as torchvision's.
-at::Tensor giou_loss(const at::Tensor& predicted, const at::Tensor& targets,
-                     std::int64_t reduction = at::Reduction::None, double epsilon = 1e-7,
-                     double scale = 1, const at::Tensor& box_weights = {});
-at::Tensor diou_loss(const at::Tensor& predicted, const at::Tensor& targets,
-                     std::int64_t reduction = at::Reduction::None, double epsilon = 1e-7,
-                     double scale = 1, const at::Tensor& box_weights = {});
-at::Tensor ciou_loss(const at::Tensor& predicted, const at::Tensor& targets,
-                     std::int64_t reduction = at::Reduction::None, double epsilon = 1e-7,
-                     double scale = 1, const at::Tensor& box_weights = {});
+/// @param kind giou, diou or ciou
+at::Tensor iou_loss(const at::Tensor& predicted, const at::Tensor& targets, iou_kind kind,
+                    std::int64_t reduction = at::Reduction::None, double epsilon = 1e-7,
+                    double scale = 1, const at::Tensor& box_weights = {});
 
 /// What regression_loss() compares; see regression_loss.hpp.
 using regression = box_loss;
@@ -250,9 +247,22 @@ at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor& ancho
 at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind = iou_kind::iou);
 at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind = iou_kind::iou);
 
+/// `boxes` (... x 4) of format `from` in format `to` (box_ops.hpp).
+at::Tensor convert_boxes(const at::Tensor& boxes, box_format from, box_format to);
+
+/// `boxes` (... x 4 corners) clipped to an image.
+/// @param image_size height and width, as torchvision orders them
+at::Tensor clip_boxes(const at::Tensor& boxes, at::ArrayRef<double> image_size);
+
+/// The areas, N, of `boxes` (N x 4 corners): float32 for types of 16 bits.
+at::Tensor box_areas(const at::Tensor& boxes);
+
+/// The indices (int64) of the `boxes` (N x 4 corners) of which both sides are `min_size` or more.
+at::Tensor large_boxes(const at::Tensor& boxes, double min_size);
+
 /// The indices (int64) of the boxes that non-maximum suppression keeps, in descending score
-/// (nms.hpp): `boxes` N x 4 corners, `scores` N. batched_nms() compares only boxes of the same of
-/// `classes`, N integers of any value.
+/// (nms.hpp): `boxes` N x 4 corners, `scores` N. batched_nms() compares only boxes of equal
+/// `classes`, N numbers of any type and value.
 at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double iou_threshold);
 at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const at::Tensor& classes,
                        double iou_threshold);

@@ -10,6 +10,8 @@
 #include <vecdet/box_head.hpp>
 #include <vecdet/box_ops.hpp>
 #include <vecdet/box_selection.hpp>
+#include <vecdet/conv3x3.hpp>
+#include <vecdet/detr_postprocess.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/dtype.hpp>
@@ -24,7 +26,10 @@
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/keep_memory.hpp>
 #include <vecdet/labels.hpp>
+#include <vecdet/letterbox.hpp>
+#include <vecdet/letterbox_transform.hpp>
 #include <vecdet/matching.hpp>
+#include <vecdet/merging.hpp>
 #include <vecdet/multiscale_roi_align.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/parallel.hpp>
@@ -40,3 +45,4 @@
 #include <vecdet/ssd_loss.hpp>
 #include <vecdet/version.hpp>
 #include <vecdet/views.hpp>
+#include <vecdet/yolo_postprocess.hpp>

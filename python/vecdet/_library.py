@@ -1,9 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads the operators torch.ops.vecdet.*."""
 
+from __future__ import annotations
+
 import os
 
-import torch
+try:
+    import torch
+    import torchvision  # noqa: F401 (vecdet.ops needs it)
+except ImportError as error:
+    raise ImportError("vecdet needs PyTorch and torchvision: install torch and torchvision first "
+                      f"({error})") from error
+
+try:
+    from ._built_for import TORCH_VERSION, VERSION  # noqa: F401 (vecdet.__version__)
+except ImportError:
+    raise ImportError(
+        "vecdet's operators are not built: pip install --no-build-isolation ./python, or build "
+        "the CMake target vecdet_torch and put its folder python/ on PYTHONPATH") from None
 
 # Not through links: in a build tree, the modules are links and the library lies beside these.
 _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libvecdet_torch.so")
@@ -14,24 +28,18 @@ def _series(version: str) -> str:
 
 
 def _load() -> None:
-    try:
-        from ._built_for import TORCH_VERSION as built_for
-    except ImportError:
-        raise ImportError(
-            "vecdet's operators are not built: pip install --no-build-isolation ./python, or build "
-            "the CMake target vecdet_torch and put its folder python/ on PYTHONPATH") from None
-    if _series(built_for) != _series(torch.__version__):
-        raise ImportError(f"vecdet was built for PyTorch {built_for}, but this is PyTorch "
+    if _series(TORCH_VERSION) != _series(torch.__version__):
+        raise ImportError(f"vecdet was built for PyTorch {TORCH_VERSION}, but this is PyTorch "
                           f"{torch.__version__}: build it again")
     try:
         torch.ops.load_library(_FILE)
     except OSError as error:
-        raise ImportError(f"vecdet was built for PyTorch {built_for}, and does not load into this "
-                          f"PyTorch {torch.__version__}: {error}") from error
+        raise ImportError(f"vecdet was built for PyTorch {TORCH_VERSION}, and does not load into "
+                          f"this PyTorch {torch.__version__}: {error}") from error
 
 
 def _tell_shapes_to_compilers() -> None:
-    """How many boxes are kept, the data decide: to torch.compile it is a number without a value."""
+    """The data decide how many boxes are kept: to torch.compile it is a number without a value."""
 
     def unknown() -> int:
         return torch.library.get_ctx().new_dynamic_size()
@@ -48,6 +56,10 @@ def _tell_shapes_to_compilers() -> None:
 
     @torch.library.register_fake("vecdet::batched_nms")
     def _(boxes, scores, classes, iou_threshold):
+        return boxes.new_empty(unknown(), dtype=torch.int64)
+
+    @torch.library.register_fake("vecdet::large_boxes")
+    def _(boxes, min_size):
         return boxes.new_empty(unknown(), dtype=torch.int64)
 
     @torch.library.register_fake("vecdet::soft_nms")

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names that stand for numbers in the operators, and lists that stand for tensors."""
 
-from typing import List, Sequence, Tuple, Union
+from __future__ import annotations
+
+from typing import Mapping, Sequence, Union
 
 import torch
 from torch import Tensor
@@ -11,41 +13,56 @@ OVERLAPS = {"iou": 0, "giou": 1, "diou": 2, "ciou": 3}
 BOX_LOSSES = {"smooth_l1": 0, "giou": 1, "diou": 2, "ciou": 3}
 DECAYS = {"hard": 0, "linear": 1, "gaussian": 2}
 DETECTORS = {"retinanet": 0, "fcos": 1, "ssd": 2}
-
+FORMATS = {"xyxy": 0, "xywh": 1, "cxcywh": 2}
 
 SIZE_LIMIT = 4.135166556742356  # log(1000 / 16): torchvision's bound of dw and dh
 
+# One image's tensor, or a list with one per image.
+PerImage = Union[Tensor, Sequence[Tensor]]
 
-def number(names: dict, argument: str, name: str) -> int:
+
+def number(names: Mapping[str, int], argument: str, name: str) -> int:
     if name not in names:
         raise ValueError(f"Invalid value for argument '{argument}': '{name}'. "
                          f"Supported: {', '.join(names)}")
     return names[name]
 
 
-def number_pair(value: Union[int, Sequence[int]]) -> List[int]:
+def number_pair(value: int | Sequence[int]) -> list[int]:
     """Height and width, which may be given as one number."""
     return [value, value] if isinstance(value, int) else list(value)
 
 
-def sizes_of(image_sizes: Sequence[Tuple[float, float]]) -> List[float]:
+def sizes_of(image_sizes: Sequence[tuple[float, float]]) -> list[float]:
     """Heights and widths as the operators take them: one number after the other."""
     return [float(side) for size in image_sizes for side in size]
 
 
-def joined(function: str, argument: str,
-           per_image: Union[Tensor, Sequence[Tensor]]) -> Tuple[Tensor, List[int]]:
-    """What all images have, and how much each has: nothing, where there are no images."""
+def joined(function: str, argument: str, per_image: PerImage) -> tuple[Tensor, list[int]]:
+    """The tensors of all images as one, and the length of each: no lengths for a single tensor."""
     if isinstance(per_image, Tensor):
         return per_image, []
     if len(per_image) == 0:
-        raise RuntimeError(f"vecdet::{function}: {argument} is an empty list, expected a tensor, or "
-                           "a list with one of each image")
-    return torch.cat(list(per_image)), [len(each) for each in per_image]
+        raise RuntimeError(f"vecdet::{function}: {argument} is an empty list, expected a tensor, "
+                           "or a list with one of each image")
+    return torch.cat(list(per_image)), [len(tensor) for tensor in per_image]
 
 
-def split_by(offsets: Tensor, *tensors: Tensor) -> List[Tuple[Tensor, ...]]:
+def joined_if_any(function: str, argument: str,
+                  per_image: PerImage | None) -> tuple[Tensor | None, list[int]]:
+    return (None, []) if per_image is None else joined(function, argument, per_image)
+
+
+def split_by(offsets: Tensor, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
     """The part of each image."""
     ends = offsets.tolist()
     return [tuple(tensor[first:end] for tensor in tensors)
+            for first, end in zip(ends[:-1], ends[1:])]
+
+
+def split_detections(boxes: Tensor, scores: Tensor, labels: Tensor,
+                     offsets: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """The boxes, scores and labels of each image."""
+    ends = offsets.tolist()
+    return [(boxes[first:end], scores[first:end], labels[first:end])
             for first, end in zip(ends[:-1], ends[1:])]

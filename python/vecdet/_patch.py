@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """torchvision.ops on vecdet, for as long as a block runs."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import inspect
 import sys
-from typing import Iterator, List
+import threading
+from types import ModuleType
+from typing import Any, Callable, Iterable, Iterator
 
 import torch
 import torchvision
@@ -13,15 +17,19 @@ from torch import Tensor
 
 from . import ops
 
-# What is differentiable in its first argument alone, and what in none.
+# Differentiable in the first argument alone, and in none.
 _OF_FIRST = ("sigmoid_focal_loss", "generalized_box_iou_loss", "distance_box_iou_loss",
              "complete_box_iou_loss", "roi_align")
 _OTHERS = ("nms", "batched_nms", "box_iou", "generalized_box_iou", "distance_box_iou",
            "complete_box_iou")
 
+_lock = threading.Lock()
+_blocks = 0  # that run now
+_replaced: list[tuple[ModuleType, str, Callable]] = []  # what torchvision's modules had before
 
-def _tensors(values) -> List[Tensor]:
-    """The tensors among arguments, in lists as well."""
+
+def _tensors(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among arguments, including those in lists."""
     found = []
     for value in values:
         if isinstance(value, Tensor):
@@ -31,9 +39,9 @@ def _tensors(values) -> List[Tensor]:
     return found
 
 
-def _guarded(ours, theirs, is_of_first: bool):
-    """Ours, but theirs for tensors elsewhere than on the CPU, quantized ones, and gradients that
-    only theirs has."""
+def _guarded(ours: Callable, theirs: Callable, is_of_first: bool) -> Callable:
+    """Ours, except for tensors elsewhere than on the CPU, quantized ones, and gradients that only
+    theirs has."""
     signature = inspect.signature(theirs)
 
     @functools.wraps(theirs)
@@ -49,26 +57,38 @@ def _guarded(ours, theirs, is_of_first: bool):
     return function
 
 
-@contextlib.contextmanager
-def patched() -> Iterator[None]:
-    """Inside of the block, torchvision.ops' losses, overlaps, NMS and RoIAlign are vecdet's,
-    wherever torchvision uses them, in the whole process. Tensors elsewhere than on the CPU, and
-    quantized ones, go to torchvision's own, as do overlaps whose gradient is needed."""
+def _replace_all() -> None:
     replacements = {}
     for name in _OF_FIRST + _OTHERS:
         theirs = getattr(torchvision.ops, name, None)
         if theirs is not None:
             replacements[theirs] = _guarded(getattr(ops, name), theirs, name in _OF_FIRST)
-    replaced = []
     for module_name, module in list(sys.modules.items()):
         if module is None or module_name.partition(".")[0] != "torchvision":
             continue
         for name, value in list(vars(module).items()):
             if inspect.isfunction(value) and value in replacements:
                 setattr(module, name, replacements[value])
-                replaced.append((module, name, value))
+                _replaced.append((module, name, value))
+
+
+@contextlib.contextmanager
+def patched() -> Iterator[None]:
+    """Inside the block, torchvision.ops' losses, overlaps, NMS and RoIAlign are vecdet's, wherever
+    torchvision uses them, in the whole process. Tensors elsewhere than on the CPU, and quantized
+    ones, go to torchvision's own, as do overlaps whose gradient is needed. Blocks may overlap, on
+    several threads too: the end of the last one restores torchvision."""
+    global _blocks
+    with _lock:
+        if _blocks == 0:
+            _replace_all()
+        _blocks += 1
     try:
         yield
     finally:
-        for module, name, value in replaced:
-            setattr(module, name, value)
+        with _lock:
+            _blocks -= 1
+            if _blocks == 0:
+                for module, name, value in _replaced:
+                    setattr(module, name, value)
+                _replaced.clear()

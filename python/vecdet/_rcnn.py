@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of torchvision's two-stage detectors on vecdet, by the names of those whose place they
-take."""
+"""The parts of torchvision's two-stage detectors on vecdet, under the names of the classes that are
+replaced."""
+
+from __future__ import annotations
 
 import inspect
 import types
-from typing import List, Tuple
 
 import torch
 from torch import Tensor
@@ -12,26 +13,33 @@ from torchvision.models.detection import roi_heads, rpn
 from torchvision.models.detection._utils import BoxCoder, Matcher
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.ops import boxes as box_ops
+from torchvision.ops import poolers
 
 from . import ops
-from ._parts import boxes_of, rows_of
+from ._parts import (are_float32, boxes_of, coder_options, is_own, replaces,
+                     rows_of)
 
 # torchvision's own: within patched(), the module has vecdet's around it.
 _BOX_IOU = inspect.unwrap(box_ops.box_iou)
+# Users replace these in the module to train on losses of their own.
+_FASTRCNN_LOSS = roi_heads.fastrcnn_loss
+_MASKRCNN_LOSS = roi_heads.maskrcnn_loss
 
 
 def _with(function, **replacements):
-    """torchvision's function, in which these names of its module mean something else. What
-    torchvision calls by such names, and not by methods, has no other place to be replaced in."""
+    """torchvision's function, in which these names of its module mean something else. There is no
+    other way to replace functions that torchvision calls by such names and not as methods."""
     names = {**function.__globals__, **replacements}
     return types.FunctionType(function.__code__, names, function.__name__, function.__defaults__,
                               function.__closure__)
 
 
+@replaces(poolers.MultiScaleRoIAlign)
 class MultiScaleRoIAlign(ops.MultiScaleRoIAlign):
     """What accelerate() makes of torchvision's, and restore() takes back."""
 
 
+@replaces(rpn.RegionProposalNetwork)
 class RegionProposalNetwork(rpn.RegionProposalNetwork):
     def forward(self, images, features, targets=None):
         if not self._is_known(features, targets):
@@ -42,24 +50,26 @@ class RegionProposalNetwork(rpn.RegionProposalNetwork):
         proposals = ops.rpn_postprocess(
             [level.detach() for level in objectness], [level.detach() for level in deltas], anchors,
             images.image_sizes, max_candidates=self.pre_nms_top_n(), iou_threshold=self.nms_thresh,
-            max_proposals=self.post_nms_top_n(), weights=self.box_coder.weights,
-            size_limit=self.box_coder.bbox_xform_clip, min_size=self.min_size)
+            max_proposals=self.post_nms_top_n(), min_size=self.min_size,
+            **coder_options(self.box_coder))
         losses = self._losses(objectness, deltas, anchors, targets) if self.training else {}
         return [boxes for boxes, _, _ in proposals], losses
 
     def _is_known(self, features, targets) -> bool:
-        """Whether all parts are torchvision's, and numbers those that vecdet computes in. A score
-        threshold includes its score here, which makes no difference where it is 0."""
-        return (type(self.anchor_generator) is AnchorGenerator
-                and type(self.box_coder) is BoxCoder and type(self.proposal_matcher) is Matcher
+        """Whether all parts are torchvision's own, and of types that vecdet computes in.
+        torchvision's score threshold includes the score itself, which makes no difference if it is
+        0."""
+        return (is_own(self, rpn.RegionProposalNetwork)
+                and is_own(self.anchor_generator, AnchorGenerator)
+                and is_own(self.box_coder, BoxCoder) and is_own(self.proposal_matcher, Matcher)
                 and inspect.unwrap(self.box_similarity) is _BOX_IOU and self.score_thresh <= 0
                 and all(f.is_cpu and f.dtype != torch.float64 for f in features.values())
-                and (not self.training or targets is not None and all(
-                    boxes.dtype == torch.float32 for boxes in boxes_of(targets))))
+                and (not self.training or targets is not None and are_float32(
+                    boxes_of(targets))))
 
-    def _losses(self, objectness: List[Tensor], deltas: List[Tensor], anchors: Tensor, targets):
+    def _losses(self, objectness: list[Tensor], deltas: list[Tensor], anchors: Tensor, targets):
         matcher, boxes = self.proposal_matcher, boxes_of(targets)
-        # Labels as torchvision's sampler has them, which draws.
+        # Labels as torchvision's sampler takes them.
         matches, labels, _ = ops.match_anchors(
             anchors, boxes, [torch.ones(len(b), dtype=torch.int64) for b in boxes],
             matcher.high_threshold, matcher.low_threshold, matcher.allow_low_quality_matches,
@@ -67,12 +77,12 @@ class RegionProposalNetwork(rpn.RegionProposalNetwork):
         is_positive, is_negative = (torch.stack(chosen).bool()
                                     for chosen in self.fg_bg_sampler(list(labels)))
         count = max(1, int(is_positive.sum()) + int(is_negative.sum()))
-        # Cross entropy of the sample alone: class 0 where there is an object, and no other.
-        of_sample = torch.full_like(labels, -2)
-        of_sample[is_negative] = -1
-        of_sample[is_positive] = 0
-        loss_objectness = ops.sigmoid_focal_loss_levels(objectness, of_sample, alpha=-1, gamma=0,
-                                                        scale=1 / count)
+        # Cross entropy of the sample alone, with one class: 0 is an object.
+        labels_of_sample = torch.full_like(labels, -2)
+        labels_of_sample[is_negative] = -1
+        labels_of_sample[is_positive] = 0
+        loss_objectness = ops.sigmoid_focal_loss_levels(objectness, labels_of_sample, alpha=-1,
+                                                        gamma=0, scale=1 / count)
         _, positive = torch.where(is_positive)
         loss_boxes = ops.regression_loss(
             rows_of(deltas, 4)[is_positive], anchors[positive], torch.cat(boxes),
@@ -80,9 +90,10 @@ class RegionProposalNetwork(rpn.RegionProposalNetwork):
         return {"loss_objectness": loss_objectness, "loss_rpn_box_reg": loss_boxes}
 
 
-def _fastrcnn_loss(class_logits: Tensor, box_regression: Tensor, labels: List[Tensor],
-                   regression_targets: List[Tensor]) -> Tuple[Tensor, Tensor]:
-    if class_logits.dtype == torch.float64 or not class_logits.is_cpu:
+def _fastrcnn_loss(class_logits: Tensor, box_regression: Tensor, labels: list[Tensor],
+                   regression_targets: list[Tensor]) -> tuple[Tensor, Tensor]:
+    if (roi_heads.fastrcnn_loss is not _FASTRCNN_LOSS or class_logits.dtype == torch.float64
+            or not class_logits.is_cpu):
         return roi_heads.fastrcnn_loss(class_logits, box_regression, labels, regression_targets)
     label_of, targets = torch.cat(labels), torch.cat(regression_targets)
     positive = torch.where(label_of > 0)[0]
@@ -92,38 +103,43 @@ def _fastrcnn_loss(class_logits: Tensor, box_regression: Tensor, labels: List[Te
                                scale=1 / max(1, len(label_of))))
 
 
-_maskrcnn_loss = _with(
+_maskrcnn_loss_on_vecdet = _with(
     roi_heads.maskrcnn_loss,
     project_masks_on_boxes=_with(roi_heads.project_masks_on_boxes, roi_align=ops.roi_align))
 
 
+def _maskrcnn_loss(*arguments):
+    is_torchvisions = roi_heads.maskrcnn_loss is _MASKRCNN_LOSS
+    return (_maskrcnn_loss_on_vecdet if is_torchvisions else roi_heads.maskrcnn_loss)(*arguments)
+
+
+@replaces(roi_heads.RoIHeads)
 class RoIHeads(roi_heads.RoIHeads):
     forward = _with(roi_heads.RoIHeads.forward, fastrcnn_loss=_fastrcnn_loss,
                     maskrcnn_loss=_maskrcnn_loss)
 
     def assign_targets_to_proposals(self, proposals, gt_boxes, gt_labels):
         matcher = self.proposal_matcher
-        if type(matcher) is not Matcher or any(
-                boxes.dtype != torch.float32 or not boxes.is_cpu for boxes in gt_boxes):
+        if (not is_own(matcher, Matcher) or not are_float32(gt_boxes)
+                or any(not boxes.is_cpu for boxes in gt_boxes)):
             return super().assign_targets_to_proposals(proposals, gt_boxes, gt_labels)
         matched_idxs, labels = [], []
-        for each, boxes, classes in zip(proposals, gt_boxes, gt_labels):
+        for per_image, boxes, classes in zip(proposals, gt_boxes, gt_labels):
             matches, label_of, _ = ops.match_anchors(
-                each, boxes, classes, matcher.high_threshold, matcher.low_threshold,
+                per_image, boxes, classes, matcher.high_threshold, matcher.low_threshold,
                 matcher.allow_low_quality_matches, background=0, ignore=-1)
             matched_idxs.append(matches.clamp(min=0))
             labels.append(label_of)
         return matched_idxs, labels
 
     def postprocess_detections(self, class_logits, box_regression, proposals, image_shapes):
-        if (type(self.box_coder) is not BoxCoder or class_logits.dtype == torch.float64
+        if (not is_own(self.box_coder, BoxCoder) or class_logits.dtype == torch.float64
                 or not class_logits.is_cpu):
             return super().postprocess_detections(class_logits, box_regression, proposals,
                                                   image_shapes)
         found = ops.postprocess_box_head(
             class_logits, box_regression, proposals, image_shapes,
             score_threshold=self.score_thresh, iou_threshold=self.nms_thresh,
-            max_detections=self.detections_per_img, weights=self.box_coder.weights,
-            size_limit=self.box_coder.bbox_xform_clip)
+            max_detections=self.detections_per_img, **coder_options(self.box_coder))
         boxes, scores, labels = zip(*found)
         return list(boxes), list(scores), list(labels)

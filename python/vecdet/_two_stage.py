@@ -2,22 +2,24 @@
 """The part of vecdet.ops that two-stage detectors need: RoIAlign, proposals, detections of a box
 head, and samples."""
 
-from typing import Dict, List, Optional, Sequence, Tuple, Union
+from __future__ import annotations
+
+from typing import Any, Sequence
 
 import torch
 from torch import Tensor
 from torchvision.ops import MultiScaleRoIAlign as _TorchvisionMultiScaleRoIAlign
 from torchvision.ops import poolers
 
-from ._names import SIZE_LIMIT, joined, number_pair, sizes_of, split_by
+from ._names import SIZE_LIMIT, PerImage, joined, number_pair, sizes_of, split_by, split_detections
 
 _ops = torch.ops.vecdet
 
 
 def roi_align(
     input: Tensor,
-    boxes: Union[Tensor, Sequence[Tensor]],
-    output_size: Union[int, Sequence[int]],
+    boxes: PerImage,
+    output_size: int | Sequence[int],
     spatial_scale: float = 1.0,
     sampling_ratio: int = -1,
     aligned: bool = False,
@@ -26,11 +28,11 @@ def roi_align(
 
     Args:
         input: features [N, C, H, W], contiguous or channels_last: neither is copied, and result and
-            gradient lie the same.
+            gradient have the same layout.
         boxes: [K, 5], the index of an image and x1, y1, x2, y2 in pixels; or a list of the boxes
             [L, 4] of each image. Of any floating type.
         output_size: height and width, or both.
-        spatial_scale: locations a pixel.
+        spatial_scale: locations per pixel.
         sampling_ratio: samples of a bin in a row; 0 or less: as many as it has locations.
         aligned: detectron2's half pixel.
 
@@ -47,8 +49,8 @@ def roi_align(
 
 def multiscale_roi_align(
     features: Sequence[Tensor],
-    boxes: Union[Tensor, Sequence[Tensor]],
-    output_size: Union[int, Sequence[int]],
+    boxes: PerImage,
+    output_size: int | Sequence[int],
     scales: Sequence[float],
     sampling_ratio: int = 2,
     aligned: bool = False,
@@ -62,7 +64,7 @@ def multiscale_roi_align(
     Args:
         features: levels [N, C, H, W], from the finest on.
         boxes, output_size, sampling_ratio, aligned: as of roi_align.
-        scales: locations a pixel, one a level, each half of the one before.
+        scales: locations per pixel, one per level, each half of the one before.
         canonical_scale: the side in pixels of a box of level ``canonical_level``, which has one
             location in 2 ** canonical_level pixels.
     """
@@ -77,8 +79,11 @@ class MultiScaleRoIAlign(_TorchvisionMultiScaleRoIAlign):
     do not halve from level to level, and tensors elsewhere than on the CPU, go to torchvision's own
     forward()."""
 
-    def forward(self, x: Dict[str, Tensor], boxes: List[Tensor],
-                image_shapes: List[Tuple[int, int]]) -> Tensor:
+    scales: Any
+    map_levels: Any
+
+    def forward(self, x: dict[str, Tensor], boxes: list[Tensor],
+                image_shapes: list[tuple[int, int]]) -> Tensor:
         features = [feature for name, feature in x.items() if name in self.featmap_names]
         if self.scales is None or self.map_levels is None:
             # torchvision's, so that a model may change from one class to the other at any time.
@@ -98,7 +103,7 @@ def rpn_postprocess(
     logits: Sequence[Tensor],
     deltas: Sequence[Tensor],
     anchors: Tensor,
-    image_sizes: Sequence[Tuple[float, float]],
+    image_sizes: Sequence[tuple[float, float]],
     *,
     max_candidates: int = 2000,
     iou_threshold: float = 0.7,
@@ -107,7 +112,7 @@ def rpn_postprocess(
     weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
     size_limit: float = SIZE_LIMIT,
     min_size: float = 1e-3,
-) -> List[Tuple[Tensor, Tensor, Tensor]]:
+) -> list[tuple[Tensor, Tensor, Tensor]]:
     """From the outputs of an RPN to its proposals: boxes, scores and levels of each image, in
     descending score. torchvision's filter_proposals, but for scores equal to the threshold.
 
@@ -121,17 +126,16 @@ def rpn_postprocess(
         score_threshold: scores above it count.
         min_size: boxes of a smaller side are removed.
     """
-    boxes, scores, levels, offsets = _ops.rpn_postprocess(
+    return split_detections(*_ops.rpn_postprocess(
         list(logits), list(deltas), anchors, sizes_of(image_sizes), max_candidates,
-        iou_threshold, max_proposals, score_threshold, weights, size_limit, min_size)
-    return split_by(offsets, boxes, scores, levels)
+        iou_threshold, max_proposals, score_threshold, weights, size_limit, min_size))
 
 
 def postprocess_box_head(
     logits: Tensor,
     deltas: Tensor,
-    proposals: Union[Tensor, Sequence[Tensor]],
-    image_sizes: Sequence[Tuple[float, float]],
+    proposals: PerImage,
+    image_sizes: Sequence[tuple[float, float]],
     *,
     score_threshold: float = 0.05,
     iou_threshold: float = 0.5,
@@ -139,7 +143,7 @@ def postprocess_box_head(
     weights: Sequence[float] = (10.0, 10.0, 5.0, 5.0),
     size_limit: float = SIZE_LIMIT,
     min_size: float = 1e-2,
-) -> List[Tuple[Tensor, Tensor, Tensor]]:
+) -> list[tuple[Tensor, Tensor, Tensor]]:
     """From the outputs of Faster R-CNN's box head to detections: boxes, scores and labels of each
     image, as torchvision's postprocess_detections.
 
@@ -151,21 +155,20 @@ def postprocess_box_head(
         max_detections: of an image.
     """
     all_proposals, counts = joined("postprocess_box_head", "proposals", proposals)
-    boxes, scores, labels, offsets = _ops.postprocess_box_head(
+    return split_detections(*_ops.postprocess_box_head(
         logits, deltas, all_proposals, counts, sizes_of(image_sizes), score_threshold,
-        iou_threshold, max_detections, weights, size_limit, min_size)
-    return split_by(offsets, boxes, scores, labels)
+        iou_threshold, max_detections, weights, size_limit, min_size))
 
 
 def sample_balanced(
-    labels: Union[Tensor, Sequence[Tensor]],
+    labels: PerImage,
     size: int = 256,
     positive_share: float = 0.5,
-    seed: Optional[int] = None,
+    seed: int | None = None,
     *,
     background: int = -1,
     ignore: int = -2,
-) -> List[Tuple[Tensor, Tensor]]:
+) -> list[tuple[Tensor, Tensor]]:
     """The anchors or proposals of each image that a step learns from, drawn evenly without
     replacement: the indices of its positives and of its negatives among its labels, ascending.
 
@@ -184,7 +187,7 @@ def sample_balanced(
                                                        seed, background, ignore)
     samples, begin = [], 0
     for (each,), chosen, count in zip(split_by(offsets, indices), positives.tolist(),
-                                          counts or [len(all_labels)]):
+                                      counts or [len(all_labels)]):
         samples.append((each[:chosen] - begin, each[chosen:] - begin))
         begin += count
     return samples

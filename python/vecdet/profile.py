@@ -7,14 +7,16 @@
     vecdet.profile.write("report.html")
     print(vecdet.profile.page_faults())
 
-Every vecdet function is a problem by its arguments' type and shape, and so is, where asked for, each
-of PyTorch's operators. VECDET_PROFILE=report.html in the environment records from the start and
-writes at the end, without PyTorch's operators.
+Every vecdet function is a problem, told apart by its arguments' type and shape; so is each of
+PyTorch's operators if asked for. VECDET_PROFILE=report.html in the environment records from the
+start and writes at the end, without PyTorch's operators.
 """
+
+from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any, Dict, List
+from typing import Any
 
 import torch
 
@@ -39,26 +41,32 @@ def reset() -> None:
 
 
 class scope(contextlib.ContextDecorator):
-    """Times a block, or with @scope("name") a function, as a problem of that name. Nests, on any
-    thread."""
+    """Times a block, or with @scope("name") a function, as a problem of that name. Scopes nest, on
+    any thread. A scope that ends before one inside it, as in interleaved coroutines, or on another
+    thread than it began on, is not recorded but counted as dropped; the others keep their own
+    times."""
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._open: list[int] = []
 
-    def __enter__(self) -> "scope":
-        _ops._profile_begin(self._name)
+    def _recreate_cm(self) -> scope:
+        return scope(self._name)  # each call of a decorated function has its own
+
+    def __enter__(self) -> scope:
+        self._open.append(_ops._profile_begin(self._name))
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        _ops._profile_end()
+        _ops._profile_end(self._open.pop())
 
 
-def report() -> Dict[str, Any]:
+def report() -> dict[str, Any]:
     """What was recorded, of the schema vecdet-profile/1, as json.load() would give it."""
     return json.loads(_ops._profile_json())
 
 
-def rows() -> List[Dict[str, Any]]:
+def rows() -> list[dict[str, Any]]:
     """The problems of report(), the one of most time of its own first."""
     return sorted(report()["entries"], key=lambda row: -row["self_ns"])
 

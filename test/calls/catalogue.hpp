@@ -80,11 +80,14 @@ class results {
  public:
   template <class T>
   void add(const T* values, std::size_t count) {
+    const auto append = [this](const T* first, std::size_t size) {
+      const char* const begin = reinterpret_cast<const char*>(first);
+      bytes_.insert(bytes_.end(), begin, begin + size * sizeof(T));
+    };
+    if (!same_nans_) return append(values, count);
     for (std::size_t i = 0; i < count; ++i) {
-      T value = values[i];
-      if (same_nans_ && value != value) value = to<T>(0.125);
-      const char* const first = reinterpret_cast<const char*>(&value);
-      bytes_.insert(bytes_.end(), first, first + sizeof(T));
+      const T value = values[i] != values[i] ? to<T>(0.125) : values[i];
+      append(&value, 1);
     }
   }
   template <class T, std::enable_if_t<std::is_arithmetic<T>::value, int> = 0>

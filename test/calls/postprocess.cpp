@@ -186,7 +186,8 @@ struct box_head_calls {
         offsets(make.copy(std::vector<index_t>{0, rows / 3, rows})),
         images(make.images(2)) {
     if (!make.in_training()) return;
-    for (index_t i = 0; i < rows; ++i) logits[i * classes] = to<T>(4);  // most are background
+    // Most rows are background.
+    for (index_t i = 0; i < rows; ++i) logits[i * classes] = to<T>(labels[i] < 0 ? 4 : -4);
   }
 
   void list(call_list& c) {

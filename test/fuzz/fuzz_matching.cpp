@@ -5,6 +5,7 @@
 #include <vecdet/reference/matching.hpp>
 
 #include <cmath>
+#include <utility>
 
 using namespace vecdet;
 
@@ -14,6 +15,8 @@ matcher_params any_matcher(fuzz::input& in) {
   matcher_params params;
   params.low_threshold = in.one_of({0.4, 0.3, 0.5, 0.0, -1.0, in.tame(0, 1)});
   params.high_threshold = in.one_of({0.5, 0.7, 0.5, 0.0, 1.0, in.tame(0, 1)});
+  if (params.low_threshold > params.high_threshold)
+    std::swap(params.low_threshold, params.high_threshold);
   params.allow_low_quality = in.flag();
   params.skip_untouched = in.flag();
   params.force_best = in.flag();

@@ -49,9 +49,12 @@ class Operators(unittest.TestCase):
             ("sigmoid_focal_loss", (logits, some_labels())),
             ("sigmoid_focal_loss", (logits, torch.rand(ROWS, CLASSES))),
             ("sigmoid_focal_loss", (logits.detach(), some_labels())),
-            ("giou_loss", (some_boxes(ROWS, True), some_boxes(ROWS))),
-            ("diou_loss", (some_boxes(ROWS, True), some_boxes(ROWS))),
-            ("ciou_loss", (some_boxes(ROWS, True), some_boxes(ROWS))),
+            ("iou_loss", (some_boxes(ROWS, True), some_boxes(ROWS), 1)),
+            ("iou_loss", (some_boxes(ROWS, True), some_boxes(ROWS), 3)),
+            ("convert_boxes", (some_boxes(ROWS), 0, 2)),
+            ("clip_boxes", (some_boxes(ROWS), [50.0, 60.0])),
+            ("box_areas", (some_boxes(ROWS),)),
+            ("large_boxes", (some_boxes(ROWS), 5.0)),
             ("smooth_l1_loss", (deltas, torch.randn(ROWS, 4))),
             ("regression_loss", (deltas, some_boxes(ROWS), some_boxes(ROWS))),
             ("encode_boxes", (some_boxes(ROWS), some_boxes(ROWS))),
@@ -137,7 +140,7 @@ class Operators(unittest.TestCase):
     def test_compile_without_graph_breaks(self):
         def loss_of(logits, labels, boxes, targets):
             focal = vecdet.ops.sigmoid_focal_loss(logits, labels=labels, reduction="sum")
-            return focal + OPS.giou_loss(boxes, targets, 1)
+            return focal + OPS.iou_loss(boxes, targets, 1, 1)
 
         def run(function):
             torch.manual_seed(1)

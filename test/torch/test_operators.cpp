@@ -142,29 +142,23 @@ TEST_CASE("smooth_l1_loss") {
 TEST_CASE("IoU losses") {
   at::manual_seed(4);
   using vecdet::iou_kind;
-  const struct {
-    iou_kind kind;
-    decltype(&ops::giou_loss) loss;
-  } losses[] = {{iou_kind::giou, ops::giou_loss},
-                {iou_kind::diou, ops::diou_loss},
-                {iou_kind::ciou, ops::ciou_loss}};
-  for (const auto& tested : losses) {
+  for (const iou_kind kind : {iou_kind::giou, iou_kind::diou, iou_kind::ciou}) {
     for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
       const Tensor b = some_boxes(37).to(type), a = b + at::randn({37, 4}).to(type);
       const Tensor weights = at::rand({37});
       for (const std::int64_t reduction : reductions) {
-        compare([&](const Tensor& z) { return tested.loss(z, b, reduction, 1e-7, 2, weights); },
-                [&](const Tensor& z) {
-                  return reduced(
-                      (1 - iou_formula(z, b.to(at::kDouble), tested.kind, 1e-7)) * 2 * weights,
-                      reduction);
-                },
-                a);
+        compare(
+            [&](const Tensor& z) { return ops::iou_loss(z, b, kind, reduction, 1e-7, 2, weights); },
+            [&](const Tensor& z) {
+              return reduced((1 - iou_formula(z, b.to(at::kDouble), kind, 1e-7)) * 2 * weights,
+                             reduction);
+            },
+            a);
       }
     }
     const Tensor boxes = some_boxes(6).view({2, 3, 4});
-    CHECK(tested.loss(boxes, boxes, none, 1e-7, 1, {}).sizes() == at::IntArrayRef({2, 3}));
-    CHECK(tested.loss(at::empty({0, 4}), at::empty({0, 4}), mean, 1e-7, 1, {}).item<double>() == 0);
+    CHECK(ops::iou_loss(boxes, boxes, kind).sizes() == at::IntArrayRef({2, 3}));
+    CHECK(ops::iou_loss(at::empty({0, 4}), at::empty({0, 4}), kind, mean).item<double>() == 0);
   }
 }
 
@@ -399,21 +393,32 @@ TEST_CASE("Errors have the library's text") {
        "params.row_weights.size() is 2, expected 0 or "},
       {[&] { ops::sigmoid_focal_loss(x, tracked); },
        "vecdet::sigmoid_focal_loss: targets requires a gradient, expected a tensor without"},
-      {[&] { ops::giou_loss(x, x); }, "vecdet::giou_loss: predicted.shape is [5, 3], expected"},
-      {[&] { ops::giou_loss(boxes, boxes.slice(0, 1)); },
-       "vecdet::giou_loss: targets.shape is [4, 4], expected the shape of the predicted boxes"},
+      {[&] { ops::iou_loss(x, x, vecdet::iou_kind::giou); },
+       "vecdet::iou_loss: predicted.shape is [5, 3], expected"},
+      {[&] { ops::iou_loss(boxes, boxes.slice(0, 1), vecdet::iou_kind::giou); },
+       "vecdet::iou_loss: targets.shape is [4, 4], expected the shape of the predicted boxes"},
       {[&] { ops::nms(boxes, at::rand({5}), 1.5); }, "params.iou_threshold is 1.5, expected"},
       {[&] { ops::nms(boxes, at::rand({4}), 0.5); },
        "vecdet::nms: scores.shape is [4], expected [N], one a box"},
-      {[&] { ops::batched_nms(boxes, at::rand({5}), at::rand({5}), 0.5); },
-       "vecdet::batched_nms: classes.dtype is Float, expected integers"},
+      {[&] { ops::batched_nms(boxes, at::rand({5}), at::rand({4}), 0.5); },
+       "vecdet::batched_nms: classes.shape is [4], expected a number per box"},
+      {[&] { ops::clip_boxes(boxes, 7.0); },
+       "vecdet::clip_boxes: image_size.size() is 1, expected"},
+      {[&] { ops::box_areas(boxes.unsqueeze(0)); },
+       "vecdet::box_areas: boxes.shape is [1, 5, 4], expected [N, 4]"},
+      {[&] { ops::large_boxes(boxes, -1); }, "min_size is -1, expected"},
+      {[&] { ops::convert_boxes(boxes, vecdet::box_format::xyxy, vecdet::box_format(5)); },
+       "vecdet::convert_boxes: to is 5, expected 0 (xyxy)"},
       {[&] {
          ops::decode_boxes(boxes, boxes, {1.0, 2.0});
        },
        "vecdet::decode_boxes: weights.size() is 2, expected 4"},
       {[&] { ops::filter_topk(x.to(at::kDouble), 0.5, 3); },
        "vecdet::filter_topk: logits.dtype is Double, expected float32"},
-      {[&] { ops::giou_loss(boxes.to_sparse(), boxes); }, "vecdet::_giou_loss"},
+      {[&] { ops::iou_loss(boxes.to_sparse(), boxes, vecdet::iou_kind::giou); },
+       "vecdet::_iou_loss"},
+      {[&] { ops::iou_loss(boxes, boxes, vecdet::iou_kind::iou); },
+       "vecdet::iou_loss: kind is 0, expected 1 (GIoU), 2 (DIoU) or 3 (CIoU)"},
       {[&] { ops::pairwise_iou(boxes.detach().requires_grad_(), boxes).sum().backward(); },
        "vecdet::pairwise_iou is not implemented"},
   };
@@ -485,8 +490,8 @@ TEST_CASE("Tensors without data have results of the same shapes and types") {
                      ops::sigmoid_focal_loss(x, labels, 0.25, 2, reduction));
     check_same_shape(ops::smooth_l1_loss(m_boxes, m_boxes, 0.1, reduction),
                      ops::smooth_l1_loss(boxes, boxes, 0.1, reduction));
-    check_same_shape(ops::ciou_loss(m_boxes, m_boxes, reduction),
-                     ops::ciou_loss(boxes, boxes, reduction));
+    check_same_shape(ops::iou_loss(m_boxes, m_boxes, vecdet::iou_kind::ciou, reduction),
+                     ops::iou_loss(boxes, boxes, vecdet::iou_kind::ciou, reduction));
   }
   check_same_shape(ops::regression_loss(m_boxes, m_boxes, m_boxes),
                    ops::regression_loss(boxes, boxes, boxes));
@@ -495,4 +500,10 @@ TEST_CASE("Tensors without data have results of the same shapes and types") {
   check_same_shape(ops::encode_boxes(m_boxes, m_boxes), ops::encode_boxes(boxes, boxes));
   check_same_shape(ops::pairwise_iou(m_boxes, m_boxes), ops::pairwise_iou(boxes, boxes));
   check_same_shape(ops::elementwise_iou(m_boxes, m_boxes), ops::elementwise_iou(boxes, boxes));
+  using vecdet::box_format;
+  check_same_shape(ops::convert_boxes(m_boxes, box_format::xywh, box_format::xyxy),
+                   ops::convert_boxes(boxes, box_format::xywh, box_format::xyxy));
+  check_same_shape(ops::clip_boxes(m_boxes, {50.0, 60.0}), ops::clip_boxes(boxes, {50.0, 60.0}));
+  for (const at::ScalarType type : types)
+    check_same_shape(ops::box_areas(m_boxes.to(type)), ops::box_areas(boxes.to(type)));
 }

@@ -4,10 +4,15 @@
 import contextlib
 import copy
 import os
+import pathlib
 import pickle
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from collections import OrderedDict
 
@@ -135,6 +140,51 @@ class Functions(unittest.TestCase):
         self.assertTrue(torch.equal(ours.box_iou(a.long(), b.long()),
                                     theirs.box_iou(a.long(), b.long())))
 
+    def test_boxes(self):
+        images = some_boxes(40) * 1.5 - 10
+        images[0, 2] = images[0, 0]  # a box without width
+        images[1, 1] = float("nan")
+        with torch.profiler.profile() as trace:
+            for boxes in (images, images.double(), images[:0], images[::2], images.nan_to_num().long()):
+                for given in ("xyxy", "xywh", "cxcywh"):
+                    for wanted in ("xyxy", "xywh", "cxcywh"):
+                        self.assert_equal(ours.box_convert(boxes, given, wanted),
+                                          theirs.box_convert(boxes, given, wanted))
+                self.assert_equal(ours.box_area(boxes), theirs.box_area(boxes))
+                self.assert_equal(ours.clip_boxes_to_image(boxes, (50, 70)),
+                                  theirs.clip_boxes_to_image(boxes, (50, 70)))
+                for size in (0.0, 1.0, 9.5):
+                    self.assert_equal(ours.remove_small_boxes(boxes, size),
+                                      theirs.remove_small_boxes(boxes, size))
+        calls = {event.name for event in trace.events()}
+        self.assertTrue({f"vecdet::{name}" for name in
+                         ("convert_boxes", "box_areas", "clip_boxes", "large_boxes")} <= calls)
+        for dtype in (torch.bfloat16, torch.float16):
+            boxes = images.nan_to_num().to(dtype)
+            area = ours.box_area(boxes)
+            self.assert_equal(area, theirs.box_area(boxes))
+            self.assertEqual(ours.box_convert(boxes, "xyxy", "xywh").dtype, dtype)
+        pyramid = images[2:38].view(4, 9, 4)
+        self.assert_equal(ours.clip_boxes_to_image(pyramid, (50, 70)),
+                          theirs.clip_boxes_to_image(pyramid, (50, 70)))
+        self.assert_equal(ours.box_convert(pyramid, "cxcywh", "xyxy"),
+                          theirs.box_convert(pyramid, "cxcywh", "xyxy"))
+        same = ours.box_convert(images, "xywh", "xywh")
+        self.assertNotEqual(same.data_ptr(), images.data_ptr())
+        with self.assertRaisesRegex(ValueError, "Unsupported Bounding Box"):
+            ours.box_convert(images, "xyxy", "yxyx")
+        with self.assertRaisesRegex(RuntimeError, "vecdet::box_areas: boxes.shape is"):
+            ours.box_area(pyramid)
+        # As torchvision's, they have gradients.
+        for function in (lambda b: ours.box_convert(b, "cxcywh", "xyxy"), ours.box_area,
+                         lambda b: ours.clip_boxes_to_image(b, (50, 70))):
+            self.assertTrue(torch.autograd.gradcheck(
+                function, some_boxes(5, torch.float64).requires_grad_()))
+
+    def assert_equal(self, mine, other):
+        self.assertEqual(mine.dtype, other.dtype)
+        torch.testing.assert_close(mine, other, rtol=0, atol=0, equal_nan=True)
+
     def test_coding(self):
         anchors, boxes = some_boxes(20), some_boxes(20)
         coder = detection._utils.BoxCoder((10.0, 10.0, 5.0, 5.0))
@@ -177,6 +227,25 @@ class Functions(unittest.TestCase):
         with self.assertRaisesRegex(
                 RuntimeError, r"labels\[0\] is 3, expected 0 to 2 \(3 classes\), -1 or -2; do your labels start at 1\?"):
             ours.sigmoid_focal_loss(logits, labels=torch.full((5,), 3))
+        labels = torch.zeros(5, dtype=torch.int64)
+        with self.assertRaisesRegex(RuntimeError, r"targets.shape is \[5\], expected the shape of "
+                                                  r"inputs, \[5, 3\]; pass class labels as labels="):
+            ours.sigmoid_focal_loss(logits, labels)
+        for wrong, said in ((labels.float(), "labels.dtype is torch.float32, expected integers"),
+                            (labels > 0, "labels.dtype is torch.bool, expected integers"),
+                            (labels[:4], r"labels.shape is \[4\], expected \[5\]"),
+                            (logits.long(), r"labels.shape is \[5, 3\], expected \[5\]")):
+            with self.assertRaisesRegex(RuntimeError, "vecdet::sigmoid_focal_loss: " + said):
+                ours.sigmoid_focal_loss(logits, labels=wrong)
+        for wrong in (dict(matches=labels.float()), dict(labels=labels.float()),
+                      dict(labels=labels[:4])):
+            with self.assertRaisesRegex(RuntimeError, f"regression_loss: {next(iter(wrong))}[.]"):
+                ours.regression_loss(boxes, boxes, boxes, **wrong)
+        if hasattr(torch, "uint64"):
+            for call in (lambda wide: ours.sigmoid_focal_loss(logits, labels=wide),
+                         lambda wide: ours.softmax_cross_entropy_loss(logits, wide)):
+                with self.assertRaisesRegex(RuntimeError, "labels.dtype is .*, expected integers"):
+                    call(labels.to(torch.uint64))
         with self.assertRaisesRegex(RuntimeError, "vecdet::nms: scores.shape is"):
             ours.nms(boxes, torch.rand(4), 0.5)
         with self.assertRaisesRegex(RuntimeError, "targets requires a gradient"):
@@ -354,6 +423,55 @@ class Detectors(unittest.TestCase):
             vecdet.accelerate(torch.nn.Linear(2, 3))
 
 
+class Package(unittest.TestCase):
+    ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+    def version(self):
+        header = (self.ROOT / "include/vecdet/version.hpp").read_text()
+        return ".".join(re.findall(r"define VECDET_VERSION_\w+ (\d+)", header)[:3])
+
+    def test_version(self):
+        self.assertEqual(vecdet.__version__, self.version())
+
+    def run_python(self, *arguments, without_torch=False):
+        """Runs Python in a copy of the package's sources."""
+        with tempfile.TemporaryDirectory() as folder:
+            copied = pathlib.Path(folder) / "python"
+            shutil.copytree(self.ROOT / "python", copied,
+                            ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+            header = pathlib.Path(folder) / "include/vecdet"
+            header.mkdir(parents=True)
+            shutil.copy(self.ROOT / "include/vecdet/version.hpp", header)
+            environment = {name: value for name, value in os.environ.items()
+                           if name != "PYTHONPATH"}
+            if without_torch:
+                missing = pathlib.Path(folder) / "missing"
+                missing.mkdir()
+                (missing / "torch.py").write_text("raise ImportError(\"No module named 'torch'\")")
+                environment["PYTHONPATH"] = str(missing)
+            return subprocess.run([sys.executable, *arguments], cwd=copied, env=environment,
+                                  capture_output=True, text=True)
+
+    def test_metadata(self):
+        made = self.run_python("-c", "import setuptools.build_meta as build, pathlib; "
+                               "print(pathlib.Path(build.prepare_metadata_for_build_wheel('.'), "
+                               "'METADATA').read_text())")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        lines = made.stdout.splitlines()
+        for line in ("Name: vecdet", f"Version: {self.version()}", "Requires-Dist: torch",
+                     "Requires-Dist: torchvision", "Requires-Python: >=3.9"):
+            self.assertIn(line, lines)
+
+    def test_without_torch(self):
+        for arguments in (("setup.py", "egg_info"), ("-c", "import vecdet")):
+            failed = self.run_python(*arguments, without_torch=True)
+            self.assertNotEqual(failed.returncode, 0)
+            self.assertIn("install torch and torchvision first", failed.stderr)
+        # What pip shows of the build: a sentence, and no traceback.
+        failed = self.run_python("setup.py", "egg_info", without_torch=True)
+        self.assertNotIn("Traceback", failed.stderr)
+
+
 class Patched(unittest.TestCase):
     def test_torchvision_runs_on_vecdet_inside(self):
         original = detection.retinanet.sigmoid_focal_loss
@@ -377,6 +495,57 @@ class Patched(unittest.TestCase):
         self.assertIs(detection.retinanet.sigmoid_focal_loss, original)
         self.assertIs(torchvision.ops.boxes.nms, nms)
 
+    def test_blocks_that_overlap(self):
+        nms = torchvision.ops.nms
+        first, second = contextlib.ExitStack(), contextlib.ExitStack()
+        first.enter_context(vecdet.patched())
+        inside = torchvision.ops.nms
+        second.enter_context(vecdet.patched())
+        first.close()
+        self.assertIs(torchvision.ops.nms, inside)
+        second.close()
+        self.assertIs(torchvision.ops.nms, nms)
+
+        barrier, wrong = threading.Barrier(4), []
+
+        def run():
+            for _ in range(20):
+                barrier.wait()
+                with vecdet.patched():
+                    if torchvision.ops.nms is nms:
+                        wrong.append(1)
+
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertFalse(wrong)
+        self.assertIs(torchvision.ops.nms, nms)
+        self.assertIs(torchvision.ops.boxes.nms, nms)
+
+    def test_classes_of_any_type(self):
+        """YOLOX evaluates with floating-point classes."""
+        boxes, scores = some_boxes(300), torch.rand(300)
+        classes = torch.randint(0, 4, (300,))
+        expected = theirs.batched_nms(boxes, scores, classes, 0.5)
+        with vecdet.patched():
+            for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int8,
+                          torch.uint8, torch.int32):
+                found = torchvision.ops.batched_nms(boxes, scores, classes.to(dtype), 0.5)
+                self.assertTrue(torch.equal(found, expected), dtype)
+            halves = torchvision.ops.batched_nms(boxes, scores, classes / 2 - 0.5, 0.5)
+            self.assertTrue(torch.equal(halves, expected))
+            is_odd = classes % 2 == 1
+            self.assertTrue(torch.equal(torchvision.ops.batched_nms(boxes, scores, is_odd, 0.5),
+                                        ours.batched_nms(boxes, scores, classes % 2, 0.5)))
+        zeros = torch.zeros(300)
+        zeros[::2] = -0.0
+        self.assertTrue(torch.equal(ours.batched_nms(boxes, scores, zeros, 0.5),
+                                    ours.nms(boxes, scores, 0.5)))
+        kept, _ = ours.soft_nms(boxes, scores, classes.float(), "hard")
+        self.assertTrue(torch.equal(kept, ours.soft_nms(boxes, scores, classes, "hard")[0]))
+
     def test_is_taken_back_after_an_error(self):
         nms = torchvision.ops.nms
         with contextlib.suppress(KeyError), vecdet.patched():
@@ -385,6 +554,56 @@ class Patched(unittest.TestCase):
 
 
 class Profile(unittest.TestCase):
+    def recorded(self, run):
+        vecdet.profile.reset()
+        vecdet.profile.enable()
+        run()
+        vecdet.profile.disable()
+        return {row["name"]: row for row in vecdet.profile.rows()}
+
+    def test_interleaved_coroutines(self):
+        """Each closes its own scope: what is recorded has its own time."""
+
+        def scoped(name):
+            with vecdet.profile.scope(name):
+                yield
+
+        def run():
+            first, second = scoped("first"), scoped("second")
+            next(first)
+            time.sleep(0.05)
+            next(second)
+            self.assertRaises(StopIteration, next, first)
+            time.sleep(0.02)
+            self.assertRaises(StopIteration, next, second)
+
+        rows = self.recorded(run)
+        self.assertNotIn("first", rows)  # it ended before a scope inside it
+        self.assertLess(rows["second"]["total_ns"], 45e6)
+        self.assertGreater(rows["second"]["total_ns"], 15e6)
+
+    def test_functions_that_call_themselves(self):
+        @vecdet.profile.scope("recursive")
+        def descend(depth):
+            if depth > 0:
+                descend(depth - 1)
+
+        self.assertEqual(self.recorded(lambda: descend(4))["recursive"]["count"], 5)
+
+    def test_ends_on_another_thread(self):
+        def run():
+            scope = vecdet.profile.scope("moved")
+            scope.__enter__()
+            thread = threading.Thread(target=scope.__exit__)
+            thread.start()
+            thread.join()
+            with vecdet.profile.scope("afterwards"):
+                pass
+
+        rows = self.recorded(run)
+        self.assertNotIn("moved", rows)
+        self.assertEqual(rows["afterwards"]["count"], 1)
+
     def test_scopes_functions_and_operators(self):
         @vecdet.profile.scope("whole")
         def step():

@@ -77,6 +77,20 @@ TEST_CASE("Convolutions stand in the profile with what their shapes do not tell"
   CHECK(has(names, "aten::convolution_backward/s2,p1,d1,g2,grads110/f32/1x6x5x6,1x8x9x12,6x4x3x3"));
 }
 
+TEST_CASE("Shapes of several tensors are not taken for those of one") {
+  profile::reset();
+  {
+    const profile::torch_operators recorded;
+    profile::enable();
+    at::cat({at::rand({2, 1006, 4})});
+    at::cat({at::rand({2}), at::rand({4})});
+    profile::disable();
+  }
+  const std::vector<std::string> names = names_of(profile::snapshot());
+  CHECK(has(names, "aten::cat/f32/2x1006x4"));
+  CHECK(has(names, "aten::cat/f32/2,4"));
+}
+
 TEST_CASE("Page faults are counted where they happen") {
   const profile::torch_operators recorded;
   profile::enable();

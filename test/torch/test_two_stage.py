@@ -109,6 +109,9 @@ class RoIAlign(unittest.TestCase):
         features = torch.randn(2, 3, 8, 8)
         with self.assertRaisesRegex(RuntimeError, "roi_align: boxes requires a gradient"):
             ours.roi_align(features, [b.clone().requires_grad_() for b in self.boxes[:2]], 2)
+        for image in (-1.0, 2.0, float("nan"), float("inf"), 1e30):
+            with self.assertRaisesRegex(RuntimeError, r"roi_align: boxes.images\[0\] is .*0 to 1"):
+                ours.roi_align(features, torch.tensor([[image, 1, 1, 5, 5]]), 2)
         with self.assertRaisesRegex(RuntimeError, r"box_counts.size\(\) is 3, expected [0-9]+, the number"):
             ours.roi_align(features, self.boxes, 2)
         with self.assertRaisesRegex(RuntimeError, r"box_counts.size\(\) is 0, expected [0-9]+, the number"):

@@ -44,13 +44,22 @@ struct anchor_node {
 /// Anchors in blocks. Where the number of anchors ends, boxes of infinite area stand for them up to
 /// the end of the tile.
 struct anchor_blocks {
-  box_rows* blocks;
-  number_row* areas;
-  anchor_node *groups, *tiles;
-  float* typical_areas;  ///< one a tile
+  const box_rows* blocks;
+  const number_row* areas;
+  const anchor_node *groups, *tiles;
+  const float* typical_areas;  ///< one per tile
   index_t anchor_count, tile_count;
   const std::uint32_t* exceptional;  ///< exceptional anchors, ascending
   index_t exceptional_count;
+};
+
+/// The same while they are built.
+struct mutable_anchor_blocks {
+  box_rows* blocks;
+  number_row* areas;
+  anchor_node *groups, *tiles;
+  float* typical_areas;
+  index_t anchor_count;
 };
 
 /// A ground truth box.
@@ -110,7 +119,7 @@ struct match_args {
 struct matching_kernels {
   /// Fills the tiles [first, last) from N x 4 anchors, all but the list of exceptional ones; writes
   /// which those are, and returns how many.
-  index_t (*build)(const float* anchors, const anchor_blocks&, index_t first, index_t last,
+  index_t (*build)(const float* anchors, const mutable_anchor_blocks&, index_t first, index_t last,
                    std::uint32_t* exceptional_anchors);
   /// Sets bits where a region covers more of an anchor than the threshold; and, where those take
   /// no part, the areas.

@@ -76,6 +76,22 @@ struct soft_nms_args {
   nms_record* kept;           ///< the boxes in the order of picking
 };
 
+/// Merging of one group, or its NMS by intersection over the smaller area. Ranks are places in
+/// `order`.
+template <class T>
+struct merge_args {
+  nms_args<T> boxes;        ///< without plus_one
+  bool is_transitive;       ///< merged boxes claim others, too
+  const nms_record* order;  ///< by descending score
+  /// Of each rank the first one of equal score; a transitive merge claims no other box of the same
+  /// score, unless it is the same box. Null: all scores differ.
+  const std::uint32_t* first_tie;
+  index_t count;
+  void* scratch;
+  std::uint32_t* owner;    ///< of each rank: the rank of the box that it is merged into, or its own
+  std::uint32_t* claimer;  ///< of each rank: the rank of the box that matched it, or its own
+};
+
 template <class T>
 struct nms_kernels {
   /// Writes the records of the scores [first, last) that pass, in the order of their indices, and
@@ -95,6 +111,9 @@ struct nms_kernels {
   void (*begin)(const nms_args<T>&, nms_state&);
   void (*build_index)(const nms_args<T>&, nms_state&);
   void (*finish)(const nms_args<T>&, nms_state&);
+
+  index_t (*merge_scratch_bytes)(index_t count);  ///< of a group; aligned to 64
+  void (*merge)(const merge_args<T>&);
 
   index_t (*soft)(const soft_nms_args<T>&);  ///< returns how many are picked
 };

@@ -5,6 +5,7 @@
 
 #include <vecdet/box_layout.hpp>
 #include <vecdet/detail/target.hpp>
+#include <vecdet/value_of.hpp>
 
 #include <cstddef>
 #include <type_traits>
@@ -151,7 +152,7 @@ using require_other_boxes =
 /// other.
 template <class U, class T>
 constexpr bool is_other_number =
-    !std::is_same<std::remove_const_t<U>, std::remove_const_t<T>>::value &&
+    !std::is_same<value_of<U>, value_of<T>>::value &&
     ((std::is_floating_point<U>::value && std::is_floating_point<T>::value) ||
      (std::is_integral<U>::value && std::is_integral<T>::value));
 template <class Container, class T>

@@ -4,12 +4,12 @@
 
 #include <vecdet/args/assigners.hpp>
 #include <vecdet/assigners.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/ground_truth.hpp>
+#include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>

@@ -4,8 +4,8 @@
 
 #include <vecdet/balanced_sample.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/dispatch.hpp>
+#include <vecdet/impl/check_offsets.hpp>
 #include <vecdet/profile/scope.hpp>
 
 #include <algorithm>

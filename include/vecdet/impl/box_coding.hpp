@@ -3,8 +3,8 @@
 #pragma once
 
 #include <vecdet/box_coding.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/box_coding_call.hpp>
 #include <vecdet/impl/box_coding_levels.hpp>
 #include <vecdet/parallel.hpp>
@@ -89,8 +89,15 @@ void run_decode_batch(const Deltas& deltas, const Anchors& anchors,
   const index_t total = images.empty() || anchors.size() <= most / images.size()
                             ? anchors.size() * images.size()
                             : no_size;
-  check_size(function, "deltas.size()", deltas.size(), total, "anchors.size() times images.size()");
-  check_size(function, "boxes.size()", boxes.size(), total, "anchors.size() times images.size()");
+  const auto check_total = [&](const char* argument, index_t size) {
+    if (size != total) {
+      throw_invalid_argument(function, argument, size,
+                             std::to_string(images.size()) + " x " +
+                                 std::to_string(anchors.size()) + ", images x anchors");
+    }
+  };
+  check_total("deltas.size()", deltas.size());
+  check_total("boxes.size()", boxes.size());
   check_memory(function, "deltas", deltas, anchors, "boxes", boxes);
   if (total == 0) return;
   coding_call<S> call{};

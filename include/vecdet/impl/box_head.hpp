@@ -3,7 +3,7 @@
 #pragma once
 
 #include <vecdet/box_head.hpp>
-#include <vecdet/detail/check_offsets.hpp>
+#include <vecdet/impl/check_offsets.hpp>
 #include <vecdet/impl/postprocess.hpp>
 
 namespace vecdet {

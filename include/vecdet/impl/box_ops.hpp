@@ -3,7 +3,7 @@
 #pragma once
 
 #include <vecdet/box_ops.hpp>
-#include <vecdet/detail/apart.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/box_coding.hpp>
 #include <vecdet/impl/find_first.hpp>
 
@@ -111,6 +111,81 @@ void run_split(const matrix_view<T>& detections, const boxes_view<value_of<T>>& 
                      scores[i] = row[4];
                      if (classes != nullptr) (*classes)[i] = static_cast<index_t>(row[5]);
                    }
+                 });
+}
+
+/// Detections [first, last) from boxes, scores and, where there are any, classes.
+template <class T>
+void run_join(const boxes_view<const T>& boxes, const vector_view<const T>& scores,
+              const labels_view* classes, const matrix_view<T>& detections, execution policy) {
+  constexpr const char* function = "join_detections";
+  const index_t rows = detections.rows();
+  check_size(function, "boxes.size()", boxes.size(), rows, "the rows of detections");
+  check_size(function, "scores.size()", scores.size(), rows, "the rows of detections");
+  check(detections.cols() >= 5 || rows == 0, function, "detections.cols()", detections.cols(),
+        "5 or more: x1 y1 x2 y2 score");
+  check_apart(function, "detections", detections, "boxes", boxes);
+  check_apart(function, "detections", detections, "scores", scores);
+  if (classes != nullptr) {
+    check_size(function, "classes.size()", classes->size(), rows, "the rows of detections");
+    check(detections.cols() >= 6 || rows == 0, function, "detections.cols()", detections.cols(),
+          "6 or more: x1 y1 x2 y2 score class");
+    check_apart(function, "detections", detections, "classes", *classes);
+    constexpr index_t most = index_t{1} << (sizeof(T) == 2 ? 8 : sizeof(T) == 4 ? 24 : 53);
+    for (index_t i = 0; i < rows; ++i) {
+      const index_t id = (*classes)[i];
+      if (id < -most || id > most) {
+        throw_invalid_argument(function, element("classes", i), label_text(*classes, i),
+                               "an integer within " + std::to_string(most));
+      }
+    }
+  }
+  if (rows == 0) return;
+  const profile::scope timing([&]() -> profile::problem {
+    const index_t read = 5 * index_t{sizeof(T)} + (classes != nullptr ? 8 : 0);
+    const index_t written = (5 + (classes != nullptr)) * index_t{sizeof(T)};
+    return {function,
+            classes != nullptr ? "classes" : "boxes",
+            dtype_name<T>(),
+            {rows, detections.cols()},
+            isa_name(active_isa()),
+            policy.threads(),
+            rows * (read + written),
+            0};
+  });
+  for_each_chunk(policy, chunking(rows, smallest_coding_chunk),
+                 [&](index_t, index_t first, index_t last) {
+                   for (index_t i = first; i < last; ++i) {
+                     T* const row = detections.row(i);
+                     std::copy_n(boxes[i], 4, row);
+                     row[4] = scores[i];
+                     if (classes != nullptr)
+                       row[5] = T(static_cast<compute_type<T>>((*classes)[i]));
+                   }
+                 });
+}
+
+/// Copies every coordinate of `boxes` to `out`, views of which one has its coordinates in four
+/// arrays.
+template <class T, class In, class Out>
+void run_rearrange(const char* function, const In& boxes, const Out& out, execution policy) {
+  check_size(function, "out.size()", out.size(), boxes.size(), "the number of boxes");
+  check_apart(function, "out", out, "boxes", boxes);
+  if (boxes.size() == 0) return;
+  const profile::scope timing([&]() -> profile::problem {
+    return {function,
+            "boxes",
+            dtype_name<T>(),
+            {boxes.size()},
+            isa_name(active_isa()),
+            policy.threads(),
+            2 * boxes.size() * bytes_a_box<const T*>,
+            0};
+  });
+  for_each_chunk(policy, chunking(boxes.size(), smallest_coding_chunk),
+                 [&](index_t, index_t first, index_t last) {
+                   for (index_t i = first; i < last; ++i)
+                     for (index_t k = 0; k < 4; ++k) out(i, k) = boxes(i, k);
                  });
 }
 
@@ -239,6 +314,32 @@ void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
                       vector_view<value_of<T>> scores, vector_view<index_t> classes,
                       execution policy) {
   detail::run_split(detections, boxes, scores, &classes, policy);
+}
+
+template <class Boxes>
+void join_detections(const Boxes& given, vector_view<const coordinate_of<Boxes>> scores,
+                     matrix_view<coordinate_of<Boxes>> detections, execution policy) {
+  detail::run_join(detail::boxes_in(given, "join_detections", "boxes"), scores, nullptr, detections,
+                   policy);
+}
+
+template <class Boxes>
+void join_detections(const Boxes& given, vector_view<const coordinate_of<Boxes>> scores,
+                     labels_view classes, matrix_view<coordinate_of<Boxes>> detections,
+                     execution policy) {
+  detail::run_join(detail::boxes_in(given, "join_detections", "boxes"), scores, &classes,
+                   detections, policy);
+}
+
+template <class Boxes>
+void split_boxes(const Boxes& given, boxes_soa_view<coordinate_of<Boxes>> out, execution policy) {
+  detail::run_rearrange<coordinate_of<Boxes>>(
+      "split_boxes", detail::any_boxes_in(given, "split_boxes", "boxes"), out, policy);
+}
+
+template <class T>
+void join_boxes(boxes_soa_view<T> boxes, boxes_view<value_of<T>> out, execution policy) {
+  detail::run_rearrange<value_of<T>>("join_boxes", boxes, out, policy);
 }
 
 }  // namespace VECDET_ABI

@@ -4,8 +4,8 @@
 
 #include <vecdet/args/selected_boxes.hpp>
 #include <vecdet/box_selection.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/views.hpp>
 

@@ -4,7 +4,7 @@
 
 #include <vecdet/assigners.hpp>
 #include <vecdet/grid_size.hpp>
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/softmax_buffers.hpp>
 #include <vecdet/matching.hpp>
 #include <vecdet/views.hpp>
 

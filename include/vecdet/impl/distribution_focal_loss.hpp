@@ -4,12 +4,12 @@
 
 #include <vecdet/args/distribution_focal_loss.hpp>
 #include <vecdet/args/loss_output.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/apart.hpp>
+#include <vecdet/impl/optional_view.hpp>
 #include <vecdet/impl/scaled.hpp>
 #include <vecdet/impl/softmax_chunks.hpp>
 #include <vecdet/parallel.hpp>

@@ -5,12 +5,12 @@
 
 #include <vecdet/args/loss_output.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/fcos_loss.hpp>
 #include <vecdet/impl/assign_fcos.hpp>
 #include <vecdet/impl/box_coding.hpp>
 #include <vecdet/impl/detector_loss.hpp>
 #include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/scaled.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/iou_loss.hpp>

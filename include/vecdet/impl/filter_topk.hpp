@@ -4,11 +4,11 @@
 
 #include <vecdet/args/filter_topk.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/filter_topk.hpp>
 #include <vecdet/impl/head_levels.hpp>
+#include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>
@@ -99,6 +99,12 @@ void search_best(filter_topk_buffers& buffers, const chunking& chunks, index_t c
   }
 }
 
+/// The greatest float that does not pass.
+inline double search_threshold(double score_threshold, score_kind kind) {
+  return float_at_or_below(kind == score_kind::logits ? logit_of(score_threshold)
+                                                      : score_threshold);
+}
+
 inline void check_search(double score_threshold, index_t k) {
   check(is_within(score_threshold, 0, 1), "filter_topk", "score_threshold", score_threshold,
         "a number in [0, 1]");
@@ -130,16 +136,16 @@ index_t append_best(filter_topk_buffers& buffers, const chunking& chunks, index_
 
 /// append_best of a matrix.
 template <class T>
-index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double score_threshold,
-                            index_t k, index_t count, index_t first_element,
-                            filter_topk_buffers& buffers, execution policy) {
+index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double threshold, index_t k,
+                            index_t count, index_t first_element, filter_topk_buffers& buffers,
+                            execution policy) {
   using stored = value_of<T>;
   const chunking chunks = search_chunks(logits.size(), 1, policy);
   filter_topk_args<stored> args{};
   args.logits = logits.data();
   args.cols = logits.cols();
   args.stride = logits.stride();
-  args.threshold = float_at_or_below(logit_of(score_threshold));
+  args.threshold = threshold;
   args.limit = k;
   args.capacity = filter_topk_capacity(k, chunks.size);
   const auto search = kernels<filter_topk_kernels<stored>>(target).search;
@@ -175,17 +181,17 @@ matrix_view<T> level_rows(const head_view<T>& logits, index_t image, index_t lev
 /// append_best of a level in an image.
 template <class T>
 index_t append_level_best(isa target, const head_view<T>& logits, index_t image, index_t level,
-                          double score_threshold, index_t k, index_t count, index_t first_element,
+                          double threshold, index_t k, index_t count, index_t first_element,
                           filter_topk_buffers& buffers, execution policy) {
   const index_t of_location = logits.anchors() * logits.classes();
   if (of_location * logits.locations(level) == 0 || k == 0) return count;
   if (logits.layout() == head_layout::nhwc) {
-    return append_best_of_rows(target, level_rows(logits, image, level), score_threshold, k, count,
+    return append_best_of_rows(target, level_rows(logits, image, level), threshold, k, count,
                                first_element, buffers, policy);
   }
   const chunking chunks = search_chunks(logits.locations(level), of_location, policy);
   auto args = plane_args(logits, image, level);
-  args.threshold = float_at_or_below(logit_of(score_threshold));
+  args.threshold = threshold;
   args.limit = k;
   args.capacity = filter_topk_capacity(k, chunks.size * of_location);
   const auto search = kernels<filter_topk_kernels<value_of<T>>>(target).search_planes;
@@ -198,30 +204,34 @@ index_t append_level_best(isa target, const head_view<T>& logits, index_t image,
 
 template <class T>
 filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double score_threshold,
-                                   index_t k, filter_topk_buffers& buffers, execution policy) {
+                                   index_t k, filter_topk_buffers& buffers, execution policy,
+                                   score_kind kind = score_kind::logits) {
   using stored = value_of<T>;
   check_search(score_threshold, k);
   const index_t size = logits.size();
   if (size == 0 || k == 0) return {};
   const profile::scope timing([&] {
-    return profile::problem{"filter_topk",
-                            profile::numbered_name("threshold", score_threshold),
-                            dtype_name<stored>(),
-                            {logits.rows(), logits.cols()},
-                            isa_name(target),
-                            policy.threads(),
-                            size * index_t{sizeof(T)},
-                            size};  // a maximum a logit; few pass, and are compared as integers
+    return profile::problem{
+        "filter_topk",
+        profile::numbered_name(kind == score_kind::logits ? "threshold" : "probability",
+                               score_threshold),
+        dtype_name<stored>(),
+        {logits.rows(), logits.cols()},
+        isa_name(target),
+        policy.threads(),
+        size * index_t{sizeof(T)},
+        size};  // a maximum a logit; few pass, and are compared as integers
   });
-  const index_t total =
-      append_best_of_rows(target, logits, score_threshold, k, 0, 0, buffers, policy);
+  const index_t total = append_best_of_rows(target, logits, search_threshold(score_threshold, kind),
+                                            k, 0, 0, buffers, policy);
   return {{buffers.logits.data(), total}, {buffers.elements.data(), total}};
 }
 
 template <class T>
 filter_topk_levels_result run_level_filter_topk(isa target, const head_view<T>& logits,
                                                 double score_threshold, index_t k,
-                                                filter_topk_buffers& buffers, execution policy) {
+                                                filter_topk_buffers& buffers, execution policy,
+                                                score_kind kind) {
   check_search(score_threshold, k);
   const index_t levels = logits.levels().size(), groups = logits.images() * levels;
   index_t* const offsets = grown(buffers.offsets, groups + 1);
@@ -236,11 +246,12 @@ filter_topk_levels_result run_level_filter_topk(isa target, const head_view<T>& 
                             logits.size() * index_t{sizeof(T)},
                             logits.size()};
   });
+  const double threshold = search_threshold(score_threshold, kind);
   index_t count = 0;
   for (index_t n = 0; n < logits.images(); ++n) {
     index_t first_anchor = 0;
     for (index_t l = 0; l < levels; ++l) {
-      count = append_level_best(target, logits, n, l, score_threshold, k, count,
+      count = append_level_best(target, logits, n, l, threshold, k, count,
                                 first_anchor * logits.classes(), buffers, policy);
       offsets[n * levels + l + 1] = count;
       first_anchor += logits.locations(l) * logits.anchors();
@@ -253,18 +264,21 @@ filter_topk_levels_result run_level_filter_topk(isa target, const head_view<T>& 
 
 template <class T>
 filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, index_t k,
-                               filter_topk_workspace& workspace, execution policy) {
-  detail::look_at_logits<value_of<T>>("filter_topk", "logits", logits);
+                               filter_topk_workspace& workspace, execution policy,
+                               score_kind kind) {
+  if (kind == score_kind::logits)
+    detail::look_at_logits<value_of<T>>("filter_topk", "logits", logits);
   return detail::run_filter_topk(active_isa(), logits, score_threshold, k,
-                                 detail::workspace_access::buffers(workspace), policy);
+                                 detail::workspace_access::buffers(workspace), policy, kind);
 }
 
 template <class T>
 filter_topk_levels_result filter_topk(const head_view<T>& logits, double score_threshold, index_t k,
-                                      filter_topk_workspace& workspace, execution policy) {
-  detail::look_at_logits("filter_topk", "logits", logits);
+                                      filter_topk_workspace& workspace, execution policy,
+                                      score_kind kind) {
+  if (kind == score_kind::logits) detail::look_at_logits("filter_topk", "logits", logits);
   return detail::run_level_filter_topk(active_isa(), logits, score_threshold, k,
-                                       detail::workspace_access::buffers(workspace), policy);
+                                       detail::workspace_access::buffers(workspace), policy, kind);
 }
 
 }  // namespace VECDET_ABI

@@ -3,14 +3,14 @@
 #pragma once
 
 #include <vecdet/args/focal_loss.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/input_checks.hpp>
-#include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
 #include <vecdet/focal_loss.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/head_levels.hpp>
+#include <vecdet/impl/input_checks.hpp>
+#include <vecdet/impl/optional_view.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>

@@ -2,10 +2,10 @@
 // The images of the ground truth, and what functions check of it.
 #pragma once
 
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/check_offsets.hpp>
 #include <vecdet/ground_truth.hpp>
+#include <vecdet/impl/apart.hpp>
+#include <vecdet/impl/check_offsets.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/views.hpp>
 

@@ -3,9 +3,9 @@
 // made only for what is thrown: nothing is allocated otherwise.
 #pragma once
 
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/head_levels.hpp>
+#include <vecdet/impl/apart.hpp>
 
 #include <string>
 

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <vecdet/args/iou.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/iou.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>

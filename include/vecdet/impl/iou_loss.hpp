@@ -5,14 +5,14 @@
 #include <vecdet/args/iou_loss.hpp>
 #include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/stored_boxes.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/box_loss_names.hpp>
 #include <vecdet/impl/box_selection.hpp>
 #include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/optional_view.hpp>
 #include <vecdet/impl/scaled.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/parallel.hpp>
@@ -133,20 +133,22 @@ double run_level_iou_loss(const char* function, iou_kind kind, const head_view<I
 
 }  // namespace detail
 
-template <class T>
-double iou_loss(boxes_view<T> predicted, boxes_view<const value_of<T>> targets, iou_kind kind,
+template <class Boxes>
+double iou_loss(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets, iou_kind kind,
                 const iou_loss_params& params, execution policy) {
-  detail::iou_loss_call<value_of<T>> call{"iou_loss", kind, params};
+  const auto predicted = detail::boxes_in(given, "iou_loss", "predicted");
+  detail::iou_loss_call<coordinate_of<Boxes>> call{"iou_loss", kind, params};
   call.predicted = predicted;
   call.targets = targets;
   return run_iou_loss(call, policy);
 }
 
-template <class T>
-void iou_loss_unreduced(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
-                        vector_view<value_of<T>> loss, iou_kind kind, const iou_loss_params& params,
-                        execution policy) {
-  detail::iou_loss_call<value_of<T>> call{"iou_loss_unreduced", kind, params};
+template <class Boxes>
+void iou_loss_unreduced(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
+                        vector_view<coordinate_of<Boxes>> loss, iou_kind kind,
+                        const iou_loss_params& params, execution policy) {
+  const auto predicted = detail::boxes_in(given, "iou_loss_unreduced", "predicted");
+  detail::iou_loss_call<coordinate_of<Boxes>> call{"iou_loss_unreduced", kind, params};
   call.predicted = predicted;
   call.targets = targets;
   call.output = detail::loss_output::loss;
@@ -154,11 +156,12 @@ void iou_loss_unreduced(boxes_view<T> predicted, boxes_view<const value_of<T>> t
   run_iou_loss(call, policy);
 }
 
-template <class T>
-double iou_loss_and_grad(boxes_view<T> predicted, boxes_view<const value_of<T>> targets,
-                         boxes_view<value_of<T>> grad, iou_kind kind, const iou_loss_params& params,
-                         execution policy) {
-  detail::iou_loss_call<value_of<T>> call{"iou_loss_and_grad", kind, params};
+template <class Boxes>
+double iou_loss_and_grad(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
+                         boxes_view<coordinate_of<Boxes>> grad, iou_kind kind,
+                         const iou_loss_params& params, execution policy) {
+  const auto predicted = detail::boxes_in(given, "iou_loss_and_grad", "predicted");
+  detail::iou_loss_call<coordinate_of<Boxes>> call{"iou_loss_and_grad", kind, params};
   call.predicted = predicted;
   call.targets = targets;
   call.output = detail::loss_output::grad;

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <vecdet/args/matching.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/optional_view.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/ground_truth.hpp>
 #include <vecdet/impl/matcher_checks.hpp>
+#include <vecdet/impl/optional_view.hpp>
 #include <vecdet/impl/workspace.hpp>
 #include <vecdet/matching.hpp>
 #include <vecdet/profile/scope.hpp>

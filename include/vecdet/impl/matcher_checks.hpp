@@ -4,9 +4,9 @@
 #pragma once
 
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/impl/box_coding_call.hpp>
 #include <vecdet/impl/ground_truth.hpp>
+#include <vecdet/impl/input_checks.hpp>
 #include <vecdet/matching.hpp>
 
 #include <sstream>

@@ -41,11 +41,12 @@ inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, is
   grown(to.tiles, tiles);
   grown(to.typical_areas, tiles);
   std::uint32_t* const exceptional = grown(to.exceptional, anchors.size());
+  const mutable_anchor_blocks blocks = to.mutable_view();
   index_t exceptional_in_chunk[chunking::max_count];
   const chunking chunks(tiles, 4);
   for_each_chunk(policy, chunks, [&](index_t chunk, index_t first, index_t last) {
     exceptional_in_chunk[chunk] = kernels<matching_kernels>(target).build(
-        anchors.data(), to.view(), first, last, exceptional + first * tile_anchors);
+        anchors.data(), blocks, first, last, exceptional + first * tile_anchors);
   });
   to.exceptional_count = 0;
   for (index_t c = 0; c < chunks.count; ++c) {

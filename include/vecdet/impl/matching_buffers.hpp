@@ -24,17 +24,15 @@ struct anchor_buffers {
 
   index_t tile_count() const { return (anchor_count + tile_anchors - 1) / tile_anchors; }
 
-  /// For the kernels; what const buffers are read through is never written.
+  /// For the kernels that match.
   anchor_blocks view() const {
-    return {const_cast<box_rows*>(blocks.data()),
-            const_cast<number_row*>(areas.data()),
-            const_cast<anchor_node*>(groups.data()),
-            const_cast<anchor_node*>(tiles.data()),
-            const_cast<float*>(typical_areas.data()),
-            anchor_count,
-            tile_count(),
-            exceptional.data(),
-            exceptional_count};
+    return {blocks.data(), areas.data(), groups.data(),      tiles.data(),     typical_areas.data(),
+            anchor_count,  tile_count(), exceptional.data(), exceptional_count};
+  }
+  /// For the kernel that builds them.
+  mutable_anchor_blocks mutable_view() {
+    return {blocks.data(), areas.data(),         groups.data(),
+            tiles.data(),  typical_areas.data(), anchor_count};
   }
 };
 

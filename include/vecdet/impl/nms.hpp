@@ -4,9 +4,9 @@
 
 #include <vecdet/args/nms.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/input_checks.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/input_checks.hpp>
 #include <vecdet/impl/nms_groups.hpp>
 #include <vecdet/nms.hpp>
 #include <vecdet/nms_params.hpp>
@@ -36,6 +36,12 @@ inline void check_nms(const char* function, index_t boxes, index_t scores,
         params.iou_threshold, "a number in [0, 1]");
   check(!is_nan(params.score_threshold), function, "params.score_threshold", params.score_threshold,
         "a number");
+  const bool by_smaller_area = params.overlap == nms_overlap::smaller_area;
+  check(!by_smaller_area || !params.plus_one, function, "params.plus_one", "true",
+        "false, by intersection over the smaller area");
+  check(!by_smaller_area || !params.suppress_equal || params.iou_threshold > 0, function,
+        "params.iou_threshold", params.iou_threshold,
+        "above 0, where suppress_equal is set and overlaps are over the smaller area");
   check(params.max_per_class >= 0, function, "params.max_per_class", params.max_per_class,
         "0 or more");
   check(params.max_per_image >= 0, function, "params.max_per_image", params.max_per_image,
@@ -79,9 +85,10 @@ class nms_call {
         groups.classes.size() > 0 || groups.images.size() > 0 || !groups.image_offsets.empty();
     grown(buffers_.spare, count);
     grown(buffers_.kept, count);
+    if (by_smaller_area()) grown(buffers_.owners, 2 * count);
     if (!grouped) {
-      const index_t kept = suppress(
-          0, count, grown(buffers_.scratch, (boxes_kernels_.scratch_bytes(count) + 63) / 64));
+      const index_t kept =
+          suppress(0, count, grown(buffers_.scratch, (scratch_bytes()(count) + 63) / 64));
       nms_record* const records = buffers_.kept.data();
       if (params_.order == nms_order::index)
         boxes_kernels_.sort_by_index(records, buffers_.spare.data(), kept);
@@ -91,7 +98,7 @@ class nms_call {
       const profile::scope timing([&] { return step("nms.partition"); });
       partition_into_groups(groups, boxes_.size(), count, buffers_, policy_);
     }
-    suppress_groups(buffers_, policy_, boxes_kernels_.scratch_bytes,
+    suppress_groups(buffers_, policy_, scratch_bytes(),
                     [&](index_t begin, index_t end, cache_line* scratch) {
                       return suppress(begin, end, scratch);
                     });
@@ -99,6 +106,11 @@ class nms_call {
   }
 
  private:
+  bool by_smaller_area() const { return params_.overlap == nms_overlap::smaller_area; }
+  auto scratch_bytes() const {
+    return by_smaller_area() ? boxes_kernels_.merge_scratch_bytes : boxes_kernels_.scratch_bytes;
+  }
+
   /// A step of the call; in it, threads that help are known by the call's type and shape.
   profile::problem step(const char* name) const {
     profile::problem p;
@@ -155,6 +167,7 @@ class nms_call {
       const profile::scope timing([&] { return step("nms.sort"); });
       scores_kernels_.sort(scores_.data(), records, buffers_.spare.data() + begin, state.count);
     }
+    if (by_smaller_area()) return suppress_by_smaller_area(begin, state);
     {
       const profile::scope timing([&] { return step("nms.compare"); });
       boxes_kernels_.begin(args(), state);
@@ -167,6 +180,23 @@ class nms_call {
     const profile::scope timing([&] { return step("nms.compare"); });
     boxes_kernels_.finish(args(), state);
     return state.kept_count;
+  }
+
+  /// A box is kept where merging would not merge it into another.
+  index_t suppress_by_smaller_area(index_t begin, const nms_state& state) {
+    const profile::scope timing([&] { return step("nms.compare"); });
+    merge_args<T> merge{};
+    merge.boxes = args();
+    merge.order = state.order;
+    merge.count = state.count;
+    merge.scratch = state.scratch;
+    merge.owner = buffers_.owners.data() + 2 * begin;
+    merge.claimer = merge.owner + state.count;
+    boxes_kernels_.merge(merge);
+    index_t kept = 0;
+    for (index_t i = 0; i < state.count && kept < merge.boxes.max_kept; ++i)
+      if (merge.owner[i] == static_cast<std::uint32_t>(i)) state.kept[kept++] = state.order[i];
+    return kept;
   }
 
   /// The kept boxes of all groups in the order asked for.
@@ -204,9 +234,9 @@ class nms_call {
     std::fill(per_image, per_image + buffers_.images, 0);
     index_t left = 0;
     for (index_t i = 0; i < count && left < params_.max_total; ++i) {
-      index_t& kept_of_image = per_image[image_of(records[i])];
-      if (kept_of_image >= params_.max_per_image) continue;
-      ++kept_of_image;
+      index_t& image_kept = per_image[image_of(records[i])];
+      if (image_kept >= params_.max_per_image) continue;
+      ++image_kept;
       records[left++] = records[i];
     }
     return left;

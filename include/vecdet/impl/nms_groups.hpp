@@ -4,8 +4,8 @@
 #pragma once
 
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/check_offsets.hpp>
-#include <vecdet/impl/workspace.hpp>
+#include <vecdet/impl/check_offsets.hpp>
+#include <vecdet/impl/nms_buffers.hpp>
 #include <vecdet/labels.hpp>
 #include <vecdet/nms_params.hpp>
 #include <vecdet/parallel.hpp>

@@ -59,8 +59,10 @@ class levels_postprocess {
                       params_.detector == dense_detector::rpn ? l : element % classes, score);
       };
       if (searches_elements(params_.detector)) {
-        const index_t count = append_level_best(target_, logits, image, l, params_.score_threshold,
-                                                params_.max_candidates, 0, 0, out.search, policy);
+        const index_t count =
+            append_level_best(target_, logits, image, l,
+                                 search_threshold(params_.score_threshold, score_kind::logits),
+                                 params_.max_candidates, 0, 0, out.search, policy);
         for (index_t i = 0; i < count; ++i)
           add(out.search.elements[static_cast<std::size_t>(i)],
               sigmoid_score(out.search.logits[static_cast<std::size_t>(i)]));

@@ -6,15 +6,15 @@
 #include <vecdet/args/regression_loss.hpp>
 #include <vecdet/args/stored_boxes.hpp>
 #include <vecdet/box_coding.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/box_loss_names.hpp>
 #include <vecdet/impl/box_selection.hpp>
 #include <vecdet/impl/find_first.hpp>
 #include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/optional_view.hpp>
 #include <vecdet/impl/scaled.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>

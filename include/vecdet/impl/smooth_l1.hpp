@@ -5,13 +5,13 @@
 #include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/smooth_l1.hpp>
 #include <vecdet/args/stored_boxes.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
-#include <vecdet/detail/optional_view.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/box_selection.hpp>
 #include <vecdet/impl/head_boxes.hpp>
+#include <vecdet/impl/optional_view.hpp>
 #include <vecdet/impl/scaled.hpp>
 #include <vecdet/parallel.hpp>
 #include <vecdet/profile/scope.hpp>

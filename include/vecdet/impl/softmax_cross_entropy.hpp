@@ -4,10 +4,10 @@
 
 #include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/softmax_cross_entropy.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/dtype.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/scaled.hpp>
 #include <vecdet/impl/softmax_chunks.hpp>
 #include <vecdet/parallel.hpp>

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <vecdet/args/loss_output.hpp>
-#include <vecdet/detail/apart.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/impl/detector_loss.hpp>
 #include <vecdet/impl/matcher_checks.hpp>
 #include <vecdet/impl/workspace.hpp>

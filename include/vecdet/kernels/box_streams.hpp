@@ -16,8 +16,8 @@
 
 #include <vecdet/args/loss_output.hpp>
 #include <vecdet/args/selected_boxes.hpp>
+#include <vecdet/kernels/boxes.hpp>
 #include <vecdet/simd/bits.hpp>
-#include <vecdet/simd/boxes.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {

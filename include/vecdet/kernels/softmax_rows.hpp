@@ -7,7 +7,7 @@
 // overlap those before, read and written twice.
 #pragma once
 
-#include <vecdet/simd/boxes.hpp>
+#include <vecdet/kernels/boxes.hpp>
 #include <vecdet/simd/math.hpp>
 #include <vecdet/simd/math_boxes.hpp>
 #include <vecdet/simd/transpose.hpp>

@@ -71,6 +71,9 @@ Real overlap_of(const box_of<Real>& kept, const box_of<Real>& other, const nms_p
     case nms_overlap::positive_area:
       if (!(intersection > 0 && kept_area > 0 && other_area > 0 && joined > 0)) return 0;
       break;
+    case nms_overlap::smaller_area:
+      if (!(kept_area > 0 && other_area > 0)) return 0;
+      return intersection / std::min(kept_area, other_area);
     case nms_overlap::jaccard:
       if (!(both > std::numeric_limits<Real>::epsilon())) return 1;
       return static_cast<Real>(1.0f - static_cast<float>(1 - static_cast<double>(intersection) /

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/feature_view.hpp>
+#include <vecdet/reference/feature_at.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
@@ -69,14 +70,6 @@ void for_each_sample(const double* box, index_t rows, index_t columns, index_t h
           interpolate(
               along_y.position(p, i), along_x.position(q, j), height, width,
               [&](index_t y, index_t x, double weight) { visit(p, q, y, x, weight / count); });
-}
-
-/// An element of a map in either layout.
-template <class T>
-T& feature_at(const feature_view<T>& map, index_t n, index_t c, index_t y, index_t x) {
-  return map.layout() == feature_layout::nchw
-             ? map.data()[((n * map.channels() + c) * map.height() + y) * map.width() + x]
-             : map.data()[((n * map.height() + y) * map.width() + x) * map.channels() + c];
 }
 
 /// One box's bins: channels x rows x columns. Of `magnitudes`, the same of |features|.

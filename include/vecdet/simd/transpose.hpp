@@ -2,8 +2,8 @@
 // Planes of numbers as rows of 16 channels, and back: a 16 x 4 block at a time, in float.
 #pragma once
 
-#include <vecdet/simd/boxes.hpp>
 #include <vecdet/simd/pack.hpp>
+#include <vecdet/simd/shuffles.hpp>
 
 #include <type_traits>
 

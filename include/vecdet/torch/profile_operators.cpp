@@ -7,10 +7,12 @@
 #include <vecdet/profile/snapshot.hpp>
 #include <vecdet/torch/profile.hpp>
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <string>
-#include <vector>
+#include <unordered_map>
 
 #include <torch/library.h>
 
@@ -24,11 +26,18 @@ std::unique_ptr<profile::torch_operators>& recorded_operators() {
   return recorded;
 }
 
-/// The scopes that this thread has open, the innermost last.
-std::vector<std::unique_ptr<profile::scope>>& open_scopes() {
-  static thread_local std::vector<std::unique_ptr<profile::scope>> scopes;
-  return scopes;
-}
+/// The scopes that are open, by number. One may end on another thread than it began on.
+struct open_scopes {
+  std::mutex mutex;
+  std::int64_t next = 0;
+  std::unordered_map<std::int64_t, std::unique_ptr<profile::scope>> by_number;
+
+  /// Never destroyed: threads may have scopes open when the process ends.
+  static open_scopes& get() {
+    static open_scopes& scopes = *new open_scopes;
+    return scopes;
+  }
+};
 
 void enable(bool with_torch_operators) {
   auto& recorded = recorded_operators();
@@ -53,14 +62,34 @@ std::string page_faults() {
   return recorded == nullptr ? std::string() : recorded->page_fault_report();
 }
 
-void begin(const std::string& name) {
+std::int64_t begin(const std::string& name) {
   profile::problem problem;
   problem.function = profile::intern(name);
-  open_scopes().push_back(std::make_unique<profile::scope>(problem));
+  open_scopes& scopes = open_scopes::get();
+  std::int64_t number = 0;
+  std::unique_ptr<profile::scope>* place = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(scopes.mutex);
+    number = scopes.next++;
+    place = &scopes.by_number[number];
+  }
+  *place = std::make_unique<profile::scope>(problem);  // last: what came before is not its time
+  return number;
 }
 
-void end() {
-  if (!open_scopes().empty()) open_scopes().pop_back();
+/// Ends the scope of this number.
+void end(std::int64_t number) {
+  open_scopes& scopes = open_scopes::get();
+  std::unique_ptr<profile::scope>* place = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(scopes.mutex);
+    const auto found = scopes.by_number.find(number);
+    if (found == scopes.by_number.end()) return;
+    place = &found->second;
+  }
+  place->reset();  // first its end, then what is not its time
+  const std::lock_guard<std::mutex> lock(scopes.mutex);
+  scopes.by_number.erase(number);
 }
 
 TORCH_LIBRARY_FRAGMENT(vecdet, m) {
@@ -70,8 +99,8 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
   m.def("_profile_json() -> str", &json);
   m.def("_profile_write(str path) -> ()", &write);
   m.def("_profile_page_faults() -> str", &page_faults);
-  m.def("_profile_begin(str name) -> ()", &begin);
-  m.def("_profile_end() -> ()", &end);
+  m.def("_profile_begin(str name) -> int", &begin);
+  m.def("_profile_end(int number) -> ()", &end);
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ at::Tensor pool(at::TensorList features, const at::Tensor& boxes, at::IntArrayRe
                 at::ArrayRef<double> scales, std::int64_t sampling_ratio, bool aligned,
                 at::IntArrayRef box_counts, double canonical_size, std::int64_t canonical_level) {
   static const auto op = find_operator("vecdet::_multiscale_roi_align", &cpu::multiscale_roi_align);
-  refuse_gradient(name_of_roi_align(features.size()), "boxes", boxes);
+  if (needs_gradient(boxes)) refuse_gradient(name_of_roi_align(features.size()), "boxes");
   const at::Tensor out = op.call(features, boxes, output_size, scales, sampling_ratio, aligned,
                                  box_counts, canonical_size, canonical_level);
   if (!needs_gradient(features)) return out;
@@ -113,14 +113,22 @@ at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes
 }
 
 }  // namespace differentiable
+
+namespace operators {
+
+using rpn_postprocess = plain_operator<&cpu::rpn_postprocess>;
+using postprocess_box_head = plain_operator<&cpu::postprocess_box_head>;
+using sample_balanced = plain_operator<&cpu::sample_balanced>;
+
+}  // namespace operators
 }  // namespace aten
 }  // namespace detail
 
 namespace ops {
 
 using detail::aten::find_operator;
-namespace cpu = detail::aten::cpu;
 namespace differentiable = detail::aten::differentiable;
+namespace operators = detail::aten::operators;
 
 at::Tensor roi_align(const at::Tensor& features, const at::Tensor& boxes,
                      at::IntArrayRef output_size, double spatial_scale, std::int64_t sampling_ratio,
@@ -145,9 +153,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rpn_postprocess(
     at::ArrayRef<double> image_sizes, std::int64_t max_candidates, double iou_threshold,
     std::int64_t max_proposals, double score_threshold, at::ArrayRef<double> weights,
     double size_limit, double min_size) {
-  static const auto op = find_operator("vecdet::rpn_postprocess", &cpu::rpn_postprocess);
-  return op.call(logits, deltas, anchors, image_sizes, max_candidates, iou_threshold, max_proposals,
-                 score_threshold, weights, size_limit, min_size);
+  return operators::rpn_postprocess::call(logits, deltas, anchors, image_sizes, max_candidates,
+                                          iou_threshold, max_proposals, score_threshold, weights,
+                                          size_limit, min_size);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess_box_head(
@@ -155,16 +163,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> postprocess_box_head(
     at::IntArrayRef proposal_counts, at::ArrayRef<double> image_sizes, double score_threshold,
     double iou_threshold, std::int64_t max_detections, at::ArrayRef<double> weights,
     double size_limit, double min_size) {
-  static const auto op = find_operator("vecdet::postprocess_box_head", &cpu::postprocess_box_head);
-  return op.call(logits, deltas, proposals, proposal_counts, image_sizes, score_threshold,
-                 iou_threshold, max_detections, weights, size_limit, min_size);
+  return operators::postprocess_box_head::call(logits, deltas, proposals, proposal_counts,
+                                               image_sizes, score_threshold, iou_threshold,
+                                               max_detections, weights, size_limit, min_size);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> sample_balanced(
     const at::Tensor& labels, at::IntArrayRef counts, std::int64_t size, double positive_share,
     std::int64_t seed, std::int64_t background, std::int64_t ignore) {
-  static const auto op = find_operator("vecdet::sample_balanced", &cpu::sample_balanced);
-  return op.call(labels, counts, size, positive_share, seed, background, ignore);
+  return operators::sample_balanced::call(labels, counts, size, positive_share, seed, background,
+                                          ignore);
 }
 
 }  // namespace ops
@@ -174,6 +182,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sample_balanced(
 namespace {
 
 namespace aten = vecdet::detail::aten;
+namespace operators = aten::operators;
 
 TORCH_LIBRARY_FRAGMENT(vecdet, m) {
   m.def(
@@ -193,28 +202,29 @@ TORCH_LIBRARY_FRAGMENT(vecdet, m) {
       "_multiscale_roi_align_grad(Tensor upstream, Tensor boxes, SymInt[] sizes, float[] scales, "
       "int sampling_ratio, bool aligned, int[] box_counts, float canonical_size, "
       "int canonical_level, bool channels_last) -> Tensor[]");
-  m.def(
-      "rpn_postprocess(Tensor[] logits, Tensor[] deltas, Tensor anchors, float[] image_sizes, "
-      "int max_candidates=2000, float iou_threshold=0.7, int max_proposals=2000, "
-      "float score_threshold=0.0, float[] weights=[], float size_limit=4.135166556742356, "
-      "float min_size=0.001) -> (Tensor, Tensor, Tensor, Tensor)");
-  m.def(
-      "postprocess_box_head(Tensor logits, Tensor deltas, Tensor proposals, "
-      "int[] proposal_counts, float[] image_sizes, float score_threshold=0.05, "
-      "float iou_threshold=0.5, int max_detections=100, float[] weights=[], "
-      "float size_limit=4.135166556742356, float min_size=0.01) "
-      "-> (Tensor, Tensor, Tensor, Tensor)");
-  m.def(
-      "sample_balanced(Tensor labels, int[] counts=[], int size=256, float positive_share=0.5, "
-      "int seed=0, int background=-1, int ignore=-2) -> (Tensor, Tensor, Tensor)");
+  operators::rpn_postprocess::define(
+      m,
+      "rpn_postprocess(Tensor[] logits, Tensor[] deltas, Tensor anchors, float[] "
+      "image_sizes, int max_candidates=2000, float iou_threshold=0.7, int "
+      "max_proposals=2000, float score_threshold=0.0, float[] weights=[], float "
+      "size_limit=4.135166556742356, float min_size=0.001) -> (Tensor, Tensor, Tensor, "
+      "Tensor)");
+  operators::postprocess_box_head::define(
+      m,
+      "postprocess_box_head(Tensor logits, Tensor deltas, Tensor proposals, int[] "
+      "proposal_counts, float[] image_sizes, float score_threshold=0.05, float "
+      "iou_threshold=0.5, int max_detections=100, float[] weights=[], float "
+      "size_limit=4.135166556742356, float min_size=0.01) -> (Tensor, Tensor, Tensor, Tensor)");
+  operators::sample_balanced::define(
+      m,
+      "sample_balanced(Tensor labels, int[] counts=[], int size=256, float "
+      "positive_share=0.5, int seed=0, int background=-1, int ignore=-2) -> (Tensor, Tensor, "
+      "Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(vecdet, CPU, m) {
   m.impl("_multiscale_roi_align", &aten::cpu::multiscale_roi_align);
   m.impl("_multiscale_roi_align_grad", &aten::cpu::multiscale_roi_align_grad);
-  m.impl("rpn_postprocess", &aten::cpu::rpn_postprocess);
-  m.impl("postprocess_box_head", &aten::cpu::postprocess_box_head);
-  m.impl("sample_balanced", &aten::cpu::sample_balanced);
 }
 
 TORCH_LIBRARY_IMPL(vecdet, Meta, m) {

@@ -19,7 +19,7 @@ namespace aten {
 namespace cpu {
 
 inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targets,
-                                   double beta, std::int64_t reduction,
+                                   double beta, loss_reduction reduction,
                                    const optional_tensor& label_of, double scale,
                                    const optional_tensor& box_weights, std::int64_t background,
                                    std::int64_t ignore, bool needs_grad, bool float_loss) {
@@ -43,12 +43,12 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
     at::Tensor loss, grad = at::empty({0}, x.options());
     const index_t boxes_given = x.numel() / 4;
     const auto run = [&](const box_selection& selection, index_t selected) {
-      if (reduction == at::Reduction::Mean) params.scale /= static_cast<double>(4 * selected);
-      if (reduction == at::Reduction::Mean && selected == 0) params.scale = 0;
+      if (reduction == loss_reduction::mean) params.scale /= static_cast<double>(4 * selected);
+      if (reduction == loss_reduction::mean && selected == 0) params.scale = 0;
       with_element(type, [&](auto element) {
         using T = decltype(element);
         double sum = 0;
-        if (reduction == at::Reduction::None) {
+        if (reduction == loss_reduction::none) {
           loss = at::empty(predictions.sizes(), x.options());
           smooth_l1_loss_unreduced(boxes<const T>(x), boxes<const T>(t), selection, boxes<T>(loss),
                                    params, threads());
@@ -57,14 +57,14 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
           grad = at::empty(predictions.sizes(), x.options());
           sum = smooth_l1_loss_and_grad(boxes<const T>(x), boxes<const T>(t), selection,
                                         boxes<T>(grad), params, threads());
-        } else if (reduction != at::Reduction::None) {
+        } else if (reduction != loss_reduction::none) {
           sum = vecdet::smooth_l1_loss(boxes<const T>(x), boxes<const T>(t), selection, params,
                                        threads());
         }
         // As torch has it, the mean of nothing is no number.
-        if (reduction == at::Reduction::Mean && selected == 0)
+        if (reduction == loss_reduction::mean && selected == 0)
           sum = std::numeric_limits<double>::quiet_NaN();
-        if (reduction != at::Reduction::None)
+        if (reduction != loss_reduction::none)
           loss = scalar(sum, loss_type(predictions, float_loss));
       });
     };
@@ -79,13 +79,15 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
   });
 }
 
-inline loss_tensors iou_loss(const char* function, iou_kind kind, const at::Tensor& predicted,
-                             const at::Tensor& targets, std::int64_t reduction, double epsilon,
-                             double scale, const optional_tensor& box_weights, bool needs_grad,
-                             bool float_loss) {
+inline loss_tensors iou_loss(const at::Tensor& predicted, const at::Tensor& targets, iou_kind kind,
+                             loss_reduction reduction, double epsilon, double scale,
+                             const optional_tensor& box_weights, bool needs_grad, bool float_loss) {
+  constexpr const char* function = "iou_loss";
   return translated([&] {
     check_boxes(function, "predicted", predicted);
     check_boxes(function, "targets", targets);
+    check(kind >= iou_kind::giou && kind <= iou_kind::ciou, function, "kind",
+          static_cast<std::int64_t>(kind), "1 (GIoU), 2 (DIoU) or 3 (CIoU)");
     check_reduction(function, reduction);
     check_shape(targets.sizes() == predicted.sizes(), function, "targets", targets,
                 "the shape of the predicted boxes");
@@ -97,14 +99,14 @@ inline loss_tensors iou_loss(const char* function, iou_kind kind, const at::Tens
     params.epsilon = epsilon;
     params.scale = scale;
     params.box_weights = weight_of.view();
-    if (reduction == at::Reduction::Mean && x.numel() > 0)
+    if (reduction == loss_reduction::mean && x.numel() > 0)
       params.scale /= static_cast<double>(x.numel() / 4);
 
     at::Tensor loss, grad = at::empty({0}, x.options());
     with_element(type, [&](auto element) {
       using T = decltype(element);
       double sum = 0;
-      if (reduction == at::Reduction::None) {
+      if (reduction == loss_reduction::none) {
         loss = at::empty(predicted.sizes().slice(0, predicted.dim() - 1), x.options());
         vecdet::iou_loss_unreduced(boxes<const T>(x), boxes<const T>(t), vector<T>(loss), kind,
                                    params, threads());
@@ -113,40 +115,18 @@ inline loss_tensors iou_loss(const char* function, iou_kind kind, const at::Tens
         grad = at::empty(predicted.sizes(), x.options());
         sum = vecdet::iou_loss_and_grad(boxes<const T>(x), boxes<const T>(t), boxes<T>(grad), kind,
                                         params, threads());
-      } else if (reduction != at::Reduction::None) {
+      } else if (reduction != loss_reduction::none) {
         sum = vecdet::iou_loss(boxes<const T>(x), boxes<const T>(t), kind, params, threads());
       }
-      if (reduction != at::Reduction::None) loss = scalar(sum, loss_type(predicted, float_loss));
+      if (reduction != loss_reduction::none) loss = scalar(sum, loss_type(predicted, float_loss));
     });
     return as_type_of(predicted, loss, grad, float_loss);
   });
 }
 
-inline loss_tensors giou_loss(const at::Tensor& predicted, const at::Tensor& targets,
-                              std::int64_t reduction, double epsilon, double scale,
-                              const optional_tensor& box_weights, bool needs_grad,
-                              bool float_loss) {
-  return iou_loss("giou_loss", iou_kind::giou, predicted, targets, reduction, epsilon, scale,
-                  box_weights, needs_grad, float_loss);
-}
-inline loss_tensors diou_loss(const at::Tensor& predicted, const at::Tensor& targets,
-                              std::int64_t reduction, double epsilon, double scale,
-                              const optional_tensor& box_weights, bool needs_grad,
-                              bool float_loss) {
-  return iou_loss("diou_loss", iou_kind::diou, predicted, targets, reduction, epsilon, scale,
-                  box_weights, needs_grad, float_loss);
-}
-inline loss_tensors ciou_loss(const at::Tensor& predicted, const at::Tensor& targets,
-                              std::int64_t reduction, double epsilon, double scale,
-                              const optional_tensor& box_weights, bool needs_grad,
-                              bool float_loss) {
-  return iou_loss("ciou_loss", iou_kind::ciou, predicted, targets, reduction, epsilon, scale,
-                  box_weights, needs_grad, float_loss);
-}
-
 inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& anchors,
                                     const at::Tensor& targets, const optional_tensor& matches,
-                                    const optional_tensor& label_of, std::int64_t loss_kind,
+                                    const optional_tensor& label_of, box_loss loss_kind,
                                     double beta, double epsilon, at::ArrayRef<double> delta_weights,
                                     double size_limit, double scale,
                                     const optional_tensor& box_weights, std::int64_t background,
@@ -156,8 +136,8 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
     check_boxes(function, "deltas", deltas);
     check_boxes(function, "anchors", anchors);
     check_boxes(function, "targets", targets);
-    check(loss_kind >= 0 && loss_kind <= 3, function, "loss", loss_kind,
-          "0 (smooth L1), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
+    check_choice(function, "loss", loss_kind, box_loss::ciou,
+                 "0 (smooth L1), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
     const at::ScalarType type = computed_type(function, "deltas", deltas);
     // Rounded to bfloat16, the corners of boxes would be off by pixels.
     const bool is_mixed = type == at::kBFloat16 && (anchors.scalar_type() != at::kBFloat16 ||
@@ -166,7 +146,7 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
     const weights weight_of(function, "box_weights", box_weights);
     const std::array<double, 4> coder = coder_weights(function, delta_weights);
     regression_loss_params params;
-    params.loss = static_cast<box_loss>(loss_kind);
+    params.loss = loss_kind;
     params.beta = beta;
     params.epsilon = epsilon;
     params.scale = scale;
@@ -182,8 +162,8 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
     const at::Tensor t = contiguous("targets", targets, box_type);
     const index_t count = x.numel() / 4;
     const bool are_matched = matches.has_value() && matches->defined();
-    const optional_tensor& selecting =
-        label_of.has_value() && label_of->defined() ? label_of : matches;
+    const bool are_labelled = label_of.has_value() && label_of->defined();
+    const optional_tensor& selecting = are_labelled ? label_of : matches;
 
     double sum = 0;
     at::Tensor grad = at::empty({0}, x.options());
@@ -198,7 +178,7 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
                                                    selection, params, threads());
       };
       if (are_matched) {
-        labels indices(function, "matches", *matches, count, "an integer an anchor");
+        labels indices(function, "matches", *matches, count, "an integer per anchor");
         run({boxes<const B>(t), indices.indices()});
       } else {
         run(boxes<const B>(t));
@@ -206,7 +186,8 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
     };
     const auto run = [&](auto element, auto box) {
       if (selecting.has_value() && selecting->defined()) {
-        const labels chosen(function, "labels", *selecting, count, "an integer an anchor");
+        const labels chosen(function, are_labelled ? "labels" : "matches", *selecting, count,
+                            "an integer per anchor");
         run_selected(box_selection(chosen.view(), background, ignore), element, box);
       } else {
         run_selected(box_selection::all(), element, box);
@@ -221,30 +202,6 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
 }
 
 }  // namespace cpu
-
-// The same of tensors without data.
-namespace meta {
-
-inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tensor&, double,
-                                   std::int64_t reduction, const optional_tensor&, double,
-                                   const optional_tensor&, std::int64_t, std::int64_t,
-                                   bool needs_grad, bool float_loss) {
-  return shapes_of_elements(predictions, reduction, needs_grad, float_loss);
-}
-inline loss_tensors iou_loss(const at::Tensor& predicted, const at::Tensor&, std::int64_t reduction,
-                             double, double, const optional_tensor&, bool needs_grad,
-                             bool float_loss) {
-  return shapes_of_rows(predicted, reduction, needs_grad, float_loss);
-}
-inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor&, const at::Tensor&,
-                                    const optional_tensor&, const optional_tensor&, std::int64_t,
-                                    double, double, at::ArrayRef<double>, double, double,
-                                    const optional_tensor&, std::int64_t, std::int64_t,
-                                    bool needs_grad, bool float_loss) {
-  return shapes_of_elements(deltas, at::Reduction::Sum, needs_grad, float_loss);
-}
-
-}  // namespace meta
 }  // namespace aten
 }  // namespace detail
 }  // namespace VECDET_ABI

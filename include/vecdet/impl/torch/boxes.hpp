@@ -152,14 +152,14 @@ inline at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor
   });
 }
 
-inline iou_params iou_of(const char* function, std::int64_t kind) {
-  check(kind >= 0 && kind <= 3, function, "kind", kind, "0 (IoU), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
+inline iou_params iou_of(const char* function, iou_kind kind) {
+  check_choice(function, "kind", kind, iou_kind::ciou, "0 (IoU), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
   iou_params params;
-  params.kind = static_cast<iou_kind>(kind);
+  params.kind = kind;
   return params;
 }
 
-inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, std::int64_t kind) {
+inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind) {
   constexpr const char* function = "pairwise_iou";
   return translated([&] {
     check_boxes(function, "a", a);
@@ -179,7 +179,7 @@ inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, std::in
   });
 }
 
-inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, std::int64_t kind) {
+inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind kind) {
   constexpr const char* function = "elementwise_iou";
   return translated([&] {
     check_boxes(function, "a", a);
@@ -220,11 +220,11 @@ inline at::Tensor decode_distances(const at::Tensor& distances, const at::Tensor
                                    at::ArrayRef<double>) {
   return new_like(distances).to(decoded_type(distances.scalar_type(), anchors.scalar_type()));
 }
-inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, std::int64_t) {
+inline at::Tensor pairwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind) {
   const c10::SymInt sizes[] = {a.sym_size(0), b.sym_size(0)};
   return a.new_empty_symint(sizes, a.options().dtype(promoted(a, b)));
 }
-inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, std::int64_t) {
+inline at::Tensor elementwise_iou(const at::Tensor& a, const at::Tensor& b, iou_kind) {
   return new_without_last(a).to(promoted(a, b));
 }
 

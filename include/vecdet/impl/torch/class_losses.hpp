@@ -14,13 +14,13 @@ namespace aten {
 
 /// Sets what the parameters of these losses have in common.
 template <class Params>
-void set_common(Params& params, std::int64_t reduction, double scale, const weights& row_weights,
+void set_common(Params& params, loss_reduction reduction, double scale, const weights& row_weights,
                 std::int64_t background, std::int64_t ignore) {
   params.scale = scale;
   params.background = background;
   params.ignore = ignore;
   params.row_weights = row_weights.view();
-  if (reduction == at::Reduction::Mean) params.reduction = vecdet::reduction::mean;
+  if (reduction == loss_reduction::mean) params.reduction = vecdet::reduction::mean;
 }
 
 /// The loss and gradient of logits that lie as a head's level, one of them transposed.
@@ -42,7 +42,7 @@ inline loss_tensors focal_loss_of_transposed(const at::Tensor& logits, const tra
 namespace cpu {
 
 inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
-                                       double alpha, double gamma, std::int64_t reduction,
+                                       double alpha, double gamma, loss_reduction reduction,
                                        double scale, const optional_tensor& row_weights,
                                        std::int64_t background, std::int64_t ignore,
                                        bool needs_grad, bool float_loss) {
@@ -87,7 +87,7 @@ inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tenso
       return run([&](auto element) { return dense.view<decltype(element)>(); });
     }
     const labels label_of(function, "targets", targets, targets.numel(), "a label a row");
-    if (needs_grad && reduction != at::Reduction::None && params.row_weights.empty() &&
+    if (needs_grad && reduction != loss_reduction::none && params.row_weights.empty() &&
         logits.scalar_type() == type) {
       if (const transposed_head head = find_transposed_head(logits))
         return focal_loss_of_transposed(logits, head, label_of, params, float_loss);
@@ -103,7 +103,7 @@ struct scored_rows {
   at::Tensor scores;
 
   scored_rows(const char* function, const at::Tensor& given, const at::Tensor& given_labels,
-              const at::Tensor& given_scores, std::int64_t reduction)
+              const at::Tensor& given_scores, loss_reduction reduction)
       : logits("logits", checked(function, given, given_labels, given_scores, reduction),
                computed_type(function, "logits", given)),
         label_of(function, "labels", given_labels, logits.count, "a label a row"),
@@ -114,7 +114,7 @@ struct scored_rows {
  private:
   static const at::Tensor& checked(const char* function, const at::Tensor& logits,
                                    const at::Tensor& labels, const at::Tensor& scores,
-                                   std::int64_t reduction) {
+                                   loss_reduction reduction) {
     check_dense(function, "logits", logits);
     check_dense(function, "labels", labels);
     check_dense(function, "scores", scores);
@@ -130,7 +130,7 @@ struct scored_rows {
 
 inline loss_tensors quality_focal_loss(const at::Tensor& logits, const at::Tensor& label_of,
                                        const at::Tensor& scores, double beta,
-                                       std::int64_t reduction, double scale,
+                                       loss_reduction reduction, double scale,
                                        const optional_tensor& row_weights, std::int64_t background,
                                        std::int64_t ignore, bool needs_grad, bool float_loss) {
   constexpr const char* function = "quality_focal_loss";
@@ -157,7 +157,7 @@ inline loss_tensors quality_focal_loss(const at::Tensor& logits, const at::Tenso
 
 inline loss_tensors varifocal_loss(const at::Tensor& logits, const at::Tensor& label_of,
                                    const at::Tensor& scores, double alpha, double gamma,
-                                   bool grad_through_factor, std::int64_t reduction, double scale,
+                                   bool grad_through_factor, loss_reduction reduction, double scale,
                                    const optional_tensor& row_weights, std::int64_t background,
                                    std::int64_t ignore, bool needs_grad, bool float_loss) {
   constexpr const char* function = "varifocal_loss";
@@ -183,7 +183,7 @@ inline loss_tensors varifocal_loss(const at::Tensor& logits, const at::Tensor& l
 }
 
 inline loss_tensors bce_loss(const at::Tensor& logits, const at::Tensor& label_of,
-                             const at::Tensor& scores, std::int64_t reduction, double scale,
+                             const at::Tensor& scores, loss_reduction reduction, double scale,
                              const optional_tensor& row_weights, std::int64_t background,
                              std::int64_t ignore, bool needs_grad, bool float_loss) {
   constexpr const char* function = "bce_loss";
@@ -206,35 +206,6 @@ inline loss_tensors bce_loss(const at::Tensor& logits, const at::Tensor& label_o
 }
 
 }  // namespace cpu
-
-// The same of tensors without data.
-namespace meta {
-
-inline loss_tensors sigmoid_focal_loss(const at::Tensor& logits, const at::Tensor&, double, double,
-                                       std::int64_t reduction, double, const optional_tensor&,
-                                       std::int64_t, std::int64_t, bool needs_grad,
-                                       bool float_loss) {
-  return shapes_of_matrix(logits, reduction, needs_grad, float_loss);
-}
-inline loss_tensors quality_focal_loss(const at::Tensor& logits, const at::Tensor&,
-                                       const at::Tensor&, double, std::int64_t reduction, double,
-                                       const optional_tensor&, std::int64_t, std::int64_t,
-                                       bool needs_grad, bool float_loss) {
-  return shapes_of_matrix(logits, reduction, needs_grad, float_loss);
-}
-inline loss_tensors varifocal_loss(const at::Tensor& logits, const at::Tensor&, const at::Tensor&,
-                                   double, double, bool, std::int64_t reduction, double,
-                                   const optional_tensor&, std::int64_t, std::int64_t,
-                                   bool needs_grad, bool float_loss) {
-  return shapes_of_matrix(logits, reduction, needs_grad, float_loss);
-}
-inline loss_tensors bce_loss(const at::Tensor& logits, const at::Tensor&, const at::Tensor&,
-                             std::int64_t reduction, double, const optional_tensor&, std::int64_t,
-                             std::int64_t, bool needs_grad, bool float_loss) {
-  return shapes_of_matrix(logits, reduction, needs_grad, float_loss);
-}
-
-}  // namespace meta
 }  // namespace aten
 }  // namespace detail
 }  // namespace VECDET_ABI

@@ -53,7 +53,7 @@ inline detection_tensors copied(const detections_view& found) {
 
 /// Heights and widths, one after the other, as torchvision orders them.
 inline std::vector<image_size> image_sizes_from(const char* function,
-                                               at::ArrayRef<double> image_sizes, index_t images) {
+                                                at::ArrayRef<double> image_sizes, index_t images) {
   check_size(function, "image_sizes.size()", static_cast<index_t>(image_sizes.size()), 2 * images,
              "height and width of each image");
   std::vector<image_size> sizes;
@@ -72,13 +72,24 @@ inline at::ScalarType check_scored(const char* function, const at::Tensor& boxes
   return computed_type(function, "boxes", boxes, "scores", scores);
 }
 
-/// use(groups) with the classes of boxes, where there are any.
+/// Integers that are equal where the numbers are: torchvision takes classes of any type.
+inline at::Tensor as_integers(const char* function, const char* argument,
+                              const at::Tensor& classes) {
+  check_dense(function, argument, classes);
+  if (classes.scalar_type() == at::kBool) return classes.to(at::kByte);
+  if (!classes.is_floating_point()) return classes;
+  // By their bits; the sum makes one zero of both.
+  return (classes.to(at::kDouble) + 0.0).view(at::kLong);
+}
+
+/// use(groups) with the classes of boxes, if there are any.
 template <class Use>
 auto with_classes(const char* function, const optional_tensor& classes, index_t boxes,
                   const Use& use) {
   nms_groups groups;
   if (!classes.has_value() || !classes->defined()) return use(groups);
-  const labels chosen(function, "classes", *classes, boxes, "an integer a box");
+  const labels chosen(function, "classes", as_integers(function, "classes", *classes), boxes,
+                      "a number per box");
   const labels_view view = chosen.view();
   groups.classes = view;
   return use(groups);
@@ -122,15 +133,15 @@ inline at::Tensor batched_nms(const at::Tensor& boxes_, const at::Tensor& scores
 inline std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes_,
                                                    const at::Tensor& scores,
                                                    const optional_tensor& classes,
-                                                   std::int64_t decay, double iou_threshold,
+                                                   soft_nms_method decay, double iou_threshold,
                                                    double sigma, double score_floor) {
   constexpr const char* function = "soft_nms";
   return translated([&] {
     const at::ScalarType type = check_scored(function, boxes_, scores);
-    check(decay >= 0 && decay <= 2, function, "decay", decay,
-          "0 (hard), 1 (linear) or 2 (gaussian)");
+    check_choice(function, "decay", decay, soft_nms_method::gaussian,
+                 "0 (hard), 1 (linear) or 2 (gaussian)");
     soft_nms_params params;
-    params.method = static_cast<soft_nms_method>(decay);
+    params.method = decay;
     params.iou_threshold = iou_threshold;
     params.sigma = sigma;
     params.score_floor = score_floor;
@@ -177,7 +188,7 @@ inline std::tuple<at::Tensor, at::Tensor> filter_topk(const at::Tensor& logits,
 
 inline detection_tensors postprocess(const at::Tensor& logits, const at::Tensor& deltas,
                                      const at::Tensor& anchors, at::ArrayRef<double> image_sizes,
-                                     at::IntArrayRef level_sizes, std::int64_t kind,
+                                     at::IntArrayRef level_sizes, dense_detector kind,
                                      double score_threshold, std::int64_t max_candidates,
                                      double iou_threshold, std::int64_t max_detections,
                                      at::ArrayRef<double> weights,
@@ -189,11 +200,11 @@ inline detection_tensors postprocess(const at::Tensor& logits, const at::Tensor&
     check_shape(logits.dim() == 3, function, "logits", logits, "[images, anchors, classes]");
     check_boxes(function, "deltas", deltas);
     check_boxes(function, "anchors", anchors);
-    check(kind >= 0 && kind <= 2, function, "kind", kind, "0 (RetinaNet), 1 (FCOS) or 2 (SSD)");
+    check_choice(function, "kind", kind, dense_detector::ssd, "0 (RetinaNet), 1 (FCOS) or 2 (SSD)");
     const std::vector<vecdet::image_size> sizes =
         image_sizes_from(function, image_sizes, logits.size(0));
     postprocess_params params;
-    params.detector = static_cast<dense_detector>(kind);
+    params.detector = kind;
     params.score_threshold = score_threshold;
     params.max_candidates = max_candidates;
     params.iou_threshold = iou_threshold;

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <tuple>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -34,10 +34,10 @@ inline bool needs_gradient(at::TensorList tensors) {
                      [](const at::Tensor& tensor) { return needs_gradient(tensor); });
 }
 
-/// The gradient by an argument that losses hold constant would silently be missing.
-inline void refuse_gradient(const char* function, const char* argument, const at::Tensor& tensor) {
-  TORCH_CHECK(!needs_gradient(tensor), "vecdet::", function, ": ", argument,
-              " requires a gradient, expected a tensor without: ", argument, ".detach()");
+/// The gradient by an argument that is held constant would silently be missing.
+[[noreturn]] inline void refuse_gradient(const std::string& function, const std::string& argument) {
+  TORCH_CHECK(false, "vecdet::", function, ": ", argument,
+              " requires a gradient, expected a tensor without one: ", argument, ".detach()");
 }
 
 /// Whether it is memory on the CPU and nothing else: not traced, mapped over or symbolic.
@@ -138,10 +138,6 @@ inline at::Tensor with_gradients(at::TensorList inputs, const at::Tensor& loss,
                                  at::TensorList grads) {
   if (!needs_gradient(inputs)) return loss;
   return precomputed::apply(inputs, loss_and_grads{loss, grads.vec()});
-}
-inline at::Tensor with_gradient(const at::Tensor& input,
-                                const std::tuple<at::Tensor, at::Tensor>& computed) {
-  return with_gradients(input, std::get<0>(computed), std::get<1>(computed));
 }
 
 }  // namespace aten

@@ -70,8 +70,8 @@ inline retinanet_loss_tensors retinanet_loss(
     at::TensorList logits, at::TensorList deltas, const at::Tensor& anchors,
     const at::Tensor& boxes_, const at::Tensor& classes, at::IntArrayRef box_counts,
     double high_threshold, double low_threshold, bool allow_low_quality, double alpha, double gamma,
-    std::int64_t loss, double beta, at::ArrayRef<double> delta_weights, double size_limit,
-    double scale, const optional_tensor& regions, at::IntArrayRef region_counts, bool needs_grad,
+    box_loss loss, double beta, at::ArrayRef<double> delta_weights, double size_limit, double scale,
+    const optional_tensor& regions, at::IntArrayRef region_counts, bool needs_grad,
     bool float_loss) {
   constexpr const char* function = "retinanet_loss";
   return translated([&] {
@@ -84,8 +84,8 @@ inline retinanet_loss_tensors retinanet_loss(
                 "[images, anchors x 4, height, width]");
     check_shape(anchors_here > 0 && x.channels() % anchors_here == 0, function, "logits", x.first(),
                 "[images, anchors x classes, height, width] with the anchors of deltas");
-    check(loss >= 0 && loss <= 3, function, "loss", loss,
-          "0 (smooth L1), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
+    check_choice(function, "loss", loss, box_loss::ciou,
+                 "0 (smooth L1), 1 (GIoU), 2 (DIoU) or 3 (CIoU)");
     const at::ScalarType type = computed_type(function, "logits", x.first(), "deltas", d.first());
     check(type != at::kDouble, function, "logits.dtype", c10::toString(type),
           "float32, bfloat16 or float16");
@@ -98,7 +98,7 @@ inline retinanet_loss_tensors retinanet_loss(
     params.matcher.coder = coder_of(function, delta_weights, size_limit);
     params.alpha = alpha;
     params.gamma = gamma;
-    params.loss = static_cast<box_loss>(loss);
+    params.loss = loss;
     params.beta = beta;
     params.scale = scale;
 
@@ -126,39 +126,6 @@ inline retinanet_loss_tensors retinanet_loss(
 }
 
 }  // namespace cpu
-
-// The same of tensors without data.
-namespace meta {
-
-inline at::Tensor new_loss(const at::Tensor& input, bool float_loss) {
-  return at::empty({}, input.options().dtype(loss_type(input, float_loss)));
-}
-inline std::vector<at::Tensor> new_gradients(at::TensorList levels, bool are_needed) {
-  std::vector<at::Tensor> grads;
-  for (const at::Tensor& level : levels)
-    if (are_needed) grads.push_back(at::empty_like(level));
-  return grads;
-}
-
-inline levels_loss_tensors sigmoid_focal_loss_levels(at::TensorList logits, const at::Tensor&,
-                                                     double, double, double, const optional_tensor&,
-                                                     std::int64_t, std::int64_t, bool needs_grad,
-                                                     bool float_loss) {
-  return levels_loss_tensors(new_loss(logits[0], float_loss), new_gradients(logits, needs_grad));
-}
-inline retinanet_loss_tensors retinanet_loss(at::TensorList logits, at::TensorList deltas,
-                                             const at::Tensor&, const at::Tensor&,
-                                             const at::Tensor&, at::IntArrayRef, double, double,
-                                             bool, double, double, std::int64_t, double,
-                                             at::ArrayRef<double>, double, double,
-                                             const optional_tensor&, at::IntArrayRef,
-                                             bool needs_grad, bool float_loss) {
-  return retinanet_loss_tensors(new_loss(logits[0], float_loss), new_loss(deltas[0], float_loss),
-                                new_gradients(logits, needs_grad),
-                                new_gradients(deltas, needs_grad));
-}
-
-}  // namespace meta
 }  // namespace aten
 }  // namespace detail
 }  // namespace VECDET_ABI

@@ -4,6 +4,7 @@
 
 #include <vecdet/impl/torch/tensor.hpp>
 
+#include <cstdint>
 #include <tuple>
 
 namespace vecdet {
@@ -13,9 +14,20 @@ namespace aten {
 
 using loss_tensors = std::tuple<at::Tensor, at::Tensor>;
 
-inline void check_reduction(const char* function, std::int64_t reduction) {
-  check(reduction >= at::Reduction::None && reduction < at::Reduction::END, function, "reduction",
-        reduction, "0 (none), 1 (mean) or 2 (sum)");
+/// at::Reduction, as a type of its own: so losses are known to have a reduction.
+enum class loss_reduction : std::int64_t {
+  none = at::Reduction::None,
+  mean = at::Reduction::Mean,
+  sum = at::Reduction::Sum
+};
+
+/// The losses that are not reduced: one per element of the input, whose gradient lies as the input
+/// does (matrix) or is contiguous (elements), or one per row, whose gradient is contiguous.
+enum class loss_shape { matrix, elements, rows };
+
+inline void check_reduction(const char* function, loss_reduction reduction) {
+  check(reduction >= loss_reduction::none && reduction <= loss_reduction::sum, function,
+        "reduction", static_cast<std::int64_t>(reduction), "0 (none), 1 (mean) or 2 (sum)");
 }
 
 /// The type of a loss: that of the input, or float32 at least, as autocast asks for.
@@ -29,36 +41,15 @@ inline loss_tensors as_type_of(const at::Tensor& input, const at::Tensor& loss,
   return {loss.to(loss_type(input, float_loss)), grad.to(input.scalar_type())};
 }
 
-// What the losses return where shapes alone are known.
-
-inline loss_tensors shapes_of_matrix(const at::Tensor& logits, std::int64_t reduction,
-                                     bool needs_grad, bool float_loss) {
-  const at::Tensor loss =
-      reduction == at::Reduction::None ? new_like(logits) : at::empty({}, logits.options());
-  return {loss.to(loss_type(logits, float_loss)), new_gradient_as_it_lies(logits, needs_grad)};
-}
-inline loss_tensors shapes_of_elements(const at::Tensor& input, std::int64_t reduction,
-                                       bool needs_grad, bool float_loss) {
-  const at::Tensor loss =
-      reduction == at::Reduction::None ? new_like(input) : at::empty({}, input.options());
-  return {loss.to(loss_type(input, float_loss)), new_gradient(input, needs_grad)};
-}
-inline loss_tensors shapes_of_rows(const at::Tensor& input, std::int64_t reduction, bool needs_grad,
-                                   bool float_loss) {
-  const at::Tensor loss =
-      reduction == at::Reduction::None ? new_without_last(input) : at::empty({}, input.options());
-  return {loss.to(loss_type(input, float_loss)), new_gradient(input, needs_grad)};
-}
-
 /// The loss of logits, a matrix that `each` computes into another of losses, or `sum` and
 /// `sum_and_grad` add up; with its gradient where that is needed.
 template <class T, class Each, class Sum, class SumAndGrad>
-loss_tensors loss_of_matrix(const at::Tensor& logits, const rows& x, std::int64_t reduction,
+loss_tensors loss_of_matrix(const at::Tensor& logits, const rows& x, loss_reduction reduction,
                             bool needs_grad, bool float_loss, const Each& each, const Sum& sum,
                             const SumAndGrad& sum_and_grad) {
   const auto options = x.tensor.options();
   at::Tensor loss, grad = at::empty({0}, options);
-  if (reduction == at::Reduction::None) {
+  if (reduction == loss_reduction::none) {
     loss = at::empty(logits.sizes(), options);
     each(x.view<T>(), matrix<T>(loss, x.count, x.size));
   }
@@ -68,10 +59,10 @@ loss_tensors loss_of_matrix(const at::Tensor& logits, const rows& x, std::int64_
     const at::Tensor lines = grad.is_contiguous() ? grad : at::empty(logits.sizes(), options);
     total = sum_and_grad(x.view<T>(), matrix<T>(lines, x.count, x.size));
     if (!lines.is_same(grad)) grad.copy_(lines);
-  } else if (reduction != at::Reduction::None) {
+  } else if (reduction != loss_reduction::none) {
     total = sum(x.view<T>());
   }
-  if (reduction != at::Reduction::None) loss = scalar(total, loss_type(logits, float_loss));
+  if (reduction != loss_reduction::none) loss = scalar(total, loss_type(logits, float_loss));
   return as_type_of(logits, loss, grad, float_loss);
 }
 

@@ -1,113 +1,130 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators: how they are found, and what becomes of their tensors under autocast.
+// Operators without a gradient, defined from a CPU function and its schema.
 #pragma once
 
+#include <vecdet/impl/torch/autocast.hpp>
 #include <vecdet/impl/torch/tensor.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/ivalue.h>
-#include <ATen/core/stack.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/library.h>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
 namespace detail {
 namespace aten {
 
-/// The operator of a name whose kernels are functions like `kernel`.
+/// The types of an operator's arguments: PyTorch passes enumerators as integers.
+template <class T>
+using operator_type = std::conditional_t<std::is_enum<T>::value, std::int64_t, T>;
+
+/// `value` as an argument of type `To`: an enumerator or its number, a tensor or one that may be
+/// absent, which is undefined in C++ and None in an operator.
+template <class To, class From>
+decltype(auto) to_argument(const From& value) {
+  if constexpr (std::is_enum<From>::value) {
+    return static_cast<std::int64_t>(value);
+  } else if constexpr (std::is_enum<To>::value) {
+    return static_cast<To>(value);
+  } else if constexpr (std::is_same<std::decay_t<To>, optional_tensor>::value &&
+                       std::is_same<From, at::Tensor>::value) {
+    return value.defined() ? optional_tensor(value) : optional_tensor();
+  } else {
+    return (value);
+  }
+}
+
+/// A function as a kernel of an operator.
+template <auto Function>
+struct kernel;
+template <class Result, class... Args, Result (*Function)(Args...)>
+struct kernel<Function> {
+  static Result call(operator_type<Args>... args) { return Function(to_argument<Args>(args)...); }
+};
+
+template <class Signature>
+c10::TypedOperatorHandle<Signature> find_operator(const std::string& name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "").typed<Signature>();
+}
+
 template <class Result, class... Args>
 c10::TypedOperatorHandle<Result(Args...)> find_operator(const char* name,
                                                         Result (* /*kernel*/)(Args...)) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Result(Args...)>();
+  return find_operator<Result(Args...)>(name);
 }
 
-/// An absent tensor is undefined in C++, and None in an operator.
-inline optional_tensor optional(const at::Tensor& tensor) {
-  return tensor.defined() ? optional_tensor(tensor) : optional_tensor();
-}
+template <std::size_t I, std::size_t... Others>
+inline constexpr bool is_among = ((I == Others) || ...);
 
-/// Whether autocast calls: losses are of float32 then, whatever their logits are.
-inline bool& is_autocast() {
-  static thread_local bool value = false;
-  return value;
-}
-
-/// Calls an operator below autocast.
-inline void call_below_autocast(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const c10::impl::ExcludeDispatchKeyGuard once(c10::DispatchKey::AutocastCPU);
-  struct guard {
-    bool before = is_autocast();
-    guard() { is_autocast() = true; }
-    ~guard() { is_autocast() = before; }
-  } const now;
-  op.callBoxed(stack);
-}
-
-inline c10::IValue as_float(const c10::IValue& value) {
-  const auto cast = [](const at::Tensor& tensor) {
-    return at::autocast::cached_cast(at::kFloat, tensor, c10::DeviceType::CPU);
-  };
-  if (value.isTensor()) return cast(value.toTensor());
-  if (!value.isTensorList()) return value;
-  c10::List<at::Tensor> list;
-  for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(cast(tensor));
-  return list;
-}
-
-inline bool is_bfloat16(const c10::IValue& value) {
-  if (value.isTensor()) return value.toTensor().scalar_type() == at::kBFloat16;
-  for (const at::Tensor& tensor : value.toTensorVector())
-    if (tensor.scalar_type() != at::kBFloat16) return false;
-  return true;
-}
-
-// Kernels of Autocast. They make float32 of floating tensors, as torchvision's do, but where the
-// same numbers come of bfloat16 as it is.
-
-/// Any operator.
-inline void cast_to_float(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  for (std::size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i)
-    (*stack)[i] = as_float((*stack)[i]);
-  call_below_autocast(op, stack);
-}
-
-/// A loss: where it is one number, its logits, or deltas, are read as they are.
-inline void cast_losses(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const auto& arguments = op.schema().arguments();
-  const std::size_t first = stack->size() - arguments.size();
-  bool is_kept = is_bfloat16((*stack)[first]);
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].name() == "deltas") is_kept = is_kept && is_bfloat16((*stack)[first + i]);
-    if (arguments[i].name() == "reduction")
-      is_kept = is_kept && (*stack)[first + i].toInt() != at::Reduction::None;
+/// The operator whose kernel on the CPU is `Function`.
+template <auto Function>
+class plain_operator;
+template <class Result, class... Args, Result (*Function)(Args...)>
+class plain_operator<Function> {
+ public:
+  /// Calls it through the dispatcher.
+  template <class... Values>
+  static Result call(const Values&... values) {
+    return handle().call(to_argument<operator_type<Args>>(values)...);
   }
-  if (is_kept)
-    call_below_autocast(op, stack);
-  else
-    cast_to_float(op, stack);
-}
 
-/// What takes outputs of a head, boxes of which are in `anchors`; its results become float32.
-inline void cast_but_outputs(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const auto& arguments = op.schema().arguments();
-  const std::size_t first = stack->size() - arguments.size();
-  bool are_kept = true;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    c10::IValue& value = (*stack)[first + i];
-    if (arguments[i].name() == "anchors")
-      value = as_float(value);
-    else if (value.isTensor())
-      are_kept = are_kept && is_bfloat16(value);
+  /// Defines it. It has no gradient: backward() through its results is an error.
+  static void define(torch::Library& m, const char* schema) {
+    name() = schema;
+    name().resize(name().find('('));
+    m.def(schema);
+    m.impl(name().c_str(), torch::dispatch(c10::DispatchKey::CPU, &kernel<Function>::call));
+    m.impl(name().c_str(), torch::dispatch(c10::DispatchKey::Autograd,
+                                           torch::autograd::autogradNotImplementedFallback()));
   }
-  if (!are_kept) return cast_to_float(op, stack);
-  call_below_autocast(op, stack);
-  for (std::size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i)
-    if (is_bfloat16((*stack)[i])) (*stack)[i] = (*stack)[i].toTensor().to(at::kFloat);
-}
+
+  /// Defines what it returns for tensors without data.
+  template <auto Meta>
+  static void define_shapes(torch::Library& m) {
+    m.impl(name().c_str(), torch::dispatch(c10::DispatchKey::Meta, &kernel<Meta>::call));
+  }
+
+  /// Defines what autocast does: floating tensors become float32, as for torchvision's operators.
+  /// Only the arguments number `Read`, outputs of a head, stay bfloat16 if all of them are: the
+  /// results, in float32, are the same.
+  template <std::size_t... Read>
+  static void define_autocast(torch::Library& m) {
+    m.impl(name().c_str(),
+           torch::dispatch(c10::DispatchKey::AutocastCPU, &call_under_autocast<Read...>));
+  }
+
+ private:
+  static std::string& name() {
+    static std::string value;
+    return value;
+  }
+  static const c10::TypedOperatorHandle<Result(operator_type<Args>...)>& handle() {
+    static const auto op = find_operator<Result(operator_type<Args>...)>("vecdet::" + name());
+    return op;
+  }
+
+  template <std::size_t... Read>
+  static Result call_under_autocast(operator_type<Args>... args) {
+    const below_autocast once;
+    const auto given = std::forward_as_tuple(args...);
+    if (sizeof...(Read) == 0 || !(is_bfloat16(std::get<Read>(given)) && ...))
+      return handle().call(as_float(args)...);
+    return call_reading<Read...>(std::index_sequence_for<Args...>(), args...);
+  }
+  template <std::size_t... Read, std::size_t... I>
+  static Result call_reading(std::index_sequence<I...>, const operator_type<Args>&... args) {
+    Result result = handle().call(as_float_unless<is_among<I, Read...>>(args)...);
+    widen(result);
+    return result;
+  }
+};
 
 }  // namespace aten
 }  // namespace detail

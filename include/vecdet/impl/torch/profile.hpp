@@ -19,8 +19,9 @@ struct fault_table {
   std::mutex mutex;
   std::unordered_map<std::string, fault_counts> by_name;  // nodes stay where they are
 
+  /// Never destroyed: autograd's threads may still run operators when the process ends.
   static fault_table& get() {
-    static fault_table table;
+    static fault_table& table = *new fault_table;
     return table;
   }
   fault_counts& of(const char* name) {
@@ -142,7 +143,9 @@ inline std::uint64_t key_of(const at::RecordFunction& function) {
   for (const char* letter = function.name(); *letter != 0; ++letter)
     add(static_cast<unsigned char>(*letter));
   visit_tensors(function, [&](const at::Tensor& tensor) {
-    add(static_cast<std::uint64_t>(tensor.scalar_type()) + 1000);
+    // The number of sizes too: [2, 1006, 4] is not [2] and [4].
+    add(static_cast<std::uint64_t>(tensor.scalar_type()));
+    add(static_cast<std::uint64_t>(tensor.dim()));
     for (const std::int64_t size : tensor.sizes()) add(static_cast<std::uint64_t>(size));
   });
   if (strides_of(function) != 0) {
@@ -249,9 +252,13 @@ inline double cost_of_fresh_page() {
 }  // namespace detail
 
 inline torch_operators::torch_operators() {
-  for (auto& counts : detail::fault_table::get().by_name) {
-    counts.second.calls = 0;
-    counts.second.faults = 0;
+  {
+    detail::fault_table& table = detail::fault_table::get();
+    const std::lock_guard<std::mutex> lock(table.mutex);
+    for (auto& counts : table.by_name) {
+      counts.second.calls = 0;
+      counts.second.faults = 0;
+    }
   }
   handle_ = at::addGlobalCallback(
       at::RecordFunctionCallback(&detail::operator_begins)

@@ -8,6 +8,7 @@
 #include <vecdet/roi_align.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -78,8 +79,13 @@ class boxes_of_features {
                 boxes, "[K, 5], image and corners, or [K, 4]");
     computed_type(function, "boxes", boxes);
     const bool has_images = boxes.size(1) == 5;
-    corners_ = contiguous("boxes", has_images ? boxes.slice(1, 1) : boxes, type);
-    if (has_images) images_ = boxes.select(1, 0).to(at::kLong).contiguous();
+    corners_ = contiguous("boxes", boxes, type);
+    if (has_images) {
+      if (type == at::kDouble)
+        take_images_apart<double>();
+      else
+        take_images_apart<float>();
+    }
     const index_t counts = static_cast<index_t>(box_counts.size());
     if (has_images) {
       check(counts == 0, function, "box_counts.size()", counts,
@@ -96,16 +102,58 @@ class boxes_of_features {
   roi_boxes<Real> view() const {
     roi_boxes<Real> boxes;
     boxes.boxes = boxes_view<const Real>(static_cast<const Real*>(corners_.data_ptr()), size());
-    if (images_.defined())
-      boxes.images = labels_view(static_cast<const std::int64_t*>(images_.data_ptr()), size());
+    if (!images_.empty()) boxes.images = labels_view(images_.data(), size());
     if (!offsets_.empty()) boxes.image_offsets = offsets_;
     return boxes;
   }
 
  private:
-  at::Tensor corners_, images_;
+  /// Rows of five numbers as images and corners. PyTorch's operators for it would take longer than
+  /// a small RoIAlign.
+  template <class Real>
+  void take_images_apart() {
+    const at::Tensor rows = corners_;
+    const index_t count = rows.size(0);
+    corners_ = at::empty({count, 4}, rows.options());
+    images_.resize(static_cast<std::size_t>(count));
+    const Real* from = static_cast<const Real*>(rows.data_ptr());
+    Real* to = static_cast<Real*>(corners_.data_ptr());
+    for (std::int64_t& image : images_) {
+      // What int64 does not hold is no image.
+      image = std::abs(*from) < Real(1e9) ? static_cast<std::int64_t>(*from) : -1;
+      std::copy_n(from + 1, 4, to);
+      from += 5;
+      to += 4;
+    }
+  }
+
+  at::Tensor corners_;
+  std::vector<std::int64_t> images_;
   std::vector<index_t> offsets_;
 };
+
+/// Locations of the largest map.
+template <class T>
+index_t largest_map(const std::vector<feature_view<T>>& maps) {
+  index_t largest = 0;
+  for (const feature_view<T>& map : maps) largest = std::max(largest, map.height() * map.width());
+  return largest;
+}
+
+/// Products, or elements, from which on it pays to wake other threads.
+inline constexpr index_t worth_waking = 1 << 16;
+
+/// The threads of a call: small ones run on the calling thread alone.
+inline execution threads_of_roi_align(const at::Tensor& bins, std::int64_t sampling_ratio,
+                                      index_t largest_map) {
+  const double samples =
+      sampling_ratio > 0
+          ? static_cast<double>(bins.numel()) * static_cast<double>(sampling_ratio) *
+                static_cast<double>(sampling_ratio)
+          : static_cast<double>(bins.size(0) * bins.size(1)) *
+                static_cast<double>(std::max(bins.size(2) * bins.size(3), 4 * largest_map));
+  return samples < static_cast<double>(worth_waking) ? execution::sequential : threads();
+}
 
 inline roi_align_params params_of_map(double scale, std::int64_t sampling_ratio, bool aligned) {
   roi_align_params params;
@@ -164,17 +212,18 @@ inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor
       using T = decltype(element);
       std::vector<feature_view<const T>> views;
       for (const at::Tensor& map : maps) views.push_back(features_of<const T>(map, channels_last));
+      const execution policy = threads_of_roi_align(out, sampling_ratio, largest_map(views));
       const auto bins = features_of<T>(out, channels_last);
       const auto rois = where.view<compute_type<T>>();
       auto& workspace = thread_workspace<roi_align_workspace>();
       if (views.size() == 1) {
         vecdet::roi_align(views[0], rois, bins, params_of_map(scales[0], sampling_ratio, aligned),
-                          workspace, threads());
+                          workspace, policy);
       } else {
         vecdet::multiscale_roi_align<T>(
             views, rois, bins,
             params_of_pyramid(scale_of, sampling_ratio, aligned, canonical_size, canonical_level),
-            workspace, threads());
+            workspace, policy);
       }
     });
     return out.to(result);
@@ -208,18 +257,22 @@ inline std::vector<at::Tensor> multiscale_roi_align_grad(
       using T = decltype(element);
       std::vector<feature_view<T>> views;
       for (const at::Tensor& grad : grads) views.push_back(features_of<T>(grad, channels_last));
+      const execution policy =
+          grads[0].numel() < worth_waking
+              ? threads_of_roi_align(bin_grads, sampling_ratio, largest_map(views))
+              : threads();
       const auto bins = features_of<const T>(bin_grads, channels_last);
       const auto rois = where.view<compute_type<T>>();
       auto& workspace = thread_workspace<roi_align_workspace>();
       if (views.size() == 1) {
         vecdet::roi_align_grad(bins, rois, views[0],
                                params_of_map(scales[0], sampling_ratio, aligned), workspace,
-                               threads());
+                               policy);
       } else {
         vecdet::multiscale_roi_align_grad(
             bins, rois, vector_view<const feature_view<T>>(views),
             params_of_pyramid(scale_of, sampling_ratio, aligned, canonical_size, canonical_level),
-            workspace, threads());
+            workspace, policy);
       }
     });
     for (at::Tensor& grad : grads) grad = grad.to(upstream.scalar_type());

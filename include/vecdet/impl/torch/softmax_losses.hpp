@@ -25,15 +25,15 @@ inline void check_distributions(const char* function, const at::Tensor& logits) 
 /// The loss of rows, which `each`, `sum` and `sum_and_grad` compute; `scale` becomes the mean's of
 /// `counted` rows, the mean of none being no number, as torch has it.
 template <class Each, class Sum, class SumAndGrad>
-loss_tensors loss_of_distributions(const at::Tensor& logits, const rows& x, std::int64_t reduction,
-                                   double& scale, index_t counted, bool needs_grad,
-                                   const Each& each, const Sum& sum,
-                                   const SumAndGrad& sum_and_grad) {
-  const bool is_mean = reduction == at::Reduction::Mean;
+loss_tensors loss_of_distributions(const at::Tensor& logits, const rows& x,
+                                   loss_reduction reduction, double& scale, index_t counted,
+                                   bool needs_grad, bool float_loss, const Each& each,
+                                   const Sum& sum, const SumAndGrad& sum_and_grad) {
+  const bool is_mean = reduction == loss_reduction::mean;
   if (is_mean) scale = counted == 0 ? 0 : scale / static_cast<double>(counted);
   const auto options = x.tensor.options();
   at::Tensor loss, grad = at::empty({0}, options);
-  if (reduction == at::Reduction::None) {
+  if (reduction == loss_reduction::none) {
     loss = at::empty(logits.sizes().slice(0, logits.dim() - 1), options);
     each(x.view<float>(), vector<float>(loss));
   }
@@ -41,19 +41,20 @@ loss_tensors loss_of_distributions(const at::Tensor& logits, const rows& x, std:
   if (needs_grad) {
     grad = at::empty(logits.sizes(), options);
     total = sum_and_grad(x.view<float>(), matrix<float>(grad, x.count, x.size));
-  } else if (reduction != at::Reduction::None) {
+  } else if (reduction != loss_reduction::none) {
     total = sum(x.view<float>());
   }
   if (is_mean && counted == 0) total = std::numeric_limits<double>::quiet_NaN();
-  if (reduction != at::Reduction::None) loss = scalar(total, logits.scalar_type());
-  return as_type_of(logits, loss, grad, false);
+  if (reduction != loss_reduction::none) loss = scalar(total, loss_type(logits, float_loss));
+  return as_type_of(logits, loss, grad, float_loss);
 }
 
 namespace cpu {
 
 inline loss_tensors distribution_focal_loss(const at::Tensor& logits, const at::Tensor& targets,
-                                            std::int64_t reduction, double scale,
-                                            const optional_tensor& row_weights, bool needs_grad) {
+                                            loss_reduction reduction, double scale,
+                                            const optional_tensor& row_weights, bool needs_grad,
+                                            bool float_loss) {
   constexpr const char* function = "distribution_focal_loss";
   return translated([&] {
     check_distributions(function, logits);
@@ -70,7 +71,7 @@ inline loss_tensors distribution_focal_loss(const at::Tensor& logits, const at::
     params.scale = scale;
     params.row_weights = weight_of.view();
     return loss_of_distributions(
-        logits, x, reduction, params.scale, x.count, needs_grad,
+        logits, x, reduction, params.scale, x.count, needs_grad, float_loss,
         [&](auto rows, auto loss) {
           distribution_focal_loss_unreduced(rows, wanted, loss, params, threads());
         },
@@ -82,8 +83,9 @@ inline loss_tensors distribution_focal_loss(const at::Tensor& logits, const at::
 }
 
 inline loss_tensors softmax_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& label_of,
-                                               std::int64_t reduction, double scale,
-                                               std::int64_t ignore, bool needs_grad) {
+                                               loss_reduction reduction, double scale,
+                                               std::int64_t ignore, bool needs_grad,
+                                               bool float_loss) {
   constexpr const char* function = "softmax_cross_entropy_loss";
   return translated([&] {
     check_distributions(function, logits);
@@ -98,7 +100,7 @@ inline loss_tensors softmax_cross_entropy_loss(const at::Tensor& logits, const a
     params.ignore = ignore;
     return loss_of_distributions(
         logits, x, reduction, params.scale, count_foreground(chosen.view(), ignore, ignore),
-        needs_grad,
+        needs_grad, float_loss,
         [&](auto rows, auto loss) {
           softmax_cross_entropy_loss_unreduced(rows, chosen.view(), loss, params, threads());
         },
@@ -114,7 +116,8 @@ inline loss_tensors softmax_cross_entropy_loss(const at::Tensor& logits, const a
 inline loss_tensors mined_cross_entropy_loss(const at::Tensor& logits, const at::Tensor& label_of,
                                              std::int64_t negatives_per_foreground,
                                              std::int64_t background, double scale,
-                                             std::int64_t ignore, bool needs_grad) {
+                                             std::int64_t ignore, bool needs_grad,
+                                             bool float_loss) {
   constexpr const char* function = "mined_cross_entropy_loss";
   return translated([&] {
     check_distributions(function, logits);
@@ -136,8 +139,8 @@ inline loss_tensors mined_cross_entropy_loss(const at::Tensor& logits, const at:
     const double sum = softmax_cross_entropy_loss_and_grad(
         x.view<float>(), chosen.view(), mining, matrix<float>(grad, x.count, x.size), params,
         thread_workspace<softmax_cross_entropy_workspace>(), threads());
-    return as_type_of(logits, scalar(sum, logits.scalar_type()),
-                      needs_grad ? grad : at::empty({0}, grad.options()), false);
+    return as_type_of(logits, scalar(sum, loss_type(logits, float_loss)),
+                      needs_grad ? grad : at::empty({0}, grad.options()), float_loss);
   });
 }
 
@@ -184,21 +187,6 @@ inline at::Tensor decode_distribution_boxes(const at::Tensor& logits, const at::
 // The same of tensors without data.
 namespace meta {
 
-inline loss_tensors distribution_focal_loss(const at::Tensor& logits, const at::Tensor&,
-                                            std::int64_t reduction, double, const optional_tensor&,
-                                            bool needs_grad) {
-  return shapes_of_rows(logits, reduction, needs_grad, false);
-}
-inline loss_tensors softmax_cross_entropy_loss(const at::Tensor& logits, const at::Tensor&,
-                                               std::int64_t reduction, double, std::int64_t,
-                                               bool needs_grad) {
-  return shapes_of_rows(logits, reduction, needs_grad, false);
-}
-inline loss_tensors mined_cross_entropy_loss(const at::Tensor& logits, const at::Tensor&,
-                                             std::int64_t, std::int64_t, double, std::int64_t,
-                                             bool needs_grad) {
-  return shapes_of_rows(logits, at::Reduction::Sum, needs_grad, false);
-}
 inline at::Tensor decode_distributions(const at::Tensor& logits) {
   return new_without_last(logits);
 }

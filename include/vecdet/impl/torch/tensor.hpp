@@ -62,6 +62,14 @@ inline std::string shape_of(const at::Tensor& tensor) {
   return text.str();
 }
 
+/// An enumerator that came as a number.
+template <class Enum>
+void check_choice(const char* function, const char* argument, Enum value, Enum last,
+                  const char* expected) {
+  check(static_cast<std::int64_t>(value) >= 0 && value <= last, function, argument,
+        static_cast<std::int64_t>(value), expected);
+}
+
 inline void check_dense(const char* function, const char* argument, const at::Tensor& tensor) {
   check(tensor.defined(), function, argument, "undefined", "a tensor");
   check(tensor.device().is_cpu(), function, (std::string(argument) + ".device").c_str(),
@@ -189,9 +197,9 @@ class labels {
   labels(const char* function, const char* argument, const at::Tensor& tensor, index_t count,
          const char* expected) {
     check_dense(function, argument, tensor);
-    check(at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false), function,
+    check(is_signed_or_short(tensor.scalar_type()), function,
           (std::string(argument) + ".dtype").c_str(), c10::toString(tensor.scalar_type()),
-          "integers");
+          "integers, of int64, int32, int16, int8 or uint8");
     check_shape(tensor.numel() == count, function, argument, tensor, expected);
     const bool is_narrow = tensor.scalar_type() == at::kInt;
     tensor_ = contiguous(argument, tensor, is_narrow ? at::kInt : at::kLong);
@@ -209,6 +217,12 @@ class labels {
   }
 
  private:
+  /// Integers that int64 holds, unlike uint64.
+  static bool is_signed_or_short(at::ScalarType type) {
+    return type == at::kLong || type == at::kInt || type == at::kShort || type == at::kChar ||
+           type == at::kByte;
+  }
+
   at::Tensor tensor_;
 };
 
@@ -231,8 +245,8 @@ class weights {
 /// Where each image's things begin among those of all images, and the end of the last.
 /// @param things what they are, for errors
 inline std::vector<index_t> image_offsets_from(const char* function, const char* argument,
-                                              at::IntArrayRef counts, index_t total,
-                                              const char* things) {
+                                               at::IntArrayRef counts, index_t total,
+                                               const char* things) {
   const std::string number = std::to_string(total) + ", the number of " + things;
   std::vector<index_t> offsets{0};
   for (std::size_t i = 0; i < counts.size(); ++i) {

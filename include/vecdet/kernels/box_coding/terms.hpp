@@ -7,8 +7,8 @@
 // and likewise for y and height: an axis is all there is, or both side by side in box_halves.
 #pragma once
 
+#include <vecdet/kernels/boxes.hpp>
 #include <vecdet/simd/bits.hpp>
-#include <vecdet/simd/boxes.hpp>
 #include <vecdet/simd/math_boxes.hpp>
 
 namespace vecdet {

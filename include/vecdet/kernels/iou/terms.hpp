@@ -7,7 +7,7 @@
 #pragma once
 
 #include <vecdet/args/iou.hpp>
-#include <vecdet/simd/boxes.hpp>
+#include <vecdet/kernels/boxes.hpp>
 #include <vecdet/simd/math_boxes.hpp>
 
 namespace vecdet {

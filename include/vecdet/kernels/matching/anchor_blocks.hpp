@@ -3,8 +3,8 @@
 #pragma once
 
 #include <vecdet/args/matching.hpp>
+#include <vecdet/kernels/boxes.hpp>
 #include <vecdet/simd/bits.hpp>
-#include <vecdet/simd/boxes.hpp>
 
 namespace vecdet {
 namespace VECDET_TARGET {
@@ -13,6 +13,7 @@ using detail::anchor_blocks;
 using detail::anchor_node;
 using detail::block_anchors;
 using detail::box_rows;
+using detail::mutable_anchor_blocks;
 
 constexpr int match_batches = row_pack<float>::batches;
 using match_pack = row_pack<float>;
@@ -42,7 +43,7 @@ VECDET_INLINE void set_whole_rectangle(const box_rows& boxes, box_rows& out, int
 }
 
 /// Fills block `block`; returns a bit for each regular anchor.
-VECDET_INLINE std::uint32_t build_block(const float* anchors, const anchor_blocks& to,
+VECDET_INLINE std::uint32_t build_block(const float* anchors, const mutable_anchor_blocks& to,
                                         index_t block, anchor_node& group, int in_group) {
   const index_t begin = block * block_anchors, left = to.anchor_count - begin;
   box_rows& rows = to.blocks[block];
@@ -76,7 +77,7 @@ VECDET_INLINE std::uint32_t build_block(const float* anchors, const anchor_block
   return bits;
 }
 
-inline index_t build_tiles(const float* anchors, const anchor_blocks& to, index_t first,
+inline index_t build_tiles(const float* anchors, const mutable_anchor_blocks& to, index_t first,
                            index_t last, std::uint32_t* exceptional_anchors) {
   index_t exceptional_count = 0;
   for (index_t t = first; t < last; ++t) {

@@ -51,7 +51,7 @@ struct nms_memory {
   index_t bytes;
 
   /// Without scratch memory, `bytes` alone is set.
-  nms_memory(void* scratch, index_t count) {
+  nms_memory(void* scratch, index_t count, bool is_always_indexed = false) {
     char* const base = static_cast<char*>(scratch);
     bytes = 0;
     const auto carve = [&](auto*& pointer, index_t size) {
@@ -65,7 +65,7 @@ struct nms_memory {
     carve(list.rank, 16 * leaf_count + 16);
     carve(coarse, ((count < coarse_limit ? count : coarse_limit) + 31) / 32);
     // Few boxes never get an index.
-    const index_t indexed = count < least_indexed ? 0 : leaf_count;
+    const index_t indexed = count < least_indexed && !is_always_indexed ? 0 : leaf_count;
     carve(leaves, indexed);
     carve(leaf_live, indexed);
     carve(place, 16 * indexed);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <vecdet/kernels/kernels_of.hpp>
+#include <vecdet/kernels/nms/merge.hpp>
 #include <vecdet/kernels/nms/soft_nms.hpp>
 #include <vecdet/kernels/nms/tree.hpp>
 #include <vecdet/kernels/radix_sort.hpp>
@@ -141,6 +142,8 @@ struct kernels_of<detail::nms_kernels<T>> {
     kernels.begin = begin_nms<T>;
     kernels.build_index = build_nms_index<T>;
     kernels.finish = finish_nms<T>;
+    kernels.merge_scratch_bytes = merge_scratch_bytes<compute_type<T>>;
+    kernels.merge = merge_group<T>;
     kernels.soft = soft_nms_group<T>;
     return kernels;
   }

@@ -71,9 +71,9 @@ void check_apart(const char* function, const char* output, const address_range& 
                  const char* input, const boxes_soa_view<T>& in) {
   for (int k = 0; k < 4; ++k) check_apart(function, output, out, input, coordinate_range(in, k));
 }
-template <class T, class U>
+template <class T, class In>
 void check_apart(const char* function, const char* output, const boxes_soa_view<T>& out,
-                 const char* input, const boxes_soa_view<U>& in) {
+                 const char* input, const In& in) {
   for (int k = 0; k < 4; ++k) check_apart(function, output, coordinate_range(out, k), input, in);
 }
 template <class T, class U>

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an image to the input of a YOLO model, from its output to detections, and merging of the
+// detections of a sliced image.
+#include "plain/raw_outputs.hpp"
+#include "support/implementations.hpp"
+#include "support/operands.hpp"
+#include "support/scene.hpp"
+#include <vecdet/letterbox.hpp>
+#include <vecdet/merging.hpp>
+#include <vecdet/yolo_postprocess.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vecdet {
+namespace bench {
+namespace {
+
+constexpr index_t boxes = 8400, classes = 80;
+
+/// The output of a YOLOv8 of which `found` boxes have a score above 0.25, on some 20 objects.
+struct yolo_output {
+  std::vector<float> output, scores;
+  yolo_postprocess_workspace workspace;
+  plain_yolo_memory plain_memory;
+
+  explicit yolo_output(index_t found) : output(static_cast<std::size_t>((4 + classes) * boxes)) {
+    const detections objects = clustered_detections(found, classes);
+    for (std::size_t i = 0; i < output.size(); ++i)
+      output[i] = 0.2f * static_cast<float>(i * 2654435761u % 65536) / 65536;
+    for (index_t i = 0; i < boxes; ++i) {
+      const auto set = [&](index_t k, float x) {
+        output[static_cast<std::size_t>(k * boxes + i)] = x;
+      };
+      // Found boxes are spread over the output.
+      const bool is_found = found > 0 && i % (boxes / std::max(found, index_t{1})) == 0 &&
+                            i / (boxes / found) < found;
+      if (!is_found) {
+        for (index_t k = 0; k < 4; ++k) set(k, 20);
+        continue;
+      }
+      const auto d = static_cast<std::size_t>(i / (boxes / found));
+      const float* const box = objects.boxes.data() + 4 * d;
+      for (index_t k = 0; k < 2; ++k) {
+        set(k, (box[k] + box[k + 2]) / 2);
+        set(k + 2, box[k + 2] - box[k]);
+      }
+      set(4 + objects.classes[d] % classes, 0.25f + 0.75f * objects.scores[d]);
+    }
+  }
+  void detect(execution policy) {
+    const auto result =
+        postprocess_yolo(yolo_outputs<float>{{output.data(), 4 + classes, boxes}, 1}, {},
+                         yolo_postprocess_params::v8(), workspace, policy);
+    scores.assign(result.scores.begin(), result.scores.end());
+  }
+  void detect_plain() {
+    VECDET_PLAIN(plain_yolo)
+    (output.data(), boxes, classes, 0.25f, 0.7f, plain_memory);
+    scores = plain_memory.found;
+  }
+};
+
+struct crowd : nms_operands<float> {
+  using nms_operands<float>::nms_operands;
+  merge_workspace merging;
+  std::vector<std::int64_t> owners;
+
+  index_t merge(const merge_params& params, execution policy) {
+    const auto merged = merge_boxes(b(), s(), {}, params, merging, policy);
+    owners.assign(scores.size(), 0);
+    for (index_t g = 0; g < merged.scores.size(); ++g)
+      for (index_t m = merged.offsets[g]; m < merged.offsets[g + 1]; ++m)
+        owners[static_cast<std::size_t>(merged.members[m])] = merged.members[merged.offsets[g]];
+    return merged.scores.size();
+  }
+};
+
+struct picture_operands {
+  std::vector<std::uint8_t> pixels;
+  std::vector<byte_image> images;
+  std::vector<float> input;
+  letterbox_workspace workspace;
+
+  picture_operands() : pixels(3 * 1080 * 1920), input(3 * 640 * 640) {
+    for (std::size_t i = 0; i < pixels.size(); ++i)
+      pixels[i] = static_cast<std::uint8_t>(i * 2654435761u >> 13);
+    images.push_back({pixels.data(), 1080, 1920, 0});
+  }
+};
+
+void register_yolo(index_t found) {
+  const double scores = static_cast<double>(boxes * classes);
+  register_with_plain(
+      "postprocess_yolo/channels_found" + std::to_string(found) + "/f32/1x8400x80",
+      {scores, scores * sizeof(float)}, [=] { return std::make_shared<yolo_output>(found); },
+      [](yolo_output& data, execution policy) { data.detect(policy); },
+      [](yolo_output& data) { data.detect_plain(); }, &yolo_output::scores);
+}
+
+void register_merging(const std::string& variant, const merge_params& params, index_t count) {
+  const std::string problem = "merge_boxes/" + variant + "/f32/" + std::to_string(count);
+  const work amount{static_cast<double>(count), 20.0 * static_cast<double>(count)};
+  const auto prepare = [=] { return std::make_shared<crowd>(clustered_detections(count)); };
+  const auto call = [=](crowd& data, execution policy) { return data.merge(params, policy); };
+  if (params.transitive) return register_vecdet(problem, amount, prepare, call);
+  register_with_plain(
+      problem, amount, prepare, call,
+      [](crowd& data) {
+        data.owners.resize(data.scores.size());
+        return VECDET_PLAIN(plain_merge)(data.boxes.data(), data.scores.data(), data.b().size(),
+                                         0.5f, data.owners.data());
+      },
+      &crowd::owners);
+}
+
+void register_letterbox() {
+  register_with_plain(
+      "letterbox/bgr/f32/1x1080x1920x640", {3.0 * 640 * 640, 3.0 * 1080 * 1920 + 12.0 * 640 * 640},
+      [] { return std::make_shared<picture_operands>(); },
+      [](picture_operands& data, execution policy) {
+        letterbox(vector_view<const byte_image>(data.images), data.input, {640, 640},
+                  letterbox_params::yolo(), data.workspace, policy);
+      },
+      [](picture_operands& data) {
+        VECDET_PLAIN(plain_letterbox)(data.pixels.data(), 1080, 1920, 640, data.input.data());
+      },
+      &picture_operands::input);
+}
+
+const bool registered = [] {
+  for (const index_t found : {0, 500}) register_yolo(found);
+  for (const index_t count : {1000, 20000}) {
+    register_merging("greedy", merge_params::sahi_greedy_nmm(), count);
+    register_merging("transitive", merge_params::sahi_nmm(), count);
+  }
+  register_letterbox();
+  return true;
+}();
+
+}  // namespace
+}  // namespace bench
+}  // namespace vecdet

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What assigner_workspace holds.
+#pragma once
+
+#include <vecdet/args/assigners.hpp>
+#include <vecdet/impl/workspace.hpp>
+#include <vecdet/views.hpp>
+
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+struct assigner_buffers {
+  std::vector<float> points, axes, values, planes, metrics, greatest, widest, ranks;
+  std::vector<index_t> chosen, counts, positives;
+  std::vector<point_level> levels;
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of conv3x3.hpp.
+#pragma once
+
+#include <vecdet/conv3x3.hpp>
+#include <vecdet/impl/conv3x3_call.hpp>
+#include <vecdet/impl/optional_view.hpp>
+
+#include <type_traits>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+template <class T>
+void conv3x3_weights<T>::assign(feature_view<const T> weights, conv3x3_use use, conv3x3_tile tile,
+                                execution policy) {
+  constexpr const char* function = "conv3x3_weights";
+  detail::check(weights.height() == 3 || weights.images() == 0, function, "weights.height()",
+                weights.height(), "3");
+  detail::check(weights.width() == 3 || weights.images() == 0, function, "weights.width()",
+                weights.width(), "3");
+  const bool is_forward = use == conv3x3_use::forward;
+  const bool is_nhwc = weights.layout() == feature_layout::nhwc;
+  const index_t outputs = weights.images(), inputs = weights.channels();
+  const index_t output_step = 9 * inputs, input_step = is_nhwc ? 1 : 9;
+  detail::conv3x3_weights_args<T> args{};
+  args.weights = weights.data();
+  args.targets = is_forward ? outputs : inputs;
+  args.sources = is_forward ? inputs : outputs;
+  args.target_step = is_forward ? output_step : input_step;
+  args.source_step = is_forward ? input_step : output_step;
+  args.tap_step = is_nhwc ? inputs : 1;
+  args.turned = !is_forward;
+  args.tile = detail::tile_width(tile);
+  const index_t panels = detail::conv_panels(args.targets);
+  const index_t size =
+      std::is_same<T, double>::value
+          ? 9 * args.targets * args.sources
+          : detail::tile_points(tile) * detail::conv_weights_point(args.targets, args.sources);
+  args.transformed = reinterpret_cast<T*>(detail::grown(buffers_, detail::lines_for<T>(size)));
+  output_channels_ = outputs;
+  input_channels_ = inputs;
+  use_ = use;
+  tile_ = tile;
+  const auto& kernels = detail::kernels<detail::conv3x3_kernels<T>>(active_isa());
+  detail::for_each_chunk(
+      policy, detail::chunking(panels, 1),
+      [&](index_t, index_t first, index_t last) { kernels.transform_weights(args, first, last); });
+}
+
+namespace detail {
+
+/// Throws unless the weights were transformed for `use`.
+template <class T>
+void check_conv_use(const char* function, const conv3x3_weights<T>& weights, conv3x3_use use) {
+  const auto name = [](conv3x3_use of) {
+    return of == conv3x3_use::forward ? "conv3x3_use::forward" : "conv3x3_use::input_grad";
+  };
+  check(weights.use() == use, function, "weights.use()", name(weights.use()), name(use));
+}
+
+/// The memory of transformed weights.
+template <class T>
+const cache_line* conv_weights_data(const conv3x3_weights<T>& weights) noexcept {
+  return workspace_access::buffers(weights).data();
+}
+template <class T>
+address_range conv_weights_range(const conv3x3_weights<T>& weights) noexcept {
+  const auto& lines = workspace_access::buffers(weights);
+  return {lines.data(), static_cast<index_t>(lines.size())};
+}
+
+template <class T>
+void run_conv3x3(const conv3x3_operand<const T>& input, const conv3x3_weights<T>& weights,
+                 const conv3x3_operand<T>& output, const conv3x3_params<T>& params,
+                 conv3x3_workspace& workspace, execution policy) {
+  constexpr const char* function = "conv3x3";
+  check_conv_use(function, weights, conv3x3_use::forward);
+  check_conv_operand(function, "input", input, weights.input_channels(),
+                     "the weights' input channels", "input", input);
+  check_conv_operand(function, "output", output, weights.output_channels(),
+                     "the weights' output channels", "input", input);
+  check(params.bias.empty() || params.bias.size() == weights.output_channels(), function,
+        "params.bias.size()", params.bias.size(), "0 or the weights' output channels");
+  check_conv_apart(function, "output", output, "input", input);
+  check_conv_apart(function, "output", output, "params.bias", params.bias);
+  check_conv_apart(function, "output", output, "weights", conv_weights_range(weights));
+  conv3x3_call<T>(function, input, weights.output_channels(), weights.tile(),
+                  workspace_access::buffers(workspace), policy)
+      .run(conv_weights_data(weights), data_or_null(params.bias), params.relu, output);
+}
+
+template <class T>
+void run_conv3x3_input_grad(const conv3x3_operand<const T>& upstream,
+                            const conv3x3_operand<const T>& relu_output,
+                            const conv3x3_weights<T>& weights, const conv3x3_operand<T>& grad,
+                            conv3x3_workspace& workspace, execution policy) {
+  constexpr const char* function = "conv3x3_input_grad";
+  const index_t outputs = weights.output_channels();
+  check_conv_use(function, weights, conv3x3_use::input_grad);
+  check_conv_operand(function, "upstream", upstream, outputs, "the weights' output channels",
+                     "upstream", upstream);
+  check_conv_operand(function, "grad", grad, weights.input_channels(),
+                     "the weights' input channels", "upstream", upstream);
+  if (relu_output.count() > 0)
+    check_conv_operand(function, "relu_output", relu_output, outputs,
+                       "the weights' output channels", "upstream", upstream);
+  check_conv_apart(function, "grad", grad, "upstream", upstream);
+  check_conv_apart(function, "grad", grad, "relu_output", relu_output);
+  check_conv_apart(function, "grad", grad, "weights", conv_weights_range(weights));
+  conv3x3_call<T> call(function, upstream, weights.input_channels(), weights.tile(),
+                       workspace_access::buffers(workspace), policy);
+  call.set_mask(relu_output);
+  call.run(conv_weights_data(weights), nullptr, false, grad);
+}
+
+template <class T>
+void run_conv3x3_weight_grad(const conv3x3_operand<const T>& input,
+                             const conv3x3_operand<const T>& upstream,
+                             const conv3x3_operand<const T>& relu_output,
+                             const feature_view<T>& weight_grad, const vector_view<T>& bias_grad,
+                             conv3x3_tile tile, conv3x3_workspace& workspace, execution policy) {
+  constexpr const char* function = "conv3x3_weight_grad";
+  const index_t outputs = weight_grad.images(), inputs = weight_grad.channels();
+  check(weight_grad.height() == 3 || outputs == 0, function, "weight_grad.height()",
+        weight_grad.height(), "3");
+  check(weight_grad.width() == 3 || outputs == 0, function, "weight_grad.width()",
+        weight_grad.width(), "3");
+  check_conv_operand(function, "input", input, inputs, "those of weight_grad", "input", input);
+  check_conv_operand(function, "upstream", upstream, outputs, "the images of weight_grad", "input",
+                     input);
+  if (relu_output.count() > 0)
+    check_conv_operand(function, "relu_output", relu_output, outputs, "the images of weight_grad",
+                       "input", input);
+  check(bias_grad.empty() || bias_grad.size() == outputs, function, "bias_grad.size()",
+        bias_grad.size(), "0 or the images of weight_grad");
+  const auto check_in = [&](const char* name, const address_range& range) {
+    const auto check_input = [&](const char* of, const conv3x3_operand<const T>& in) {
+      for (index_t l = 0; l < in.count(); ++l)
+        check_apart(function, name, range, in.name(of, l).c_str(), in.range(l));
+    };
+    check_input("input", input);
+    check_input("upstream", upstream);
+    check_input("relu_output", relu_output);
+  };
+  check_in("weight_grad", weight_grad);
+  check_in("bias_grad", bias_grad);
+  check_apart(function, "weight_grad", weight_grad, "bias_grad", bias_grad);
+  const bool is_nhwc = weight_grad.layout() == feature_layout::nhwc;
+  conv3x3_call<T> call(function, input, outputs, tile, workspace_access::buffers(workspace),
+                       policy);
+  call.set_mask(relu_output);
+  call.weight_grad(upstream, {weight_grad.data(), 9 * inputs, is_nhwc ? 1 : 9, is_nhwc ? inputs : 1,
+                              data_or_null(bias_grad)});
+}
+
+}  // namespace detail
+
+template <class T>
+void conv3x3(feature_view<T> input, const conv3x3_weights<std::remove_const_t<T>>& weights,
+             feature_view<std::remove_const_t<T>> output,
+             const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
+             execution policy) {
+  detail::run_conv3x3<std::remove_const_t<T>>(input, weights, output, params, workspace, policy);
+}
+template <class T>
+void conv3x3(const head_view<T>& input, const conv3x3_weights<std::remove_const_t<T>>& weights,
+             const head_view<std::remove_const_t<T>>& output,
+             const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
+             execution policy) {
+  detail::run_conv3x3<std::remove_const_t<T>>(input, weights, output, params, workspace, policy);
+}
+
+template <class T>
+void conv3x3_input_grad(feature_view<T> upstream,
+                        feature_view<const std::remove_const_t<T>> relu_output,
+                        const conv3x3_weights<std::remove_const_t<T>>& weights,
+                        feature_view<std::remove_const_t<T>> grad, conv3x3_workspace& workspace,
+                        execution policy) {
+  detail::run_conv3x3_input_grad<std::remove_const_t<T>>(upstream, relu_output, weights, grad,
+                                                         workspace, policy);
+}
+template <class T>
+void conv3x3_input_grad(const head_view<T>& upstream,
+                        const head_view<const std::remove_const_t<T>>& relu_output,
+                        const conv3x3_weights<std::remove_const_t<T>>& weights,
+                        const head_view<std::remove_const_t<T>>& grad, conv3x3_workspace& workspace,
+                        execution policy) {
+  detail::run_conv3x3_input_grad<std::remove_const_t<T>>(upstream, relu_output, weights, grad,
+                                                         workspace, policy);
+}
+
+template <class T>
+void conv3x3_weight_grad(feature_view<T> input, feature_view<const std::remove_const_t<T>> upstream,
+                         feature_view<const std::remove_const_t<T>> relu_output,
+                         feature_view<std::remove_const_t<T>> weight_grad,
+                         vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
+                         conv3x3_workspace& workspace, execution policy) {
+  detail::run_conv3x3_weight_grad<std::remove_const_t<T>>(input, upstream, relu_output, weight_grad,
+                                                          bias_grad, tile, workspace, policy);
+}
+template <class T>
+void conv3x3_weight_grad(const head_view<T>& input,
+                         const head_view<const std::remove_const_t<T>>& upstream,
+                         const head_view<const std::remove_const_t<T>>& relu_output,
+                         feature_view<std::remove_const_t<T>> weight_grad,
+                         vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
+                         conv3x3_workspace& workspace, execution policy) {
+  detail::run_conv3x3_weight_grad<std::remove_const_t<T>>(input, upstream, relu_output, weight_grad,
+                                                          bias_grad, tile, workspace, policy);
+}
+
+inline bool conv3x3_is_faster(index_t input_channels, index_t output_channels,
+                              index_t locations) noexcept {
+  return input_channels >= 16 && output_channels >= 16 && locations >= 64;
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

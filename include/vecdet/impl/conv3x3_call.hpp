@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the calls of conv3x3.hpp are checked, cut into blocks for the caches, and spread over
+// threads.
+#pragma once
+
+#include <vecdet/args/conv3x3.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/impl/conv3x3_buffers.hpp>
+#include <vecdet/impl/conv3x3_operand.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/profile/scope.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <type_traits>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/conv3x3/conv3x3.hpp>
+#endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+template <class T>
+auto& conv3x3_levels(conv3x3_buffers& buffers) noexcept {
+  if constexpr (std::is_same<T, float>::value)
+    return buffers.f32_levels;
+  else
+    return buffers.f64_levels;
+}
+
+/// Cache lines for `size` numbers.
+template <class T>
+index_t lines_for(index_t size) noexcept {
+  return (size * index_t{sizeof(T)} + 63) / 64;
+}
+
+constexpr index_t conv_panels(index_t channels) noexcept {
+  return conv_rounded(channels, conv_panel) / conv_panel;
+}
+/// Outputs in a row of a tile, and multiplications for a tile.
+constexpr index_t tile_width(conv3x3_tile tile) noexcept {
+  return tile == conv3x3_tile::f4x4 ? 4 : 2;
+}
+constexpr index_t tile_points(conv3x3_tile tile) noexcept {
+  return tile == conv3x3_tile::f4x4 ? 36 : 16;
+}
+
+/// Source channels and panels of target channels in a block, and bytes of its transformed tiles and
+/// products: more than a second-level cache, as they pass through it point by point.
+constexpr index_t conv_block_sources = 256, conv_block_panels = 8;
+constexpr index_t conv_block_bytes = 3328 * 1024;
+/// Tiles for which the weights are read at least, where there are so many.
+constexpr index_t conv_least_tiles = 28;
+
+/// How the tiles and target channels of a call are cut.
+struct conv3x3_blocks {
+  index_t tiles, panels;            ///< of all
+  index_t tile_parts, panel_parts;  ///< tasks are of one part of each
+  index_t channels_at_once, panels_at_once;
+
+  conv3x3_blocks(index_t all_tiles, index_t sources, index_t targets, index_t points,
+                 index_t threads)
+      : tiles(all_tiles), panels(conv_panels(targets)), panel_parts(1) {
+    const index_t room = conv_block_bytes / index_t{sizeof(float)} / points;
+    channels_at_once =
+        std::min(conv_rounded(std::max(sources, index_t{1}), conv_lanes), conv_block_sources);
+    panels_at_once = std::min(panels, conv_block_panels);
+    const index_t most = room / (conv_row(channels_at_once) + panels_at_once * conv_panel);
+    tile_parts = (tiles + most - 1) / most;
+    const index_t even = (tile_parts + threads - 1) / threads * threads;
+    if (tiles >= even * conv_least_tiles) {
+      tile_parts = even;
+    } else {
+      panel_parts = std::min(panels, threads / std::gcd(tile_parts, threads));
+    }
+  }
+  index_t count() const { return tile_parts * panel_parts; }
+  index_t most_tiles() const { return (tiles + tile_parts - 1) / tile_parts; }
+
+  conv3x3_task task(index_t i) const {
+    const index_t t = i / panel_parts, p = i % panel_parts;
+    return {tiles * t / tile_parts,   tiles * (t + 1) / tile_parts,
+            panels * p / panel_parts, panels * (p + 1) / panel_parts,
+            channels_at_once,         panels_at_once};
+  }
+};
+
+/// A call whose arguments have been checked. T is float or double.
+template <class T>
+class conv3x3_call {
+ public:
+  conv3x3_call(const char* function, const conv3x3_operand<const T>& source, index_t targets,
+               conv3x3_tile tile, conv3x3_buffers& buffers, execution policy)
+      : function_(function),
+        source_(source),
+        tile_(tile),
+        buffers_(buffers),
+        policy_(policy),
+        target_(active_isa()),
+        kernels_(kernels<conv3x3_kernels<T>>(target_)) {
+    const index_t width = tile_width(tile);
+    auto& levels = conv3x3_levels<T>(buffers);
+    conv3x3_level<T>* const level = grown(levels, source.count());
+    index_t first_tile = 0;
+    for (index_t l = 0; l < source.count(); ++l) {
+      level[l] = {};
+      level[l].height = source.level(l).height;
+      level[l].width = source.level(l).width;
+      level[l].tile_rows = (level[l].height + width - 1) / width;
+      level[l].tile_columns = (level[l].width + width - 1) / width;
+      level[l].first_tile = first_tile;
+      first_tile += source.images() * level[l].tile_rows * level[l].tile_columns;
+      level[l].last_tile = first_tile;
+      level[l].source = source.map(l);
+      locations_ += source.images() * level[l].height * level[l].width;
+    }
+    tiles_ = first_tile;
+    args_.levels = level;
+    args_.level_count = source.count();
+    args_.source_channels = source.channels();
+    args_.target_channels = targets;
+    args_.tile = width;
+  }
+
+  void set_mask(const conv3x3_operand<const T>& mask) {
+    for (index_t l = 0; l < mask.count(); ++l) level(l).mask = mask.map(l);
+  }
+
+  /// The convolution of the source.
+  void run(const cache_line* weights, const T* bias, bool relu, const conv3x3_operand<T>& target) {
+    if (tiles_ == 0 || args_.target_channels == 0) return;
+    const profile::scope timing([&] { return problem(); });
+    for (index_t l = 0; l < target.count(); ++l) level(l).target = target.map(l);
+    args_.weights = reinterpret_cast<const T*>(weights);
+    args_.bias = bias;
+    args_.relu = relu;
+    const conv3x3_blocks blocks(tiles_, args_.source_channels, args_.target_channels,
+                                tile_points(tile_), usable_threads(policy_));
+    const index_t size = std::is_same<T, double>::value
+                             ? 0
+                             : conv_scratch_size(tile_points(tile_), blocks.most_tiles(),
+                                                 blocks.channels_at_once, blocks.panels_at_once);
+    run_with_scratch(chunking(blocks.count(), 1), size,
+                     [&](index_t first, index_t last, T* scratch) {
+                       for (index_t i = first; i < last; ++i)
+                         kernels_.run(args_, blocks.task(i), scratch);
+                     });
+  }
+
+  /// The gradient of the weights, the source being the input.
+  void weight_grad(const conv3x3_operand<const T>& upstream, const conv3x3_weight_grad<T>& grad) {
+    if (args_.target_channels == 0) return;
+    const profile::scope timing([&] { return problem(); });
+    for (index_t l = 0; l < upstream.count(); ++l) level(l).upstream = upstream.map(l);
+    if constexpr (std::is_same<T, double>::value) {
+      for_each_chunk(policy_, chunking(args_.target_channels, 1),
+                     [&](index_t, index_t first, index_t last) {
+                       kernels_.weight_grad(args_, grad, first, last);
+                     });
+    } else {
+      weight_grad_by_tiles(grad);
+    }
+  }
+
+ private:
+  conv3x3_level<T>& level(index_t l) { return conv3x3_levels<T>(buffers_)[l]; }
+
+  profile::problem problem() const {
+    const bool is_f4x4 = tile_ == conv3x3_tile::f4x4;
+    const char* const variant =
+        source_.is_nhwc() ? (is_f4x4 ? "nhwc" : "nhwc_f2x2") : (is_f4x4 ? nullptr : "f2x2");
+    const index_t sources = args_.source_channels, targets = args_.target_channels;
+    return {function_,
+            variant,
+            dtype_name<T>(),
+            {source_.images(), sources, source_.images() > 0 ? locations_ / source_.images() : 0,
+             targets},
+            isa_name(target_),
+            policy_.threads(),
+            (locations_ * (sources + targets) + 9 * sources * targets) * index_t{sizeof(T)},
+            18 * locations_ * sources * targets};
+  }
+
+  /// run(first, last, scratch) for each chunk, with scratch memory of `size` numbers.
+  template <class Run>
+  void run_with_scratch(const chunking& chunks, index_t size, const Run& run) {
+    const index_t lines = lines_for<T>(size);
+    slot_pool slots(std::min(usable_threads(policy_), chunks.count));
+    cache_line* const all = grown(buffers_.scratch, slots.count() * lines);
+    for_each_chunk(policy_, chunks, [&](index_t, index_t first, index_t last) {
+      const index_t slot = slots.take();
+      run(first, last, reinterpret_cast<T*>(all + slot * lines));
+      slots.give_back(slot);
+    });
+  }
+
+  /// Few chunks a thread: neighbouring items share what they read.
+  chunking few_chunks(index_t items) const {
+    const index_t threads = usable_threads(policy_);
+    return {items, std::max(index_t{1}, (items + threads - 1) / threads)};
+  }
+
+  void weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad);
+
+  const char* function_;
+  conv3x3_operand<const T> source_;
+  conv3x3_tile tile_;
+  conv3x3_buffers& buffers_;
+  execution policy_;
+  isa target_;
+  const conv3x3_kernels<T>& kernels_;
+  conv3x3_args<T> args_{};
+  index_t tiles_ = 0, locations_ = 0;
+};
+
+/// Source channels, panels of target channels, and bytes of transformed tiles in a block.
+constexpr index_t weight_grad_sources = 256, weight_grad_panels = 8;
+constexpr index_t weight_grad_bytes = 12 * 1024 * 1024;
+
+template <class T>
+void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
+  const index_t points = tile_points(tile_);
+  const index_t sources = args_.source_channels, panels = conv_panels(args_.target_channels);
+  // Blocks of nearly the same size.
+  const index_t source_groups =
+      std::max(index_t{1}, conv_rounded(sources, conv_lanes) / conv_lanes);
+  const index_t source_parts =
+      (source_groups * conv_lanes + weight_grad_sources - 1) / weight_grad_sources;
+  const index_t panel_parts = (panels + weight_grad_panels - 1) / weight_grad_panels;
+  const index_t most_sources = (source_groups + source_parts - 1) / source_parts * conv_lanes;
+  const index_t most_panels = (panels + panel_parts - 1) / panel_parts;
+  const index_t room = weight_grad_bytes / index_t{sizeof(float)} / points /
+                       (most_sources + most_panels * conv_panel);
+  const index_t tile_parts = (tiles_ + room - 1) / room;
+  const index_t most_tiles = tile_parts == 0 ? 0 : (tiles_ + tile_parts - 1) / tile_parts;
+
+  const index_t input_lines =
+      lines_for<float>(points * conv_point_size(most_tiles, conv_row(most_sources)));
+  const index_t gradient_lines = lines_for<float>(points * most_panels * most_tiles * conv_panel);
+  const index_t sum_lines = lines_for<float>(points * most_panels * most_sources * conv_panel);
+  const index_t bias_lines = lines_for<double>(panels * conv_panel);
+  cache_line* const memory =
+      grown(buffers_.sums, input_lines + gradient_lines + sum_lines + bias_lines);
+  const auto numbers = [&](index_t line) { return reinterpret_cast<float*>(memory + line); };
+  double* const bias_sums =
+      reinterpret_cast<double*>(memory + input_lines + gradient_lines + sum_lines);
+  std::fill(bias_sums, bias_sums + panels * conv_panel, 0.0);
+
+  conv3x3_weight_grad_block block{};
+  block.inputs = numbers(0);
+  block.gradients = numbers(input_lines);
+  block.sums = numbers(input_lines + gradient_lines);
+  const auto add_tiles = [&] {
+    run_with_scratch(few_chunks(conv_rounded(block.sources(), conv_lanes) / conv_lanes),
+                     conv_band_size, [&](index_t first, index_t last, T* scratch) {
+                       kernels_.transform_inputs(args_, block, first, last, scratch);
+                     });
+    const index_t channels = std::min(args_.target_channels, block.last_panel * conv_panel) -
+                             block.first_panel * conv_panel;
+    run_with_scratch(few_chunks(conv_rounded(channels, conv_lanes) / conv_lanes), conv_band_size,
+                     [&](index_t first, index_t last, T* scratch) {
+                       kernels_.transform_gradients(args_, block, first, last, scratch);
+                     });
+    for_each_chunk(policy_, chunking(points * block.panels(), 1),
+                   [&](index_t, index_t first, index_t last) {
+                     kernels_.add_products(args_, block, first, last);
+                   });
+  };
+  for (index_t k = 0; k < panel_parts; ++k) {
+    block.first_panel = panels * k / panel_parts;
+    block.last_panel = panels * (k + 1) / panel_parts;
+    for (index_t c = 0; c < source_parts; ++c) {
+      block.first_source = source_groups * c / source_parts * conv_lanes;
+      block.last_source = std::min(sources, source_groups * (c + 1) / source_parts * conv_lanes);
+      block.bias_sums = grad.bias != nullptr && c == 0 ? bias_sums : nullptr;
+      if (tiles_ == 0)
+        std::fill(block.sums, numbers(input_lines + gradient_lines + sum_lines), 0.0f);
+      for (index_t t = 0; t < tile_parts; ++t) {
+        block.first_tile = tiles_ * t / tile_parts;
+        block.last_tile = tiles_ * (t + 1) / tile_parts;
+        add_tiles();
+      }
+      for_each_chunk(policy_, chunking(block.panels(), 1),
+                     [&](index_t, index_t first, index_t last) {
+                       kernels_.finish_weight_grad(args_, block, grad, first, last);
+                     });
+    }
+  }
+  if (grad.bias != nullptr)
+    for (index_t k = 0; k < args_.target_channels; ++k) grad.bias[k] = static_cast<T>(bias_sums[k]);
+}
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What conv3x3.hpp reads and writes, and what is checked of it.
+#pragma once
+
+#include <vecdet/args/conv3x3.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/feature_view.hpp>
+#include <vecdet/head_levels.hpp>
+#include <vecdet/impl/apart.hpp>
+#include <vecdet/views.hpp>
+
+#include <string>
+#include <type_traits>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+/// A feature_view or a head_view, as a list of levels. T is const for what is read.
+template <class T>
+class conv3x3_operand {
+ public:
+  template <class U>
+  conv3x3_operand(const feature_view<U>& map)
+      : level_{map.data(), map.height(), map.width()},
+        count_(map.images() > 0 ? 1 : 0),
+        images_(map.images()),
+        channels_(map.channels()),
+        location_(map.channels()),
+        is_nhwc_(map.layout() == feature_layout::nhwc) {}
+  template <class U>
+  conv3x3_operand(const head_view<U>& head)
+      : count_(head.levels().size()),
+        images_(head.images()),
+        channels_(head.anchors() * head.classes()),
+        location_(head.anchors() * head.channels()),
+        is_nhwc_(head.layout() == head_layout::nhwc),
+        has_gaps_(head.anchors() > 1 && head.channels() != head.classes()) {
+    levels<U>() = head.levels();
+  }
+
+  index_t count() const { return count_; }
+  index_t images() const { return images_; }
+  index_t channels() const { return channels_; }
+  bool is_nhwc() const { return is_nhwc_; }
+  bool has_gaps() const { return has_gaps_; }
+  head_level<T> level(index_t l) const {
+    if (!levels_.empty()) return {levels_[l].data, levels_[l].height, levels_[l].width};
+    if (!const_levels_.empty()) return level_of(const_levels_[l]);
+    return level_;
+  }
+
+  conv3x3_map<T> map(index_t l) const {
+    const index_t locations = level(l).height * level(l).width;
+    return {level(l).data, locations * location_, is_nhwc_ ? location_ : 1,
+            is_nhwc_ ? 1 : locations};
+  }
+  /// From a level's first number to its last.
+  address_range range(index_t l) const {
+    const index_t locations = level(l).height * level(l).width;
+    if (images_ * channels_ * locations == 0) return {level(l).data, 0};
+    const conv3x3_map<T> m = map(l);
+    return {m.data, 1 + (images_ - 1) * m.image + (locations - 1) * m.location +
+                        (channels_ - 1) * m.channel};
+  }
+  std::string name(const char* of, index_t l) const {
+    return levels_.empty() && const_levels_.empty() ? std::string(of)
+                                                    : of + element(".levels()", l);
+  }
+
+ private:
+  using stored = std::remove_const_t<T>;
+
+  template <class U>
+  auto& levels() {
+    if constexpr (std::is_const<U>::value)
+      return const_levels_;
+    else
+      return levels_;
+  }
+  static head_level<T> level_of(const head_level<const stored>& level) {
+    if constexpr (std::is_const<T>::value)
+      return level;
+    else
+      return {};  // an output has no constant levels
+  }
+
+  vector_view<const head_level<stored>> levels_;
+  vector_view<const head_level<const stored>> const_levels_;
+  head_level<T> level_;
+  index_t count_, images_, channels_, location_;
+  bool is_nhwc_, has_gaps_ = false;
+};
+
+/// Throws unless the operand called `name` has these channels and, level by level, the sizes of the
+/// one called `model`.
+template <class A, class B>
+void check_conv_operand(const char* function, const char* name, const conv3x3_operand<A>& operand,
+                        index_t channels, const char* of_channels, const char* model,
+                        const conv3x3_operand<B>& like) {
+  const auto refuse = [&](const char* what, const auto& actual, const std::string& expected) {
+    throw_invalid_argument(function, (std::string(name) + what).c_str(), actual, expected.c_str());
+  };
+  const auto as_model = [&](const std::string& value) {
+    return value + ", as " + model + " has it";
+  };
+  if (operand.has_gaps()) refuse(".channels()", "more than the classes", "the classes");
+  if (operand.channels() != channels)
+    refuse("'s channels", operand.channels(), std::to_string(channels) + ", " + of_channels);
+  if (operand.count() != like.count())
+    refuse("'s levels", operand.count(), as_model(std::to_string(like.count())));
+  if (operand.images() != like.images())
+    refuse(".images()", operand.images(), as_model(std::to_string(like.images())));
+  for (index_t l = 0; l < like.count(); ++l) {
+    const auto& level = operand.level(l);
+    const auto& expected = like.level(l);
+    if (level.height == expected.height && level.width == expected.width) continue;
+    const auto text = [](const auto& of) {
+      return std::to_string(of.height) + " x " + std::to_string(of.width);
+    };
+    throw_invalid_argument(function, operand.name(name, l).c_str(), text(level),
+                           as_model(text(expected)).c_str());
+  }
+}
+
+/// Throws where a level of the output shares memory with the input.
+template <class A>
+void check_conv_apart(const char* function, const char* output, const conv3x3_operand<A>& out,
+                      const char* input, const address_range& in) {
+  for (index_t l = 0; l < out.count(); ++l)
+    check_apart(function, out.name(output, l).c_str(), out.range(l), input, in);
+}
+template <class A, class B>
+void check_conv_apart(const char* function, const char* output, const conv3x3_operand<A>& out,
+                      const char* input, const conv3x3_operand<B>& in) {
+  for (index_t l = 0; l < in.count(); ++l)
+    check_conv_apart(function, output, out, in.name(input, l).c_str(), in.range(l));
+}
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What postprocess_workspace holds.
+#pragma once
+
+#include <vecdet/impl/filter_topk_buffers.hpp>
+#include <vecdet/impl/nms_buffers.hpp>
+
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+struct postprocess_buffers {
+  /// Of one image: boxes that are still deltas and anchors, and then decoded.
+  struct candidates {
+    filter_topk_buffers search;
+    std::vector<float> anchors, boxes, scores;
+    std::vector<index_t> labels, per_class;
+    index_t count = 0;
+  };
+  std::vector<candidates> images;
+  std::vector<float> boxes, scores, kept_boxes, kept_scores;
+  std::vector<index_t> labels, offsets, kept_labels, kept_offsets;
+  nms_buffers nms;
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What yolo_workspace holds.
+#pragma once
+
+#include <vecdet/impl/filter_topk_buffers.hpp>
+#include <vecdet/impl/nms_buffers.hpp>
+#include <vecdet/views.hpp>
+
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+
+struct yolo_buffers {
+  /// Of one image: boxes by their corners in the input's pixels, best score first.
+  struct candidates {
+    filter_topk_buffers search;
+    std::vector<float> boxes, scores;
+    std::vector<index_t> labels, sources;
+    index_t count = 0;
+  };
+  std::vector<candidates> images;
+  std::vector<float> boxes, scores, kept_boxes, kept_scores, kept_extras;
+  std::vector<index_t> labels, sources, offsets, kept, kept_labels, kept_sources, kept_offsets;
+  nms_buffers nms;
+};
+
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// The function of yolo_postprocess.hpp: checks, the profiler's scope, chunks.
+#pragma once
+
+#include <vecdet/args/yolo_postprocess.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/dispatch.hpp>
+#include <vecdet/filter_topk.hpp>
+#include <vecdet/impl/input_checks.hpp>
+#include <vecdet/impl/yolo_detections.hpp>
+#include <vecdet/profile/scope.hpp>
+#include <vecdet/yolo_postprocess.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#if !defined(VECDET_DISPATCH)
+#include <vecdet/kernels/yolo_postprocess/yolo_postprocess.hpp>
+#endif
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+
+inline yolo_postprocess_params yolo_postprocess_params::v5() {
+  yolo_postprocess_params params;
+  params.layout = yolo_layout::rows;
+  params.scores = yolo_scores::objectness;
+  params.iou_threshold = 0.45;
+  return params;
+}
+
+inline yolo_postprocess_params yolo_postprocess_params::v8() { return {}; }
+
+inline yolo_postprocess_params yolo_postprocess_params::v10() {
+  yolo_postprocess_params params;
+  params.layout = yolo_layout::rows;
+  params.scores = yolo_scores::score_and_class;
+  params.boxes = box_format::xyxy;
+  params.suppresses = false;
+  return params;
+}
+
+inline yolo_postprocess_params yolo_postprocess_params::rt_detr() {
+  yolo_postprocess_params params;
+  params.layout = yolo_layout::rows;
+  params.normalised = true;
+  params.suppresses = false;
+  return params;
+}
+
+namespace detail {
+
+/// One call of postprocess_yolo.
+template <class T>
+class yolo_call {
+ public:
+  static constexpr const char* function = "postprocess_yolo";
+
+  yolo_call(isa target, const yolo_outputs<T>& outputs,
+            vector_view<const letterbox_transform> transforms,
+            const yolo_postprocess_params& params)
+      : target_(target),
+        transforms_(transforms),
+        numbers_(outputs.numbers),
+        params_(params),
+        by_rows_(params.layout == yolo_layout::rows),
+        images_(outputs.images) {}
+
+  /// Throws unless shapes and parameters agree; then sizes are known.
+  void check_arguments() {
+    check_params();
+    check(images_ >= 0, function, "outputs.images", images_, "0 or more");
+    const index_t rows = numbers_.rows(), cols = numbers_.cols();
+    check(images_ == 0 ? rows == 0 : rows % images_ == 0, function, "outputs.numbers.rows()", rows,
+          by_rows_ ? "a multiple of the number of images"
+                   : "the numbers of a box times the number of images");
+    const index_t of_image = images_ == 0 ? 0 : rows / images_;
+    const index_t numbers = by_rows_ ? cols : of_image;
+    boxes_ = by_rows_ ? of_image : cols;
+    const index_t before = first_score() + params_.extras;
+    const bool is_scored = params_.scores == yolo_scores::score_and_class;
+    classes_ = is_scored ? 1 : numbers - before;
+    if (images_ > 0 && boxes_ > 0) {
+      check(is_scored ? numbers == before + 2 : numbers > before, function,
+            by_rows_ ? "outputs.numbers.cols()" : "outputs.numbers.rows() / outputs.images",
+            numbers,
+            is_scored ? "4 + score + class + params.extras"
+                      : "4, 1 for the objectness if any, at least 1 class, and params.extras");
+      check(classes_ < 1 << 24 && boxes_ <= (index_t{1} << 32) / classes_, function,
+            "boxes of an image", boxes_, "at most 2^32 scores of an image, below 2^24 classes");
+    }
+    check_transforms(function, transforms_, images_);
+  }
+
+  profile::problem problem(execution policy) const {
+    return {function,
+            params_.scores == yolo_scores::score_and_class ? "score_and_class"
+            : params_.scores == yolo_scores::objectness    ? "objectness"
+            : by_rows_                                     ? "rows"
+                                                           : "channels",
+            dtype_name<T>(),
+            {images_, boxes_, classes_, params_.extras},
+            isa_name(target_),
+            policy.threads(),
+            numbers_.size() * index_t{sizeof(T)}};
+  }
+
+  /// The candidates of an image, best score first.
+  void collect(index_t image, yolo_buffers::candidates& out, execution policy) const {
+    out.count = 0;
+    if (boxes_ == 0 || params_.max_candidates == 0) return;
+    if (params_.scores == yolo_scores::score_and_class) {
+      collect_scored(image, out);
+      return;
+    }
+    const bool is_multi = params_.multi_label;
+    const chunking chunks = search_chunks(boxes_, classes_, policy);
+    yolo_search_args<T> args{};
+    args.scores = number(image, 0, first_score());
+    args.objectness = params_.scores == yolo_scores::objectness ? number(image, 0, 4) : nullptr;
+    args.classes = classes_;
+    args.stride = numbers_.stride();
+    args.multi_label = is_multi;
+    args.threshold = static_cast<float>(params_.score_threshold);  // as frameworks compare it
+    args.limit = params_.max_candidates;
+    args.capacity = filter_topk_capacity(args.limit, chunks.size * (is_multi ? classes_ : 1));
+    const auto& own = kernels<yolo_kernels<T>>(target_);
+    const auto start = [&](index_t total) {
+      out.count = total;
+      reserve(out, total);
+    };
+    const auto take = [&](index_t i, index_t element, std::uint64_t record) {
+      put(image, out, i, element / classes_, element % classes_, score_of_record(record));
+    };
+    const auto element_of = [](std::uint64_t record) {
+      return static_cast<index_t>(record & 0xffffffffu);
+    };
+    if (is_multi && !by_rows_) {
+      // Elements of planes count from the chunk's first box.
+      plane_search_args<T> planes{};
+      planes.logits = args.scores;
+      planes.anchors = 1;
+      planes.classes = classes_;
+      planes.plane = args.stride;
+      planes.threshold = static_cast<double>(args.threshold);
+      planes.limit = args.limit;
+      planes.capacity = args.capacity;
+      const auto search = kernels<filter_topk_kernels<T>>(target_).search_planes;
+      search_best(
+          out.search, chunks, args.capacity, args.limit, policy,
+          [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+            return search(planes, first, last, records, spare);
+          },
+          start,
+          [&](index_t i, index_t first, std::uint64_t record) {
+            take(i, first * classes_ + element_of(record), record);
+          });
+      return;
+    }
+    const auto search = by_rows_ ? own.search_rows : own.search_channels;
+    search_best(
+        out.search, chunks, args.capacity, args.limit, policy,
+        [&](index_t first, index_t last, std::uint64_t* records, std::uint64_t* spare) {
+          return search(args, first, last, records, spare);
+        },
+        start,
+        [&](index_t i, index_t, std::uint64_t record) { take(i, element_of(record), record); });
+  }
+
+  /// Extra k of a box.
+  float extra(index_t image, index_t box, index_t k) const {
+    const index_t before = first_score() + (scored() ? 2 : classes_);
+    return static_cast<float>(*number(image, box, before + k));
+  }
+  index_t images() const { return images_; }
+  const letterbox_transform& transform(index_t image) const { return transforms_[image]; }
+
+ private:
+  bool scored() const { return params_.scores == yolo_scores::score_and_class; }
+  index_t first_score() const { return params_.scores == yolo_scores::objectness ? 5 : 4; }
+
+  /// Number k of a box.
+  const T* number(index_t image, index_t box, index_t k) const {
+    return by_rows_ ? numbers_.row(image * boxes_ + box) + k
+                    : numbers_.row(image * (numbers_.rows() / images_) + k) + box;
+  }
+
+  void check_params() const {
+    const yolo_postprocess_params& p = params_;
+    check(is_within(p.score_threshold, 0, 1), function, "params.score_threshold", p.score_threshold,
+          "a number in [0, 1]");
+    check(is_within(p.iou_threshold, 0, 1), function, "params.iou_threshold", p.iou_threshold,
+          "a number in [0, 1]");
+    check(p.max_candidates >= 0, function, "params.max_candidates", p.max_candidates, "0 or more");
+    check(p.max_detections >= 0, function, "params.max_detections", p.max_detections, "0 or more");
+    check(p.extras >= 0, function, "params.extras", p.extras, "0 or more");
+    check(p.keypoint_size == 0 || p.keypoint_size == 2 || p.keypoint_size == 3, function,
+          "params.keypoint_size", p.keypoint_size, "0, 2 or 3");
+    check(p.keypoint_size == 0 || p.extras % p.keypoint_size == 0, function, "params.extras",
+          p.extras, "a multiple of params.keypoint_size");
+    check(by_rows_ || p.scores == yolo_scores::classes, function, "params.layout", "channels",
+          "rows, where params.scores is objectness or score_and_class");
+    check(!p.multi_label || !scored(), function, "params.multi_label", "true",
+          "false, where params.scores is score_and_class");
+  }
+
+  static void reserve(yolo_buffers::candidates& out, index_t count) {
+    grown(out.boxes, 4 * count);
+    grown(out.scores, count);
+    grown(out.labels, count);
+    grown(out.sources, count);
+  }
+
+  void put(index_t image, yolo_buffers::candidates& out, index_t at, index_t box, index_t label,
+           float score) const {
+    const auto i = static_cast<std::size_t>(at);
+    float four[4];
+    for (int k = 0; k < 4; ++k) four[k] = static_cast<float>(*number(image, box, k));
+    write_corners(params_.boxes, four, out.boxes.data() + 4 * i);
+    out.scores[i] = score;
+    out.labels[i] = label;
+    out.sources[i] = box;
+  }
+
+  /// The candidates of rows that hold a score and a class. There are some hundred.
+  void collect_scored(index_t image, yolo_buffers::candidates& out) const {
+    const auto threshold = static_cast<float>(params_.score_threshold);
+    std::uint64_t* const records = grown(out.search.records, boxes_);
+    std::uint64_t* const spare = grown(out.search.spare, boxes_);
+    const auto score = [&](index_t box) { return static_cast<float>(*number(image, box, 4)); };
+    std::uint64_t* end = spare;
+    for (index_t box = 0; box < boxes_; ++box)
+      if (score(box) > threshold) *end++ = static_cast<std::uint64_t>(box);
+    std::copy(spare, end, records);
+    std::uint64_t* const last = records + (end - spare);
+    std::sort(records, last, [&](std::uint64_t a, std::uint64_t b) {
+      const float x = score(static_cast<index_t>(a)), y = score(static_cast<index_t>(b));
+      return x > y || (x == y && a < b);
+    });
+    out.count = std::min<index_t>(end - spare, params_.max_candidates);
+    reserve(out, out.count);
+    for (index_t i = 0; i < out.count; ++i) {
+      const auto box = static_cast<index_t>(records[i]);
+      const auto label = static_cast<float>(*number(image, box, 5));
+      const bool is_class = label >= 0 && label <= 16777216.0f;
+      put(image, out, i, box, is_class ? static_cast<index_t>(label) : -1, score(box));
+    }
+  }
+
+  const isa target_;
+  vector_view<const letterbox_transform> transforms_;
+  matrix_view<const T> numbers_;
+  const yolo_postprocess_params& params_;
+  const bool by_rows_;
+  const index_t images_;
+  index_t boxes_ = 0, classes_ = 0;
+};
+
+}  // namespace detail
+
+template <class T>
+yolo_detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
+                                      vector_view<const letterbox_transform> transforms,
+                                      const yolo_postprocess_params& params,
+                                      yolo_postprocess_workspace& workspace, execution policy) {
+  detail::yolo_buffers& buffers = detail::workspace_access::buffers(workspace);
+  const isa target = active_isa();
+  detail::yolo_call<T> call(target, outputs, transforms, params);
+  call.check_arguments();
+  const profile::scope timing([&] { return call.problem(policy); });
+  detail::collect_candidates(call, buffers, policy);
+  const vector_view<const index_t> kept =
+      detail::keep_detections(buffers, call.images(), params, target, policy);
+  const auto found = detail::gather_detections(call, buffers, kept, params, !transforms.empty());
+  detail::look_at_scores("postprocess_yolo", "outputs.numbers", found.scores,
+                         [](index_t) { return true; });
+  return found;
+}
+
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of 3x3 convolution: conv3x3.hpp of the interface has the equations.
+#pragma once
+
+#include <vecdet/args/conv3x3.hpp>
+#include <vecdet/kernels/conv3x3/direct.hpp>
+#include <vecdet/kernels/conv3x3/forward.hpp>
+#include <vecdet/kernels/conv3x3/weight_grad.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+template <>
+struct kernels_of<detail::conv3x3_kernels<float>> {
+  static constexpr detail::conv3x3_kernels<float> get() {
+    detail::conv3x3_kernels<float> kernels{};
+    kernels.transform_weights = transform_conv_weights;
+    kernels.run = run_conv;
+    kernels.transform_inputs = transform_conv_inputs;
+    kernels.transform_gradients = transform_conv_gradients;
+    kernels.add_products = add_weight_grad_products;
+    kernels.finish_weight_grad = finish_weight_grad;
+    return kernels;
+  }
+};
+
+template <>
+struct kernels_of<detail::conv3x3_kernels<double>> {
+  static constexpr detail::conv3x3_kernels<double> get() {
+    detail::conv3x3_kernels<double> kernels{};
+    kernels.transform_weights = copy_conv_weights;
+    kernels.run = run_conv_directly;
+    kernels.weight_grad = weight_grad_directly;
+    return kernels;
+  }
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet
+
+VECDET_KERNELS(conv3x3_kernels<float>)
+VECDET_KERNELS(conv3x3_kernels<double>)

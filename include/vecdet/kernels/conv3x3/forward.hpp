@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// The convolution by minimal filtering: transformed weights, and for a block of tiles the way from
+// its locations to its outputs. Lanes are channels throughout.
+#pragma once
+
+#include <vecdet/args/conv3x3.hpp>
+#include <vecdet/kernels/conv3x3/minimal_filtering.hpp>
+#include <vecdet/kernels/conv3x3/products.hpp>
+#include <vecdet/kernels/conv3x3/tiles.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using conv_vector = pack<float, 1>;
+
+/// work(offset) for each vector of so many lanes.
+template <int Lanes, class Work>
+VECDET_INLINE void for_each_vector(const Work& work) {
+  VECDET_NO_UNROLL
+  for (int at = 0; at < Lanes; at += batch_lanes<float>) work(at);
+}
+
+/// Transformed weights: points x panels x sources x conv_panel.
+template <int Tile>
+void transform_conv_weights_of(const detail::conv3x3_weights_args<float>& a, index_t first,
+                               index_t last) {
+  using filtering = minimal_filtering<Tile>;
+  constexpr int P = filtering::points, panel = static_cast<int>(detail::conv_panel);
+  const index_t point = detail::conv_weights_point(a.targets, a.sources);
+  for (index_t k = first; k < last; ++k) {
+    const index_t targets = a.targets - k * panel < panel ? a.targets - k * panel : panel;
+    alignas(64) float taps[9][panel] = {};
+    for (index_t c = 0; c < a.sources; ++c) {
+      const float* const from = a.weights + k * panel * a.target_step + c * a.source_step;
+      for (index_t t = 0; t < targets; ++t)
+        for (int tap = 0; tap < 9; ++tap)
+          taps[a.turned ? 8 - tap : tap][t] = from[t * a.target_step + tap * a.tap_step];
+      float* const to = a.transformed + (k * a.sources + c) * panel;
+      for_each_vector<panel>([&](int lane) {
+        times_both_sides<typename filtering::weights, conv_vector>(
+            [&](int i, int j) VECDET_INLINE_LAMBDA { return load_pack<1>(taps[3 * i + j] + lane); },
+            [&](int i, int j, const conv_vector& x)
+                VECDET_INLINE_LAMBDA { store_pack<1>(to + (i * P + j) * point + lane, x); });
+      });
+    }
+  }
+}
+
+inline void transform_conv_weights(const detail::conv3x3_weights_args<float>& a, index_t first,
+                                   index_t last) {
+  if (a.tile == 4)
+    transform_conv_weights_of<4>(a, first, last);
+  else
+    transform_conv_weights_of<2>(a, first, last);
+}
+
+/// The inputs of a run of tiles, of 16 channels, transformed: `to` is of the run's first tile, and
+/// tiles lie `row`, points `point` apart.
+template <int Tile>
+VECDET_NOINLINE void transform_inputs_of_run(const float* band, index_t columns, index_t tiles,
+                                             float* to, index_t row, index_t point) {
+  constexpr int lanes = static_cast<int>(detail::conv_lanes);
+  using filtering = minimal_filtering<Tile>;
+  for (index_t t = 0; t < tiles; ++t)
+    for_each_vector<lanes>([&](int lane) {
+      const float* const from = band + Tile * t * lanes + lane;
+      float* const v = to + t * row + lane;
+      times_both_sides<typename filtering::input, conv_vector>(
+          [&](int i, int j)
+              VECDET_INLINE_LAMBDA { return load_pack<1>(from + (i * columns + j) * lanes); },
+          [&](int i, int j, const conv_vector& x)
+              VECDET_INLINE_LAMBDA { store_pack<1>(v + (i * filtering::points + j) * point, x); });
+    });
+}
+
+/// The outputs of a run of tiles, of 16 channels, in rows of 16.
+template <int Tile, bool Relu>
+VECDET_NOINLINE void outputs_of_run(const float* products, index_t point, index_t tiles,
+                                    const float* bias, float* band) {
+  constexpr int lanes = static_cast<int>(detail::conv_lanes);
+  using filtering = minimal_filtering<Tile>;
+  const index_t columns = Tile * tiles;
+  for (index_t t = 0; t < tiles; ++t)
+    for_each_vector<lanes>([&](int lane) {
+      const float* const from = products + t * detail::conv_panel + lane;
+      float* const to = band + Tile * t * lanes + lane;
+      const conv_vector of_bias = load_pack<1>(bias + lane);
+      times_both_sides<typename filtering::output, conv_vector>(
+          [&](int i, int j) VECDET_INLINE_LAMBDA {
+            return load_pack<1>(from + (i * filtering::points + j) * point);
+          },
+          [&](int i, int j, const conv_vector& x) VECDET_INLINE_LAMBDA {
+            conv_vector y = x + of_bias;
+            if constexpr (Relu) y = max(conv_vector(0.0f), y);
+            store_pack<1>(to + (i * columns + j) * lanes, y);
+          });
+    });
+}
+
+template <int Tile>
+void run_conv_of(const detail::conv3x3_args<float>& a, const detail::conv3x3_task& task,
+                 float* scratch) {
+  using filtering = minimal_filtering<Tile>;
+  constexpr index_t points = filtering::points * filtering::points, lanes = detail::conv_lanes;
+  constexpr index_t panel = detail::conv_panel;
+  const index_t tiles = task.last_tile - task.first_tile, sources = a.source_channels;
+  const index_t weights_point = detail::conv_weights_point(a.target_channels, sources);
+  const index_t row = detail::conv_row(task.channels_at_once);
+  const index_t point = detail::conv_point_size(tiles, row);
+  const index_t product_point = detail::conv_point_size(tiles, panel);
+  float* const transformed = scratch;
+  float* const products = transformed + points * point;
+  float* const bands = products + task.panels_at_once * points * product_point;
+  static_assert(band<Tile, 1>::size <= detail::conv_band_size, "a band has room");
+
+  const auto transform = [&](index_t first, index_t last) {
+    for_each_run(a, task.first_tile, task.last_tile, [&](const tile_run<float>& run) {
+      for (index_t c = first; c < last; c += lanes) {
+        const index_t channels = sources - c < lanes ? sources - c : lanes;
+        const index_t columns =
+            gather_band<Tile, 1>(run, run.level->source, run.level->mask, c, channels, bands);
+        transform_inputs_of_run<Tile>(bands, columns, run.count,
+                                      transformed + run.first * row + (c - first), row, point);
+      }
+    });
+  };
+  const auto finish = [&](index_t k, const float* of_panel) {
+    for_each_run(a, task.first_tile, task.last_tile, [&](const tile_run<float>& run) {
+      for (index_t half = 0; half < panel; half += lanes) {
+        const index_t channel = k * panel + half;
+        if (channel >= a.target_channels) break;
+        const index_t left = a.target_channels - channel, channels = left < lanes ? left : lanes;
+        alignas(64) float bias[lanes] = {};
+        if (a.bias != nullptr)
+          for (index_t c = 0; c < channels; ++c) bias[c] = a.bias[channel + c];
+        const auto outputs = a.relu ? outputs_of_run<Tile, true> : outputs_of_run<Tile, false>;
+        outputs(of_panel + run.first * panel + half, product_point, run.count, bias, bands);
+        scatter_band<Tile>(run, channel, channels, bands);
+      }
+    });
+  };
+
+  const bool transforms_once = sources <= task.channels_at_once;
+  if (transforms_once) transform(0, sources);
+  for (index_t k = task.first_panel; k < task.last_panel; k += task.panels_at_once) {
+    const index_t left = task.last_panel - k;
+    const index_t panels = left < task.panels_at_once ? left : task.panels_at_once;
+    index_t c = 0;
+    do {
+      const index_t end = sources - c < task.channels_at_once ? sources : c + task.channels_at_once;
+      if (!transforms_once) transform(c, end);
+      // Point by point, so that its tiles stay in the cache for all panels.
+      for (index_t i = 0; i < points; ++i)
+        for (index_t p = k; p < k + panels; ++p) {
+          const auto columns = [&](index_t point_number, index_t panel_number) {
+            return a.weights + point_number * weights_point + (panel_number * sources + c) * panel;
+          };
+          const index_t channels = a.target_channels - p * panel;
+          add_panel<rows_apart>({transformed + i * point, tiles, row, row, columns(i, p),
+                                 channels < panel ? channels : panel, end - c, c > 0,
+                                 products + ((p - k) * points + i) * product_point,
+                                 p + 1 < k + panels ? columns(i, p + 1) : columns(i + 1, k)});
+        }
+      c = end;
+    } while (c < sources);
+    for (index_t p = k; p < k + panels; ++p) finish(p, products + (p - k) * points * product_point);
+  }
+}
+
+inline void run_conv(const detail::conv3x3_args<float>& a, const detail::conv3x3_task& task,
+                     float* scratch) {
+  if (a.tile == 4)
+    run_conv_of<4>(a, task, scratch);
+  else
+    run_conv_of<2>(a, task, scratch);
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

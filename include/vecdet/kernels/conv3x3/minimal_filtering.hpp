@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The matrices of Winograd's minimal filtering F(n x n, 3 x 3), and products with them on vectors.
+//
+// With points a_0 ... a_(n) and infinity, and N_j the product of a_j - a_k over all other finite
+// points: rows of A^T are powers a_j^i, rows of G are (1, a_j, a_j^2) / N_j, and rows of B^T are
+// the coefficients of the product of x - a_k over all other finite points (over all for infinity).
+// Every entry of A and B is exact in float.
+#pragma once
+
+#include <vecdet/simd/pack.hpp>
+
+#include <utility>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+/// Outputs x outputs of a tile.
+template <int Outputs>
+struct minimal_filtering;
+
+/// Points 0, 1, -1, 1/2, -2 and infinity.
+template <>
+struct minimal_filtering<4> {
+  static constexpr int outputs = 4, points = 6;
+  struct input {                                                    ///< B^T
+    static constexpr float at[6][6] = {{1, -1.5f, -2, 1.5f, 1, 0},  //
+                                       {0, -1, 0.5f, 2.5f, 1, 0},   //
+                                       {0, 1, -2.5f, 0.5f, 1, 0},   //
+                                       {0, -2, -1, 2, 1, 0},        //
+                                       {0, 0.5f, -1, -0.5f, 1, 0},  //
+                                       {0, 1, -1.5f, -2, 1.5f, 1}};
+  };
+  struct weights {  ///< G
+    static constexpr float at[6][3] = {{1, 0, 0},
+                                       {1.0f / 3, 1.0f / 3, 1.0f / 3},
+                                       {-1.0f / 3, 1.0f / 3, -1.0f / 3},
+                                       {-16.0f / 15, -8.0f / 15, -4.0f / 15},
+                                       {1.0f / 15, -2.0f / 15, 4.0f / 15},
+                                       {0, 0, 1}};
+  };
+  struct output {                                                ///< A^T
+    static constexpr float at[4][6] = {{1, 1, 1, 1, 1, 0},       //
+                                       {0, 1, -1, 0.5f, -2, 0},  //
+                                       {0, 1, 1, 0.25f, 4, 0},   //
+                                       {0, 1, -1, 0.125f, -8, 1}};
+  };
+};
+
+/// Points 0, 1, -1 and infinity.
+template <>
+struct minimal_filtering<2> {
+  static constexpr int outputs = 2, points = 4;
+  struct input {
+    static constexpr float at[4][4] = {{-1, 0, 1, 0},  //
+                                       {0, 1, 1, 0},   //
+                                       {0, -1, 1, 0},  //
+                                       {0, -1, 0, 1}};
+  };
+  struct weights {
+    static constexpr float at[4][3] = {{-1, 0, 0},  //
+                                       {0.5f, 0.5f, 0.5f},
+                                       {0.5f, -0.5f, 0.5f},
+                                       {0, 0, 1}};
+  };
+  struct output {
+    static constexpr float at[2][4] = {{1, 1, 1, 0},  //
+                                       {0, 1, -1, 1}};
+  };
+};
+
+template <class Matrix>
+constexpr int matrix_rows = sizeof(Matrix::at) / sizeof(Matrix::at[0]);
+template <class Matrix>
+constexpr int matrix_columns = sizeof(Matrix::at[0]) / sizeof(float);
+
+template <class Matrix>
+struct transposed {
+  struct numbers {
+    float row[matrix_columns<Matrix>][matrix_rows<Matrix>];
+    constexpr const float* operator[](int i) const { return row[i]; }
+  };
+  static constexpr numbers make() {
+    numbers t{};
+    for (int i = 0; i < matrix_columns<Matrix>; ++i)
+      for (int j = 0; j < matrix_rows<Matrix>; ++j) t.row[i][j] = Matrix::at[j][i];
+    return t;
+  }
+  static constexpr numbers at = make();
+};
+template <class Matrix>
+constexpr int matrix_rows<transposed<Matrix>> = matrix_columns<Matrix>;
+template <class Matrix>
+constexpr int matrix_columns<transposed<Matrix>> = matrix_rows<Matrix>;
+
+/// The sum of row Row's entries from Column on times the vectors; `sum` is that of those before,
+/// and `Begun` says whether there were such other than 0.
+template <class Matrix, int Row, int Column, bool Begun, class Vector, class At>
+VECDET_INLINE Vector times_row(const At& at, const Vector& sum) {
+  if constexpr (Column == matrix_columns<Matrix>) {
+    return sum;
+  } else {
+    constexpr float entry = Matrix::at[Row][Column];
+    constexpr bool begins = Begun || entry != 0;
+    if constexpr (entry == 0) {
+      return times_row<Matrix, Row, Column + 1, begins, Vector>(at, sum);
+    } else if constexpr (!Begun) {
+      if constexpr (entry == 1) {
+        return times_row<Matrix, Row, Column + 1, begins, Vector>(at, at(Column));
+      } else {
+        return times_row<Matrix, Row, Column + 1, begins, Vector>(at, Vector(entry) * at(Column));
+      }
+    } else if constexpr (entry == 1) {
+      return times_row<Matrix, Row, Column + 1, begins, Vector>(at, sum + at(Column));
+    } else if constexpr (entry == -1) {
+      return times_row<Matrix, Row, Column + 1, begins, Vector>(at, sum - at(Column));
+    } else {
+      return times_row<Matrix, Row, Column + 1, begins, Vector>(
+          at, fma(Vector(entry), at(Column), sum));
+    }
+  }
+}
+
+template <class Matrix, class Vector, class At, class To, int... Rows>
+VECDET_INLINE void times_rows(const At& at, const To& to, std::integer_sequence<int, Rows...>) {
+  (to(Rows, times_row<Matrix, Rows, 0, false, Vector>(at, Vector(0.0f))), ...);
+}
+
+/// to(i, j, M x M^T (i, j)) for a square x of vectors, at(i, j) being x's.
+template <class Matrix, class Vector, class At, class To>
+VECDET_INLINE void times_both_sides(const At& at, const To& to) {
+  constexpr int rows = matrix_rows<Matrix>, columns = matrix_columns<Matrix>;
+  using all_rows = std::make_integer_sequence<int, rows>;
+  Vector half[rows][columns];
+  VECDET_UNROLL
+  for (int j = 0; j < columns; ++j)
+    times_rows<Matrix, Vector>([&](int i) VECDET_INLINE_LAMBDA { return at(i, j); },
+                               [&](int i, const Vector& x) VECDET_INLINE_LAMBDA { half[i][j] = x; },
+                               all_rows{});
+  VECDET_UNROLL
+  for (int i = 0; i < rows; ++i)
+    times_rows<Matrix, Vector>(
+        [&](int j) VECDET_INLINE_LAMBDA -> const Vector& { return half[i][j]; },
+        [&](int j, const Vector& x) VECDET_INLINE_LAMBDA { to(i, j, x); }, all_rows{});
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles of the levels in memory: which they are, and the way from maps to rows of 16 channels and
+// back. Rows of 16 channels are the same for both layouts, with zeros around the picture.
+#pragma once
+
+#include <vecdet/args/conv3x3.hpp>
+#include <vecdet/simd/pack.hpp>
+#include <vecdet/simd/transpose.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+/// Tiles of a run: neighbours in a row of tiles, few enough that their numbers stay in the first
+/// level cache.
+constexpr index_t run_tiles = 16;
+
+template <class T>
+struct tile_run {
+  const detail::conv3x3_level<T>* level;
+  index_t image, row, column;  ///< in tiles
+  index_t first, count;        ///< the first's number among the tiles of the task
+};
+
+/// work(run) for the tiles [first, last).
+template <class T, class Work>
+VECDET_INLINE void for_each_run(const detail::conv3x3_args<T>& a, index_t first, index_t last,
+                                const Work& work) {
+  index_t l = 0;
+  for (index_t tile = first; tile < last;) {
+    while (tile >= a.levels[l].last_tile) ++l;
+    const detail::conv3x3_level<T>& level = a.levels[l];
+    const index_t in_level = tile - level.first_tile;
+    const index_t row = in_level / level.tile_columns;
+    tile_run<T> run{
+        &level,       row / level.tile_rows, row % level.tile_rows, in_level % level.tile_columns,
+        tile - first, level.tile_columns};
+    run.count -= run.column;
+    if (run.count > last - tile) run.count = last - tile;
+    if (run.count > run_tiles) run.count = run_tiles;
+    work(run);
+    tile += run.count;
+  }
+}
+
+/// Rows of 16 channels of a run's locations: rows x columns of them.
+template <int Tile, int Border>
+struct band {
+  static constexpr index_t rows = Tile + 2 * Border;
+  static constexpr index_t widest = Tile * run_tiles + 2 * Border;
+  static constexpr index_t size = rows * widest * detail::conv_lanes;
+};
+
+/// `columns` locations from `from` on as rows of 16 channels, of which `channels` exist.
+template <class T>
+VECDET_INLINE void gather_columns(const T* from, const detail::conv3x3_map<const T>& map,
+                                  index_t channels, index_t columns, T* to) {
+  constexpr index_t lanes = detail::conv_lanes;
+  if (map.location == 1 && map.channel != 1) {
+    to_channel_rows(from, map.channel, channels, columns, to);
+  } else if (channels == lanes && map.channel == 1) {
+    constexpr int N = row_pack<T>::batches;
+    for (index_t x = 0; x < columns; ++x)
+      store_pack<N>(to + x * lanes, load_pack<N>(from + x * map.location));
+  } else {
+    for (index_t x = 0; x < columns; ++x)
+      for (index_t c = 0; c < lanes; ++c)
+        to[x * lanes + c] = c < channels ? from[x * map.location + c * map.channel] : T(0);
+  }
+}
+
+/// The locations of a run of tiles, and `Border` around them, of `channels` channels from `channel`
+/// on. Zeros stand for what lies beyond the map, and where the mask is not above 0. The columns of
+/// a row are returned.
+template <int Tile, int Border, class T>
+VECDET_NOINLINE index_t gather_band(const tile_run<T>& run, const detail::conv3x3_map<const T>& map,
+                                    const detail::conv3x3_map<const T>& mask, index_t channel,
+                                    index_t channels, T* to) {
+  constexpr index_t lanes = detail::conv_lanes;
+  constexpr int N = row_pack<T>::batches;
+  const detail::conv3x3_level<T>& level = *run.level;
+  const index_t columns = Tile * run.count + 2 * Border;
+  const index_t first_x = Tile * run.column - Border, first_y = Tile * run.row - Border;
+  const index_t begin = first_x < 0 ? 0 : first_x;
+  const index_t end = first_x + columns < level.width ? first_x + columns : level.width;
+  const auto clear = [&](T* row, index_t first, index_t last) {
+    for (index_t x = first; x < last; ++x) store_pack<N>(row + x * lanes, row_pack<T>(T(0)));
+  };
+  for (index_t r = 0; r < Tile + 2 * Border; ++r) {
+    T* const row = to + r * columns * lanes;
+    const index_t y = first_y + r;
+    if (y < 0 || y >= level.height) {
+      clear(row, 0, columns);
+      continue;
+    }
+    clear(row, 0, begin - first_x);
+    clear(row, end - first_x, columns);
+    T* const inside = row + (begin - first_x) * lanes;
+    const auto at = [&](const detail::conv3x3_map<const T>& m) {
+      return m.data + run.image * m.image + (y * level.width + begin) * m.location +
+             channel * m.channel;
+    };
+    gather_columns(at(map), map, channels, end - begin, inside);
+    if (mask.data != nullptr) {
+      alignas(64) T masks[(Tile * run_tiles + 2 * Border) * lanes];
+      gather_columns(at(mask), mask, channels, end - begin, masks);
+      for (index_t x = 0; x < end - begin; ++x) {
+        const row_pack<T> zero(T(0));
+        store_pack<N>(inside + x * lanes, select(load_pack<N>(masks + x * lanes) > zero,
+                                                 load_pack<N>(inside + x * lanes), zero));
+      }
+    }
+  }
+  return columns;
+}
+
+/// The way back for the outputs of a run: what lies beyond the map is dropped.
+template <int Tile, class T>
+VECDET_NOINLINE void scatter_band(const tile_run<T>& run, index_t channel, index_t channels,
+                                  const T* from) {
+  constexpr index_t lanes = detail::conv_lanes;
+  constexpr int N = row_pack<T>::batches;
+  const detail::conv3x3_level<T>& level = *run.level;
+  const detail::conv3x3_map<T>& map = level.target;
+  const index_t first_x = Tile * run.column, first_y = Tile * run.row;
+  const index_t columns = Tile * run.count;
+  const index_t valid = first_x + columns < level.width ? columns : level.width - first_x;
+  for (index_t r = 0; r < Tile && first_y + r < level.height; ++r) {
+    const T* const row = from + r * columns * lanes;
+    T* const to = map.data + run.image * map.image +
+                  ((first_y + r) * level.width + first_x) * map.location + channel * map.channel;
+    if (map.location == 1 && map.channel != 1) {
+      from_channel_rows(row, valid, channels, to, map.channel);
+    } else if (channels == lanes && map.channel == 1) {
+      for (index_t x = 0; x < valid; ++x)
+        store_pack<N>(to + x * map.location, load_pack<N>(row + x * lanes));
+    } else {
+      for (index_t x = 0; x < valid; ++x)
+        for (index_t c = 0; c < channels; ++c)
+          to[x * map.location + c * map.channel] = row[x * lanes + c];
+    }
+  }
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

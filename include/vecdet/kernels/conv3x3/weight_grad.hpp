@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient of the weights by minimal filtering: products of transformed inputs and gradients,
+// summed over the tiles in their order. Rows of products are source channels, lanes target
+// channels.
+#pragma once
+
+#include <vecdet/args/conv3x3.hpp>
+#include <vecdet/kernels/conv3x3/forward.hpp>
+#include <vecdet/kernels/conv3x3/minimal_filtering.hpp>
+#include <vecdet/kernels/conv3x3/products.hpp>
+#include <vecdet/kernels/conv3x3/tiles.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+template <int Tile>
+void transform_conv_inputs_of(const detail::conv3x3_args<float>& a,
+                              const detail::conv3x3_weight_grad_block& block, index_t first,
+                              index_t last, float* scratch) {
+  constexpr index_t lanes = detail::conv_lanes;
+  const detail::conv3x3_map<const float> no_mask{};
+  for_each_run(a, block.first_tile, block.last_tile, [&](const tile_run<float>& run) {
+    for (index_t g = first; g < last; ++g) {
+      const index_t c = block.first_source + g * lanes, left = block.last_source - c;
+      const index_t columns = gather_band<Tile, 1>(run, run.level->source, no_mask, c,
+                                                   left < lanes ? left : lanes, scratch);
+      transform_inputs_of_run<Tile>(
+          scratch, columns, run.count,
+          block.inputs + run.first * detail::conv_row(block.sources()) + g * lanes,
+          detail::conv_row(block.sources()), block.input_point());
+    }
+  });
+}
+
+/// A gradient tile A^T for each tile of a run, and the sums of the tiles, in their order, added to
+/// `bias_sums` where that is not null.
+template <int Tile>
+VECDET_NOINLINE void transform_gradients_of_run(const float* band, index_t tiles, float* to,
+                                                index_t point, double* bias_sums) {
+  constexpr int lanes = static_cast<int>(detail::conv_lanes);
+  using filtering = minimal_filtering<Tile>;
+  const index_t columns = Tile * tiles;
+  for (index_t t = 0; t < tiles; ++t)
+    for_each_vector<lanes>([&](int lane) {
+      const float* const from = band + Tile * t * lanes + lane;
+      float* const w = to + t * detail::conv_panel + lane;
+      const auto at = [&](int i, int j) VECDET_INLINE_LAMBDA {
+        return load_pack<1>(from + (i * columns + j) * lanes);
+      };
+      times_both_sides<transposed<typename filtering::output>, conv_vector>(
+          at, [&](int i, int j, const conv_vector& x) VECDET_INLINE_LAMBDA {
+            store_pack<1>(w + (i * filtering::points + j) * point, x);
+          });
+      if (bias_sums != nullptr) {
+        conv_vector sum = at(0, 0);
+        VECDET_UNROLL
+        for (int i = 1; i < Tile * Tile; ++i) sum = sum + at(i / Tile, i % Tile);
+        store_pack<2>(bias_sums + lane, load_pack<2>(bias_sums + lane) + widen(sum));
+      }
+    });
+}
+
+template <int Tile>
+void transform_conv_gradients_of(const detail::conv3x3_args<float>& a,
+                                 const detail::conv3x3_weight_grad_block& block, index_t first,
+                                 index_t last, float* scratch) {
+  constexpr index_t lanes = detail::conv_lanes, panel = detail::conv_panel;
+  const index_t of_panel = block.tiles() * panel;
+  for_each_run(a, block.first_tile, block.last_tile, [&](const tile_run<float>& run) {
+    for (index_t g = first; g < last; ++g) {
+      const index_t k = block.first_panel * panel + g * lanes, left = a.target_channels - k;
+      gather_band<Tile, 0>(run, run.level->upstream, run.level->mask, k,
+                           left < lanes ? left : lanes, scratch);
+      transform_gradients_of_run<Tile>(
+          scratch, run.count,
+          block.gradients + g * lanes / panel * of_panel + run.first * panel + g * lanes % panel,
+          block.panels() * of_panel, block.bias_sums == nullptr ? nullptr : block.bias_sums + k);
+    }
+  });
+}
+
+inline void transform_conv_inputs(const detail::conv3x3_args<float>& a,
+                                  const detail::conv3x3_weight_grad_block& block, index_t first,
+                                  index_t last, float* scratch) {
+  if (a.tile == 4)
+    transform_conv_inputs_of<4>(a, block, first, last, scratch);
+  else
+    transform_conv_inputs_of<2>(a, block, first, last, scratch);
+}
+inline void transform_conv_gradients(const detail::conv3x3_args<float>& a,
+                                     const detail::conv3x3_weight_grad_block& block, index_t first,
+                                     index_t last, float* scratch) {
+  if (a.tile == 4)
+    transform_conv_gradients_of<4>(a, block, first, last, scratch);
+  else
+    transform_conv_gradients_of<2>(a, block, first, last, scratch);
+}
+
+inline void add_weight_grad_products(const detail::conv3x3_args<float>& a,
+                                     const detail::conv3x3_weight_grad_block& block, index_t first,
+                                     index_t last) {
+  constexpr index_t panel = detail::conv_panel;
+  for (index_t i = first; i < last; ++i) {
+    const index_t point = i / block.panels(), k = i % block.panels();
+    const index_t left = a.target_channels - (block.first_panel + k) * panel;
+    const float* const columns = block.gradients + i * block.tiles() * panel;
+    add_panel<rows_adjacent>({block.inputs + point * block.input_point(), block.sources(), 1,
+                              detail::conv_row(block.sources()), columns,
+                              left < panel ? left : panel, block.tiles(), block.first_tile > 0,
+                              block.sums + i * block.sources() * panel,
+                              columns + block.tiles() * panel});
+  }
+}
+
+template <int Tile>
+void finish_weight_grad_of(const detail::conv3x3_args<float>& a,
+                           const detail::conv3x3_weight_grad_block& block,
+                           const detail::conv3x3_weight_grad<float>& out, index_t first,
+                           index_t last) {
+  using filtering = minimal_filtering<Tile>;
+  constexpr int panel = static_cast<int>(detail::conv_panel);
+  const index_t point = block.panels() * block.sources() * panel;
+  for (index_t k = first; k < last; ++k) {
+    const index_t channel = (block.first_panel + k) * panel, left = a.target_channels - channel;
+    const index_t targets = left < panel ? left : panel;
+    for (index_t c = 0; c < block.sources(); ++c) {
+      const float* const from = block.sums + (k * block.sources() + c) * panel;
+      alignas(64) float taps[9][panel];
+      for_each_vector<panel>([&](int lane) {
+        times_both_sides<transposed<typename filtering::weights>, conv_vector>(
+            [&](int i, int j) VECDET_INLINE_LAMBDA {
+              return load_pack<1>(from + (i * filtering::points + j) * point + lane);
+            },
+            [&](int i, int j, const conv_vector& x)
+                VECDET_INLINE_LAMBDA { store_pack<1>(taps[3 * i + j] + lane, x); });
+      });
+      float* const to =
+          out.data + channel * out.target_step + (block.first_source + c) * out.source_step;
+      for (index_t t = 0; t < targets; ++t)
+        for (int tap = 0; tap < 9; ++tap)
+          to[t * out.target_step + tap * out.tap_step] = taps[tap][t];
+    }
+  }
+}
+
+inline void finish_weight_grad(const detail::conv3x3_args<float>& a,
+                               const detail::conv3x3_weight_grad_block& block,
+                               const detail::conv3x3_weight_grad<float>& out, index_t first,
+                               index_t last) {
+  if (a.tile == 4)
+    finish_weight_grad_of<4>(a, block, out, first, last);
+  else
+    finish_weight_grad_of<2>(a, block, out, first, last);
+}
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// The best class of every box above a threshold, in one read of the scores. Of channels, the
+// greatest scores so far of some thousand boxes stay in the cache while the planes stream by: a
+// plane is compared with them, 64 boxes a branch, and hardly any box has a new greatest score.
+#pragma once
+
+#include <vecdet/args/yolo_postprocess.hpp>
+#include <vecdet/kernels/kernels_of.hpp>
+#include <vecdet/kernels/radix_sort.hpp>
+#include <vecdet/kernels/score_key.hpp>
+#include <vecdet/simd/bits.hpp>
+#include <vecdet/simd/math.hpp>
+
+namespace vecdet {
+namespace VECDET_TARGET {
+
+using detail::yolo_search_args;
+
+/// Records in ascending elements: whenever their memory is full, the best stay, and a score has to
+/// be above the last of them, as an equal one loses by its element.
+class yolo_records {
+ public:
+  template <class T>
+  yolo_records(const yolo_search_args<T>& args, uint64_t* records, uint64_t* spare)
+      : threshold_(args.threshold),
+        limit_(args.limit),
+        capacity_(args.capacity),
+        records_(records),
+        spare_(spare) {}
+
+  VECDET_INLINE float threshold() const { return threshold_; }
+  VECDET_INLINE void add(float score, index_t element) {
+    records_[count_++] = record_of(score, static_cast<uint32_t>(element));
+    if (count_ == capacity_) keep_best();
+  }
+  index_t finish() {
+    keep_best();
+    return count_;
+  }
+
+ private:
+  VECDET_NOINLINE void keep_best() {
+    radix_sort(records_, spare_, count_);
+    if (count_ < limit_) return;
+    count_ = limit_;
+    threshold_ = detail::score_of_record(records_[limit_ - 1]);
+  }
+
+  float threshold_;
+  index_t limit_, capacity_, count_ = 0;
+  uint64_t *records_, *spare_;
+};
+
+/// The greatest scores of a tile's boxes, above the threshold, and their classes.
+class yolo_tile {
+  using floats = row_pack<float>;
+  static constexpr int batches = floats::batches, lanes = row_lanes, together = 64;
+
+ public:
+  // All boxes of an input of 640 x 640: planes that follow each other are one stream then.
+  static constexpr index_t most_boxes = 8448;
+
+  VECDET_INLINE void start(index_t boxes, float threshold) {
+    size_ = boxes;
+    for (index_t i = 0; i < boxes; i += lanes) store_pack<batches>(best_ + i, floats(threshold));
+  }
+
+  template <class T>
+  VECDET_INLINE void add_plane(const T* plane, index_t of_class) {
+    const auto number = static_cast<float>(of_class);
+    index_t i = 0;
+    for (; i + together <= size_; i += together) {
+      uint32_t bits[together / lanes], any = 0;
+      VECDET_UNROLL
+      for (int k = 0; k < together / lanes; ++k) {
+        bits[k] = greater_bits(plane + i + k * lanes, i + k * lanes);
+        any |= bits[k];
+      }
+      if (__builtin_expect(any == 0, 1)) continue;
+      VECDET_UNROLL
+      for (int k = 0; k < together / lanes; ++k)
+        if (bits[k] != 0) take(plane + i + k * lanes, i + k * lanes, number);
+    }
+    for (; i + lanes <= size_; i += lanes)
+      if (greater_bits(plane + i, i) != 0) take(plane + i, i, number);
+    for (; i < size_; ++i) {
+      const auto x = static_cast<float>(plane[i]);
+      if (!(x > best_[i])) continue;
+      best_[i] = x;
+      class_[i] = number;
+    }
+  }
+
+  /// use(box, score, class) of every box above the threshold of start(), in their order.
+  template <class Use>
+  VECDET_INLINE void for_each_found(float threshold, const Use& use) {
+    const index_t padded = (size_ + lanes - 1) / lanes * lanes;
+    for (index_t i = size_; i < padded; ++i) best_[i] = threshold;
+    for (index_t i = 0; i < padded; i += lanes) {
+      uint32_t bits = to_bits(load_pack<batches>(best_ + i) > floats(threshold));
+      for (; bits != 0; bits &= bits - 1) {
+        const index_t box = i + lowest_bit(bits);
+        use(box, best_[box], static_cast<index_t>(class_[box]));
+      }
+    }
+  }
+
+ private:
+  template <class T>
+  VECDET_INLINE uint32_t greater_bits(const T* plane, index_t box) const {
+    return to_bits(load_pack<batches>(plane) > load_pack<batches>(best_ + box));
+  }
+  template <class T>
+  VECDET_INLINE void take(const T* plane, index_t box, float number) {
+    const floats x = load_pack<batches>(plane), before = load_pack<batches>(best_ + box);
+    const auto greater = x > before;
+    store_pack<batches>(best_ + box, select(greater, x, before));
+    store_pack<batches>(class_ + box,
+                        select(greater, floats(number), load_pack<batches>(class_ + box)));
+  }
+
+  index_t size_ = 0;
+  alignas(64) float best_[most_boxes];
+  alignas(64) float class_[most_boxes];  ///< below 2^24; unset where the score is the threshold
+};
+
+template <class T>
+index_t search_yolo_channels(const yolo_search_args<T>& args, index_t first, index_t last,
+                             uint64_t* records, uint64_t* spare) {
+  yolo_records found(args, records, spare);
+  yolo_tile tile;
+  for (index_t begin = first; begin < last; begin += yolo_tile::most_boxes) {
+    const index_t size =
+        last - begin < yolo_tile::most_boxes ? last - begin : yolo_tile::most_boxes;
+    const float threshold = found.threshold();
+    tile.start(size, threshold);
+    for (index_t c = 0; c < args.classes; ++c)
+      tile.add_plane(args.scores + c * args.stride + begin, c);
+    tile.for_each_found(threshold,
+                        [&](index_t box, float score, index_t of_class) VECDET_INLINE_LAMBDA {
+                          if (score > found.threshold())
+                            found.add(score, (begin + box) * args.classes + of_class);
+                        });
+  }
+  return found.finish();
+}
+
+/// The greatest of a row's products, -infinity where all are NaN.
+template <class T>
+VECDET_INLINE float greatest_score(const T* scores, index_t classes, float objectness) {
+  using floats = row_pack<float>;
+  constexpr int batches = floats::batches;
+  float greatest = -infinity<float>;
+  index_t c = 0;
+  if (classes >= row_lanes) {
+    floats most(-infinity<float>);
+    for (; c + row_lanes <= classes; c += row_lanes)
+      most = max(load_pack<batches>(scores + c) * floats(objectness), most);  // skips NaN
+    alignas(64) float lane[row_lanes];
+    store_pack<batches>(lane, most);
+    greatest = greatest16(lane);
+  }
+  for (; c < classes; ++c) {
+    const float score = static_cast<float>(scores[c]) * objectness;
+    greatest = score > greatest ? score : greatest;
+  }
+  return greatest;
+}
+
+template <class T>
+index_t search_yolo_rows(const yolo_search_args<T>& args, index_t first, index_t last,
+                         uint64_t* records, uint64_t* spare) {
+  constexpr index_t ahead = 24;  // rows: one number is read of most
+  yolo_records found(args, records, spare);
+  for (index_t box = first; box < last; ++box) {
+    const T* const scores = args.scores + box * args.stride;
+    float objectness = 1;
+    if (args.objectness != nullptr) {
+      const T* const of_box = args.objectness + box * args.stride;
+      if (box + ahead < last) __builtin_prefetch(of_box + ahead * args.stride);
+      objectness = static_cast<float>(*of_box);
+      if (!(objectness > args.threshold)) continue;
+    }
+    const float greatest = greatest_score(scores, args.classes, objectness);
+    if (!(greatest > found.threshold())) continue;
+    for (index_t c = 0; c < args.classes; ++c) {
+      const float score = static_cast<float>(scores[c]) * objectness;
+      if (args.multi_label) {
+        if (score > found.threshold()) found.add(score, box * args.classes + c);
+      } else if (score == greatest) {
+        found.add(score, box * args.classes + c);
+        break;
+      }
+    }
+  }
+  return found.finish();
+}
+
+template <class T>
+struct kernels_of<detail::yolo_kernels<T>> {
+  static constexpr detail::yolo_kernels<T> get() {
+    detail::yolo_kernels<T> kernels{};
+    kernels.search_channels = search_yolo_channels<T>;
+    kernels.search_rows = search_yolo_rows<T>;
+    return kernels;
+  }
+};
+
+}  // namespace VECDET_TARGET
+}  // namespace vecdet
+
+VECDET_KERNELS(yolo_kernels<float>)
+VECDET_KERNELS(yolo_kernels<bfloat16>)

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// From raw outputs of YOLO models to detections in plain scalars, for one image whose numbers are
+// given box by box: threshold, best or all classes, the best candidates, NMS, the letterbox undone.
+// Scores and boxes are computed in float, as in the frameworks: which boxes are detected depends on
+// it.
+#pragma once
+
+#include <vecdet/reference/nms.hpp>
+#include <vecdet/yolo_postprocess.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace reference {
+
+struct yolo_detection {
+  float box[4];
+  float score;
+  index_t label, source;
+  std::vector<float> extras;
+};
+
+/// Detections of an image's boxes, each of whose numbers are a row of `rows`; `to_input` may be
+/// null.
+inline std::vector<yolo_detection> postprocess_yolo(const std::vector<std::vector<float>>& rows,
+                                                    const letterbox_transform* to_input,
+                                                    const yolo_postprocess_params& params) {
+  const bool has_objectness = params.scores == yolo_scores::objectness;
+  const bool has_label = params.scores == yolo_scores::score_and_class;
+  const auto extras = static_cast<std::size_t>(params.extras);
+  const auto threshold = static_cast<float>(params.score_threshold);
+
+  std::vector<yolo_detection> candidates;
+  for (std::size_t b = 0; b < rows.size(); ++b) {
+    const std::vector<float>& row = rows[b];
+    yolo_detection found{};
+    found.source = static_cast<index_t>(b);
+    found.extras.assign(row.end() - static_cast<std::ptrdiff_t>(extras), row.end());
+    for (std::size_t k = 0; k < 2; ++k) {
+      const float at = row[k], size = row[k + 2];
+      found.box[k] = params.boxes == box_format::cxcywh ? at - size / 2 : at;
+      found.box[k + 2] = params.boxes == box_format::xyxy   ? size
+                         : params.boxes == box_format::xywh ? at + size
+                                                            : at + size / 2;
+    }
+    if (has_label) {
+      found.score = row[4];
+      found.label = row[5] >= 0 && row[5] <= 16777216 ? static_cast<index_t>(row[5]) : -1;
+      if (found.score > threshold) candidates.push_back(found);
+      continue;
+    }
+    const float objectness = has_objectness ? row[4] : 1;
+    if (has_objectness && !(objectness > threshold)) continue;
+    const std::size_t first = has_objectness ? 5 : 4, classes = row.size() - first - extras;
+    const auto score = [&](std::size_t c) { return row[first + c] * objectness; };
+    index_t best = -1;
+    for (std::size_t c = 0; c < classes; ++c) {
+      found.score = score(c);
+      found.label = static_cast<index_t>(c);
+      if (!(found.score > threshold)) continue;
+      if (params.multi_label) candidates.push_back(found);
+      if (best < 0 || found.score > score(static_cast<std::size_t>(best))) best = found.label;
+    }
+    if (params.multi_label || best < 0) continue;
+    found.score = score(static_cast<std::size_t>(best));
+    found.label = best;
+    candidates.push_back(found);
+  }
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const yolo_detection& a, const yolo_detection& b) { return a.score > b.score; });
+  if (static_cast<index_t>(candidates.size()) > params.max_candidates)
+    candidates.resize(static_cast<std::size_t>(params.max_candidates));
+
+  std::vector<index_t> kept;
+  if (params.suppresses) {
+    std::vector<float> boxes, scores;
+    std::vector<index_t> labels;
+    for (const yolo_detection& c : candidates) {
+      boxes.insert(boxes.end(), c.box, c.box + 4);
+      scores.push_back(c.score);
+      labels.push_back(params.class_agnostic ? 0 : c.label);
+    }
+    kept = nms(boxes_view<const float>(boxes), vector_view<const float>(scores),
+               nms_params::torchvision(params.iou_threshold),
+               {vector_view<const index_t>(labels), {}});
+  } else {
+    for (std::size_t i = 0; i < candidates.size(); ++i) kept.push_back(static_cast<index_t>(i));
+  }
+  if (static_cast<index_t>(kept.size()) > params.max_detections)
+    kept.resize(static_cast<std::size_t>(params.max_detections));
+
+  const auto to_image = [&](std::size_t axis, float x) {
+    const double scale = axis == 0 ? to_input->scale_x : to_input->scale_y;
+    const double pad = axis == 0 ? to_input->pad_x : to_input->pad_y;
+    const double most = axis == 0 ? to_input->size.width : to_input->size.height;
+    const float at = params.normalised ? x * static_cast<float>(most)
+                                       : (x - static_cast<float>(pad)) / static_cast<float>(scale);
+    return at < 0 ? 0 : at > static_cast<float>(most) ? static_cast<float>(most) : at;
+  };
+  std::vector<yolo_detection> detections;
+  for (const index_t i : kept) {
+    yolo_detection d = candidates[static_cast<std::size_t>(i)];
+    if (to_input != nullptr) {
+      for (std::size_t k = 0; k < 4; ++k) d.box[k] = to_image(k % 2, d.box[k]);
+      const auto size = static_cast<std::size_t>(params.keypoint_size);
+      for (std::size_t k = 0; size > 0 && k < extras; ++k)
+        if (k % size < 2) d.extras[k] = to_image(k % size, d.extras[k]);
+    }
+    for (std::size_t k = 0; k < 2 && params.results != box_format::xyxy; ++k) {
+      const float low = d.box[k], high = d.box[k + 2];
+      d.box[k + 2] = high - low;
+      if (params.results == box_format::cxcywh) d.box[k] = (low + high) / 2;
+    }
+    detections.push_back(d);
+  }
+  return detections;
+}
+
+}  // namespace reference
+}  // namespace VECDET_ABI
+}  // namespace vecdet

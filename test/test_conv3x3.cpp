@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+// 3x3 convolution and its gradients against the reference: all sizes around tiles and vectors,
+// layouts, blocks, instruction sets; accuracy on adversarial data; NaN and infinity; threads,
+// allocations, and every documented error.
+#include "support/allocations.hpp"
+#include "support/conv_problem.hpp"
+#include "support/isa.hpp"
+#include <vecdet/conv3x3.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <tbb/task_arena.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+constexpr auto nchw = feature_layout::nchw, nhwc = feature_layout::nhwc;
+constexpr auto f4x4 = conv3x3_tile::f4x4, f2x2 = conv3x3_tile::f2x2;
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+template <class T>
+bool same_bits(const conv_results<T>& a, const conv_results<T>& b) {
+  return same_bits(a.output, b.output) && same_bits(a.input_grad, b.input_grad) &&
+         same_bits(a.weight_grad, b.weight_grad) && same_bits(a.bias_grad, b.bias_grad);
+}
+
+template <class T>
+double largest_difference(const std::vector<T>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double off = std::abs(static_cast<double>(a[i]) - b[i]);
+    worst = off <= worst ? worst : off;  // a NaN stays
+  }
+  return worst;
+}
+
+/// Errors on normal numbers, relative to the standard deviation of a sum of as many products.
+template <class T>
+double tolerance(conv3x3_tile tile) {
+  return std::is_same<T, double>::value ? 1e-13 : tile == f4x4 ? 2.5e-5 : 4e-6;
+}
+/// Of the documented bound: the largest magnitudes of weights and inputs, summed over channels.
+double bound_tolerance(conv3x3_tile tile, index_t channels) {
+  return static_cast<double>(channels + (tile == f4x4 ? 100 : 40)) * 0x1p-23;
+}
+double deviation(index_t products) { return std::sqrt(static_cast<double>(products)); }
+
+template <class T>
+void check_against(const conv_results<T>& actual, const conv_results<double>& exact,
+                   const conv_problem<T>& p) {
+  const double allowed = tolerance<T>(p.tile);
+  const index_t locations = p.images * p.height * p.width;
+  CHECK(largest_difference(actual.output, exact.output) <= allowed * deviation(9 * p.inputs + 1));
+  CHECK(largest_difference(actual.input_grad, exact.input_grad) <=
+        allowed * deviation(9 * p.outputs));
+  // A sum over many tiles is a long chain.
+  const index_t tile = p.tile == f4x4 ? 4 : 2, tiles = locations / (tile * tile);
+  const double chain = std::max(1.0, deviation(tiles) / 16);
+  CHECK(largest_difference(actual.weight_grad, exact.weight_grad) <=
+        allowed * chain * deviation(locations));
+  CHECK(largest_difference(actual.bias_grad, exact.bias_grad) <= 1e-6 * deviation(locations));
+}
+
+/// Every instruction set against the exact results, and AVX-512 bit by bit against AVX2.
+template <class T>
+void check_problem(const conv_problem<T>& p) {
+  INFO(p.name());
+  conv_results<T> wide;
+  bool has_wide = false;
+  for_each_isa([&](isa set) {
+    const conv_results<T> actual = p.run();
+    // The mask is that of the outputs as computed: near 0 they may be of another sign.
+    check_against(actual, p.exact(actual.output), p);
+    if (set == isa::baseline) return;
+    if (has_wide) CHECK(same_bits(actual, wide));
+    wide = actual;
+    has_wide = true;
+  });
+}
+
+template <class T = float>
+conv_problem<T> problem(index_t images, index_t inputs, index_t height, index_t width,
+                        index_t outputs) {
+  conv_problem<T> p;
+  p.images = images;
+  p.inputs = inputs;
+  p.height = height;
+  p.width = width;
+  p.outputs = outputs;
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("3x3 convolution: heights and widths from 1 to 20") {
+  for (index_t height = 1; height <= 20; ++height)
+    for (index_t width = 1; width <= 20; ++width) {
+      conv_problem<float> p = problem(1, 3, height, width, 2);
+      p.input_layout = width % 2 == 0 ? nhwc : nchw;
+      p.output_layout = height % 2 == 0 ? nhwc : nchw;
+      p.relu = (height + width) % 3 == 0;
+      p.make(static_cast<std::uint64_t>(100 * height + width));
+      for (const conv3x3_tile tile : {f4x4, f2x2}) {
+        p.tile = tile;
+        check_problem(p);
+      }
+    }
+}
+
+TEST_CASE("3x3 convolution: channels from 1 to 70") {
+  for (index_t channels = 1; channels <= 70; ++channels) {
+    conv_problem<float> p = problem(1 + channels % 2, channels, 5, 5, (73 - channels) / 2);
+    p.tile = channels % 4 < 2 ? f4x4 : f2x2;
+    p.relu = channels % 3 == 0;
+    p.has_bias = channels % 5 != 0;
+    p.make(static_cast<std::uint64_t>(channels));
+    for (const feature_layout layout : {nchw, nhwc}) {
+      p.input_layout = p.output_layout = p.weight_layout = layout;
+      check_problem(p);
+    }
+  }
+}
+
+TEST_CASE("3x3 convolution: more channels and tiles than a block") {
+  for (const auto& p :
+       {problem(1, 530, 6, 7, 5), problem(1, 3, 5, 9, 530), problem(1, 270, 3, 3, 270),
+        problem(2, 3, 90, 100, 2), problem(1, 2, 4, 300, 3)})
+    for (const conv3x3_tile tile : {f4x4, f2x2}) {
+      conv_problem<float> of = p;
+      of.tile = tile;
+      of.make(static_cast<std::uint64_t>(of.inputs + of.width));
+      check_problem(of);
+    }
+}
+
+TEST_CASE("3x3 convolution: double is exact") {
+  for (const feature_layout layout : {nchw, nhwc})
+    for (const bool relu : {false, true}) {
+      conv_problem<double> p = problem<double>(2, 7, 6, 9, 35);
+      p.input_layout = p.weight_layout = layout;
+      p.output_layout = relu ? layout : nchw;
+      p.relu = relu;
+      p.make(1);
+      check_problem(p);
+    }
+}
+
+TEST_CASE("3x3 convolution: all layouts give the same bits") {
+  conv_problem<float> p = problem(2, 37, 11, 18, 41);
+  p.relu = true;
+  p.make(2);
+  for_each_isa([&](isa) {
+    p.input_layout = p.output_layout = p.weight_layout = nchw;
+    const auto expected = p.run();
+    for (const feature_layout input : {nchw, nhwc})
+      for (const feature_layout output : {nchw, nhwc})
+        for (const feature_layout weights : {nchw, nhwc}) {
+          p.input_layout = input;
+          p.output_layout = output;
+          p.weight_layout = weights;
+          CHECK(same_bits(p.run(), expected));
+        }
+  });
+}
+
+TEST_CASE("3x3 convolution: anywhere in memory, and nothing beyond it") {
+  for (const feature_layout layout : {nchw, nhwc})
+    for (const auto& shape : {problem(1, 18, 7, 9, 5), problem(2, 32, 4, 4, 32)}) {
+      conv_problem<float> p = shape;
+      p.input_layout = p.output_layout = p.weight_layout = layout;
+      p.relu = true;
+      p.make(3);
+      for_each_isa([&](isa) {
+        const auto expected = p.run();
+        for (const placement place :
+             {placement{placement::ends_at_guard}, placement{placement::starts_at_guard},
+              placement{placement::offset, 4}, placement{placement::offset, 36},
+              placement{placement::offset, 60}}) {
+          placed_memory memory;
+          memory.place = place;
+          conv3x3_workspace workspace;
+          CHECK(same_bits(p.run(memory, workspace), expected));
+        }
+      });
+    }
+}
+
+TEST_CASE("3x3 convolution: accuracy at 256 channels after a ReLU") {
+  conv_problem<float> p = problem(1, 256, 12, 12, 24);
+  p.has_bias = false;
+  p.make(4);
+  for (float& x : p.input) x = std::max(x, 0.0f);
+  for (float& w : p.weights) w *= static_cast<float>(std::sqrt(2.0 / (9 * 256)));
+  const auto exact = p.exact({});
+  double mean = 0;
+  for (const double y : exact.output)
+    mean += std::abs(y) / static_cast<double>(exact.output.size());
+  for_each_isa([&](isa) {
+    p.tile = f4x4;
+    CHECK(largest_difference(p.run().output, exact.output) < 2.5e-5 * mean);
+    p.tile = f2x2;
+    CHECK(largest_difference(p.run().output, exact.output) < 4e-6 * mean);
+  });
+}
+
+TEST_CASE("3x3 convolution: the error bound holds on adversarial data") {
+  // Signs that make the transforms' sums as large as they can be, magnitudes far apart, and sums
+  // that cancel.
+  const index_t side = 9;
+  for (int kind = 0; kind < 12; ++kind) {
+    const index_t inputs = kind < 6 ? 33 : 300, outputs = kind < 6 ? 17 : 3;
+    conv_problem<float> p = problem(1, inputs, side, side, outputs);
+    p.make(static_cast<std::uint64_t>(10 + kind));
+    random_generator random(static_cast<std::uint64_t>(kind));
+    const auto adverse = [&](std::vector<float>& values, index_t period) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const float sign = values[i] < 0 ? -1.0f : 1.0f;
+        const bool odd = (static_cast<index_t>(i) / period + static_cast<index_t>(i)) % 2 != 0;
+        switch (kind % 6) {
+          case 0:
+            values[i] = sign;
+            break;
+          case 1:
+            values[i] = odd ? 1.0f : -1.0f;
+            break;
+          case 2:
+            values[i] = 1;
+            break;
+          case 3:
+            values[i] = sign * static_cast<float>(std::exp2(random.uniform(-20, 20)));
+            break;
+          case 4:
+            values[i] = 1000 + values[i];
+            break;
+          default:
+            values[i] = odd ? 1e6f : -1e6f + values[i];
+            break;
+        }
+      }
+    };
+    adverse(p.input, side);
+    adverse(p.weights, 3);
+    adverse(p.upstream, side);
+    for (const conv3x3_tile tile : {f4x4, f2x2}) {
+      p.tile = tile;
+      INFO(p.name(), ", data of kind ", kind);
+      const auto exact = p.exact({});
+      const index_t t = tile == f4x4 ? 4 : 2;
+      // Largest magnitudes of each pair of channels, and in what a tile reads.
+      const auto largest_tap = [&](index_t k, index_t c) {
+        double most = 0;
+        for (index_t tap = 0; tap < 9; ++tap)
+          most =
+              std::max(most, std::abs(static_cast<double>(
+                                 p.weights[static_cast<std::size_t>((k * inputs + c) * 9 + tap)])));
+        return most;
+      };
+      const auto largest_in_tile = [&](const std::vector<float>& map, index_t c, index_t y,
+                                       index_t x) {
+        double most = 0;
+        for (index_t i = std::max(index_t{0}, y / t * t - 1); i < std::min(side, y / t * t + t + 1);
+             ++i)
+          for (index_t j = std::max(index_t{0}, x / t * t - 1);
+               j < std::min(side, x / t * t + t + 1); ++j)
+            most = std::max(most, std::abs(static_cast<double>(
+                                      map[static_cast<std::size_t>((c * side + i) * side + j)])));
+        return most;
+      };
+      for_each_isa([&](isa) {
+        const auto actual = p.run();
+        double worst = 0, worst_grad = 0;
+        for (index_t y = 0; y < side; y += 3)
+          for (index_t x = 0; x < side; ++x) {
+            for (index_t k = 0; k < outputs; ++k) {
+              double bound =
+                  p.has_bias ? std::abs(static_cast<double>(p.bias[static_cast<std::size_t>(k)]))
+                             : 0;
+              for (index_t c = 0; c < inputs; ++c)
+                bound += largest_tap(k, c) * largest_in_tile(p.input, c, y, x);
+              const auto i = static_cast<std::size_t>((k * side + y) * side + x);
+              worst = std::max(worst, std::abs(actual.output[i] - exact.output[i]) / bound);
+            }
+            for (index_t c = 0; c < inputs; ++c) {
+              double bound = 0;
+              for (index_t k = 0; k < outputs; ++k)
+                bound += largest_tap(k, c) * largest_in_tile(p.upstream, k, y, x);
+              const auto i = static_cast<std::size_t>((c * side + y) * side + x);
+              worst_grad = std::max(worst_grad,
+                                    std::abs(actual.input_grad[i] - exact.input_grad[i]) / bound);
+            }
+          }
+        CHECK(worst <= bound_tolerance(tile, inputs));
+        CHECK(worst_grad <= bound_tolerance(tile, outputs));
+      });
+    }
+  }
+}
+
+TEST_CASE("3x3 convolution: NaN and infinity stay in the tiles that read them") {
+  for (const conv3x3_tile tile : {f4x4, f2x2})
+    for (const float special :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      conv_problem<float> p = problem(2, 5, 11, 13, 3);
+      p.tile = tile;
+      p.make(5);
+      const index_t t = tile == f4x4 ? 4 : 2, at_y = 6, at_x = 4;
+      for_each_isa([&](isa) {
+        const auto before = p.run();
+        conv_problem<float> q = p;
+        q.input[static_cast<std::size_t>(((1 * 5 + 2) * 11 + at_y) * 13 + at_x)] = special;
+        const auto after = q.run();
+        for (index_t n = 0; n < 2; ++n)
+          for (index_t k = 0; k < 3; ++k)
+            for (index_t y = 0; y < 11; ++y)
+              for (index_t x = 0; x < 13; ++x) {
+                const auto i = static_cast<std::size_t>(((n * 3 + k) * 11 + y) * 13 + x);
+                const auto reads = [&](index_t location, index_t at) {
+                  return location / t * t - 1 <= at && at <= location / t * t + t;
+                };
+                const bool depends = n == 1 && std::abs(y - at_y) <= 1 && std::abs(x - at_x) <= 1;
+                if (depends) CHECK(!std::isfinite(after.output[i]));
+                if (n == 0 || !reads(y, at_y) || !reads(x, at_x))
+                  CHECK(after.output[i] == before.output[i]);
+              }
+        // The gradient of the weights: those of the channel.
+        for (index_t k = 0; k < 3; ++k)
+          for (index_t c = 0; c < 5; ++c)
+            for (index_t tap = 0; tap < 9; ++tap) {
+              const auto i = static_cast<std::size_t>((k * 5 + c) * 9 + tap);
+              if (c == 2) CHECK(!std::isfinite(after.weight_grad[i]));
+              if (c != 2) CHECK(after.weight_grad[i] == before.weight_grad[i]);
+            }
+      });
+    }
+}
+
+TEST_CASE("3x3 convolution: ReLU keeps NaN, and its mask drops what it covers") {
+  conv_problem<float> p = problem(1, 3, 6, 6, 4);
+  p.relu = true;
+  p.make(6);
+  for_each_isa([&](isa) {
+    conv_problem<float> q = p;
+    q.bias[1] = std::numeric_limits<float>::quiet_NaN();
+    const auto spoiled = q.run();
+    for (std::size_t i = 0; i < spoiled.output.size(); ++i) {
+      if (i / 36 == 1) CHECK(std::isnan(spoiled.output[i]));
+      if (i / 36 != 1) CHECK(spoiled.output[i] >= 0);
+    }
+    // Output 1 is not above 0 anywhere.
+    CHECK(spoiled.bias_grad[1] == 0);
+    for (std::size_t i = 0; i < 27; ++i) CHECK(spoiled.weight_grad[27 + i] == 0);
+    // A gradient counts as 0 where the output is 0, even if it is NaN.
+    const auto before = p.run();
+    q = p;
+    for (std::size_t i = 0; i < q.upstream.size(); ++i)
+      if (before.output[i] == 0) q.upstream[i] = std::numeric_limits<float>::quiet_NaN();
+    CHECK(same_bits(q.run(), before));
+  });
+}
+
+TEST_CASE("3x3 convolution: the same bits on any number of threads, and no allocations") {
+  for (const auto& shape : {problem(1, 40, 33, 47, 70), problem(1, 300, 5, 6, 300)})
+    for (const feature_layout layout : {nchw, nhwc}) {
+      conv_problem<float> p = shape;
+      p.input_layout = p.output_layout = layout;
+      p.relu = true;
+      p.make(7);
+      const auto expected = p.run();
+      p.policy = execution::parallel;
+      for (const int threads : {1, 2, 3, 4, 7}) {
+        tbb::task_arena arena(threads);
+        arena.execute([&] { CHECK(same_bits(p.run(), expected)); });
+      }
+      const auto backwards = [](index_t count, const task& work) {
+        for (index_t i = count; i-- > 0;) work(i);
+      };
+      p.policy = execution::on(backwards, 5);
+      CHECK(same_bits(p.run(), expected));
+    }
+  for (const execution policy : {execution::sequential, execution::parallel}) {
+    const std::vector<float> x(20 * 30 * 30, 1.0f), w(40 * 20 * 9, 1.0f);
+    std::vector<float> y(40 * 30 * 30), gx(x.size()), gw(w.size()), gb(40);
+    const feature_view<const float> input(x.data(), 1, 20, 30, 30, nchw);
+    const feature_view<const float> weights(w.data(), 40, 20, 3, 3, nchw);
+    const feature_view<float> output(y.data(), 1, 40, 30, 30, nchw);
+    conv3x3_weights<float> forward, backward;
+    conv3x3_workspace workspace;
+    const auto run = [&] {
+      forward.assign(weights, conv3x3_use::forward, f4x4, policy);
+      backward.assign(weights, conv3x3_use::input_grad, f4x4, policy);
+      conv3x3(input, forward, output, {}, workspace, policy);
+      conv3x3_input_grad(output, output, backward,
+                         feature_view<float>(gx.data(), 1, 20, 30, 30, nchw), workspace, policy);
+      conv3x3_weight_grad(input, output, output, feature_view<float>(gw.data(), 40, 20, 3, 3, nchw),
+                          vector_view<float>(gb), f4x4, workspace, policy);
+    };
+    run();
+    const allocation_count allocations;
+    run();
+    CHECK(allocations.since() == 0);
+  }
+}
+
+TEST_CASE("3x3 convolution: weights serve every instruction set, and are copied and moved") {
+  conv_problem<float> p = problem(1, 20, 9, 9, 50);
+  p.make(8);
+  const feature_view<const float> x(p.input.data(), 1, 20, 9, 9, nchw);
+  const feature_view<const float> w(p.weights.data(), 50, 20, 3, 3, nchw);
+  std::vector<std::vector<float>> all;
+  conv3x3_weights<float> first;
+  for_each_isa([&](isa set) {
+    if (set == isa::baseline) return;
+    if (all.empty()) first.assign(w);
+    for (const conv3x3_weights<float>& weights :
+         {first, conv3x3_weights<float>(w), conv3x3_weights<float>(conv3x3_weights<float>(w))}) {
+      std::vector<float> y(p.upstream.size());
+      conv3x3_workspace workspace;
+      conv3x3(x, weights, feature_view<float>(y.data(), 1, 50, 9, 9, nchw), {}, workspace);
+      all.push_back(y);
+    }
+  });
+  for (const auto& y : all) CHECK(same_bits(y, all[0]));
+}

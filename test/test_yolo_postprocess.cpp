@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+// Raw outputs of YOLO models against the scalar reference, bit for bit, in every layout and with
+// every option; a case worked out by hand; threads, allocations, special scores, and every
+// documented error.
+#include "support/allocations.hpp"
+#include "support/isa.hpp"
+#include "support/values.hpp"
+#include <vecdet/reference/yolo_postprocess.hpp>
+#include <vecdet/yolo_postprocess.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <tbb/task_arena.h>
+
+using namespace vecdet;
+using namespace vecdet::test;
+
+namespace {
+
+const image_size square = image_size::height_width(640, 640);
+
+struct raw_output {
+  index_t images, boxes, numbers;
+  std::vector<std::vector<std::vector<float>>> rows;  ///< of each image and box
+  std::vector<letterbox_transform> transforms;
+
+  /// About `share` of the boxes have a score above 0.25.
+  raw_output(index_t image_count, index_t box_count, index_t classes,
+             const yolo_postprocess_params& params, double share, std::uint64_t seed)
+      : images(image_count), boxes(box_count) {
+    random_generator generator(seed);
+    const bool is_scored = params.scores == yolo_scores::score_and_class;
+    const bool has_objectness = params.scores == yolo_scores::objectness;
+    numbers = 4 + (is_scored ? 2 : has_objectness + classes) + params.extras;
+    for (index_t i = 0; i < images; ++i) {
+      rows.emplace_back();
+      for (index_t b = 0; b < boxes; ++b) {
+        std::vector<float> row;
+        const double x = generator.uniform(0, 600), y = generator.uniform(0, 600);
+        const double w = generator.uniform(20, 120), h = generator.uniform(20, 120);
+        const bool is_object = generator.chance(share);
+        for (const double number : {x, y, params.boxes == box_format::xyxy ? x + w : w,
+                                    params.boxes == box_format::xyxy ? y + h : h})
+          row.push_back(static_cast<float>(number));
+        // Sixteenths: many scores are equal.
+        const auto score = [&] {
+          const double s = is_object ? generator.uniform(0.2, 1) : generator.uniform(0, 0.24);
+          return static_cast<float>(generator.chance(0.5) ? std::floor(s * 16) / 16 : s);
+        };
+        if (has_objectness) row.push_back(score());
+        if (is_scored) {
+          row.push_back(score());
+          row.push_back(static_cast<float>(generator.below(classes)));
+        }
+        for (index_t c = 0; c < classes && !is_scored; ++c)
+          row.push_back(generator.chance(3.0 / static_cast<double>(classes)) ? score() : 0.125f);
+        for (index_t k = 0; k < params.extras; ++k)
+          row.push_back(static_cast<float>(generator.uniform(0, 640)));
+        rows.back().push_back(row);
+      }
+      transforms.push_back(letterbox_transform::centred(
+          image_size::height_width(generator.uniform(100, 2000), generator.uniform(100, 2000)),
+          square));
+    }
+  }
+
+  /// The tensor in a layout, each row of it `gap` numbers from the next.
+  template <class T>
+  std::vector<T> tensor(yolo_layout layout, index_t gap = 0) const {
+    const bool by_rows = layout == yolo_layout::rows;
+    const index_t of_image = by_rows ? boxes : numbers, cols = by_rows ? numbers : boxes;
+    std::vector<T> t(static_cast<std::size_t>(images * of_image * (cols + gap)), to<T>(7));
+    for (index_t i = 0; i < images; ++i)
+      for (index_t b = 0; b < boxes; ++b)
+        for (index_t k = 0; k < numbers; ++k)
+          t[static_cast<std::size_t>((i * of_image + (by_rows ? b : k)) * (cols + gap) +
+                                     (by_rows ? k : b))] =
+              to<T>(static_cast<double>(rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(
+                  b)][static_cast<std::size_t>(k)]));
+    return t;
+  }
+  template <class T>
+  yolo_outputs<T> outputs(const std::vector<T>& tensor, yolo_layout layout, index_t gap = 0) const {
+    const bool by_rows = layout == yolo_layout::rows;
+    const index_t cols = by_rows ? numbers : boxes;
+    return {
+        matrix_view<const T>(tensor.data(), images * (by_rows ? boxes : numbers), cols, cols + gap),
+        images};
+  }
+};
+
+bool same_bits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+void check_equal(const raw_output& raw, const yolo_detections_view& found,
+                 const yolo_postprocess_params& params, bool is_moved) {
+  REQUIRE(found.offsets.size() == raw.images + 1);
+  REQUIRE(found.extras.cols() == params.extras);
+  for (index_t i = 0; i < raw.images; ++i) {
+    const auto image = static_cast<std::size_t>(i);
+    const auto expected = reference::postprocess_yolo(
+        raw.rows[image], is_moved ? &raw.transforms[image] : nullptr, params);
+    REQUIRE(found.offsets[i + 1] - found.offsets[i] == static_cast<index_t>(expected.size()));
+    bool same = true;
+    for (std::size_t d = 0; d < expected.size(); ++d) {
+      const index_t at = found.offsets[i] + static_cast<index_t>(d);
+      same = same && found.labels[at] == expected[d].label &&
+             found.sources[at] == expected[d].source &&
+             same_bits(found.scores[at], expected[d].score);
+      for (int k = 0; k < 4; ++k) same = same && same_bits(found.boxes(at, k), expected[d].box[k]);
+      for (index_t k = 0; k < params.extras; ++k)
+        same =
+            same && same_bits(found.extras(at, k), expected[d].extras[static_cast<std::size_t>(k)]);
+    }
+    CHECK(same);
+  }
+}
+
+void check_model(const yolo_postprocess_params& params, index_t images, index_t boxes,
+                 index_t classes, double share, std::uint64_t seed) {
+  CAPTURE(boxes);
+  CAPTURE(classes);
+  const raw_output raw(images, boxes, classes, params, share, seed);
+  yolo_postprocess_workspace workspace;
+  for_each_isa([&](isa) {
+    for (const index_t gap : {0, 3}) {
+      const auto tensor = raw.tensor<float>(params.layout, gap);
+      for (const execution policy : {execution::sequential, execution::parallel}) {
+        const bool is_moved = gap == 0;
+        check_equal(
+            raw,
+            postprocess_yolo(raw.outputs(tensor, params.layout, gap),
+                             is_moved ? vector_view<const letterbox_transform>(raw.transforms)
+                                      : vector_view<const letterbox_transform>(),
+                             params, workspace, policy),
+            params, is_moved);
+      }
+    }
+  });
+}
+
+std::vector<yolo_postprocess_params> all_models() {
+  return {yolo_postprocess_params::v5(), yolo_postprocess_params::v8(),
+          yolo_postprocess_params::v10(), yolo_postprocess_params::rt_detr()};
+}
+
+}  // namespace
+
+TEST_CASE("postprocess_yolo: every model equals the reference, bit for bit") {
+  std::uint64_t seed = 1;
+  for (const auto& params : all_models()) {
+    for (const index_t boxes : {0, 1, 15, 16, 17, 63, 64, 65, 130, 300})
+      check_model(params, 2, boxes, 7, 0.4, ++seed);
+    for (const index_t classes : {1, 2, 16, 33, 80})
+      check_model(params, 3, 200, classes, 0.3, ++seed);
+    check_model(params, 1, 9000, 3, 0.05, ++seed);
+  }
+}
+
+TEST_CASE("postprocess_yolo: options") {
+  std::uint64_t seed = 100;
+  for (auto params : all_models()) {
+    if (params.scores != yolo_scores::score_and_class) {
+      params.multi_label = true;
+      check_model(params, 2, 300, 20, 0.4, ++seed);
+      check_model(params, 1, 9000, 20, 0.1, ++seed);
+      params.max_candidates = 100;
+      check_model(params, 2, 3000, 20, 0.5, ++seed);
+    }
+    params.class_agnostic = true;
+    params.results = box_format::xywh;
+    params.iou_threshold = 0.3;
+    check_model(params, 2, 300, 5, 0.4, ++seed);
+    params.multi_label = false;
+    params.results = box_format::cxcywh;
+    params.max_candidates = 70;
+    params.max_detections = 20;
+    check_model(params, 2, 12000, 5, 0.9, ++seed);
+    params.score_threshold = 0;
+    params.extras = 32;
+    check_model(params, 2, 200, 5, 0.4, ++seed);
+    params.extras = 51;
+    params.keypoint_size = 3;
+    check_model(params, 2, 200, 1, 0.4, ++seed);
+    params.extras = 8;
+    params.keypoint_size = 2;
+    check_model(params, 1, 200, 3, 0.4, ++seed);
+    params.boxes = box_format::xywh;
+    check_model(params, 1, 200, 3, 0.4, ++seed);
+    params.max_candidates = 0;
+    check_model(params, 2, 200, 3, 0.4, ++seed);
+  }
+}
+
+TEST_CASE("postprocess_yolo: rows of per-class scores, as a transposed YOLOv8 output has them") {
+  yolo_postprocess_params rows = yolo_postprocess_params::v8();
+  rows.layout = yolo_layout::rows;
+  check_model(rows, 2, 500, 80, 0.3, 7);
+}
+
+TEST_CASE("postprocess_yolo: bfloat16 gives what its numbers in float give") {
+  for (auto params : all_models()) {
+    params.extras = 3;
+    raw_output raw(2, 400, 9, params, 0.3, 11);
+    for (auto& image : raw.rows)
+      for (auto& row : image)
+        for (float& x : row) x = static_cast<float>(to<bfloat16>(static_cast<double>(x)));
+    for (const bool is_multi : {false, true}) {
+      params.multi_label = is_multi && params.scores != yolo_scores::score_and_class;
+      const auto tensor = raw.tensor<bfloat16>(params.layout);
+      yolo_postprocess_workspace workspace;
+      for_each_isa([&](isa) {
+        check_equal(
+            raw,
+            postprocess_yolo(raw.outputs(tensor, params.layout), raw.transforms, params, workspace),
+            params, true);
+      });
+    }
+  }
+}
+
+TEST_CASE("postprocess_yolo: a YOLOv8 output by hand") {
+  // Two classes and four boxes: the second overlaps the first in the same class (IoU 0.81), the
+  // third in another class, and the fourth's scores are below the threshold.
+  const std::vector<float> output{
+      110, 110, 110, 300,  // cx
+      100, 105, 105, 300,  // cy
+      100, 100, 100, 50,   // w
+      100, 100, 100, 50,   // h
+      .9f, .8f, .1f, .2f,  // class 0
+      .1f, .3f, .7f, .25f  // class 1
+  };
+  // A picture of 1280 x 960 in an input of 640 x 640: scale 0.5, 80 pixels above it.
+  const std::vector<letterbox_transform> transforms{
+      letterbox_transform::centred(image_size::height_width(960, 1280), square)};
+  CHECK(transforms[0].scale_x == 0.5);
+  CHECK(transforms[0].pad_x == 0);
+  CHECK(transforms[0].pad_y == 80);
+  yolo_postprocess_workspace workspace;
+  const auto found =
+      postprocess_yolo(yolo_outputs<float>{{output.data(), 6, 4}, 1}, transforms,
+                       yolo_postprocess_params::v8(), workspace, execution::sequential);
+  REQUIRE(found.scores.size() == 2);
+  CHECK(found.scores[0] == 0.9f);
+  CHECK(found.labels[0] == 0);
+  CHECK(found.sources[1] == 2);
+  CHECK(found.labels[1] == 1);
+  const float boxes[] = {120, 0, 320, 140, 120, 0, 320, 150};
+  for (index_t k = 0; k < 8; ++k) CHECK(found.boxes(k / 4, k % 4) == boxes[k]);
+}
+
+TEST_CASE("letterbox_transform: odd padding goes to the right and below") {
+  // 641 x 480 to 640: scale 640 / 641, 479 rows, 161 of padding: 80 above.
+  const auto t = letterbox_transform::centred(image_size::height_width(480, 641), square);
+  CHECK(t.pad_x == 0);
+  CHECK(t.pad_y == 80);
+  CHECK(letterbox_transform::centred(image_size::height_width(641, 480), square).pad_x == 80);
+  CHECK(letterbox_transform::top_left(image_size::height_width(480, 641), square).pad_y == 0);
+  for (const double bad : {0.0, -1.0, std::nan(""), 1e39}) {
+    CHECK_THROWS_AS(letterbox_transform::centred(image_size::height_width(1, bad), square),
+                    std::invalid_argument);
+    CHECK_THROWS_AS(letterbox_transform::top_left(square, image_size::height_width(bad, 1)),
+                    std::invalid_argument);
+  }
+}
+
+TEST_CASE("postprocess_yolo: NaN scores never pass, infinite ones and NaN boxes do") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (auto params : all_models()) {
+    params.results = box_format::xyxy;
+    raw_output raw(1, 150, 21, params, 0.3, 12);
+    random_generator generator(13);
+    for (auto& row : raw.rows[0])
+      for (std::size_t k = 0; k < row.size(); ++k)
+        if (generator.chance(0.05))
+          row[k] = generator.chance(0.5) ? nan : generator.chance(0.5) ? infinity : -infinity;
+    const auto tensor = raw.tensor<float>(params.layout);
+    yolo_postprocess_workspace workspace;
+    for_each_isa([&](isa) {
+      const auto found =
+          postprocess_yolo(raw.outputs(tensor, params.layout), {}, params, workspace);
+      const auto expected = reference::postprocess_yolo(raw.rows[0], nullptr, params);
+      REQUIRE(found.sources.size() == static_cast<index_t>(expected.size()));
+      for (index_t i = 0; i < found.sources.size(); ++i) {
+        CHECK(found.scores[i] > 0.25f);
+        CHECK(found.sources[i] == expected[static_cast<std::size_t>(i)].source);
+        CHECK(found.labels[i] == expected[static_cast<std::size_t>(i)].label);
+      }
+    });
+  }
+}
+
+TEST_CASE("postprocess_yolo: later calls allocate nothing, any number of threads gives the same") {
+  for (auto params : all_models()) {
+    params.extras = 4;
+    for (const index_t images : {5, 1}) {
+      const raw_output raw(images, images == 1 ? 20000 : 3000, 12, params, 0.05, 14);
+      const auto tensor = raw.tensor<float>(params.layout);
+      const auto run = [&](yolo_postprocess_workspace& workspace, execution policy) {
+        return postprocess_yolo(raw.outputs(tensor, params.layout), raw.transforms, params,
+                                workspace, policy);
+      };
+      yolo_postprocess_workspace shared;
+      for (const int threads : {1, 2, 4}) {
+        tbb::task_arena arena(threads);
+        arena.execute([&] { check_equal(raw, run(shared, execution::parallel), params, true); });
+      }
+      for (const execution policy : {execution::sequential, execution::parallel}) {
+        yolo_postprocess_workspace fresh;
+        run(fresh, policy);
+        const allocation_count allocations;
+        for (int i = 0; i < 5; ++i) run(fresh, policy);
+        CHECK(allocations.since() == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("postprocess_yolo: bad arguments are named") {
+  const std::vector<float> numbers(2 * 84 * 50);
+  yolo_outputs<float> outputs{{numbers.data(), 2 * 84, 50}, 2};
+  std::vector<letterbox_transform> transforms(
+      2, letterbox_transform{1, 1, 0, 0, image_size::height_width(480, 640)});
+  const auto good = transforms;
+  yolo_postprocess_params params;
+  yolo_postprocess_workspace workspace;
+  const auto fails = [&](const char* message) {
+    CHECK_THROWS_WITH_AS(postprocess_yolo(outputs, transforms, params, workspace),
+                         doctest::Contains(message), std::invalid_argument);
+    params = {};
+    transforms = good;
+    outputs = {{numbers.data(), 2 * 84, 50}, 2};
+  };
+  params.score_threshold = 25;
+  fails("vecdet::postprocess_yolo: params.score_threshold is 25, expected a number in [0, 1]");
+  params.iou_threshold = -1;
+  fails("params.iou_threshold is -1");
+  params.max_candidates = -1;
+  fails("params.max_candidates is -1");
+  params.max_detections = -1;
+  fails("params.max_detections is -1");
+  params.extras = -1;
+  fails("params.extras is -1");
+  params.keypoint_size = 4;
+  fails("params.keypoint_size is 4, expected 0, 2 or 3");
+  params.extras = 7;
+  params.keypoint_size = 3;
+  fails("params.extras is 7, expected a multiple of params.keypoint_size");
+  params.scores = yolo_scores::objectness;
+  fails("params.layout is channels, expected rows");
+  params = yolo_postprocess_params::v10();
+  params.multi_label = true;
+  fails("params.multi_label is true");
+  params = yolo_postprocess_params::v10();
+  fails("outputs.numbers.cols() is 50, expected 4 + score + class + params.extras");
+  params.extras = 80;
+  fails("outputs.numbers.rows() / outputs.images is 84");
+  outputs.images = 5;
+  fails("outputs.numbers.rows() is 168");
+  outputs.images = -1;
+  fails("outputs.images is -1");
+  outputs.images = 0;
+  fails("outputs.numbers.rows() is 168");
+  transforms.pop_back();
+  fails("transforms.size() is 1, expected 0 or the number of images");
+  transforms[1].scale_y = 0;
+  fails("transforms[1] is 0, expected scales and sides above 0 that fit a float");
+  transforms[1].size.width = std::nan("");
+  fails("transforms[1] is nan");
+  transforms[0].pad_x = std::numeric_limits<double>::infinity();
+  fails("transforms[0] is inf, expected padding that fits a float");
+  CHECK(postprocess_yolo(outputs, transforms, params, workspace).scores.empty());
+}
+
+TEST_CASE("postprocess_yolo: no images") {
+  yolo_postprocess_workspace workspace;
+  const auto found =
+      postprocess_yolo(yolo_outputs<float>{{}, 0}, {}, yolo_postprocess_params::v8(), workspace);
+  CHECK(found.scores.empty());
+  REQUIRE(found.offsets.size() == 1);
+  CHECK(found.offsets[0] == 0);
+}
