@@ -1,24 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A YOLOv8's output channels first, merging by intersection over the smaller area, and a letterbox
 // of a square input in bytes' fixed point.
-
-/// Leaves the scores of the detections in memory.found.
-void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, float threshold,
-                float iou_threshold, plain_yolo_memory& memory);
-/// Writes the box that each is merged into, and returns the number of groups.
-std::int64_t plain_merge(const float* boxes, const float* scores, std::int64_t count,
-                         float threshold, std::int64_t* owners);
-void plain_letterbox(const std::uint8_t* image, std::int64_t height, std::int64_t width,
-                     std::int64_t side, float* input);
-
-// ---- RoIAlign
-//
-// Positions and weights of a box's samples are computed once for all channels; one image, one
-// location a pixel, not aligned, two samples a bin and axis.
-
-void plain_roi_align(const float* features, std::int64_t channels, std::int64_t height,
-                     std::int64_t width, const float* boxes, std::int64_t count, std::int64_t rows,
-                     std::int64_t columns, bool channels_last, float* bins);
 #pragma once
 
 #include "loops.hpp"
@@ -27,11 +9,14 @@ namespace vecdet {
 namespace bench {
 
 VECDET_PLAIN_LOOPS(
-    /// Overwrites the gradient.
-    void plain_roi_align_grad(const float* upstream, std::int64_t channels, std::int64_t height,
-                              std::int64_t width, const float* boxes, std::int64_t count,
-                              std::int64_t rows, std::int64_t columns, bool channels_last,
-                              float* grad);)
+    /// Leaves the scores of the detections in memory.found.
+    void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, float threshold,
+                    float iou_threshold, plain_yolo_memory& memory);
+    /// Writes the box that each is merged into, and returns the number of groups.
+    std::int64_t plain_merge(const float* boxes, const float* scores, std::int64_t count,
+                             float threshold, std::int64_t* owners);
+    void plain_letterbox(const std::uint8_t* image, std::int64_t height, std::int64_t width,
+                         std::int64_t side, float* input);)
 
 }  // namespace bench
 }  // namespace vecdet
