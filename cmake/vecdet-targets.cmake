@@ -95,9 +95,13 @@ function(vecdet_add_targets include_dir)
     foreach(family IN LISTS families)
       get_filename_component(name "${family}" NAME)
       set(unit "${units_dir}/${set}/${name}.cpp")
-      if(NOT EXISTS "${unit}") # written once: a new time stamp would compile it again
-        file(WRITE "${unit}"
-          "#include <vecdet/isa/unit.hpp>\n#include <vecdet/kernels/${name}/${name}.hpp>\n")
+      set(source "#include <vecdet/isa/unit.hpp>\n#include <vecdet/kernels/${name}/${name}.hpp>\n")
+      set(written "")
+      if(EXISTS "${unit}")
+        file(READ "${unit}" written)
+      endif()
+      if(NOT written STREQUAL source) # a new time stamp would compile it again
+        file(WRITE "${unit}" "${source}")
       endif()
       set_source_files_properties("${unit}" PROPERTIES COMPILE_OPTIONS "${flags}"
         COMPILE_DEFINITIONS "VECDET_ISA_UNIT=${set}")
