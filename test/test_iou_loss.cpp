@@ -42,11 +42,10 @@ void check_losses(const std::vector<T>& predicted, const std::vector<T>& targets
   INFO("boxes ", count, " kind ", std::string(names[static_cast<int>(kind)]), " ",
        std::string(dtype_name<T>()));
   marked<T> grad(4 * count, 3), loss(count, 1);
-  const double with_grad =
-      iou_loss_and_grad<const T>(p.boxes(), t.boxes(), grad.boxes(), kind, params);
-  const double alone = iou_loss<const T>(p.boxes(), t.boxes(), kind, params);
+  const double with_grad = iou_loss_and_grad(p.boxes(), t.boxes(), grad.boxes(), kind, params);
+  const double alone = iou_loss(p.boxes(), t.boxes(), kind, params);
   CHECK((with_grad == alone || std::isnan(alone)));
-  iou_loss_unreduced<const T>(p.boxes(), t.boxes(), loss.each(), kind, params);
+  iou_loss_unreduced(p.boxes(), t.boxes(), loss.each(), kind, params);
   double exact_sum = 0, size = 1e-30;
   for (index_t i = 0; i < count; ++i) {
     const box a = reference::load_box(p.boxes(), i), b = reference::load_box(t.boxes(), i);
@@ -152,7 +151,7 @@ TEST_CASE("IoU losses: golden vectors of torchvision") {
       const auto exact_loss = golden<double>(name + "_loss").values;
       const auto exact_grad = golden<double>(name + "_grad").values;
       iou_loss_and_grad(pv, tv, grad, kind, {});
-      iou_loss_unreduced<const float>(pv, tv, loss, kind, {});
+      iou_loss_unreduced(pv, tv, loss, kind, {});
       for (std::size_t i = 0; i < loss.size(); ++i)
         CHECK(std::abs(static_cast<double>(loss[i]) - exact_loss[i]) <= 1e-6);
       for (std::size_t i = 0; i < grad.size(); ++i) {
@@ -179,7 +178,7 @@ TEST_CASE("IoU losses: degenerate boxes") {
     std::vector<float> grad(p.size()), loss(p.size() / 4);
     for (const iou_kind kind : all_kinds) {
       iou_loss_and_grad(pv, tv, grad, kind, {});
-      iou_loss_unreduced<const float>(pv, tv, loss, kind, {});
+      iou_loss_unreduced(pv, tv, loss, kind, {});
       for (index_t i = 0; i < pv.size(); ++i) {
         const box a = reference::load_box(pv, i), b = reference::load_box(tv, i);
         double largest = 0;
@@ -229,9 +228,9 @@ TEST_CASE_TEMPLATE("IoU losses: of weights and what they weigh, 0 wins over infi
               const boxes_view<const T> a(p.data() + 4 * first, count),
                   b(t.data() + 4 * first, count);
               if (width == 1) {
-                iou_loss_unreduced<const T>(a, b, vector_view<T>(out), kind, params);
+                iou_loss_unreduced(a, b, vector_view<T>(out), kind, params);
               } else {
-                iou_loss_and_grad<const T>(a, b, boxes_view<T>(out), kind, params);
+                iou_loss_and_grad(a, b, boxes_view<T>(out), kind, params);
               }
               return out;
             });
@@ -250,9 +249,9 @@ TEST_CASE_TEMPLATE("IoU losses: a NaN at any of the eight places is NaN", T, flo
   for_each_isa([&](isa) {
     for (const iou_kind kind : all_kinds) {
       const boxes_view<const T> pv(p), tv(t);
-      CHECK(std::isnan(iou_loss_and_grad<const T>(pv, tv, grad, kind, {})));
-      CHECK(std::isnan(iou_loss<const T>(pv, tv, kind, {})));
-      iou_loss_unreduced<const T>(pv, tv, loss, kind, {});
+      CHECK(std::isnan(iou_loss_and_grad(pv, tv, grad, kind, {})));
+      CHECK(std::isnan(iou_loss(pv, tv, kind, {})));
+      iou_loss_unreduced(pv, tv, loss, kind, {});
       for (index_t i = 0; i < count; ++i) {
         INFO(std::string(names[static_cast<int>(kind)]), " NaN at place ", i % 9, " of box ", i);
         CHECK(std::isnan(static_cast<double>(loss[static_cast<std::size_t>(i)])) == (i % 9 < 8));

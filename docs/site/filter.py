@@ -44,8 +44,8 @@ def overview():
     images = "".join(f'<img class="{theme}-theme" src="{file}" alt="{picture[3]}"/>\n'
                      for theme, file in (("dark", picture[1]), ("light", picture[2])))
     text = text.replace(picture[0], images).replace("<table>", '<table class="samples">', 1)
-    text = re.sub(r"^# (\w+): (.)(.*)$", lambda m: f'# {m[1]}\n\n<div class="claim">{m[2].upper()}{m[3]}</div>', text, count=1,
-                  flags=re.M)
+    text = re.sub(r"^# (\w+): (.)(.*)$", lambda m: f'# {m[1]}\n\n<div class="claim">{m[2].upper()}{m[3]}</div>',
+                  text, count=1, flags=re.M)
     return re.sub(r"\[([^\]]*)\]\((docs/[^)#]*\.md)\)", lambda m: f'\\ref {label(ROOT / m[2])} "{m[1]}"', text)
 
 
@@ -78,9 +78,10 @@ def declarations(header):
 def presets(header):
     """The static functions of the header's types, which return parameters."""
     text = re.sub(r"//[^\n]*", "", header.read_text())
+    types = re.compile(r"^(?:struct|class) (\w+)[^;{]*\{\n(.*?)^\};", re.M | re.S)
+    functions = re.compile(r"^  static ([\w:<>]*params|[\w:<>]*shapes>?) (\w+)\((.*?)\)", re.M | re.S)
     return [broken(" ".join(f"{preset[1]} {struct[1]}::{preset[2]}({preset[3]})".split()))
-            for struct in re.finditer(r"^(?:struct|class) (\w+)[^;{]*\{\n(.*?)^\};", text, re.M | re.S)
-            for preset in re.finditer(r"^  static ([\w:<>]*params|[\w:<>]*shapes>?) (\w+)\((.*?)\)", struct[2], re.M | re.S)]
+            for struct in types.finditer(text) for preset in functions.finditer(struct[2])]
 
 
 def broken(declaration, width=80):

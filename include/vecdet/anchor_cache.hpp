@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The anchors of the image shapes that were asked for last, with their indices for matching:
-// training and detection ask for those of a few shapes again and again.
+// A cache of anchors, with their anchor_index, for the most recently used image shapes. Training
+// and detection use a few shapes again and again.
 #pragma once
 
 #include <vecdet/anchors.hpp>
@@ -13,12 +13,12 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// The anchors of one image shape, as anchor_cache keeps them: memory of its own.
+/// The anchors of one image shape, stored in the cache.
 class cached_anchors {
  public:
-  /// N x 4 corners in pixels, level after level, as make_anchors() lays them.
+  /// N x 4 corners in pixels, level after level, as in make_anchors().
   boxes_view<const float> boxes() const { return boxes_; }
-  /// The same, for match_anchors() and whole losses.
+  /// The same anchors as an index, for match_anchors() and whole losses.
   const anchor_index& index() const noexcept { return index_; }
 
  private:
@@ -27,23 +27,23 @@ class cached_anchors {
   anchor_index index_;
 };
 
-/// One call at a time.
+/// A least-recently-used cache. Only one call at a time may use it.
 class anchor_cache {
  public:
-  /// Keeps the anchors of `capacity` image shapes, 1 or more; then those go that have not been
-  /// asked for the longest.
-  /// @throws std::invalid_argument where make_anchors() does, or when `capacity` is below 1.
+  /// Keeps the anchors of up to `capacity` image shapes, 1 or more, and evicts the least recently
+  /// used.
+  /// @throws std::invalid_argument if make_anchors() would, or if `capacity` is below 1.
   explicit anchor_cache(std::vector<anchor_shapes> shapes, index_t capacity = 16);
 
-  /// What make_anchors() gives for these sizes. Valid until `capacity` other shapes have been asked
-  /// for. Throws before it allocates; then what is kept stays as it was.
+  /// The result of make_anchors() for these sizes. The reference is valid until `capacity` other
+  /// shapes have been requested. If it throws std::invalid_argument, the cache is unchanged.
   const cached_anchors& anchors(grid_size image, vector_view<const grid_size> features);
 
  private:
-  struct entry;  ///< the anchors and the sizes that they are of
+  struct entry;  ///< anchors and their image and feature sizes
   std::vector<anchor_shapes> shapes_;
   index_t capacity_;
-  std::list<entry> entries_;  ///< the one that was asked for last comes first
+  std::list<entry> entries_;  ///< most recently used first
 };
 
 }  // namespace VECDET_ABI

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The anchors or proposals of each image that a two-stage detector learns from: a fixed number, at
-// most a given share of them positive, drawn at random without replacement.
+// Samples the anchors or proposals that a two-stage detector trains on: a fixed number per image,
+// of which at most a given share is positive, drawn at random without replacement.
 //
 // Girshick: "Fast R-CNN", arXiv 1504.08083, section 2.3; Ren et al.: "Faster R-CNN", arXiv
-// 1506.01497, section 3.1.3; torchvision's BalancedPositiveNegativeSampler. Of an image with P
-// positives and N negatives,
+// 1506.01497, section 3.1.3; torchvision's BalancedPositiveNegativeSampler. An image with P
+// positives and N negatives contributes
 //
 //   positives  min(P, floor(size x positive_share))
 //   negatives  min(N, size - positives)
 //
-// each drawn by Knuth's algorithm S (The Art of Computer Programming, volume 2, 3.4.2), every
-// subset as likely as any other. The random numbers (SplitMix64) depend on the seed and the image's
-// number alone: the sample is the same for any number of threads, and on every machine. Give every
-// step another seed.
+// Both are drawn by Knuth's algorithm S (The Art of Computer Programming, volume 2, 3.4.2), so all
+// subsets are equally likely. The random numbers (SplitMix64) depend only on the seed and the
+// image's index: the sample is the same for any number of threads and on every machine. Use a
+// different seed for every training step.
 //
-// Labels are those of a matcher, or classes: `background` and `ignore` are said in the parameters,
-// everything else is positive. Throws std::invalid_argument, before the workspace changes, where
-// size is negative, positive_share is outside [0, 1], or image_offsets do not ascend from 0 to the
-// number of labels.
+// Labels are matches or classes. The parameters define `background` and `ignore`; every other label
+// is positive. Throws std::invalid_argument, and leaves the workspace unchanged, if size is
+// negative, positive_share is outside [0, 1], or image_offsets do not ascend from 0 to the number
+// of labels.
 #pragma once
 
 #include <vecdet/impl/balanced_sample_buffers.hpp>
@@ -30,31 +30,32 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// RPN: 256, half of them positive; the box head: 512, a quarter.
+/// Usual values: 256 with half of them positive for an RPN, 512 with a quarter for a box head.
 struct balanced_sample_params {
-  index_t size = 256;           ///< of each image; 0 or more
-  double positive_share = 0.5;  ///< at most; in [0, 1]
+  index_t size = 256;           ///< sample size per image; 0 or more
+  double positive_share = 0.5;  ///< greatest share of positives; in [0, 1]
   std::uint64_t seed = 0;
   index_t background = -1, ignore = -2;
 };
 
-/// Image k's sample is [offsets[k], offsets[k + 1]) of `indices`, which are indices of the labels:
-/// the first positives[k] of them are positives, the others negatives, each ascending. The memory
-/// is the workspace's, until its next use.
+/// The sample of image k is [offsets[k], offsets[k + 1]) of `indices`, which index the labels. The
+/// first positives[k] of them are positives, the rest negatives; both ascend. The memory belongs to
+/// the workspace and is valid until its next use.
 struct balanced_sample {
   vector_view<const index_t> indices;
   vector_view<const index_t> offsets;
-  vector_view<const index_t> positives;  ///< one an image
+  vector_view<const index_t> positives;  ///< one per image
 };
 
-/// Memory that sampling works in. It grows to what the calls need and is reused. One call at a
-/// time.
+/// Scratch memory for sampling. It grows to the needs of the largest call and is reused. Only one
+/// call at a time may use it.
 class balanced_sample_workspace {
   friend detail::workspace_access;
   detail::balanced_sample_buffers buffers_;
 };
 
-/// The sample of each image. Image k's labels are [image_offsets[k], image_offsets[k + 1]).
+/// Draws the sample of each image. The labels of image k are
+/// [image_offsets[k], image_offsets[k + 1]).
 balanced_sample sample_balanced(labels_view labels, vector_view<const index_t> image_offsets,
                                 const balanced_sample_params& params,
                                 balanced_sample_workspace& workspace,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the four numbers of a box are, and the size of an image.
+// The meaning of a box's four numbers, and the size of an image.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -9,8 +9,8 @@ inline namespace VECDET_ABI {
 
 enum class box_format {
   xyxy,    ///< two corners
-  xywh,    ///< the corner of least coordinates, width and height: COCO's files
-  cxcywh,  ///< centre, width and height: SSD's priors
+  xywh,    ///< top left corner, width and height, as in COCO's files
+  cxcywh,  ///< centre, width and height, as in SSD's priors
 };
 
 /// The size of an image in pixels; 0 or more.

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the outputs of a two-stage detector's box head to its detections, in one call for a batch:
+// Turns the outputs of a two-stage detector's box head into detections, in one call per batch:
 //
-//   score = softmax of the proposal's row, column 0 being background; those above a threshold
-//   boxes decoded from the proposal, by each class's own deltas, clipped, small ones removed
-//   NMS per class, and of each image the best detections
+//   score = softmax of the proposal's row, where column 0 is background; keep scores above a
+//   threshold
+//   decode a box from the proposal with the class's own deltas, clip it, remove small boxes
+//   apply NMS per class, and keep the best detections of each image
 //
-// Girshick: "Fast R-CNN", arXiv 1504.08083, as torchvision's Faster R-CNN does it
-// (postprocess_detections). Candidates of equal score go by lower proposal, then lower class. A row
-// with a NaN logit has no scores, and gives nothing.
+// Girshick: "Fast R-CNN", arXiv 1504.08083, as in torchvision's Faster R-CNN
+// (postprocess_detections). Ties of scores are broken by lower proposal, then lower class. A row
+// with a NaN logit gives no detections.
 //
-// Proposals are what postprocess() gives with postprocess_params::rpn(); the box head sees what
-// roi_align.hpp cuts out for them.
+// Proposals come from postprocess() with postprocess_params::rpn(). The inputs of the box head are
+// the features that roi_align.hpp pools for them.
 #pragma once
 
 #include <vecdet/postprocess.hpp>
@@ -19,26 +20,27 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct box_head_params {
-  double score_threshold = 0.05;             ///< In [0, 1]; scores above it count.
-  double iou_threshold = 0.5;                ///< In [0, 1].
-  index_t max_detections = 100;              ///< Of an image.
-  coder_params coder = coder_params::roi();  ///< Of the deltas; proposals are corners.
-  double min_size = 1e-2;  ///< Boxes of a smaller side are removed; 0 removes none.
+  double score_threshold = 0.05;  ///< In [0, 1]; scores above it count.
+  double iou_threshold = 0.5;     ///< In [0, 1].
+  index_t max_detections = 100;   ///< Per image.
+  /// The coder of the deltas; proposals are corners.
+  coder_params coder = coder_params::roi();
+  double min_size = 1e-2;  ///< Boxes with a smaller side are removed; 0 removes none.
 };
 
-/// What the head gives for the proposals of all images, one after the other.
+/// The outputs of the head for the proposals of all images, image after image.
 template <class T>
 struct box_head_outputs {
   matrix_view<const T> logits;          ///< proposals x classes, background first
   lasting<boxes_view<const T>> deltas;  ///< proposals x classes, four each
 };
 
-/// The detections of a batch; labels are columns of the logits. Image k's proposals (x1 y1 x2 y2)
-/// are [image_offsets[k], image_offsets[k + 1]), and are clipped to image_sizes[k].
+/// The detections of a batch. Labels are columns of the logits. The proposals (x1 y1 x2 y2) of
+/// image k are [image_offsets[k], image_offsets[k + 1]); its boxes are clipped to image_sizes[k].
 ///
-/// @throws std::invalid_argument where sizes do not agree, image_offsets do not ascend from 0 to
-/// the number of proposals, there are more than 2^32 logits, or a parameter or image size is out of
-/// the range that postprocess() takes.
+/// @throws std::invalid_argument if sizes differ, image_offsets do not ascend from 0 to the number
+/// of proposals, there are more than 2^32 logits, or a parameter or image size is outside the range
+/// that postprocess() accepts.
 template <class T>
 detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                                      boxes_view<const float> proposals,

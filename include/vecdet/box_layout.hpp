@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a struct of four numbers becomes a box. Specialise box_layout for it in one line, and
-// containers of it convert to boxes_view:
+// Lets structs of four numbers serve as boxes. Specialise box_layout for a struct in one line, and
+// containers of that struct convert to boxes_view:
 //
 //   template <> struct vecdet::box_layout<my_box> : vecdet::box_numbers<float> {};
 //
-// A struct of x, y, width and height, such as cv::Rect2f, says so and is refused where a function
-// takes corners; convert_boxes() makes corners of it:
+// For a struct of x, y, width and height, such as cv::Rect2f, state the format. Functions that take
+// corners then reject it at compile time; convert_boxes() converts it to corners:
 //
 //   template <>
 //   struct vecdet::box_layout<cv::Rect2f> : vecdet::box_numbers<float, vecdet::box_format::xywh>
@@ -20,7 +20,7 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Four numbers of type T in this format, one after the other and nothing else.
+/// Four consecutive numbers of type T in this format, and nothing else.
 template <class T, box_format Format = box_format::xyxy>
 struct box_numbers {
   using coordinate = T;

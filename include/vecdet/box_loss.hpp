@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What box regression compares, for regression_loss.hpp and PyTorch's functions.
+// The kinds of box regression loss, used by regression_loss.hpp and the PyTorch operators.
 #pragma once
 
 #include <vecdet/detail/target.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which boxes a loss counts. Detectors regress foreground anchors only, about one in a thousand:
-// the others get loss and gradient 0, and what they hold is never read.
+// Selects the boxes that count in a loss. Detectors regress only foreground anchors, about one in a
+// thousand. Boxes that are not selected get loss and gradient 0 and are never read.
 #pragma once
 
 #include <vecdet/detail/contiguous.hpp>
@@ -12,9 +12,9 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// All boxes, those whose label is neither `background` nor `ignore`, or those of a list of
-/// indices. Labels may be classes, or matches as a matcher gives them. Converts from whatever
-/// labels_view converts from.
+/// Selects all boxes, the boxes whose label is neither `background` nor `ignore`, or the boxes in a
+/// list of indices. Labels may be classes, or matches as returned by a matcher. Everything that
+/// converts to labels_view converts to box_selection.
 class box_selection {
  public:
   static box_selection all() noexcept { return {}; }
@@ -33,7 +33,8 @@ class box_selection {
   template <class Owner, detail::require_temporary_owner<Owner> = 0>
   box_selection& operator=(Owner&& ends_with_the_statement) = delete;
 
-  /// The boxes with these indices, in any order, none twice: such a box's loss would count twice.
+  /// Selects the boxes with these indices, in any order. Do not repeat an index: the box's loss
+  /// would count twice.
   static box_selection list(vector_view<const index_t> indices) noexcept {
     box_selection selection;
     selection.choice_ = choice::listed;

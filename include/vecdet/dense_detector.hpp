@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The detectors that postprocessing knows, for postprocess.hpp and PyTorch's functions.
+// The detectors that postprocessing supports, used by postprocess.hpp and the PyTorch operators.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -7,7 +7,7 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Whose scores and candidates; see postprocess.hpp.
+/// Selects the rules for scores and candidates; see postprocess.hpp.
 enum class dense_detector { retinanet, fcos, ssd, rpn };
 
 }  // namespace VECDET_ABI

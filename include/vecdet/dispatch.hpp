@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instruction set the kernels run on.
+// Selects the instruction set that the kernels run on.
 //
 // With the CMake target vecdet::dispatch (macro VECDET_DISPATCH), all instruction sets are compiled
 // in, except those that VECDET_INSTRUCTION_SETS leaves out (macros VECDET_WITHOUT_AVX512 and
-// VECDET_WITHOUT_AVX2, the same for the whole program), and the best one that the processor and its
-// operating system support is in force. The environment variable VECDET_ISA (baseline, avx2 or
-// avx512), read at the first call, or set_isa() caps it. With the headers alone (vecdet::vecdet),
-// it is the one that the including file is compiled for.
+// VECDET_WITHOUT_AVX2, which must be the same in the whole program). The best one that the
+// processor and its operating system support is active. The environment variable VECDET_ISA
+// (baseline, avx2 or avx512), read at the first call, or set_isa() selects a lower one. With the
+// headers alone (vecdet::vecdet), the active instruction set is the one that the including file is
+// compiled for.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -32,8 +33,8 @@ inline const char* isa_name(isa set) noexcept {
   return set == isa::avx512 ? "avx512" : set == isa::avx2 ? "avx2" : "baseline";
 }
 
-/// The best instruction set that this processor and its operating system support, whether compiled
-/// in or not.
+/// The best instruction set that this processor and its operating system support, even if it is not
+/// compiled in.
 inline isa detected_isa() noexcept {
 #if defined(__x86_64__)
   static const isa detected = detail::detect_isa(detail::this_cpu{});
@@ -46,7 +47,7 @@ inline isa detected_isa() noexcept {
 }  // namespace VECDET_ABI
 
 #if defined(VECDET_DISPATCH)
-// The units of each instruction set instantiate it for the kernels of every family: isa/unit.hpp.
+// Instantiated for the kernels of every family in the units of each instruction set: isa/unit.hpp.
 namespace baseline {
 template <class Kernels>
 const Kernels& kernels() noexcept;
@@ -66,9 +67,10 @@ const Kernels& kernels() noexcept;
 inline namespace VECDET_ABI {
 namespace detail {
 
-/// The kernels of a family and its types for an instruction set that is_compiled_in. A public
-/// function asks active_isa() once and hands the answer to all that it calls: one call runs on one
-/// instruction set. The loss of a whole head calls public functions, each of which asks for itself.
+/// The kernels of a family and its types for an instruction set, which must be compiled in. A
+/// public function calls active_isa() once and passes the result on, so one call uses one
+/// instruction set. The loss of a whole head calls public functions, and each of them calls
+/// active_isa() again.
 template <class Kernels>
 const Kernels& kernels(isa set) noexcept {
 #if !defined(VECDET_DISPATCH)
@@ -110,10 +112,11 @@ inline isa best_isa() noexcept {
   return isa::baseline;
 }
 
-/// The instruction set in force, as a number; -1 until the first call chooses it.
+/// The active instruction set as a number; -1 until the first call chooses it.
 inline std::atomic<int> isa_in_force{-1};
 
-/// Throws, in the name of `function`, unless kernels for `set` are compiled in and can run here.
+/// Throws an error that names `function`, unless kernels for `set` are compiled in and can run
+/// here.
 inline void check_runnable(isa set, const char* function, const char* argument) {
   check(is_compiled_in(set), function, argument, isa_name(set),
         "an instruction set that is compiled in (vecdet::dispatch has those of CMake's "
@@ -141,7 +144,7 @@ inline isa choose_isa() {
     check(is_known, "active_isa", "environment variable VECDET_ISA", wanted,
           "baseline, avx2 or avx512");
   }
-  // A set_isa() on another thread meanwhile has the last word.
+  // If another thread has called set_isa() meanwhile, its choice stays.
   int before = -1;
   return isa_in_force.compare_exchange_strong(before, static_cast<int>(chosen))
              ? chosen
@@ -150,8 +153,8 @@ inline isa choose_isa() {
 
 }  // namespace detail
 
-/// The instruction set in force.
-/// @throws std::invalid_argument at the first call when VECDET_ISA is none of the three names, or
+/// The active instruction set.
+/// @throws std::invalid_argument at the first call if VECDET_ISA is not one of the three names, or
 /// names a set that is not compiled in or not supported by this machine.
 inline isa active_isa() {
   const int set = detail::isa_in_force.load(std::memory_order_acquire);
@@ -163,9 +166,9 @@ inline bool isa_available(isa set) noexcept {
   return detail::is_compiled_in(set) && set <= detected_isa();
 }
 
-/// Runs the kernels of all later calls, on every thread, on `set`. Calls under way finish on the
-/// old one; of the loss of a whole head, such as retinanet_loss_and_grad(), the part under way.
-/// @throws std::invalid_argument when `set` is not compiled in or not supported by this machine.
+/// Makes `set` active for all later calls, on every thread. Calls in progress finish on the old
+/// one. A loss of a whole head, e.g. retinanet_loss_and_grad(), switches after its current part.
+/// @throws std::invalid_argument if `set` is not compiled in or not supported by this machine.
 inline void set_isa(isa set) {
   detail::check_runnable(set, "set_isa", "set");
   detail::isa_in_force.store(static_cast<int>(set), std::memory_order_release);

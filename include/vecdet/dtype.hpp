@@ -50,7 +50,7 @@ static_assert(sizeof(bfloat16) == 2 && std::is_trivially_copyable<bfloat16>::val
 template <class T>
 using compute_type = std::conditional_t<std::is_same<T, bfloat16>::value, float, T>;
 
-/// For overloads whose deltas are bfloat16, constant or not, and whose boxes are float.
+/// Enables overloads for bfloat16 deltas (const or not) with float boxes.
 template <class T>
 using if_bfloat16 = std::enable_if_t<std::is_same<value_of<T>, bfloat16>::value, int>;
 

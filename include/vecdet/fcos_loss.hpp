@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole loss of FCOS, from a head's outputs as its convolutions left them and the ground truth
-// to three losses and their gradients: assign_fcos, sigmoid_focal_loss_and_grad, decode_distances
-// with iou_loss_and_grad (GIoU), and bce_loss_and_grad in one call. Tian, Shen, Chen, He: "FCOS",
+// The whole loss of FCOS in one call: assign_fcos, sigmoid_focal_loss_and_grad, decode_distances
+// with iou_loss_and_grad (GIoU), and bce_loss_and_grad. It reads the head's outputs in place and
+// the ground truth, and computes three losses and their gradients. Tian, Shen, Chen, He: "FCOS",
 // arXiv 1904.01355, section 3.
 //
 //   classification   the focal losses of all anchors
-//   regression       the GIoU losses of the matched anchors' boxes, and their gradients by the
-//                    distances that the boxes are decoded from
-//   centerness       binary cross entropy of the matched anchors' centre-ness and
-//                    sqrt(min(l, r) / max(l, r) min(t, b) / max(t, b)), of the distances from the
-//                    anchor's centre to the sides of its box
+//   regression       the GIoU losses of the matched anchors' decoded boxes, with gradients with
+//                    respect to the distances
+//   centerness       the binary cross entropy of the matched anchors' predicted centre-ness
+//                    against sqrt(min(l, r) / max(l, r) min(t, b) / max(t, b)), where l, r, t, b
+//                    are the distances from the anchor's centre to the sides of its box
 //
-// all divided by max(1, matched anchors of the batch): so torchvision.
+// Each is a sum divided by max(1, matched anchors of the batch), as in torchvision.
 #pragma once
 
 #include <vecdet/dtype.hpp>
@@ -25,12 +25,12 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct fcos_loss_params {
-  double radius = 1.5;    ///< of centre sampling, in widths of an anchor; 0 or more
+  double radius = 1.5;    ///< of centre sampling, in anchor widths; 0 or more
   bool by_size = true;    ///< distances are divided by the anchor's width and height
   double alpha = 0.25;    ///< of the focal loss
   double gamma = 2;       ///< of the focal loss
   double epsilon = 1e-7;  ///< of the GIoU loss; 0 or more
-  double scale = 1;       ///< factor on all losses and gradients, a loss scaler's
+  double scale = 1;       ///< factor on all losses and gradients, for loss scaling
 };
 
 struct fcos_losses {
@@ -38,31 +38,32 @@ struct fcos_losses {
   index_t foreground = 0;  ///< matched anchors of all images
 };
 
-/// What the loss reads and writes, levels of the same sizes and layout with one anchor at each
-/// location. The classes of `distances` are left, top, right and bottom; `centerness` has one. A
-/// gradient may be what it is the gradient of, level by level; otherwise it shares memory with
-/// nothing else. All may be channels of one tensor.
+/// Inputs and outputs of the loss. All have levels of the same sizes and layout with one anchor per
+/// location. The classes of `distances` are left, top, right and bottom; `centerness` has one
+/// class. A gradient may overwrite its own input, level for level; it shares no memory with
+/// anything else. All may be channels of one tensor.
 template <class T>
 struct fcos_head {
   head_view<const T> logits, distances, centerness;
   head_view<T> logits_grad, distances_grad, centerness_grad;
 };
 
-/// Memory that the loss works in: some 20 bytes an anchor of the batch. It grows to what the
-/// largest call needs and is reused. One call at a time.
+/// Scratch memory: about 20 bytes per anchor of the batch. It grows to the needs of the largest
+/// call and is reused. Only one call at a time may use it.
 class fcos_loss_workspace {
   friend detail::workspace_access;
   detail::fcos_loss_buffers buffers_;
 };
 
-/// T is float or bfloat16: nothing else compiles. `anchors` are those of one image in the order of
-/// the head's, corners around points that form a grid on each level. Classes of the ground truth
+/// T is float or bfloat16; no other type compiles. `anchors` are those of one image in the order of
+/// head_levels.hpp: corners, whose centres form a grid on each level. The ground truth's classes
 /// are columns of the logits.
 ///
-/// Throws std::invalid_argument, and writes nothing, when sizes differ, a gradient shares memory
-/// otherwise than said, anchors form no grid, offsets do not ascend from 0 to the number of boxes,
-/// there are regions, a class is no column, or one of the functions named above would refuse a
-/// parameter. NaN and infinities give what those functions give.
+/// Throws std::invalid_argument, and writes nothing, if sizes differ, a gradient shares memory in a
+/// way not allowed above, anchors do not form a grid, offsets do not ascend from 0 to the number of
+/// boxes, there are ignore regions, a class is not a column of the logits, or one of the functions
+/// named above would reject a parameter. NaN and infinities have the same effect as in those
+/// functions.
 template <class T>
 fcos_losses fcos_loss_and_grad(const fcos_head<T>& head, boxes_view<const float> anchors,
                                const ground_truth& truth, const fcos_loss_params& params,

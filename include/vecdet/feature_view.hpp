@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A feature map of a batch of images, or what a box head takes of it: images (or boxes) x channels
-// x height x width elements without gaps, in one of the two orders that frameworks keep them in.
+// A view of the feature maps of a batch of images, or of the features pooled for boxes: images (or
+// boxes) x channels x height x width elements without gaps, in one of the two usual layouts.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -13,14 +13,14 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Where channel c of image n at (y, x) lies.
+/// The index of channel c of image n at (y, x).
 enum class feature_layout {
-  nchw,  ///< ((n C + c) H + y) W + x: a plane a channel
+  nchw,  ///< ((n C + c) H + y) W + x: one plane per channel
   nhwc   ///< ((n H + y) W + x) C + c: PyTorch's channels_last
 };
 
-/// Errors, as of other views: sizes that are negative or have no addresses, height or width above
-/// 2^31 - 1, and null where there are elements.
+/// As in other views, it is an error if a size is negative or more than memory can address, or if
+/// data is null although there are elements; also if height or width is above 2^31 - 1.
 template <class T>
 class feature_view : detail::has_shape {
  public:
@@ -44,7 +44,7 @@ class feature_view : detail::has_shape {
     index_t left = detail::max_elements<T> / 8;
     for (const index_t size : {images, channels, height, width}) {
       detail::check(size <= left, "feature_view", "images", images,
-                    "so many that all elements have addresses");
+                    "at most as many elements as memory can address");
       if (size > 0) left /= size;
     }
     detail::check(data != nullptr || size() == 0, "feature_view", "data", "null",

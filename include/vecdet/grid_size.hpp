@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The size of what consists of rows and columns.
+// The size of a grid of rows and columns.
 #pragma once
 
 #include <vecdet/views.hpp>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output of a dense detector's head as its convolutions left it: one tensor for each level of
-// the feature pyramid, for all images of a batch. Nothing is copied, transposed or concatenated.
+// A view of the output of a dense detector's head: one tensor per level of the feature pyramid, for
+// all images of a batch. Functions read it in place; nothing is copied, transposed or concatenated.
 //
-// Anchors are numbered image by image, in an image level by level, in a level location by location,
-// row after row, and at a location anchor by anchor: so labels lie, one for each anchor.
+// The order of anchors is by image, level, row, column, and anchor at the location; the last varies
+// fastest. Labels and other arrays with one element per anchor use this order.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -14,8 +14,8 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Where class c of anchor a at (y, x) lies: in channel a * channels + c, the view's `channels`
-/// being its classes unless said otherwise.
+/// The memory layout of a level. Class c of anchor a at (y, x) is in channel a * channels + c,
+/// where the view's `channels` equals its number of classes by default.
 enum class head_layout {
   nhwc,  ///< channels last: images x height x width x (anchors x channels)
   nchw,  ///< images x (anchors x channels) x height x width
@@ -24,12 +24,13 @@ enum class head_layout {
 /// One level: images x anchors x channels x height x width elements without gaps.
 template <class T>
 struct head_level {
-  T* data = nullptr;  ///< of class 0 of anchor 0 at (0, 0) in the first image
+  T* data = nullptr;  ///< class 0 of anchor 0 at (0, 0) in the first image
   index_t height = 0, width = 0;
 };
 
-/// All levels: a list of them that lasts as long as the view. Errors, as of other views: sizes that
-/// are negative or have no addresses, and null where there are elements.
+/// All levels of a head. The list of levels must outlive the view. As in other views, it is an
+/// error if a size is negative or more than memory can address, or if data is null although there
+/// are elements.
 template <class T>
 class head_view {
  public:
@@ -40,9 +41,9 @@ class head_view {
             index_t anchors, index_t classes, head_layout layout)
       : head_view(levels, images, anchors, classes, layout, classes) {}
 
-  /// The same of a head that gives an anchor more than these classes, as where boxes and classes
-  /// come from one convolution: an anchor has `channels` channels, `classes` or more. The data of a
-  /// level then points to the first channel that counts; the others are never touched.
+  /// The same for a head with more outputs per anchor than these classes, e.g. if one convolution
+  /// computes both boxes and classes. Each anchor has `channels` channels, at least `classes`. The
+  /// data of a level points to the first channel that counts; other channels are never accessed.
   head_view(const lasting<vector_view<const head_level<T>>>& levels, index_t images,
             index_t anchors, index_t classes, head_layout layout, index_t channels)
       : levels_(levels),
@@ -57,7 +58,7 @@ class head_view {
     detail::check(channels >= classes, "head_view", "channels", channels, "the classes or more");
     for (index_t l = 0; l < levels.size(); ++l) {
       const head_level<T>& level = levels[l];
-      index_t left = detail::max_elements<T> / 8 / (levels.size() + 1);  // so that sums fit, too
+      index_t left = detail::max_elements<T> / 8 / (levels.size() + 1);  // sums must fit, too
       bool fits = level.height >= 0 && level.width >= 0;
       for (const index_t size : {level.height, level.width, images, anchors, channels}) {
         fits = fits && size <= left;
@@ -67,7 +68,7 @@ class head_view {
         detail::throw_invalid_argument(
             "head_view", detail::element("levels", l).c_str(),
             std::to_string(level.height) + " x " + std::to_string(level.width),
-            "sizes of 0 or more, and so many elements that they have addresses");
+            "sizes of 0 or more, and at most as many elements as memory can address");
       }
       detail::check_element(level.data != nullptr || size_of(l) == 0, "head_view", "levels", l,
                             "null", "memory of all elements");
@@ -76,23 +77,23 @@ class head_view {
 
   const vector_view<const head_level<T>>& levels() const noexcept { return levels_; }
   index_t images() const noexcept { return images_; }
-  /// At each location.
+  /// Anchors per location.
   index_t anchors() const noexcept { return anchors_; }
   index_t classes() const noexcept { return classes_; }
-  /// From one anchor to the next.
+  /// Channels per anchor.
   index_t channels() const noexcept { return channels_; }
   head_layout layout() const noexcept { return layout_; }
 
   index_t locations(index_t level) const noexcept {
     return levels_[level].height * levels_[level].width;
   }
-  /// All anchors of one image: its labels.
+  /// The number of anchors, and so of labels, of one image.
   index_t anchors_per_image() const noexcept {
     index_t count = 0;
     for (index_t l = 0; l < levels_.size(); ++l) count += locations(l) * anchors_;
     return count;
   }
-  /// All elements that count.
+  /// The number of elements that count.
   index_t size() const noexcept { return images_ * anchors_per_image() * classes_; }
 
  private:

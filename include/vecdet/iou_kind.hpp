@@ -7,13 +7,13 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Intersection over union and its kin; see iou.hpp.
+/// Intersection over union and its variants; see iou.hpp.
 enum class iou_kind { iou, giou, diou, ciou };
 
-/// The IoU of boxes whose intersection is empty.
+/// The IoU of two boxes without area, which is 0/0.
 enum class empty_iou {
-  nan,  ///< as the division gives it, 0/0 where both have no area: torchvision
-  zero  ///< always 0: detectron2
+  nan,  ///< NaN, the result of the division, as in torchvision
+  zero  ///< 0, as in detectron2
 };
 
 }  // namespace VECDET_ABI

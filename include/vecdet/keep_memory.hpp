@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps freed memory in the process, so that large arrays do not come from the kernel again and
-// again.
+// Keeps freed memory in the process, so that large arrays are not requested from the kernel again
+// and again.
 //
-// glibc's malloc maps every array above 32 MB anew and unmaps it when it is freed. Each first write
-// to a page then faults, and the kernel fills the page with zeros. A trainer allocates gradients
-// and activations of such sizes in every step: for a focal loss, the faults take longer than the
-// loss.
+// glibc's malloc calls mmap for every array above 32 MB and munmap when it is freed. The first
+// write to each page then faults, and the kernel fills the page with zeros. A trainer allocates
+// gradients and activations of such sizes in every step. For a focal loss, the page faults take
+// longer than the loss itself.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -17,8 +17,8 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// Makes malloc serve arrays of every size from memory that it keeps after free(). Call it once, at
-/// the start of main(). The process then holds on to the most memory that it has used at one time.
+/// Makes malloc reuse freed memory for arrays of every size. Call it once, at the start of main().
+/// The process then never returns memory to the kernel: its size stays at its peak.
 /// @return whether it took effect: true with glibc, false with other C libraries, where nothing
 ///     changes. An allocator that replaces glibc's, such as jemalloc, is not affected.
 inline bool keep_memory() noexcept {

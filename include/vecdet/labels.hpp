@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer class labels, one a row or an anchor: 0 to classes - 1 is foreground; two values, -1 and
-// -2 unless said otherwise, stand for background and for rows to be ignored (as torchvision's
-// Matcher marks them). A label counts by its value: 4294967295 of 32 unsigned bits is no -1.
+// Integer class labels, one per row or anchor. 0 to classes - 1 is foreground. Two other values
+// mean background and ignored, -1 and -2 by default, as in torchvision's Matcher. Labels are
+// compared by value: an unsigned 32-bit 4294967295 is not -1.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -23,15 +23,15 @@ constexpr bool is_label = std::is_integral<Label>::value &&
 template <class Label>
 using require_label = std::enable_if_t<is_label<Label>, int>;
 
-/// A container of other numbers, std::vector<bool> among them.
+/// A container of other numbers, including std::vector<bool>.
 template <class Container>
 using require_no_labels = std::enable_if_t<
     std::is_arithmetic<value_in<Container>>::value && !is_label<value_in<Container>>, int>;
 
 }  // namespace detail
 
-/// A view of 64-bit or 32-bit labels, signed or not. Converts from a pointer and a size, or any
-/// contiguous container of either.
+/// A view of 64-bit or 32-bit labels, signed or unsigned. It is made from a pointer and a size, and
+/// converts from any contiguous container of such integers.
 class labels_view {
  public:
   constexpr labels_view() noexcept = default;
@@ -44,7 +44,7 @@ class labels_view {
         is_wide_(sizeof(Label) == 8),
         is_unsigned_(std::is_unsigned<Label>::value) {
     detail::check(size_ >= 0 && size_ <= detail::max_elements<Label>, "labels_view", "size", size_,
-                  "0 or more, and so many that they have addresses");
+                  "0 or more, and at most what memory can address");
     detail::check(data != nullptr || size_ == 0, "labels_view", "data", "null",
                   "memory of `size` labels");
   }
@@ -68,11 +68,11 @@ class labels_view {
 
   VECDET_INLINE constexpr index_t size() const noexcept { return size_; }
 
-  /// Label i; 2^63 - 1 where it is more.
+  /// Label i, or 2^63 - 1 if it is larger.
   index_t operator[](index_t i) const noexcept;
-  /// Whether label i is 2^63 or more: it is no class, and neither background nor ignored.
+  /// Whether label i is 2^63 or more; such a label is neither a class nor background nor ignored.
   bool is_too_large(index_t i) const noexcept;
-  /// Whether labels of this type have the value.
+  /// Whether labels of this type can have the value.
   bool can_be(index_t value) const noexcept;
 
  private:
@@ -82,7 +82,7 @@ class labels_view {
   bool is_wide_ = true, is_unsigned_ = false;
 };
 
-/// How many labels are neither background nor ignored. Trainers scale the focal loss by
+/// The number of labels that are neither background nor ignored. Trainers scale the focal loss by
 /// 1 / max(1, count_foreground(labels)).
 index_t count_foreground(labels_view labels, index_t background = -1, index_t ignore = -2);
 

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// From images to the input of a network: each image is resized to fit, padded, scaled and
-// normalised, in one pass over it and one over the input.
+// Converts images to the input of a network: resizes each image to fit, pads, scales and normalises
+// it, in one pass over the image and one over the input.
 //
 //   input[c] = (pixel[c] scale - mean[c]) / deviation[c]
 //
-// Images are H x W x 3 bytes; the input is N x 3 x height x width floats, in memory of the caller's
-// that is kept from call to call. Pixels are resized by OpenCV's INTER_LINEAR on bytes, bit for
-// bit: weights of 11 bits, of pixel centres. The scale is one for both sides, min(H / h, W / w);
-// sides are rounded half to even, and padding is ultralytics' (letterbox_transform.hpp).
+// Images are H x W x 3 bytes. The input is N x 3 x height x width floats in the caller's memory,
+// which can be reused between calls. Resizing is bit-identical to OpenCV's INTER_LINEAR on bytes,
+// with 11-bit weights and aligned pixel centres. Both sides have the same scale,
+// min(height / H, width / W). The resized sides are rounded half to even, and the padding is that
+// of ultralytics (letterbox_transform.hpp).
 //
-// The line above is computed as pixel * a + b in float, where a = scale / deviation and
+// The formula is computed as pixel * a + b in float, where a = scale / deviation and
 // b = -mean / deviation are rounded from double.
 //
-// Throws std::invalid_argument, and changes nothing, where the batch's size is not that of the
-// images, an image or the input has no pixels or a side above 2^15, a row is shorter than its
-// pixels, or a number of params is not finite or a deviation is 0.
+// Throws std::invalid_argument, and changes nothing, if the batch's size does not match the number
+// of images, an image or the input has no pixels or a side above 2^15, a row's stride is less than
+// its pixels, a numeric parameter is not finite, or a deviation is 0.
 #pragma once
 
 #include <vecdet/grid_size.hpp>
@@ -28,38 +29,39 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// An image of three bytes a pixel, in the caller's memory.
+/// An image with three bytes per pixel, in the caller's memory.
 struct byte_image {
   const std::uint8_t* data = nullptr;
   index_t height = 0, width = 0;
-  index_t stride = 0;  ///< Bytes from a row to the next; 0: 3 * width.
+  index_t stride = 0;  ///< Bytes from one row to the next; 0 means 3 * width.
 };
 
 struct letterbox_params {
-  bool swaps_channels =
-      true;                ///< BGR images, as OpenCV reads them, to an RGB input, or the reverse.
-  bool is_centred = true;  ///< Else the image is in the upper left corner.
-  bool upscales = true;    ///< Else images smaller than the input keep their size.
-  double fill = 114;       ///< The padding, as a pixel.
+  /// Swaps the first and last channel: BGR images, as OpenCV reads them, to an RGB input, or RGB to
+  /// BGR.
+  bool swaps_channels = true;
+  bool is_centred = true;  ///< If false, the image is in the upper left corner.
+  bool upscales = true;    ///< If false, images smaller than the input keep their size.
+  double fill = 114;       ///< Pixel value of the padding.
   double scale = 1 / 255.0;
-  double mean[3] = {0, 0, 0};  ///< Of the input's channels, as deviation.
-  double deviation[3] = {1, 1, 1};
-
-  /// Of ultralytics' models.
+  double mean[3] = {0, 0, 0};       ///< Per channel of the input.
+  double deviation[3] = {1, 1, 1};  ///< Per channel of the input.
+  /// For ultralytics' models.
   static letterbox_params yolo();
   /// YOLOX: BGR input of 0 to 255, the image in the upper left corner.
   static letterbox_params yolox();
 };
 
-/// Memory that letterbox works in: grows to what the largest call needs and is reused. One call at
-/// a time.
+/// Scratch memory for letterbox. It grows to the needs of the largest call and is reused. Only one
+/// call at a time may use it.
 class letterbox_workspace {
   friend detail::workspace_access;
   detail::letterbox_buffers buffers_;
 };
 
-/// Fills `batch`, N x 3 x input.height x input.width, with the images. Returns where each lies in
-/// its input, for postprocess_yolo(); the memory is the workspace's, until its next use.
+/// Fills `batch`, N x 3 x input.height x input.width, with the images. Returns one transform per
+/// image, for postprocess_yolo(). The memory belongs to the workspace and is valid until its next
+/// use.
 vector_view<const letterbox_transform> letterbox(vector_view<const byte_image> images,
                                                  vector_view<float> batch, grid_size input,
                                                  const letterbox_params& params,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an image lies in the input of a network: resized by one scale, and padded on all sides.
-// A point (x, y) of the image is (x scale_x + pad_x, y scale_y + pad_y) in the input.
+// The position of an image in the input of a network, after it was resized and padded. A point
+// (x, y) of the image is at (x scale_x + pad_x, y scale_y + pad_y) in the input.
 #pragma once
 
 #include <vecdet/box_format.hpp>
@@ -17,10 +17,11 @@ struct letterbox_transform {
   double pad_x = 0, pad_y = 0;      ///< Input pixels to the left of the image and above it.
   image_size size;                  ///< Of the image.
 
-  /// The letterbox of ultralytics: one scale min(W / w, H / h) for both sides; the rest of the
-  /// input is padded evenly, where an odd pixel goes to the right or below. Sizes are above 0.
+  /// The letterbox of ultralytics: both sides have the scale min(input.width / image.width,
+  /// input.height / image.height), and the image is centred. An odd pixel of padding goes to the
+  /// right or below. Sizes must be above 0.
   static letterbox_transform centred(image_size image, image_size input);
-  /// YOLOX's: the same scale, and the image in the upper left corner.
+  /// The letterbox of YOLOX: the same scale, with the image in the upper left corner.
   static letterbox_transform top_left(image_size image, image_size input);
 };
 
@@ -39,7 +40,7 @@ inline double letterbox_scale(const char* function, image_size image, image_size
   return std::min(input.height / image.height, input.width / image.width);
 }
 
-/// The padding on the left of `side` pixels of an image that become `resized` pixels of an input.
+/// The padding to the left of (or above) an image whose side becomes `resized` pixels of `input`.
 inline double centred_padding(double input, double resized) {
   return std::nearbyint((input - resized) / 2 - 0.1);
 }

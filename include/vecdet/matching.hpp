@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matching: which box of the ground truth each anchor is to find, by IoU, as torchvision's and
-// detectron2's Matcher say, index for index. Ren, He, Girshick, Sun: "Faster R-CNN", arXiv
-// 1506.01497, section 3.1.2; SSD, arXiv 1512.02325, section 2.2.
+// Matching by IoU: chooses the ground-truth box that each anchor should predict. Results are
+// identical to those of torchvision's and detectron2's Matcher. Ren, He, Girshick, Sun: "Faster
+// R-CNN", arXiv 1506.01497, section 3.1.2; SSD, arXiv 1512.02325, section 2.2.
 //
 //   best IoU < low           background  -1
 //   low <= best IoU < high   ignored     -2
-//   high <= best IoU         the box that has it, the first of equals
+//   high <= best IoU         the index of the box with the best IoU; ties: the lower index
 //
-// and then, as the parameters say, anchors that are the best of some box are matched however low
-// their IoU, and anchors in regions to be ignored are ignored.
+// Depending on the parameters, anchors that are the best of some box are then matched even if their
+// IoU is low, and anchors in ignore regions are ignored.
 //
-// There is no matrix of IoUs: memory is proportional to anchors plus boxes. A box is compared only
-// with the anchors that it can touch, which an anchor_index finds; results do not depend on it, nor
-// on the number of threads.
+// No matrix of IoUs is built: memory is proportional to anchors plus boxes. Each box is compared
+// only with the anchors that it can touch, which an anchor_index finds. Results depend neither on
+// the index nor on the number of threads.
 //
-// Boxes are N x 4 corners of float, at most 2^31 - 1 of an image's and 2^32 - 8192 anchors. The IoU
-// is the very float that torchvision's box_iou returns, one rounding an operation; thresholds are
-// rounded to float before they are compared. A NaN IoU is an anchor's best, the first of them, and
-// above all thresholds, as in torch; no anchor is the best of a box whose IoU with some anchor is
-// NaN, unless force_best.
+// Boxes are N x 4 corners of float. An image has at most 2^31 - 1 boxes; there are at most
+// 2^32 - 8192 anchors. The IoU is bit-identical to torchvision's box_iou, with one rounding per
+// operation. Thresholds are rounded to float before they are compared. If an anchor has NaN IoUs,
+// the first of them is its best, and it is above all thresholds, as in torch. A box with a NaN IoU
+// has no best anchor, unless force_best is set.
 //
-// Every function throws std::invalid_argument, and writes nothing, when sizes differ, results share
+// Every function throws std::invalid_argument, and writes nothing, if sizes differ, results share
 // memory with each other or with the ground truth, offsets do not ascend from 0 to the number of
-// boxes, a threshold is NaN, the low one is above the high one, region_threshold is outside of [0,
-// 1], there are more anchors or boxes than said, or the coder's parameters are none of
-// encode_boxes's.
+// boxes, a threshold is NaN, the low threshold is above the high one, region_threshold is outside
+// [0, 1], there are too many anchors or boxes, or encode_boxes() would reject the coder's
+// parameters.
 #pragma once
 
 #include <vecdet/box_coding.hpp>
@@ -41,25 +41,25 @@ inline namespace VECDET_ABI {
 struct matcher_params {
   double high_threshold = 0.5;
   double low_threshold = 0.4;
-  /// Matches every anchor that is the best of some box, ties included, with its own best box.
+  /// Every anchor that is the best of some box, ties included, is matched with its own best box.
   bool allow_low_quality = true;
-  /// Lets a box that touches no anchor match nothing. Without it all anchors tie as its best, with
-  /// an IoU of 0, and each is matched with its own best box: so torchvision and detectron2.
+  /// A box that touches no anchor matches nothing. If false, all anchors tie as its best with an
+  /// IoU of 0, and each is matched with its own best box, as in torchvision and detectron2.
   bool skip_untouched = false;
-  /// Lets every box take its best anchor, the first of equals; of two that want the same the later
-  /// one has it: SSD.
+  /// Every box is matched with its best anchor, as in SSD; ties are broken by lower anchor. If two
+  /// boxes have the same best anchor, the later box gets it.
   bool force_best = false;
   empty_iou empty = empty_iou::nan;  ///< 0/0 is NaN in torchvision, 0 in detectron2.
-  /// Ignored is an anchor of whose area a region to be ignored covers more than this part; in
+  /// An anchor is ignored if an ignore region covers more than this fraction of its area; in
   /// [0, 1].
   double region_threshold = 0.5;
-  /// Anchors in such regions take no part in matching, as in mmdetection. Without it they may be
-  /// matched, and those that are not are ignored.
+  /// Anchors in ignore regions are never matched, as in mmdetection. If false, they may be matched,
+  /// and those that are not matched are ignored.
   bool ignore_matched = false;
-  index_t background = -1, ignore = -2;  ///< Labels, as the focal loss has them.
-  coder_params coder;                    ///< Of the deltas; anchors are corners.
+  index_t background = -1, ignore = -2;  ///< Labels, as in the focal loss.
+  coder_params coder;                    ///< For the deltas; anchors are corners.
 
-  // torchvision's detectors, with the weights of their coders.
+  // Presets for torchvision's detectors, with the weights of their coders.
   static matcher_params retinanet() { return {}; }
   static matcher_params rpn() {
     matcher_params params;
@@ -67,7 +67,7 @@ struct matcher_params {
     params.low_threshold = 0.3;
     return params;
   }
-  /// Of proposals with the second stage's ground truth: no low-quality matches.
+  /// Matches proposals with ground truth for the box head: no low-quality matches.
   static matcher_params roi() {
     matcher_params params;
     params.low_threshold = 0.5;
@@ -82,28 +82,30 @@ struct matcher_params {
   }
 };
 
-/// What is asked for: empty views are not. Image after image, an element an anchor.
+/// Outputs to compute; leave a view empty to skip it. Elements are stored image after image, one
+/// per anchor.
 struct match_results {
-  /// The index among all boxes of the ground truth, -1 (background) or -2 (ignored).
+  /// The index among all ground-truth boxes, -1 (background) or -2 (ignored).
   lasting<vector_view<index_t>> matches;
   /// The class of that box, background or ignore.
   lasting<vector_view<index_t>> labels;
-  /// The greatest IoU with a box; 0 where there is none, and of anchors that take no part.
+  /// The greatest IoU with a box; 0 if there are no boxes or the anchor is excluded from matching.
   lasting<vector_view<float>> best_ious;
-  /// Of matched anchors the deltas that encode_boxes gives for their boxes; the others' rows are
-  /// left as they are.
+  /// The deltas of matched anchors, as computed by encode_boxes(). Rows of other anchors are left
+  /// unchanged.
   lasting<boxes_view<float>> deltas;
-  /// How many anchors are matched, an element an image.
+  /// The number of matched anchors, one per image.
   lasting<vector_view<index_t>> foreground;
 };
 
-/// Anchors, copied into blocks by which a box finds those that it can touch: fast where anchors
-/// that follow each other lie near each other, as a detector's do, and right in any order. Make it
-/// once for anchors that many calls share. Const functions may run on several threads.
+/// A copy of the anchors in blocks, which lets matching skip anchors that a box cannot touch.
+/// Results are correct for any order of anchors; it is fast if consecutive anchors are
+/// close to each other, as a detector's are. Build it once for anchors that many calls share. Const
+/// functions may run on several threads.
 class anchor_index {
  public:
   anchor_index() = default;
-  /// @throws std::invalid_argument when there are more than 2^32 - 8192 anchors.
+  /// @throws std::invalid_argument if there are more than 2^32 - 8192 anchors.
   explicit anchor_index(boxes_view<const float> anchors, execution policy = execution::parallel);
 
   /// The number of anchors.
@@ -114,22 +116,22 @@ class anchor_index {
   detail::anchor_buffers buffers_;
 };
 
-/// Memory that matching works in: some 8 bytes an anchor and 150 a box for each image that is
-/// matched at the same time, and 256 a box and thread where threads share an image. It grows to
-/// what the largest call needs and is reused. One call at a time.
+/// Scratch memory for matching: about 8 bytes per anchor and 150 per box for each image that is
+/// matched at the same time, and 256 bytes per box and thread if threads share an image. It grows
+/// to the needs of the largest call and is reused. Only one call at a time may use it.
 class match_workspace {
   friend detail::workspace_access;
   detail::match_buffers buffers_;
 };
 
-/// Matches `anchors`, the same for all images, with the ground truth of each image; returns how
-/// many anchors are matched.
+/// Matches `anchors`, the same for all images, with the ground truth of each image. Returns the
+/// number of matched anchors.
 index_t match_anchors(const anchor_index& anchors, const ground_truth& truth,
                       const match_results& results, const matcher_params& params,
                       match_workspace& workspace, execution policy = execution::parallel);
 
-/// The same of anchors that are there for this call alone, as proposals are; an index of them lies
-/// in the workspace.
+/// The same for anchors that are used only once, such as proposals. Their index is built in the
+/// workspace.
 index_t match_anchors(boxes_view<const float> anchors, const ground_truth& truth,
                       const match_results& results, const matcher_params& params,
                       match_workspace& workspace, execution policy = execution::parallel);

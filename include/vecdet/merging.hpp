@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Non-maximum merging: boxes that NMS would suppress are merged into those that would suppress
-// them, as SAHI and supervision merge the detections of a sliced image.
+// Non-maximum merging: boxes that NMS would suppress are merged into the box that would suppress
+// them, as SAHI and supervision do for the detections of a sliced image.
 //
-//   greedy       going down the scores, a box takes all that match it and are not yet taken
-//   transitive   boxes that are taken take others, too, for the box that has taken them
+//   greedy       going down the scores, a box takes all matching boxes that are not yet taken
+//   transitive   a taken box takes its own matches, too, for the group of the box that took it
 //
-// Two boxes match where their IoU, or their intersection over the smaller area (IoS), is the
-// threshold or more: in float, or in double of double boxes, one rounding an operation. Equal
-// scores go by the coordinates x1, y1, x2, y2, the lower first, then by index; a transitive merge
-// takes no box of the same score but an identical one. A box whose area is not above 0 and finite
-// matches none. NaN scores take no part.
+// Two boxes match if their IoU, or their intersection over the smaller area (IoS), is at least the
+// threshold. It is computed in float, or in double for double boxes, with one rounding per
+// operation. Ties of scores are broken by lower x1, y1, x2, y2, then by lower index. A transitive
+// merge takes a box of equal score only if it is identical. A box matches no other if its area is
+// infinite, NaN or not above 0. Boxes with NaN scores are left out.
 //
 // Boxes and scores are float, bfloat16 (computed in float) or double, at most 2^32 - 1 of them. The
 // result does not depend on the number of threads.
 //
-// Throws std::invalid_argument, and changes nothing, when sizes differ, the threshold is not in
-// (0, 1] or the overlap is another than those two.
+// Throws std::invalid_argument, and changes nothing, if sizes differ, the threshold is outside
+// (0, 1] or the overlap is neither smaller_area nor positive_area.
 #pragma once
 
 #include <vecdet/dtype.hpp>
@@ -28,40 +28,40 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct merge_params {
-  nms_overlap overlap = nms_overlap::smaller_area;  ///< Or positive_area: IoU.
+  nms_overlap overlap = nms_overlap::smaller_area;  ///< IoS; positive_area is IoU.
   double match_threshold = 0.5;                     ///< In (0, 1].
   bool transitive = false;
-  /// A member widens its group's box only where it overlaps what that has grown to by more than the
-  /// threshold, computed in double.
+  /// A member extends its group's box only if the two still overlap by more than the threshold,
+  /// computed in double with the box as extended so far.
   bool rechecks = true;
 
-  /// SAHI's GREEDYNMM, its default, and NMM.
+  /// SAHI's GREEDYNMM (its default) and NMM.
   static merge_params sahi_greedy_nmm(double match_threshold = 0.5);
   static merge_params sahi_nmm(double match_threshold = 0.5);
-  /// The groups of supervision's box_non_max_merge; boxes are merged without another look.
+  /// The groups of supervision's box_non_max_merge; all members extend the box.
   static merge_params supervision(double match_threshold = 0.5);
 };
 
-/// The groups in descending score. Members of group k are [offsets[k], offsets[k + 1]): the box of
-/// the greatest score, whose class is the group's, and then those merged into it: by descending
-/// score, or of a transitive merge by the score of the box that has taken them and then by index.
-/// The memory is the workspace's, until its next use.
+/// The groups in descending score. The members of group k are [offsets[k], offsets[k + 1]). The
+/// first is the box with the greatest score, whose class is the group's. The merged boxes follow in
+/// descending score; after a transitive merge, they are ordered by the score of the box that took
+/// them, then by index. The memory belongs to the workspace and is valid until its next use.
 template <class Real>
 struct merged_boxes {
-  boxes_view<const Real> boxes;  ///< the least rectangles around the members' boxes
+  boxes_view<const Real> boxes;  ///< the smallest rectangles around the merged members
   vector_view<const Real> scores;
   vector_view<const index_t> members;
   vector_view<const index_t> offsets;
 };
 
-/// Memory that merge_boxes works in: grows to what the largest call needs and is reused. One call
-/// at a time.
+/// Scratch memory for merge_boxes. It grows to the needs of the largest call and is reused. Only
+/// one call at a time may use it.
 class merge_workspace {
   friend detail::workspace_access;
   detail::merge_buffers buffers_;
 };
 
-/// Merges boxes x1 y1 x2 y2 (N x 4) of scores (N), per class and image (nms_params.hpp).
+/// Merges boxes x1 y1 x2 y2 (N x 4) with scores (N), per class and image (nms_params.hpp).
 template <class T>
 merged_boxes<compute_type<value_of<T>>> merge_boxes(boxes_view<T> boxes, vector_view<T> scores,
                                                     const nms_groups& groups,

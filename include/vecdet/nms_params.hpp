@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What non-maximum suppression means, by framework: options cover what frameworks do differently,
-// and nms_params has a preset for each framework.
+// Frameworks implement non-maximum suppression differently. The options cover the differences, and
+// nms_params has a preset for each framework:
 //
 //                    suppresses  threshold               boxes            order of the result
 //   torchvision      > IoU       double, against float   corners          score
@@ -20,27 +20,27 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// What a box's four numbers are.
+/// The meaning of a box's four numbers.
 enum class nms_format {
-  corners,      ///< x1 y1 x2 y2; a box with x2 < x1 is taken as it is.
+  corners,      ///< x1 y1 x2 y2; a box with x2 < x1 is not reordered.
   any_corners,  ///< Two opposite corners in any order: ONNX.
   centre        ///< Centre x, y, width, height: ONNX with center_point_box.
 };
 
-/// How two boxes' overlap is computed.
+/// The formula for the overlap of two boxes.
 enum class nms_overlap {
   plain,          ///< intersection / (area + area - intersection): torchvision, mmcv, IPEX.
-  positive_area,  ///< The same, 0 where an area or the intersection is not above 0: ONNX Runtime.
-  /// intersection / the smaller area, 0 where an area is not above 0: SAHI, supervision.
+  positive_area,  ///< The same, but 0 unless both areas and the intersection are above 0: ONNX.
+  /// intersection / the smaller area, but 0 unless both areas are above 0: SAHI, supervision.
   smaller_area,
-  /// 1 - float(1 - IoU in double); 1 where the sum of both areas is not above 2^-23, or 2^-52 in
-  /// double, or is NaN: OpenCV.
+  /// 1 - float(1 - IoU in double), but 1 if the sum of both areas is NaN or at most 2^-23 (2^-52 in
+  /// double): OpenCV.
   jaccard
 };
 
 /// The order of the result.
 enum class nms_order {
-  score,             ///< Descending score over everything.
+  score,             ///< Descending score over all classes and images.
   index,             ///< Ascending index: IPEX.
   image_score,       ///< By image, then descending score.
   image_class_score  ///< By image, by class, then descending score: ONNX.
@@ -54,17 +54,18 @@ struct nms_params {
   nms_params(double threshold) : iou_threshold(threshold) {}
 
   double iou_threshold = 0.5;    ///< In [0, 1].
-  bool suppress_equal = false;   ///< Suppresses at >= the threshold instead of >.
+  bool suppress_equal = false;   ///< Suppresses if overlap >= threshold instead of >.
   bool float_threshold = false;  ///< Rounds both thresholds to the type they are compared in.
-  bool plus_one = false;         ///< Counts pixels: a box is x2 - x1 + 1 wide.
-  bool drop_nan_scores = false;  ///< Drops NaN scores; else they come first and stay.
+  bool plus_one = false;         ///< Pixel convention: a box is x2 - x1 + 1 wide.
+  bool drop_nan_scores =
+      false;  ///< Drops boxes with NaN scores; else they come first and are kept.
   bool drop_degenerate = false;  ///< Drops boxes with NaN or without area.
-  /// Keeps scores above it, and all where it is -infinity.
+  /// Boxes with scores above it take part; -infinity: all boxes.
   double score_threshold = -std::numeric_limits<double>::infinity();
   nms_format format = nms_format::corners;
   nms_overlap overlap = nms_overlap::plain;
   nms_order order = nms_order::score;
-  index_t max_per_class = no_limit;  ///< Of each class of each image, best scores first.
+  index_t max_per_class = no_limit;  ///< Per class and image, best scores first.
   index_t max_per_image = no_limit;
   index_t max_total = no_limit;
 
@@ -74,7 +75,7 @@ struct nms_params {
     return params;
   }
 
-  /// mmcv.ops.nms; its sort is unstable, ours is not.
+  /// mmcv.ops.nms; its sort is unstable, vecdet's is stable.
   static nms_params mmcv(double iou_threshold, bool plus_one = false) {
     nms_params params = torchvision(iou_threshold);
     params.float_threshold = true;
@@ -100,16 +101,16 @@ struct nms_params {
     return params;
   }
 
-  /// SAHI's NMS, by intersection over the smaller area or by IoU. SAHI breaks ties of scores by
-  /// coordinates.
+  /// SAHI's NMS, by intersection over the smaller area or by IoU. SAHI itself breaks ties of scores
+  /// by coordinates.
   static nms_params sahi(double match_threshold, bool smaller_area = true) {
     nms_params params = mmcv(match_threshold);
     params.suppress_equal = true;
     params.overlap = smaller_area ? nms_overlap::smaller_area : nms_overlap::positive_area;
     return params;
   }
-  /// cv::dnn::NMSBoxes with eta 1 and top_k 0: on rectangles of doubles, or in float on integer
-  /// ones of areas up to 2^23, given by their corners.
+  /// cv::dnn::NMSBoxes with eta 1 and top_k 0, for rectangles given by their corners: of double, or
+  /// of float with integer coordinates and areas up to 2^23.
   static nms_params opencv(double iou_threshold, double score_threshold) {
     nms_params params = mmcv(iou_threshold);
     params.overlap = nms_overlap::jaccard;
@@ -119,13 +120,14 @@ struct nms_params {
   }
 };
 
-/// The class and the image of every box, each 64-bit or 32-bit integers of any value, signed or
-/// not, or empty: all the same. Boxes of different classes or images do not suppress each other.
+/// The class and the image of every box: 64-bit or 32-bit integers of any value, signed or
+/// unsigned. Empty means that all are the same. Boxes of different classes or images do not
+/// suppress each other.
 struct nms_groups {
   lasting<labels_view> classes;
   lasting<labels_view> images;
-  /// Instead of `images`, for boxes that lie image by image: image k's boxes are
-  /// [image_offsets[k], image_offsets[k + 1]). One more than there are images.
+  /// An alternative to `images` if boxes are stored image by image: those of image k are
+  /// [image_offsets[k], image_offsets[k + 1]). One element more than there are images.
   lasting<vector_view<const index_t>> image_offsets;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a call runs: on the calling thread, on oneTBB's threads, or on threads of the caller's own.
-// Results are the same bits in all three, for any number of threads: a call is cut into chunks by
-// its size alone, and partial sums are added in the order of the chunks.
+// Execution policies: a call runs on the calling thread, on oneTBB's threads, or on the caller's
+// own threads. Results are bit-identical in all three cases, for any number of threads: the
+// division into chunks depends only on the size of the call, and partial sums are added in chunk
+// order.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -12,14 +13,14 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// A call's work as a parallel loop of the caller's sees it: task(i) does the i-th piece. It never
-/// throws, and pieces may run at the same time and in any order.
+/// The work of a call, passed to the caller's parallel loop: task(i) executes piece i. It never
+/// throws. Pieces may run concurrently and in any order.
 class task {
  public:
   template <class Piece>
   explicit task(const Piece& piece) noexcept
       : piece_(&piece),
-        run_([](const void* of, index_t i) { (*static_cast<const Piece*>(of))(i); }) {}
+        run_([](const void* stored, index_t i) { (*static_cast<const Piece*>(stored))(i); }) {}
 
   void operator()(index_t i) const { run_(piece_, i); }
 
@@ -28,21 +29,21 @@ class task {
   void (*run_)(const void* piece, index_t i);
 };
 
-/// Where a call runs. Copy it freely.
+/// The threads that a call runs on. Cheap to copy.
 class execution {
  public:
-  /// On the calling thread alone.
+  /// Only the calling thread.
   static const execution sequential;
 
-  /// On all threads of the calling thread's oneTBB task arena; limit them with tbb::task_arena or
-  /// tbb::global_control. The default of every function.
+  /// All threads of the calling thread's oneTBB task arena; limit them with tbb::task_arena or
+  /// tbb::global_control. This is the default of every function.
   static const execution parallel;
 
-  /// On threads of the caller's own. `parallel_for(count, task)` runs task(i) once for each i in
-  /// [0, count), on any threads, and returns when all have run; count is 256 at most. It is called
-  /// on the thread of the call, once or several times a call, and is not copied: it has to outlive
-  /// the execution. `threads`, 1 or more, says how many there are: some functions cut their work
-  /// accordingly, and none depends on it for its result.
+  /// The caller's own threads. `parallel_for(count, task)` must run task(i) exactly once for each i
+  /// in [0, count), on any threads, and return when all have finished; count is at most 256. It is
+  /// called on the calling thread, once or more per call. It is not copied and must outlive the
+  /// execution. `threads`, 1 or more, is the number of threads. Some functions divide their work
+  /// accordingly; results do not depend on it.
   ///
   ///     const auto openmp = [](vecdet::index_t count, const vecdet::task& task) {
   ///     #pragma omp parallel for schedule(dynamic)
@@ -50,9 +51,9 @@ class execution {
   ///     };
   ///     const auto on_openmp = vecdet::execution::on(openmp, omp_get_max_threads());
   ///
-  /// @throws std::invalid_argument when `threads` is below 1. The call itself throws
-  /// std::logic_error when parallel_for returns before every piece has run, or has named one twice
-  /// or one that is none, which it does not run; its outputs may be unfinished then.
+  /// @throws std::invalid_argument if `threads` is below 1. A call throws std::logic_error if
+  /// parallel_for returns before every piece has run, or passes an index twice or out of range;
+  /// such an index is not run. Outputs may then be incomplete.
   template <class ParallelFor>
   static execution on(const ParallelFor& parallel_for, int threads) {
     static_assert(std::is_object<ParallelFor>::value, "wrap the function in a lambda");
@@ -64,15 +65,15 @@ class execution {
         },
         threads);
   }
-  /// Not a temporary: it would be gone before the call.
+  /// Deleted for temporaries, which would be destroyed before the call.
   template <class ParallelFor>
   static execution on(const ParallelFor&& parallel_for, int threads) = delete;
 
-  /// The threads that a call may use.
+  /// The number of threads that a call may use.
   int threads() const;
 
-  /// Whether `count` pieces run one after the other on the calling thread, without a loop of the
-  /// caller's.
+  /// Whether `count` pieces run one after the other on the calling thread, without the caller's
+  /// loop.
   bool is_sequential(index_t count) const;
 
   /// Runs task(i) for each i in [0, count).

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the head outputs of a dense detector to its detections, in one call for a batch of images:
+// Turns the head outputs of a dense detector into detections, in one call per batch of images:
 //
-//   of each image and level, the scores above a threshold, and of them the best k   (filter_topk)
-//   boxes decoded from their anchors, clipped to the image, small ones removed
-//   NMS per class, and of each image the best detections                            (batched_nms)
+//   per image and level, select the best k of the scores above a threshold    (filter_topk)
+//   decode boxes from their anchors, clip them to the image, remove small boxes
+//   apply NMS per class, and keep the best detections of each image           (batched_nms)
 //
-// as torchvision's detectors do it:
+// The rules are those of torchvision's detectors:
 //
 //   RetinaNet  score = sigmoid(x); best k of each level
 //   FCOS       score = sqrt(sigmoid(x) sigmoid(centerness)); distances decoded by the anchor's size
-//   SSD        score = softmax of the row, column 0 being background; best k of each class, of all
-//              levels together
-//   RPN        score = sigmoid(x), one column; best k of each level, NMS per level, which is the
-//              label: the proposals of a two-stage detector (filter_proposals)
+//   SSD        score = softmax of the row, where column 0 is background; best k of each class over
+//              all levels together
+//   RPN        score = sigmoid(x), one column; best k of each level, NMS per level; the label is
+//              the level. These are the proposals of a two-stage detector (filter_proposals).
 //
-// Nothing is computed over all logits but what finds those above the threshold. Scores of a level
-// are ranked by their logits, where rounded sigmoids may tie. NaN logits never pass.
+// The only work done on every logit is the threshold test. Scores of a level are ranked by their
+// logits, because rounded sigmoids may tie. NaN logits are never selected.
 //
-// Throws std::invalid_argument where shapes do not agree, a threshold is outside [0, 1], a limit is
-// negative, an image's size is not a positive float, decode_boxes() would reject the coder or its
-// anchors are not corners, min_size is not from 0 to 1e35, an image has more than 2^32 logits in
-// all of SSD's or, as rows, in a level of FCOS's, or RPN's logits have not one column.
+// Throws std::invalid_argument if shapes differ, a threshold is outside [0, 1], a limit is
+// negative, an image's size is not a positive float, decode_boxes() would reject the coder, its
+// anchors are not corners, min_size is outside [0, 1e35], an image has more than 2^32 logits (SSD:
+// over all levels; FCOS, logits as rows: on one level), or an RPN's logits do not have exactly one
+// column.
 #pragma once
 
 #include <vecdet/box_coding.hpp>
@@ -37,11 +38,11 @@ inline namespace VECDET_ABI {
 struct postprocess_params {
   dense_detector detector = dense_detector::retinanet;
   double score_threshold = 0.05;  ///< In [0, 1]; scores above it count.
-  index_t max_candidates = 1000;  ///< Of a level; SSD: of a class.
+  index_t max_candidates = 1000;  ///< Per level; SSD: per class.
   double iou_threshold = 0.5;     ///< In [0, 1].
-  index_t max_detections = 300;   ///< Of an image.
-  coder_params coder;             ///< Of the deltas; anchors are corners. FCOS has none.
-  double min_size = 0;  ///< At most 1e35. Boxes of a smaller side are removed; 0 removes none.
+  index_t max_detections = 300;   ///< Per image.
+  coder_params coder;             ///< Of the deltas; anchors are corners. FCOS does not use it.
+  double min_size = 0;  ///< At most 1e35. Boxes with a smaller side are removed; 0 removes none.
 
   // The defaults of torchvision's detectors.
   static postprocess_params retinanet() { return {}; }
@@ -63,7 +64,7 @@ struct postprocess_params {
     params.coder = coder_params::roi();
     return params;
   }
-  /// In training: 2000 per level and 2000 per image. In evaluation torchvision takes 1000 and 1000.
+  /// For training: 2000 per level and 2000 per image. In evaluation, torchvision uses 1000 each.
   static postprocess_params rpn() {
     postprocess_params params;
     params.detector = dense_detector::rpn;
@@ -76,8 +77,7 @@ struct postprocess_params {
   }
 };
 
-/// What the heads give for a batch. Rows run over the images, and in an image over the anchors of
-/// its levels.
+/// The heads' outputs for a batch. Rows are ordered by image, then by level, then by anchor.
 template <class T>
 struct head_outputs {
   matrix_view<const T> logits;  ///< (images x anchors) x classes; SSD's with background first
@@ -85,7 +85,7 @@ struct head_outputs {
   lasting<vector_view<const T>> centerness;  ///< logits, images x anchors: FCOS only
 };
 
-/// The same as the heads' convolutions left it, of RetinaNet, FCOS and an RPN.
+/// The same as the levels of the heads' convolutions, for RetinaNet, FCOS and RPNs.
 template <class T>
 struct head_level_outputs {
   head_view<const T> logits;
@@ -94,7 +94,7 @@ struct head_level_outputs {
 };
 
 /// The detections of all images: those of image k are [offsets[k], offsets[k + 1]), in descending
-/// score. The memory is the workspace's, until its next use.
+/// score. The memory belongs to the workspace and is valid until its next use.
 struct detections_view {
   boxes_view<const float> boxes;  ///< x1 y1 x2 y2 in pixels
   vector_view<const float> scores;
@@ -102,16 +102,16 @@ struct detections_view {
   vector_view<const index_t> offsets;
 };
 
-/// Memory that postprocess works in: grows to what the largest call needs and is reused. One call
-/// at a time.
+/// Scratch memory for postprocess. It grows to the needs of the largest call and is reused. Only
+/// one call at a time may use it.
 class postprocess_workspace {
   friend detail::workspace_access;
   detail::postprocess_buffers buffers_;
 };
 
-/// The detections of a batch. `anchors` (x1 y1 x2 y2) are the same for all images; `level_sizes`
-/// are the numbers of anchors of the levels, or empty for one level; `image_sizes` has an element
-/// an image, to which boxes are clipped.
+/// The detections of a batch. `anchors` (x1 y1 x2 y2) are the same for all images. `level_sizes`
+/// holds the number of anchors per level; empty: one level. `image_sizes` holds one size per image,
+/// to which its boxes are clipped.
 template <class T>
 detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const float> anchors,
                             vector_view<const index_t> level_sizes,
@@ -119,9 +119,9 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
                             const postprocess_params& params, postprocess_workspace& workspace,
                             execution policy = execution::parallel);
 
-/// The same of a head's levels as they lie in memory, in either layout, but for SSD's, which have
-/// different numbers of anchors; nothing is transposed or concatenated. The order of anchors and
-/// images is head_levels.hpp's, and the detections are the very same.
+/// The same for a head's levels in place, in either layout; nothing is transposed or concatenated.
+/// SSD is not supported, because its levels differ in their number of anchors per location. Anchors
+/// and images are in the order of head_levels.hpp, and the detections are identical.
 template <class T>
 detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<const float> anchors,
                             vector_view<const image_size> image_sizes,

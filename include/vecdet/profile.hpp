@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profiler. It times scopes on any thread and aggregates them by problem; every vecdet function
-// is one, and the user's own code may be:
+// The profiler. It times scopes on any thread and aggregates them by problem. Every vecdet function
+// is a scope, and you can add your own:
 //
 //     VECDET_PROFILE_SCOPE("backbone");
 //     VECDET_PROFILE_WORK("conv1", bytes, flops, 64, 112, 112);
 //
-// Off, a scope costs one relaxed load; on, 30 to 60 ns by processor, which are taken off what it
-// reports. VECDET_PROFILE=report.html in the environment turns it on, see profile/environment.hpp;
-// so do enable() and print(). It stands alone on the standard library. Its parts:
+// While the profiler is off, a scope costs one relaxed load. While it is on, a scope costs 30 to 60
+// ns, depending on the processor; reports subtract this cost. The environment variable
+// VECDET_PROFILE=report.html turns it on (see profile/environment.hpp), and so do enable() and
+// print(). It depends only on the standard library. Its parts:
 //
-//     scope.hpp        the timed scope, for users and for library functions: all that a file which
-//                      only records need include
+//     scope.hpp        the timed scope, for users and for library functions; the only header that a
+//                      file needs to record
 //     control.hpp      enable, disable, reset, keep_events, intern
 //     snapshot.hpp     what was recorded, as the plain data of report.hpp
 //     output.hpp       table, JSON, CSV, HTML, trace and folded stacks
 //     machine.hpp      measures the machine's bounds, for the roofline
 //
-// Define VECDET_PROFILE_DISABLE for a whole program, not for a part of it, to compile all scopes
-// out.
+// To compile all scopes out, define VECDET_PROFILE_DISABLE for the whole program, not only for a
+// part of it.
 #pragma once
 
 #include <vecdet/profile/control.hpp>

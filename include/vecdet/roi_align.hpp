@@ -1,46 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoIAlign, forward and backward: what a box head sees of a feature map, at one size for every box.
+// RoIAlign, forward and backward: pools the features of each box to a fixed size for a box head.
 //
-// He et al.: "Mask R-CNN", arXiv 1703.06870, section 3, as torchvision.ops.roi_align computes it. A
-// box x1 y1 x2 y2 in pixels, times spatial_scale, and less 0.5 where `aligned`, is cut into bins,
-// the height and width of the output. In each bin lie s x s samples, evenly spread: with the box
-// from (x, y) on and bins of w x h, sample (i, j) of bin (p, q) is at
+// He et al.: "Mask R-CNN", arXiv 1703.06870, section 3, as in torchvision.ops.roi_align. A box
+// x1 y1 x2 y2 in pixels is multiplied by spatial_scale, shifted by -0.5 if `aligned`, and divided
+// into as many bins as the output has rows and columns. Each bin has s x s evenly spaced samples.
+// If the box starts at (x, y) and its bins are w x h, sample (i, j) of bin (p, q) is at
 //
 //   (x + q w + (j + 0.5) w / s,  y + p h + (i + 0.5) h / s)
 //
-// It is the bilinear interpolation of the four locations around it, 0 if it lies beyond -1 or the
-// map's size; from -1 to 0 and over the last location it is the border's. The output is the mean of
-// the bin's samples. s is sampling_ratio, or adaptive, ceil(h) x ceil(w). Without `aligned` a box
-// is at least one location high and wide.
+// A sample is the bilinear interpolation of the four locations around it. It is 0 below -1 or above
+// the map's size. Between -1 and 0 and beyond the last location it takes the border's value. The
+// output is the mean of the bin's samples. s is sampling_ratio, or adaptive: ceil(h) x ceil(w)
+// samples. Unless `aligned`, a box is enlarged to at least one location in height and width.
 //
-// Samples are of rows and columns each, so that a bin is the sum of weights of rows times weights
-// of columns times features. These are computed once a box, in double, and serve all channels.
+// Sampling is separable: a bin is the sum of row weights times column weights times features. The
+// weights are computed once per box, in double, and used for all channels.
 //
-//   features  images x channels x height x width, and the output boxes x channels x bins' rows x
-//             bins' columns, both NCHW or both NHWC; float, bfloat16 or double
-//   boxes     corners; float, and double for features in double; each with its image
+//   features  images x channels x height x width; the output is boxes x channels x rows of bins x
+//             columns of bins; both NCHW or both NHWC; float, bfloat16 or double
+//   boxes     corners of float (double for features of double), each with its image
 //
-// NHWC is what vectors like: every operation is on neighbouring channels, and costs what it reads,
-// at most 4 s^2 locations a bin. NCHW is transposed on the way, 16 channels of a few rows at a
-// time, where boxes are many for their map. Forward, few boxes, and maps of fewer than 8 channels,
-// take another way: they read the whole width of a box in every row that samples touch, and then
-// pick columns, at about three times the time a box.
+// NHWC suits vector instructions: every operation is on neighbouring channels, and a bin reads at
+// most 4 s^2 locations. NCHW is transposed on the fly, 16 channels of a few rows at a time, if
+// there are many boxes for the size of the map. With few boxes, or fewer than 8 channels, the
+// forward pass in NCHW reads the whole width of a box in every row that samples touch and then
+// selects columns. That takes about three times as long per box.
 //
-// Any box is data. Samples outside of the map are 0, so a box outside gives 0. A box without size
-// has all its samples in one place when `aligned`, and adaptively none; one turned inside out has
-// them in the opposite order, and adaptively none; a bin without samples is 0. A box with a NaN, or
-// that is infinite, has none. Infinite features and gradients, and NaN, pass on to what depends on
-// them with a weight other than 0. None of this reads or writes outside of the tensors.
+// Any box is data. Samples outside the map are 0, so a box outside the map gives 0. If `aligned`, a
+// box of size 0 has all its samples at one point, and a box with swapped corners has them in
+// reverse order; with adaptive sampling, both have none. A bin without samples is 0. A box with NaN
+// or infinite coordinates has no samples. Infinite and NaN features and gradients propagate to
+// every result that depends on them with a weight other than 0. No box causes accesses outside the
+// tensors.
 //
-// Accuracy: in float, outputs are within 4 ulp of the mean of the magnitudes in their bin, for the
-// box as given; torchvision's positions, computed in float, are off by more. bfloat16 is such a
-// float rounded once. Results are the same bits for any number of threads and in either layout. An
-// element of the gradient is the sum over the boxes in their order.
+// Accuracy: in float, outputs are within 4 ulp of the mean of the magnitudes in their bin. This
+// holds for the box as given; the error of torchvision is larger, because it computes sample
+// positions in float. bfloat16 results are such floats rounded once. Results are bit-identical for
+// any number of threads and in both layouts. Gradients are summed over the boxes in their order.
 //
-// Every function throws std::invalid_argument, and writes nothing, when shapes or layouts differ,
-// an output shares memory with an input, there are boxes but no images, both images and
-// image_offsets are given, or neither fits the boxes, an image is not in [0, images), spatial_scale
-// is not a positive finite float, or sampling_ratio is above 1024.
+// Every function throws std::invalid_argument, and writes nothing, if shapes or layouts differ, an
+// output shares memory with an input, there are boxes but no images, both images and image_offsets
+// are given, either does not match the boxes, an image is not in [0, images), spatial_scale is not
+// a positive finite float, or sampling_ratio is above 1024.
 #pragma once
 
 #include <vecdet/dtype.hpp>
@@ -56,40 +57,39 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct roi_align_params {
-  double spatial_scale = 1;    ///< locations a pixel: 1 / stride
-  index_t sampling_ratio = 0;  ///< samples of a bin in a row, at most 1024; below 1: adaptive
-  bool aligned = false;        ///< detectron2's half pixel
-  bool add_to_grad = false;    ///< roi_align_grad adds to what lies there; otherwise it overwrites
+  double spatial_scale = 1;    ///< locations per pixel: 1 / stride
+  index_t sampling_ratio = 0;  ///< samples per bin and axis, at most 1024; below 1: adaptive
+  bool aligned = false;        ///< shifts boxes by half a location, as detectron2 does
+  bool add_to_grad = false;    ///< roi_align_grad adds to `grad` instead of overwriting it
 };
 
-/// Boxes and the images that they lie in. Where neither `images` nor `image_offsets` is given, all
-/// lie in image 0.
+/// Boxes and their images. If neither `images` nor `image_offsets` is given, all belong to image 0.
 template <class Real>
 struct roi_boxes {
   lasting<boxes_view<const Real>> boxes;  ///< x1 y1 x2 y2 in pixels
-  lasting<labels_view> images;            ///< one a box
-  /// Instead, for boxes that lie image by image: image k's boxes are [image_offsets[k],
-  /// image_offsets[k + 1]). One more than there are images.
+  lasting<labels_view> images;            ///< one per box
+  /// An alternative to `images` if boxes are stored image by image: those of image k are
+  /// [image_offsets[k], image_offsets[k + 1]). One element more than there are images.
   lasting<vector_view<const index_t>> image_offsets;
 };
 
-/// Memory that RoIAlign works in: the boxes' weights, some 1 KiB a box, and a tile of the map,
-/// backward of 0.5 MiB, forward in NCHW of 16 channels and as many rows as the highest box has; on
-/// several threads 8 tiles a thread. It grows to what the calls need and is reused. One call at a
-/// time.
+/// Scratch memory for RoIAlign: about 1 KiB per box for its weights, and tiles of the map. Backward
+/// tiles have 0.5 MiB; forward tiles in NCHW have 16 channels and the rows of the tallest box.
+/// There is one tile, or 8 per thread on several threads. The memory grows to the needs of the
+/// largest call and is reused. Only one call at a time may use it.
 class roi_align_workspace {
   friend detail::workspace_access;
   detail::roi_align_buffers buffers_;
 };
 
-/// The bins of every box into `out`, whose height and width say how many there are.
+/// Writes the bins of every box to `out`, whose height and width are the numbers of bins.
 template <class T>
 void roi_align(feature_view<T> features, const roi_boxes<compute_type<value_of<T>>>& boxes,
                feature_view<value_of<T>> out, const roi_align_params& params,
                roi_align_workspace& workspace, execution policy = execution::parallel);
 
-/// The gradient by the features into `grad`, which has their shape, of a loss whose gradient by the
-/// bins is `upstream`. Sums are in the type that is computed in, float for bfloat16.
+/// Writes the gradient with respect to the features to `grad`, which has their shape. `upstream` is
+/// the gradient with respect to the bins. Sums are in the compute type, float for bfloat16.
 template <class T>
 void roi_align_grad(feature_view<T> upstream, const roi_boxes<compute_type<value_of<T>>>& boxes,
                     feature_view<value_of<T>> grad, const roi_align_params& params,

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Soft-NMS, per class and per image. Bodla, Singh, Chellappa, Davis: "Soft-NMS: improving object
-// detection with one line of code", arXiv 1704.04503. The best remaining box is picked; those of
-// its image and class that overlap it lose score by
+// detection with one line of code", arXiv 1704.04503. The box with the greatest score is picked,
+// again and again. Each pick multiplies the scores of the remaining boxes of its image and class by
 //
-//   linear     1 - IoU             where IoU >= iou_threshold
+//   linear     1 - IoU             if IoU >= iou_threshold, else 1
 //   gaussian   exp(-IoU^2 / sigma)
-//   hard       0                   where IoU >= iou_threshold
+//   hard       0                   if IoU >= iou_threshold, else 1
 //
-// and leave when their score is below the floor. As mmcv's soft_nms, but for ties: equal scores are
-// picked by lower index. NaN scores are dropped; a NaN overlap takes nothing off.
+// Boxes whose score is then below the floor are dropped. Results are those of mmcv's soft_nms,
+// except that ties of scores are broken by lower index. Boxes with NaN scores are dropped; a NaN
+// overlap does not change a score.
 //
-// Boxes and scores of one type, float, bfloat16 (computed in float) or double. Groups are spread
-// over threads; the result does not depend on their number. The cost is quadratic in the boxes of
-// a group, since each pick may change every other score.
+// Boxes and scores have the same type: float, bfloat16 (computed in float) or double. Groups are
+// spread over threads; the result does not depend on the number of threads. The cost is quadratic
+// in the number of boxes of a group, since each pick may change every other score.
 //
-// Every function throws std::invalid_argument when sizes differ, the threshold is outside [0, 1],
+// Every function throws std::invalid_argument if sizes differ, the threshold is outside [0, 1],
 // sigma is not above 0, or the floor is NaN.
 #pragma once
 
@@ -37,26 +38,26 @@ struct soft_nms_params {
   double iou_threshold = 0.3;  ///< of the hard and the linear method; compared in the IoU's type
   double sigma = 0.5;          ///< of the gaussian method, above 0
   double score_floor = 1e-3;   ///< after a pick, boxes of its group with lower scores are dropped
-  bool plus_one = false;       ///< counts pixels: a box is x2 - x1 + 1 wide
+  bool plus_one = false;       ///< pixel convention: a box is x2 - x1 + 1 wide
 };
 
-/// The boxes picked, in descending score, and the scores that they had left. The memory is the
-/// workspace's, until its next use.
+/// The picked boxes in descending score, with their reduced scores. The memory belongs to the
+/// workspace and is valid until its next use.
 template <class Real>
 struct soft_nms_result {
   vector_view<const index_t> kept;
   vector_view<const Real> scores;
 };
 
-/// Memory that soft-NMS works in, reused from call to call. Real is the type of computation: float,
-/// or double for double boxes.
+/// Scratch memory for soft-NMS, reused from call to call. Real is the compute type: float, or
+/// double for double boxes.
 template <class Real = float>
 class soft_nms_workspace {
   friend detail::workspace_access;
   detail::soft_nms_buffers<Real> buffers_;
 };
 
-/// Soft-NMS of boxes (N x 4, corners) and scores (N) in their groups; {} is one group.
+/// Soft-NMS per group of boxes (N x 4, corners) and scores (N). Groups of {} mean a single group.
 template <class Boxes>
 soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
     const Boxes& boxes, vector_view<const coordinate_of<Boxes>> scores, const nms_groups& groups,
@@ -64,7 +65,7 @@ soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
     soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace,
     execution policy = execution::parallel);
 
-/// The same of one group.
+/// The same for a single group.
 template <class Boxes>
 soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
     const Boxes& boxes, vector_view<const coordinate_of<Boxes>> scores,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How soft-NMS lowers scores, for soft_nms.hpp and PyTorch's functions.
+// The methods of soft-NMS, used by soft_nms.hpp and the PyTorch operators.
 #pragma once
 
 #include <vecdet/detail/target.hpp>
@@ -7,7 +7,7 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// What an overlap leaves of a score; soft_nms.hpp has the formulas.
+/// How an overlap reduces a score; see soft_nms.hpp for the formulas.
 enum class soft_nms_method { hard, linear, gaussian };
 
 }  // namespace VECDET_ABI

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of dense detectors whose targets are scores: the labelled class of a row has a number in
-// [0, 1] as its target, mostly its box's IoU with the ground truth, and all other classes have 0.
+// Classification losses whose targets are scores. The target of a row's labelled class is a number
+// in [0, 1], usually the IoU of its box with the ground-truth box; all other targets are 0.
 // With p = 1 / (1 + exp(-x)), softplus(x) = log(1 + exp(x)) and the cross entropy
 // ce = t softplus(-x) + (1-t) softplus(x):
 //
-//   quality focal   L = |p - t|^beta ce, of all classes
+//   quality focal   L = |p - t|^beta ce for all classes
 //                   dL/dx = |p - t|^beta (p - t) + beta |p - t|^(beta-1) sign(p - t) p (1-p) ce
 //                   Li et al.: "Generalized Focal Loss", arXiv 2006.04388
-//   varifocal       L = t ce of the labelled class, alpha p^gamma softplus(x) of the others
-//                   dL/dx = t (p - t), and alpha p^gamma (gamma (1-p) softplus(x) + p)
+//   varifocal       L = t ce for the labelled class, alpha p^gamma softplus(x) for the others
+//                   dL/dx = t (p - t), or alpha p^gamma (gamma (1-p) softplus(x) + p)
 //                   Zhang et al.: "VarifocalNet", arXiv 2008.13367
 //   bce             L = ce, dL/dx = p - t: binary cross entropy with logits
 //
-// Logits, labels, scores, weights, accuracy, special values, sums and errors are those of
-// focal_loss.hpp, whose functions take scored labels as well. A labelled class stays one where its
-// score is 0. Where p = t, the quality focal loss and its gradient are 0. Labelled classes are
-// computed in double, from logits and scores as they are; the rest as the focal loss is.
+// Logits, labels, scores, weights, accuracy, special values, sums and errors are as in
+// focal_loss.hpp, whose functions take scored labels as well. A class with a score of 0 still
+// counts as labelled. The quality focal loss and its gradient are 0 where p = t. Labelled classes
+// are computed in double from the unrounded logits and scores, all others as in the focal loss.
 #pragma once
 
 #include <vecdet/focal_loss.hpp>
@@ -29,21 +29,21 @@ struct quality_focal_params {
   vecdet::reduction reduction = vecdet::reduction::sum;
   index_t background = -1;  ///< label of rows in which every class is negative
   index_t ignore = -2;      ///< label of rows that do not count: loss 0 and gradient 0
-  /// A further factor for each row; empty: all 1.
+  /// An additional factor per row; empty: all 1.
   lasting<vector_view<const float>> row_weights;
 };
 
 struct varifocal_params {
   double alpha = 0.75;  ///< weight of negatives, 0 or more
   double gamma = 2;     ///< focusing exponent of negatives, 0 or more; 0, 1 and 2 are fast
-  /// Whether p^gamma is a function of the logit in the gradient, as in the reference
-  /// implementation, or a constant weight: then a negative's gradient is alpha p^gamma p.
+  /// Differentiates p^gamma with respect to the logit, as the reference implementation does. If
+  /// false, p^gamma is a constant weight, and the gradient of a negative is alpha p^gamma p.
   bool grad_through_factor = true;
   double scale = 1;  ///< factor on loss and gradient; trainers use 1 / max(1, sum of scores)
   vecdet::reduction reduction = vecdet::reduction::sum;
   index_t background = -1;  ///< label of rows in which every class is negative
   index_t ignore = -2;      ///< label of rows that do not count: loss 0 and gradient 0
-  /// A further factor for each row; empty: all 1.
+  /// An additional factor per row; empty: all 1.
   lasting<vector_view<const float>> row_weights;
 };
 
@@ -52,7 +52,7 @@ struct bce_params {
   vecdet::reduction reduction = vecdet::reduction::sum;
   index_t background = -1;  ///< label of rows in which every class is negative
   index_t ignore = -2;      ///< label of rows that do not count: loss 0 and gradient 0
-  /// A further factor for each row; empty: all 1.
+  /// An additional factor per row; empty: all 1.
   lasting<vector_view<const float>> row_weights;
 };
 
@@ -62,22 +62,24 @@ double quality_focal_loss(matrix_view<T> logits, const scored_labels& targets,
                           const quality_focal_params& params = {},
                           execution policy = execution::parallel);
 
-/// The loss of each element into `loss`, of the logits' shape; params.reduction does not apply.
+/// Writes the loss of each element to `loss`, which has the logits' shape. params.reduction is not
+/// used.
 template <class T>
 void quality_focal_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
                                   matrix_view<value_of<T>> loss,
                                   const quality_focal_params& params = {},
                                   execution policy = execution::parallel);
 
-/// The reduced loss, and its gradient by the logits into `grad`, in one pass over memory. `grad`
-/// has the logits' shape, and may be the logits' own memory with the same stride.
+/// Returns the reduced loss and writes its gradient with respect to the logits to `grad`, in one
+/// pass over memory. `grad` has the logits' shape and may be the logits' own memory with the same
+/// stride.
 template <class T>
 double quality_focal_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
                                    matrix_view<value_of<T>> grad,
                                    const quality_focal_params& params = {},
                                    execution policy = execution::parallel);
 
-/// The same of a head's levels as they lie in memory, as sigmoid_focal_loss_and_grad has it.
+/// The same for a head's levels in place, as in sigmoid_focal_loss_and_grad.
 template <class T>
 double quality_focal_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
                                    const head_view<value_of<T>>& grad,
@@ -85,7 +87,7 @@ double quality_focal_loss_and_grad(const head_view<T>& logits, const scored_labe
                                    const quality_focal_params& params = {},
                                    execution policy = execution::parallel);
 
-/// The same four of the varifocal loss.
+/// The same four functions for the varifocal loss.
 template <class T>
 double varifocal_loss(matrix_view<T> logits, const scored_labels& targets,
                       const varifocal_params& params = {}, execution policy = execution::parallel);
@@ -104,8 +106,8 @@ double varifocal_loss_and_grad(const head_view<T>& logits, const scored_labels& 
                                const varifocal_params& params = {},
                                execution policy = execution::parallel);
 
-/// The same four of the binary cross entropy. Of dense targets it is the focal loss with alpha -1
-/// and gamma 0.
+/// The same four functions for binary cross entropy. With dense targets, use the focal loss with
+/// alpha -1 and gamma 0.
 template <class T>
 double bce_loss(matrix_view<T> logits, const scored_labels& targets, const bce_params& params = {},
                 execution policy = execution::parallel);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole loss of SSD, from a head's outputs and the ground truth to both losses and both
-// gradients: match_anchors, softmax_cross_entropy_loss_and_grad with mining, and
-// regression_loss_and_grad in one call. Liu et al.: "SSD: Single Shot MultiBox Detector", arXiv
+// The whole loss of SSD in one call: match_anchors, softmax_cross_entropy_loss_and_grad with
+// mining, and regression_loss_and_grad. It reads a head's outputs and the ground truth, and
+// computes both losses and both gradients. Liu et al.: "SSD: Single Shot MultiBox Detector", arXiv
 // 1512.02325, section 2.2.
 //
-//   classification   softmax cross entropy of each image's foreground and of its hardest negatives
+//   classification   softmax cross entropy of each image's foreground and hardest negatives
 //   regression       smooth L1 of the matched anchors' deltas
 //
-// both divided by max(1, matched anchors of the batch): so torchvision. Column 0 is background.
+// Both are sums divided by max(1, matched anchors of the batch), as in torchvision. Column 0 is
+// background.
 #pragma once
 
 #include <vecdet/ground_truth.hpp>
@@ -22,12 +23,12 @@ namespace vecdet {
 inline namespace VECDET_ABI {
 
 struct ssd_loss_params {
-  /// Its coder is that of the deltas. Its background is not used: that is column 0. Its ignore
-  /// must not be a column; anchors with that label do not count.
+  /// Its coder is that of the deltas. Its background is not used, since column 0 is background. Its
+  /// ignore must not be a column; anchors with that label do not count.
   matcher_params matcher = matcher_params::ssd();
   index_t negatives_per_foreground = 3;  ///< 0 or more
   double beta = 1;                       ///< of smooth L1; 0 is L1
-  double scale = 1;                      ///< factor on both losses and gradients, a loss scaler's
+  double scale = 1;                      ///< factor on both losses and gradients, for loss scaling
 };
 
 struct ssd_losses {
@@ -35,10 +36,9 @@ struct ssd_losses {
   index_t foreground = 0;  ///< matched anchors of all images
 };
 
-/// What the loss reads and writes: rows and boxes run over the images, and in an image over its
-/// anchors. Levels differ in their numbers of anchors, and so come concatenated, as in torchvision.
-/// `deltas_grad` may be the deltas themselves; otherwise a gradient shares memory with nothing
-/// else.
+/// Inputs and outputs of the loss. Rows and boxes are ordered by image, then by anchor. Levels
+/// differ in their number of anchors per location, so they are concatenated, as in torchvision.
+/// `deltas_grad` may overwrite the deltas; gradients share no memory with anything else.
 struct ssd_head {
   matrix_view<const float> logits;          ///< (images x anchors) x classes
   lasting<boxes_view<const float>> deltas;  ///< images x anchors
@@ -46,19 +46,19 @@ struct ssd_head {
   lasting<boxes_view<float>> deltas_grad;
 };
 
-/// Memory that the loss works in: some 28 bytes an anchor of the batch, and what matching works in.
-/// It grows to what the largest call needs and is reused. One call at a time.
+/// Scratch memory: about 28 bytes per anchor of the batch, plus that of match_workspace. It grows
+/// to the needs of the largest call and is reused. Only one call at a time may use it.
 class ssd_loss_workspace {
   friend detail::workspace_access;
   detail::ssd_loss_buffers buffers_;
 };
 
-/// `anchors` are those of one image. The ground truth has classes from 1 on.
+/// `anchors` are those of one image. Classes of the ground truth start at 1.
 ///
-/// Throws std::invalid_argument, and writes nothing, when sizes differ, a gradient shares memory
-/// otherwise than said, offsets do not ascend from 0 to the number of boxes, a class is no column
-/// or 0, or one of the functions named above would refuse a parameter. NaN and infinities give what
-/// those functions give.
+/// Throws std::invalid_argument, and writes nothing, if sizes differ, a gradient shares memory in a
+/// way not allowed above, offsets do not ascend from 0 to the number of boxes, a class is 0 or not
+/// a column of the logits, or one of the three functions would reject a parameter. NaN and
+/// infinities have the same effect as in those functions.
 ssd_losses ssd_loss_and_grad(const ssd_head& head, const anchor_index& anchors,
                              const ground_truth& truth, const ssd_loss_params& params,
                              ssd_loss_workspace& workspace, execution policy = execution::parallel);

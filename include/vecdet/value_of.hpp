@@ -9,7 +9,7 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-/// T without const: float of a view of float and of a view of const float.
+/// T without const: float for views of float and of const float.
 template <class T>
 using value_of = std::remove_const_t<T>;
 

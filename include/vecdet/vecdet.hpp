@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of vecdet but what reads and writes profiles: vecdet/profile.hpp.
+// Includes all of vecdet, except the reading and writing of profiles (vecdet/profile.hpp).
 #pragma once
 
 #include <vecdet/anchor_cache.hpp>

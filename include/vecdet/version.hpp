@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The version of vecdet stands here and nowhere else: CMake reads these three lines.
+// The version of vecdet. It is defined only here: CMake reads these three lines.
 #pragma once
 
 #define VECDET_VERSION_MAJOR 0

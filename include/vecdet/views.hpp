@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Non-owning views of the caller's memory. A view is a pointer with 64-bit sizes: copy it freely,
-// keep the memory alive. T is const for inputs; a view of T converts to a view of const T. A
-// negative size, one beyond 64-bit addresses, or a null pointer with elements is an error when the
-// view is made.
+// Non-owning views of the caller's memory. A view is a pointer with 64-bit sizes. It is cheap to
+// copy; the caller must keep the memory alive. T is const for inputs; a view of T converts to a
+// view of const T. The constructors throw if a size is negative or beyond 64-bit addresses, or if
+// the pointer is null although there are elements.
 //
-// vector_view, boxes_view and labels_view convert from any contiguous container: a class with
-// data() and size() whose elements lie one after the other, such as std::vector, std::array,
-// std::span, or a tensor of your own; boxes_view also from containers of std::array<T, 4> and of
-// your own structs (box_layout.hpp). What has strides is refused when compiling, matrix_view first
-// of all, as the stride would be lost: give pointer and size where there are no gaps, and see
-// split_detections() where there are. feature_view is refused, too, as its shape would be lost.
-// Eigen's vectors convert, and its row-major matrices of fixed columns.
+// Any contiguous container converts to vector_view, boxes_view and labels_view: a class with data()
+// and size() and consecutive elements, such as std::vector, std::array, std::span or your own
+// tensor. Containers of std::array<T, 4> and of your own structs (box_layout.hpp) convert to
+// boxes_view, too. Containers with strides, including matrix_view, are rejected at compile time,
+// because the stride would be lost. Pass pointer and size if there are no gaps; else see
+// split_detections(). feature_view is rejected, too, because its shape would be lost. Eigen's
+// vectors convert, and so do its row-major matrices with a fixed number of columns.
 //
 // A temporary that owns its elements may be an argument of a call. It may not be assigned to a view
-// or become a member (see lasting): its elements are gone at the end of the statement. Where a view
-// of a name is initialised with one, Clang warns (-Wdangling) and GCC does not.
+// or to a member (see lasting), because its elements are destroyed at the end of the statement. If
+// a named view is initialised with such a temporary, Clang warns (-Wdangling), GCC does not.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -35,12 +35,12 @@ struct bfloat16;
 
 namespace detail {
 
-/// As many as there can be: whatever counts elements or bytes stays in 64 bits.
+/// The greatest number of elements whose size in bytes fits into 64 bits.
 template <class T>
 constexpr index_t max_elements = std::numeric_limits<index_t>::max() / index_t{sizeof(T)};
 
-/// The boxes in a container of numbers or of boxes. A message names the argument, or where in the
-/// caller's source the container became a view, if there is a `line`.
+/// The number of boxes in a container of numbers or of boxes. Error messages name the argument, or,
+/// if `line` is given, the place in the caller's source where the container became a view.
 template <class Container>
 index_t count_boxes(const Container& container, const char* function, const char* argument,
                     int line = 0) {
@@ -67,7 +67,7 @@ coordinate_in<Container>* coordinates_of(Container& container) {
 
 }  // namespace detail
 
-/// `size` elements, one after the other.
+/// `size` consecutive elements.
 template <class T>
 class vector_view : detail::borrows {
  public:
@@ -77,7 +77,7 @@ class vector_view : detail::borrows {
             detail::require_sizes<Size> = 0>
   vector_view(Pointer data, Size size) : data_(data), size_(static_cast<index_t>(size)) {
     detail::check(size_ >= 0 && size_ <= detail::max_elements<T>, "vector_view", "size", size_,
-                  "0 or more, and so many that they have addresses");
+                  "0 or more, and at most what memory can address");
     detail::check(data_ != nullptr || size_ == 0, "vector_view", "data", "null",
                   "memory of `size` elements");
   }
@@ -116,8 +116,8 @@ vector_view(T*, Size) -> vector_view<T>;
 template <class Container, detail::require_contiguous<Container> = 0>
 vector_view(Container&&) -> vector_view<detail::element_of<Container>>;
 
-/// `rows` x `cols` elements; element (i, j) lies at data[i * stride + j]. The stride, counted in
-/// elements, is at least `cols`; what lies between the rows is never touched.
+/// `rows` x `cols` elements; element (i, j) is data[i * stride + j]. The stride, in elements, is at
+/// least `cols`. Memory between the rows is never accessed.
 template <class T>
 class matrix_view {
  public:
@@ -139,7 +139,7 @@ class matrix_view {
     detail::check(stride_ >= cols_, "matrix_view", "stride", stride_,
                   "the number of columns or more");
     detail::check(rows_ == 0 || stride_ <= detail::max_elements<T> / rows_, "matrix_view", "rows",
-                  rows_, "so many that rows x stride elements have addresses");
+                  rows_, "at most as many as memory can address with this stride");
     detail::check(data != nullptr || rows_ == 0 || cols_ == 0, "matrix_view", "data", "null",
                   "memory of rows x stride elements");
   }
@@ -169,8 +169,8 @@ matrix_view(T*, Rows, Cols) -> matrix_view<T>;
 template <class T, class Rows, class Cols, class Stride>
 matrix_view(T*, Rows, Cols, Stride) -> matrix_view<T>;
 
-/// `size` boxes of four numbers each, one box after the other: x1 y1 x2 y2 unless a function says
-/// otherwise. Coordinate k of box i is view(i, k).
+/// `size` consecutive boxes of four numbers each: x1 y1 x2 y2, unless a function documents another
+/// format. Coordinate k of box i is view(i, k).
 template <class T>
 class boxes_view : detail::counts_boxes {
  public:
@@ -180,7 +180,7 @@ class boxes_view : detail::counts_boxes {
             detail::require_sizes<Size> = 0>
   boxes_view(Pointer data, Size size) : data_(data), size_(static_cast<index_t>(size)) {
     detail::check(size_ >= 0 && size_ <= detail::max_elements<T> / 4, "boxes_view", "size", size_,
-                  "0 or more, and so many that they have addresses");
+                  "0 or more, and at most what memory can address");
     detail::check(data_ != nullptr || size_ == 0, "boxes_view", "data", "null",
                   "memory of `size` x 4 elements");
   }
@@ -228,8 +228,8 @@ boxes_view(T*, Size) -> boxes_view<T>;
 template <class Container, detail::require_contiguous<Container> = 0>
 boxes_view(Container&&) -> boxes_view<detail::coordinate_in<Container>>;
 
-/// `size` boxes whose coordinates lie in four arrays, as the planes of a network's output do:
-/// nothing needs to be transposed.
+/// `size` boxes with one array per coordinate (structure of arrays). The planes of a network's
+/// output can be used in place, without transposition.
 template <class T>
 class boxes_soa_view {
  public:
@@ -240,7 +240,7 @@ class boxes_soa_view {
   boxes_soa_view(X1 x1, Y1 y1, X2 x2, Y2 y2, Size size)
       : coordinates_{x1, y1, x2, y2}, size_(static_cast<index_t>(size)) {
     detail::check(size_ >= 0 && size_ <= detail::max_elements<T> / 4, "boxes_soa_view", "size",
-                  size_, "0 or more, and so many that they have addresses");
+                  size_, "0 or more, and at most what memory can address");
     constexpr const char* names[] = {"x1", "y1", "x2", "y2"};
     for (int k = 0; k < 4; ++k)
       detail::check(coordinates_[k] != nullptr || size_ == 0, "boxes_soa_view", names[k], "null",
@@ -292,11 +292,11 @@ struct coordinate_type<
 
 }  // namespace detail
 
-/// The type of the numbers in what converts to a view of boxes: boxes_view, a container of numbers,
-/// or one of boxes.
+/// The coordinate type of an argument that converts to a view of boxes: boxes_view, a container of
+/// numbers, or a container of boxes.
 template <class Boxes>
 using coordinate_of = typename detail::coordinate_type<Boxes>::type;
-/// The type of the numbers in what converts to a vector_view.
+/// The element type of an argument that converts to vector_view.
 template <class Numbers>
 using number_of =
     std::remove_const_t<std::enable_if_t<detail::has<detail::require_contiguous, const Numbers>,
@@ -309,7 +309,7 @@ using require_boxes = std::enable_if_t<!std::is_void<coordinate_of<Boxes>>::valu
 template <class Numbers>
 using require_numbers = std::enable_if_t<!std::is_void<number_of<Numbers>>::value, int>;
 
-/// The format of the boxes in an argument, as their type tells it.
+/// The format of the boxes in an argument, given by their type.
 template <class Boxes>
 constexpr box_format format_of() {
   if constexpr (!std::is_base_of<counts_boxes, Boxes>::value)
@@ -317,7 +317,7 @@ constexpr box_format format_of() {
   return box_format::xyxy;
 }
 
-/// An argument of a function as a view of its boxes, in whatever format.
+/// An argument of a function as a view of its boxes, in any format.
 template <class Boxes>
 boxes_view<const coordinate_of<Boxes>> any_boxes_in(const Boxes& boxes, const char* function,
                                                     const char* argument) {
@@ -327,19 +327,19 @@ boxes_view<const coordinate_of<Boxes>> any_boxes_in(const Boxes& boxes, const ch
     return {coordinates_of(boxes), count_boxes(boxes, function, argument)};
 }
 
-/// The same where a function takes corners.
+/// The same for functions that take corners.
 template <class Boxes>
 boxes_view<const coordinate_of<Boxes>> boxes_in(const Boxes& boxes, const char* function,
                                                 const char* argument) {
   static_assert(format_of<Boxes>() == box_format::xyxy,
-                "boxes have to be corners here: convert_boxes() makes them of other formats");
+                "boxes must be corners here: convert other formats with convert_boxes()");
   return any_boxes_in(boxes, function, argument);
 }
 
 }  // namespace detail
 
-/// A view that is a member, as those of parameters: it lasts longer than the statement that sets
-/// it, and so takes no temporary that owns its elements. Otherwise it is its View.
+/// A view for members, e.g. of parameters. It lives longer than the statement that sets it, so it
+/// rejects temporaries that own their elements. In all other ways it is a View.
 template <class View>
 class lasting : public View {
  public:

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace vecdet {
 inline namespace VECDET_ABI {
@@ -74,7 +75,10 @@ inline bool is_nan(double x) { return magnitude_bits(x) > 0x7ff0000000000000; }
 /// Whether it is finite as a float, too: what a kernel in float can take.
 inline bool fits_float(double x) { return magnitude_bits(x) <= 0x47efffffe0000000; }
 /// a == b, which some callers' warnings do not let a header write.
-inline bool is_equal(double a, double b) { return std::equal_to<double>()(a, b); }
+template <class T>
+bool is_equal(T a, std::enable_if_t<true, T> b) {
+  return std::equal_to<T>()(a, b);
+}
 inline bool is_within(double x, double least, double most) {
   return !is_nan(x) && x >= least && x <= most;
 }

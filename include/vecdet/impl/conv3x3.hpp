@@ -111,7 +111,7 @@ void run_conv3x3_input_grad(const conv3x3_operand<const T>& upstream,
   conv3x3_call<T> call(function, upstream, weights.input_channels(), weights.tile(),
                        workspace_access::buffers(workspace), policy);
   call.set_mask(relu_output);
-  call.run(conv_weights_data(weights), nullptr, false, grad);
+  call.run_input_grad(conv_weights_data(weights), grad);
 }
 
 template <class T>

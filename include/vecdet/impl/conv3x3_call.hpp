@@ -46,10 +46,10 @@ constexpr index_t tile_points(conv3x3_tile tile) noexcept {
   return tile == conv3x3_tile::f4x4 ? 36 : 16;
 }
 
-/// Source channels and panels of target channels in a block, and bytes of its transformed tiles and
-/// products: more than a second-level cache, as they pass through it point by point.
-constexpr index_t conv_block_sources = 256, conv_block_panels = 8;
-constexpr index_t conv_block_bytes = 3328 * 1024;
+/// Tiles, source channels and panels of target channels in a block: its transformed tiles and
+/// products are at most 3.5 MB, and of each point at most 100 KB. More tiles would read the weights
+/// less often, but the points of a block must pass through the second-level cache.
+constexpr index_t conv_block_tiles = 48, conv_block_sources = 256, conv_block_panels = 8;
 /// Tiles for which the weights are read at least, where there are so many.
 constexpr index_t conv_least_tiles = 28;
 
@@ -59,15 +59,12 @@ struct conv3x3_blocks {
   index_t tile_parts, panel_parts;  ///< tasks are of one part of each
   index_t channels_at_once, panels_at_once;
 
-  conv3x3_blocks(index_t all_tiles, index_t sources, index_t targets, index_t points,
-                 index_t threads)
+  conv3x3_blocks(index_t all_tiles, index_t sources, index_t targets, index_t threads)
       : tiles(all_tiles), panels(conv_panels(targets)), panel_parts(1) {
-    const index_t room = conv_block_bytes / index_t{sizeof(float)} / points;
     channels_at_once =
         std::min(conv_rounded(std::max(sources, index_t{1}), conv_lanes), conv_block_sources);
     panels_at_once = std::min(panels, conv_block_panels);
-    const index_t most = room / (conv_row(channels_at_once) + panels_at_once * conv_panel);
-    tile_parts = (tiles + most - 1) / most;
+    tile_parts = (tiles + conv_block_tiles - 1) / conv_block_tiles;
     const index_t even = (tile_parts + threads - 1) / threads * threads;
     if (tiles >= even * conv_least_tiles) {
       tile_parts = even;
@@ -127,6 +124,12 @@ class conv3x3_call {
     for (index_t l = 0; l < mask.count(); ++l) level(l).mask = mask.map(l);
   }
 
+  /// The gradient of the input, the source being the upstream.
+  void run_input_grad(const cache_line* weights, const conv3x3_operand<T>& grad) {
+    is_input_grad_ = true;
+    run(weights, nullptr, false, grad);
+  }
+
   /// The convolution of the source.
   void run(const cache_line* weights, const T* bias, bool relu, const conv3x3_operand<T>& target) {
     if (tiles_ == 0 || args_.target_channels == 0) return;
@@ -136,7 +139,7 @@ class conv3x3_call {
     args_.bias = bias;
     args_.relu = relu;
     const conv3x3_blocks blocks(tiles_, args_.source_channels, args_.target_channels,
-                                tile_points(tile_), usable_threads(policy_));
+                                usable_threads(policy_));
     const index_t size = std::is_same<T, double>::value
                              ? 0
                              : conv_scratch_size(tile_points(tile_), blocks.most_tiles(),
@@ -166,20 +169,30 @@ class conv3x3_call {
  private:
   conv3x3_level<T>& level(index_t l) { return conv3x3_levels<T>(buffers_)[l]; }
 
+  /// Images x input channels x height x width x output channels; of several levels, images x input
+  /// channels x locations x output channels.
   profile::problem problem() const {
     const bool is_f4x4 = tile_ == conv3x3_tile::f4x4;
     const char* const variant =
         source_.is_nhwc() ? (is_f4x4 ? "nhwc" : "nhwc_f2x2") : (is_f4x4 ? nullptr : "f2x2");
     const index_t sources = args_.source_channels, targets = args_.target_channels;
-    return {function_,
-            variant,
-            dtype_name<T>(),
-            {source_.images(), sources, source_.images() > 0 ? locations_ / source_.images() : 0,
-             targets},
-            isa_name(target_),
-            policy_.threads(),
-            (locations_ * (sources + targets) + 9 * sources * targets) * index_t{sizeof(T)},
-            18 * locations_ * sources * targets};
+    profile::problem p;
+    p.function = function_;
+    p.variant = variant;
+    p.type = dtype_name<T>();
+    const index_t inputs = is_input_grad_ ? targets : sources;
+    const index_t outputs = is_input_grad_ ? sources : targets;
+    if (source_.count() == 1)
+      p.shape = {source_.images(), inputs, source_.level(0).height, source_.level(0).width,
+                 outputs};
+    else
+      p.shape = {source_.images(), inputs, locations_ / std::max(source_.images(), index_t{1}),
+                 outputs};
+    p.implementation = isa_name(target_);
+    p.threads = policy_.threads();
+    p.bytes = (locations_ * (sources + targets) + 9 * sources * targets) * index_t{sizeof(T)};
+    p.flops = 18 * locations_ * sources * targets;
+    return p;
   }
 
   /// run(first, last, scratch) for each chunk, with scratch memory of `size` numbers.
@@ -212,11 +225,11 @@ class conv3x3_call {
   const conv3x3_kernels<T>& kernels_;
   conv3x3_args<T> args_{};
   index_t tiles_ = 0, locations_ = 0;
+  bool is_input_grad_ = false;
 };
 
-/// Source channels, panels of target channels, and bytes of transformed tiles in a block.
-constexpr index_t weight_grad_sources = 256, weight_grad_panels = 8;
-constexpr index_t weight_grad_bytes = 12 * 1024 * 1024;
+/// Source channels, panels of target channels and tiles in a block, at most.
+constexpr index_t weight_grad_sources = 256, weight_grad_panels = 8, weight_grad_tiles = 160;
 
 template <class T>
 void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
@@ -230,8 +243,10 @@ void conv3x3_call<T>::weight_grad_by_tiles(const conv3x3_weight_grad<T>& grad) {
   const index_t panel_parts = (panels + weight_grad_panels - 1) / weight_grad_panels;
   const index_t most_sources = (source_groups + source_parts - 1) / source_parts * conv_lanes;
   const index_t most_panels = (panels + panel_parts - 1) / panel_parts;
-  const index_t room = weight_grad_bytes / index_t{sizeof(float)} / points /
-                       (most_sources + most_panels * conv_panel);
+  // The sums are read and written once for each block of tiles: more of them, more tiles.
+  const index_t room =
+      std::min(weight_grad_tiles,
+               std::max(conv_block_tiles, 3 * (most_sources + most_panels * conv_panel) / 8));
   const index_t tile_parts = (tiles_ + room - 1) / room;
   const index_t most_tiles = tile_parts == 0 ? 0 : (tiles_ + tile_parts - 1) / tile_parts;
 

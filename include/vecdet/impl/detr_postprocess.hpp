@@ -105,7 +105,7 @@ class detr_call {
       if (scores[q] > threshold) order[count++] = static_cast<std::uint64_t>(q);
     }
     std::sort(order, order + count, [&](std::uint64_t a, std::uint64_t b) {
-      return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
+      return scores[a] > scores[b] || (is_equal(scores[a], scores[b]) && a < b);
     });
     for (index_t i = 0; i < std::min(count, params_.max_detections); ++i) {
       const auto q = static_cast<index_t>(order[i]);

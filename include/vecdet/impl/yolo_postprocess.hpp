@@ -234,7 +234,7 @@ class yolo_call {
     std::uint64_t* const last = records + (end - spare);
     std::sort(records, last, [&](std::uint64_t a, std::uint64_t b) {
       const float x = score(static_cast<index_t>(a)), y = score(static_cast<index_t>(b));
-      return x > y || (x == y && a < b);
+      return x > y || (is_equal(x, y) && a < b);
     });
     out.count = std::min<index_t>(end - spare, params_.max_candidates);
     reserve(out, out.count);

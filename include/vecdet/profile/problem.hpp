@@ -25,9 +25,9 @@ struct problem {
   const char* function = nullptr;
   const char* variant = nullptr;
   const char* type = nullptr;
-  /// Up to four dimensions, ended by the first 0 or less. A dimension that the data decide, and
+  /// Up to five dimensions, ended by the first 0 or less. A dimension that the data decide, and
   /// that is another one at each call, goes through rounded_count().
-  std::array<std::int64_t, 4> shape{};
+  std::array<std::int64_t, 5> shape{};
   const char* implementation = nullptr;
   int threads = 0;
   /// Memory traffic and floating-point operations of this one call; 0 when unknown. They may vary

@@ -122,7 +122,7 @@ namespace detail {
 template <class... Dimensions>
 problem user_problem(const char* name, std::int64_t bytes, std::int64_t flops,
                      Dimensions... dimensions) noexcept {
-  static_assert(sizeof...(Dimensions) <= 4, "a shape has four dimensions at most");
+  static_assert(sizeof...(Dimensions) <= 5, "a shape has five dimensions at most");
   problem p;
   p.function = name;
   p.shape = {static_cast<std::int64_t>(dimensions)...};
@@ -151,7 +151,7 @@ inline problem waiting_problem(const char* name) noexcept {
 ///   VECDET_PROFILE_WORK("conv1", bytes, flops, 64, 112, 112);
 ///   VECDET_PROFILE_WAIT("all_reduce");
 /// The name is a literal, or comes from vecdet::profile::intern(). The second form adds the bytes
-/// and operations of the call and up to four dimensions; its arguments are evaluated only when the
+/// and operations of the call and up to five dimensions; its arguments are evaluated only when the
 /// profiler is on, and what they throw passes on. The third is for where the process waits for
 /// others, see waiting_variant. All compile to nothing where VECDET_PROFILE_DISABLE is defined, as
 /// do the scopes inside the library's own functions.

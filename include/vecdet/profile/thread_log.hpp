@@ -105,7 +105,7 @@ inline std::uint64_t hash_problem(const void* parent, const problem& p) noexcept
       word(p.variant) * 0x165667b19e3779f9u + word(p.type) * 0xd6e8feb86659fd93u +
       word(p.implementation) * 0xa0761d6478bd642fu + dimension(0) * 0xe7037ed1a0b428dbu +
       dimension(1) * 0x8ebc6af09c88c6e3u + dimension(2) * 0x589965cc75374cc3u +
-      dimension(3) * 0x1d8e4e27c47d124fu +
+      dimension(3) * 0x1d8e4e27c47d124fu + dimension(4) * 0xaef17502108ef2d9u +
       static_cast<std::uint64_t>(p.threads) * 0xeb44accab455d165u;
   return (h ^ (h >> 32)) * 0x9e3779b97f4a7c15u;
 }

@@ -78,10 +78,12 @@ VECDET_INLINE void fetch(const float* line) {
 constexpr int fetched_lines = product_rows > 6 ? 2 : 1;
 
 /// sums, rows of conv_panel numbers, become, or grow by, the products of `depth` steps. `Columns`
-/// is in batches. `next` is read soon: lines from there on are fetched meanwhile.
+/// is in batches. Lines from `next` and `next_sums` on are fetched meanwhile, as they are used
+/// soon.
 template <template <int> class Layout, int Rows, int Columns>
 VECDET_NOINLINE void add_block(const float* rows, index_t stride, const float* columns,
-                               index_t depth, bool continues, float* sums, const float* next) {
+                               index_t depth, bool continues, float* sums, const float* next,
+                               const float* next_sums) {
   constexpr int lanes = batch_lanes<float>, panel = static_cast<int>(detail::conv_panel);
   f32_batch sum[Rows][Columns];
   if (continues) {
@@ -113,6 +115,8 @@ VECDET_NOINLINE void add_block(const float* rows, index_t stride, const float* c
     VECDET_UNROLL
     for (int line = 0; line < fetched_lines; ++line) fetch(next + line * 16);
     next += fetched_lines * 16;
+    fetch(next_sums);
+    next_sums += 16;
     block.template advance<2>();
     columns += 2 * panel;
   }
@@ -123,7 +127,8 @@ VECDET_NOINLINE void add_block(const float* rows, index_t stride, const float* c
 }
 
 using add_block_function = void (*)(const float* rows, index_t stride, const float* columns,
-                                    index_t depth, bool continues, float* sums, const float* next);
+                                    index_t depth, bool continues, float* sums, const float* next,
+                                    const float* next_sums);
 
 /// The function for so many rows and batches of columns.
 template <template <int> class Layout, int Rows = product_rows>
@@ -145,7 +150,8 @@ struct panel_product {
   index_t depth;
   bool continues;  ///< the sums that are there
   float* sums;
-  const float* next;  ///< the columns of the next panel
+  const float* next;       ///< the columns of the next panel
+  const float* next_sums;  ///< its sums
 };
 
 template <template <int> class Layout>
@@ -162,7 +168,8 @@ void add_panel(const panel_product& p) {
       const index_t last = p.row_count * (b + 1) / blocks;
       block_function<Layout>(static_cast<int>(last - first), batches)(
           p.rows + first * p.row_step, p.stride, p.columns + k, p.depth, p.continues,
-          p.sums + first * panel + k, p.next + p.depth * panel * call++ / calls);
+          p.sums + first * panel + k, p.next + p.depth * panel * call++ / calls,
+          b + 1 < blocks ? p.sums + last * panel + k : p.next_sums);
       first = last;
     }
   }

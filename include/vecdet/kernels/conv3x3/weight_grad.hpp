@@ -104,11 +104,12 @@ inline void add_weight_grad_products(const detail::conv3x3_args<float>& a,
     const index_t point = i / block.panels(), k = i % block.panels();
     const index_t left = a.target_channels - (block.first_panel + k) * panel;
     const float* const columns = block.gradients + i * block.tiles() * panel;
+    float* const sums = block.sums + i * block.sources() * panel;
     add_panel<rows_adjacent>({block.inputs + point * block.input_point(), block.sources(), 1,
                               detail::conv_row(block.sources()), columns,
                               left < panel ? left : panel, block.tiles(), block.first_tile > 0,
-                              block.sums + i * block.sources() * panel,
-                              columns + block.tiles() * panel});
+                              sums, columns + block.tiles() * panel,
+                              sums + block.sources() * panel});
   }
 }
 
