@@ -91,7 +91,7 @@ TEST_CASE("in place: other outputs are refused in the memory of an input") {
   int refused = 0;
   const auto check = [&](const call& c, std::size_t out, std::size_t in, bool is_shifted) {
     placed_bytes& output = *c.arrays.outputs[out].array;
-    INFO("output ", out, ", input ", in, is_shifted ? ", shifted" : "");
+    INFO("output ", out, ", input ", in, std::string(is_shifted ? ", shifted" : ""));
     const shared_memory shared(output, *c.arrays.inputs[in], is_shifted ? output.element : 0);
     const std::vector<std::string> inputs = c.arrays.copied_inputs();
     CHECK_THROWS_WITH_AS(c.run(execution::sequential),

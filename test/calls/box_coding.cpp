@@ -111,7 +111,7 @@ struct batch_calls {
         images(make.images(p.shape[0])) {}
 
   void list(call_list& c) {
-    accesses arrays = reads(deltas, anchors, images).writes(out);
+    accesses arrays = reads(deltas, anchors).writes(out);  // images are not checked
     if (!is_mixed) arrays = arrays.may_overwrite(deltas);
     c.add(is_mixed ? "decode_boxes/float_clip_batch" : "decode_boxes/clip_batch", arrays,
           [this](execution policy) {

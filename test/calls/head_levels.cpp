@@ -92,7 +92,8 @@ struct boxes_calls {
   }
   void add(call_list& c, const std::string& layout, const placed_head<T>& boxes,
            placed_head<T>& grad) {
-    c.add("smooth_l1_loss_and_grad/" + layout, reads(boxes, targets, labels).writes(grad),
+    c.add("smooth_l1_loss_and_grad/" + layout,
+          reads(boxes, targets, labels).writes(grad).may_overwrite(boxes),
           [&, this](execution policy) {
             return smooth_l1_loss_and_grad(boxes.in(), targets, labels, grad.out(), {}, {}, policy);
           });
@@ -108,7 +109,7 @@ struct boxes_calls {
             return iou_loss_and_grad(boxes.in(), targets, box_selection::all(), grad.out(), kind,
                                      {}, {}, policy);
           });
-    c.add(variant + "/labels", reads(boxes, targets, labels).writes(grad),
+    c.add(variant + "/labels", reads(boxes, targets, labels).writes(grad).may_overwrite(boxes),
           [=, &boxes, &grad](execution policy) {
             return iou_loss_and_grad(boxes.in(), targets, labels, grad.out(), kind, {}, {}, policy);
           });
@@ -169,12 +170,13 @@ struct deltas_calls {
       regression_loss_params params;
       params.loss = loss_of[k];
       const std::string name = "regression_loss_and_grad/" + layout + "_" + losses[k];
-      c.add(name, reads(deltas, anchors, targets, labels).writes(grad),
+      c.add(name, reads(deltas, anchors, targets, labels).writes(grad).may_overwrite(deltas),
             [=, &deltas, &grad](execution policy) {
               return regression_loss_and_grad(deltas.in(), anchors, targets.in(), labels,
                                               grad.out(), {}, params, policy);
             });
-      c.add(name + "/scales", reads(deltas, anchors, targets, labels, scales).writes(grad),
+      c.add(name + "/scales",
+            reads(deltas, anchors, targets, labels, scales).writes(grad).may_overwrite(deltas),
             [=, &deltas, &grad](execution policy) {
               return regression_loss_and_grad(deltas.in(), anchors, targets.in(), labels,
                                               grad.out(), scales, params, policy);

@@ -45,7 +45,8 @@ struct matching_calls {
   bool p_all() const { return arrays <= 0; }
 
   void list(call_list& c) {
-    const accesses inputs = reads(anchors, known).writes(matches, labels, ious);
+    // The anchors are copied into an index before results are written.
+    const accesses inputs = reads(known).writes(matches, labels, ious);
     c.add("match_anchors/boxes", inputs, [this](execution policy) {
       return match_anchors(anchors.in(), known.view(), recorded_results(), {}, workspace, policy);
     });
@@ -61,8 +62,8 @@ struct matching_calls {
   }
 
   void add(call_list& c, const std::string& options, const matcher_params& params) {
-    const accesses arrays_of = reads(anchors, known, regions, region_offsets)
-                                   .writes(matches, labels, ious, deltas, foreground);
+    const accesses arrays_of =
+        reads(known, regions, region_offsets).writes(matches, labels, ious, deltas, foreground);
     const auto call = [=](const auto& from, execution policy) {
       ground_truth truth = known.view();
       truth.regions = regions;
