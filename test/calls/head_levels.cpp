@@ -154,7 +154,7 @@ struct deltas_calls {
           [&, this](execution policy) {
             decode_boxes(deltas.in(), anchors, {}, decoded, {}, policy);
           });
-    c.add("decode_boxes/" + layout + "/clip", reads(deltas, anchors, images).writes(decoded),
+    c.add("decode_boxes/" + layout + "/clip", reads(deltas, anchors).writes(decoded),
           [&, this](execution policy) {
             decode_boxes(deltas.in(), anchors, images, decoded, {}, policy);
           });
@@ -162,7 +162,7 @@ struct deltas_calls {
           [&, this](execution policy) {
             decode_distances(deltas.in(), anchors, {}, decoded, {}, policy);
           });
-    c.add("decode_distances/" + layout + "/clip", reads(deltas, anchors, images).writes(decoded),
+    c.add("decode_distances/" + layout + "/clip", reads(deltas, anchors).writes(decoded),
           [&, this](execution policy) {
             decode_distances(deltas.in(), anchors, images, decoded, {}, policy);
           });
