@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "functions.hpp"
+#include "regression_loss.hpp"
 #include "terms.hpp"
 
 #include <algorithm>

@@ -94,7 +94,7 @@ VECDET_INLINE void for_each_anchor(const level_box_steps& steps, index_t first, 
 }
 
 /// batch(i) for boxes [i, i + transposed_boxes) and one(i) for single boxes, which together are
-/// `count` boxes. The last batch may overlap the one before it.
+/// `count` boxes. The last batch may overlap the one before it. `batch` is not compiled for double.
 template <class T, class Batch, class One>
 VECDET_INLINE void for_each_batch(const level_box_steps& steps, index_t count, const Batch& batch,
                                   const One& one) {
@@ -118,7 +118,7 @@ void gather_boxes(const T* level, const level_box_steps& steps, index_t first, i
     T* const to = boxes + to_offset;
     for_each_batch<T>(
         steps, count,
-        [&](index_t i)
+        [&](auto i)
             VECDET_INLINE_LAMBDA { transpose_planes(from + i, number, to + i * every, every); },
         [&](index_t i) VECDET_INLINE_LAMBDA {
           for (index_t k = 0; k < 4; ++k) to[i * every + k] = from[i * steps.location + k * number];
@@ -135,7 +135,7 @@ void scatter_boxes(const T* boxes, const level_box_steps& steps, index_t first, 
     T* const to = level + to_offset;
     for_each_batch<T>(
         steps, count,
-        [&](index_t i)
+        [&](auto i)
             VECDET_INLINE_LAMBDA { transpose_boxes(from + i * every, every, to + i, number); },
         [&](index_t i) VECDET_INLINE_LAMBDA {
           for (index_t k = 0; k < 4; ++k) to[i * steps.location + k * number] = from[i * every + k];
@@ -168,3 +168,5 @@ struct kernels_of<detail::head_boxes_kernels<T>> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS_OF_ALL_TYPES(head_boxes_kernels)
