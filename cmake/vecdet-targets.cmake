@@ -142,6 +142,7 @@ function(vecdet_add_torch_target include_dir)
   # at::parallel_for is an OpenMP loop in the files that include it.
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   add_library(vecdet_torch SHARED
+    "${include_dir}/vecdet/torch/convolution_operators.cpp"
     "${include_dir}/vecdet/torch/operators.cpp" "${include_dir}/vecdet/torch/profile_operators.cpp"
     "${include_dir}/vecdet/torch/training_operators.cpp"
     "${include_dir}/vecdet/torch/two_stage_operators.cpp")

@@ -9,9 +9,9 @@ or, for other machines with the same Python and PyTorch, as a wheel:
 
 A build takes a few minutes of CPU time. It shows its progress on the terminal (`pip install -v`
 also shows the compiler's output) and compiles on all processors; MAX_JOBS=2 limits it to two files
-at a time, for machines with little memory. It needs cmake 3.16, ninja or make, a C++17 compiler, oneTBB and
-xsimd. The library must match the installed PyTorch, hence --no-build-isolation: without it,
-pip would download another one.
+at a time, for machines with little memory. It needs cmake 3.16, ninja or make, a C++17 compiler,
+oneTBB and xsimd. The library must match the installed PyTorch, hence --no-build-isolation: without
+it, pip would download another one.
 """
 
 import os

@@ -112,7 +112,7 @@ struct task_problem {
     for (index_t i = 0; i < images * p.size(); ++i) {
       for (index_t c = 0; c < stride; ++c)
         scores.push_back(to<float>(generator.uniform(0.001, 0.9)));
-      // Near a box of the ground truth, or about the point.
+      // Near a ground-truth box, or around the point.
       const index_t point = i % p.size();
       for (int k = 0; k < 4; ++k) {
         const float at = p.points[static_cast<std::size_t>(2 * point + (k & 1))];
@@ -252,7 +252,7 @@ TEST_CASE("ATSS: grids, candidates, ties and batches") {
       check_atss(irregular, boxes_near(40, ++seed, whole), 1, 1);
     }
     check_atss(pyramid(), boxes_near(3, 1, false));
-    // Boxes that are the same: the first one has all.
+    // Identical boxes: the first one gets all points.
     std::vector<float> same = boxes_near(1, 3, true);
     same.insert(same.end(), same.begin(), same.end());
     check_atss(three_levels(), same);

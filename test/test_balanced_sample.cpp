@@ -112,7 +112,7 @@ TEST_CASE("balanced sample: the seed and the image decide, not the threads") {
   CHECK(sampled(labels, offsets, params, execution::on(backwards, 3)) == sample);
   params.seed = 43;
   CHECK(sampled(labels, offsets, params) != sample);
-  // Images of the same labels have samples of their own.
+  // Images with the same labels have different samples.
   params.seed = 42;
   const std::vector<index_t> same(2000, -1), two{0, 1000, 2000};
   auto both = sampled(same, two, params);

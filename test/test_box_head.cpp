@@ -51,7 +51,7 @@ struct detection {
   index_t label;
 };
 
-/// Of one image: all candidates, their boxes, NMS, the best.
+/// For one image: all candidates, their boxes, NMS, the best.
 template <class T>
 std::vector<detection> expected_of(const head_problem<T>& p, std::size_t image) {
   std::vector<float> boxes, scores;

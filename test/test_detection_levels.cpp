@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detection from a head's levels as they lie in memory: top-k and postprocessing give what they
-// give of the same numbers as rows, ties included, in both layouts, also as channels among others;
+// Detection from a head's levels in place: top-k and postprocessing are identical to those of the
+// same numbers as rows, ties included, in both layouts, also as some of several channels;
 // threads, and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/head_tensor.hpp"

@@ -32,7 +32,7 @@ std::vector<float> numbers(index_t size, index_t m) {
   for (index_t i = 0; i < size; ++i) result.push_back(number(i, m));
   return result;
 }
-/// One number that every element has a part in.
+/// A number to which every element contributes.
 template <class T>
 double projected(const std::vector<T>& gradient) {
   double sum = 0;
@@ -337,7 +337,7 @@ TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write noth
   fcos_loss_params params;
   params.radius = -1;
   fails("fcos_loss_and_grad: params.radius is -1", t.head(), p.anchors, truth, params);
-  // Of a batch without images, too, whose losses are 0.
+  // Also for a batch without images, whose losses are 0.
   const auto nchw = head_layout::nchw;
   const fcos_head<float> empty{
       {t.logits.const_levels, 0, 1, 5, nchw},     {t.distances.const_levels, 0, 1, 4, nchw},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bits of the focal loss: an element's depend on that element alone, and none on threads,
+// The bits of the focal loss: an element's bits depend only on that element, and not on threads,
 // policy or instruction set.
 #include "support/focal_problem.hpp"
 #include "support/sanitizer.hpp"
@@ -138,7 +138,7 @@ TEST_CASE_TEMPLATE("focal loss: an element's bits depend only on that element", 
       tensor<T> out(rows, cols, generator.below(3), padding());
       const auto logits = random_logits<T>(rows * cols, seed + 1000);
       x.fill([&](index_t k) {
-        // The least number that exp(-|x|) gives begins at 86.64.
+        // The smallest value of exp(-|x|) begins at 86.64.
         return generator.chance(0.02) ? to<T>(any_of(generator, {-86.6395, -86.65, -90, -infinity}))
                                       : logits[static_cast<std::size_t>(k)];
       });
@@ -202,7 +202,7 @@ TEST_CASE_TEMPLATE("focal loss: an element's bits depend only on that element", 
                    " target ", static_cast<double>(t.view()(i, j)), ": ",
                    static_cast<double>(out.view()(i, j)), ", alone ", static_cast<double>(alone));
               REQUIRE(same(out.view()(i, j), alone));
-              // Whatever the weights: NaN comes from NaN only.
+              // With any weights, NaN comes only from NaN.
               const bool from_nan = std::isnan(static_cast<double>(x.view()(i, j))) ||
                                     (weighted && std::isnan(weight));
               REQUIRE(std::isnan(static_cast<double>(alone)) ==

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The focal loss of a head's levels as they lie in memory: the bits of every gradient are those of
-// the same logits as one matrix, in both layouts, also where they are channels among others; the
-// losses of scored labels likewise; scales of images, ignored anchors, in place, threads, and every
-// documented error.
+// The focal loss of a head's levels in place: gradients are bit-identical to those of the same
+// logits as one matrix, in both layouts, also as some of several channels. The same for the losses
+// of scored labels. Scales of images, ignored anchors, and every documented error.
 #include "support/focal_problem.hpp"
 #include "support/head_tensor.hpp"
 #include <vecdet/soft_target_loss.hpp>
@@ -20,7 +19,7 @@ using namespace vecdet::test;
 
 namespace {
 
-/// A head in one of the layouts, its gradient, and what a loss takes beside them.
+/// A head in one of the layouts, its gradient, and the other inputs of a loss.
 template <class T>
 struct head {
   head_tensor<T> logits, grad;
@@ -57,7 +56,7 @@ struct head {
     });
   }
 
-  /// Of any loss: on levels and on a matrix.
+  /// For any loss: on levels and on a matrix.
   template <class Params, class Loss>
   void check(const Params& params, const Loss& loss) {
     const index_t rows = logits.rows(), classes = logits.columns;

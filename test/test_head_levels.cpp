@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes of a head's levels as they lie in memory: gradients and decoded boxes are the bits of the
-// same boxes in one array, in both layouts, also as channels among others; selections, scales of
+// Boxes of a head's levels in place: gradients and decoded boxes are bit-identical to those of the
+// same boxes in one array, in both layouts, also as some of several channels; selections, scales of
 // images, in place, threads, and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/head_tensor.hpp"
@@ -14,6 +14,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,7 @@ std::vector<T> random_numbers(index_t size, std::uint64_t seed, double low, doub
   return numbers;
 }
 
-/// Heads of boxes, what they are held against, and which of them count.
+/// Heads of boxes, the expected results, and the selection.
 template <class T>
 struct problem {
   head_tensor<T> in, grad;
@@ -148,7 +149,7 @@ TEST_CASE_TEMPLATE("levels: smooth L1 and IoU losses are bit-identical to rows",
       };
       check(box_selection::all());
       check(p.labels);
-      // Of a list, which the gradient may not share memory with the boxes for.
+      // With a list, the gradient must not overwrite the boxes.
       std::vector<T> expected(p.numbers.size());
       const double sum =
           smooth_l1_loss_and_grad(boxes_view<const T>(p.numbers), targets,
@@ -175,6 +176,40 @@ TEST_CASE_TEMPLATE("levels: smooth L1 and IoU losses are bit-identical to rows",
             [&](const auto& in, const auto& grad) {
               return iou_loss_and_grad(in, boxes, grad, kind, params);
             });
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("levels: boxes of levels of any size are bit-identical to rows", T, float,
+                   bfloat16, double) {
+  for (const head_layout layout : all_layouts) {
+    for (const index_t anchors : {1, 3, 9}) {
+      for (const index_t others : {0, 3}) {
+        for (index_t locations = 1; locations <= 70; ++locations) {
+          CAPTURE(anchors);
+          CAPTURE(others);
+          CAPTURE(locations);
+          head_tensor<T> in(layout, 2, anchors, 4, {{1, locations}}, others);
+          random_generator generator(static_cast<std::uint64_t>(locations));
+          in.for_each([&](T& x, index_t, index_t) { x = to<T>(generator.normal()); });
+          const std::vector<T> rows = in.flat(), targets(rows.size(), to<T>(0.5));
+          std::vector<T> expected(rows.size());
+          smooth_l1_loss_and_grad(boxes_view<const T>(rows), targets, box_selection::all(),
+                                  expected);
+          head_tensor<T> grad(layout, 2, anchors, 4, in.sizes, others, to<T>(7));
+          const head_tensor<T> before = grad;
+          smooth_l1_loss_and_grad(in.const_view(), targets, box_selection::all(), grad.view());
+          const std::vector<T> written = grad.flat();
+          bool same = true;
+          for (std::size_t i = 0; i < written.size(); ++i)
+            same = same && std::memcmp(&written[i], &expected[i], sizeof(T)) == 0;
+          CHECK(same);
+          // Channels of others keep what they held.
+          grad.set(std::vector<T>(rows.size(), to<T>(7)));
+          CHECK(std::memcmp(grad.data[0].data(), before.data[0].data(),
+                            before.data[0].size() * sizeof(T)) == 0);
+        }
       }
     }
   }

@@ -37,7 +37,7 @@ bool same_or_nan(float a, float b) {
   return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// Within 1e-6; the very float for IoU in float.
+/// Within 1e-6; bit-identical for IoU in float.
 template <class T>
 bool is_right(T actual, const reference::box_of<double>& a, const reference::box_of<double>& b,
               const iou_params& p) {
@@ -130,7 +130,7 @@ TEST_CASE("IoU: floats bit-identical to torchvision's") {
     for (std::size_t i = 0; i < out.size(); ++i)
       different += !same_or_nan(out[i], expected.values[i]);
     CHECK(different == 0);
-    // The same pairs one by one, boxes together and an array a coordinate.
+    // The same pairs one by one, with boxes interleaved and with one array per coordinate.
     std::vector<float> first, second;
     for (std::size_t i = 0; i < a.size(); i += 4) {
       for (std::size_t j = 0; j < b.size(); j += 4) {

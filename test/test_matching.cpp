@@ -300,7 +300,8 @@ TEST_CASE("matching: a box that touches no anchor") {
 }
 
 TEST_CASE("matching: ignore regions") {
-  // The first anchor lies in the region and is matched, the second lies in it, the third by half.
+  // The first anchor is inside the region and matched, the second is inside it, half of the third
+  // is.
   const std::vector<float> anchors = {0, 0, 10, 10, 20, 0, 30, 10, 36, 0, 46, 10, 80, 0, 90, 10};
   batch_problem problem;
   problem.anchors = anchors;
@@ -321,7 +322,7 @@ TEST_CASE("matching: ignore regions") {
 }
 
 TEST_CASE("matching: equal IoUs in the chunks of several threads") {
-  // Four equal tiles, in each of which an anchor stands in 64 blocks: more than a summary knows.
+  // Four equal tiles, each with an anchor in 64 blocks: more than a summary holds.
   const std::vector<float> few = random_boxes<float>(64, 3, 100, 2);
   batch_problem problem;
   for (int copy = 0; copy < 4 * 64; ++copy)

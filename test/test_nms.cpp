@@ -153,7 +153,8 @@ TEST_CASE_TEMPLATE("NMS: clusters, with and without the index", T, float, double
 
 TEST_CASE("NMS: boxes in frames of any size and position") {
   // Hundreds to some thousands are compared in 16-bit steps of the frame around them, while most
-  // areas are some steps; these counts lie around the limits of that, of the index, and of blocks.
+  // areas are some steps. These counts are around the limits for this, for the index, and of
+  // blocks.
   struct frame {
     float scale, offset, stretch;
   };
@@ -175,7 +176,7 @@ TEST_CASE("NMS: boxes in frames of any size and position") {
       check_scene(scene, nms_params::mmcv(0.35, true));
     }
   }
-  // A box far off, and more or fewer that are no steps large.
+  // A distant box, and more or fewer boxes that are smaller than a step.
   for (const std::size_t every : {2u, 14u, 17u, 1000u}) {
     CAPTURE(every);
     scene_of<float> scene = clustered_scene<float>(1500, ++seed);
@@ -188,8 +189,8 @@ TEST_CASE("NMS: boxes in frames of any size and position") {
     scene.boxes[10] = -2.9e6f;
     check_scene(scene, nms_params::torchvision(0.5));
   }
-  // Boxes that nearly coincide, in a frame too large to tell them apart: at high thresholds, hardly
-  // any is suppressed that the steps let pass.
+  // Nearly identical boxes in a frame too large to distinguish them: at high thresholds, hardly any
+  // box that passes the test in steps is suppressed.
   random_generator generator(5);
   for (const index_t count : {700, 1990, 3990}) {
     CAPTURE(count);
@@ -293,7 +294,7 @@ TEST_CASE("NMS: classes and images by the hundred") {
   by_offset.image_offsets = offsets;
   CHECK(batched_nms(scene.b(), scene.s(), by_offset) == expected_of(scene, nms_params{}));
 
-  // Every box of a class of its own, far apart as numbers.
+  // A separate class for every box; the classes are far apart as numbers.
   for (index_t i = 0; i < scene.size(); ++i)
     scene.classes[static_cast<std::size_t>(i)] = i * (index_t{1} << 50);
   check_scene(scene, nms_params::torchvision(0.5));

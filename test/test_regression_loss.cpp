@@ -23,7 +23,7 @@ namespace {
 
 const box_loss all_losses[] = {box_loss::smooth_l1, box_loss::giou, box_loss::diou, box_loss::ciou};
 
-/// Anchors, ground truth near some of them, and what a head says.
+/// Anchors, ground-truth boxes near some of them, and a head's predictions.
 template <class T>
 struct problem {
   std::vector<T> anchors, truth, deltas;
@@ -50,13 +50,13 @@ struct problem {
 
   index_t boxes() const { return static_cast<index_t>(matches.size()); }
 
-  /// Of box i, which `decoded` holds.
+  /// For box i, which `decoded` holds.
   exact_regression exact(index_t i, const std::vector<compute_type<T>>& decoded) const {
     return exact_regression_loss<T>(params, box(deltas, i), box(anchors, i), box(targets, i),
                                     box(decoded, i));
   }
 
-  /// Whether rounding has left box i a side of 0 somewhere: then a gradient has no scale.
+  /// Whether rounding has reduced a side of box i to 0: its gradient then has no scale.
   bool has_lost_a_side(index_t i, const std::vector<compute_type<T>>& decoded) const {
     for (const reference::box& b : {box(anchors, i), box(targets, i), box(decoded, i)})
       if (!(b.width() > 0 && b.height() > 0)) return true;
@@ -92,7 +92,7 @@ struct problem {
         const double g = factor * numbers(e.grad)[c];
         const double scale = std::abs(factor) * numbers(e.scale)[c];
         REQUIRE((std::isfinite(scale) || has_lost_a_side(i, decoded)));
-        // Of either corner, what test_iou_loss allows.
+        // For either corner, the tolerance of test_iou_loss.
         if (is_close(grad[4 * i + k], g, 32, scale)) continue;
         FAIL_CHECK("gradient " << k << " of box " << i << " is "
                                << static_cast<double>(grad[4 * i + k]) << ", exact " << g
@@ -100,11 +100,11 @@ struct problem {
         return;
       }
     }
-    // A delta's difference from its target loses what cancels; an IoU loss does not.
+    // A delta's difference from its target suffers from cancellation; an IoU loss does not.
     const double within = params.loss == box_loss::smooth_l1 ? 4 * loss_within<T> : loss_within<T>;
     CHECK((loss == exact_loss || std::abs(loss - exact_loss) <= within * size));
 
-    // Every way to say the same gives the same bits.
+    // Every representation of the same selection is bit-identical.
     marked<T> again(4 * boxes(), 1);
     const auto same = [&](const regression_targets<T>& t, const box_selection& selection) {
       CHECK(loss == regression_loss_and_grad(d, anchors, t, selection, again.boxes(), params));

@@ -93,7 +93,7 @@ struct batch {
     return truth;
   }
 
-  /// What the levels hold, as a matrix of all anchors.
+  /// The contents of the levels, as a matrix of all anchors.
   std::vector<T> flat(const std::vector<std::vector<T>>& levels, index_t columns) const {
     std::vector<T> rows;
     for (index_t n = 0; n < images; ++n) {
@@ -115,7 +115,7 @@ struct batch {
   }
 };
 
-/// The same by the functions that it joins, image by image.
+/// The same by the separate functions, image by image.
 template <class T>
 void check_against_parts(batch<T>& b, const retinanet_loss_params& params, execution policy) {
   const index_t rows = b.anchor_count();

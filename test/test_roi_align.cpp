@@ -129,7 +129,7 @@ TEST_CASE_TEMPLATE("RoIAlign: boxes of every kind", T, float, double) {
         p.params.aligned = aligned;
         p.params.sampling_ratio = sampling;
         p.make(0, 5);
-        // The reference visits every sample: of the last three, by hand below.
+        // The reference visits every sample; the last three boxes are checked by hand below.
         for (std::size_t i = 0; i + 12 < boxes.size(); ++i) p.boxes.push_back(to<T>(boxes[i]));
         p.place_boxes(6);
         if (sampling == 0) p.drop_boxes_above(1e4);
@@ -193,8 +193,7 @@ TEST_CASE("RoIAlign: infinite features and NaN affect only bins that touch them"
 }
 
 TEST_CASE_TEMPLATE("RoIAlign: both layouts are bit-identical", T, float, double, bfloat16) {
-  // Few channels go by planes, and a map so wide that the boxes are few for it; others are
-  // transposed.
+  // Few channels use planes, and so do few boxes relative to a wide map; the others are transposed.
   for (const index_t channels : {3, 16, 21})
     for (const index_t width : {3, 21, 400}) {
       roi_problem<T> p;
@@ -276,7 +275,7 @@ TEST_CASE_TEMPLATE("RoIAlign: the gradient is added to the output", T, float, do
   }
 }
 
-TEST_CASE_TEMPLATE("RoIAlign: a loop that runs more pieces at a time than it said", T, float,
+TEST_CASE_TEMPLATE("RoIAlign: a loop that runs more pieces at a time than stated", T, float,
                    bfloat16) {
   for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
     roi_problem<T> p;
@@ -287,7 +286,7 @@ TEST_CASE_TEMPLATE("RoIAlign: a loop that runs more pieces at a time than it sai
     p.make(150, 12);
     p.policy = execution::sequential;
     const auto out = p.forward(), grad = p.backward();
-    // Each waits for the memory of the others.
+    // A loop that runs more pieces at a time than stated waits for scratch memory in use.
     const auto on_three = [](index_t count, const task& work) {
       std::vector<std::thread> threads;
       for (index_t of = 0; of < 3; ++of) {

@@ -284,7 +284,7 @@ TEST_CASE("smooth L1: boxes that are left out are not read") {
   // A background value that 32-bit labels cannot hold is just never met.
   CHECK(std::isnan(
       smooth_l1_loss(p, t, box_selection(std::vector<int>{-1, 0}, (index_t{1} << 32), -1))));
-  // Nor are two such values, by however many labels.
+  // Nor are two such values, for any number of labels.
   const std::vector<float> zeros(4 * 200), ones(4 * 200, 1);
   smooth_l1_params l1;
   l1.beta = 0;
@@ -319,7 +319,7 @@ TEST_CASE("smooth L1: all bits of labels are compared, at every position") {
         wide[static_cast<std::size_t>(at)] = label;
         only_this_counts(wide);
       }
-      // Of two values, one that 32 bits cannot hold: as the label 6 it is never met.
+      // Of two values, one does not fit 32 bits: truncated to the label 6, it would match.
       std::vector<std::int32_t> narrow(static_cast<std::size_t>(size), 5);
       narrow[static_cast<std::size_t>(at)] = 6;
       only_this_counts(box_selection(narrow, high + 6, 5));

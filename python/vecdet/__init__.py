@@ -3,8 +3,10 @@
 
     vecdet.ops                    torchvision's functions: its names, arguments and defaults
     vecdet.accelerate(model)      switches a torchvision detector to vecdet
+    vecdet.accelerate_convolutions(module)  switches the 3x3 convolutions of any module
     vecdet.restore(model)         switches it back
     with vecdet.patched(): ...    torchvision.ops runs on vecdet inside
+    vecdet.keep_memory()          keeps freed memory in the process: fewer page faults
     vecdet.profile                where the time goes
 
 Tensors are on the CPU; see vecdet.ops for their types.
@@ -14,7 +16,9 @@ Tensors are on the CPU; see vecdet.ops for their types.
 from ._library import VERSION as __version__
 
 from . import ops, profile
-from ._accelerate import accelerate, restore
+from ._accelerate import accelerate, accelerate_convolutions, restore
+from ._memory import free_cached_memory, keep_memory
 from ._patch import patched
 
-__all__ = ["__version__", "accelerate", "ops", "patched", "profile", "restore"]
+__all__ = ["__version__", "accelerate", "accelerate_convolutions", "free_cached_memory",
+           "keep_memory", "ops", "patched", "profile", "restore"]

@@ -10,12 +10,31 @@ from torchvision.models.detection._utils import BoxLinearCoder
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 
 from ._assignment import assign_fcos
+from ._convolutions import has_replaced, over_levels
 from ._detections import postprocess
 from ._levels import is_asked, levels_from
 from ._losses import (generalized_box_iou_loss, sigmoid_focal_loss, sigmoid_focal_loss_levels)
 from ._parts import (are_float32, are_same, are_watched, as_detections, boxes_of,
                      common_anchors, is_own, joined_levels, labels_of_anchors, replaces, rows_of,
                      split_matches)
+
+
+@replaces(fcos.FCOSClassificationHead)
+class FCOSClassificationHead(fcos.FCOSClassificationHead):
+    def forward(self, x):
+        if not has_replaced(self):
+            return super().forward(x)
+        return rows_of(over_levels(self.cls_logits, over_levels(self.conv, x)), self.num_classes)
+
+
+@replaces(fcos.FCOSRegressionHead)
+class FCOSRegressionHead(fcos.FCOSRegressionHead):
+    def forward(self, x):
+        if not has_replaced(self):
+            return super().forward(x)
+        features = over_levels(self.conv, x)
+        return (rows_of(over_levels(self.bbox_reg, features, relu=True), 4),
+                rows_of(over_levels(self.bbox_ctrness, features), 1))
 
 
 @replaces(fcos.FCOSHead)
@@ -26,7 +45,7 @@ class FCOSHead(fcos.FCOSHead):
             return super().forward(x)
         classes = self.classification_head
         deltas, centerness = self.regression_head(x)
-        return {"cls_logits": [classes.cls_logits(classes.conv(features)) for features in x],
+        return {"cls_logits": over_levels(classes.cls_logits, over_levels(classes.conv, x)),
                 "bbox_regression": deltas, "bbox_ctrness": centerness}
 
     def compute_loss(self, targets, head_outputs, anchors, matched_idxs):

@@ -16,6 +16,7 @@ from torchvision.ops import boxes as box_ops
 from torchvision.ops import poolers
 
 from . import ops
+from ._convolutions import has_replaced, over_levels
 from ._parts import (are_float32, boxes_of, coder_options, is_own, replaces,
                      rows_of)
 
@@ -38,6 +39,15 @@ def _with(function, **replacements):
 @replaces(poolers.MultiScaleRoIAlign)
 class MultiScaleRoIAlign(ops.MultiScaleRoIAlign):
     """Installed by accelerate() in place of torchvision's, and removed by restore()."""
+
+
+@replaces(rpn.RPNHead)
+class RPNHead(rpn.RPNHead):
+    def forward(self, x):
+        if not has_replaced(self):
+            return super().forward(x)
+        features = over_levels(self.conv, x)
+        return over_levels(self.cls_logits, features), over_levels(self.bbox_pred, features)
 
 
 @replaces(rpn.RegionProposalNetwork)

@@ -8,6 +8,7 @@ from torch import Tensor
 from torchvision.models.detection import retinanet
 from torchvision.models.detection._utils import BoxCoder, Matcher
 
+from ._convolutions import has_replaced, over_levels
 from ._detections import postprocess
 from ._levels import is_asked, levels_from
 from ._losses import regression_loss, retinanet_loss, sigmoid_focal_loss
@@ -44,6 +45,11 @@ def _box_loss(head: retinanet.RetinaNetRegressionHead) -> dict:
 
 @replaces(retinanet.RetinaNetClassificationHead)
 class RetinaNetClassificationHead(retinanet.RetinaNetClassificationHead):
+    def forward(self, x):
+        if not has_replaced(self):
+            return super().forward(x)
+        return rows_of(over_levels(self.cls_logits, over_levels(self.conv, x)), self.num_classes)
+
     def compute_loss(self, targets, head_outputs, matched_idxs):
         logits = head_outputs["cls_logits"]
         _check_labels(targets)
@@ -56,6 +62,11 @@ class RetinaNetClassificationHead(retinanet.RetinaNetClassificationHead):
 
 @replaces(retinanet.RetinaNetRegressionHead)
 class RetinaNetRegressionHead(retinanet.RetinaNetRegressionHead):
+    def forward(self, x):
+        if not has_replaced(self):
+            return super().forward(x)
+        return rows_of(over_levels(self.bbox_reg, over_levels(self.conv, x)), 4)
+
     def compute_loss(self, targets, head_outputs, anchors, matched_idxs):
         if not is_own(self.box_coder, BoxCoder):
             return super().compute_loss(targets, head_outputs, anchors, matched_idxs)
@@ -73,8 +84,8 @@ class RetinaNetHead(retinanet.RetinaNetHead):
         if not is_asked(self):
             return super().forward(x)
         classes, boxes = self.classification_head, self.regression_head
-        return {"cls_logits": [classes.cls_logits(classes.conv(features)) for features in x],
-                "bbox_regression": [boxes.bbox_reg(boxes.conv(features)) for features in x]}
+        return {"cls_logits": over_levels(classes.cls_logits, over_levels(classes.conv, x)),
+                "bbox_regression": over_levels(boxes.bbox_reg, over_levels(boxes.conv, x))}
 
 
 @replaces(retinanet.RetinaNet)

@@ -11,6 +11,7 @@ from ._boxes import (box_area, box_convert, box_iou, clip_boxes_to_image, comple
                      decode_boxes, decode_distances, decode_distribution_boxes,
                      decode_distributions, distance_box_iou, encode_boxes, encode_distances,
                      generalized_box_iou, remove_small_boxes)
+from ._convolutions import conv3x3, conv3x3_levels
 from ._detections import batched_nms, filter_topk, nms, postprocess, soft_nms
 from ._losses import (bce_loss, complete_box_iou_loss, distance_box_iou_loss,
                       distribution_focal_loss, generalized_box_iou_loss, mined_cross_entropy_loss,
@@ -23,8 +24,9 @@ from ._two_stage import (MultiScaleRoIAlign, multiscale_roi_align, postprocess_b
 __all__ = [
     "MultiScaleRoIAlign", "assign_atss", "assign_fcos", "assign_task_aligned", "batched_nms",
     "bce_loss", "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou",
-    "complete_box_iou_loss", "decode_boxes", "decode_distances", "decode_distribution_boxes",
-    "decode_distributions", "distance_box_iou", "distance_box_iou_loss", "distribution_focal_loss",
+    "complete_box_iou_loss", "conv3x3", "conv3x3_levels", "decode_boxes",
+    "decode_distances", "decode_distribution_boxes", "decode_distributions", "distance_box_iou",
+    "distance_box_iou_loss", "distribution_focal_loss",
     "encode_boxes", "encode_distances", "filter_topk", "generalized_box_iou",
     "generalized_box_iou_loss", "match_anchors", "mined_cross_entropy_loss",
     "multiscale_roi_align", "nms", "postprocess", "postprocess_box_head", "quality_focal_loss",

@@ -34,8 +34,12 @@ def samples():
     squares = torch.cat([points - 8, points + 8], 1)
     grid = dict(level_sizes=[3, 3], boxes=boxes[:2])
     image = dict(image_sizes=[90.0, 90.0])
+    convolution = dict(weight=torch.randn(16, 16, 3, 3), bias=torch.randn(16), relu=True)
     rois = dict(boxes=some_boxes(3), output_size=[2, 2])
     return {
+        "conv3x3": dict(input=torch.randn(1, 16, 9, 9), **convolution),
+        "conv3x3_levels": dict(inputs=[torch.randn(1, 16, side, side) for side in (8, 5)],
+                               **convolution),
         "sigmoid_focal_loss": dict(logits=logits, targets=torch.rand(ROWS, CLASSES),
                                    row_weights=weights, reduction=2),
         "smooth_l1_loss": dict(predictions=boxes, targets=others, labels=labels,
@@ -87,7 +91,7 @@ def samples():
 
 # The arguments with a gradient: the first ones.
 DIFFERENTIABLE = {name: 1 for name in samples() if name.endswith(("_loss", "_levels", "roi_align"))}
-DIFFERENTIABLE["retinanet_loss"] = 2
+DIFFERENTIABLE.update(retinanet_loss=2, conv3x3=3, conv3x3_levels=3)
 
 
 def schemas():

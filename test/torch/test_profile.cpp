@@ -101,5 +101,7 @@ TEST_CASE("Page faults are attributed to their operator") {
   CHECK(faults[0].faults >= 100);  // far fewer where pages are huge
   const std::string report = recorded.page_fault_report();
   CHECK(report.find("MALLOC_TRIM_THRESHOLD_") != std::string::npos);
+  CHECK(report.find("vecdet::keep_memory()") != std::string::npos);
+  CHECK(report.find("THP_MEM_ALLOC_ENABLE") != std::string::npos);
   CHECK(report.find(faults[0].name) != std::string::npos);
 }

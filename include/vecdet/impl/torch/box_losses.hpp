@@ -54,7 +54,7 @@ inline loss_tensors smooth_l1_loss(const at::Tensor& predictions, const at::Tens
                                    params, threads());
         }
         if (needs_grad) {
-          grad = at::empty(predictions.sizes(), x.options());
+          grad = gradient_of(predictions.sizes(), type);
           sum = smooth_l1_loss_and_grad(boxes<const T>(x), boxes<const T>(t), selection,
                                         boxes<T>(grad), params, threads());
         } else if (reduction != loss_reduction::none) {
@@ -112,7 +112,7 @@ inline loss_tensors iou_loss(const at::Tensor& predicted, const at::Tensor& targ
                                    params, threads());
       }
       if (needs_grad) {
-        grad = at::empty(predicted.sizes(), x.options());
+        grad = gradient_of(predicted.sizes(), type);
         sum = vecdet::iou_loss_and_grad(boxes<const T>(x), boxes<const T>(t), boxes<T>(grad), kind,
                                         params, threads());
       } else if (reduction != loss_reduction::none) {
@@ -167,7 +167,7 @@ inline loss_tensors regression_loss(const at::Tensor& deltas, const at::Tensor& 
 
     double sum = 0;
     at::Tensor grad = at::empty({0}, x.options());
-    if (needs_grad) grad = at::empty(deltas.sizes(), x.options());
+    if (needs_grad) grad = gradient_of(deltas.sizes(), x.scalar_type());
     const auto run_selected = [&](const box_selection& selection, auto element, auto box) {
       using T = decltype(element);
       using B = decltype(box);

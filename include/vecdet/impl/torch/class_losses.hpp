@@ -27,7 +27,7 @@ void set_common(Params& params, loss_reduction reduction, double scale, const we
 inline loss_tensors focal_loss_of_transposed(const at::Tensor& logits, const transposed_head& head,
                                              const labels& label_of,
                                              const focal_loss_params& params, bool float_loss) {
-  const at::Tensor grad = at::empty_like(logits);
+  const at::Tensor grad = gradient_like(logits);
   double sum = 0;
   with_element(logits.scalar_type(), [&](auto element) {
     using T = decltype(element);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/head_levels.hpp>
+#include <vecdet/impl/torch/gradient_memory.hpp>
 #include <vecdet/impl/torch/tensor.hpp>
 
 #include <cstddef>
@@ -74,7 +75,7 @@ class levels {
     prepare_to_read(layout, type);
     const at::MemoryFormat format = format_of(layout);
     for (const at::Tensor& given : given_) {
-      const at::Tensor grad = at::empty_like(given);
+      const at::Tensor grad = gradient_like(given);
       grads_.push_back(grad);
       const bool is_written = grad.scalar_type() == type && grad.is_contiguous(format);
       written_.push_back(is_written ? grad

@@ -2,6 +2,7 @@
 // Shared by losses of tensors: their results, and losses of the rows of a matrix.
 #pragma once
 
+#include <vecdet/impl/torch/gradient_memory.hpp>
 #include <vecdet/impl/torch/tensor.hpp>
 
 #include <cstdint>
@@ -56,7 +57,7 @@ loss_tensors loss_of_matrix(const at::Tensor& logits, const rows& x, loss_reduct
   }
   double total = 0;
   if (needs_grad) {
-    grad = at::empty_like(logits, options);
+    grad = gradient_like(logits, options.dtype().toScalarType());
     const at::Tensor lines = grad.is_contiguous() ? grad : at::empty(logits.sizes(), options);
     total = sum_and_grad(x.view<T>(), matrix<T>(lines, x.count, x.size));
     if (!lines.is_same(grad)) grad.copy_(lines);

@@ -313,9 +313,11 @@ inline std::string torch_operators::page_fault_report() const {
          "all "
          "of it is saved by\n"
          "  MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592\n"
-         "in the environment, which keeps it; GLIBC_TUNABLES=glibc.malloc.hugetlb=1 takes it in "
-         "pages "
-         "of 2 MB.\n";
+         "in the environment, or by vecdet::keep_memory() at the start of the program, which keep "
+         "it. THP_MEM_ALLOC_ENABLE=1 makes\n"
+         "PyTorch 2 ask for pages of 2 MB, and GLIBC_TUNABLES=glibc.malloc.hugetlb=1 makes glibc "
+         "do "
+         "so.\n";
 }
 
 }  // namespace profile

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vecdet/impl/torch/detections.hpp>
+#include <vecdet/impl/torch/gradient_memory.hpp>
 #include <vecdet/impl/torch/tensor.hpp>
 #include <vecdet/multiscale_roi_align.hpp>
 #include <vecdet/roi_align.hpp>
@@ -252,8 +253,7 @@ inline std::vector<at::Tensor> multiscale_roi_align_grad(
                                   type == at::kDouble ? at::kDouble : at::kFloat);
     std::vector<at::Tensor> grads;
     for (std::size_t i = 2; i < sizes.size(); i += 2)
-      grads.push_back(
-          at::empty({sizes[0], sizes[1], sizes[i], sizes[i + 1]}, bin_grads.options(), format));
+      grads.push_back(gradient_of({sizes[0], sizes[1], sizes[i], sizes[i + 1]}, type, format));
     with_element(type, [&](auto element) {
       using T = decltype(element);
       std::vector<feature_view<T>> views;

@@ -39,7 +39,7 @@ loss_tensors loss_of_distributions(const at::Tensor& logits, const rows& x,
   }
   double total = 0;
   if (needs_grad) {
-    grad = at::empty(logits.sizes(), options);
+    grad = gradient_of(logits.sizes(), options.dtype().toScalarType());
     total = sum_and_grad(x.view<float>(), matrix<float>(grad, x.count, x.size));
   } else if (reduction != loss_reduction::none) {
     total = sum(x.view<float>());
@@ -135,7 +135,7 @@ inline loss_tensors mined_cross_entropy_loss(const at::Tensor& logits, const at:
     mining.negatives_per_foreground = negatives_per_foreground;
     mining.background = background;
     // Mining needs the losses of all rows, so the gradient is always computed.
-    const at::Tensor grad = at::empty(logits.sizes(), x.tensor.options());
+    const at::Tensor grad = gradient_of(logits.sizes(), x.tensor.scalar_type());
     const double sum = softmax_cross_entropy_loss_and_grad(
         x.view<float>(), chosen.view(), mining, matrix<float>(grad, x.count, x.size), params,
         thread_workspace<softmax_cross_entropy_workspace>(), threads());

@@ -15,9 +15,20 @@ namespace VECDET_TARGET {
 using detail::level_box_steps;
 
 /// Locations whose boxes are transposed together.
-constexpr index_t transposed_boxes = batch_lanes<float>;
+constexpr int transposed_boxes = batch_lanes<float>;
 
 /// Boxes of planes `step` apart, at consecutive locations, to boxes `every` elements apart.
+template <class T>
+void transpose_planes(const T* planes, index_t step, T* boxes, index_t every) {
+  for (int i = 0; i < transposed_boxes; ++i)
+    for (int k = 0; k < 4; ++k) boxes[i * every + k] = planes[k * step + i];
+}
+/// The way back.
+template <class T>
+void transpose_boxes(const T* boxes, index_t every, T* planes, index_t step) {
+  for (int i = 0; i < transposed_boxes; ++i)
+    for (int k = 0; k < 4; ++k) planes[k * step + i] = boxes[i * every + k];
+}
 VECDET_INLINE void transpose_planes(const float* planes, index_t step, float* boxes,
                                     index_t every) {
   f32_batch r[4];
@@ -94,17 +105,15 @@ VECDET_INLINE void for_each_anchor(const level_box_steps& steps, index_t first, 
 }
 
 /// batch(i) for boxes [i, i + transposed_boxes) and one(i) for single boxes, which together are
-/// `count` boxes. The last batch may overlap the one before it. `batch` is not compiled for double.
-template <class T, class Batch, class One>
+/// `count` boxes. The last batch may overlap the one before it.
+template <class Batch, class One>
 VECDET_INLINE void for_each_batch(const level_box_steps& steps, index_t count, const Batch& batch,
                                   const One& one) {
   index_t i = 0;
-  if constexpr (!std::is_same<T, double>::value) {
-    if (steps.location == 1 && count >= transposed_boxes) {
-      for (; i + transposed_boxes <= count; i += transposed_boxes) batch(i);
-      if (i < count) batch(count - transposed_boxes);
-      return;
-    }
+  if (steps.location == 1 && count >= transposed_boxes) {
+    for (; i + transposed_boxes <= count; i += transposed_boxes) batch(i);
+    if (i < count) batch(count - transposed_boxes);
+    return;
   }
   for (; i < count; ++i) one(i);
 }
@@ -116,9 +125,9 @@ void gather_boxes(const T* level, const level_box_steps& steps, index_t first, i
   for_each_anchor(steps, first, last, [&](index_t from_offset, index_t to_offset, index_t count) {
     const T* const from = level + from_offset;
     T* const to = boxes + to_offset;
-    for_each_batch<T>(
+    for_each_batch(
         steps, count,
-        [&](auto i)
+        [&](index_t i)
             VECDET_INLINE_LAMBDA { transpose_planes(from + i, number, to + i * every, every); },
         [&](index_t i) VECDET_INLINE_LAMBDA {
           for (index_t k = 0; k < 4; ++k) to[i * every + k] = from[i * steps.location + k * number];
@@ -133,9 +142,9 @@ void scatter_boxes(const T* boxes, const level_box_steps& steps, index_t first, 
   for_each_anchor(steps, first, last, [&](index_t to_offset, index_t from_offset, index_t count) {
     const T* const from = boxes + from_offset;
     T* const to = level + to_offset;
-    for_each_batch<T>(
+    for_each_batch(
         steps, count,
-        [&](auto i)
+        [&](index_t i)
             VECDET_INLINE_LAMBDA { transpose_boxes(from + i * every, every, to + i, number); },
         [&](index_t i) VECDET_INLINE_LAMBDA {
           for (index_t k = 0; k < 4; ++k) to[i * steps.location + k * number] = from[i * every + k];
@@ -147,7 +156,9 @@ inline index_t find_selected(const detail::selected_boxes& selected, index_t fir
                              index_t most, index_t* found, index_t& count) {
   count = 0;
   while (first < last && count + label_block <= most) {
-    const index_t end = last - first < label_block ? last : first + label_block;
+    // So many that all of them may select.
+    const index_t left = (most - count) / label_block * label_block;
+    const index_t end = last - first < left ? last : first + left;
     for_each_selected(
         selected, first, end, [](index_t, index_t) {}, [&](index_t i) { found[count++] = i; });
     first = end;

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// 3x3 convolutions of maps that share their weights, and the gradients.
+//
+// Which of vecdet and ATen computes is decided at every call: ATen where the type is not float32,
+// and where conv3x3_is_faster() says no.
+#pragma once
+
+#include <vecdet/conv3x3.hpp>
+#include <vecdet/impl/torch/conv3x3_weights.hpp>
+#include <vecdet/impl/torch/gradient_memory.hpp>
+#include <vecdet/impl/torch/tensor.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+/// Throws unless the shapes are those of a 3x3 convolution. Sizes may be symbols.
+inline void check_conv3x3(at::TensorList inputs, const at::Tensor& weight,
+                          const optional_tensor& bias) {
+  constexpr const char* function = "conv3x3";
+  check(!inputs.empty(), function, "inputs.size()", 0, "1 or more levels");
+  check_shape(weight.dim() == 4 && weight.sym_size(2) == 3 && weight.sym_size(3) == 3, function,
+              "weight", weight, "[output channels, input channels, 3, 3]");
+  for (const at::Tensor& input : inputs) {
+    check_shape(input.dim() == 4 && input.sym_size(1) == weight.sym_size(1) &&
+                    input.sym_size(0) == inputs[0].sym_size(0),
+                function, "input", input,
+                "[images, the weight's input channels, height, width], the same images on all "
+                "levels");
+  }
+  if (bias.has_value() && bias->defined()) {
+    check_shape(bias->dim() == 1 && bias->sym_size(0) == weight.sym_size(0), function, "bias",
+                *bias, "[the weight's output channels]");
+  }
+}
+
+/// ATen's convolution, as nn.Conv2d calls it: autocast knows conv2d() only.
+inline at::Tensor aten_conv3x3(const at::Tensor& input, const at::Tensor& weight,
+                               const optional_tensor& bias, bool relu) {
+  const at::Tensor output = at::conv2d(input, weight, bias, 1, 1);
+  return relu ? at::relu(output) : output;
+}
+
+/// Whether vecdet's convolution is the faster one for these maps.
+inline bool is_conv3x3_faster(at::TensorList maps, const at::Tensor& weight) {
+  index_t locations = 0;
+  for (const at::Tensor& map : maps) locations += map.size(0) * map.size(2) * map.size(3);
+  return conv3x3_is_faster(weight.size(1), weight.size(0), locations);
+}
+
+/// Whether most of the maps have channels last. All are then read, and the results written, so.
+inline bool are_nhwc(at::TensorList maps) {
+  std::size_t last = 0, first = 0;
+  for (const at::Tensor& map : maps) {
+    if (map.is_contiguous())
+      ++first;
+    else if (map.is_contiguous(at::MemoryFormat::ChannelsLast))
+      ++last;
+  }
+  return last > first;
+}
+inline at::MemoryFormat conv_format(bool is_nhwc) {
+  return is_nhwc ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+}
+
+/// Maps as the levels of a head, in one layout.
+template <class T>
+class conv3x3_maps {
+ public:
+  /// Of no maps.
+  conv3x3_maps() = default;
+  /// Maps that are read: what lies otherwise is copied.
+  conv3x3_maps(const char* argument, at::TensorList maps, index_t channels)
+      : is_nhwc_(are_nhwc(maps)), channels_(channels) {
+    for (const at::Tensor& map : maps)
+      maps_.push_back(contiguous(argument, map, at::kFloat, conv_format(is_nhwc_)));
+    list();
+  }
+  /// Maps that are written.
+  conv3x3_maps(std::vector<at::Tensor> maps, index_t channels, bool is_nhwc)
+      : maps_(std::move(maps)), is_nhwc_(is_nhwc), channels_(channels) {
+    list();
+  }
+
+  head_view<T> view() const {
+    return maps_.empty() ? head_view<T>()
+                         : head_view<T>(levels_, maps_[0].size(0), 1, channels_,
+                                        is_nhwc_ ? head_layout::nhwc : head_layout::nchw);
+  }
+  bool is_nhwc() const { return is_nhwc_; }
+  const std::vector<at::Tensor>& tensors() const { return maps_; }
+
+ private:
+  void list() {
+    for (const at::Tensor& map : maps_)
+      levels_.push_back({static_cast<T*>(map.data_ptr()), map.size(2), map.size(3)});
+  }
+
+  std::vector<at::Tensor> maps_;
+  std::vector<head_level<T>> levels_;
+  bool is_nhwc_ = false;
+  index_t channels_ = 0;
+};
+
+namespace cpu {
+
+/// @param keeps_weights whether the transformed weights are kept for the next call
+inline std::vector<at::Tensor> conv3x3(at::TensorList inputs, const at::Tensor& weight,
+                                       const optional_tensor& bias, bool relu, bool keeps_weights) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  return translated([&] {
+    check_conv3x3(inputs, weight, bias);
+    std::vector<at::Tensor> outputs;
+    if (!is_conv3x3_faster(inputs, weight)) {
+      for (const at::Tensor& input : inputs)
+        outputs.push_back(aten_conv3x3(input, weight, bias, relu));
+      return outputs;
+    }
+    const conv3x3_maps<const float> read("input", inputs, weight.size(1));
+    for (const at::Tensor& input : inputs) {
+      outputs.push_back(at::empty({input.size(0), weight.size(0), input.size(2), input.size(3)},
+                                  input.options(), conv_format(read.is_nhwc())));
+    }
+    const conv3x3_maps<float> written(outputs, weight.size(0), read.is_nhwc());
+    conv3x3_params<float> params;
+    at::Tensor bias_of;
+    if (bias.has_value() && bias->defined()) {
+      bias_of = contiguous("bias", *bias, at::kFloat);
+      params.bias = vector<const float>(bias_of);
+    }
+    params.relu = relu;
+    const transformed_weights transformed(weight, conv3x3_use::forward, keeps_weights);
+    vecdet::conv3x3<const float>(read.view(), transformed.get(), written.view(), params,
+                                 thread_workspace<conv3x3_workspace>(), threads());
+    return outputs;
+  });
+}
+
+using conv3x3_grads = std::tuple<std::vector<at::Tensor>, at::Tensor, at::Tensor>;
+
+/// The gradients of inputs, weight and bias. Those that are not needed are empty.
+/// @param relu_outputs the outputs where ReLU was fused; otherwise none
+inline conv3x3_grads conv3x3_grad(at::TensorList upstream, at::TensorList relu_outputs,
+                                  at::TensorList inputs, const at::Tensor& weight,
+                                  bool needs_inputs, bool needs_weight, bool needs_bias) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  return translated([&] {
+    constexpr const char* function = "conv3x3_grad";
+    check_conv3x3(inputs, weight, {});
+    check_size(function, "upstream.size()", static_cast<index_t>(upstream.size()),
+               static_cast<index_t>(inputs.size()), "the number of inputs");
+    const index_t channels = weight.size(0);
+    conv3x3_grads grads;
+    auto& [input_grads, weight_grad, bias_grad] = grads;
+    weight_grad = at::empty({0}, weight.options());
+    bias_grad = at::empty({0}, weight.options());
+    if (!is_conv3x3_faster(inputs, weight)) {
+      for (std::size_t l = 0; l < inputs.size(); ++l) {
+        const at::Tensor arriving = relu_outputs.empty()
+                                        ? upstream[l]
+                                        : at::threshold_backward(upstream[l], relu_outputs[l], 0);
+        const auto of_level = at::convolution_backward(
+            arriving, inputs[l], weight, at::IntArrayRef(channels), {1, 1}, {1, 1}, {1, 1}, false,
+            {0, 0}, 1, std::array<bool, 3>{needs_inputs, needs_weight, needs_bias});
+        if (needs_inputs) input_grads.push_back(std::get<0>(of_level));
+        const auto add = [&](at::Tensor& sum, const at::Tensor& term) {
+          sum = l == 0 ? term : sum.add_(term);
+        };
+        if (needs_weight) add(weight_grad, std::get<1>(of_level));
+        if (needs_bias) add(bias_grad, std::get<2>(of_level));
+      }
+      return grads;
+    }
+    const conv3x3_maps<const float> arriving("upstream", upstream, channels);
+    conv3x3_maps<const float> outputs;
+    if (!relu_outputs.empty())
+      outputs = conv3x3_maps<const float>("relu_output", relu_outputs, channels);
+    auto& workspace = thread_workspace<conv3x3_workspace>();
+    if (needs_inputs) {
+      const bool is_nhwc = are_nhwc(inputs);
+      for (const at::Tensor& input : inputs)
+        input_grads.push_back(gradient_of(input.sizes(), at::kFloat, conv_format(is_nhwc)));
+      const conv3x3_maps<float> written(input_grads, weight.size(1), is_nhwc);
+      const transformed_weights transformed(weight, conv3x3_use::input_grad, !needs_weight);
+      vecdet::conv3x3_input_grad<const float>(arriving.view(), outputs.view(), transformed.get(),
+                                              written.view(), workspace, threads());
+    }
+    if (needs_weight || needs_bias) {
+      const conv3x3_maps<const float> read("input", inputs, weight.size(1));
+      const at::Tensor of_weight =
+          gradient_of(weight.sizes(), at::kFloat, conv_format(is_nhwc_weight(weight)));
+      if (needs_bias) bias_grad = at::empty({channels}, weight.options());
+      vecdet::conv3x3_weight_grad<const float>(
+          read.view(), arriving.view(), outputs.view(), weight_view<float>(of_weight),
+          needs_bias ? vector<float>(bias_grad) : vector_view<float>(), conv3x3_tile::f4x4,
+          workspace, threads());
+      if (needs_weight) weight_grad = of_weight;
+    }
+    return grads;
+  });
+}
+
+}  // namespace cpu
+
+// The same of tensors without data.
+namespace meta {
+
+inline std::vector<at::Tensor> conv3x3(at::TensorList inputs, const at::Tensor& weight,
+                                       const optional_tensor& bias, bool, bool) {
+  translated([&] { check_conv3x3(inputs, weight, bias); });
+  const at::MemoryFormat format = conv_format(are_nhwc(inputs));
+  std::vector<at::Tensor> outputs;
+  for (const at::Tensor& input : inputs) {
+    const std::vector<c10::SymInt> sizes{input.sym_size(0), weight.sym_size(0), input.sym_size(2),
+                                         input.sym_size(3)};
+    outputs.push_back(at::empty_symint(sizes, input.options(), format));
+  }
+  return outputs;
+}
+
+inline cpu::conv3x3_grads conv3x3_grad(at::TensorList, at::TensorList, at::TensorList inputs,
+                                       const at::Tensor& weight, bool needs_inputs,
+                                       bool needs_weight, bool needs_bias) {
+  cpu::conv3x3_grads grads;
+  auto& [input_grads, weight_grad, bias_grad] = grads;
+  const at::MemoryFormat format = conv_format(are_nhwc(inputs));
+  for (const at::Tensor& input : inputs) {
+    if (needs_inputs)
+      input_grads.push_back(at::empty_symint(input.sym_sizes(), input.options(), format));
+  }
+  const at::MemoryFormat weight_format = conv_format(is_nhwc_weight(weight));
+  weight_grad = needs_weight ? at::empty_symint(weight.sym_sizes(), weight.options(), weight_format)
+                             : at::empty({0}, weight.options());
+  bias_grad = needs_bias ? at::empty_symint({weight.sym_size(0)}, weight.options())
+                         : at::empty({0}, weight.options());
+  return grads;
+}
+
+}  // namespace meta
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of gradients. A large gradient that is freed keeps its memory here for the next one:
+// malloc would return it to the system, and every page of the next gradient would fault.
+#pragma once
+
+#include <vecdet/detail/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
+
+namespace vecdet {
+inline namespace VECDET_ABI {
+namespace detail {
+namespace aten {
+
+/// Buffers that are not in use, at most max_bytes of them. A buffer is reused for sizes from four
+/// fifths of its own. When they would exceed the bound, the one unused for longest is freed. For
+/// any number of threads.
+class gradient_buffers {
+ public:
+  /// malloc reuses the memory of smaller ones by itself.
+  static constexpr std::size_t min_bytes = std::size_t(1) << 20;
+  /// RetinaNet's gradients of 264 classes for four images of 800 x 800.
+  static constexpr std::size_t max_bytes = std::size_t(512) << 20;
+
+  static gradient_buffers& get() {
+    // Never destroyed: tensors may be freed after static objects.
+    static auto* const buffers = new gradient_buffers;
+    return *buffers;
+  }
+
+  /// Whether a tensor of so many elements comes from here.
+  static bool keeps(std::int64_t elements, at::ScalarType type) {
+    return static_cast<std::size_t>(elements) * c10::elementSize(type) >= min_bytes;
+  }
+
+  /// A tensor with the type, sizes and strides of `like`, which needs no data.
+  at::Tensor make(const at::Tensor& like) {
+    const at::TensorOptions options = like.options().device(at::kCPU);
+    const std::size_t bytes = static_cast<std::size_t>(like.numel()) * like.element_size();
+    buffer taken = take(bytes);
+    if (taken.bytes == 0) taken = {at::getCPUAllocator()->allocate(bytes), bytes};
+    void* const data = taken.memory.get();
+    const auto give_back = [size = taken.bytes, context = taken.memory.release_context(), data,
+                            deleter = taken.memory.get_deleter()](void*) {
+      get().keep({c10::DataPtr(data, context, deleter, at::kCPU), size});
+    };
+    return at::from_blob(data, like.sizes(), like.strides(), give_back, options);
+  }
+
+  /// Frees the unused buffers.
+  /// @return their bytes
+  std::size_t free() {
+    std::deque<buffer> freed;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    freed.swap(unused_);
+    return std::exchange(bytes_, 0);
+  }
+
+ private:
+  struct buffer {
+    c10::DataPtr memory;
+    std::size_t bytes = 0;
+  };
+
+  /// The smallest that suits, or one of no bytes.
+  buffer take(std::size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto best = unused_.end();
+    for (auto each = unused_.begin(); each != unused_.end(); ++each) {
+      if (each->bytes >= bytes && each->bytes / 5 * 4 <= bytes &&
+          (best == unused_.end() || each->bytes < best->bytes))
+        best = each;
+    }
+    if (best == unused_.end()) return {};
+    buffer taken = std::move(*best);
+    unused_.erase(best);
+    bytes_ -= taken.bytes;
+    return taken;
+  }
+
+  void keep(buffer given) {
+    if (given.bytes > max_bytes) return;
+    std::deque<buffer> freed;  // after the lock
+    const std::lock_guard<std::mutex> lock(mutex_);
+    bytes_ += given.bytes;
+    unused_.push_back(std::move(given));
+    while (bytes_ > max_bytes) {
+      bytes_ -= unused_.front().bytes;
+      freed.push_back(std::move(unused_.front()));
+      unused_.pop_front();
+    }
+  }
+
+  std::mutex mutex_;
+  std::deque<buffer> unused_;  ///< unused for longest first
+  std::size_t bytes_ = 0;
+};
+
+/// Memory of a gradient by `input`: with its strides, or dense strides where it has gaps.
+inline at::Tensor gradient_like(const at::Tensor& input, at::ScalarType type) {
+  const at::TensorOptions options = input.options().dtype(type);
+  if (!gradient_buffers::keeps(input.numel(), type)) return at::empty_like(input, options);
+  return gradient_buffers::get().make(at::empty_like(input, options.device(at::kMeta)));
+}
+inline at::Tensor gradient_like(const at::Tensor& input) {
+  return gradient_like(input, input.scalar_type());
+}
+/// The same for a gradient whose input is not at hand.
+inline at::Tensor gradient_of(at::IntArrayRef sizes, at::ScalarType type,
+                              at::MemoryFormat format = at::MemoryFormat::Contiguous) {
+  const at::TensorOptions options(type);
+  if (!gradient_buffers::keeps(c10::multiply_integers(sizes), type))
+    return at::empty(sizes, options, format);
+  return gradient_buffers::get().make(at::empty(sizes, options.device(at::kMeta), format));
+}
+
+}  // namespace aten
+}  // namespace detail
+}  // namespace VECDET_ABI
+}  // namespace vecdet

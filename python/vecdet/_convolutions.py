@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""3x3 convolutions on vecdet, alone and for all levels of a head."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as _module
+from torchvision.ops import misc
+
+from ._parts import are_watched, is_own, replaces
+
+_ops = torch.ops.vecdet
+
+# Containers that call their modules one after the other.
+_SEQUENCES = tuple(each for each in (nn.Sequential, getattr(misc, "ConvNormActivation", None),
+                                     getattr(misc, "Conv2dNormActivation", None)) if each)
+
+
+def conv3x3(input: Tensor, weight: Tensor, bias: Tensor | None = None,
+            relu: bool = False) -> Tensor:
+    """The 3x3 convolution with stride 1 and padding 1, differentiable in its tensors, once.
+
+    float32 is computed by Winograd's minimal filtering where that is faster. PyTorch computes other
+    types, and everything under autocast.
+
+    Args:
+        input: [N, C, H, W], contiguous or channels_last: neither is copied, and result and gradient
+            have the same layout.
+        weight: [K, C, 3, 3].
+        bias: [K].
+        relu: whether the result is max(convolution, 0), in the same pass.
+
+    Raises:
+        RuntimeError: shapes that differ.
+    """
+    return _ops.conv3x3(input, weight, bias, relu)
+
+
+def conv3x3_levels(inputs: Sequence[Tensor], weight: Tensor, bias: Tensor | None = None,
+                   relu: bool = False) -> list[Tensor]:
+    """conv3x3 of all levels of a pyramid, which share the weights, in one call. It is faster than a
+    call for each level.
+
+    Args:
+        inputs: levels [N, C, H, W]; sizes may differ in H and W.
+        weight, bias, relu: as of conv3x3.
+    """
+    return _ops.conv3x3_levels(list(inputs), weight, bias, relu)
+
+
+def is_3x3(module: nn.Module) -> bool:
+    """Whether the module is an nn.Conv2d, replaced or not, that conv3x3 can compute."""
+    return (is_own(module, nn.Conv2d) and module.kernel_size == (3, 3)
+            and module.stride == (1, 1) and module.dilation == (1, 1) and module.groups == 1
+            and module.padding in ((1, 1), "same") and module.padding_mode == "zeros")
+
+
+def _fits(module: nn.Module, inputs: Sequence[Tensor]) -> bool:
+    """Whether conv3x3 computes what the module would. Ask at every call: users change modules."""
+    weight = getattr(module, "weight", None)
+    return (is_3x3(module) and isinstance(weight, Tensor) and weight.dim() == 4
+            and weight.shape[2:] == (3, 3) and weight.is_cpu and weight.dtype == torch.float32
+            and all(isinstance(x, Tensor) and x.dim() == 4 and x.is_cpu
+                    and x.dtype == torch.float32 and x.shape[1] == weight.shape[1]
+                    for x in inputs))
+
+
+@replaces(nn.Conv2d)
+class Conv2d(nn.Conv2d):
+    def forward(self, input):
+        if not _fits(self, [input]):
+            return super().forward(input)
+        return _ops.conv3x3(input, self.weight, self.bias)
+
+
+def _is_silent(module: nn.Module) -> bool:
+    """Whether no hook expects that the module is called."""
+    return not (are_watched(module) or _module._global_forward_hooks
+                or _module._global_forward_pre_hooks or _module._global_backward_hooks)
+
+
+def has_replaced(*modules: nn.Module) -> bool:
+    """Whether a convolution among the modules' parts was replaced."""
+    return any(type(part) is Conv2d for module in modules for part in module.modules())
+
+
+def _steps(module: nn.Module) -> list[nn.Module]:
+    """The modules that it calls one after the other."""
+    if type(module) in _SEQUENCES and is_own_container(module) and _is_silent(module):
+        return [step for child in module for step in _steps(child)]
+    return [module]
+
+
+def is_own_container(module: nn.Module) -> bool:
+    """Whether no method of the container is overridden in the object itself."""
+    return is_own(module, type(module))
+
+
+def over_levels(module: nn.Module, levels: Sequence[Tensor], relu: bool = False) -> list[Tensor]:
+    """[module(level) for level in levels], with a ReLU behind it or not. Replaced convolutions take
+    all levels in one call, together with a ReLU that follows."""
+    steps: list[nn.Module | None] = [*_steps(module)]
+    if relu:
+        steps.append(None)
+    results, i = list(levels), 0
+    while i < len(steps):
+        step, i = steps[i], i + 1
+        if step is None:
+            results = [nn.functional.relu(level) for level in results]
+        elif type(step) is Conv2d and _is_silent(step) and _fits(step, results):
+            follows = i < len(steps) and _is_relu(steps[i])
+            results = _ops.conv3x3_levels(results, step.weight, step.bias, follows)
+            i += follows
+        else:
+            results = [step(level) for level in results]
+    return results
+
+
+def _is_relu(step: nn.Module | None) -> bool:
+    return step is None or is_own(step, nn.ReLU) and _is_silent(step)

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that the process or the operators keep."""
+
+from __future__ import annotations
+
+import torch
+
+_ops = torch.ops.vecdet
+
+
+def keep_memory() -> bool:
+    """Makes glibc's malloc keep freed memory of every size, for the whole process. Otherwise it
+    returns large tensors to the system, and each page of a new one faults. Call it once, before
+    training. The process then holds on to the most memory that it has used at one time.
+
+    Returns:
+        Whether it took effect: False where malloc is not glibc's. An allocator that replaces it,
+        such as jemalloc, is not affected.
+    """
+    return _ops._keep_memory()
+
+
+def free_cached_memory() -> int:
+    """Frees the memory that the operators hold for later calls: at most 512 MiB of gradients'
+    memory, and the transformed weights of convolutions, four times as large as the weights.
+
+    Returns:
+        The bytes.
+    """
+    return _ops._free_cached_memory()

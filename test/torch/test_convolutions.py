@@ -1,0 +1,461 @@
+# SPDX-License-Identifier: Apache-2.0
+"""3x3 convolutions and kept memory, against torch. Needs torch, torchvision and vecdet on
+PYTHONPATH."""
+
+import copy
+import io
+import subprocess
+import sys
+import unittest
+
+try:
+    import torch
+    import torchvision  # noqa: F401 (vecdet needs it)
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+import test_two_stage
+import vecdet
+from torch import nn
+from torch.nn import functional
+from torchvision.models import detection
+from torchvision.models.detection.anchor_utils import AnchorGenerator
+from torchvision.ops import FeaturePyramidNetwork
+from vecdet import _convolutions
+
+FORMATS = (torch.contiguous_format, torch.channels_last)
+OURS = "vecdet::_conv3x3"
+
+
+def operators_of(function):
+    """What function() calls of torch's operators, and its result."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        result = function()
+    return [event.name for event in profile.events()], result
+
+
+def some_maps(channels=24, layout=torch.contiguous_format, sizes=((20, 17), (9, 8), (4, 3))):
+    return [torch.randn(2, channels, *size).to(memory_format=layout).requires_grad_()
+            for size in sizes]
+
+
+def some_weight(outputs=40, inputs=24, layout=torch.contiguous_format):
+    weight = torch.randn(outputs, inputs, 3, 3).mul_(0.1).to(memory_format=layout)
+    return weight.requires_grad_(), torch.randn(outputs, requires_grad=True)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(4)
+
+    def assert_near(self, found, expected, tolerance=1e-5):
+        self.assertEqual(found.shape, expected.shape)
+        self.assertEqual(found.dtype, expected.dtype)
+        self.assertLessEqual(float((found - expected).abs().max()),
+                             tolerance * float(expected.abs().max()))
+
+
+class Operators(Case):
+    def compare(self, inputs, weight, bias, relu):
+        ours = vecdet.ops.conv3x3_levels(inputs, weight, bias, relu)
+        theirs = [functional.conv2d(x, weight, bias, padding=1) for x in inputs]
+        if relu:
+            theirs = [functional.relu(x) for x in theirs]
+        upstream = [torch.randn_like(x) for x in theirs]
+        leaves = [*inputs, weight] + ([] if bias is None else [bias])
+        grads = torch.autograd.grad(ours, leaves, upstream)
+        expected = torch.autograd.grad(theirs, leaves, upstream)
+        for a, b in zip([*ours, *grads], [*theirs, *expected]):
+            self.assert_near(a, b)
+        for a, b in zip([*ours, *grads], [*inputs, *leaves]):
+            if b.dim() == 4:
+                self.assertTrue(a.is_contiguous() if b.is_contiguous() else
+                                a.is_contiguous(memory_format=torch.channels_last))
+
+    def test_outputs_and_gradients_in_every_layout(self):
+        for layout in FORMATS:
+            for weight_layout in FORMATS:
+                for relu in (False, True):
+                    for has_bias in (False, True):
+                        with self.subTest(layout=layout, weight_layout=weight_layout, relu=relu,
+                                          has_bias=has_bias):
+                            weight, bias = some_weight(layout=weight_layout)
+                            self.compare(some_maps(layout=layout), weight,
+                                         bias if has_bias else None, relu)
+
+    def test_shapes_for_which_aten_is_faster(self):
+        for relu in (False, True):
+            with self.subTest(relu=relu):
+                weight, bias = some_weight(5, 3)
+                self.compare(some_maps(3), weight, bias, relu)
+
+    def test_of_one_map(self):
+        weight, bias = some_weight()
+        (x,) = some_maps(sizes=((12, 13),))
+        names, y = operators_of(lambda: vecdet.ops.conv3x3(x, weight, bias, True))
+        self.assertIn(OURS, names)
+        self.assert_near(y, functional.relu(functional.conv2d(x, weight, bias, padding=1)))
+
+    def test_gradients_of_chosen_tensors(self):
+        for chosen in range(1, 8):
+            with self.subTest(chosen=chosen):
+                weight, bias = some_weight()
+                (x,) = some_maps(sizes=((12, 13),))
+                leaves = [x, weight, bias]
+                expected = torch.autograd.grad(
+                    functional.conv2d(x, weight, bias, padding=1).square().sum(), leaves)
+                for i, leaf in enumerate(leaves):
+                    leaf.requires_grad_(bool(chosen >> i & 1))
+                vecdet.ops.conv3x3(x, weight, bias).square().sum().backward()
+                for leaf, grad in zip(leaves, expected):
+                    if leaf.requires_grad:
+                        self.assert_near(leaf.grad, grad, 1e-4)
+                    else:
+                        self.assertIsNone(leaf.grad)
+
+    def test_levels_without_a_gradient(self):
+        weight, bias = some_weight()
+        inputs = some_maps()
+        vecdet.ops.conv3x3_levels(inputs, weight, bias)[1].sum().backward()
+        grads = [x.grad.clone() for x in inputs]
+        expected = torch.autograd.grad(
+            functional.conv2d(inputs[1], weight, bias, padding=1).sum(), inputs[1])
+        self.assert_near(grads[1], expected[0])
+        self.assertEqual(float(grads[0].abs().max()), 0)
+
+    def test_no_copy_of_either_layout(self):
+        weight, bias = some_weight()
+        for layout in FORMATS:
+            (x,) = some_maps(layout=layout, sizes=((12, 13),))
+            upstream = torch.randn(2, 40, 12, 13).to(memory_format=layout)
+            names, _ = operators_of(
+                lambda: vecdet.ops.conv3x3(x, weight, bias, True).backward(upstream))
+            self.assertNotIn("aten::copy_", names)
+
+    def test_other_types_and_autocast_are_atens(self):
+        weight, bias = some_weight()
+        (x,) = some_maps(sizes=((12, 13),))
+        for dtype in (torch.float64, torch.bfloat16):
+            typed = [t.detach().to(dtype).requires_grad_() for t in (x, weight, bias)]
+            names, y = operators_of(lambda: vecdet.ops.conv3x3(*typed, True))
+            self.assertNotIn(OURS, names)
+            self.assertEqual(y.dtype, dtype)
+            self.assertTrue(torch.equal(
+                y, functional.relu(functional.conv2d(*typed, padding=1))))
+        with torch.autocast("cpu", torch.bfloat16):
+            names, y = operators_of(lambda: vecdet.ops.conv3x3(x, weight, bias))
+            self.assertNotIn(OURS, names)
+            self.assertEqual(y.dtype, torch.bfloat16)
+            y.float().sum().backward()
+        self.assertEqual(weight.grad.dtype, torch.float32)
+
+    def test_kept_weights_follow_every_change(self):
+        weight, bias = some_weight()
+        (x,) = some_maps(sizes=((12, 13),))
+
+        def data_is_scaled():  # without a new version
+            weight.data.mul_(3)
+
+        def data_is_replaced():
+            weight.data = weight.detach() * 0.5
+
+        def step():
+            weight.add_(1)
+
+        def one_value():
+            weight[7, 5, 1, 1] = 40
+
+        with torch.no_grad():
+            for change in (lambda: None, data_is_scaled, data_is_replaced, step, one_value):
+                change()
+                for _ in range(2):
+                    self.assert_near(vecdet.ops.conv3x3(x, weight, bias),
+                                     functional.conv2d(x, weight, bias, padding=1))
+
+    def test_kept_weights_go_with_their_tensor(self):
+        vecdet.free_cached_memory()
+        (x,) = some_maps(sizes=((12, 13),))
+        with torch.no_grad():
+            for _ in range(5):
+                weight, _ = some_weight()
+                vecdet.ops.conv3x3(x, weight)
+        self.assertLess(vecdet.free_cached_memory(), 3 * 4 * weight.numel() * 8)
+
+    def test_same_bits_for_any_number_of_threads(self):
+        weight, bias = some_weight()
+        inputs, threads = some_maps(), torch.get_num_threads()
+        results = []
+        try:
+            for count in (1, 2, 3):
+                torch.set_num_threads(count)
+                outputs = vecdet.ops.conv3x3_levels(inputs, weight, bias, True)
+                results.append([*outputs, *torch.autograd.grad(
+                    sum(y.square().sum() for y in outputs), [*inputs, weight, bias])])
+        finally:
+            torch.set_num_threads(threads)
+        for other in results[1:]:
+            for a, b in zip(results[0], other):
+                self.assertTrue(torch.equal(a, b))
+
+    def test_meta(self):
+        weight, bias = some_weight()
+        (x,) = some_maps(layout=torch.channels_last, sizes=((12, 13),))
+        y = vecdet.ops.conv3x3(x.detach().to("meta"), weight.detach().to("meta"),
+                               bias.detach().to("meta"), True)
+        self.assertEqual(y.shape, (2, 40, 12, 13))
+        self.assertTrue(y.is_contiguous(memory_format=torch.channels_last))
+
+    def test_a_gradient_is_differentiated_once(self):
+        weight, bias = some_weight()
+        (x,) = some_maps(sizes=((12, 13),))
+        (grad,) = torch.autograd.grad(vecdet.ops.conv3x3(x, weight, bias).square().sum(), x,
+                                      create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "_conv3x3_grad"):
+            grad.sum().backward()
+
+    def test_errors(self):
+        weight, bias = some_weight()
+        (x,) = some_maps(sizes=((12, 13),))
+        for arguments, text in (
+            ((x[0], weight), "conv3x3: input.shape"),
+            ((x[:, :5], weight), "conv3x3: input.shape"),
+            ((x, weight[..., :1]), "conv3x3: weight.shape"),
+            ((x, weight, bias[:3]), "conv3x3: bias.shape"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(RuntimeError, text):
+                vecdet.ops.conv3x3(*arguments)
+        with self.assertRaisesRegex(RuntimeError, "conv3x3: inputs.size"):
+            vecdet.ops.conv3x3_levels([], weight)
+        with self.assertRaisesRegex(RuntimeError, "conv3x3: input.shape"):
+            vecdet.ops.conv3x3_levels([x, x[:1]], weight)
+
+
+class Pyramid(nn.Module):
+    """A backbone with a pyramid of two levels."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 32, 3, 2, 1), nn.ReLU(), nn.Conv2d(32, 32, 3, 1, 1))
+        self.down = nn.Conv2d(32, 32, 3, 2, 1)
+        self.pyramid = FeaturePyramidNetwork([32, 32], 32)
+        self.out_channels = 32
+
+    def forward(self, x):
+        fine = self.body(x)
+        return self.pyramid({"0": fine, "1": self.down(fine)})
+
+
+def detectors():
+    options = dict(min_size=64, max_size=80)
+    one = AnchorGenerator(((16,), (32,)), ((1.0,),) * 2)
+    return {
+        "RetinaNet": detection.RetinaNet(Pyramid(), 7, anchor_generator=AnchorGenerator(
+            ((16,), (32,)), ((0.5, 1.0, 2.0),) * 2), **options),
+        "FCOS": detection.FCOS(Pyramid(), 7, anchor_generator=one, **options),
+        "FasterRCNN": detection.FasterRCNN(
+            Pyramid(), 7, rpn_anchor_generator=one,
+            box_roi_pool=torchvision.ops.MultiScaleRoIAlign(["0", "1"], 7, 2), **options),
+    }
+
+
+class Accelerated(Case):
+    def setUp(self):
+        test_two_stage.TwoStages.setUp(self)
+        self.models = detectors()
+
+    def run_model(self, model):
+        torch.manual_seed(3)
+        model.train()
+        model.zero_grad()
+        losses = model(self.images, self.targets)
+        sum(losses.values()).backward()
+        grads = {name: p.grad for name, p in model.named_parameters()}
+        model.eval()
+        with torch.no_grad():
+            return losses, grads, model(self.images)
+
+    def test_losses_gradients_and_detections(self):
+        for name, model in self.models.items():
+            for layout in FORMATS:
+                with self.subTest(model=name, layout=layout):
+                    model = model.to(memory_format=layout)
+                    ours = vecdet.accelerate(copy.deepcopy(model))
+                    expected, found = self.run_model(model), self.run_model(ours)
+                    alike = self.run_model(vecdet.accelerate(copy.deepcopy(model),
+                                                             convolutions=False))
+                    for key, loss in expected[0].items():
+                        torch.testing.assert_close(found[0][key], loss, rtol=1e-4, atol=1e-7)
+                    for key, grad in alike[1].items():
+                        self.assertLessEqual(float((found[1][key] - grad).norm()),
+                                             1e-4 * float(grad.norm()) + 1e-7, key)
+                    for mine, other in zip(found[2], expected[2]):
+                        self.assertEqual(len(mine["boxes"]), len(other["boxes"]))
+
+    def test_levels_take_one_call(self):
+        for name, calls in (("RetinaNet", 10), ("FCOS", 10), ("FasterRCNN", 1)):
+            head = getattr(self.models[name], "head", None) or self.models[name].rpn.head
+            model = vecdet.accelerate(self.models[name])
+            head.eval()
+            maps = [torch.randn(1, 32, side, side) for side in (20, 10)]
+            with self.subTest(name), torch.no_grad():
+                names, _ = operators_of(lambda: head(maps))
+                # Convolutions, each for both levels; FCOS has a third predictor.
+                self.assertEqual(names.count(OURS), calls + (name == "FCOS"))
+            vecdet.restore(model)
+
+    def test_restore_and_without_convolutions(self):
+        for name, model in self.models.items():
+            with self.subTest(name):
+                keys, parameters = list(model.state_dict()), [id(p) for p in model.parameters()]
+                before = [type(module) for module in model.modules()]
+                vecdet.accelerate(model)
+                self.assertTrue(_convolutions.has_replaced(model))
+                self.assertEqual(list(model.state_dict()), keys)
+                self.assertEqual([id(p) for p in model.parameters()], parameters)
+                vecdet.restore(model)
+                self.assertEqual([type(module) for module in model.modules()], before)
+                vecdet.accelerate(model, convolutions=False)
+                self.assertFalse(_convolutions.has_replaced(model))
+
+    def test_pickle(self):
+        model = vecdet.accelerate(self.models["RetinaNet"])
+        buffer = io.BytesIO()
+        torch.save(model, buffer)
+        buffer.seek(0)
+        loaded = torch.load(buffer)
+        self.assertTrue(_convolutions.has_replaced(loaded))
+        expected, found = self.run_model(model), self.run_model(loaded)
+        for key, loss in expected[0].items():
+            self.assertTrue(torch.equal(found[0][key], loss))
+
+    def test_hooks_see_every_level(self):
+        model = vecdet.accelerate(self.models["RetinaNet"])
+        tower, seen = model.head.classification_head.conv, []
+        watched = [module for module in tower.modules() if isinstance(module, nn.Conv2d)][1]
+        watched.register_forward_hook(lambda module, inputs, output: seen.append(output.shape[-1]))
+        self.run_model(model)
+        self.assertEqual(len(seen), 4)  # two levels, in training and in evaluation
+
+
+class OtherModules(Case):
+    def network(self):
+        return nn.Sequential(nn.Conv2d(20, 24, 3, padding=1), nn.ReLU(inplace=True),
+                             nn.Conv2d(24, 24, 3, padding="same"), nn.BatchNorm2d(24),
+                             nn.Conv2d(24, 16, 3, 2, 1))
+
+    def test_replaces_what_fits(self):
+        net = self.network()
+        x = torch.randn(2, 20, 14, 15)
+        expected = net(x)
+        expected.sum().backward()
+        grads = [p.grad.clone() for p in net.parameters()]
+        net.zero_grad()
+        self.assertIs(vecdet.accelerate_convolutions(net), net)
+        self.assertEqual([type(m) is _convolutions.Conv2d for m in net],
+                         [True, False, True, False, False])
+        names, found = operators_of(lambda: net(x))
+        self.assertEqual(names.count(OURS), 2)
+        self.assert_near(found, expected, 1e-4)
+        found.sum().backward()
+        for p, grad in zip(net.parameters(), grads):
+            self.assertLessEqual(float((p.grad - grad).norm()), 1e-3 * float(grad.norm()) + 1e-4)
+        vecdet.restore(net)
+        self.assertFalse(_convolutions.has_replaced(net))
+
+    def test_leaves_users_convolutions_alone(self):
+        class Users(nn.Conv2d):
+            def forward(self, input):
+                return super().forward(input) + 1
+
+        derived, patched = Users(16, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)
+        patched.forward = lambda input: input * 2
+        x = torch.randn(1, 16, 10, 10)
+        expected = derived(x), patched(x)
+        for module, result in zip((derived, patched), expected):
+            before = type(module)
+            vecdet.accelerate_convolutions(module)
+            self.assertIs(type(module), before)
+            self.assertTrue(torch.equal(module(x), result))
+
+    def test_decides_at_every_call(self):
+        conv = vecdet.accelerate_convolutions(nn.Conv2d(16, 16, 3, padding=1))
+        x = torch.randn(1, 16, 12, 12)
+
+        def changed(**values):
+            module = copy.deepcopy(conv)
+            for name, value in values.items():
+                setattr(module, name, value)
+            return module
+
+        for module in (changed(stride=(2, 2)), changed(padding=(0, 0)), changed(dilation=(2, 2)),
+                       changed(groups=2, weight=nn.Parameter(torch.randn(16, 8, 3, 3))),
+                       changed(weight=nn.Parameter(torch.randn(16, 16, 5, 5))),
+                       copy.deepcopy(conv).double()):
+            given = x.to(module.weight.dtype)
+            names, found = operators_of(lambda: module(given))
+            self.assertNotIn(OURS, names)
+            self.assertTrue(torch.equal(found, vecdet.restore(module)(given)))
+        unbatched = conv(x[0])
+        self.assert_near(unbatched, conv(x)[0])
+
+
+class Memory(Case):
+    def test_gradients_reuse_memory(self):
+        vecdet.free_cached_memory()
+        logits = torch.randn(30000, 20, requires_grad=True)
+        labels = torch.randint(0, 20, (30000,))
+
+        def gradient():
+            logits.grad = None
+            vecdet.ops.sigmoid_focal_loss(logits, labels=labels, reduction="sum").backward()
+            return logits.grad
+
+        first = gradient()
+        copied, place = first.clone(), first.data_ptr()
+        held = first[3:5]
+        del first
+        second = gradient()
+        self.assertNotEqual(second.data_ptr(), place)  # a view is alive
+        self.assertTrue(torch.equal(held, copied[3:5]))
+        del held
+        places = {second.data_ptr(), place}
+        del second
+        self.assertIn(gradient().data_ptr(), places)
+        self.assertGreaterEqual(vecdet.free_cached_memory(), 30000 * 20 * 4)
+        self.assertTrue(torch.equal(logits.grad, copied))
+
+    def test_unused_memory_is_bounded(self):
+        vecdet.free_cached_memory()
+        grads = []
+        for _ in range(6):
+            logits = torch.randn(1 << 20, 32, requires_grad=True)  # 128 MiB
+            vecdet.ops.sigmoid_focal_loss(logits, labels=torch.zeros(1 << 20, dtype=torch.int64),
+                                          reduction="sum").backward()
+            grads.append(logits.grad)
+            logits.grad = None
+        del logits
+        grads.clear()
+        self.assertEqual(vecdet.free_cached_memory(), 512 << 20)
+        self.assertEqual(vecdet.free_cached_memory(), 0)
+
+    def test_keep_memory(self):
+        """An array that was freed is allocated again without page faults."""
+        code = ("import resource, sys, vecdet\n"
+                "def faults():\n"
+                "    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+                "    bytes([1]) * (1 << 27)\n"
+                "    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before\n"
+                "faults()\n"
+                "usual, kept = faults(), vecdet.keep_memory()\n"
+                "faults()\n"
+                "print(kept, usual, faults())\n")
+        kept, usual, faults = subprocess.run([sys.executable, "-c", code], check=True, text=True,
+                                             stdout=subprocess.PIPE).stdout.split()
+        if kept == "True":
+            self.assertGreater(int(usual), 60)  # pages of 2 MB
+            self.assertLess(int(faults), 10)
+
+
+if __name__ == "__main__":
+    unittest.main()
