@@ -78,7 +78,8 @@ TEST_CASE("allocations: an index of anchors is built, or std::bad_alloc leaves")
     REQUIRE(failures < 1000);
     const failing_allocation next(failures);
     try {
-      CHECK(anchor_index(boxes_view<const float>(corners)).size() == 3000);
+      const anchor_index index{boxes_view<const float>(corners)};
+      CHECK(index.size() == 3000);
       has_failed = next.has_failed();
     } catch (const std::bad_alloc&) {
     }

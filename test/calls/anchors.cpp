@@ -38,19 +38,18 @@ struct anchor_calls {
     return shapes;
   }
 
-  /// These functions do not check whether outputs share memory with inputs.
   void list(call_list& c) {
-    c.add("make_anchors/", reads().writes(anchors), [this](execution) {
+    c.add("make_anchors/", reads(levels).writes(anchors), [this](execution) {
       make_anchors(retinanet, {40, 8 * levels[0].width}, levels.in(), anchors);
       return count_anchors(retinanet, levels.in());
     });
-    c.add("make_anchors/ssd", reads().writes(defaults), [this](execution) {
+    c.add("make_anchors/ssd", reads(levels).writes(defaults), [this](execution) {
       make_anchors(ssd, {300, 300}, levels.in(), defaults);
       return count_anchors(ssd, levels.in());
     });
-    c.add("make_points/", reads().writes(points),
+    c.add("make_points/", reads(levels, strides).writes(points),
           [this](execution) { make_points(levels.in(), strides.in(), points); });
-    c.add("pyramid_levels/", reads().writes(level_of),
+    c.add("pyramid_levels/", reads(boxes).writes(level_of),
           [this](execution) { pyramid_levels(boxes.in(), level_of, 4, 0.25); });
   }
 };

@@ -120,7 +120,11 @@ struct level_calls : layer<T> {
     while ((side + 1) * (side + 1) < p.shape[2]) ++side;
     const head_sizes sizes{p.shape[0], 1, {{side, side}, {1, p.shape[2] - side * side}}};
     const auto head = [&](index_t channels, head_layout layout) {
-      return make.head<T>(sizes, channels, layout, -1, 1);
+      placed_head<T> of(sizes, channels, channels, layout);
+      for (const grid_size& level : sizes.levels)
+        of.levels.push_back(
+            make.numbers<T>(sizes.images * channels * level.height * level.width, -1, 1));
+      return of;
     };
     for (const head_layout layout : {head_layout::nchw, head_layout::nhwc})
       by_layout.push_back({head(this->inputs, layout), head(this->outputs, layout),

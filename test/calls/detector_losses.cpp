@@ -139,15 +139,14 @@ struct ssd_calls {
         known(make.truth(p.shape[0], 8 * p.shape[0], 1, p.shape[2] - 1)) {}
 
   void list(call_list& c) {
-    c.add(
-        "ssd_loss_and_grad/smooth_l1",
-        reads(logits, deltas, known).writes(logits_grad, deltas_grad).may_overwrite(logits, deltas),
-        [this](execution policy) {
-          const ssd_losses found =
-              ssd_loss_and_grad({logits.in(), deltas.in(), logits_grad.out(), deltas_grad.out()},
-                                index, known.view(), {}, workspace, policy);
-          return std::make_tuple(found.classification, found.regression, found.foreground);
-        });
+    c.add("ssd_loss_and_grad/smooth_l1",
+          reads(logits, deltas, known).writes(deltas_grad, logits_grad).may_overwrite(deltas),
+          [this](execution policy) {
+            const ssd_losses found =
+                ssd_loss_and_grad({logits.in(), deltas.in(), logits_grad.out(), deltas_grad.out()},
+                                  index, known.view(), {}, workspace, policy);
+            return std::make_tuple(found.classification, found.regression, found.foreground);
+          });
   }
 };
 

@@ -34,8 +34,7 @@ struct softmax_calls {
   }
 
   void list(call_list& c) {
-    const accesses inputs = reads(logits, labels),
-                   with_grad = inputs.writes(out).may_overwrite(logits);
+    const accesses inputs = reads(logits, labels), with_grad = inputs.writes(out);
     c.add("softmax_cross_entropy_loss/rows", inputs, [this](execution policy) {
       return softmax_cross_entropy_loss(logits.in(), labels, {}, policy);
     });
@@ -43,9 +42,10 @@ struct softmax_calls {
           [this](execution policy) {
             softmax_cross_entropy_loss_unreduced(logits.in(), labels, each, {}, policy);
           });
-    c.add("softmax_cross_entropy_loss_and_grad/rows", with_grad, [this](execution policy) {
-      return softmax_cross_entropy_loss_and_grad(logits.in(), labels, out.out(), {}, policy);
-    });
+    c.add("softmax_cross_entropy_loss_and_grad/rows", with_grad.may_overwrite(logits),
+          [this](execution policy) {
+            return softmax_cross_entropy_loss_and_grad(logits.in(), labels, out.out(), {}, policy);
+          });
     const std::string mined =
         "softmax_cross_entropy_loss_and_grad/mined" + std::to_string(negatives);
     add_mined(c, mined, 1, with_grad);
