@@ -66,7 +66,7 @@ class head_view {
       }
       if (!fits) {
         detail::throw_invalid_argument(
-            "head_view", detail::element("levels", l).c_str(),
+            "head_view", detail::element("levels", l),
             std::to_string(level.height) + " x " + std::to_string(level.width),
             "sizes of 0 or more, and at most as many elements as memory can address");
       }

@@ -19,13 +19,14 @@
 // loss. backward() multiplies it by the upstream gradient, in place unless the graph is retained.
 // Second derivatives are not supported. If any other tensor requires a gradient, including weights
 // and scales, the call fails: detach that tensor. RoIAlign is differentiable with respect to its
-// features; backward() computes that gradient. Nothing else has a gradient: backward() through it
-// is an error.
+// features, conv3x3() with respect to all its tensors; backward() computes these gradients. Nothing
+// else has a gradient: backward() through it is an error.
 //
 // Under autocast, floating-point arguments are cast to float32, as for torchvision's operators, and
 // results are float32. bfloat16 tensors are read directly, without a copy, if that gives the same
 // numbers. This applies to the logits and deltas of losses that return one number and of functions
 // that return detections. It also applies to the features of RoIAlign, whose result has their type.
+// conv3x3() is at::conv2d() under autocast.
 //
 // Invalid arguments throw c10::Error (RuntimeError in Python) with the messages of vecdet's
 // functions. Their headers document what each function computes and accepts.

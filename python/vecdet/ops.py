@@ -2,7 +2,8 @@
 """torchvision's operators on vecdet's kernels: the same names, arguments, defaults and results.
 
 Tensors are on the CPU, of float32, float64, bfloat16 or float16. Losses are differentiable in their
-first argument, once; their other arguments must not require a gradient. Overlaps have no gradient.
+first argument, once; their other arguments must not require a gradient. conv3x3 is differentiable
+in input, weight and bias, once. Overlaps have no gradient.
 Invalid arguments raise RuntimeError, or ValueError as in torchvision, before anything is computed.
 """
 

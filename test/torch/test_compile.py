@@ -114,6 +114,34 @@ class Operators(unittest.TestCase):
             with self.subTest(name):
                 opcheck(getattr(OPS, name).default, arguments)
 
+    def test_opcheck_of_convolutions(self):
+        for layout in (torch.contiguous_format, torch.channels_last):
+            levels = [torch.randn(2, 16, side, side).to(memory_format=layout).requires_grad_()
+                      for side in (16, 8)]
+            weight = torch.randn(24, 16, 3, 3, requires_grad=True)
+            bias = torch.randn(24, requires_grad=True)
+            for name, arguments in (("conv3x3", (levels[0], weight)),
+                                    ("conv3x3", (levels[0], weight, bias, True)),
+                                    ("conv3x3", (levels[0].bfloat16(), weight.bfloat16())),
+                                    ("conv3x3_levels", (levels, weight, bias, True))):
+                arguments = [[x.detach().requires_grad_() for x in each]
+                             if isinstance(each, list) else
+                             each.detach().requires_grad_() if isinstance(each, torch.Tensor)
+                             else each for each in arguments]
+                with self.subTest(name):
+                    opcheck(getattr(OPS, name).default, tuple(arguments))
+
+    def test_compile_convolutions(self):
+        weight, bias = torch.randn(24, 16, 3, 3), torch.randn(24)
+
+        def convolve(levels):
+            return vecdet.ops.conv3x3_levels(levels, weight, bias, True)
+
+        for layout in (torch.contiguous_format, torch.channels_last):
+            self.assert_compiles(
+                convolve, lambda: ([torch.randn(2, 16, side, side).to(memory_format=layout)
+                                    .requires_grad_() for side in (16, 8)],))
+
     def test_opcheck_of_two_stages(self):
         rois = torch.cat([torch.randint(0, 2, (9, 1)).float(), some_boxes(9)], 1)
         calls = [

@@ -92,7 +92,7 @@ class Operators(Case):
 
     def test_of_one_map(self):
         weight, bias = some_weight()
-        (x,) = some_maps(sizes=((12, 13),))
+        (x,) = some_maps(sizes=((20, 19),))
         names, y = operators_of(lambda: vecdet.ops.conv3x3(x, weight, bias, True))
         self.assertIn(OURS, names)
         self.assert_near(y, functional.relu(functional.conv2d(x, weight, bias, padding=1)))
@@ -101,7 +101,7 @@ class Operators(Case):
         for chosen in range(1, 8):
             with self.subTest(chosen=chosen):
                 weight, bias = some_weight()
-                (x,) = some_maps(sizes=((12, 13),))
+                (x,) = some_maps(sizes=((20, 19),))
                 leaves = [x, weight, bias]
                 expected = torch.autograd.grad(
                     functional.conv2d(x, weight, bias, padding=1).square().sum(), leaves)
@@ -127,15 +127,15 @@ class Operators(Case):
     def test_no_copy_of_either_layout(self):
         weight, bias = some_weight()
         for layout in FORMATS:
-            (x,) = some_maps(layout=layout, sizes=((12, 13),))
-            upstream = torch.randn(2, 40, 12, 13).to(memory_format=layout)
+            (x,) = some_maps(layout=layout, sizes=((20, 19),))
+            upstream = torch.randn(2, 40, 20, 19).to(memory_format=layout)
             names, _ = operators_of(
                 lambda: vecdet.ops.conv3x3(x, weight, bias, True).backward(upstream))
             self.assertNotIn("aten::copy_", names)
 
     def test_other_types_and_autocast_are_atens(self):
         weight, bias = some_weight()
-        (x,) = some_maps(sizes=((12, 13),))
+        (x,) = some_maps(sizes=((20, 19),))
         for dtype in (torch.float64, torch.bfloat16):
             typed = [t.detach().to(dtype).requires_grad_() for t in (x, weight, bias)]
             names, y = operators_of(lambda: vecdet.ops.conv3x3(*typed, True))
@@ -152,7 +152,7 @@ class Operators(Case):
 
     def test_kept_weights_follow_every_change(self):
         weight, bias = some_weight()
-        (x,) = some_maps(sizes=((12, 13),))
+        (x,) = some_maps(sizes=((20, 19),))
 
         def data_is_scaled():  # without a new version
             weight.data.mul_(3)
@@ -175,7 +175,7 @@ class Operators(Case):
 
     def test_kept_weights_go_with_their_tensor(self):
         vecdet.free_cached_memory()
-        (x,) = some_maps(sizes=((12, 13),))
+        (x,) = some_maps(sizes=((20, 19),))
         with torch.no_grad():
             for _ in range(5):
                 weight, _ = some_weight()
@@ -200,15 +200,15 @@ class Operators(Case):
 
     def test_meta(self):
         weight, bias = some_weight()
-        (x,) = some_maps(layout=torch.channels_last, sizes=((12, 13),))
+        (x,) = some_maps(layout=torch.channels_last, sizes=((20, 19),))
         y = vecdet.ops.conv3x3(x.detach().to("meta"), weight.detach().to("meta"),
                                bias.detach().to("meta"), True)
-        self.assertEqual(y.shape, (2, 40, 12, 13))
+        self.assertEqual(y.shape, (2, 40, 20, 19))
         self.assertTrue(y.is_contiguous(memory_format=torch.channels_last))
 
     def test_a_gradient_is_differentiated_once(self):
         weight, bias = some_weight()
-        (x,) = some_maps(sizes=((12, 13),))
+        (x,) = some_maps(sizes=((20, 19),))
         (grad,) = torch.autograd.grad(vecdet.ops.conv3x3(x, weight, bias).square().sum(), x,
                                       create_graph=True)
         with self.assertRaisesRegex(RuntimeError, "_conv3x3_grad"):
@@ -216,7 +216,7 @@ class Operators(Case):
 
     def test_errors(self):
         weight, bias = some_weight()
-        (x,) = some_maps(sizes=((12, 13),))
+        (x,) = some_maps(sizes=((20, 19),))
         for arguments, text in (
             ((x[0], weight), "conv3x3: input.shape"),
             ((x[:, :5], weight), "conv3x3: input.shape"),

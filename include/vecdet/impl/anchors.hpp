@@ -38,8 +38,7 @@ inline void check_positive(const char* function, const char* list, index_t level
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (is_positive_float(numbers[i])) continue;
     throw_invalid_argument(
-        function,
-        element(level_name(list, level, member).c_str(), static_cast<std::int64_t>(i)).c_str(),
+        function, element(level_name(list, level, member).c_str(), static_cast<std::int64_t>(i)),
         numbers[i], "a positive finite float");
   }
 }
@@ -47,7 +46,7 @@ inline void check_positive(const char* function, const char* list, index_t level
 inline void check_side(const char* function, const char* list, index_t level, const char* member,
                        index_t side, index_t most, const char* expected) {
   if (side >= 0 && side <= most) return;
-  throw_invalid_argument(function, level_name(list, level, member).c_str(), side, expected);
+  throw_invalid_argument(function, level_name(list, level, member), side, expected);
 }
 
 inline void check_grid(const char* function, const char* list, index_t level,
@@ -151,7 +150,7 @@ inline index_t add_anchors(const char* function, index_t count, index_t level,
   constexpr index_t most = max_elements<float> / 4;
   const index_t here = locations(features);
   if (here > 0 && per_location > (most - count) / here) {
-    throw_invalid_argument(function, level_name("features", level).c_str(),
+    throw_invalid_argument(function, level_name("features", level),
                            std::to_string(features.height) + " x " + std::to_string(features.width),
                            "at most as many locations as memory can address");
   }

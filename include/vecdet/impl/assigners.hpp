@@ -104,7 +104,7 @@ class assigner_call {
       const index_t off = kernels.find_off_grid(points, levels[l]);
       if (off < height * width) {
         const float* const point = points + 2 * (first + off);
-        throw_invalid_argument(function_, element(points_name_, first + off).c_str(),
+        throw_invalid_argument(function_, element(points_name_, first + off),
                                "at " + std::to_string(point[0]) + ", " + std::to_string(point[1]),
                                "the x of its column and the y of its row, both ascending");
       }

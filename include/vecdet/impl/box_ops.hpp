@@ -63,8 +63,8 @@ void check_classes(const char* function, const matrix_view<T>& detections, execu
                                    return first < last ? first : rows;
                                  });
   if (bad == rows) return;
-  throw_invalid_argument(function, element("classes", bad).c_str(),
-                         static_cast<double>(detections(bad, 5)), "an integer from -2^53 to 2^53");
+  throw_invalid_argument(function, element("classes", bad), static_cast<double>(detections(bad, 5)),
+                         "an integer from -2^53 to 2^53");
 }
 
 /// split_detections(); `classes` may be null.

@@ -51,10 +51,11 @@ inline at::Tensor aten_conv3x3(const at::Tensor& input, const at::Tensor& weight
 }
 
 /// Whether vecdet's convolution is the faster one for these maps.
-inline bool is_conv3x3_faster(at::TensorList maps, const at::Tensor& weight) {
+inline bool is_conv3x3_faster(at::TensorList maps, const at::Tensor& weight,
+                              bool transforms_weights) {
   index_t locations = 0;
   for (const at::Tensor& map : maps) locations += map.size(0) * map.size(2) * map.size(3);
-  return conv3x3_is_faster(weight.size(1), weight.size(0), locations);
+  return conv3x3_is_faster(weight.size(1), weight.size(0), locations, transforms_weights);
 }
 
 /// Whether most of the maps have channels last. All are then read, and the results written, so.
@@ -120,7 +121,7 @@ inline std::vector<at::Tensor> conv3x3(at::TensorList inputs, const at::Tensor& 
   return translated([&] {
     check_conv3x3(inputs, weight, bias);
     std::vector<at::Tensor> outputs;
-    if (!is_conv3x3_faster(inputs, weight)) {
+    if (!is_conv3x3_faster(inputs, weight, !keeps_weights)) {
       for (const at::Tensor& input : inputs)
         outputs.push_back(aten_conv3x3(input, weight, bias, relu));
       return outputs;
@@ -163,7 +164,7 @@ inline conv3x3_grads conv3x3_grad(at::TensorList upstream, at::TensorList relu_o
     auto& [input_grads, weight_grad, bias_grad] = grads;
     weight_grad = at::empty({0}, weight.options());
     bias_grad = at::empty({0}, weight.options());
-    if (!is_conv3x3_faster(inputs, weight)) {
+    if (!is_conv3x3_faster(inputs, weight, needs_weight)) {
       for (std::size_t l = 0; l < inputs.size(); ++l) {
         const at::Tensor arriving = relu_outputs.empty()
                                         ? upstream[l]

@@ -9,6 +9,7 @@
 
 #include <vecdet/simd/pack.hpp>
 
+#include <type_traits>
 #include <utility>
 
 namespace vecdet {
@@ -69,9 +70,9 @@ struct minimal_filtering<2> {
 };
 
 template <class Matrix>
-constexpr int matrix_rows = sizeof(Matrix::at) / sizeof(Matrix::at[0]);
+constexpr int matrix_rows = std::extent<decltype(Matrix::at), 0>::value;
 template <class Matrix>
-constexpr int matrix_columns = sizeof(Matrix::at[0]) / sizeof(float);
+constexpr int matrix_columns = std::extent<decltype(Matrix::at), 1>::value;
 
 template <class Matrix>
 struct transposed {
