@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "postprocess.hpp"
+
 #include "nms.hpp"
 #include "terms.hpp"
 

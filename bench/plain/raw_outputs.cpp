@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "raw_outputs.hpp"
+
 #include "nms.hpp"
 
 #include <algorithm>

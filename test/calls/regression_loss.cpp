@@ -15,6 +15,7 @@ struct regression_calls {
   placed_boxes<T> deltas, grad;
   placed_boxes<Box> anchors, targets, truth;
   placed<index_t> labels, foreground, matches;
+  placed<std::int32_t> narrow_labels;
   placed<float> weights;
   /// Arrays of the deltas' size, in a recorded call: whether all boxes count does not stand in its
   /// name.
@@ -33,6 +34,7 @@ struct regression_calls {
         labels(make.labels(p.shape[0], 80)),
         foreground(make.copy(bench::foreground_indices({labels.begin(), labels.end()}))),
         matches(make.labels(p.shape[0], 80)),
+        narrow_labels(make.copy(std::vector<std::int32_t>(labels.begin(), labels.end()))),
         weights(make.numbers<float>(p.shape[0], 0, 2)),
         arrays(p.bytes / static_cast<double>(4 * p.shape[0]) / sizeof(T)) {
     std::copy(labels.begin(), labels.end(), matches.begin());
@@ -45,6 +47,20 @@ struct regression_calls {
     add(c, "/list", box_selection::list(foreground), targets.in(), inputs.reads(foreground));
     add(c, "/matches", labels, {truth.in(), matches},
         reads(deltas, anchors, truth, labels, matches));
+    const auto add_grad = [&](const std::string& options, const boxes_view<const Box>& all_anchors,
+                              const box_selection& chosen, const accesses& arrays_read) {
+      c.add("regression_loss_and_grad/" + prefix + losses[1] + options, arrays_read.writes(grad),
+            [=](execution policy) {
+              regression_loss_params params;
+              params.loss = loss_of[1];
+              return regression_loss_and_grad(deltas.in(), all_anchors, targets.in(), chosen, grad,
+                                              params, policy);
+            });
+    };
+    add_grad("/labels32", anchors.in(), narrow_labels.in(), inputs.reads(narrow_labels));
+    // The anchors of one of two images.
+    if (labels.size() % 2 == 0)
+      add_grad("/images", {anchors.data(), labels.size() / 2}, labels, inputs.reads(labels));
   }
 
   void add(call_list& c, const std::string& selection, const box_selection& chosen,

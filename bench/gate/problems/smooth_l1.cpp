@@ -2,6 +2,7 @@
 // Smooth L1 on the deltas of some 4000 boxes: all of them, with weights too, and the few foreground
 // ones.
 #include "../../plain/smooth_l1.hpp"
+
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/smooth_l1.hpp>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <vecdet/isa/unit.hpp>
-
 #include <vecdet/kernels/assigners/assigners.hpp>
 #include <vecdet/kernels/box_coding/box_coding.hpp>
 #include <vecdet/kernels/conv3x3/conv3x3.hpp>
