@@ -13,6 +13,7 @@
 #include <vecdet/profile/scope.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <type_traits>
 #if !defined(VECDET_DISPATCH)
@@ -186,7 +187,9 @@ class conv3x3_call {
   }
 
  private:
-  conv3x3_level<T>& level(index_t l) { return conv3x3_levels<T>(buffers_)[l]; }
+  conv3x3_level<T>& level(index_t l) {
+    return conv3x3_levels<T>(buffers_)[static_cast<std::size_t>(l)];
+  }
 
   /// Images x input channels x height x width x output channels; of several levels, images x input
   /// channels x locations x output channels.
