@@ -6,11 +6,13 @@
 #include "calls/catalogue.hpp"
 #include "support/isa.hpp"
 #include "support/placed_memory.hpp"
+#include "support/sanitizer.hpp"
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>
 
 #include <csignal>
-#include <cstring>
+#include <cstddef>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -98,9 +100,11 @@ TEST_CASE("memory: a guard page traps") {
 }
 
 TEST_CASE("memory: arrays beside inaccessible pages") {
-  for (const index_t length : lengths)
+  // Sanitizers take several times as long.
+  const std::size_t step = under_sanitizer ? 4 : 1;
+  for (std::size_t k = 0; k < std::size(lengths); k += step)
     for (const family& f : catalogue())
-      for (const shape& s : f.sweep(length)) check_beside_inaccessible_pages(f, s);
+      for (const shape& s : f.sweep(lengths[k])) check_beside_inaccessible_pages(f, s);
 }
 
 TEST_CASE("memory: so many boxes that NMS indexes them") {

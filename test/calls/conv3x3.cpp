@@ -45,7 +45,7 @@ struct conv3x3_calls : layer<T> {
   placed<T> input, output, mask, out, grad;
 
   static std::vector<shape> sweep(index_t length) {
-    return {{2, 3, 3, length, 5}, {1, length, 3, 4, 4}};
+    return {{1, 3, 2, length, 5}, {2, length, 3, 4, 4}};
   }
   static shape sized(index_t rows) { return {2, 16, rows / 240 + 3, 48, 20}; }
 
