@@ -138,7 +138,7 @@ TEST_CASE("threads: every call returns the same bits on any number, on AVX2 and 
     for_each_call(at, 24000, source::ordinary, [&](const family& f, const call& c) {
       INFO(f.type, " ", c.name);
       const results one_thread = c.results_of(execution::sequential);
-      CHECK(expected.emplace(f.type + c.name, one_thread).first->second == one_thread);
+      CHECK(expected.emplace(f.name + f.type + c.name, one_thread).first->second == one_thread);
       for (const int threads : {1, 2, 3, 8}) {
         CAPTURE(threads);
         tbb::task_arena arena(threads);
