@@ -206,7 +206,8 @@ TEST_CASE("replay: operations are known but where the data decide them") {
             e.variant != "list") ||
            e.function == "regression_loss" || e.function == "regression_loss_and_grad";
   };
-  const std::set<std::string> of_integers{"split_detections", "letterbox"};
+  const std::set<std::string> of_integers{"split_detections", "join_detections", "split_boxes",
+                                          "join_boxes", "letterbox"};
   for (const profile::entry& e : recorded_calls().entries) {
     if (e.implementation.empty()) continue;
     CAPTURE(e.name);

@@ -24,10 +24,18 @@ struct assigner_calls {
   static index_t number_of(const problem& p) {
     return number_after<index_t>("k", p.variant, number_after<index_t>("top", p.variant, 9));
   }
+  /// Of a recorded call: its bytes are those of points, scores or anchors, and of each image's
+  /// matches.
+  static index_t images_of(const problem& p) {
+    const double per_point = p.bytes / static_cast<double>(p.shape[1]);
+    const bool is_task_aligned = p.variant.compare(0, 3, "top") == 0;
+    return std::max(index_t{1}, static_cast<index_t>(std::llround(
+                                    is_task_aligned ? per_point / 16 : (per_point - 16) / 8)));
+  }
 
   assigner_calls(operands& make, const problem& p)
       : pyramid(make.pyramid(p.shape[1])),
-        images(make.in_training() ? 1 : 3),
+        images(make.in_training() ? images_of(p) : 3),
         number(number_of(p)),
         anchors(make.copy(pyramid.anchors)),
         predicted(make.predictions(pyramid, images)),

@@ -34,6 +34,10 @@ struct box_ops_calls {
     c.add("clip_boxes/boxes", in_place, [this](execution policy) {
       clip_boxes(boxes.in(), image_size::height_width(800, 800), out.out(), policy);
     });
+    c.add("split_boxes/boxes", reads(boxes).writes(out),
+          [this](execution policy) { split_boxes(boxes.in(), out.out_planes(), policy); });
+    c.add("join_boxes/boxes", reads(boxes).writes(out),
+          [this](execution policy) { join_boxes(boxes.in_planes(), out.out(), policy); });
     c.add("box_areas/boxes", reads(boxes).writes(areas),
           [this](execution policy) { box_areas(boxes.in(), areas, policy); });
     c.add("large_box_mask/boxes", reads(boxes).writes(mask),
@@ -77,7 +81,37 @@ struct split_calls {
   }
 };
 
+template <class T>
+struct join_calls {
+  placed_boxes<T> boxes;
+  placed<T> scores;
+  placed<index_t> classes;
+  placed_matrix<T> detections;
+
+  static std::vector<shape> sweep(index_t length) { return split_calls<T>::sweep(length); }
+  static shape sized(index_t rows) { return split_calls<T>::sized(rows); }
+  static bool takes(const problem& p) { return split_calls<T>::takes(p); }
+
+  join_calls(operands& make, const problem& p)
+      : boxes(make.boxes<T>(p.shape[0])),
+        scores(make.numbers<T>(p.shape[0], 0, 1)),
+        classes(make.labels(p.shape[0], 80)),
+        detections(make.matrix<T>(p.shape[0], p.shape[1])) {}
+
+  void list(call_list& c) {
+    const accesses arrays = reads(boxes, scores).writes(detections);
+    c.add("join_detections/boxes", arrays, [this](execution policy) {
+      join_detections(boxes.in(), scores.in(), detections.out(), policy);
+    });
+    if (detections.cols < 6) return;
+    c.add("join_detections/classes", arrays.reads(classes), [this](execution policy) {
+      join_detections(boxes.in(), scores.in(), classes.in(), detections.out(), policy);
+    });
+  }
+};
+
 const registered_family registered[] = {
+    calls_of<join_calls, float, bfloat16, double>("box_ops/join"),
     calls_of<box_ops_calls, float, bfloat16, double>("box_ops"),
     calls_of<split_calls, float, bfloat16, double>("box_ops/split"),
 };
