@@ -127,6 +127,7 @@ TEST_CASE("replay: every call records a problem of its name, which its replay re
       const std::string name = (*i)[1];
       if (!std::regex_search(text, std::regex("[a-z0-9_>] " + name + "\\("))) continue;
       if (name == "count_anchors") continue;  // a part of make_anchors' call
+      if (name == "scores") continue;         // an argument, from which a view is made
       CHECK_MESSAGE(functions.count(name) == 1, name << " is not in the catalogue");
       ++found;
     }
