@@ -105,12 +105,12 @@ TEST_CASE("a faster problem is reported with its change") {
     const std::size_t end = text.find('\n', text.find('\n') + 1);
     return text.substr(text.rfind("  ", end) + 2, end - text.rfind("  ", end) - 2);
   };
-  judged_problem faster = compared();
-  add(faster, 0.48, 1 - 1e-9);
-  CHECK(faster.settled());
-  CHECK_FALSE(faster.failed());
-  CHECK(verdict_of(faster) == "faster");
-  CHECK(verdict_in_table(faster) == "faster, -52 %");
+  judged_problem by_half = compared();
+  add(by_half, 0.48, 1 - 1e-9);
+  CHECK(by_half.settled());
+  CHECK_FALSE(by_half.failed());
+  CHECK(verdict_of(by_half) == "faster");
+  CHECK(verdict_in_table(by_half) == "faster, -52 %");
 
   judged_problem by_little = compared(), by_chance = compared(), stray = compared();
   add(by_little, 0.98, 1 - 1e-9);

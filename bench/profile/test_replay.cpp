@@ -213,7 +213,7 @@ TEST_CASE("replay: operations are known but where the data decide them") {
     if (e.implementation.empty()) continue;
     CAPTURE(e.name);
     CHECK((e.flops > 0) == (decided_by_data.count(e.function) == 0 &&
-                            of_integers.count(e.function) == 0 && !labels_decide(e)));
+                            without_floats.count(e.function) == 0 && !labels_decide(e)));
   }
   const auto flops_a_call = [](const auto& call) {
     const profile::report once = record(call);

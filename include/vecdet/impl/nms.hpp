@@ -295,7 +295,7 @@ vector_view<const index_t> nms(const Boxes& given_boxes, const Scores& given_sco
                                const nms_params& params, nms_workspace& workspace,
                                execution policy) {
   const auto boxes = detail::boxes_in(given_boxes, "nms", "boxes");
-  const vector_view<const number_of<Scores>> scores(given_scores);
+  const vector_view<const number_of<Scores>> scores = given_scores;
   return detail::run_nms<coordinate_of<Boxes>, number_of<Scores>>(
       "nms", active_isa(), boxes, scores, {}, params, detail::workspace_access::buffers(workspace),
       policy);
@@ -305,7 +305,7 @@ template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::requi
 std::vector<index_t> nms(const Boxes& given_boxes, const Scores& given_scores,
                          const nms_params& params, execution policy) {
   const auto boxes = detail::boxes_in(given_boxes, "nms", "boxes");
-  const vector_view<const number_of<Scores>> scores(given_scores);
+  const vector_view<const number_of<Scores>> scores = given_scores;
   nms_workspace workspace;
   const auto kept = nms(boxes, scores, params, workspace, policy);
   return {kept.begin(), kept.end()};
@@ -316,7 +316,7 @@ vector_view<const index_t> batched_nms(const Boxes& given_boxes, const Scores& g
                                        const nms_groups& groups, const nms_params& params,
                                        nms_workspace& workspace, execution policy) {
   const auto boxes = detail::boxes_in(given_boxes, "batched_nms", "boxes");
-  const vector_view<const number_of<Scores>> scores(given_scores);
+  const vector_view<const number_of<Scores>> scores = given_scores;
   return detail::run_nms<coordinate_of<Boxes>, number_of<Scores>>(
       "batched_nms", active_isa(), boxes, scores, groups, params,
       detail::workspace_access::buffers(workspace), policy);
@@ -327,7 +327,7 @@ std::vector<index_t> batched_nms(const Boxes& given_boxes, const Scores& given_s
                                  const nms_groups& groups, const nms_params& params,
                                  execution policy) {
   const auto boxes = detail::boxes_in(given_boxes, "batched_nms", "boxes");
-  const vector_view<const number_of<Scores>> scores(given_scores);
+  const vector_view<const number_of<Scores>> scores = given_scores;
   nms_workspace workspace;
   const auto kept = batched_nms(boxes, scores, groups, params, workspace, policy);
   return {kept.begin(), kept.end()};
