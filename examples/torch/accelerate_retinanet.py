@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times training steps and inference of torchvision's RetinaNet: without vecdet, with it but for
-convolutions, and with it. Rounds alternate; times are medians.
+"""Times training steps and inference of torchvision's RetinaNet: without vecdet, with vecdet except for its
+convolutions, and with all of vecdet. Rounds alternate; times are medians.
 
     PYTHONPATH=<build tree>/python python3 accelerate_retinanet.py [size [classes]]
         [--threads N] [--rounds N] [--keep-memory]
