@@ -37,13 +37,13 @@ struct operands {
   conv3x3_weights<T> transformed;
   conv3x3_workspace workspace;
 
-  operands(index_t of_images, index_t of_inputs, index_t of_outputs, bool is_nhwc,
-           conv3x3_tile of_tile, const std::vector<std::pair<index_t, index_t>>& sizes)
-      : images(of_images),
-        inputs(of_inputs),
-        outputs(of_outputs),
+  operands(index_t image_count, index_t input_channels, index_t output_channels, bool is_nhwc,
+           conv3x3_tile tile_size, const std::vector<std::pair<index_t, index_t>>& sizes)
+      : images(image_count),
+        inputs(input_channels),
+        outputs(output_channels),
         layout(is_nhwc ? head_layout::nhwc : head_layout::nchw),
-        tile(of_tile),
+        tile(tile_size),
         weights(uniform<T>(outputs * inputs * 9, 1)),
         bias(uniform<T>(outputs, 2)) {
     index_t locations = 0;

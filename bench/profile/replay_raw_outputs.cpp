@@ -137,10 +137,10 @@ profile::replay_call make_letterbox(const profile::entry& e, execution policy) {
   };
   const index_t count = e.shape[0], height = e.shape[1], width = e.shape[2];
   grid_size input{e.shape[3], 0};
-  const double of_image = profile::call_bytes(e) / static_cast<double>(count);
-  input.width = static_cast<index_t>(
-      std::llround((of_image - 3.0 * static_cast<double>(height) * static_cast<double>(width)) /
-                   (12.0 * static_cast<double>(input.height))));
+  const double bytes_per_image = profile::call_bytes(e) / static_cast<double>(count);
+  input.width = static_cast<index_t>(std::llround(
+      (bytes_per_image - 3.0 * static_cast<double>(height) * static_cast<double>(width)) /
+      (12.0 * static_cast<double>(input.height))));
   if (input.width < 1) return {};
   const auto data = std::make_shared<operands>();
   data->pixels.resize(static_cast<std::size_t>(3 * height * width));

@@ -169,15 +169,15 @@ inline conv3x3_grads conv3x3_grad(at::TensorList upstream, at::TensorList relu_o
         const at::Tensor arriving = relu_outputs.empty()
                                         ? upstream[l]
                                         : at::threshold_backward(upstream[l], relu_outputs[l], 0);
-        const auto of_level = at::convolution_backward(
+        const auto level_grads = at::convolution_backward(
             arriving, inputs[l], weight, at::IntArrayRef(channels), {1, 1}, {1, 1}, {1, 1}, false,
             {0, 0}, 1, std::array<bool, 3>{needs_inputs, needs_weight, needs_bias});
-        if (needs_inputs) input_grads.push_back(std::get<0>(of_level));
+        if (needs_inputs) input_grads.push_back(std::get<0>(level_grads));
         const auto add = [&](at::Tensor& sum, const at::Tensor& term) {
           sum = l == 0 ? term : sum.add_(term);
         };
-        if (needs_weight) add(weight_grad, std::get<1>(of_level));
-        if (needs_bias) add(bias_grad, std::get<2>(of_level));
+        if (needs_weight) add(weight_grad, std::get<1>(level_grads));
+        if (needs_bias) add(bias_grad, std::get<2>(level_grads));
       }
       return grads;
     }
