@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ATSS with 300 boxes on a pyramid for 800 x 800, and the task-aligned assigner with as many on one
 // for 640 x 640. Elements are boxes.
-#include "plain/functions.hpp"
+#include "plain/assigners.hpp"
 #include "support/implementations.hpp"
 #include "support/pyramid.hpp"
 #include <vecdet/assigners.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoding and decoding of boxes of RetinaNet at 800 x 800 and of SSD300, and other box functions.
-#include "plain/functions.hpp"
+#include "plain/box_coding.hpp"
 #include "support/implementations.hpp"
 #include "support/planes.hpp"
 #include "support/scene.hpp"

@@ -7,7 +7,7 @@
 // Bound of 1x256x100x100x256: 625 tiles of 36 products of 256 x 256, 1.47 billion multiply-adds, at
 // two vectors a cycle; and 10 MB of input, 10 MB of output and 9.4 MB of transformed weights that
 // are written once and read once for each block of some 45 tiles.
-#include "plain/functions.hpp"
+#include "plain/conv3x3.hpp"
 #include "profile/primitives.hpp"
 #include "support/conv_operands.hpp"
 #include "support/implementations.hpp"

@@ -2,7 +2,11 @@
 // The whole losses of FCOS on the 13,343 points of 800 x 800, in both layouts, and of SSD300:
 // assigning or matching, all losses and all gradients, compared with the plain loops of their
 // parts. SSD's deltas have weights of 1, as in the plain loop.
-#include "plain/functions.hpp"
+#include "plain/assigners.hpp"
+#include "plain/focal_loss.hpp"
+#include "plain/matching.hpp"
+#include "plain/regression_loss.hpp"
+#include "plain/softmax.hpp"
 #include "support/implementations.hpp"
 #include "support/pyramid.hpp"
 #include "support/scene.hpp"

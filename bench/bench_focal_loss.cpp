@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sigmoid focal loss and its gradient on the heads of RetinaNet (COCO's 91 and OpenImages' 264
 // classes), of SSD300, and on a block that stays in the cache.
-#include "plain/functions.hpp"
+#include "plain/focal_loss.hpp"
 #if defined(VECDET_BENCH_LIBTORCH)
 #include "peers/libtorch.hpp"
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // IoU of 32 ground-truth boxes with RetinaNet's anchors at 800 x 800, and of the anchors with
 // nearby boxes, pair by pair.
-#include "plain/functions.hpp"
+#include "plain/iou.hpp"
 #include "support/implementations.hpp"
 #include "support/planes.hpp"
 #include "support/scene.hpp"

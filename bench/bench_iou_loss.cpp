@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GIoU, DIoU and CIoU losses of as many boxes as RetinaNet has anchors at 800 x 800.
-#include "plain/functions.hpp"
+#include "plain/iou_loss.hpp"
 #include "support/implementations.hpp"
 #include "support/operands.hpp"
 #include <vecdet/iou_loss.hpp>

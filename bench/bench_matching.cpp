@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matching of RetinaNet's anchors at 800 x 800 with the boxes of a picture: matches, labels and the
 // best IoU of each anchor. Ten thousand boxes show how memory and time grow.
-#include "plain/functions.hpp"
+#include "plain/matching.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
 #include <vecdet/matching.hpp>

@@ -5,7 +5,7 @@
 // compare_ms split the time of a call.
 #include "bench_nms.hpp"
 
-#include "plain/functions.hpp"
+#include "plain/nms.hpp"
 #include "support/coco.hpp"
 #include "support/implementations.hpp"
 #include "support/npy.hpp"

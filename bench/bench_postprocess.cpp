@@ -2,7 +2,8 @@
 // From head outputs for an 800 x 800 picture to detections or proposals: threshold and top-k alone,
 // decoding alone, and the whole, for RetinaNet, FCOS and an RPN, in rows and in the channels-first
 // layout of convolutions.
-#include "plain/functions.hpp"
+#include "plain/box_coding.hpp"
+#include "plain/postprocess.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
 #include <vecdet/anchors.hpp>

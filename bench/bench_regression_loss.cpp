@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused regression losses on RetinaNet's anchors at 800 x 800, labelled by a picture. About one
 // in a thousand is foreground, so reading labels and writing zero gradients take most of the time.
-#include "plain/functions.hpp"
+#include "plain/regression_loss.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
 #include <vecdet/reference/box_coding.hpp>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // RetinaNet's whole loss at 800 x 800 on a head with five levels, channels last: matching, both
 // losses and both gradients, compared with the plain loops of its parts.
-#include "plain/functions.hpp"
+#include "plain/focal_loss.hpp"
+#include "plain/matching.hpp"
+#include "plain/regression_loss.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
 #include <vecdet/retinanet_loss.hpp>

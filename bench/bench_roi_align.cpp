@@ -8,7 +8,7 @@
 // multiply-adds per bin and channel, 250 million in all, or 16 million vectors of 16. NCHW does 4
 // for each row of bins and touched column (at most 28), and 4 for each bin. It also loads, shuffles
 // and stores about 7 vectors for every 64 numbers that it transposes (map and bins).
-#include "plain/functions.hpp"
+#include "plain/roi_align.hpp"
 #include "support/implementations.hpp"
 #include "support/roi_scene.hpp"
 

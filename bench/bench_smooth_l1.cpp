@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Smooth L1 and its gradient on RetinaNet's deltas at 800 x 800: for all boxes, and for the
 // foreground of a picture, about a hundred.
-#include "plain/functions.hpp"
+#include "plain/smooth_l1.hpp"
 #include "support/implementations.hpp"
 #include "support/operands.hpp"
 #include <vecdet/reference/smooth_l1.hpp>

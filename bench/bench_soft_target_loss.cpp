@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses of scored labels and their gradients on the head of a YOLO at 640 pixels: 8400 points
 // with COCO's 80 classes.
-#include "plain/functions.hpp"
+#include "plain/soft_target_loss.hpp"
 #include "support/implementations.hpp"
 #include "support/scene.hpp"
 #include <vecdet/soft_target_loss.hpp>

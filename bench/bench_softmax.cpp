@@ -2,7 +2,7 @@
 // Distribution focal loss of 500 foreground boxes' sides, the decoding of a detector's 8400 boxes,
 // and softmax cross entropy of four images of SSD300, all rows and mined.
 #include "../test/support/random.hpp"
-#include "plain/functions.hpp"
+#include "plain/softmax.hpp"
 #include "support/implementations.hpp"
 #include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/softmax_cross_entropy.hpp>

@@ -28,11 +28,13 @@ unit_flags() {
 }
 
 units() {
-  local set file flags
+  local set family flags
   for set in baseline avx2 avx512; do
     read -ra flags < <(unit_flags "$set")
-    for file in include/vecdet/isa/units/*.cpp; do
-      cost "$set/$(basename "$file" .cpp)" "$file" -DVECDET_ISA_UNIT="$set" -O2 \
+    for family in include/vecdet/kernels/*/; do
+      family=$(basename "$family")
+      printf '#include <vecdet/%s>\n' isa/unit.hpp "kernels/$family/$family.hpp" >"$scratch/unit.cpp"
+      cost "$set/$family" "$scratch/unit.cpp" -DVECDET_ISA_UNIT="$set" -O2 \
         -ffp-contract=off -fno-math-errno "${flags[@]}"
     done
   done

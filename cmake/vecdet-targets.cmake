@@ -55,8 +55,8 @@ function(vecdet_add_targets include_dir)
   target_include_directories(vecdet SYSTEM INTERFACE "${VECDET_XSIMD_INCLUDE_DIR}")
   target_link_libraries(vecdet INTERFACE TBB::tbb Threads::Threads)
 
-  # A unit is one kernel family compiled for one instruction set: a file of one line in the build
-  # tree, so that units compile in parallel, rebuild separately and have their own flags.
+  # A unit is one kernel family, kernels/X/X.hpp, compiled for one instruction set: a file of two lines in
+  # the build tree, so that units compile in parallel, rebuild separately and have their own flags.
   set(instruction_sets baseline)
   set(left_out "")
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
@@ -82,7 +82,8 @@ function(vecdet_add_targets include_dir)
   endif()
   set(units_dir "${CMAKE_CURRENT_BINARY_DIR}/vecdet_units")
   set(units "")
-  file(GLOB families CONFIGURE_DEPENDS "${include_dir}/vecdet/isa/units/*.cpp")
+  file(GLOB families CONFIGURE_DEPENDS LIST_DIRECTORIES true "${include_dir}/vecdet/kernels/*")
+  list(FILTER families EXCLUDE REGEX "\\.hpp$")
   foreach(set IN LISTS instruction_sets)
     set(flags ${VECDET_UNIT_FLAGS})
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
@@ -93,9 +94,14 @@ function(vecdet_add_targets include_dir)
     endif()
     foreach(family IN LISTS families)
       get_filename_component(name "${family}" NAME)
-      set(unit "${units_dir}/${set}/${name}")
-      if(NOT EXISTS "${unit}") # written once: a new time stamp would compile it again
-        file(WRITE "${unit}" "#include <vecdet/isa/units/${name}>\n")
+      set(unit "${units_dir}/${set}/${name}.cpp")
+      set(source "#include <vecdet/isa/unit.hpp>\n#include <vecdet/kernels/${name}/${name}.hpp>\n")
+      set(written "")
+      if(EXISTS "${unit}")
+        file(READ "${unit}" written)
+      endif()
+      if(NOT written STREQUAL source) # a new time stamp would compile it again
+        file(WRITE "${unit}" "${source}")
       endif()
       set_source_files_properties("${unit}" PROPERTIES COMPILE_OPTIONS "${flags}"
         COMPILE_DEFINITIONS "VECDET_ISA_UNIT=${set}")

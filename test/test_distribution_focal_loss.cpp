@@ -3,7 +3,6 @@
 // loss's slope; the kernels against the reference on every instruction set, at rows around a group
 // and bins around four and around a panel, with strides, misalignment, weights and special values;
 // determinism, allocations and every documented error.
-#include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -224,20 +223,6 @@ TEST_CASE("distribution focal loss: NaN and infinities") {
   });
 }
 
-TEST_CASE("distribution focal loss: the gradient may overwrite the logits") {
-  for_each_isa([](isa) {
-    for (const index_t bins : {3, 17, 150}) {
-      problem p(37, bins, 3, 0, false);
-      std::vector<float> grad(static_cast<std::size_t>(p.rows * bins));
-      const double sum =
-          distribution_focal_loss_and_grad(p.x(), p.targets, {grad.data(), p.rows, bins});
-      CHECK(sum ==
-            distribution_focal_loss_and_grad(p.x(), p.targets, {p.logits.data(), p.rows, bins}));
-      CHECK(same_bits(grad.data(), p.logits.data(), grad.size()));
-    }
-  });
-}
-
 TEST_CASE("distribution focal loss: boxes are points minus and plus distances times strides") {
   for_each_isa([](isa) {
     for (index_t boxes = 0; boxes <= 21; ++boxes) {
@@ -262,38 +247,6 @@ TEST_CASE("distribution focal loss: boxes are points minus and plus distances ti
       }
     }
   });
-}
-
-TEST_CASE("distribution focal loss: the same bits for any threads, on AVX2 and AVX-512") {
-  for (const index_t bins : {17, 130}) {
-    const problem p(9001, bins, 1);
-    check_same_bits_everywhere([&](execution policy) {
-      std::vector<float> out(static_cast<std::size_t>(p.rows * bins + 2 * p.rows));
-      float* const each = out.data() + p.rows * bins;
-      const double sum = distribution_focal_loss_and_grad(p.x(), p.targets,
-                                                          {out.data(), p.rows, bins}, {}, policy);
-      decode_distributions(p.x(), {each, p.rows}, policy);
-      distribution_focal_loss_unreduced(p.x(), p.targets, {each + p.rows, p.rows}, {}, policy);
-      for (float& number : out)
-        if (std::isnan(number)) number = 0.125f;
-      out.push_back(std::isnan(sum) ? 0 : static_cast<float>(sum));
-      return out;
-    });
-  }
-}
-
-TEST_CASE("distribution focal loss: nothing is allocated") {
-  const problem p(500, 17, 2);
-  std::vector<float> grad(500 * 17), each(500);
-  const auto all = [&] {
-    distribution_focal_loss_and_grad(p.x(), p.targets, {grad.data(), 500, 17}, {},
-                                     execution::sequential);
-    decode_distributions(p.x(), each, execution::sequential);
-  };
-  all();
-  const allocation_count count;
-  all();
-  CHECK(count.since() == 0);
 }
 
 TEST_CASE("distribution focal loss: errors name function, argument, value and expectation") {

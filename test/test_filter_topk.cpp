@@ -2,7 +2,6 @@
 // Threshold and top-k against a stable sort: element types, instruction sets, strides, sizes around
 // the block and the memory for candidates, ties, special logits, threads, and every documented
 // error.
-#include "support/allocations.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/filter_topk.hpp>
@@ -145,18 +144,6 @@ TEST_CASE("filter_topk: special logits") {
   for (const double threshold : {0.0, 0.5, 0.99, 1.0})
     check_topk<float>({logits.data(), 20, static_cast<index_t>(logits.size()) / 20}, threshold,
                       300);
-}
-
-TEST_CASE("filter_topk: later calls allocate nothing") {
-  const auto logits = head<float>(400000, 9, false);
-  const matrix_view<const float> x(logits.data(), 4000, 100);
-  filter_topk_workspace workspace;
-  for (const execution policy : {execution::sequential, execution::parallel}) {
-    filter_topk(x, 0.05, 1000, workspace, policy);
-    const allocation_count allocations;
-    for (int i = 0; i < 10; ++i) filter_topk(x, 0.05, 1000, workspace, policy);
-    CHECK(allocations.since() == 0);
-  }
 }
 
 TEST_CASE("filter_topk: bad arguments throw errors that name them") {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -214,42 +213,4 @@ TEST_CASE_TEMPLATE("focal loss: an element's bits depend only on that element", 
       }
     }
   });
-}
-
-TEST_CASE("focal loss: the same bits for any thread count, policy and on AVX2 and AVX-512") {
-  const auto check = [](auto zero) {
-    using T = decltype(zero);
-    for (const bool dense : {false, true}) {
-      const auto p = random_problem<T>(5000, 91, dense, true, 11);
-      double loss = 0;
-      std::vector<T> grad;
-      const isa before = active_isa();
-      for (const isa set : {isa::avx512, isa::avx2}) {
-        if (!isa_available(set)) continue;
-        set_isa(set);
-        INFO(std::string(dtype_name<T>()), std::string(dense ? " targets on " : " labels on "),
-             std::string(isa_name(set)));
-        double this_loss;
-        const auto this_grad = gradient(p, execution::sequential, &this_loss);
-        if (grad.empty()) {
-          grad = this_grad;
-          loss = this_loss;
-        }
-        CHECK(same_bits(grad, this_grad));
-        CHECK(std::memcmp(&loss, &this_loss, sizeof loss) == 0);
-        for (const int threads : {1, 2, 3, 8}) {
-          tbb::task_arena arena(threads);
-          arena.execute([&] {
-            double parallel_loss;
-            CHECK(same_bits(grad, gradient(p, execution::parallel, &parallel_loss)));
-            CHECK(std::memcmp(&loss, &parallel_loss, sizeof loss) == 0);
-          });
-        }
-      }
-      set_isa(before);
-    }
-  };
-  check(0.0f);
-  check(bfloat16(0.0f));
-  check(0.0);
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The focal loss of a head's levels in place: gradients are bit-identical to those of the same
 // logits as one matrix, in both layouts, also as some of several channels. The same for the losses
-// of scored labels. Scales of images, ignored anchors, in place, threads, and every documented
-// error.
-#include "support/allocations.hpp"
+// of scored labels. Scales of images, ignored anchors, and every documented error.
 #include "support/focal_problem.hpp"
 #include "support/head_tensor.hpp"
 #include <vecdet/soft_target_loss.hpp>
@@ -15,7 +13,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -137,31 +134,6 @@ TEST_CASE_TEMPLATE("soft target losses of levels: bit-identical to a matrix", T,
         return bce_loss_and_grad(x, truth, grad, more...);
       });
     }
-  }
-}
-
-TEST_CASE("focal loss of levels: any threads, in place, nothing allocated") {
-  for (const head_layout layout : all_layouts) {
-    head<float> h(layout, 2, 3, 20, {{60, 50}, {20, 30}}, 5);
-    const double sum = sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels, h.grad.view(),
-                                                   h.scales, {}, execution::sequential);
-    const auto expected = h.grad.data;
-    for (const int threads : {1, 2, 5}) {
-      tbb::task_arena(threads).execute([&] {
-        const double parallel =
-            sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels, h.grad.view(), h.scales);
-        CHECK(std::memcmp(&sum, &parallel, sizeof sum) == 0);
-      });
-      for (std::size_t l = 0; l < expected.size(); ++l)
-        CHECK(same_bits(expected[l], h.grad.data[l]));
-    }
-    h.grad.set(h.logits.flat());
-    const allocation_count allocations;
-    const double in_place = sigmoid_focal_loss_and_grad(h.grad.view(), h.labels, h.grad.view(),
-                                                        h.scales, {}, execution::sequential);
-    CHECK(allocations.since() == 0);
-    CHECK(std::memcmp(&sum, &in_place, sizeof sum) == 0);
-    for (std::size_t l = 0; l < expected.size(); ++l) CHECK(same_bits(expected[l], h.grad.data[l]));
   }
 }
 

@@ -2,7 +2,6 @@
 // Boxes of a head's levels in place: gradients and decoded boxes are bit-identical to those of the
 // same boxes in one array, in both layouts, also as some of several channels; selections, scales of
 // images, in place, threads, and every documented error.
-#include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
 #include "support/head_tensor.hpp"
 #include "support/isa.hpp"
@@ -21,7 +20,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -300,33 +298,6 @@ TEST_CASE_TEMPLATE("levels: the profiler counts the bytes and operations of rows
                             iou_kind::giou);
         }) ==
         recorded([&] { iou_loss_and_grad(rows, against, boxes_view<T>(grad), iou_kind::giou); }));
-}
-
-TEST_CASE("levels: the same bits for any number of threads, nothing is allocated") {
-  for (const head_layout layout : all_layouts) {
-    head_tensor<float> in(layout, 2, 3, 4, {{60, 50}, {30, 20}}), grad(in);
-    in.set(random_numbers<float>(4 * in.rows(), 3, -1, 1));
-    const std::vector<float> anchors = random_boxes<float>(in.anchors_per_image(), 4);
-    const std::vector<float> targets = random_boxes<float>(in.rows(), 5);
-    std::vector<index_t> labels(static_cast<std::size_t>(in.rows()), -1);
-    for (std::size_t i = 0; i < labels.size(); i += 7) labels[i] = 1;
-    std::vector<float> boxes(targets.size());
-    const auto run = [&](execution policy) {
-      decode_boxes(in.const_view(), anchors, {}, boxes, {}, policy);
-      return regression_loss_and_grad(in.const_view(), anchors, targets, labels, grad.view(), {},
-                                      {}, policy);
-    };
-    const double sum = run(execution::sequential);
-    const auto of_one = grad.flat(), boxes_of_one = boxes;
-    for (const int threads : {1, 2, 5}) {
-      tbb::task_arena(threads).execute([&] { CHECK(run(execution::parallel) == sum); });
-      CHECK(same_bits(grad.flat(), of_one));
-      CHECK(same_bits(boxes, boxes_of_one));
-    }
-    const allocation_count allocations;
-    CHECK(run(execution::sequential) == sum);
-    CHECK(allocations.since() == 0);
-  }
 }
 
 TEST_CASE("levels: bad arguments throw errors that name them and write nothing") {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an output may be the input's own memory, a million boxes on all threads give the bits that
-// they give elsewhere; where it may not, that is an error.
+// Outputs in the memory of an input: where that is allowed, the results are bit-identical; where it
+// is not, the call throws std::invalid_argument and changes nothing.
+#include "calls/catalogue.hpp"
 #include "support/box_tensor.hpp"
 #include "support/values.hpp"
 #include <vecdet/vecdet.hpp>
 
 #include <cstdint>
+#include <cstring>
+#include <deque>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -16,8 +19,6 @@ using namespace vecdet;
 using namespace vecdet::test;
 
 namespace {
-
-constexpr index_t million = 1000000;
 
 /// call(in, out) gives the same bits where both are one, time and again.
 template <class Call>
@@ -32,68 +33,89 @@ void check_in_place(const char* what, const std::vector<float>& from, const Call
   }
 }
 
+/// Leaves room behind each array, for an output in it that is not refused.
+class roomy_memory : public plain_memory {
+ public:
+  void* take(std::size_t bytes, std::size_t alignment) override {
+    return plain_memory::take(bytes + (std::size_t{1} << 19), alignment);
+  }
+};
+
+/// Places an output of a call in the memory of an input, `bytes` after its first byte, and restores
+/// both.
+class shared_memory {
+ public:
+  shared_memory(placed_bytes& output, const placed_bytes& input, std::size_t bytes)
+      : output_(output),
+        input_(input),
+        address_(output.address),
+        held_(static_cast<const char*>(input.address), input.bytes) {
+    output.address = static_cast<char*>(input.address) + bytes;
+  }
+  ~shared_memory() {
+    output_.address = address_;
+    std::memcpy(input_.address, held_.data(), held_.size());
+  }
+  shared_memory(const shared_memory&) = delete;
+  shared_memory& operator=(const shared_memory&) = delete;
+
+ private:
+  placed_bytes& output_;
+  const placed_bytes& input_;
+  void* address_;
+  std::string held_;
+};
+
 }  // namespace
 
-TEST_CASE("in place: box coding and box operations") {
-  const auto anchors = random_boxes<float>(million, 1), boxes = random_boxes<float>(million, 2);
-  std::vector<float> deltas(boxes.size());
-  encode_boxes(boxes_view<const float>(boxes), anchors, deltas);
-  const image_size image = image_size::height_width(200, 300);
-  const auto check = [&](const char* what, const std::vector<float>& from, const auto& call) {
-    check_in_place(what, from, [&](const float* in, float* out) {
-      call(boxes_view<const float>(in, million), boxes_view<float>(out, million));
-    });
-  };
-  check("encode_boxes", boxes, [&](auto in, auto out) { encode_boxes(in, anchors, out); });
-  check("decode_boxes", deltas, [&](auto in, auto out) { decode_boxes(in, anchors, image, out); });
-  check("decode_boxes of a batch", deltas, [&](auto in, auto out) {
-    const image_size images[] = {image_size::height_width(200, 300),
-                                 image_size::height_width(300, 200)};
-    decode_boxes(in, boxes_view<const float>(anchors.data(), million / 2),
-                 vector_view<const image_size>(images, 2), out);
+TEST_CASE("in place: outputs that may overwrite inputs hold the same bits") {
+  int overwritten = 0;
+  plain_memory at;
+  for_each_call(at, 24000, source::ordinary, [&](const family& f, const call& c) {
+    const accesses& arrays = c.arrays;
+    if (arrays.replaceable.empty()) return;
+    INFO(f.type, " ", c.name);
+    const results apart = c.results_of(execution::sequential);
+    for (int i = 0; i < 3; ++i) {
+      std::deque<shared_memory> shared;
+      for (std::size_t k = 0; k < arrays.replaceable.size(); ++k)
+        shared.emplace_back(*arrays.outputs[k].array, *arrays.replaceable[k], 0);
+      CHECK(c.results_in_place(execution::parallel) == apart);
+      ++overwritten;
+    }
   });
-  check("encode_distances", boxes, [&](auto in, auto out) { encode_distances(in, anchors, out); });
-  check("decode_distances", deltas,
-        [&](auto in, auto out) { decode_distances(in, anchors, image, out); });
-  check("clip_boxes", boxes, [&](auto in, auto out) { clip_boxes(in, image, out); });
-  check("convert_boxes", boxes,
-        [&](auto in, auto out) { convert_boxes(in, box_format::xyxy, box_format::cxcywh, out); });
-
-  const auto planes = [](auto* data) {
-    using number = std::remove_pointer_t<decltype(data)>;
-    return boxes_soa_view<number>(data, data + million, data + 2 * million, data + 3 * million,
-                                  million);
-  };
-  const auto anchor_planes = as_planes(anchors);
-  check_in_place("encode_boxes in four arrays", as_planes(boxes), [&](const float* in, float* out) {
-    encode_boxes(planes(in), planes(anchor_planes.data()), planes(out));
-  });
-  check_in_place("decode_boxes in four arrays", as_planes(deltas),
-                 [&](const float* in, float* out) {
-                   decode_boxes(planes(in), planes(anchor_planes.data()), planes(out));
-                 });
+  CHECK(overwritten > 500);
 }
 
-TEST_CASE("in place: gradients") {
-  const auto boxes = random_boxes<float>(million, 3), targets = random_boxes<float>(million, 4);
-  const auto check = [&](const char* what, const auto& loss_and_grad) {
-    check_in_place(what, boxes, [&](const float* in, float* out) {
-      loss_and_grad(boxes_view<const float>(in, million), boxes_view<float>(out, million));
-    });
+TEST_CASE("in place: other outputs are refused in the memory of an input") {
+  int refused = 0;
+  const auto check = [&](const call& c, std::size_t out, std::size_t in, bool is_shifted) {
+    placed_bytes& output = *c.arrays.outputs[out].array;
+    INFO("output ", out, ", input ", in, std::string(is_shifted ? ", shifted" : ""));
+    const shared_memory shared(output, *c.arrays.inputs[in], is_shifted ? output.element : 0);
+    const std::vector<std::string> inputs = c.arrays.copied_inputs();
+    CHECK_THROWS_WITH_AS(c.run(execution::sequential),
+                         doctest::Contains((c.function + ": ").c_str()), std::invalid_argument);
+    CHECK(c.arrays.copied_inputs() == inputs);
+    ++refused;
   };
-  check("smooth L1", [&](auto in, auto out) {
-    smooth_l1_loss_and_grad(in, targets, box_selection::all(), out);
-  });
-  check("GIoU", [&](auto in, auto out) { iou_loss_and_grad(in, targets, out, iou_kind::giou); });
-  check("DIoU", [&](auto in, auto out) { iou_loss_and_grad(in, targets, out, iou_kind::diou); });
-  check("CIoU", [&](auto in, auto out) { iou_loss_and_grad(in, targets, out, iou_kind::ciou); });
-
-  std::vector<int> labels(million, -1);
-  for (std::size_t i = 0; i < labels.size(); i += 37) labels[i] = static_cast<int>(i % 4);
-  check_in_place("focal loss", boxes, [&](const float* in, float* out) {
-    sigmoid_focal_loss_and_grad(matrix_view<const float>(in, million, 4), labels,
-                                matrix_view<float>(out, million, 4));
-  });
+  for (const family& f : catalogue()) {
+    roomy_memory at;
+    const call_set set = f.make(at, {f.sized(40)});
+    for (const call& c : set.calls) {
+      INFO(f.type, " ", c.name);
+      for (std::size_t out = 0; out < c.arrays.outputs.size(); ++out) {
+        for (std::size_t in = 0; in < c.arrays.inputs.size(); ++in) {
+          if (c.arrays.outputs[out].array->element < c.arrays.inputs[in]->bytes)
+            check(c, out, in, true);
+          const bool is_allowed =
+              out < c.arrays.replaceable.size() && c.arrays.replaceable[out] == c.arrays.inputs[in];
+          if (!is_allowed) check(c, out, in, false);
+        }
+      }
+    }
+  }
+  CHECK(refused > 1000);
 }
 
 TEST_CASE("in place: other outputs are refused where they share memory with an input") {

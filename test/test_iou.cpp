@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The IoU kernels against the reference, torchvision's very floats and the 0/0 rules: every
 // instruction set, element type and kind, at lengths around a group and a tile of boxes.
-#include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -243,36 +242,6 @@ TEST_CASE_TEMPLATE("IoU: moving all boxes changes no bit", T, float, double) {
   });
 }
 
-TEST_CASE("IoU: the same bits for any thread count, policy and on AVX2 and AVX-512") {
-  const auto check = [](auto zero) {
-    using T = decltype(zero);
-    const auto a = random_boxes<T>(37, 1), b = random_boxes<T>(5003, 2),
-               c = random_boxes<T>(5003, 3);
-    for (const iou_kind kind : all_kinds) {
-      check_same_bits_everywhere([&](execution policy) {
-        std::vector<T> out(37 * 5003);
-        pairwise_iou(boxes_view<const T>(a), b, matrix_view<T>(out.data(), 37, 5003),
-                     {kind, empty_iou::nan}, policy);
-        return out;
-      });
-      check_same_bits_everywhere([&](execution policy) {
-        std::vector<T> out(37 * 5003);
-        pairwise_iou(boxes_view<const T>(b), a, matrix_view<T>(out.data(), 5003, 37),
-                     {kind, empty_iou::nan}, policy);
-        return out;
-      });
-      check_same_bits_everywhere([&](execution policy) {
-        std::vector<T> out(5003);
-        elementwise_iou(boxes_view<const T>(b), c, out, {kind, empty_iou::nan}, policy);
-        return out;
-      });
-    }
-  };
-  check(0.0f);
-  check(bfloat16(0.0f));
-  check(0.0);
-}
-
 TEST_CASE_TEMPLATE("IoU: a matrix larger than the cache equals its rows", T, float, bfloat16,
                    double) {
   // Odd strides: rows begin at every element of a cache line. Tiles of 512 columns meet inside of
@@ -302,21 +271,6 @@ TEST_CASE_TEMPLATE("IoU: a matrix larger than the cache equals its rows", T, flo
         CHECK(same_bits(parts.data(), whole, parts.size()));  // the gaps keep their marks
       }
     });
-  }
-}
-
-TEST_CASE("IoU: nothing is allocated") {
-  const auto a = random_boxes<float>(32, 1), b = random_boxes<float>(20000, 2);
-  std::vector<float> out(32 * 20000);
-  for (const execution policy : {execution::sequential, execution::parallel}) {
-    const auto call = [&] {
-      pairwise_iou(boxes_view<const float>(a), b, matrix_view<float>(out.data(), 32, 20000), {},
-                   policy);
-    };
-    call();
-    const allocation_count allocations;
-    for (int i = 0; i < 10; ++i) call();
-    CHECK(allocations.since() == 0);
   }
 }
 

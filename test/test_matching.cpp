@@ -2,7 +2,6 @@
 // Matching against torchvision's golden vectors and, on every instruction set, against the
 // reference: random boxes full of ties and special ones, batches, regions, options; the same bits
 // for any number of threads; nothing allocated; every documented error.
-#include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -322,34 +321,6 @@ TEST_CASE("matching: ignore regions") {
   CHECK(out.ious[0] == 0);
 }
 
-TEST_CASE("matching: the same bits for any number of threads and policy") {
-  batch_problem problem;
-  problem.anchors = retinanet({320, 320});
-  for (std::uint64_t image = 0; image < 5; ++image)
-    problem.add_image(random_boxes<float>(static_cast<index_t>(7 * image), image, 320, 4),
-                      random_boxes<float>(1, image + 9, 320));
-  matcher_params params;
-  params.force_best = true;
-  const anchor_index index(problem.anchors);
-  const auto run = [&](execution policy) {
-    match_workspace workspace;
-    outcome out(problem.size(), problem.images());
-    match_anchors(index, problem.truth(), out.results(), params, workspace, policy);
-    return out;
-  };
-  for_each_isa([&](isa) {
-    const outcome right = run(execution::sequential);
-    for (const int threads : {1, 2, 3, 5, 16}) {
-      tbb::task_arena arena(threads);
-      arena.execute([&] { CHECK(run(execution::parallel) == right); });
-      const auto backwards = [](index_t count, const task& work) {
-        for (index_t i = count; i-- > 0;) work(i);
-      };
-      CHECK(run(execution::on(backwards, threads)) == right);
-    }
-  });
-}
-
 TEST_CASE("matching: equal IoUs in the chunks of several threads") {
   // Four equal tiles, each with an anchor in 64 blocks: more than a summary holds.
   const std::vector<float> few = random_boxes<float>(64, 3, 100, 2);
@@ -410,33 +381,6 @@ TEST_CASE("matching: outputs that are not requested are not needed") {
   truth.classes = classes;
   match_anchors(view, truth, results, {}, workspace);
   CHECK(std::count(out.labels.begin(), out.labels.end(), 3) == right.foreground[0]);
-}
-
-TEST_CASE("matching: nothing is allocated once the workspace has grown") {
-  batch_problem problem;
-  problem.anchors = random_boxes<float>(5000, 1, 300, 2);
-  for (std::uint64_t image = 0; image < 4; ++image)
-    problem.add_image(random_boxes<float>(30, image, 300, 2),
-                      random_boxes<float>(2, image + 9, 300));
-  const anchor_index index(problem.anchors);
-  match_workspace workspace;
-  outcome out(problem.size(), problem.images());
-  const match_results results = out.results();
-  const ground_truth truth = problem.truth();
-  matcher_params params;
-  params.force_best = true;
-  params.ignore_matched = true;
-  for (const execution policy : {execution::sequential, execution::parallel}) {
-    const auto run = [&] {
-      match_anchors(index, truth, results, params, workspace, policy);
-      match_anchors(boxes_view<const float>(problem.anchors), truth, results, params, workspace,
-                    policy);
-    };
-    for (int k = 0; k < 3; ++k) run();
-    const allocation_count allocations;
-    run();
-    CHECK(allocations.since() == 0);
-  }
 }
 
 TEST_CASE("matching: bad arguments throw errors that name them and write nothing") {

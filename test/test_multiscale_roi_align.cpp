@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoIAlign on a pyramid against RoIAlign of each level with that level's boxes; the levels of boxes
 // of every size, as torchvision's LevelMapper has them; threads, and every documented error.
-#include "support/allocations.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/multiscale_roi_align.hpp>
@@ -169,25 +168,6 @@ TEST_CASE("RoIAlign of a pyramid: the level of a box") {
   CHECK(level_of(-3, 5) == 0);
   CHECK(level_of(std::numeric_limits<float>::quiet_NaN(), 5) == 0);
   CHECK(level_of(std::numeric_limits<float>::infinity(), 5) == 3);
-}
-
-TEST_CASE("RoIAlign of a pyramid: threads") {
-  for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
-    pyramid_problem<float> p;
-    p.layout = layout;
-    const auto out = p.forward(execution::sequential);
-    p.backward(execution::sequential);
-    const auto grads = p.grads;
-    const auto backwards = [](index_t count, const task& work) {
-      for (index_t i = count; i-- > 0;) work(i);
-    };
-    for (const execution policy : {execution::parallel, execution::on(backwards, 3)}) {
-      CHECK(p.forward(policy) == out);
-      for (auto& grad : p.grads) std::fill(grad.begin(), grad.end(), 5.0f);
-      p.backward(policy);
-      CHECK(p.grads == grads);
-    }
-  }
 }
 
 TEST_CASE("RoIAlign of a pyramid: gradients are added to the output") {

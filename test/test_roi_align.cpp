@@ -2,7 +2,6 @@
 // RoIAlign against the reference: layouts, element types, instruction sets, shapes around the
 // vector width, samplings, boxes of every kind; properties; threads, allocations, and every
 // documented error.
-#include "support/allocations.hpp"
 #include "support/isa.hpp"
 #include "support/roi_problem.hpp"
 #include "support/ulp.hpp"
@@ -20,7 +19,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -277,7 +275,8 @@ TEST_CASE_TEMPLATE("RoIAlign: the gradient is added to the output", T, float, do
   }
 }
 
-TEST_CASE_TEMPLATE("RoIAlign: threads and allocations", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("RoIAlign: a loop that runs more pieces at a time than stated", T, float,
+                   bfloat16) {
   for (const feature_layout layout : {feature_layout::nchw, feature_layout::nhwc}) {
     roi_problem<T> p;
     p.layout = layout;
@@ -287,20 +286,6 @@ TEST_CASE_TEMPLATE("RoIAlign: threads and allocations", T, float, bfloat16) {
     p.make(150, 12);
     p.policy = execution::sequential;
     const auto out = p.forward(), grad = p.backward();
-    p.policy = execution::parallel;
-    for (const int threads : {1, 2, 3, 4}) {
-      tbb::task_arena arena(threads);
-      arena.execute([&] {
-        CHECK(same_bits(p.forward(), out));
-        CHECK(same_bits(p.backward(), grad));
-      });
-    }
-    const auto backwards = [](index_t count, const task& work) {
-      for (index_t i = count; i-- > 0;) work(i);
-    };
-    p.policy = execution::on(backwards, 5);
-    CHECK(same_bits(p.forward(), out));
-    CHECK(same_bits(p.backward(), grad));
     // A loop that runs more pieces at a time than stated waits for scratch memory in use.
     const auto on_three = [](index_t count, const task& work) {
       std::vector<std::thread> threads;
@@ -316,17 +301,6 @@ TEST_CASE_TEMPLATE("RoIAlign: threads and allocations", T, float, bfloat16) {
       CHECK(same_bits(p.forward(), out));
       CHECK(same_bits(p.backward(), grad));
     }
-    p.policy = execution::sequential;
-    roi_align_workspace workspace;
-    std::vector<T> to_out(out.size()), to_grad(grad.size());
-    const auto run = [&] {
-      p.run_forward(p.features, to_out, workspace);
-      p.run_backward(p.upstream, to_grad, workspace);
-    };
-    run();
-    const allocation_count allocations;
-    run();
-    CHECK(allocations.since() == 0);
   }
 }
 

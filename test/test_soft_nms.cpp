@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Soft-NMS against the reference: methods, element types, instruction sets, groups, ties,
 // degenerate and NaN boxes and scores; threads, allocations, and every documented error.
-#include "support/allocations.hpp"
 #include "support/isa.hpp"
 #include "support/values.hpp"
 #include <vecdet/reference/soft_nms.hpp>
@@ -12,7 +11,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 using namespace vecdet;
 using namespace vecdet::test;
@@ -117,27 +115,6 @@ TEST_CASE("soft-NMS: zeros keep their sign") {
       }
     }
   });
-}
-
-TEST_CASE("soft-NMS: threads and allocations") {
-  const auto scene = random_scene<float>(3000, 77, 0, false, 12);
-  nms_groups groups;
-  groups.classes = scene.classes;
-  soft_nms_workspace<float> alone, shared;
-  const auto one = soft_nms(scene.b(), scene.s(), groups, {}, alone, execution::sequential);
-  for (const int threads : {1, 2, 4}) {
-    tbb::task_arena arena(threads);
-    arena.execute([&] {
-      const auto same = soft_nms(scene.b(), scene.s(), groups, {}, shared);
-      REQUIRE(same.kept.size() == one.kept.size());
-      CHECK(std::equal(one.kept.begin(), one.kept.end(), same.kept.begin()));
-      CHECK(std::equal(one.scores.begin(), one.scores.end(), same.scores.begin()));
-    });
-  }
-  soft_nms(scene.b(), scene.s(), groups, {}, shared);
-  const allocation_count allocations;
-  for (int i = 0; i < 5; ++i) soft_nms(scene.b(), scene.s(), groups, {}, shared);
-  CHECK(allocations.since() == 0);
 }
 
 TEST_CASE("soft-NMS: bad arguments throw errors that name them") {

@@ -3,7 +3,6 @@
 // against the reference on every instruction set, at rows around a group and classes around four
 // and around a panel, with strides, ignored rows and special values; which rows are mined where
 // losses tie; determinism, allocations and every documented error.
-#include "support/allocations.hpp"
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -244,21 +243,6 @@ TEST_CASE("softmax cross entropy: labels of any width, unsigned, and torch's ign
   CHECK(softmax_cross_entropy_loss(p.x(), torch, params) == expected);
 }
 
-TEST_CASE("softmax cross entropy: the gradient may overwrite the logits") {
-  for_each_isa([](isa) {
-    for (const index_t classes : {3, 21, 150}) {
-      problem p(37, classes, 3);
-      std::vector<float> grad(static_cast<std::size_t>(p.rows * classes));
-      softmax_cross_entropy_loss_and_grad(p.x(), p.labels, {grad.data(), p.rows, classes});
-      softmax_cross_entropy_loss_and_grad(p.x(), p.labels, {p.logits.data(), p.rows, classes});
-      for (index_t k = 0; k < p.logits.size(); ++k) {
-        const float expected = grad[static_cast<std::size_t>(k)];
-        CHECK((p.logits[k] == expected || (std::isnan(expected) && std::isnan(p.logits[k]))));
-      }
-    }
-  });
-}
-
 TEST_CASE("softmax cross entropy: mined rows with random and with tied losses") {
   for_each_isa([](isa) {
     std::uint64_t seed = 100;
@@ -291,41 +275,6 @@ TEST_CASE("softmax cross entropy: NaN is mined first among negatives") {
     p.logits.data()[3 * 32] = -infinity;
     p.check_mined({});
   });
-}
-
-TEST_CASE("softmax cross entropy: the same bits for any threads, on AVX2 and AVX-512") {
-  const problem p(4 * 5001, 21, 1);
-  hard_negative_mining mining;
-  mining.images = 4;
-  check_same_bits_everywhere([&](execution policy) {
-    std::vector<float> out(static_cast<std::size_t>(2 * p.rows * p.classes));
-    softmax_cross_entropy_workspace workspace;
-    const double sum = softmax_cross_entropy_loss_and_grad(
-        p.x(), p.labels, {out.data(), p.rows, p.classes}, {}, policy);
-    const double mined = softmax_cross_entropy_loss_and_grad(
-        p.x(), p.labels, mining, {out.data() + p.rows * p.classes, p.rows, p.classes}, {},
-        workspace, policy);
-    for (float& number : out)
-      if (std::isnan(number)) number = 0.125f;
-    for (const double x : {sum, mined}) out.push_back(std::isnan(x) ? 0 : static_cast<float>(x));
-    return out;
-  });
-}
-
-TEST_CASE("softmax cross entropy: nothing is allocated once the workspace has grown") {
-  const problem p(600, 21, 2);
-  std::vector<float> grad(600 * 21);
-  hard_negative_mining mining;
-  mining.images = 3;
-  softmax_cross_entropy_workspace workspace;
-  const auto call = [&] {
-    softmax_cross_entropy_loss_and_grad(p.x(), p.labels, mining, {grad.data(), 600, 21}, {},
-                                        workspace, execution::sequential);
-  };
-  call();
-  const allocation_count count;
-  call();
-  CHECK(count.since() == 0);
 }
 
 TEST_CASE("softmax cross entropy: errors name function, argument, value and expectation") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "functions.hpp"
+#include "assigners.hpp"
+
 #include "terms.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "functions.hpp"
+#include "iou_loss.hpp"
+
 #include "terms.hpp"
 
 namespace vecdet {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "functions.hpp"
+#include "postprocess.hpp"
+
+#include "nms.hpp"
 #include "terms.hpp"
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "functions.hpp"
+#include "raw_outputs.hpp"
+
+#include "nms.hpp"
 
 #include <algorithm>
 #include <cmath>

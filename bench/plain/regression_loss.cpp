@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "functions.hpp"
+#include "regression_loss.hpp"
+
 #include "terms.hpp"
 
 #include <algorithm>

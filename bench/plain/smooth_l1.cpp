@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "functions.hpp"
+#include "smooth_l1.hpp"
+
 #include "terms.hpp"
 
 #include <algorithm>

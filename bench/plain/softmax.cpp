@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "functions.hpp"
+#include "softmax.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 // that are compiled with -O3 -march=native -ffast-math. For the loops of this folder alone.
 #pragma once
 
-#include "functions.hpp"
+#include "loops.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs recorded problems alone: what a step should cost, judged by each of its kernels by itself,
 // with warm and with cold caches, on the recorded or on another instruction set or thread count.
-//
-// A kernel family takes part by one file beside this one, replay_<family>.cpp, that registers its
-// functions:
-//   const replay_registration registered("nms", [](const entry& recorded, execution policy) {
-//     ... make inputs of recorded.shape, recorded.type and recorded.variant ...
-//     return [=] { nms(...); };
-//   });
+// The problem's call is looked up in the catalogue of calls (test/calls) by function and variant.
 #pragma once
 
 #include <vecdet/dispatch.hpp>
@@ -20,8 +14,8 @@
 #include <cstdint>
 #include <functional>
 #include <iostream>
-#include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -29,6 +23,7 @@
 
 #include <benchmark/benchmark.h>
 #include <tbb/task_arena.h>
+#include <test/calls/catalogue.hpp>
 #include <unistd.h>
 
 namespace vecdet {
@@ -36,20 +31,45 @@ namespace profile {
 
 /// Calls the kernel once.
 using replay_call = std::function<void()>;
-/// Makes inputs for a recorded problem. Returns an empty function for a variant, type or shape that
-/// it does not know.
-using replay_maker = std::function<replay_call(const entry& recorded, execution policy)>;
 
-inline std::map<std::string, replay_maker>& replay_makers() {
-  static std::map<std::string, replay_maker> makers;
-  return makers;
+/// Whether the catalogue has a call of this function.
+inline bool is_replayed(const std::string& function) {
+  static const std::set<std::string> functions = [] {
+    std::set<std::string> names;
+    test::plain_memory at;
+    test::for_each_call(
+        at, 16, test::source::training,
+        [&](const test::family&, const test::call& c) { names.insert(c.function); });
+    return names;
+  }();
+  return functions.count(function) != 0;
 }
 
-struct replay_registration {
-  replay_registration(const char* function, replay_maker maker) {
-    replay_makers()[function] = std::move(maker);
+/// Bytes of one recorded call: where a name does not say which operands there were, these do.
+inline double call_bytes(const entry& e) {
+  return e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1));
+}
+
+/// The call of a recorded problem, on inputs like those of a detector in training. Empty for a
+/// variant, type or shape that the catalogue does not have.
+inline replay_call make_replay_call(const entry& e, execution policy) {
+  const auto is_wanted = [&](const test::call& c) {
+    return c.has_defaults && c.function == e.function && c.variant == e.variant;
+  };
+  for (const test::family& f : test::catalogue()) {
+    test::problem p{f.sized(16), test::source::training, e.variant, call_bytes(e)};
+    if (f.type != e.type) continue;
+    const auto at = std::make_shared<test::plain_memory>();
+    // A few rows tell which calls there are.
+    const std::vector<test::call> names = f.make(*at, p).calls;
+    p.shape = {e.shape.begin(), e.shape.end()};
+    if (std::none_of(names.begin(), names.end(), is_wanted) || !f.takes(p)) continue;
+    const auto set = std::make_shared<test::call_set>(f.make(*at, p));
+    const auto found = std::find_if(set->calls.begin(), set->calls.end(), is_wanted);
+    if (found != set->calls.end()) return [at, set, found, policy] { found->run(policy); };
   }
-};
+  return {};
+}
 
 struct replay_options {
   double seconds = 0.05;  ///< of each of the repetitions
@@ -131,11 +151,11 @@ inline std::string why_not_replayed(const entry& e) {
   if (e.source != "vecdet") return "recorded by " + e.source;
   if (e.implementation.empty()) {
     const std::string whole = e.function.substr(0, e.function.find('.'));  // of nms.sort, nms
-    return whole != e.function && replay_makers().count(whole) != 0
+    return whole != e.function && is_replayed(whole)
                ? "a step inside of " + whole + ", on another thread"
                : "a scope";
   }
-  if (replay_makers().count(e.function) == 0) return "no replay of this function";
+  if (!is_replayed(e.function)) return "no replay of this function";
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
     if (e.implementation != isa_name(set)) continue;
     return isa_available(set) ? "" : "this machine has no " + e.implementation;
@@ -203,7 +223,7 @@ inline replayed replay(const entry& e, const replay_options& options) {
   const int threads = std::max(e.threads, 1);
   tbb::task_arena arena(threads);
   const replay_call call =
-      replay_makers().at(e.function)(e, threads == 1 ? execution::sequential : execution::parallel);
+      make_replay_call(e, threads == 1 ? execution::sequential : execution::parallel);
   if (!call) throw std::runtime_error("this variant, type or shape is not known to replay");
   replayed result;
   arena.execute([&] { result = measure_call(e.name, call, nullptr, options); });

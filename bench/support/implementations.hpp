@@ -3,7 +3,7 @@
 // <function>/<variant>/<type>/<shape>/<implementation>/threads:<n>.
 #pragma once
 
-#include "../plain/functions.hpp"
+#include "../plain/loops.hpp"
 #include "table_reporter.hpp"
 #include <vecdet/dispatch.hpp>
 #include <vecdet/parallel.hpp>

@@ -14,8 +14,8 @@
 // Results are written to the caller's memory: N x 4 corners of float, or N x 2 points. Every
 // function throws std::invalid_argument, and writes nothing, if its output's size differs from
 // count_anchors(), a size is negative or above 2^27, there are more anchors than memory can
-// address, features are larger than the image (except SSD's), or a size, ratio, scale or stride is
-// not a positive finite float.
+// address, features are larger than the image (except SSD's), a size, ratio, scale or stride is not
+// a positive finite float, or the output shares memory with an input.
 #pragma once
 
 #include <vecdet/grid_size.hpp>

@@ -47,7 +47,7 @@ inline isa detected_isa() noexcept {
 }  // namespace VECDET_ABI
 
 #if defined(VECDET_DISPATCH)
-// Instantiated for the kernels of every family in the units of each instruction set: isa/units.
+// Instantiated for the kernels of every family in the units of each instruction set: isa/unit.hpp.
 namespace baseline {
 template <class Kernels>
 const Kernels& kernels() noexcept;

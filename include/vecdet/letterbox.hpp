@@ -15,7 +15,8 @@
 //
 // Throws std::invalid_argument, and changes nothing, if the batch's size does not match the number
 // of images, an image or the input has no pixels or a side above 2^15, a row's stride is less than
-// its pixels, a numeric parameter is not finite, or a deviation is 0.
+// its pixels, a numeric parameter is not finite, a deviation is 0, or the batch shares memory with
+// an image.
 #pragma once
 
 #include <vecdet/grid_size.hpp>

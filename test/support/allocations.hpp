@@ -38,6 +38,8 @@ class failing_allocation {
   failing_allocation(const failing_allocation&) = delete;
   failing_allocation& operator=(const failing_allocation&) = delete;
 
+  bool has_failed() const { return left < 0; }
+
   /// Whether the call of operator new that returns to `caller` is to fail.
   static bool is_next(const void* caller) noexcept;
 

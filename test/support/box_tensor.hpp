@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
@@ -21,7 +20,6 @@
 
 #include <bench/support/planes.hpp>
 #include <doctest/doctest.h>
-#include <tbb/task_arena.h>
 
 namespace vecdet {
 namespace test {
@@ -116,37 +114,6 @@ bool is_close_loss(T actual, double exact, double factor) {
   const T low = to<T>(exact - slack), high = to<T>(exact + slack);
   return static_cast<double>(low) <= static_cast<double>(actual) &&
          static_cast<double>(actual) <= static_cast<double>(high);
-}
-
-/// `out` and behind it the bits of `sum`, so that a comparison is of both.
-template <class T>
-std::vector<T> with_sum(std::vector<T> out, double sum) {
-  T bits[sizeof sum / sizeof(T)];
-  std::memcpy(bits, &sum, sizeof sum);
-  out.insert(out.end(), std::begin(bits), std::end(bits));
-  return out;
-}
-
-/// Runs call(policy), which returns a vector of results, on AVX2 and AVX-512, sequentially and with
-/// several threads, and checks that all give the same bits.
-template <class Call>
-void check_same_bits_everywhere(const Call& call) {
-  const isa before = active_isa();
-  bool first = true;
-  decltype(call(execution::sequential)) expected;
-  for (const isa set : {isa::avx512, isa::avx2}) {
-    if (!isa_available(set)) continue;
-    set_isa(set);
-    const auto sequential = call(execution::sequential);
-    if (first) expected = sequential;
-    first = false;
-    CHECK(same_bits(expected, sequential));
-    for (const int threads : {1, 2, 3, 8}) {
-      tbb::task_arena arena(threads);
-      arena.execute([&] { CHECK(same_bits(expected, call(execution::parallel))); });
-    }
-  }
-  set_isa(before);
 }
 
 /// Checks what infinite weights of boxes, those of 0 and products beyond float do: 0 wins over

@@ -3,6 +3,7 @@
 // touched, or at a chosen distance from an aligned address.
 #pragma once
 
+#include "../calls/memory.hpp"
 #include <vecdet/views.hpp>
 
 #include <cstddef>
@@ -28,29 +29,30 @@ struct placement {
 
 /// Hands out arrays at one placement, each between two pages that trap on any access. Keeps its
 /// pages until it dies, and after release() gives them out again.
-class placed_memory {
+class placed_memory : public memory {
  public:
-  placed_memory() = default;
-  placed_memory(const placed_memory&) = delete;
-  placed_memory& operator=(const placed_memory&) = delete;
-  ~placed_memory() {
+  ~placed_memory() override {
     for (const region& r : regions_) munmap(r.guard, r.size + 2 * page());
   }
 
   placement place{placement::offset};
 
-  /// `count` elements whose bytes all are 0xa5. Never null.
-  template <class T>
-  T* make(index_t count) {
-    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+  /// Its bytes all are 0xa5.
+  void* take(std::size_t bytes, std::size_t alignment) override {
     const std::size_t offset =
-        (static_cast<std::size_t>(place.bytes) + alignof(T) - 1) / alignof(T) * alignof(T);
-    const region& r = take(bytes + offset);
+        (static_cast<std::size_t>(place.bytes) + alignment - 1) / alignment * alignment;
+    const region& r = take_region(bytes + offset);
     char* first = r.guard + page();
     if (place.where == placement::ends_at_guard) first += r.size - bytes;
     if (place.where == placement::offset) first += offset;
     std::memset(first, 0xa5, bytes);
-    return reinterpret_cast<T*>(first);
+    return first;
+  }
+
+  /// `count` elements.
+  template <class T>
+  T* make(index_t count) {
+    return static_cast<T*>(take(static_cast<std::size_t>(count) * sizeof(T), alignof(T)));
   }
 
   template <class T>
@@ -74,7 +76,7 @@ class placed_memory {
     return size;
   }
 
-  const region& take(std::size_t bytes) {
+  const region& take_region(std::size_t bytes) {
     for (std::size_t i = taken_; i < regions_.size(); ++i) {
       if (regions_[i].size < bytes) continue;
       std::swap(regions_[i], regions_[taken_]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ATSS and the task-aligned assigner with 40 boxes on a level of 40 x 40 points.
-#include "../../plain/functions.hpp"
+#include "../../plain/assigners.hpp"
+
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/assigners.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Box coding of some 4000 boxes.
-#include "../../plain/functions.hpp"
+#include "../../plain/box_coding.hpp"
+
 #include "../module/problem.hpp"
 #include "image.hpp"
 #include "random.hpp"

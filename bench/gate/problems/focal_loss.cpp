@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Focal loss on a head that fits the second-level cache, and on SSD300's.
-#include "../../plain/functions.hpp"
+#include "../../plain/focal_loss.hpp"
+
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/focal_loss.hpp>

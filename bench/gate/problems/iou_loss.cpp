@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // IoU losses with gradients of some 2000 predicted boxes.
-#include "../../plain/functions.hpp"
+#include "../../plain/iou_loss.hpp"
+
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/iou_kind.hpp>

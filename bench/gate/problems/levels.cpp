@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A head's levels in place: one level of 40 x 32 locations with 9 anchors.
-#include "../../plain/functions.hpp"
+#include "../../plain/box_coding.hpp"
+#include "../../plain/postprocess.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/anchors.hpp>

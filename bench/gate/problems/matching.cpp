@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matching of a level's anchors with an image's boxes.
-#include "../../plain/functions.hpp"
+#include "../../plain/matching.hpp"
+
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/matching.hpp>

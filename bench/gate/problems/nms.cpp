@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NMS and soft-NMS of clustered detections.
-#include "../../plain/functions.hpp"
+#include "../../plain/nms.hpp"
+
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/nms.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the head outputs of a small picture to its detections.
-#include "../../plain/functions.hpp"
+#include "../../plain/postprocess.hpp"
+
 #include "../module/problem.hpp"
 #include "image.hpp"
 #include "random.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused regression losses of some 4000 anchors, few of them foreground.
-#include "../../plain/functions.hpp"
+#include "../../plain/regression_loss.hpp"
+
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/regression_loss.hpp>

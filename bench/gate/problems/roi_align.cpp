@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoIAlign of 60 boxes on 32 channels of 50 x 50.
-#include "../../plain/functions.hpp"
+#include "../../plain/roi_align.hpp"
+
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/roi_align.hpp>

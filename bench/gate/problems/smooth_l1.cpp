@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Smooth L1 on the deltas of some 4000 boxes: all of them, with weights too, and the few foreground
 // ones.
-#include "../../plain/functions.hpp"
+#include "../../plain/smooth_l1.hpp"
+
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/smooth_l1.hpp>

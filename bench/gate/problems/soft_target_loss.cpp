@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses of scored labels on a head that fits the second-level cache.
-#include "../../plain/functions.hpp"
+#include "../../plain/soft_target_loss.hpp"
+
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/soft_target_loss.hpp>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Distribution focal loss and its decoding on 2000 sides, and mined softmax cross entropy of two
 // images with 1000 default boxes.
-#include "../../plain/functions.hpp"
+#include "../../plain/softmax.hpp"
+
 #include "../module/problem.hpp"
 #include "random.hpp"
 #include <vecdet/distribution_focal_loss.hpp>

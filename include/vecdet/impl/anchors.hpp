@@ -4,6 +4,7 @@
 
 #include <vecdet/anchors.hpp>
 #include <vecdet/detail/check.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/views.hpp>
 
 #include <algorithm>
@@ -280,6 +281,7 @@ inline void make_anchors(const std::vector<anchor_shapes>& shapes, grid_size ima
   detail::check_size("make_anchors", "anchors.size()", anchors.size(),
                      detail::count_of("make_anchors", shapes, features),
                      "count_anchors(shapes, features)");
+  detail::check_apart("make_anchors", "anchors", anchors, "features", features);
   float* out = anchors.data();
   for (index_t k = 0; k < features.size(); ++k)
     out = detail::write_level(shapes[static_cast<std::size_t>(k)], image, features[k], out);
@@ -297,6 +299,7 @@ inline void make_anchors(const ssd_shapes& shapes, grid_size image,
   detail::check_size("make_anchors", "anchors.size()", anchors.size(),
                      detail::count_of("make_anchors", shapes, features),
                      "count_anchors(shapes, features)");
+  detail::check_apart("make_anchors", "anchors", anchors, "features", features);
   float* out = anchors.data();
   const float width = static_cast<float>(image.width), height = static_cast<float>(image.height);
   for (index_t k = 0; k < features.size(); ++k) {
@@ -336,6 +339,8 @@ inline void make_points(vector_view<const grid_size> features, vector_view<const
   }
   detail::check_size("make_points", "points.size()", points.size(), 2 * count,
                      "twice the number of locations");
+  detail::check_apart("make_points", "points", points, "features", features);
+  detail::check_apart("make_points", "points", points, "strides", strides);
   float* out = points.data();
   for (index_t k = 0; k < features.size(); ++k) {
     detail::write_points(features[k], strides[k], out);

@@ -133,13 +133,9 @@ void run_conv3x3_weight_grad(const conv3x3_operand<const T>& input,
   check(bias_grad.empty() || bias_grad.size() == outputs, function, "bias_grad.size()",
         bias_grad.size(), "0 or the images of weight_grad");
   const auto check_in = [&](const char* name, const address_range& range) {
-    const auto check_input = [&](const char* of, const conv3x3_operand<const T>& in) {
-      for (index_t l = 0; l < in.count(); ++l)
-        check_apart(function, name, range, in.name(of, l).c_str(), in.range(l));
-    };
-    check_input("input", input);
-    check_input("upstream", upstream);
-    check_input("relu_output", relu_output);
+    check_conv_apart(function, name, range, "input", input);
+    check_conv_apart(function, name, range, "upstream", upstream);
+    check_conv_apart(function, name, range, "relu_output", relu_output);
   };
   check_in("weight_grad", weight_grad);
   check_in("bias_grad", bias_grad);

@@ -5,6 +5,7 @@
 #include <vecdet/args/letterbox.hpp>
 #include <vecdet/detail/check.hpp>
 #include <vecdet/dispatch.hpp>
+#include <vecdet/impl/apart.hpp>
 #include <vecdet/letterbox.hpp>
 #include <vecdet/profile/scope.hpp>
 
@@ -53,6 +54,9 @@ inline void check_letterbox(vector_view<const byte_image> images, vector_view<fl
     check_element(row_bytes(image) >= 3 * image.width, function, "images", i, image.stride,
                   "a stride of 0, or of 3 * width bytes or more");
     check_element(image.data != nullptr, function, "images", i, "null", "memory of pixels");
+    const address_range pixels(image.data, (image.height - 1) * row_bytes(image) + 3 * image.width);
+    if (!are_apart(batch, pixels))
+      check_apart(function, "batch", batch, element("images", i).c_str(), pixels);
   }
   check(fits_float(params.fill), function, "params.fill", params.fill, "a finite number");
   check(fits_float(params.scale), function, "params.scale", params.scale, "a finite number");

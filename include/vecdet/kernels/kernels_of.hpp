@@ -21,3 +21,18 @@ const Kernels& kernels() noexcept {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+/// At the end of a family's header: its unit (isa/unit.hpp) has kernels() for this struct, or for
+/// this template with float, bfloat16 and double.
+#if defined(VECDET_ISA_UNIT)
+#define VECDET_KERNELS(name)                                     \
+  namespace vecdet {                                             \
+  namespace VECDET_TARGET {                                      \
+  template const detail::name& kernels<detail::name>() noexcept; \
+  }                                                              \
+  }
+#else
+#define VECDET_KERNELS(name)
+#endif
+#define VECDET_KERNELS_OF_ALL_TYPES(name) \
+  VECDET_KERNELS(name<float>) VECDET_KERNELS(name<bfloat16>) VECDET_KERNELS(name<double>)

@@ -269,3 +269,5 @@ struct kernels_of<detail::assigner_kernels> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS(assigner_kernels)

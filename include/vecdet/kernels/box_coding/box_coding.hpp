@@ -317,3 +317,7 @@ struct kernels_of<detail::mixed_coding_kernels> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS_OF_ALL_TYPES(box_coding_kernels)
+VECDET_KERNELS(mixed_coding_kernels)
+VECDET_KERNELS_OF_ALL_TYPES(box_ops_kernels)

@@ -38,3 +38,6 @@ struct kernels_of<detail::conv3x3_kernels<double>> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS(conv3x3_kernels<float>)
+VECDET_KERNELS(conv3x3_kernels<double>)

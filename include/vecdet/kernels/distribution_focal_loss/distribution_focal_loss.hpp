@@ -174,3 +174,5 @@ struct kernels_of<detail::distribution_focal_loss_kernels> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS(distribution_focal_loss_kernels)

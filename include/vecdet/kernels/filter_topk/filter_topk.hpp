@@ -345,3 +345,6 @@ struct kernels_of<detail::filter_topk_kernels<T>> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS(filter_topk_kernels<float>)
+VECDET_KERNELS(filter_topk_kernels<bfloat16>)

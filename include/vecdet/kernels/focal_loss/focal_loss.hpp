@@ -112,3 +112,5 @@ struct kernels_of<detail::focal_loss_kernels<T>> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS_OF_ALL_TYPES(focal_loss_kernels)

@@ -179,3 +179,5 @@ struct kernels_of<detail::head_boxes_kernels<T>> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS_OF_ALL_TYPES(head_boxes_kernels)

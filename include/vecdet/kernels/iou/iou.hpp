@@ -217,3 +217,5 @@ struct kernels_of<detail::iou_kernels<T>> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS_OF_ALL_TYPES(iou_kernels)

@@ -89,3 +89,5 @@ struct kernels_of<detail::iou_loss_kernels<T>> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS_OF_ALL_TYPES(iou_loss_kernels)

@@ -134,3 +134,5 @@ struct kernels_of<detail::letterbox_kernels> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS(letterbox_kernels)

@@ -345,3 +345,5 @@ struct kernels_of<detail::matching_kernels> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS(matching_kernels)

@@ -151,3 +151,5 @@ struct kernels_of<detail::nms_kernels<T>> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS_OF_ALL_TYPES(nms_kernels)

@@ -160,3 +160,6 @@ struct kernels_of<detail::regression_loss_kernels<S>> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS_OF_ALL_TYPES(regression_loss_kernels)
+VECDET_KERNELS(regression_loss_kernels<detail::mixed_regression>)

@@ -30,3 +30,5 @@ struct kernels_of<detail::roi_align_kernels<T>> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS_OF_ALL_TYPES(roi_align_kernels)

@@ -186,3 +186,5 @@ struct kernels_of<detail::smooth_l1_kernels<T>> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS_OF_ALL_TYPES(smooth_l1_kernels)

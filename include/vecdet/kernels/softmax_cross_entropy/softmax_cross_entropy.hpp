@@ -134,3 +134,5 @@ struct kernels_of<detail::softmax_cross_entropy_kernels> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS(softmax_cross_entropy_kernels)

@@ -208,3 +208,6 @@ struct kernels_of<detail::yolo_kernels<T>> {
 
 }  // namespace VECDET_TARGET
 }  // namespace vecdet
+
+VECDET_KERNELS(yolo_kernels<float>)
+VECDET_KERNELS(yolo_kernels<bfloat16>)

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// ATSS, FCOS's and the task-aligned assigner: loops over all boxes and points of one image, without
+// matrices. The index of the box, or -1, goes to `matches`.
+#pragma once
+
+#include "loops.hpp"
+
+namespace vecdet {
+namespace bench {
+
+VECDET_PLAIN_LOOPS(
+    /// Nine candidates of each level.
+    void plain_atss(const float* anchors, const std::int64_t* level_sizes, std::int64_t levels,
+                    const float* truth, std::int64_t boxes, std::int64_t* matches);
+    /// Centres within 1.5 widths of an anchor; sides of 4 to 8 widths from the point, the first
+    /// level's from 0 and the last one's without end; the smallest box.
+    void plain_assign_fcos(const float* anchors, const std::int64_t* level_sizes,
+                           std::int64_t levels, const float* truth, std::int64_t boxes,
+                           std::int64_t* matches);
+    /// Top ten, alpha 0.5, beta 6. Also writes the targets.
+    void plain_task_aligned(const float* scores, std::int64_t class_count, const float* predictions,
+                            const float* points, std::int64_t count, const float* truth,
+                            const std::int64_t* classes, std::int64_t boxes, std::int64_t* matches,
+                            float* targets);)
+
+}  // namespace bench
+}  // namespace vecdet

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Directly, on one image in NCHW: a row times each tap of the weights. Gradients are overwritten.
+#pragma once
+
+#include "loops.hpp"
+
+namespace vecdet {
+namespace bench {
+
+VECDET_PLAIN_LOOPS(void plain_conv3x3(const float* input, std::int64_t inputs, std::int64_t height,
+                                      std::int64_t width, const float* weights, const float* bias,
+                                      std::int64_t outputs, float* output);
+                   void plain_conv3x3_input_grad(const float* upstream, std::int64_t inputs,
+                                                 std::int64_t height, std::int64_t width,
+                                                 const float* weights, std::int64_t outputs,
+                                                 float* grad);
+                   void plain_conv3x3_weight_grad(const float* input, std::int64_t inputs,
+                                                  std::int64_t height, std::int64_t width,
+                                                  const float* upstream, std::int64_t outputs,
+                                                  float* weight_grad, float* bias_grad);)
+
+}  // namespace bench
+}  // namespace vecdet

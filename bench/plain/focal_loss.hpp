@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Focal loss of alpha 0.25 and gamma 2. Each returns the sum of the loss and writes its
+// gradient.
+#pragma once
+
+#include "loops.hpp"
+
+namespace vecdet {
+namespace bench {
+
+VECDET_PLAIN_LOOPS(double plain_focal_loss_labels(const float* logits, const std::int64_t* labels,
+                                                  float* grad, std::int64_t rows,
+                                                  std::int64_t cols);
+                   /// A level in NCHW: of each location and anchor a label.
+                   double plain_focal_loss_planes(const float* logits, const std::int64_t* labels,
+                                                  float* grad, std::int64_t anchors,
+                                                  std::int64_t classes, std::int64_t locations);
+                   double plain_focal_loss_dense(const float* logits, const float* targets,
+                                                 float* grad, std::int64_t size);)
+
+}  // namespace bench
+}  // namespace vecdet

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// IoU and its kin: of all pairs of `rows` boxes a and `cols` boxes b, or one by one.
+#pragma once
+
+#include "loops.hpp"
+
+namespace vecdet {
+namespace bench {
+
+VECDET_PLAIN_LOOPS(template <plain_iou Kind>
+                   void plain_pairwise_iou(const float* a, std::int64_t rows, const float* b,
+                                           std::int64_t cols, float* out);
+                   template <plain_iou Kind, plain_layout L>
+                   void plain_elementwise_iou(const float* a, const float* b, std::int64_t count,
+                                              float* out);)
+
+}  // namespace bench
+}  // namespace vecdet

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a good programmer gets without vecdet: plain loops, compiled with -O3 -march=native
+// -ffast-math. Each X.hpp declares those of X.cpp.
+//
+// Each file of loops is compiled for this processor's instruction set, with VECDET_PLAIN_SET as the
+// namespace of its functions: native. Where that set is AVX-512, it is compiled once more for AVX2,
+// so that vecdet on AVX2 is compared with a plain loop on AVX2. VECDET_PLAIN(function)(arguments)
+// calls one of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace vecdet {
+namespace bench {
+
+/// Declares loops in the namespace of each instruction set.
+#define VECDET_PLAIN_LOOPS(...) \
+  namespace native {            \
+  __VA_ARGS__                   \
+  }                             \
+  namespace avx2 {              \
+  __VA_ARGS__                   \
+  }
+
+/// Whether VECDET_PLAIN calls the loops for AVX2.
+inline bool plain_for_avx2 = false;
+
+#if defined(VECDET_PLAIN_AVX2_TOO)
+#define VECDET_PLAIN(...) (plain_for_avx2 ? avx2::__VA_ARGS__ : native::__VA_ARGS__)
+#else
+#define VECDET_PLAIN(...) native::__VA_ARGS__
+#endif
+
+/// Boxes as N x 4, or an array a coordinate, one after the other.
+enum class plain_layout { rows, planes };
+
+/// What matching keeps between calls: the anchors, their best boxes, and each box's best IoU.
+struct plain_match_memory {
+  std::vector<float> x1, y1, x2, y2, area, top;
+  std::vector<std::int32_t> best;
+};
+
+/// What plain_nms keeps between calls.
+struct plain_nms_memory {
+  std::vector<std::int64_t> order, kept;
+  std::vector<float> x1, y1, x2, y2, area;
+  std::vector<std::uint8_t> gone;
+};
+
+/// One image's outputs of a level of a head. In planes, a channel is an array of the locations.
+struct plain_level {
+  const float *logits, *deltas, *centerness;
+  std::int64_t at_location, classes, locations;
+};
+
+/// A logit or score, and its element (location x at_location + anchor) x classes + class.
+struct plain_candidate {
+  float value;
+  std::int64_t element;
+};
+
+enum class plain_detector { retinanet, fcos, rpn };
+
+struct plain_postprocess_params {
+  plain_detector detector;
+  bool planes;
+  float score_threshold, iou_threshold, min_size;
+  std::int64_t max_candidates, max_detections;
+  float width, height;  ///< of the image
+};
+
+/// What plain_postprocess works in and gives.
+struct plain_postprocess_memory {
+  std::vector<plain_candidate> candidates;
+  std::vector<float> boxes, scores, class_boxes, class_scores;
+  std::vector<std::int64_t> labels, ends, members, kept;
+  std::vector<float> best_boxes, best_scores;
+  plain_nms_memory nms;
+};
+
+/// What plain_yolo works in and gives.
+struct plain_yolo_memory {
+  std::vector<float> best, class_boxes, class_scores, found;
+  std::vector<std::int32_t> labels;
+  plain_nms_memory nms;
+};
+
+enum class plain_iou { torchvision, detectron2, giou, diou, ciou };
+
+enum class plain_loss { smooth_l1, giou, diou, ciou };
+
+/// The sum of the losses, each loss instead, or the sum and its gradient.
+enum class plain_output { sum, loss, grad };
+
+}  // namespace bench
+}  // namespace vecdet

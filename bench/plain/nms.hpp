@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// NMS of sorted coordinates in arrays: one loop over all later boxes for each box kept, which
+// the compiler vectorises.
+#pragma once
+
+#include "loops.hpp"
+
+namespace vecdet {
+namespace bench {
+
+VECDET_PLAIN_LOOPS(
+    /// Writes the indices kept to memory.kept, best score first, and returns their number.
+    std::int64_t plain_nms(const float* boxes, const float* scores, std::int64_t count,
+                           float iou_threshold, plain_nms_memory& memory);)
+
+}  // namespace bench
+}  // namespace vecdet

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a head's outputs to detections: the best k candidates of each level, decoded and clipped,
+// plain_nms class by class, the best of the image.
+#pragma once
+
+#include "loops.hpp"
+
+namespace vecdet {
+namespace bench {
+
+VECDET_PLAIN_LOOPS(
+    /// The logits above the threshold into `best`, the k greatest of them first and in order.
+    void plain_topk(const plain_level& level, bool planes, float threshold, std::int64_t k,
+                    std::vector<plain_candidate>& best);
+    /// Leaves the detections in memory.best_boxes and best_scores.
+    void plain_postprocess(const plain_level* levels, std::int64_t level_count,
+                           const float* anchors, const plain_postprocess_params& params,
+                           plain_postprocess_memory& memory);)
+
+}  // namespace bench
+}  // namespace vecdet

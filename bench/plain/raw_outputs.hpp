@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// A YOLOv8's output channels first, merging by intersection over the smaller area, and a letterbox
+// of a square input in bytes' fixed point.
+#pragma once
+
+#include "loops.hpp"
+
+namespace vecdet {
+namespace bench {
+
+VECDET_PLAIN_LOOPS(
+    /// Leaves the scores of the detections in memory.found.
+    void plain_yolo(const float* output, std::int64_t boxes, std::int64_t classes, float threshold,
+                    float iou_threshold, plain_yolo_memory& memory);
+    /// Writes the box that each is merged into, and returns the number of groups.
+    std::int64_t plain_merge(const float* boxes, const float* scores, std::int64_t count,
+                             float threshold, std::int64_t* owners);
+    void plain_letterbox(const std::uint8_t* image, std::int64_t height, std::int64_t width,
+                         std::int64_t side, float* input);)
+
+}  // namespace bench
+}  // namespace vecdet

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalogue.hpp"
+#include <vecdet/assigners.hpp>
+
+namespace vecdet {
+namespace test {
+namespace {
+
+template <class T>
+struct assigner_calls {
+  bench::pyramid pyramid;
+  index_t images, number;  ///< number: of candidates
+  placed_boxes<T> anchors, predicted;
+  placed_matrix<T> points, scores;
+  placed<grid_size> levels;
+  placed_truth known;
+  placed<index_t> matches;
+  placed<T> targets;
+  assigner_workspace workspace;
+
+  static std::vector<shape> sweep(index_t length) { return {{2 + length % 37, 4 * length}}; }
+  static shape sized(index_t rows) { return {rows > 3000 ? 400 : 100, rows > 3000 ? 3600 : rows}; }
+  static bool takes(const problem& p) { return number_of(p) >= 1; }
+  static index_t number_of(const problem& p) {
+    return number_after<index_t>("k", p.variant, number_after<index_t>("top", p.variant, 9));
+  }
+  /// Of a recorded call: its bytes are those of points, scores or anchors, and of each image's
+  /// matches.
+  static index_t images_of(const problem& p) {
+    const double per_point = p.bytes / static_cast<double>(p.shape[1]);
+    const bool is_task_aligned = p.variant.compare(0, 3, "top") == 0;
+    return std::max(index_t{1}, static_cast<index_t>(std::llround(
+                                    is_task_aligned ? per_point / 16 : (per_point - 16) / 8)));
+  }
+
+  assigner_calls(operands& make, const problem& p)
+      : pyramid(make.pyramid(p.shape[1])),
+        images(make.in_training() ? images_of(p) : 3),
+        number(number_of(p)),
+        anchors(make.copy(pyramid.anchors)),
+        predicted(make.predictions(pyramid, images)),
+        points(make.matrix_of(pyramid.points, 2)),
+        scores(make.matrix<T>(images * pyramid.size(), 80, 0.01, 0.5)),
+        levels(make.copy(pyramid.levels)),
+        known(
+            make.truth(images, p.shape[0], 0, 80, 8 * std::sqrt(static_cast<double>(p.shape[1])))),
+        matches(make.room<index_t>(images * pyramid.size())),
+        targets(make.room<T>(images * pyramid.size())) {}
+
+  void list(call_list& c) {
+    const accesses inputs = reads(anchors, levels, known);
+    c.add("assign_fcos/centers", inputs.writes(matches), [this](execution policy) {
+      assign_fcos(anchors, levels, known.view(), matches, {}, workspace, policy);
+    });
+    c.add("assign_atss/" + text_of("k", number), inputs.writes(matches), [this](execution policy) {
+      atss_params params;
+      params.candidates = number;
+      assign_atss(anchors, levels, known.view(), matches, params, workspace, policy);
+    });
+    c.add("assign_task_aligned/" + text_of("top", number),
+          reads(scores, predicted, points, levels, known).writes(matches, targets),
+          [this](execution policy) {
+            task_aligned_params params;
+            params.top = number;
+            task_aligned_predictions said;
+            said.scores = scores.in();
+            said.boxes = predicted;
+            assign_task_aligned(said, points.in(), levels, known.view(), matches, targets, params,
+                                workspace, policy);
+          });
+  }
+};
+
+const registered_family registered = calls_of<assigner_calls, float>("assigners");
+
+}  // namespace
+}  // namespace test
+}  // namespace vecdet

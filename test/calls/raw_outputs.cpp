@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalogue.hpp"
+#include <vecdet/detr_postprocess.hpp>
+#include <vecdet/letterbox.hpp>
+#include <vecdet/merging.hpp>
+#include <vecdet/yolo_postprocess.hpp>
+
+namespace vecdet {
+namespace test {
+namespace {
+
+std::tuple<boxes_view<const float>, vector_view<const float>, vector_view<const index_t>,
+           vector_view<const index_t>>
+parts(const yolo_detections_view& found) {
+  return {found.boxes, found.scores, found.labels, found.offsets};
+}
+
+/// A model's output, images x numbers x boxes or images x boxes x numbers, and its parameters.
+template <class T>
+struct yolo_output {
+  yolo_postprocess_params params;
+  index_t images, boxes, columns;
+  placed<T> numbers;
+
+  yolo_output(operands& make, const yolo_postprocess_params& model, index_t image_count,
+              index_t box_count, index_t classes, index_t extras)
+      : params(model), images(image_count), boxes(box_count) {
+    const index_t first = params.scores == yolo_scores::objectness ? 5 : 4;
+    const bool is_scored = params.scores == yolo_scores::score_and_class;
+    columns = first + (is_scored ? 2 : classes) + extras;
+    params.extras = extras;
+    numbers = make.numbers<T>(images * boxes * columns, 0, 0.2);
+    // In training one box in 17 has a score above the threshold.
+    const index_t period = make.in_training() ? 17 : 2;
+    for (index_t i = 0; i < images; ++i) {
+      for (index_t b = 0; b < boxes; ++b) {
+        const auto set = [&](index_t k, double x) {
+          numbers[by_rows() ? (i * boxes + b) * columns + k : (i * columns + k) * boxes + b] =
+              to<T>(x);
+        };
+        set(0, static_cast<double>(b * 37 % 600));
+        set(1, static_cast<double>(b * 91 % 600));
+        set(2, 20);
+        set(3, 20 + static_cast<double>(b % 3));
+        if (is_scored) set(5, static_cast<double>(b % classes));
+        if (b % period != 0) continue;
+        if (first == 5) set(4, 0.9);
+        set(is_scored ? 4 : first + b % classes, 0.3 + 0.6 * static_cast<double>(b % 101) / 101);
+      }
+    }
+  }
+
+  bool by_rows() const { return params.layout == yolo_layout::rows; }
+  yolo_outputs<T> view() const {
+    return {matrix_view<const T>(numbers.data(), images * (by_rows() ? boxes : columns),
+                                 by_rows() ? columns : boxes),
+            images};
+  }
+};
+
+template <class T>
+struct yolo_calls {
+  yolo_output<T> channels, objectness, score_and_class, rows;
+  placed<letterbox_transform> transforms;
+  yolo_postprocess_workspace workspace;
+
+  static std::vector<shape> sweep(index_t length) { return {{2, length, 3}, {2, 7, length}}; }
+  static shape sized(index_t rows) { return {2, rows / 2, 20}; }
+
+  yolo_calls(operands& make, const problem& p)
+      : channels(output(make, yolo_postprocess_params::v8(), p)),
+        objectness(output(make, yolo_postprocess_params::v5(), p)),
+        score_and_class(output(make, yolo_postprocess_params::v10(), p)),
+        rows(output(make, yolo_postprocess_params::rt_detr(), p)),
+        transforms(make.copy(std::vector<letterbox_transform>(
+            static_cast<std::size_t>(p.shape[0]),
+            letterbox_transform::centred(image_size::height_width(640, 640),
+                                         image_size::height_width(640, 640))))) {}
+
+  static yolo_output<T> output(operands& make, const yolo_postprocess_params& params,
+                               const problem& p) {
+    return {make, params, p.shape[0], p.shape[1], p.shape[2], p.shape.size() > 3 ? p.shape[3] : 0};
+  }
+
+  void list(call_list& c) {
+    add(c, "channels", channels);
+    add(c, "objectness", objectness);
+    add(c, "score_and_class", score_and_class);
+    add(c, "rows", rows);
+  }
+
+  void add(call_list& c, const std::string& variant, const yolo_output<T>& of) {
+    c.add("postprocess_yolo/" + variant, reads(of.numbers, transforms),
+          [&of, this](execution policy) {
+            const yolo_detections_view found =
+                postprocess_yolo(of.view(), transforms.in(), of.params, workspace, policy);
+            return std::tuple_cat(
+                parts(found),
+                std::make_tuple(found.sources, vector_view<const float>(
+                                                   found.extras.data(),
+                                                   found.extras.rows() * found.extras.cols())));
+          });
+  }
+};
+
+/// With further numbers for each box, such as keypoints or coefficients of masks.
+template <class T>
+struct yolo_extras_calls : yolo_calls<T> {
+  using yolo_calls<T>::yolo_calls;
+  static std::vector<shape> sweep(index_t length) { return {{2, length, 3, 6}}; }
+  static shape sized(index_t rows) { return {2, rows / 2, 3, 6}; }
+};
+
+template <class T>
+struct detr_calls {
+  placed<index_t> labels;
+  placed_matrix<T> logits;
+  placed_boxes<T> boxes;
+  placed<image_size> images;
+  yolo_postprocess_workspace workspace;
+
+  static std::vector<shape> sweep(index_t length) { return {{2, length, 4}, {2, 3, 1 + length}}; }
+  static shape sized(index_t rows) { return {2, rows / 2, 20}; }
+
+  detr_calls(operands& make, const problem& p)
+      : labels(make.labels(p.shape[0] * p.shape[1], p.shape[2])),
+        logits(make.logits<T>(labels, p.shape[2])),
+        boxes(make.numbers<T>(4 * p.shape[0] * p.shape[1], 0, 1)),
+        images(make.images(p.shape[0])) {}
+
+  void list(call_list& c) {
+    add(c, "softmax", detr_postprocess_params::detr());
+    add(c, "sigmoid", detr_postprocess_params::rt_detr());
+  }
+  void add(call_list& c, const std::string& variant, const detr_postprocess_params& params) {
+    c.add("postprocess_detr/" + variant, reads(logits, boxes, images), [=](execution policy) {
+      return parts(postprocess_detr(detr_outputs<T>{logits.in(), boxes.in()}, images.in(), params,
+                                    workspace, policy));
+    });
+  }
+};
+
+template <class T>
+struct merge_calls {
+  placed_detections<T> found;
+  merge_workspace workspace;
+
+  static std::vector<shape> sweep(index_t length) { return {{length}}; }
+  static shape sized(index_t rows) { return {rows > 3000 ? rows / 12 : rows}; }
+
+  merge_calls(operands& make, const problem& p)
+      : found(make.detections<T>(p.exact_count(p.shape[0], 5 * sizeof(T)))) {}
+
+  void list(call_list& c) {
+    add(c, "greedy", merge_params::sahi_greedy_nmm());
+    add(c, "transitive", merge_params::sahi_nmm());
+  }
+  void add(call_list& c, const std::string& variant, const merge_params& params) {
+    c.add("merge_boxes/" + variant, reads(found.boxes, found.scores), [=](execution policy) {
+      const auto merged =
+          merge_boxes(found.boxes.in(), found.scores.in(), {}, params, workspace, policy);
+      return std::make_tuple(merged.boxes, merged.scores, merged.members, merged.offsets);
+    });
+  }
+};
+
+template <class T>
+struct letterbox_calls {
+  index_t height, width;
+  grid_size input;
+  placed<std::uint8_t> pixels;
+  std::vector<byte_image> images;
+  placed<T> batch;
+  letterbox_workspace workspace;
+
+  static std::vector<shape> sweep(index_t length) { return {{2, 5, length, 32}}; }
+  static shape sized(index_t rows) { return {2, 60, rows / 60 + 1, 32}; }
+  static bool takes(const problem& p) { return input_width(p) >= 1; }
+  /// Does not stand in the shape.
+  static index_t input_width(const problem& p) {
+    if (p.bytes == 0) return 48;
+    const double per_image = p.bytes / static_cast<double>(p.shape[0]);
+    return std::llround((per_image - 3.0 * static_cast<double>(p.shape[1] * p.shape[2])) /
+                        (12.0 * static_cast<double>(p.shape[3])));
+  }
+
+  letterbox_calls(operands& make, const problem& p)
+      : height(p.shape[1]),
+        width(p.shape[2]),
+        input{p.shape[3], input_width(p)},
+        pixels(make.room<std::uint8_t>(3 * height * width)),
+        images(static_cast<std::size_t>(p.shape[0]), byte_image{pixels.data(), height, width, 0}),
+        batch(make.room<T>(3 * p.shape[0] * input.height * input.width)) {
+    std::uint32_t state = 1;
+    for (std::uint8_t& pixel : pixels)
+      pixel = static_cast<std::uint8_t>((state = state * 1664525u + 1013904223u) >> 24);
+  }
+
+  void list(call_list& c) {
+    c.add("letterbox/", reads(pixels).writes(batch), [this](execution policy) {
+      letterbox(vector_view<const byte_image>(images), batch, input, {}, workspace, policy);
+    });
+  }
+};
+
+const registered_family registered[] = {
+    calls_of<yolo_calls, float, bfloat16>("yolo_postprocess"),
+    calls_of<yolo_extras_calls, float, bfloat16>("yolo_postprocess/extras"),
+    calls_of<detr_calls, float, bfloat16>("yolo_postprocess/detr"),
+    calls_of<merge_calls, float, bfloat16, double>("merge_boxes"),
+    calls_of<letterbox_calls, float>("letterbox"),
+};
+
+}  // namespace
+}  // namespace test
+}  // namespace vecdet

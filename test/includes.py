@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ARCHITECTURE.md's rule of who includes whom."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).parent.parent / "include" / "vecdet"
+wrong = []
+for path in sorted(ROOT.rglob("*.[hc]pp")):
+    name = path.relative_to(ROOT).as_posix()
+    folder, family = name.split("/")[0], name.split("/")[1:-1]
+    headers_only = False  # within #if !defined(VECDET_DISPATCH)
+    for line in path.read_text().splitlines():
+        if line.startswith("#if"):
+            headers_only = "!defined(VECDET_DISPATCH)" in line
+        elif line.startswith(("#endif", "#else", "#elif")):
+            headers_only = False
+        included = re.match(r"#include <vecdet/(.*)>", line)
+        if not included:
+            continue
+        to = included[1]
+        if folder in ("kernels", "simd", "args", "detail"):
+            allowed = not to.startswith(("impl/", "profile/", "reference/", "torch"))
+            if folder == "kernels" and family and re.match(r"kernels/[^/]+/", to):
+                allowed = to.split("/")[1] == family[0] or to.endswith("/terms.hpp")
+        elif folder == "profile":
+            allowed = to.startswith(("profile/", "detail/"))
+        else:
+            allowed = headers_only or folder == "isa" or not to.startswith(("kernels/", "simd/"))
+        if not allowed:
+            wrong.append(f"{name} includes {to}")
+sys.exit("\n".join(wrong) or 0)
