@@ -19,7 +19,7 @@ const bool registered = [] {
   register_with_plain(
       "assign_atss/k9/f32/300x13343", {boxes, 13343 * 24.0},
       [] { return std::make_shared<assigner_scene>(pyramid_of(800, 5), boxes, 800, false); },
-      [](assigner_scene& data, execution policy) {
+      [](assigner_scene& data, threading policy) {
         static assigner_workspace workspace;
         assign_atss(boxes_view<const float>(data.points.anchors), data.points.levels, data.known(),
                     data.matches, {}, workspace, policy);
@@ -36,7 +36,7 @@ const bool registered = [] {
   register_with_plain(
       "assign_task_aligned/top10/f32/300x8400", {boxes, 8400 * 20.0},
       [] { return std::make_shared<assigner_scene>(pyramid_of(640, 3), boxes, 640, true); },
-      [](assigner_scene& data, execution policy) {
+      [](assigner_scene& data, threading policy) {
         static assigner_workspace workspace;
         assign_task_aligned(data.said(), data.where(), data.points.levels, data.known(),
                             data.matches, data.targets, {}, workspace, policy);

@@ -89,7 +89,7 @@ void register_decode() {
   }
   register_coding<T>(
       problem, amount,
-      [](coding<T>& data, execution policy) {
+      [](coding<T>& data, threading policy) {
         decode_boxes(boxes_view<const T>(data.deltas), data.anchors,
                      image_size::height_width(800, 800), data.out, {}, policy);
       },
@@ -118,7 +118,7 @@ void register_encode() {
   }
   register_coding<T>(
       problem, amount,
-      [](coding<T>& data, execution policy) {
+      [](coding<T>& data, threading policy) {
         encode_boxes(boxes_view<const T>(data.boxes), data.anchors, data.out, {}, policy);
       },
       [](coding<float>& data) {
@@ -135,7 +135,7 @@ void register_other_coders() {
   const work f32{boxes, 48 * boxes};
   register_coding<float>(
       "decode_boxes/boxes/f32/120087", f32,
-      [](coding<float>& data, execution policy) {
+      [](coding<float>& data, threading policy) {
         decode_boxes(boxes_view<const float>(data.deltas), data.anchors, data.out, {}, policy);
       },
       [](coding<float>& data) {
@@ -146,7 +146,7 @@ void register_other_coders() {
   constexpr index_t anchors = 15000, all = 8 * anchors;
   register_coding<float>(
       "decode_boxes/clip_batch/f32/8x15000", {all, 32.0 * all + 16 * anchors},
-      [](coding<float>& data, execution policy) {
+      [](coding<float>& data, threading policy) {
         decode_boxes(boxes_view<const float>(data.deltas.data(), all),
                      boxes_view<const float>(data.anchors.data(), anchors), images,
                      boxes_view<float>(data.out.data(), all), {}, policy);
@@ -160,7 +160,7 @@ void register_other_coders() {
       });
   register_with_plain(
       "decode_boxes/soa_boxes/f32/120087", f32, make_planes,
-      [](coding<float>& data, execution policy) {
+      [](coding<float>& data, threading policy) {
         decode_boxes(planes(data.deltas), planes(data.anchors), planes(data.out), {}, policy);
       },
       [](coding<float>& data) {
@@ -170,7 +170,7 @@ void register_other_coders() {
       &coding<float>::out);
   register_with_plain(
       "decode_boxes/soa_clip/f32/120087", f32, make_planes,
-      [](coding<float>& data, execution policy) {
+      [](coding<float>& data, threading policy) {
         decode_boxes(planes(data.deltas), planes(data.anchors), image, planes(data.out), {},
                      policy);
       },
@@ -181,7 +181,7 @@ void register_other_coders() {
       &coding<float>::out);
   register_with_plain(
       "encode_boxes/soa_boxes/f32/120087", f32, make_planes,
-      [](coding<float>& data, execution policy) {
+      [](coding<float>& data, threading policy) {
         encode_boxes(planes(data.boxes), planes(data.anchors), planes(data.out), {}, policy);
       },
       [](coding<float>& data) {
@@ -190,7 +190,7 @@ void register_other_coders() {
       },
       &coding<float>::out);
   register_vecdet("decode_boxes/float_clip/bf16/120087", {boxes, 40 * boxes}, make_coding<bfloat16>,
-                  [](coding<bfloat16>& data, execution policy) {
+                  [](coding<bfloat16>& data, threading policy) {
                     decode_boxes(boxes_view<const bfloat16>(data.deltas), data.float_anchors, image,
                                  data.float_out, {}, policy);
                   });
@@ -211,7 +211,7 @@ void register_ssd() {
   const work amount{8732, 48 * 8732};
   register_with_plain(
       "decode_boxes/ssd/f32/8732", amount, make,
-      [](ssd& data, execution policy) {
+      [](ssd& data, threading policy) {
         decode_boxes(boxes_view<const float>(data.deltas), data.priors, data.out,
                      coder_params::ssd(), policy);
       },
@@ -222,7 +222,7 @@ void register_ssd() {
       &ssd::out);
   register_with_plain(
       "encode_boxes/ssd/f32/8732", amount, make,
-      [](ssd& data, execution policy) {
+      [](ssd& data, threading policy) {
         encode_boxes(boxes_view<const float>(data.targets), data.priors, data.out,
                      coder_params::ssd(), policy);
       },
@@ -241,7 +241,7 @@ void register_distances() {
   params.by_size = BySize;
   register_coding<float>(
       std::string("decode_distances/") + (BySize ? "by_size" : "pixels") + "/f32/120087", f32,
-      [=](coding<float>& data, execution policy) {
+      [=](coding<float>& data, threading policy) {
         decode_distances(boxes_view<const float>(data.deltas), data.anchors, data.out, params,
                          policy);
       },
@@ -251,7 +251,7 @@ void register_distances() {
       });
   register_coding<float>(
       std::string("decode_distances/") + (BySize ? "clip" : "pixels_clip") + "/f32/120087", f32,
-      [=](coding<float>& data, execution policy) {
+      [=](coding<float>& data, threading policy) {
         decode_distances(boxes_view<const float>(data.deltas), data.anchors, image, data.out,
                          params, policy);
       },
@@ -261,7 +261,7 @@ void register_distances() {
       });
   register_coding<float>(
       std::string("encode_distances/") + (BySize ? "by_size" : "pixels") + "/f32/120087", f32,
-      [=](coding<float>& data, execution policy) {
+      [=](coding<float>& data, threading policy) {
         encode_distances(boxes_view<const float>(data.boxes), data.anchors, data.out, params,
                          policy);
       },
@@ -276,7 +276,7 @@ void register_conversion(const char* variant, box_format from, box_format to, co
   register_with_plain(
       std::string("convert_boxes/") + variant + "/f32/120087", {boxes, 32 * boxes},
       make_coding<float>,
-      [=](coding<float>& data, execution policy) {
+      [=](coding<float>& data, threading policy) {
         convert_boxes(boxes_view<const float>(data.boxes), from, to, data.out, policy);
       },
       [=](coding<float>& data) { plain(data.boxes.data(), data.out.data(), box_count); },
@@ -304,7 +304,7 @@ void register_box_ops() {
   });
   register_coding<float>(
       "clip_boxes/boxes/f32/120087", {boxes, 32 * boxes},
-      [](coding<float>& data, execution policy) {
+      [](coding<float>& data, threading policy) {
         clip_boxes(boxes_view<const float>(data.boxes), image, data.out, policy);
       },
       [](coding<float>& data) {
@@ -312,7 +312,7 @@ void register_box_ops() {
       });
   register_coding<float>(
       "box_areas/boxes/f32/120087", {boxes, 20 * boxes},
-      [](coding<float>& data, execution policy) {
+      [](coding<float>& data, threading policy) {
         box_areas(boxes_view<const float>(data.boxes),
                   vector_view<float>(data.out.data(), box_count), policy);
       },
@@ -321,7 +321,7 @@ void register_box_ops() {
       });
   register_with_plain(
       "large_box_mask/boxes/f32/120087", {boxes, 17 * boxes}, make_coding<float>,
-      [](coding<float>& data, execution policy) {
+      [](coding<float>& data, threading policy) {
         large_box_mask(boxes_view<const float>(data.boxes), smallest_side, data.mask, policy);
       },
       [](coding<float>& data) {
@@ -331,7 +331,7 @@ void register_box_ops() {
       &coding<float>::mask);
   register_with_plain(
       "large_boxes/boxes/f32/120087", {boxes, 24 * boxes}, make_coding<float>,
-      [](coding<float>& data, execution policy) {
+      [](coding<float>& data, threading policy) {
         return data.found = large_boxes(boxes_view<const float>(data.boxes), smallest_side,
                                         data.indices, policy);
       },

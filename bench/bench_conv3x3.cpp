@@ -113,7 +113,7 @@ void add(conv_shape shape) {
     };
     add_function(
         "conv3x3", "forward_training",
-        [](conv_operands& d, execution policy) { d.forward(policy); },
+        [](conv_operands& d, threading policy) { d.forward(policy); },
         [=](conv_operands& d) {
           VECDET_PLAIN(plain_conv3x3)
           (d.input.data(), shape.inputs, shape.height, shape.width, d.weights.data(), d.bias.data(),
@@ -122,7 +122,7 @@ void add(conv_shape shape) {
         &conv_operands::output);
     add_function(
         "conv3x3_input_grad", "backward_data",
-        [](conv_operands& d, execution policy) { d.backward_input(policy); },
+        [](conv_operands& d, threading policy) { d.backward_input(policy); },
         [=](conv_operands& d) {
           VECDET_PLAIN(plain_conv3x3_input_grad)
           (d.upstream.data(), shape.inputs, shape.height, shape.width, d.weights.data(),
@@ -131,7 +131,7 @@ void add(conv_shape shape) {
         &conv_operands::input_grad);
     add_function(
         "conv3x3_weight_grad", "backward_weights",
-        [](conv_operands& d, execution policy) { d.backward_weight(policy); },
+        [](conv_operands& d, threading policy) { d.backward_weight(policy); },
         [=](conv_operands& d) {
           VECDET_PLAIN(plain_conv3x3_weight_grad)
           (d.input.data(), shape.inputs, shape.height, shape.width, d.upstream.data(),
@@ -144,7 +144,7 @@ void add(conv_shape shape) {
       {static_cast<double>(shape.inputs * shape.outputs),
        45 * 4.0 * static_cast<double>(shape.inputs * shape.outputs)},
       [=] { return make_operands(shape); },
-      [](conv_operands& d, execution policy) {
+      [](conv_operands& d, threading policy) {
         d.forward_weights.assign(d.weights_view(), conv3x3_use::forward, d.shape.tile, policy);
       });
 }
@@ -167,7 +167,7 @@ struct level_operands {
   static head_view<T> head(const std::vector<head_level<T>>& list) {
     return {vector_view<const head_level<T>>(list), 1, 1, 256, head_layout::nchw};
   }
-  void run(execution policy) {
+  void run(threading policy) {
     conv_operands& first = levels[0];
     first.forward_weights.assign(first.weights_view(), conv3x3_use::forward, conv3x3_tile::f4x4,
                                  policy);
@@ -187,9 +187,9 @@ void add_levels() {
   }
   const auto make = [] { return shared_data([] { return level_operands(); }); };
   register_vecdet("conv3x3_levels/f32/256x5x256", all, make,
-                  [](level_operands& d, execution policy) { d.run(policy); });
+                  [](level_operands& d, threading policy) { d.run(policy); });
   register_vecdet("conv3x3_levels/one_by_one/f32/256x5x256", all, make,
-                  [](level_operands& d, execution policy) {
+                  [](level_operands& d, threading policy) {
                     for (conv_operands& level : d.levels) level.forward(policy);
                   });
   if (!profile::why_no_primitives().empty()) return;

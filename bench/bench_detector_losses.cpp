@@ -95,7 +95,7 @@ struct fcos {
     return numbers;
   }
 
-  double run(execution policy) {
+  double run(threading policy) {
     ground_truth truth;
     truth.boxes = objects.boxes;
     truth.classes = objects.classes;
@@ -140,7 +140,7 @@ struct ssd {
   std::vector<float> priors = corners_of_centres(ssd300_priors()), logits, deltas, logits_grad,
                      deltas_grad, ious;
   std::vector<index_t> matches, labels;
-  anchor_index index{priors, execution::sequential};
+  anchor_index index{priors, threading::sequential};
   ssd_loss_workspace workspace;
   plain_match_memory plain_memory;
 
@@ -155,7 +155,7 @@ struct ssd {
         matches(8732),
         labels(8732) {}
 
-  double run(execution policy) {
+  double run(threading policy) {
     ground_truth truth;
     truth.boxes = objects.boxes;
     truth.classes = objects.classes;
@@ -191,7 +191,7 @@ void add(const std::string& problem, double rows, double columns, const Prepare&
   // An element is a logit; everything is read once, and its gradient is written.
   register_with_plain(
       problem, {rows * class_count, 8 * rows * (class_count + columns)}, prepare,
-      [](Data& data, execution policy) { return data.run(policy); },
+      [](Data& data, threading policy) { return data.run(policy); },
       [](Data& data) { return data.run_plain(); }, [](Data& data) { return data.grads(); });
 }
 

@@ -118,7 +118,7 @@ void register_loss_and_grad(index_t rows, index_t cols, truth kind) {
     });
   }
 #endif
-  const auto call = [=](head<T>& data, execution policy) {
+  const auto call = [=](head<T>& data, threading policy) {
     return kind == truth::labels
                ? sigmoid_focal_loss_and_grad(data.x(), data.labels, data.g(), {}, policy)
                : sigmoid_focal_loss_and_grad(data.x(), data.t(), data.g(), {}, policy);
@@ -201,7 +201,7 @@ void register_levels(head_layout layout) {
   };
   register_with_plain(
       problem, amount, prepare,
-      [](levels& data, execution policy) {
+      [](levels& data, threading policy) {
         return sigmoid_focal_loss_and_grad(data.x(), data.matrix->labels, data.g(), {}, {}, policy);
       },
       plain, &levels::grad);
@@ -214,7 +214,7 @@ void register_loss(index_t rows, index_t cols) {
   register_vecdet(
       problem, {elements, elements * sizeof(float)},
       [=] { return make_head<float>(rows, cols, truth::labels); },
-      [](head<float>& data, execution policy) {
+      [](head<float>& data, threading policy) {
         benchmark::DoNotOptimize(sigmoid_focal_loss(data.x(), data.labels, {}, policy));
       });
 }

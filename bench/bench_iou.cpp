@@ -54,7 +54,7 @@ void register_pairwise(const char* variant, const iou_params& params) {
   }
   register_with_plain(
       problem, amount, make_pairs,
-      [params](pairs& data, execution policy) {
+      [params](pairs& data, threading policy) {
         pairwise_iou(boxes_view<const float>(data.truth), data.anchors, data.view(), params,
                      policy);
       },
@@ -90,7 +90,7 @@ void register_elementwise(const char* variant, const iou_params& params) {
   const work amount{size, 36 * size};
   register_with_plain(
       std::string("elementwise_iou/") + variant + "/f32/120087", amount, make_neighbours,
-      [params](neighbours& data, execution policy) {
+      [params](neighbours& data, threading policy) {
         elementwise_iou(boxes_view<const float>(data.a), data.b, data.out, params, policy);
       },
       [](neighbours& data) {
@@ -100,7 +100,7 @@ void register_elementwise(const char* variant, const iou_params& params) {
       &neighbours::out);
   register_with_plain(
       std::string("elementwise_iou/soa_") + variant + "/f32/120087", amount, make_neighbours,
-      [params](neighbours& data, execution policy) {
+      [params](neighbours& data, threading policy) {
         elementwise_iou(planes(data.a_planes), planes(data.b_planes), data.out, params, policy);
       },
       [](neighbours& data) {

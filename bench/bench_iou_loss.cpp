@@ -48,7 +48,7 @@ void register_call(const std::string& problem, double numbers_written, const Cal
                    std::vector<float> predictions::*result) {
   register_with_plain(
       problem, {boxes, 4 * (8 + numbers_written) * boxes}, make_predictions,
-      [=](predictions& data, execution policy) {
+      [=](predictions& data, threading policy) {
         return call(data, boxes_view<const float>(data.predicted), policy);
       },
       [=](predictions& data) {
@@ -65,19 +65,19 @@ void register_kind(const std::string& name, iou_kind kind, reference::iou_kind e
   register_reference("iou_loss_and_grad" + rest, {boxes, 48 * boxes}, exact);
   register_call<L, plain_output::grad>(
       "iou_loss_and_grad" + rest, 4,
-      [=](predictions& data, view predicted, execution policy) {
+      [=](predictions& data, view predicted, threading policy) {
         return iou_loss_and_grad(predicted, data.targets, data.grad, kind, {}, policy);
       },
       &predictions::grad);
   register_call<L, plain_output::sum>(
       "iou_loss" + rest, 0,
-      [=](predictions& data, view predicted, execution policy) {
+      [=](predictions& data, view predicted, threading policy) {
         return iou_loss(predicted, data.targets, kind, {}, policy);
       },
       &predictions::grad);
   register_call<L, plain_output::loss>(
       "iou_loss_unreduced" + rest, 1,
-      [=](predictions& data, view predicted, execution policy) {
+      [=](predictions& data, view predicted, threading policy) {
         iou_loss_unreduced(predicted, data.targets, data.loss, kind, {}, policy);
       },
       &predictions::loss);

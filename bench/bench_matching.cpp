@@ -19,7 +19,7 @@ constexpr index_t anchor_count = 120087;
 struct matching {
   std::vector<float> anchors = retinanet_anchors(), boxes, ious;
   std::vector<index_t> classes, matches, labels;
-  anchor_index index{anchors, execution::sequential};
+  anchor_index index{anchors, threading::sequential};
   match_workspace workspace;
   plain_match_memory plain_memory;
 
@@ -38,7 +38,7 @@ struct matching {
     labels.resize(ious.size());
   }
 
-  void run(execution policy) {
+  void run(threading policy) {
     ground_truth truth;
     truth.boxes = boxes;
     truth.classes = classes;
@@ -64,13 +64,13 @@ void register_boxes(index_t box_count) {
   const work amount{static_cast<double>(anchor_count), 36.0 * anchor_count};
   if (box_count > 1000) {
     register_vecdet(problem, amount, prepare,
-                    [](matching& data, execution policy) { data.run(policy); });
+                    [](matching& data, threading policy) { data.run(policy); });
     return;
   }
   // The check compares IoUs: matches with equal IoUs depend on the last bit, which -ffast-math does
   // not preserve.
   register_with_plain(
-      problem, amount, prepare, [](matching& data, execution policy) { data.run(policy); },
+      problem, amount, prepare, [](matching& data, threading policy) { data.run(policy); },
       [](matching& data) { data.run_plain(); }, &matching::ious);
 }
 

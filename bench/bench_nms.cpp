@@ -153,7 +153,7 @@ bool agrees_with_vecdet(benchmark::State& state, const std::vector<int>& kept, p
                         const nms_groups& groups) {
   const auto kept_by_vecdet = [&](const nms_params& params) {
     const auto view =
-        batched_nms(data.b(), data.s(), groups, params, data.workspace, execution::sequential);
+        batched_nms(data.b(), data.s(), groups, params, data.workspace, threading::sequential);
     return std::vector<index_t>(view.data(), view.data() + view.size());
   };
   std::vector<index_t> theirs(kept.begin(), kept.end());
@@ -197,7 +197,7 @@ void register_nms(const std::string& variant, index_t count) {
       };
       check_plain(
           problem, *data,
-          [](problem_data& d, execution policy) {
+          [](problem_data& d, threading policy) {
             d.keep(nms(d.b(), d.s(), nms_params{}, d.workspace, policy));
           },
           [&](problem_data& d) {
@@ -242,7 +242,7 @@ void register_nms(const std::string& variant, index_t count) {
           set_isa(set);
           timed_loop(state, isa_name(set), [&] {
             benchmark::DoNotOptimize(
-                nms(data->b(), data->s(), nms_params{}, data->workspace, execution::sequential));
+                nms(data->b(), data->s(), nms_params{}, data->workspace, threading::sequential));
           });
           count_steps(state, *data, count);
         });
@@ -257,7 +257,7 @@ void register_preset(const std::string& name, const nms_params& params, index_t 
     register_vecdet(
         "nms/" + name + degenerate + "/f32/" + std::to_string(count), amount_of(count),
         [=] { return make_problem(variant, count, 91); },
-        [params](problem_data& data, execution policy) {
+        [params](problem_data& data, threading policy) {
           benchmark::DoNotOptimize(nms(data.b(), data.s(), params, data.workspace, policy));
         });
   }
@@ -275,7 +275,7 @@ void register_batched_nms(const std::string& variant, index_t count, index_t cla
   });
 #endif
   register_instruction_sets(
-      problem, amount_of(count), [=](benchmark::State& state, execution policy) {
+      problem, amount_of(count), [=](benchmark::State& state, threading policy) {
         const auto data = make_problem(variant, count, classes);
         const char* const threads = policy.threads() == 1 ? "" : ", all threads";
         timed_loop(state, std::string(isa_name(active_isa())) + threads, [&] {
@@ -291,7 +291,7 @@ void register_soft_nms(const std::string& variant, soft_nms_method method, index
   register_vecdet(
       "soft_nms/" + variant + "/f32/" + std::to_string(count), amount_of(count),
       [=] { return make_problem("clustered91", count, 91); },
-      [params](problem_data& data, execution policy) {
+      [params](problem_data& data, threading policy) {
         benchmark::DoNotOptimize(
             soft_nms(data.b(), data.s(), data.by_class(), params, data.soft_workspace, policy));
       });

@@ -81,7 +81,7 @@ struct head {
     boxes = found.boxes;
     scores = found.scores;
   }
-  void detect(execution policy) {
+  void detect(threading policy) {
     const head_outputs<T> outputs{x(), deltas, centerness};
     set(postprocess(outputs, boxes_view<const float>(anchors),
                     vector_view<const index_t>(level_sizes), vector_view<const image_size>(sizes),
@@ -153,7 +153,7 @@ struct float_head {
   head_view<const float> x() const { return view(logit_levels, rows->kind.classes); }
   head_view<const float> d() const { return view(delta_levels, 4); }
 
-  void detect(execution policy) {
+  void detect(threading policy) {
     if (planes) {
       head_level_outputs<float> outputs{x(), d(), {}};
       if (!centerness.empty()) outputs.centerness = view(centerness_levels, 1);
@@ -230,7 +230,7 @@ void register_topk() {
       });
   register_with_plain(
       "filter_topk/threshold0.05/" + shape, amount, prepare(dense_detector::retinanet, false),
-      [](float_head& data, execution policy) {
+      [](float_head& data, threading policy) {
         const auto of = filter_topk(data.rows->x(), threshold, best, data.rows->topk, policy);
         data.found.assign(of.logits.begin(), of.logits.end());
       },
@@ -243,7 +243,7 @@ void register_topk() {
       &float_head::found);
   register_with_plain(
       "filter_topk/nchw/" + shape, amount, prepare(dense_detector::retinanet, true),
-      [](float_head& data, execution policy) {
+      [](float_head& data, threading policy) {
         const auto of = filter_topk(data.x(), threshold, best, data.rows->topk, policy);
         data.found.assign(of.logits.begin(), of.logits.end());
       },
@@ -258,7 +258,7 @@ void register_decoding() {
   register_with_plain(
       "decode_boxes/nchw/f32/120087", {120087.0, 48.0 * 120087},
       prepare(dense_detector::retinanet, true),
-      [](float_head& data, execution policy) {
+      [](float_head& data, threading policy) {
         decode_boxes(data.d(), data.rows->anchors, {}, data.decoded, coder_params{}, policy);
       },
       [](float_head& data) {
@@ -282,7 +282,7 @@ void register_detector(dense_detector detector, const std::string& name, index_t
         "postprocess/" + (planes ? "nchw_" + name : name) + "/f32/" + std::to_string(anchors) +
             "x" + std::to_string(classes),
         {logits, logits * sizeof(float)}, prepare(detector, planes),
-        [](float_head& data, execution policy) { data.detect(policy); },
+        [](float_head& data, threading policy) { data.detect(policy); },
         [](float_head& data) { data.detect_plain(); },
         [](const float_head& data) { return data.detected(); });
 }
@@ -292,11 +292,11 @@ void register_bfloat16() {
   const auto make = [] { return make_head<bfloat16>(dense_detector::retinanet); };
   register_vecdet(
       "filter_topk/threshold0.05/bf16/120087x91", amount, make,
-      [](head<bfloat16>& data, execution policy) {
+      [](head<bfloat16>& data, threading policy) {
         benchmark::DoNotOptimize(filter_topk(data.x(), threshold, best, data.topk, policy));
       });
   register_vecdet("postprocess/retinanet/bf16/120087x91", amount, make,
-                  [](head<bfloat16>& data, execution policy) { data.detect(policy); });
+                  [](head<bfloat16>& data, threading policy) { data.detect(policy); });
 }
 
 const bool registered = [] {

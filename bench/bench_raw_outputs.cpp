@@ -52,7 +52,7 @@ struct yolo_output {
       set(4 + objects.classes[d] % classes, 0.25f + 0.75f * objects.scores[d]);
     }
   }
-  void detect(execution policy) {
+  void detect(threading policy) {
     const auto result =
         postprocess_yolo(yolo_outputs<float>{{output.data(), 4 + classes, boxes}, 1}, {},
                          yolo_postprocess_params::v8(), workspace, policy);
@@ -70,7 +70,7 @@ struct crowd : nms_operands<float> {
   merge_workspace merging;
   std::vector<std::int64_t> owners;
 
-  index_t merge(const merge_params& params, execution policy) {
+  index_t merge(const merge_params& params, threading policy) {
     const auto merged = merge_boxes(b(), s(), {}, params, merging, policy);
     owners.assign(scores.size(), 0);
     for (index_t g = 0; g < merged.scores.size(); ++g)
@@ -98,7 +98,7 @@ void register_yolo(index_t found) {
   register_with_plain(
       "postprocess_yolo/channels_found" + std::to_string(found) + "/f32/1x8400x80",
       {scores, scores * sizeof(float)}, [=] { return std::make_shared<yolo_output>(found); },
-      [](yolo_output& data, execution policy) { data.detect(policy); },
+      [](yolo_output& data, threading policy) { data.detect(policy); },
       [](yolo_output& data) { data.detect_plain(); }, &yolo_output::scores);
 }
 
@@ -106,7 +106,7 @@ void register_merging(const std::string& variant, const merge_params& params, in
   const std::string problem = "merge_boxes/" + variant + "/f32/" + std::to_string(count);
   const work amount{static_cast<double>(count), 20.0 * static_cast<double>(count)};
   const auto prepare = [=] { return std::make_shared<crowd>(clustered_detections(count)); };
-  const auto call = [=](crowd& data, execution policy) { return data.merge(params, policy); };
+  const auto call = [=](crowd& data, threading policy) { return data.merge(params, policy); };
   if (params.transitive) return register_vecdet(problem, amount, prepare, call);
   register_with_plain(
       problem, amount, prepare, call,
@@ -122,7 +122,7 @@ void register_letterbox() {
   register_with_plain(
       "letterbox/bgr/f32/1x1080x1920x640", {3.0 * 640 * 640, 3.0 * 1080 * 1920 + 12.0 * 640 * 640},
       [] { return std::make_shared<picture_operands>(); },
-      [](picture_operands& data, execution policy) {
+      [](picture_operands& data, threading policy) {
         letterbox(vector_view<const byte_image>(data.images), data.input, {640, 640},
                   letterbox_params::yolo(), data.workspace, policy);
       },

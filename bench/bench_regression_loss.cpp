@@ -78,7 +78,7 @@ void register_call(box_loss loss, const std::string& variant, double bytes, cons
   register_with_plain(
       (with_grad ? "regression_loss_and_grad/" : "regression_loss/") + variant + "/f32/120087",
       {boxes, bytes + (with_grad ? 16 * boxes : 0)}, make_head,
-      [=](head& data, execution policy) {
+      [=](head& data, threading policy) {
         const std::pair<regression_targets<float>, box_selection> of = given(data);
         const boxes_view<const float> deltas(data.deltas);
         return with_grad
@@ -149,7 +149,7 @@ void register_mixed() {
     });
   };
   register_vecdet("regression_loss_and_grad/float_smooth_l1/bf16/120087", {boxes, (8 + 8) * boxes},
-                  prepare, [](mixed_head& data, execution policy) {
+                  prepare, [](mixed_head& data, threading policy) {
                     return regression_loss_and_grad(boxes_view<const bfloat16>(data.deltas),
                                                     data.boxes->anchors, data.boxes->targets,
                                                     data.boxes->labels, data.grad, {}, policy);

@@ -24,7 +24,7 @@ struct retinanet {
   std::vector<index_t> matches, labels;
   std::vector<head_level<const float>> logit_levels, delta_levels;
   std::vector<head_level<float>> logit_grad_levels, delta_grad_levels;
-  anchor_index index{anchors, execution::sequential};
+  anchor_index index{anchors, threading::sequential};
   retinanet_loss_workspace workspace;
   plain_match_memory plain_memory;
 
@@ -47,7 +47,7 @@ struct retinanet {
     }
   }
 
-  double run(execution policy) {
+  double run(threading policy) {
     const index_t a = anchors_at_location;
     const retinanet_head<float> head{{logit_levels, 1, a, class_count, head_layout::nhwc},
                                      {delta_levels, 1, a, 4, head_layout::nhwc},
@@ -86,7 +86,7 @@ const bool registered = [] {
       "retinanet_loss_and_grad/smooth_l1/f32/120087x91",
       work{elements, 8.0 * (elements + 4.0 * anchor_count)},
       [] { return std::make_shared<retinanet>(); },
-      [](retinanet& data, execution policy) { return data.run(policy); },
+      [](retinanet& data, threading policy) { return data.run(policy); },
       [](retinanet& data) { return data.run_plain(); }, &retinanet::logits_grad);
   return true;
 }();

@@ -55,7 +55,7 @@ void add(index_t side, index_t bins, feature_layout layout) {
   const auto prepare = [=] { return make_scene<float>(side, bins, layout); };
   register_with_plain(
       "roi_align" + variant + "f32/" + shape, work_of<float>(side, bins), prepare,
-      [](scene& d, execution policy) { d.forward(params(), policy); },
+      [](scene& d, threading policy) { d.forward(params(), policy); },
       [=](scene& d) {
         VECDET_PLAIN(plain_roi_align)
         (d.features.data(), channels, side, side, d.boxes.data(), boxes, bins, bins, last,
@@ -64,7 +64,7 @@ void add(index_t side, index_t bins, feature_layout layout) {
       &scene::bins);
   register_with_plain(
       "roi_align_grad" + variant + "f32/" + shape, work_of<float>(side, bins), prepare,
-      [](scene& d, execution policy) { d.backward(params(), policy); },
+      [](scene& d, threading policy) { d.backward(params(), policy); },
       [=](scene& d) {
         VECDET_PLAIN(plain_roi_align_grad)
         (d.upstream.data(), channels, side, side, d.boxes.data(), boxes, bins, bins, last,
@@ -74,10 +74,10 @@ void add(index_t side, index_t bins, feature_layout layout) {
   using narrow = roi_scene<bfloat16>;
   const auto prepare_narrow = [=] { return make_scene<bfloat16>(side, bins, layout); };
   register_vecdet("roi_align" + variant + "bf16/" + shape, work_of<bfloat16>(side, bins),
-                  prepare_narrow, [](narrow& d, execution policy) { d.forward(params(), policy); });
+                  prepare_narrow, [](narrow& d, threading policy) { d.forward(params(), policy); });
   register_vecdet("roi_align_grad" + variant + "bf16/" + shape, work_of<bfloat16>(side, bins),
                   prepare_narrow,
-                  [](narrow& d, execution policy) { d.backward(params(), policy); });
+                  [](narrow& d, threading policy) { d.backward(params(), policy); });
 }
 
 const bool registered = [] {

@@ -15,7 +15,7 @@ namespace vecdet {
 namespace bench {
 namespace {
 
-constexpr execution sequential = execution::sequential;
+constexpr threading sequential = threading::sequential;
 constexpr index_t classes = 10;
 
 line_plot& plot() {

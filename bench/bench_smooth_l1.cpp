@@ -38,7 +38,7 @@ void register_others() {
                             }
                           });
   register_vecdet("smooth_l1_loss_and_grad/all/bf16/120087x4", {size, 6 * size},
-                  make_deltas<bfloat16>, [](smooth_l1_operands<bfloat16>& data, execution policy) {
+                  make_deltas<bfloat16>, [](smooth_l1_operands<bfloat16>& data, threading policy) {
                     return smooth_l1_loss_and_grad(boxes_view<const bfloat16>(data.predictions),
                                                    data.targets, box_selection::all(), data.out, {},
                                                    policy);
@@ -56,7 +56,7 @@ void register_output(const char* variant, double bytes, const Selection& selecti
   register_with_plain(
       std::string(function) + variant + "/f32/120087x4", {size, bytes + written},
       make_deltas<float>,
-      [=](smooth_l1_operands<float>& data, execution policy) -> double {
+      [=](smooth_l1_operands<float>& data, threading policy) -> double {
         const boxes_view<const float> predictions(data.predictions);
         const box_selection selected = selection(data);
         if constexpr (O == plain_output::sum) {

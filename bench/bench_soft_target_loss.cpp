@@ -60,19 +60,19 @@ void register_loss(const std::string& function, const Call& call, const Plain& p
 const bool registered = [] {
   register_loss(
       "quality_focal_loss_and_grad",
-      [](head& data, execution policy) {
+      [](head& data, threading policy) {
         return quality_focal_loss_and_grad(data.x(), data.targets(), data.g(), {}, policy);
       },
       [](auto... a) { return VECDET_PLAIN(plain_quality_focal_loss)(a...); });
   register_loss(
       "varifocal_loss_and_grad",
-      [](head& data, execution policy) {
+      [](head& data, threading policy) {
         return varifocal_loss_and_grad(data.x(), data.targets(), data.g(), {}, policy);
       },
       [](auto... a) { return VECDET_PLAIN(plain_varifocal_loss)(a...); });
   register_loss(
       "bce_loss_and_grad",
-      [](head& data, execution policy) {
+      [](head& data, threading policy) {
         return bce_loss_and_grad(data.x(), data.targets(), data.g(), {}, policy);
       },
       [](auto... a) { return VECDET_PLAIN(plain_bce_loss)(a...); });

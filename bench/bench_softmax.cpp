@@ -49,7 +49,7 @@ const bool registered = [] {
   register_with_plain(
       "distribution_focal_loss_and_grad/sides/f32/2000x17", {2000 * 17, 2000 * (17 * 8 + 4)},
       rows_with_grad(2000, 17),
-      [](softmax_rows& data, execution policy) {
+      [](softmax_rows& data, threading policy) {
         return distribution_focal_loss_and_grad(data.x(), data.targets, data.grad(), {}, policy);
       },
       [](softmax_rows& data) {
@@ -60,7 +60,7 @@ const bool registered = [] {
   register_with_plain(
       "decode_distributions/distances/f32/33600x16", {sides * bins, sides * (bins + 1) * 4},
       [] { return std::make_shared<softmax_rows>(sides, bins, std::size_t{sides}); },
-      [](softmax_rows& data, execution policy) {
+      [](softmax_rows& data, threading policy) {
         decode_distributions(data.x(), data.out, policy);
       },
       [](softmax_rows& data) {
@@ -71,7 +71,7 @@ const bool registered = [] {
   register_with_plain(
       "decode_distribution_boxes/boxes/f32/33600x16", {sides * bins, sides * (bins + 1.75) * 4},
       [] { return std::make_shared<softmax_rows>(sides, bins, std::size_t{sides}); },
-      [](softmax_rows& data, execution policy) {
+      [](softmax_rows& data, threading policy) {
         decode_distribution_boxes(data.x(), {data.points.data(), sides / 4, 2},
                                   {data.strides.data(), sides / 4}, data.out, policy);
       },
@@ -84,7 +84,7 @@ const bool registered = [] {
   register_with_plain(
       "softmax_cross_entropy_loss_and_grad/rows/f32/34928x21",
       {rows * classes, rows * (classes * 8 + 8)}, rows_with_grad(rows, classes),
-      [](softmax_rows& data, execution policy) {
+      [](softmax_rows& data, threading policy) {
         return softmax_cross_entropy_loss_and_grad(data.x(), data.labels, data.grad(), {}, policy);
       },
       [](softmax_rows& data) {
@@ -95,7 +95,7 @@ const bool registered = [] {
   register_with_plain(
       "softmax_cross_entropy_loss_and_grad/mined3/f32/34928x21",
       {rows * classes, rows * (classes * 8 + 8)}, rows_with_grad(rows, classes),
-      [](softmax_rows& data, execution policy) {
+      [](softmax_rows& data, threading policy) {
         static softmax_cross_entropy_workspace workspace;
         hard_negative_mining mining;
         mining.images = images;

@@ -61,7 +61,7 @@ const int registered = [] {
                                "/threads:" + std::to_string(threads);
       benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
         const auto data = make_head();
-        const execution policy = on_openmp ? execution::on(openmp, threads) : execution::parallel;
+        const threading policy = on_openmp ? threading::on(openmp, threads) : threading::parallel;
         std::vector<float> numbers(1 << 22, 0.5f);
         for (auto _ : state) {
           if (after_region) openmp_region(numbers);

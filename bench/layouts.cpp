@@ -20,7 +20,7 @@ namespace vecdet {
 namespace bench {
 namespace {
 
-constexpr execution sequential = execution::sequential;
+constexpr threading sequential = threading::sequential;
 
 /// One image's levels with nine anchors at a location.
 struct pyramid {

@@ -13,7 +13,7 @@ namespace {
 
 /// Three calls from one place.
 void suppress(const std::vector<float>& boxes, const std::vector<float>& scores) {
-  for (int i = 0; i < 3; ++i) nms(boxes, scores, 0.5, execution::sequential);
+  for (int i = 0; i < 3; ++i) nms(boxes, scores, 0.5, threading::sequential);
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ int main() {
   const std::vector<float> scores{0.9f, 0.5f}, logits{2.5f, -1};
   suppress(xywh, scores);
   suppress(corners, logits);
-  for (int i = 0; i < 3; ++i) nms(xywh, scores, 0.5, execution::sequential);  // another place
+  for (int i = 0; i < 3; ++i) nms(xywh, scores, 0.5, threading::sequential);  // another place
   suppress(corners, scores);
 
   const std::vector<float> sigmoids(40, 0.25f), raw(40, -3);

@@ -26,7 +26,7 @@ std::uint64_t hash_of(const results& r) {
 void print_digests(isa set, source from, const char* suffix) {
   plain_memory at;
   for_each_call(at, 333, from, [&](const family& f, const call& c) {
-    const std::uint64_t hash = hash_of(c.results_of(execution::sequential, true));
+    const std::uint64_t hash = hash_of(c.results_of(threading::sequential, true));
     std::printf("%s %s/%s%s %016" PRIx64 "\n", isa_name(set), c.name.c_str(), f.type.c_str(),
                 suffix, hash);
   });

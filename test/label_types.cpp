@@ -39,7 +39,7 @@ index_t place_of_first(const nms_groups& groups, index_t boxes, detail::nms_buff
   detail::grown(buffers.records, boxes);
   for (index_t i = 0; i < boxes; ++i)
     buffers.records[static_cast<std::size_t>(i)] = static_cast<detail::nms_record>(i);
-  detail::partition_into_groups(groups, boxes, boxes, buffers, execution::sequential);
+  detail::partition_into_groups(groups, boxes, boxes, buffers, threading::sequential);
   for (index_t i = 0; i < boxes; ++i)
     if (detail::index_of(buffers.records[static_cast<std::size_t>(i)]) == 0) return i;
   return -1;

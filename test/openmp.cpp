@@ -29,7 +29,7 @@ struct results {
   }
 };
 
-results compute(vecdet::execution policy) {
+results compute(vecdet::threading policy) {
   std::vector<float> logits, boxes, scores;
   std::vector<index_t> labels;
   for (index_t i = 0; i < rows * classes; ++i)
@@ -64,11 +64,11 @@ int main() {
 #pragma omp parallel for schedule(dynamic)
     for (index_t i = 0; i < count; ++i) task(i);
   };
-  const results expected = compute(vecdet::execution::sequential);
+  const results expected = compute(vecdet::threading::sequential);
   bool passed = expect(omp_get_max_threads() > 1, "OpenMP has threads");
   for (const int threads : {1, 2, 3, 8}) {
     omp_set_num_threads(threads);
-    const auto on_openmp = vecdet::execution::on(openmp, threads);
+    const auto on_openmp = vecdet::threading::on(openmp, threads);
     passed &= expect(compute(on_openmp).same_bits(expected), "a call on OpenMP's threads");
     std::vector<int> same(4);
 #pragma omp parallel for

@@ -31,7 +31,7 @@ std::int64_t raw_outputs_yolo(const float* output, std::int64_t rows, std::int64
   yolo_postprocess_workspace workspace;
   const auto result = postprocess_yolo(yolo_outputs<float>{{output, rows, cols}, 1},
                                        vector_view<const letterbox_transform>(&transform, 1),
-                                       params, workspace, execution::sequential);
+                                       params, workspace, threading::sequential);
   for (index_t i = 0; i < result.scores.size(); ++i) {
     found = std::copy_n(result.boxes[i], 4, found);
     *found++ = result.scores[i];
@@ -55,7 +55,7 @@ std::int64_t raw_outputs_merge(const float* boxes, const float* scores, const st
   merge_workspace workspace;
   const auto result =
       merge_boxes(boxes_view<const float>(boxes, count), vector_view<const float>(scores, count),
-                  groups, params, workspace, execution::sequential);
+                  groups, params, workspace, threading::sequential);
   for (index_t g = 0; g < result.scores.size(); ++g)
     sizes[g] = result.offsets[g + 1] - result.offsets[g];
   std::copy(result.members.begin(), result.members.end(), members);
@@ -69,7 +69,7 @@ void raw_outputs_letterbox(const std::uint8_t* pixels, std::int64_t height, std:
   letterbox_workspace workspace;
   letterbox(vector_view<const byte_image>(&image, 1),
             vector_view<float>(batch, 3 * input_height * input_width), {input_height, input_width},
-            letterbox_params::yolo(), workspace, execution::sequential);
+            letterbox_params::yolo(), workspace, threading::sequential);
 }
 
 }  // extern "C"

@@ -149,7 +149,7 @@ void filter_topk_of(bfloat16* memory) {
   std::vector<index_t> expected{border + 1000003, elements - 2};
   expected.insert(expected.end(), ties.begin(), ties.end());
   filter_topk_workspace workspace;
-  for (const execution policy : {execution::sequential, execution::parallel}) {
+  for (const threading policy : {threading::sequential, threading::parallel}) {
     for (const index_t k : {5, 7}) {
       filter_topk_result found;
       measured(policy.threads() == 1 ? "top-k, one thread" : "top-k, all threads", [&] {

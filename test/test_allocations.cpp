@@ -18,12 +18,12 @@ using namespace vecdet::test;
 
 namespace {
 
-constexpr execution policies[] = {execution::sequential, execution::parallel};
+constexpr threading policies[] = {threading::sequential, threading::parallel};
 
 }  // namespace
 
 TEST_CASE("allocations: none once a workspace has grown") {
-  for (const execution policy : policies) {
+  for (const threading policy : policies) {
     plain_memory at;
     for_each_call(at, 24000, source::ordinary, [&](const family& f, const call& c) {
       // Anchors are made once for each shape of image.
@@ -39,7 +39,7 @@ TEST_CASE("allocations: none once a workspace has grown") {
 
 TEST_CASE("allocations: each one fails once") {
   std::int64_t failures = 0;
-  for (const execution policy : policies) {
+  for (const threading policy : policies) {
     for (const family& f : catalogue()) {
       const problem p{f.sized(3000)};
       const auto make = [&](memory& at) { return f.make(at, p); };

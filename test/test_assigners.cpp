@@ -140,7 +140,7 @@ struct task_problem {
     if (images > 1) result.image_offsets = offsets;
     return result;
   }
-  void run(assigner_workspace& workspace, execution policy = execution::parallel) {
+  void run(assigner_workspace& workspace, threading policy = threading::parallel) {
     assign_task_aligned(said(), points.where(), points.levels, known(), matches, targets, params,
                         workspace, policy);
   }

@@ -21,7 +21,7 @@ namespace {
 std::vector<index_t> sampled(const std::vector<index_t>& labels,
                              const std::vector<index_t>& offsets,
                              const balanced_sample_params& params,
-                             execution policy = execution::parallel) {
+                             threading policy = threading::parallel) {
   balanced_sample_workspace workspace;
   const auto sample = sample_balanced(labels, offsets, params, workspace, policy);
   return {sample.indices.begin(), sample.indices.end()};
@@ -104,12 +104,12 @@ TEST_CASE("balanced sample: the seed and the image decide, not the threads") {
   const std::vector<index_t> offsets{0, 5000, 10000, 15000, 20000};
   balanced_sample_params params;
   params.seed = 42;
-  const auto sample = sampled(labels, offsets, params, execution::sequential);
+  const auto sample = sampled(labels, offsets, params, threading::sequential);
   const auto backwards = [](index_t count, const task& work) {
     for (index_t i = count; i-- > 0;) work(i);
   };
   CHECK(sampled(labels, offsets, params) == sample);
-  CHECK(sampled(labels, offsets, params, execution::on(backwards, 3)) == sample);
+  CHECK(sampled(labels, offsets, params, threading::on(backwards, 3)) == sample);
   params.seed = 43;
   CHECK(sampled(labels, offsets, params) != sample);
   // Images with the same labels have different samples.

@@ -37,7 +37,7 @@ struct head_problem {
     for (index_t i = 0; i < 200 * classes; ++i) logits.push_back(to<T>(1.5 * generator.normal()));
     for (index_t i = 0; i < 4 * 200 * classes; ++i) deltas.push_back(to<T>(generator.normal()));
   }
-  detections_view run(execution policy = execution::parallel) {
+  detections_view run(threading policy = threading::parallel) {
     const box_head_outputs<T> outputs{
         {logits.data(), static_cast<index_t>(logits.size()) / classes, classes}, deltas};
     return postprocess_box_head(outputs, boxes_view<const float>(proposals), offsets,
@@ -145,7 +145,7 @@ TEST_CASE("box head: a NaN row gives nothing") {
     for (const index_t label : d.labels) bits.push_back(static_cast<float>(label));
     return bits;
   };
-  const auto with_nan = all(p.run(execution::sequential));
+  const auto with_nan = all(p.run(threading::sequential));
   head_problem<float> background;  // the row's class
   background.logits[static_cast<std::size_t>(3 * p.classes)] = 100;
   CHECK(all(background.run()) == with_nan);

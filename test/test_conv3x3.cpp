@@ -380,7 +380,7 @@ TEST_CASE("3x3 convolution: the same bits on any number of threads, and no alloc
       p.relu = true;
       p.make(7);
       const auto expected = p.run();
-      p.policy = execution::parallel;
+      p.policy = threading::parallel;
       for (const int threads : {1, 2, 3, 4, 7}) {
         tbb::task_arena arena(threads);
         arena.execute([&] { CHECK(same_bits(p.run(), expected)); });
@@ -388,10 +388,10 @@ TEST_CASE("3x3 convolution: the same bits on any number of threads, and no alloc
       const auto backwards = [](index_t count, const task& work) {
         for (index_t i = count; i-- > 0;) work(i);
       };
-      p.policy = execution::on(backwards, 5);
+      p.policy = threading::on(backwards, 5);
       CHECK(same_bits(p.run(), expected));
     }
-  for (const execution policy : {execution::sequential, execution::parallel}) {
+  for (const threading policy : {threading::sequential, threading::parallel}) {
     const std::vector<float> x(20 * 30 * 30, 1.0f), w(40 * 20 * 9, 1.0f);
     std::vector<float> y(40 * 30 * 30), gx(x.size()), gw(w.size()), gb(40);
     const feature_view<const float> input(x.data(), 1, 20, 30, 30, nchw);

@@ -110,7 +110,7 @@ struct detector {
     return result;
   }
 
-  void check(execution policy) {
+  void check(threading policy) {
     const std::vector<T> rows = logits.flat(), boxes = deltas.flat(), centres = centerness.flat();
     head_outputs<T> flat;
     flat.logits = {rows.data(), logits.rows(), logits.columns};
@@ -179,8 +179,8 @@ TEST_CASE_TEMPLATE("levels: detections equal those of rows", T, float, bfloat16)
               CAPTURE(tied);
               CAPTURE(anchors);
               detector<T> d(kind, layout, anchors, others, ++seed, tied);
-              d.check(execution::sequential);
-              d.check(execution::parallel);
+              d.check(threading::sequential);
+              d.check(threading::parallel);
             }
           }
         }

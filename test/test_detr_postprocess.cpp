@@ -108,7 +108,7 @@ TEST_CASE("postprocess_detr: softmax and sigmoid, any shape") {
           const detr_problem p(3, queries, classes, ++seed);
           yolo_postprocess_workspace workspace;
           for_each_isa([&](isa) {
-            for (const execution policy : {execution::sequential, execution::parallel})
+            for (const threading policy : {threading::sequential, threading::parallel})
               check_equal(p,
                           postprocess_detr(p.outputs(), vector_view<const image_size>(p.sizes),
                                            params, workspace, policy),

@@ -238,7 +238,7 @@ TEST_CASE("dispatch: a call runs to its end on one instruction set") {
   postprocess_workspace workspace;
   for (int i = 0; i < 2000; ++i) {
     postprocess(outputs, boxes_view<const float>(boxes), levels, images, postprocess_params{},
-                workspace, execution::sequential);
+                workspace, threading::sequential);
   }
   done = true;
   changes.join();

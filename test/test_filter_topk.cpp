@@ -35,7 +35,7 @@ void check_topk(matrix_view<const T> logits, double threshold, index_t k) {
 
   for_each_isa([&](isa) {
     filter_topk_workspace workspace;
-    for (const execution policy : {execution::sequential, execution::parallel}) {
+    for (const threading policy : {threading::sequential, threading::parallel}) {
       const filter_topk_result result = filter_topk(logits, threshold, k, workspace, policy);
       CHECK(std::vector<index_t>(result.elements.begin(), result.elements.end()) == expected);
       bool values = true;
@@ -94,12 +94,12 @@ TEST_CASE_TEMPLATE("filter_topk: probabilities are compared with the exact thres
     for_each_isa([&](isa) {
       filter_topk_workspace workspace;
       const auto found = filter_topk(matrix_view<const T>(scores.data(), 100, 30), threshold, 500,
-                                     workspace, execution::sequential, score_kind::probabilities);
+                                     workspace, threading::sequential, score_kind::probabilities);
       CHECK(std::vector<index_t>(found.elements.begin(), found.elements.end()) == expected);
       const std::vector<head_level<const T>> levels{{scores.data(), 10, 10}};
       const auto of_level =
           filter_topk(head_view<const T>(levels, 1, 1, 30, head_layout::nhwc), threshold, 500,
-                      workspace, execution::sequential, score_kind::probabilities);
+                      workspace, threading::sequential, score_kind::probabilities);
       CHECK(std::vector<index_t>(of_level.elements.begin(), of_level.elements.end()) == expected);
     });
   }

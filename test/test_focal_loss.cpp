@@ -148,7 +148,7 @@ TEST_CASE("focal loss: label conventions") {
   auto p = random_problem<float>(50, 7, false, false, 31);
   const matrix_view<const float> x = p.logits.view();
   double loss;
-  const auto grad = gradient(p, execution::sequential, &loss);
+  const auto grad = gradient(p, threading::sequential, &loss);
   const auto same = [&](const auto& labels, const focal_loss_params& params) {
     std::vector<float> other(grad.size());
     const double other_loss = sigmoid_focal_loss_and_grad(x, labels, {other.data(), 50, 7}, params);
@@ -188,11 +188,11 @@ TEST_CASE_TEMPLATE("focal loss: ignored rows may hold any numbers", T, float, bf
         return to<T>(is_ignored(k) ? 0.5 : -0.01 * static_cast<double>(k % 500));
       });
       double of_numbers, of_nans;
-      const auto numbers = gradient(p, execution::parallel, &of_numbers);
+      const auto numbers = gradient(p, threading::parallel, &of_numbers);
       p.logits.fill([&](index_t k) {
         return to<T>(is_ignored(k) ? nan : -0.01 * static_cast<double>(k % 500));
       });
-      const auto nans = gradient(p, execution::parallel, &of_nans);
+      const auto nans = gradient(p, threading::parallel, &of_nans);
       CHECK(of_numbers > 0);
       CHECK(std::memcmp(&of_numbers, &of_nans, sizeof of_nans) == 0);
       CHECK(same_bits(numbers, nans));

@@ -84,7 +84,7 @@ TEST_CASE_TEMPLATE("focal loss: an element's bits do not depend on its block", T
           const focal_targets<T> truth =
               dense ? focal_targets<T>(matrix_view<const T>(targets.data() + first, count, 1))
                     : focal_targets<T>(labels_view(labels.data() + first, count));
-          const auto sequential = execution::sequential;
+          const auto sequential = threading::sequential;
           if (written == output::grad) {
             sigmoid_focal_loss_and_grad(view, truth, to_view, params, sequential);
           } else if (written == output::loss) {
@@ -168,11 +168,11 @@ TEST_CASE_TEMPLATE("focal loss: an element's bits depend only on that element", 
                            const focal_targets<T>& truth, matrix_view<const T> arrived,
                            matrix_view<T> to_view, const focal_loss_params& p) {
         if (written == output::loss) {
-          sigmoid_focal_loss_unreduced(logit, truth, to_view, p, execution::sequential);
+          sigmoid_focal_loss_unreduced(logit, truth, to_view, p, threading::sequential);
         } else if (written == output::grad) {
-          sigmoid_focal_loss_grad(logit, truth, arriving, to_view, p, execution::sequential);
+          sigmoid_focal_loss_grad(logit, truth, arriving, to_view, p, threading::sequential);
         } else {
-          sigmoid_focal_loss_grad(logit, truth, arrived, to_view, p, execution::sequential);
+          sigmoid_focal_loss_grad(logit, truth, arrived, to_view, p, threading::sequential);
         }
       };
       for (const bool dense : {false, true}) {

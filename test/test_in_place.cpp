@@ -75,12 +75,12 @@ TEST_CASE("in place: outputs that may overwrite inputs hold the same bits") {
     const accesses& arrays = c.arrays;
     if (arrays.replaceable.empty()) return;
     INFO(f.type, " ", c.name);
-    const results apart = c.results_of(execution::sequential);
+    const results apart = c.results_of(threading::sequential);
     for (int i = 0; i < 3; ++i) {
       std::deque<shared_memory> shared;
       for (std::size_t k = 0; k < arrays.replaceable.size(); ++k)
         shared.emplace_back(*arrays.outputs[k].array, *arrays.replaceable[k], 0);
-      CHECK(c.results_in_place(execution::parallel) == apart);
+      CHECK(c.results_in_place(threading::parallel) == apart);
       ++overwritten;
     }
   });
@@ -94,7 +94,7 @@ TEST_CASE("in place: other outputs are refused in the memory of an input") {
     INFO("output ", out, ", input ", in, std::string(is_shifted ? ", shifted" : ""));
     const shared_memory shared(output, *c.arrays.inputs[in], is_shifted ? output.element : 0);
     const std::vector<std::string> inputs = c.arrays.copied_inputs();
-    CHECK_THROWS_WITH_AS(c.run(execution::sequential),
+    CHECK_THROWS_WITH_AS(c.run(threading::sequential),
                          doctest::Contains((c.function + ": ").c_str()), std::invalid_argument);
     CHECK(c.arrays.copied_inputs() == inputs);
     ++refused;

@@ -48,7 +48,7 @@ void check_letterbox(index_t height, index_t width, grid_size input,
   for_each_isa([&](isa) {
     std::vector<float> batch(expected.size(), -1);
     letterbox(one(image), vector_view<float>(batch), input, params, workspace,
-              execution::sequential);
+              threading::sequential);
     CHECK(batch == expected);
   });
 }
@@ -111,7 +111,7 @@ TEST_CASE("letterbox: a batch of images with strides, and their positions") {
         std::vector<float> batch(expected.size(), -1);
         const auto transforms =
             letterbox(vector_view<const byte_image>(images), vector_view<float>(batch), input,
-                      params, workspace, execution::parallel);
+                      params, workspace, threading::parallel);
         CHECK(batch == expected);
         REQUIRE(transforms.size() == 4);
         CHECK(transforms[0].scale_x == 64.0 / 48);
@@ -128,7 +128,7 @@ TEST_CASE("letterbox: later calls allocate nothing") {
   const auto pixels = random_image(120, 160, 5);
   const std::vector<byte_image> images(3, byte_image{pixels.data(), 120, 160, 0});
   std::vector<float> batch(3 * 3 * 64 * 64);
-  for (const execution policy : {execution::sequential, execution::parallel}) {
+  for (const threading policy : {threading::sequential, threading::parallel}) {
     letterbox_workspace workspace;
     const auto run = [&] {
       letterbox(vector_view<const byte_image>(images), vector_view<float>(batch), {64, 64}, {},

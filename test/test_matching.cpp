@@ -128,7 +128,7 @@ void check_problem(const batch_problem& problem, const matcher_params& params,
   const anchor_index index(problem.anchors);
   const index_t count = match_anchors(index, problem.truth(), indexed.results(), params, workspace);
   match_anchors(boxes_view<const float>(problem.anchors), problem.truth(), direct.results(), params,
-                workspace, execution::sequential);
+                workspace, threading::sequential);
   index_t sum = 0;
   for (const index_t foreground : right.foreground) sum += foreground;
   CHECK(count == sum);

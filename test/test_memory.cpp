@@ -25,7 +25,7 @@ using namespace vecdet::test;
 
 namespace {
 
-constexpr execution sequential = execution::sequential;
+constexpr threading sequential = threading::sequential;
 
 /// The results of all calls of a family, whose inputs must stay as they are.
 std::vector<results> results_at(placed_memory& at, placement place, const family& f,

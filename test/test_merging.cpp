@@ -226,7 +226,7 @@ TEST_CASE("merge_boxes: later calls allocate nothing, any number of threads give
   groups.classes = vector_view<const index_t>(classes);
   for (const merge_params& params : {merge_params::sahi_greedy_nmm(), merge_params::sahi_nmm()}) {
     merge_workspace alone, shared;
-    const auto one = merge_boxes(c.b(), c.s(), groups, params, alone, execution::sequential);
+    const auto one = merge_boxes(c.b(), c.s(), groups, params, alone, threading::sequential);
     for (const int threads : {1, 2, 4}) {
       tbb::task_arena arena(threads);
       arena.execute([&] {
@@ -236,7 +236,7 @@ TEST_CASE("merge_boxes: later calls allocate nothing, any number of threads give
                          same.boxes.data()));
       });
     }
-    for (const execution policy : {execution::sequential, execution::parallel}) {
+    for (const threading policy : {threading::sequential, threading::parallel}) {
       merge_workspace fresh;
       merge_boxes(c.b(), c.s(), groups, params, fresh, policy);
       const allocation_count allocations;

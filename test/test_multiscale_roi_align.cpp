@@ -71,7 +71,7 @@ struct pyramid_problem {
     return all;
   }
 
-  std::vector<T> forward(execution policy = execution::parallel) {
+  std::vector<T> forward(threading policy = threading::parallel) {
     std::vector<feature_view<const T>> views;
     for (index_t l = 0; l < count; ++l)
       views.push_back(level(maps[static_cast<std::size_t>(l)], l));
@@ -81,7 +81,7 @@ struct pyramid_problem {
                          workspace, policy);
     return out;
   }
-  void backward(execution policy = execution::parallel) {
+  void backward(threading policy = threading::parallel) {
     std::vector<feature_view<T>> views;
     for (index_t l = 0; l < count; ++l)
       views.push_back(level(grads[static_cast<std::size_t>(l)], l));

@@ -101,7 +101,7 @@ void check_random_cases(index_t cases, std::uint64_t seed) {
     const indices expected = expected_of(scene, params);
     // The instruction sets take turns: each gets its share of the cases.
     set_isa(sets[static_cast<std::size_t>(c) % sets.size()]);
-    if (actual_of(scene, params, workspace, execution::sequential) == expected) continue;
+    if (actual_of(scene, params, workspace, threading::sequential) == expected) continue;
     ++wrong;
     FAIL_CHECK("case ", c, " on ", std::string(isa_name(active_isa())));
   }

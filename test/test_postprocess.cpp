@@ -155,7 +155,7 @@ void check_detector(const postprocess_params& params, index_t images,
   CHECK(!expected.scores.empty());
   for_each_isa([&](isa) {
     postprocess_workspace workspace;
-    for (const execution policy : {execution::sequential, execution::parallel}) {
+    for (const threading policy : {threading::sequential, threading::parallel}) {
       const detections_view result = postprocess(
           h.outputs(), boxes_view<const float>(h.boxes), vector_view<const index_t>(h.levels),
           vector_view<const image_size>(h.sizes), params, workspace, policy);

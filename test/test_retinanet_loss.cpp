@@ -117,7 +117,7 @@ struct batch {
 
 /// The same by the separate functions, image by image.
 template <class T>
-void check_against_parts(batch<T>& b, const retinanet_loss_params& params, execution policy) {
+void check_against_parts(batch<T>& b, const retinanet_loss_params& params, threading policy) {
   const index_t rows = b.anchor_count();
   const std::vector<T> logits = b.flat(b.logits, b.classes), deltas = b.flat(b.deltas, 4);
   std::vector<T> logits_grad(logits.size()), deltas_grad(deltas.size());
@@ -195,7 +195,7 @@ TEST_CASE_TEMPLATE("retinanet loss: equals its parts called one by one", T, floa
           retinanet_loss_params params;
           params.loss = loss;
           params.scale = loss == box_loss::giou ? 128 : 1;
-          check_against_parts(b, params, execution::sequential);
+          check_against_parts(b, params, threading::sequential);
         }
       }
     }

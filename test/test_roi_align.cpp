@@ -284,7 +284,7 @@ TEST_CASE_TEMPLATE("RoIAlign: a loop that runs more pieces at a time than stated
     p.height = 60;
     p.width = 75;
     p.make(150, 12);
-    p.policy = execution::sequential;
+    p.policy = threading::sequential;
     const auto out = p.forward(), grad = p.backward();
     // A loop that runs more pieces at a time than stated waits for scratch memory in use.
     const auto on_three = [](index_t count, const task& work) {
@@ -297,14 +297,14 @@ TEST_CASE_TEMPLATE("RoIAlign: a loop that runs more pieces at a time than stated
       for (std::thread& thread : threads) thread.join();
     };
     for (const int said : {1, 2}) {
-      p.policy = execution::on(on_three, said);
+      p.policy = threading::on(on_three, said);
       CHECK(same_bits(p.forward(), out));
       CHECK(same_bits(p.backward(), grad));
     }
   }
 }
 
-TEST_CASE("RoIAlign: the work does not grow with an execution's stated threads") {
+TEST_CASE("RoIAlign: the work does not grow with a policy's stated threads") {
   roi_problem<float> p;
   p.channels = 16;
   p.height = p.width = 40;
@@ -315,7 +315,7 @@ TEST_CASE("RoIAlign: the work does not grow with an execution's stated threads")
   roi_align_workspace workspace;
   std::vector<float> out(static_cast<std::size_t>(p.count() * p.channels * p.rows * p.columns));
   const auto seconds = [&](int threads) {
-    p.policy = execution::on(backwards, threads);
+    p.policy = threading::on(backwards, threads);
     p.run_forward(p.features, out, workspace);  // which grows the workspace
     double least = 1e9;
     for (int i = 0; i < 5; ++i) {

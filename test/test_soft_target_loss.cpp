@@ -58,7 +58,7 @@ struct soft_loss {
   }
 
   template <class T>
-  double sum(matrix_view<const T> x, const scored_labels& targets, execution policy) const {
+  double sum(matrix_view<const T> x, const scored_labels& targets, threading policy) const {
     if (of == kind::focal) return sigmoid_focal_loss(x, targets, focal(), policy);
     if (of == kind::quality) return quality_focal_loss(x, targets, quality(), policy);
     if (of == kind::bce) return bce_loss(x, targets, shared<bce_params>(), policy);
@@ -73,7 +73,7 @@ struct soft_loss {
   }
   template <class T>
   double sum_and_grad(matrix_view<const T> x, const scored_labels& targets, matrix_view<T> grad,
-                      execution policy = execution::parallel) const {
+                      threading policy = threading::parallel) const {
     if (of == kind::focal) return sigmoid_focal_loss_and_grad(x, targets, grad, focal(), policy);
     if (of == kind::quality)
       return quality_focal_loss_and_grad(x, targets, grad, quality(), policy);
@@ -154,7 +154,7 @@ struct scored_problem {
     INFO("rows ", rows, " cols ", cols, " kind ", static_cast<int>(loss.of), " alpha ", loss.alpha,
          " gamma ", loss.gamma, " ", std::string(dtype_name<T>()));
     tensor<T> out(rows, cols, 1, 3);
-    const double sum = loss.sum(x, targets(), execution::parallel);
+    const double sum = loss.sum(x, targets(), threading::parallel);
     const double sum_with_grad = loss.sum_and_grad(x, targets(), out.view());
     check_elements<T>(out.view(), {exact_grad.data(), rows, cols}, x, "gradient", 0,
                       {terms.data(), rows, cols});
@@ -302,14 +302,14 @@ TEST_CASE("soft targets: reductions and empty tensors") {
   const matrix_view<const float> x = plain.view();
   for (const kind of : all_kinds) {
     soft_loss loss(of);
-    const double sum = loss.sum(x, problem.targets(), execution::sequential);
+    const double sum = loss.sum(x, problem.targets(), threading::sequential);
     loss.reduction = reduction::mean;
-    CHECK(loss.sum(x, problem.targets(), execution::sequential) ==
+    CHECK(loss.sum(x, problem.targets(), threading::sequential) ==
           doctest::Approx(sum / 210).epsilon(1e-12));
     const matrix_view<const float> none(nullptr, 0, 7);
-    CHECK(std::isnan(loss.sum(none, {}, execution::sequential)));
+    CHECK(std::isnan(loss.sum(none, {}, threading::sequential)));
     loss.reduction = reduction::sum;
-    CHECK(loss.sum(none, {}, execution::sequential) == 0);
+    CHECK(loss.sum(none, {}, threading::sequential) == 0);
   }
 }
 

@@ -32,15 +32,15 @@ namespace {
 /// The calls of a family, and what they return on one thread, or by `policy`.
 class shared_family {
  public:
-  explicit shared_family(const family& f, execution policy = execution::sequential) : family_(f) {
+  explicit shared_family(const family& f, threading policy = threading::sequential) : family_(f) {
     const std::unique_ptr<instance> one = take();
     for (const call& c : one->set.calls) expected_.push_back(c.results_of(policy));
   }
 
   /// Whether the next call in turn returns the bits that are expected. Threads may ask at the same
   /// time.
-  bool holds(execution policy) const { return holds(next_++ % expected_.size(), policy); }
-  bool holds(std::size_t number, execution policy) const {
+  bool holds(threading policy) const { return holds(next_++ % expected_.size(), policy); }
+  bool holds(std::size_t number, threading policy) const {
     std::unique_ptr<instance> one = take();
     const bool same = one->set.calls[number].results_of(policy) == expected_[number];
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -79,7 +79,7 @@ class shared_family {
 
 /// test(family) for each family in float.
 template <class Test>
-void for_each_family(const Test& test, execution policy = execution::sequential) {
+void for_each_family(const Test& test, threading policy = threading::sequential) {
   for (const family& f : catalogue()) {
     if (f.type != "f32") continue;
     INFO(f.name);
@@ -137,12 +137,12 @@ TEST_CASE("threads: every call returns the same bits on any number, on AVX2 and 
     plain_memory at;
     for_each_call(at, 24000, source::ordinary, [&](const family& f, const call& c) {
       INFO(f.type, " ", c.name);
-      const results one_thread = c.results_of(execution::sequential);
+      const results one_thread = c.results_of(threading::sequential);
       CHECK(expected.emplace(f.name + f.type + c.name, one_thread).first->second == one_thread);
       for (const int threads : {1, 2, 3, 8}) {
         CAPTURE(threads);
         tbb::task_arena arena(threads);
-        arena.execute([&] { CHECK(c.results_of(execution::parallel) == one_thread); });
+        arena.execute([&] { CHECK(c.results_of(threading::parallel) == one_thread); });
       }
     });
   }
@@ -161,7 +161,7 @@ TEST_CASE("threads: a loop of the caller's own gives the same bits") {
         for (index_t i = left.fetch_sub(1); i > 0; i = left.fetch_sub(1)) work(i - 1);
       });
     };
-    const execution on_loop = execution::on(backwards, threads);
+    const threading on_loop = threading::on(backwards, threads);
     CHECK(on_loop.threads() == threads);
     for_each_family([&](const shared_family& p) {
       for (std::size_t k = 0; k < p.size(); ++k) CHECK(p.holds(k, on_loop));
@@ -177,11 +177,11 @@ TEST_CASE("threads: calls inside the pieces of a caller's loop") {
       for (index_t i = next++; i < count; i = next++) work(i);
     });
   };
-  const execution on_loop = execution::on(loop, 3);
+  const threading on_loop = threading::on(loop, 3);
   for_each_family([&](const shared_family& p) {
     std::atomic<int> wrong{0};
     const auto call = [&](index_t i) {
-      wrong += p.holds(i % 2 == 0 ? on_loop : execution::parallel) ? 0 : 1;
+      wrong += p.holds(i % 2 == 0 ? on_loop : threading::parallel) ? 0 : 1;
     };
     loop(6, task(call));
     CHECK(wrong.load() == 0);
@@ -203,7 +203,7 @@ TEST_CASE("threads: a caller's loop that leaves pieces out, or runs them twice, 
   };
   // Calls with one piece use no loop.
   int refused = 0;
-  const auto is_refused_or_holds = [&](const shared_family& p, const execution& policy) {
+  const auto is_refused_or_holds = [&](const shared_family& p, const threading& policy) {
     for (std::size_t k = 0; k < p.size(); ++k) {
       bool is_same = false;
       std::string refusal;
@@ -217,14 +217,14 @@ TEST_CASE("threads: a caller's loop that leaves pieces out, or runs them twice, 
     }
   };
   for_each_family([&](const shared_family& p) {
-    is_refused_or_holds(p, execution::on(leaves_out, 2));
-    is_refused_or_holds(p, execution::on(repeats, 2));
-    is_refused_or_holds(p, execution::on(repeats_and_leaves_out, 2));
-    is_refused_or_holds(p, execution::on(goes_beyond, 2));
+    is_refused_or_holds(p, threading::on(leaves_out, 2));
+    is_refused_or_holds(p, threading::on(repeats, 2));
+    is_refused_or_holds(p, threading::on(repeats_and_leaves_out, 2));
+    is_refused_or_holds(p, threading::on(goes_beyond, 2));
   });
   CHECK(refused > 50);
-  CHECK_THROWS_WITH_AS(execution::on(repeats, 0),
-                       doctest::Contains("vecdet::execution::on: threads is 0, expected 1 or more"),
+  CHECK_THROWS_WITH_AS(threading::on(repeats, 0),
+                       doctest::Contains("vecdet::threading::on: threads is 0, expected 1 or more"),
                        std::invalid_argument);
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("threads: what a piece throws leaves the call, not the caller's loop")
       }
     }
   };
-  for (const execution policy : {execution::on(loop, 2), execution::parallel}) {
+  for (const threading policy : {threading::on(loop, 2), threading::parallel}) {
     std::atomic<int> run{0};
     CHECK_THROWS_AS(detail::for_each_chunk(policy, detail::chunking(40, 1),
                                            [&](index_t c, index_t, index_t) {
@@ -253,23 +253,23 @@ TEST_CASE("threads: what a piece throws leaves the call, not the caller's loop")
 }
 
 template <class Loop, class = void>
-constexpr bool makes_execution = false;
+constexpr bool makes_threading = false;
 template <class Loop>
 constexpr bool
-    makes_execution<Loop, decltype(static_cast<void>(execution::on(std::declval<Loop>(), 1)))> =
+    makes_threading<Loop, decltype(static_cast<void>(threading::on(std::declval<Loop>(), 1)))> =
         true;
 struct any_loop {
   void operator()(index_t, const task&) const {}
 };
-static_assert(makes_execution<const any_loop&> && makes_execution<any_loop&>,
-              "a loop that outlives the execution");
-static_assert(!makes_execution<any_loop>, "a temporary would be gone before the call");
+static_assert(makes_threading<const any_loop&> && makes_threading<any_loop&>,
+              "a loop that outlives the policy");
+static_assert(!makes_threading<any_loop>, "a temporary would be gone before the call");
 
 TEST_CASE("threads: many callers at once") {
   for_each_family([](const shared_family& p) {
     std::atomic<int> wrong{0};
     on_threads(8, [&](int thread) {
-      const execution policy = thread % 2 == 0 ? execution::parallel : execution::sequential;
+      const threading policy = thread % 2 == 0 ? threading::parallel : threading::sequential;
       for (int i = 0; i < 10; ++i) wrong += p.holds(policy) ? 0 : 1;
     });
     CHECK(wrong.load() == 0);
@@ -319,7 +319,7 @@ TEST_CASE("threads: set_isa() while calls run") {
     });
     std::atomic<int> wrong{0};
     on_threads(4, [&](int thread) {
-      const execution policy = thread % 2 == 0 ? execution::parallel : execution::sequential;
+      const threading policy = thread % 2 == 0 ? threading::parallel : threading::sequential;
       for (int i = 0; i < 20; ++i) wrong += p.holds(policy) ? 0 : 1;
     });
     done = true;
@@ -337,14 +337,14 @@ TEST_CASE("threads: inside the caller's own arena and parallel loops") {
       tbb::task_arena arena(threads);
       arena.execute([&] {
         tbb::parallel_for(0, 20, [&](int i) {
-          const execution policy = i % 3 == 0 ? execution::sequential : execution::parallel;
+          const threading policy = i % 3 == 0 ? threading::sequential : threading::parallel;
           wrong += p.holds(policy) ? 0 : 1;
         });
       });
     }
     tbb::task_group group;
     for (int i = 0; i < 8; ++i) {
-      group.run([&] { wrong += p.holds(execution::parallel) ? 0 : 1; });
+      group.run([&] { wrong += p.holds(threading::parallel) ? 0 : 1; });
     }
     group.wait();
     CHECK(wrong.load() == 0);
@@ -361,7 +361,7 @@ TEST_CASE("threads: while a call waits, its thread takes none of the caller's ta
       tbb::parallel_for(0, 40, [&](int) {
         reentered += inside ? 1 : 0;
         inside = true;
-        p.holds(execution::parallel);
+        p.holds(threading::parallel);
         inside = false;
       });
     });
@@ -378,7 +378,7 @@ TEST_CASE("threads: cancelling the caller's tasks never leaves a call half done"
         CHECK_THROWS_AS(tbb::parallel_for(0, 40,
                                           [&](int i) {
                                             if (i == 7) throw stop_here();
-                                            wrong += p.holds(execution::parallel) ? 0 : 1;
+                                            wrong += p.holds(threading::parallel) ? 0 : 1;
                                           }),
                         stop_here);
         // In a context that is cancelled already.
@@ -387,13 +387,13 @@ TEST_CASE("threads: cancelling the caller's tasks never leaves a call half done"
             0, 1,
             [&](int) {
               context.cancel_group_execution();
-              wrong += p.holds(execution::parallel) ? 0 : 1;
+              wrong += p.holds(threading::parallel) ? 0 : 1;
             },
             context);
       });
     }
     CHECK(wrong.load() == 0);
-    CHECK(p.holds(execution::parallel));
+    CHECK(p.holds(threading::parallel));
   });
 }
 
@@ -409,22 +409,22 @@ TEST_CASE("threads: a call's own exception leaves the caller's loop as any other
                                             bad_labels);
                                       }),
                     std::invalid_argument);
-    CHECK(other.holds(execution::parallel));
+    CHECK(other.holds(threading::parallel));
   }
 }
 
 TEST_CASE("threads: a forked child calls sequentially") {
-  // Problems by execution::parallel: the parent's oneTBB threads are running.
+  // Problems by threading::parallel: the parent's oneTBB threads are running.
   for_each_family(
       [](const shared_family& p) {
         const pid_t child = fork();
-        if (child == 0) _exit(p.holds(execution::sequential) ? 0 : 1);
+        if (child == 0) _exit(p.holds(threading::sequential) ? 0 : 1);
         REQUIRE(child > 0);
         int status = -1;
         CHECK(waitpid(child, &status, 0) == child);
         CHECK(WIFEXITED(status));
         CHECK(WEXITSTATUS(status) == 0);
-        CHECK(p.holds(execution::parallel));
+        CHECK(p.holds(threading::parallel));
       },
-      execution::parallel);
+      threading::parallel);
 }

@@ -128,7 +128,7 @@ void check_model(const yolo_postprocess_params& params, index_t images, index_t 
   for_each_isa([&](isa) {
     for (const index_t gap : {0, 3}) {
       const auto tensor = raw.tensor<float>(params.layout, gap);
-      for (const execution policy : {execution::sequential, execution::parallel}) {
+      for (const threading policy : {threading::sequential, threading::parallel}) {
         const bool is_moved = gap == 0;
         check_equal(
             raw,
@@ -242,7 +242,7 @@ TEST_CASE("postprocess_yolo: a YOLOv8 output by hand") {
   yolo_postprocess_workspace workspace;
   const auto found =
       postprocess_yolo(yolo_outputs<float>{{output.data(), 6, 4}, 1}, transforms,
-                       yolo_postprocess_params::v8(), workspace, execution::sequential);
+                       yolo_postprocess_params::v8(), workspace, threading::sequential);
   REQUIRE(found.scores.size() == 2);
   CHECK(found.scores[0] == 0.9f);
   CHECK(found.labels[0] == 0);
@@ -300,16 +300,16 @@ TEST_CASE("postprocess_yolo: later calls allocate nothing, any number of threads
     for (const index_t images : {5, 1}) {
       const raw_output raw(images, images == 1 ? 20000 : 3000, 12, params, 0.05, 14);
       const auto tensor = raw.tensor<float>(params.layout);
-      const auto run = [&](yolo_postprocess_workspace& workspace, execution policy) {
+      const auto run = [&](yolo_postprocess_workspace& workspace, threading policy) {
         return postprocess_yolo(raw.outputs(tensor, params.layout), raw.transforms, params,
                                 workspace, policy);
       };
       yolo_postprocess_workspace shared;
       for (const int threads : {1, 2, 4}) {
         tbb::task_arena arena(threads);
-        arena.execute([&] { check_equal(raw, run(shared, execution::parallel), params, true); });
+        arena.execute([&] { check_equal(raw, run(shared, threading::parallel), params, true); });
       }
-      for (const execution policy : {execution::sequential, execution::parallel}) {
+      for (const threading policy : {threading::sequential, threading::parallel}) {
         yolo_postprocess_workspace fresh;
         run(fresh, policy);
         const allocation_count allocations;

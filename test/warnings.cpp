@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's file, compiled with warnings that the headers must not cause even if included by -I.
+// A user's file, compiled with warnings that the headers must not cause even if included by -I. Its
+// using-directives must not make a name ambiguous.
 #include <vecdet/profile.hpp>
 #include <vecdet/vecdet.hpp>
 
+#include <execution>
 #include <vector>
 
+using namespace std;
 using namespace vecdet;
 
 double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>& labels);
 double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>& labels) {
-  double sum = smooth_l1_loss(a, a) + smooth_l1_loss(b, b, labels);
+  double sum = smooth_l1_loss(a, a) + smooth_l1_loss(b, b, labels, {}, threading::sequential);
   sum += regression_loss(a, a, a, labels) + regression_loss(b, b, b, labels);
   sum += iou_loss(a, a, iou_kind::giou);
   const matrix_view<float> x(a.data(), 2, 2);

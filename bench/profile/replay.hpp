@@ -52,7 +52,7 @@ inline double call_bytes(const entry& e) {
 
 /// The call of a recorded problem, on inputs like those of a detector in training. Empty for a
 /// variant, type or shape that the catalogue does not have.
-inline replay_call make_replay_call(const entry& e, execution policy) {
+inline replay_call make_replay_call(const entry& e, threading policy) {
   const auto is_wanted = [&](const test::call& c) {
     return c.has_defaults && c.function == e.function && c.variant == e.variant;
   };
@@ -223,7 +223,7 @@ inline replayed replay(const entry& e, const replay_options& options) {
   const int threads = std::max(e.threads, 1);
   tbb::task_arena arena(threads);
   const replay_call call =
-      make_replay_call(e, threads == 1 ? execution::sequential : execution::parallel);
+      make_replay_call(e, threads == 1 ? threading::sequential : threading::parallel);
   if (!call) throw std::runtime_error("this variant, type or shape is not known to replay");
   replayed result;
   arena.execute([&] { result = measure_call(e.name, call, nullptr, options); });

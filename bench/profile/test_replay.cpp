@@ -62,7 +62,7 @@ bool is_recorded(const std::string& function) {
 }
 
 /// What all calls with default options record.
-profile::report recorded_calls(execution policy = execution::sequential) {
+profile::report recorded_calls(threading policy = threading::sequential) {
   return record([&] {
     for_each_call([&](const family&, const call& c) {
       if (c.has_defaults) c.run(policy);
@@ -75,7 +75,7 @@ void check_replay(const profile::entry& wanted) {
   CAPTURE(wanted.name);
   REQUIRE(profile::why_not_replayed(wanted) == "");
   tbb::task_arena arena(wanted.threads);
-  const execution policy = wanted.threads == 1 ? execution::sequential : execution::parallel;
+  const threading policy = wanted.threads == 1 ? threading::sequential : threading::parallel;
   const profile::replay_call call = profile::make_replay_call(wanted, policy);
   REQUIRE(call);
   const profile::report r = record([&] { arena.execute(call); });
@@ -98,7 +98,7 @@ TEST_CASE("replay: labels are those of a training") {
 
 TEST_CASE("replay: every call records a problem of its name, which its replay records again") {
   std::set<std::string> functions;
-  for (const execution policy : {execution::sequential, execution::parallel}) {
+  for (const threading policy : {threading::sequential, threading::parallel}) {
     for_each_call([&](const family& f, const call& c) {
       functions.insert(c.function);
       if (!is_recorded(c.function)) return;
@@ -162,7 +162,7 @@ TEST_CASE("replay: numbers in variants") {
     e.threads = 1;
     e = profile::moved_to(e, "", 0);
     CAPTURE(e.name);
-    const profile::replay_call call = profile::make_replay_call(e, execution::sequential);
+    const profile::replay_call call = profile::make_replay_call(e, threading::sequential);
     REQUIRE(call);
     const profile::report r = record(call);
     CHECK(std::any_of(r.entries.begin(), r.entries.end(),
@@ -239,11 +239,11 @@ TEST_CASE("replay: other types and variants are unknown") {
     CAPTURE(e.name);
     const std::string type = e.type;
     e.type = "f16";
-    CHECK_FALSE(profile::make_replay_call(e, execution::sequential));
+    CHECK_FALSE(profile::make_replay_call(e, threading::sequential));
     e.type = type;
     for (const char* variant : {"unheard of", "levels_unheard of"}) {
       e.variant = variant;
-      CHECK_FALSE(profile::make_replay_call(e, execution::sequential));
+      CHECK_FALSE(profile::make_replay_call(e, threading::sequential));
     }
   }
 }
@@ -256,7 +256,7 @@ TEST_CASE("replay: the bytes tell what a name does not") {
     const std::string options = c.name.substr(c.name.rfind('/') + 1);
     if (c.has_defaults || (options != "all" && options != "upstream")) return;
     INFO(f.type, " ", c.name);
-    const profile::report r = record([&] { c.run(execution::sequential); });
+    const profile::report r = record([&] { c.run(threading::sequential); });
     REQUIRE(r.entries.size() == 1);
     check_replay(r.entries[0]);
     bytes[c.function];
@@ -275,7 +275,7 @@ TEST_CASE("replay: the bytes tell what a name does not") {
     if (asked > 2) results.labels = labels;
     const profile::report r = record([&] {
       match_anchors(boxes_view<const float>(anchors), truth, results, {}, workspace,
-                    execution::sequential);
+                    threading::sequential);
     });
     for (const profile::entry& e : r.entries)
       if (!e.implementation.empty()) check_replay(e);
@@ -293,16 +293,16 @@ TEST_CASE("replay: NMS of all sizes is a few problems, and the mean of each is r
       const vector_view<const index_t> found_classes(found.classes.data(), count);
       nms_groups groups;
       groups.classes = found_classes;
-      nms(where, scores, {}, workspace, execution::sequential);
-      batched_nms(where, scores, groups, {}, workspace, execution::sequential);
-      if (count <= 300) soft_nms(where, scores, {}, {}, soft_workspace, execution::sequential);
+      nms(where, scores, {}, workspace, threading::sequential);
+      batched_nms(where, scores, groups, {}, workspace, threading::sequential);
+      if (count <= 300) soft_nms(where, scores, {}, {}, soft_workspace, threading::sequential);
     }
   });
   std::map<std::string, std::uint64_t> calls;
   for (const profile::entry& e : r.entries) {
     calls[e.function + "/" + profile::shape_text(e.shape)] += e.count;
     if (e.implementation.empty()) continue;
-    const profile::replay_call call = profile::make_replay_call(e, execution::sequential);
+    const profile::replay_call call = profile::make_replay_call(e, threading::sequential);
     REQUIRE(call);
     const profile::report again = record(call);
     const auto same = std::find_if(again.entries.begin(), again.entries.end(),
@@ -335,7 +335,7 @@ TEST_CASE("replay: no shape and no number of threads does harm") {
       e.shape = shape;
       e = profile::moved_to(e, "", 0);
       CAPTURE(e.name);
-      const profile::replay_call call = profile::make_replay_call(e, execution::sequential);
+      const profile::replay_call call = profile::make_replay_call(e, threading::sequential);
       if (call) CHECK_NOTHROW(call());
     }
     for (const auto& shape : large) {
@@ -355,7 +355,7 @@ TEST_CASE("projection: what runs inside of a replayed problem is a part of it") 
     for_each_call([&](const family& f, const call& c) {
       if (c.function == function && c.has_defaults && f.type == "f32" &&
           (f.name == "filter_topk" || f.name == "postprocess/batch"))
-        c.run(execution::sequential);
+        c.run(threading::sequential);
     });
   };
   profile::report r = record([&] {

@@ -45,19 +45,19 @@ struct conv_operands {
     return {weights.data(), shape.outputs, shape.inputs, 3, 3, shape.layout};
   }
   /// With the transformation of the weights, as a step of training has it.
-  void forward(execution policy) {
+  void forward(threading policy) {
     forward_weights.assign(weights_view(), conv3x3_use::forward, shape.tile, policy);
     conv3x3_params<float> params;
     params.bias = bias;
     conv3x3(map<const float>(input.data(), shape.inputs), forward_weights,
             map<float>(output.data(), shape.outputs), params, workspace, policy);
   }
-  void backward_input(execution policy) {
+  void backward_input(threading policy) {
     backward_weights.assign(weights_view(), conv3x3_use::input_grad, shape.tile, policy);
     conv3x3_input_grad(map<const float>(upstream.data(), shape.outputs), {}, backward_weights,
                        map<float>(input_grad.data(), shape.inputs), workspace, policy);
   }
-  void backward_weight(execution policy) {
+  void backward_weight(threading policy) {
     conv3x3_weight_grad(
         map<const float>(input.data(), shape.inputs),
         map<const float>(upstream.data(), shape.outputs), {},

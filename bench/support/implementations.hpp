@@ -77,7 +77,7 @@ void register_instruction_sets(const std::string& problem, work amount, const Ru
       register_implementation(
           problem, isa_name(set), threads, amount, [=](benchmark::State& state) {
             set_isa(set);
-            run(state, threads == 1 ? execution::sequential : execution::parallel);
+            run(state, threads == 1 ? threading::sequential : threading::parallel);
           });
       if (all_threads == 1) break;
     }
@@ -88,7 +88,7 @@ void register_instruction_sets(const std::string& problem, work amount, const Ru
 template <class Prepare, class Call>
 void register_vecdet(const std::string& problem, work amount, const Prepare& prepare,
                      const Call& call) {
-  register_instruction_sets(problem, amount, [=](benchmark::State& state, execution policy) {
+  register_instruction_sets(problem, amount, [=](benchmark::State& state, threading policy) {
     const auto data = prepare();
     for (auto _ : state) benchmark::DoNotOptimize(returned(call, *data, policy));
   });
@@ -108,7 +108,7 @@ void check_plain(const std::string& problem, Data& data, const Call& call, const
     auto&& written = std::invoke(result, data);
     return std::make_pair(sum, std::vector<double>(written.begin(), written.end()));
   };
-  const auto expected = results([&] { return returned(call, data, execution::sequential); });
+  const auto expected = results([&] { return returned(call, data, threading::sequential); });
   const auto actual = results([&] { return returned(plain, data); });
   const std::size_t size = expected.second.size();
   double squares = 0;

@@ -58,10 +58,10 @@ struct roi_scene {
   feature_view<T> box_features(std::vector<T>& numbers) const {
     return {numbers.data(), count, channels, rows, columns, layout};
   }
-  void forward(const roi_align_params& params, execution policy) {
+  void forward(const roi_align_params& params, threading policy) {
     roi_align(map(features), all_boxes(), box_features(bins), params, workspace, policy);
   }
-  void backward(const roi_align_params& params, execution policy) {
+  void backward(const roi_align_params& params, threading policy) {
     roi_align_grad(box_features(upstream), all_boxes(), map(grad), params, workspace, policy);
   }
 

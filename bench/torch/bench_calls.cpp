@@ -22,7 +22,7 @@ const bool calls = [] {
   add("call/sigmoid_focal_loss/f32/8x4/kernel", [=] {
     return vecdet::sigmoid_focal_loss(matrix_view<const float>(x.data_ptr<float>(), 8, 4),
                                       labels_view(labels.data_ptr<std::int64_t>(), 8), {},
-                                      execution::sequential);
+                                      threading::sequential);
   });
   add("call/sigmoid_focal_loss/f32/8x4/operator",
       [=] { return ops::sigmoid_focal_loss(x, labels, 0.25, 2, sum); });
@@ -31,7 +31,7 @@ const bool calls = [] {
     return vecdet::sigmoid_focal_loss_and_grad(matrix_view<const float>(x.data_ptr<float>(), 8, 4),
                                                labels_view(labels.data_ptr<std::int64_t>(), 8),
                                                matrix_view<float>(grad.data_ptr<float>(), 8, 4), {},
-                                               execution::sequential);
+                                               threading::sequential);
   });
   add("call/sigmoid_focal_loss_and_grad/f32/8x4/operator",
       [=] { return ops::sigmoid_focal_loss(input, labels, 0.25, 2, sum); });
@@ -42,7 +42,7 @@ const bool calls = [] {
     static nms_workspace workspace;
     return vecdet::nms(boxes_view<const float>(some.data_ptr<float>(), 8),
                        vector_view<const float>(scores.data_ptr<float>(), 8),
-                       nms_params::torchvision(0.5), workspace, execution::sequential)
+                       nms_params::torchvision(0.5), workspace, threading::sequential)
         .size();
   });
   add("call/nms/f32/8/operator", [=] { return ops::nms(some, scores, 0.5); });

@@ -25,7 +25,7 @@ struct aten_loop {
 };
 constexpr aten_loop loop{};
 
-vecdet::execution threads() { return vecdet::execution::on(loop, at::get_num_threads()); }
+vecdet::threading threads() { return vecdet::threading::on(loop, at::get_num_threads()); }
 
 vecdet::ground_truth view_of(const batch_truth& truth) {
   vecdet::ground_truth view;

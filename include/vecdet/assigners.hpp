@@ -93,7 +93,7 @@ class assigner_workspace {
 /// ground-truth boxes, or -1, to `matches`, images x anchors.
 void assign_atss(boxes_view<const float> anchors, vector_view<const grid_size> levels,
                  const ground_truth& truth, vector_view<index_t> matches, const atss_params& params,
-                 assigner_workspace& workspace, execution policy = execution::parallel);
+                 assigner_workspace& workspace, threading policy = threading::parallel);
 
 /// FCOS's assigner for `anchors`, corners, one per point. Matches are identical to torchvision's:
 /// areas are compared as 1e8 - area in float, and boxes of 1e8 pixels or more match nothing. Writes
@@ -102,7 +102,7 @@ void assign_atss(boxes_view<const float> anchors, vector_view<const grid_size> l
 void assign_fcos(boxes_view<const float> anchors, vector_view<const grid_size> levels,
                  const ground_truth& truth, vector_view<index_t> matches,
                  const fcos_assigner_params& params, assigner_workspace& workspace,
-                 execution policy = execution::parallel);
+                 threading policy = threading::parallel);
 
 /// The task-aligned assigner. It needs the classes of the boxes. `points` is N x 2, x and y in the
 /// same pixels as the boxes. Writes the index of the assigned box among all ground-truth boxes, or
@@ -111,7 +111,7 @@ void assign_task_aligned(const task_aligned_predictions& predictions,
                          matrix_view<const float> points, vector_view<const grid_size> levels,
                          const ground_truth& truth, vector_view<index_t> matches,
                          vector_view<float> targets, const task_aligned_params& params,
-                         assigner_workspace& workspace, execution policy = execution::parallel);
+                         assigner_workspace& workspace, threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

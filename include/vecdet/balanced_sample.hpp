@@ -59,7 +59,7 @@ class balanced_sample_workspace {
 balanced_sample sample_balanced(labels_view labels, vector_view<const index_t> image_offsets,
                                 const balanced_sample_params& params,
                                 balanced_sample_workspace& workspace,
-                                execution policy = execution::parallel);
+                                threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

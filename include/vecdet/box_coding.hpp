@@ -89,59 +89,59 @@ struct distance_params {
 template <class Boxes>
 void encode_boxes(const Boxes& targets, boxes_view<const coordinate_of<Boxes>> anchors,
                   boxes_view<coordinate_of<Boxes>> deltas, const coder_params& params = {},
-                  execution policy = execution::parallel);
+                  threading policy = threading::parallel);
 
 /// The same for boxes with one array per coordinate.
 template <class T>
 void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const value_of<T>> anchors,
                   boxes_soa_view<value_of<T>> deltas, const coder_params& params = {},
-                  execution policy = execution::parallel);
+                  threading policy = threading::parallel);
 
 /// Decodes `deltas` relative to `anchors` to boxes (corners).
 template <class Boxes>
 void decode_boxes(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
                   boxes_view<coordinate_of<Boxes>> boxes, const coder_params& params = {},
-                  execution policy = execution::parallel);
+                  threading policy = threading::parallel);
 
 /// The same, clipped to an image: x to [0, width], y to [0, height].
 template <class Boxes>
 void decode_boxes(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
                   const image_size& image, boxes_view<coordinate_of<Boxes>> boxes,
-                  const coder_params& params = {}, execution policy = execution::parallel);
+                  const coder_params& params = {}, threading policy = threading::parallel);
 
 /// The same for a batch: `deltas` and `boxes` hold anchors.size() boxes for each of `images`, image
 /// after image.
 template <class Boxes>
 void decode_boxes(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
                   vector_view<const image_size> images, boxes_view<coordinate_of<Boxes>> boxes,
-                  const coder_params& params = {}, execution policy = execution::parallel);
+                  const coder_params& params = {}, threading policy = threading::parallel);
 
 /// The same three functions for boxes with one array per coordinate.
 template <class T>
 void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
                   boxes_soa_view<value_of<T>> boxes, const coder_params& params = {},
-                  execution policy = execution::parallel);
+                  threading policy = threading::parallel);
 template <class T>
 void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
                   const image_size& image, boxes_soa_view<value_of<T>> boxes,
-                  const coder_params& params = {}, execution policy = execution::parallel);
+                  const coder_params& params = {}, threading policy = threading::parallel);
 template <class T>
 void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
                   vector_view<const image_size> images, boxes_soa_view<value_of<T>> boxes,
-                  const coder_params& params = {}, execution policy = execution::parallel);
+                  const coder_params& params = {}, threading policy = threading::parallel);
 
 /// The same three of bfloat16 deltas on anchors in float.
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
 void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors, boxes_view<float> boxes,
-                  const coder_params& params = {}, execution policy = execution::parallel);
+                  const coder_params& params = {}, threading policy = threading::parallel);
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
 void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors, const image_size& image,
                   boxes_view<float> boxes, const coder_params& params = {},
-                  execution policy = execution::parallel);
+                  threading policy = threading::parallel);
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
 void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors,
                   vector_view<const image_size> images, boxes_view<float> boxes,
-                  const coder_params& params = {}, execution policy = execution::parallel);
+                  const coder_params& params = {}, threading policy = threading::parallel);
 
 /// The same for a head's levels in place, float or bfloat16, for all images at once: N x A*4 x H x
 /// W, or channels last. `anchors` are those of one image, in the order of head_levels.hpp; `boxes`
@@ -151,39 +151,39 @@ void decode_boxes(const Boxes& deltas, boxes_view<const float> anchors,
 template <class T>
 void decode_boxes(const head_view<T>& deltas, boxes_view<const float> anchors,
                   vector_view<const image_size> images, boxes_view<float> boxes,
-                  const coder_params& params = {}, execution policy = execution::parallel);
+                  const coder_params& params = {}, threading policy = threading::parallel);
 template <class T>
 void decode_distances(const head_view<T>& distances, boxes_view<const float> anchors,
                       vector_view<const image_size> images, boxes_view<float> boxes,
-                      const distance_params& params = {}, execution policy = execution::parallel);
+                      const distance_params& params = {}, threading policy = threading::parallel);
 
 /// FCOS's distances from the anchors' centres to the sides of `targets` (corners).
 template <class Boxes>
 void encode_distances(const Boxes& targets, boxes_view<const coordinate_of<Boxes>> anchors,
                       boxes_view<coordinate_of<Boxes>> distances,
-                      const distance_params& params = {}, execution policy = execution::parallel);
+                      const distance_params& params = {}, threading policy = threading::parallel);
 
 /// Decodes `distances` from the centres of `anchors` to boxes (corners).
 template <class Boxes>
 void decode_distances(const Boxes& distances, boxes_view<const coordinate_of<Boxes>> anchors,
                       boxes_view<coordinate_of<Boxes>> boxes, const distance_params& params = {},
-                      execution policy = execution::parallel);
+                      threading policy = threading::parallel);
 
 /// The same, clipped to an image.
 template <class Boxes>
 void decode_distances(const Boxes& distances, boxes_view<const coordinate_of<Boxes>> anchors,
                       const image_size& image, boxes_view<coordinate_of<Boxes>> boxes,
-                      const distance_params& params = {}, execution policy = execution::parallel);
+                      const distance_params& params = {}, threading policy = threading::parallel);
 
 /// The same two functions for bfloat16 distances with anchors of float.
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
 void decode_distances(const Boxes& distances, boxes_view<const float> anchors,
                       boxes_view<float> boxes, const distance_params& params = {},
-                      execution policy = execution::parallel);
+                      threading policy = threading::parallel);
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
 void decode_distances(const Boxes& distances, boxes_view<const float> anchors,
                       const image_size& image, boxes_view<float> boxes,
-                      const distance_params& params = {}, execution policy = execution::parallel);
+                      const distance_params& params = {}, threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -48,7 +48,7 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                                      vector_view<const image_size> image_sizes,
                                      const box_head_params& params,
                                      postprocess_workspace& workspace,
-                                     execution policy = execution::parallel);
+                                     threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

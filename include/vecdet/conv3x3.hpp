@@ -83,13 +83,13 @@ class conv3x3_weights {
   /// nhwc as in channels_last.
   explicit conv3x3_weights(feature_view<const T> weights, conv3x3_use use = conv3x3_use::forward,
                            conv3x3_tile tile = conv3x3_tile::f4x4,
-                           execution policy = execution::parallel) {
+                           threading policy = threading::parallel) {
     assign(weights, use, tile, policy);
   }
 
   /// Replaces the weights; allocates only where they need more memory than before.
   void assign(feature_view<const T> weights, conv3x3_use use = conv3x3_use::forward,
-              conv3x3_tile tile = conv3x3_tile::f4x4, execution policy = execution::parallel);
+              conv3x3_tile tile = conv3x3_tile::f4x4, threading policy = threading::parallel);
 
   index_t output_channels() const noexcept { return output_channels_; }
   index_t input_channels() const noexcept { return input_channels_; }
@@ -125,13 +125,13 @@ template <class T>
 void conv3x3(feature_view<T> input, const conv3x3_weights<std::remove_const_t<T>>& weights,
              feature_view<std::remove_const_t<T>> output,
              const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
-             execution policy = execution::parallel);
+             threading policy = threading::parallel);
 /// The same of all levels, which share the weights. Levels of input and output correspond.
 template <class T>
 void conv3x3(const head_view<T>& input, const conv3x3_weights<std::remove_const_t<T>>& weights,
              const head_view<std::remove_const_t<T>>& output,
              const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
-             execution policy = execution::parallel);
+             threading policy = threading::parallel);
 
 /// The gradient by the input into `grad`, of a loss whose gradient by the output is `upstream`.
 /// `relu_output`: the output, where ReLU was fused; the gradient passes where it is above 0. Empty
@@ -141,14 +141,14 @@ void conv3x3_input_grad(feature_view<T> upstream,
                         feature_view<const std::remove_const_t<T>> relu_output,
                         const conv3x3_weights<std::remove_const_t<T>>& weights,
                         feature_view<std::remove_const_t<T>> grad, conv3x3_workspace& workspace,
-                        execution policy = execution::parallel);
+                        threading policy = threading::parallel);
 /// The same of all levels; `relu_output` has no levels where there was no ReLU.
 template <class T>
 void conv3x3_input_grad(const head_view<T>& upstream,
                         const head_view<const std::remove_const_t<T>>& relu_output,
                         const conv3x3_weights<std::remove_const_t<T>>& weights,
                         const head_view<std::remove_const_t<T>>& grad, conv3x3_workspace& workspace,
-                        execution policy = execution::parallel);
+                        threading policy = threading::parallel);
 
 /// The gradients by the weights, output channels x input channels x 3 x 3 in either layout, and by
 /// the bias, of a loss whose gradient by the output is `upstream`. `relu_output` as for
@@ -158,7 +158,7 @@ void conv3x3_weight_grad(feature_view<T> input, feature_view<const std::remove_c
                          feature_view<const std::remove_const_t<T>> relu_output,
                          feature_view<std::remove_const_t<T>> weight_grad,
                          vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
-                         conv3x3_workspace& workspace, execution policy = execution::parallel);
+                         conv3x3_workspace& workspace, threading policy = threading::parallel);
 /// The same of all levels: the sum over them.
 template <class T>
 void conv3x3_weight_grad(const head_view<T>& input,
@@ -166,7 +166,7 @@ void conv3x3_weight_grad(const head_view<T>& input,
                          const head_view<const std::remove_const_t<T>>& relu_output,
                          feature_view<std::remove_const_t<T>> weight_grad,
                          vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
-                         conv3x3_workspace& workspace, execution policy = execution::parallel);
+                         conv3x3_workspace& workspace, threading policy = threading::parallel);
 
 /// Whether these functions are faster than a good direct convolution, such as oneDNN's, for so many
 /// channels and locations (height x width of all images and levels). `transforms_weights`: whether

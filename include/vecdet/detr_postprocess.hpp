@@ -50,7 +50,7 @@ yolo_detections_view postprocess_detr(const detr_outputs<T>& outputs,
                                       vector_view<const image_size> image_sizes,
                                       const detr_postprocess_params& params,
                                       yolo_postprocess_workspace& workspace,
-                                      execution policy = execution::parallel);
+                                      threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

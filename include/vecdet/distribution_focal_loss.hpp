@@ -41,31 +41,31 @@ struct distribution_focal_loss_params {
 /// The sum of the losses of `logits`, rows x bins, with one target per row.
 double distribution_focal_loss(matrix_view<const float> logits, vector_view<const float> targets,
                                const distribution_focal_loss_params& params = {},
-                               execution policy = execution::parallel);
+                               threading policy = threading::parallel);
 
 /// Writes the loss of each row to `loss`.
 void distribution_focal_loss_unreduced(matrix_view<const float> logits,
                                        vector_view<const float> targets, vector_view<float> loss,
                                        const distribution_focal_loss_params& params = {},
-                                       execution policy = execution::parallel);
+                                       threading policy = threading::parallel);
 
 /// Returns the sum of the losses and writes its gradient with respect to the logits to `grad`,
 /// rows x bins. `grad` may be the logits' own memory with the same stride.
 double distribution_focal_loss_and_grad(matrix_view<const float> logits,
                                         vector_view<const float> targets, matrix_view<float> grad,
                                         const distribution_focal_loss_params& params = {},
-                                        execution policy = execution::parallel);
+                                        threading policy = threading::parallel);
 
 /// Writes the expectation of each row, in bins, to `distances`.
 void decode_distributions(matrix_view<const float> logits, vector_view<float> distances,
-                          execution policy = execution::parallel);
+                          threading policy = threading::parallel);
 
 /// Writes the corners x1 y1 x2 y2 of each box to `boxes`. The distances left, top, right and bottom
 /// are decoded from the box's four rows of `logits`, multiplied by its stride, and measured from
 /// its point, a row of `points` (N x 2).
 void decode_distribution_boxes(matrix_view<const float> logits, matrix_view<const float> points,
                                vector_view<const float> strides, boxes_view<float> boxes,
-                               execution policy = execution::parallel);
+                               threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

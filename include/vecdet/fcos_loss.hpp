@@ -68,7 +68,7 @@ template <class T>
 fcos_losses fcos_loss_and_grad(const fcos_head<T>& head, boxes_view<const float> anchors,
                                const ground_truth& truth, const fcos_loss_params& params,
                                fcos_loss_workspace& workspace,
-                               execution policy = execution::parallel);
+                               threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -59,7 +59,7 @@ double logit_of(double score);
 template <class T>
 filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, index_t k,
                                filter_topk_workspace& workspace,
-                               execution policy = execution::parallel,
+                               threading policy = threading::parallel,
                                score_kind kind = score_kind::logits);
 
 /// The best k of each level in each image, in either layout. Ties are broken by lower element in
@@ -67,7 +67,7 @@ filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, in
 template <class T>
 filter_topk_levels_result filter_topk(const head_view<T>& logits, double score_threshold, index_t k,
                                       filter_topk_workspace& workspace,
-                                      execution policy = execution::parallel,
+                                      threading policy = threading::parallel,
                                       score_kind kind = score_kind::logits);
 
 }  // namespace VECDET_ABI

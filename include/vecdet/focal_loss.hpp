@@ -124,7 +124,7 @@ class focal_targets {
 template <class T>
 double sigmoid_focal_loss(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
                           const focal_loss_params& params = {},
-                          execution policy = execution::parallel);
+                          threading policy = threading::parallel);
 
 /// Writes the loss of each element to `loss`, which has the logits' shape. params.reduction is not
 /// used.
@@ -132,7 +132,7 @@ template <class T>
 void sigmoid_focal_loss_unreduced(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
                                   matrix_view<value_of<T>> loss,
                                   const focal_loss_params& params = {},
-                                  execution policy = execution::parallel);
+                                  threading policy = threading::parallel);
 
 /// Returns the reduced loss and writes its gradient with respect to the logits to `grad`, in one
 /// pass over memory. `grad` has the logits' shape and may be the logits' own memory with the same
@@ -141,7 +141,7 @@ template <class T>
 double sigmoid_focal_loss_and_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
                                    matrix_view<value_of<T>> grad,
                                    const focal_loss_params& params = {},
-                                   execution policy = execution::parallel);
+                                   threading policy = threading::parallel);
 
 /// The same for a head's levels in place, for all images at once. The gradient goes to `grad`,
 /// whose levels have the same sizes and layout and may reuse the logits' memory, level for level.
@@ -154,14 +154,14 @@ double sigmoid_focal_loss_and_grad(const head_view<T>& logits,
                                    const head_view<value_of<T>>& grad,
                                    vector_view<const float> image_scales = {},
                                    const focal_loss_params& params = {},
-                                   execution policy = execution::parallel);
+                                   threading policy = threading::parallel);
 
 /// The gradient of the reduced loss, multiplied by the upstream gradient `upstream`.
 template <class T>
 void sigmoid_focal_loss_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
                              double upstream, matrix_view<value_of<T>> grad,
                              const focal_loss_params& params = {},
-                             execution policy = execution::parallel);
+                             threading policy = threading::parallel);
 
 /// The gradients of the unreduced losses, multiplied element by element by `upstream`, which has
 /// the logits' shape. params.reduction is not used. Infinity times 0 is NaN, as in autograd; but
@@ -170,7 +170,7 @@ template <class T>
 void sigmoid_focal_loss_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
                              matrix_view<const value_of<T>> upstream, matrix_view<value_of<T>> grad,
                              const focal_loss_params& params = {},
-                             execution policy = execution::parallel);
+                             threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

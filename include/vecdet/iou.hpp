@@ -39,19 +39,19 @@ struct iou_params {
 template <class Boxes>
 void pairwise_iou(const Boxes& a, boxes_view<const coordinate_of<Boxes>> b,
                   matrix_view<coordinate_of<Boxes>> out, const iou_params& params = {},
-                  execution policy = execution::parallel);
+                  threading policy = threading::parallel);
 
 /// Writes the IoU of box i of `a` and box i of `b` to out[i].
 template <class Boxes>
 void elementwise_iou(const Boxes& a, boxes_view<const coordinate_of<Boxes>> b,
                      vector_view<coordinate_of<Boxes>> out, const iou_params& params = {},
-                     execution policy = execution::parallel);
+                     threading policy = threading::parallel);
 
 /// The same for boxes with one array per coordinate.
 template <class T>
 void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const value_of<T>> b,
                      vector_view<value_of<T>> out, const iou_params& params = {},
-                     execution policy = execution::parallel);
+                     threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -51,13 +51,13 @@ struct iou_loss_params {
 template <class Boxes>
 double iou_loss(const Boxes& predicted, boxes_view<const coordinate_of<Boxes>> targets,
                 iou_kind kind, const iou_loss_params& params = {},
-                execution policy = execution::parallel);
+                threading policy = threading::parallel);
 
 /// Writes the loss of each box to `loss`.
 template <class Boxes>
 void iou_loss_unreduced(const Boxes& predicted, boxes_view<const coordinate_of<Boxes>> targets,
                         vector_view<coordinate_of<Boxes>> loss, iou_kind kind,
-                        const iou_loss_params& params = {}, execution policy = execution::parallel);
+                        const iou_loss_params& params = {}, threading policy = threading::parallel);
 
 /// Returns the sum of the losses and writes its gradient with respect to the predicted boxes to
 /// `grad`, N x 4, which may be the predicted boxes' own memory.
@@ -65,7 +65,7 @@ template <class Boxes>
 double iou_loss_and_grad(const Boxes& predicted, boxes_view<const coordinate_of<Boxes>> targets,
                          boxes_view<coordinate_of<Boxes>> grad, iou_kind kind,
                          const iou_loss_params& params = {},
-                         execution policy = execution::parallel);
+                         threading policy = threading::parallel);
 
 /// The same for a head's levels in place, N x A*4 x H x W or channels last, for all images at once:
 /// the sum of the losses of the boxes that `selection` selects, and its gradient. Targets, labels,
@@ -79,7 +79,7 @@ double iou_loss_and_grad(const head_view<T>& predicted, boxes_view<const value_o
                          const box_selection& selection, const head_view<value_of<T>>& grad,
                          iou_kind kind, vector_view<const float> image_scales = {},
                          const iou_loss_params& params = {},
-                         execution policy = execution::parallel);
+                         threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

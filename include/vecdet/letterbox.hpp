@@ -67,7 +67,7 @@ vector_view<const letterbox_transform> letterbox(vector_view<const byte_image> i
                                                  vector_view<float> batch, grid_size input,
                                                  const letterbox_params& params,
                                                  letterbox_workspace& workspace,
-                                                 execution policy = execution::parallel);
+                                                 threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

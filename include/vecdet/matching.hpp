@@ -106,7 +106,7 @@ class anchor_index {
  public:
   anchor_index() = default;
   /// @throws std::invalid_argument if there are more than 2^32 - 8192 anchors.
-  explicit anchor_index(boxes_view<const float> anchors, execution policy = execution::parallel);
+  explicit anchor_index(boxes_view<const float> anchors, threading policy = threading::parallel);
 
   /// The number of anchors.
   index_t size() const noexcept { return buffers_.anchor_count; }
@@ -128,13 +128,13 @@ class match_workspace {
 /// number of matched anchors.
 index_t match_anchors(const anchor_index& anchors, const ground_truth& truth,
                       const match_results& results, const matcher_params& params,
-                      match_workspace& workspace, execution policy = execution::parallel);
+                      match_workspace& workspace, threading policy = threading::parallel);
 
 /// The same for anchors that are used only once, such as proposals. Their index is built in the
 /// workspace.
 index_t match_anchors(boxes_view<const float> anchors, const ground_truth& truth,
                       const match_results& results, const matcher_params& params,
-                      match_workspace& workspace, execution policy = execution::parallel);
+                      match_workspace& workspace, threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

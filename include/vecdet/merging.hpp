@@ -67,7 +67,7 @@ merged_boxes<compute_type<value_of<T>>> merge_boxes(boxes_view<T> boxes, vector_
                                                     const nms_groups& groups,
                                                     const merge_params& params,
                                                     merge_workspace& workspace,
-                                                    execution policy = execution::parallel);
+                                                    threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

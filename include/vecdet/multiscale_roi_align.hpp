@@ -40,7 +40,7 @@ template <class T>
 void multiscale_roi_align(vector_view<const feature_view<std::add_const_t<T>>> levels,
                           const roi_boxes<compute_type<value_of<T>>>& boxes, feature_view<T> out,
                           const multiscale_roi_align_params& params, roi_align_workspace& workspace,
-                          execution policy = execution::parallel);
+                          threading policy = threading::parallel);
 
 /// Writes the gradients with respect to all levels to `grads`, which have their shapes.
 template <class T>
@@ -49,7 +49,7 @@ void multiscale_roi_align_grad(feature_view<T> upstream,
                                vector_view<const feature_view<value_of<T>>> grads,
                                const multiscale_roi_align_params& params,
                                roi_align_workspace& workspace,
-                               execution policy = execution::parallel);
+                               threading policy = threading::parallel);
 
 /// Writes the level of each box (float or double) to `levels`, for a pyramid of `count` levels
 /// whose first has `scale` locations per pixel.

@@ -48,13 +48,13 @@ class nms_workspace {
 template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
           detail::require_numbers<Scores> = 0>
 vector_view<const index_t> nms(const Boxes& boxes, const Scores& scores, const nms_params& params,
-                               nms_workspace& workspace, execution policy = execution::parallel);
+                               nms_workspace& workspace, threading policy = threading::parallel);
 
 /// The same without a workspace; each call allocates its memory.
 template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
           detail::require_numbers<Scores> = 0>
 std::vector<index_t> nms(const Boxes& boxes, const Scores& scores, const nms_params& params = {},
-                         execution policy = execution::parallel);
+                         threading policy = threading::parallel);
 
 /// NMS per class and image of boxes (N x 4) and scores (N), spread over threads. The result is in
 /// the order params.order, by default descending score over all classes and images.
@@ -63,14 +63,14 @@ template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
 vector_view<const index_t> batched_nms(const Boxes& boxes, const Scores& scores,
                                        const nms_groups& groups, const nms_params& params,
                                        nms_workspace& workspace,
-                                       execution policy = execution::parallel);
+                                       threading policy = threading::parallel);
 
 /// The same without a workspace; each call allocates its memory.
 template <class Boxes, class Scores, detail::require_boxes<Boxes> = 0,
           detail::require_numbers<Scores> = 0>
 std::vector<index_t> batched_nms(const Boxes& boxes, const Scores& scores, const nms_groups& groups,
                                  const nms_params& params = {},
-                                 execution policy = execution::parallel);
+                                 threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -30,35 +30,35 @@ class task {
 };
 
 /// The threads that a call runs on. Cheap to copy.
-class execution {
+class threading {
  public:
   /// Only the calling thread.
-  static const execution sequential;
+  static const threading sequential;
 
   /// All threads of the calling thread's oneTBB task arena; limit them with tbb::task_arena or
   /// tbb::global_control. This is the default of every function.
-  static const execution parallel;
+  static const threading parallel;
 
   /// The caller's own threads. `parallel_for(count, task)` must run task(i) exactly once for each i
   /// in [0, count), on any threads, and return when all have finished; count is at most 256. It is
   /// called on the calling thread, once or more per call. It is not copied and must outlive the
-  /// execution. `threads`, 1 or more, is the number of threads. Some functions divide their work
+  /// policy. `threads`, 1 or more, is the number of threads. Some functions divide their work
   /// accordingly; results do not depend on it.
   ///
   ///     const auto openmp = [](vecdet::index_t count, const vecdet::task& task) {
   ///     #pragma omp parallel for schedule(dynamic)
   ///       for (vecdet::index_t i = 0; i < count; ++i) task(i);
   ///     };
-  ///     const auto on_openmp = vecdet::execution::on(openmp, omp_get_max_threads());
+  ///     const auto on_openmp = vecdet::threading::on(openmp, omp_get_max_threads());
   ///
   /// @throws std::invalid_argument if `threads` is below 1. A call throws std::logic_error if
   /// parallel_for returns before every piece has run, or passes an index twice or out of range;
   /// such an index is not run. Outputs may then be incomplete.
   template <class ParallelFor>
-  static execution on(const ParallelFor& parallel_for, int threads) {
+  static threading on(const ParallelFor& parallel_for, int threads) {
     static_assert(std::is_object<ParallelFor>::value, "wrap the function in a lambda");
-    detail::check(threads >= 1, "execution::on", "threads", threads, "1 or more");
-    return execution(
+    detail::check(threads >= 1, "threading::on", "threads", threads, "1 or more");
+    return threading(
         &parallel_for,
         [](const void* loop, index_t count, const task& work) {
           (*static_cast<const ParallelFor*>(loop))(count, work);
@@ -67,7 +67,7 @@ class execution {
   }
   /// Deleted for temporaries, which would be destroyed before the call.
   template <class ParallelFor>
-  static execution on(const ParallelFor&& parallel_for, int threads) = delete;
+  static threading on(const ParallelFor&& parallel_for, int threads) = delete;
 
   /// The number of threads that a call may use.
   int threads() const;
@@ -83,8 +83,8 @@ class execution {
   using run_loop = void (*)(const void* loop, index_t count, const task& work);
   static constexpr int all_of_arena = 0;
 
-  constexpr explicit execution(int threads) noexcept : threads_(threads) {}
-  constexpr execution(const void* loop, run_loop run_on_loop, int threads) noexcept
+  constexpr explicit threading(int threads) noexcept : threads_(threads) {}
+  constexpr threading(const void* loop, run_loop run_on_loop, int threads) noexcept
       : loop_(loop), run_on_loop_(run_on_loop), threads_(threads) {}
 
   static void run_on_arena(index_t count, const task& work);
@@ -94,8 +94,8 @@ class execution {
   int threads_;
 };
 
-inline constexpr execution execution::sequential{1};
-inline constexpr execution execution::parallel{all_of_arena};
+inline constexpr threading threading::sequential{1};
+inline constexpr threading threading::parallel{all_of_arena};
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

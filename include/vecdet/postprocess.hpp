@@ -117,7 +117,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
                             vector_view<const index_t> level_sizes,
                             vector_view<const image_size> image_sizes,
                             const postprocess_params& params, postprocess_workspace& workspace,
-                            execution policy = execution::parallel);
+                            threading policy = threading::parallel);
 
 /// The same for a head's levels in place, in either layout; nothing is transposed or concatenated.
 /// SSD is not supported, because its levels differ in their number of anchors per location. Anchors
@@ -126,7 +126,7 @@ template <class T>
 detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<const float> anchors,
                             vector_view<const image_size> image_sizes,
                             const postprocess_params& params, postprocess_workspace& workspace,
-                            execution policy = execution::parallel);
+                            threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

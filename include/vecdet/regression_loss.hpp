@@ -89,14 +89,14 @@ template <class Boxes>
 double regression_loss(const Boxes& deltas, boxes_view<const coordinate_of<Boxes>> anchors,
                        const regression_targets<coordinate_of<Boxes>>& targets,
                        const box_selection& selection, const regression_loss_params& params = {},
-                       execution policy = execution::parallel);
+                       threading policy = threading::parallel);
 
 /// The same for bfloat16 deltas with anchors and targets of float.
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
 double regression_loss(const Boxes& deltas, boxes_view<const float> anchors,
                        const regression_targets<float>& targets, const box_selection& selection,
                        const regression_loss_params& params = {},
-                       execution policy = execution::parallel);
+                       threading policy = threading::parallel);
 
 /// Returns the sum of the losses and writes its gradient with respect to the deltas to `grad`,
 /// N x 4. `grad` shares no memory with the inputs and need not be zeroed before.
@@ -106,7 +106,7 @@ double regression_loss_and_grad(const Boxes& deltas, boxes_view<const coordinate
                                 const box_selection& selection,
                                 boxes_view<coordinate_of<Boxes>> grad,
                                 const regression_loss_params& params = {},
-                                execution policy = execution::parallel);
+                                threading policy = threading::parallel);
 
 /// The same for bfloat16 deltas with anchors and targets of float; the gradient is bfloat16.
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>> = 0>
@@ -114,7 +114,7 @@ double regression_loss_and_grad(const Boxes& deltas, boxes_view<const float> anc
                                 const regression_targets<float>& targets,
                                 const box_selection& selection, boxes_view<bfloat16> grad,
                                 const regression_loss_params& params = {},
-                                execution policy = execution::parallel);
+                                threading policy = threading::parallel);
 
 /// The same for a head's levels in place, float or bfloat16, for all images at once. `anchors` are
 /// those of one image, in the order of head_levels.hpp. Targets or matches, labels, indices and
@@ -129,7 +129,7 @@ double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const flo
                                 const box_selection& selection, const head_view<value_of<T>>& grad,
                                 vector_view<const float> image_scales = {},
                                 const regression_loss_params& params = {},
-                                execution policy = execution::parallel);
+                                threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -66,7 +66,7 @@ retinanet_losses retinanet_loss_and_grad(const retinanet_head<T>& head, const an
                                          const ground_truth& truth,
                                          const retinanet_loss_params& params,
                                          retinanet_loss_workspace& workspace,
-                                         execution policy = execution::parallel);
+                                         threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -86,14 +86,14 @@ class roi_align_workspace {
 template <class T>
 void roi_align(feature_view<T> features, const roi_boxes<compute_type<value_of<T>>>& boxes,
                feature_view<value_of<T>> out, const roi_align_params& params,
-               roi_align_workspace& workspace, execution policy = execution::parallel);
+               roi_align_workspace& workspace, threading policy = threading::parallel);
 
 /// Writes the gradient with respect to the features to `grad`, which has their shape. `upstream` is
 /// the gradient with respect to the bins. Sums are in the compute type, float for bfloat16.
 template <class T>
 void roi_align_grad(feature_view<T> upstream, const roi_boxes<compute_type<value_of<T>>>& boxes,
                     feature_view<value_of<T>> grad, const roi_align_params& params,
-                    roi_align_workspace& workspace, execution policy = execution::parallel);
+                    roi_align_workspace& workspace, threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -55,7 +55,7 @@ struct smooth_l1_params {
 template <class Boxes>
 double smooth_l1_loss(const Boxes& predictions, boxes_view<const coordinate_of<Boxes>> targets,
                       const box_selection& selection = box_selection::all(),
-                      const smooth_l1_params& params = {}, execution policy = execution::parallel);
+                      const smooth_l1_params& params = {}, threading policy = threading::parallel);
 
 /// Writes the loss of each element to `loss`, N x 4.
 template <class Boxes>
@@ -63,7 +63,7 @@ void smooth_l1_loss_unreduced(const Boxes& predictions,
                               boxes_view<const coordinate_of<Boxes>> targets,
                               const box_selection& selection, boxes_view<coordinate_of<Boxes>> loss,
                               const smooth_l1_params& params = {},
-                              execution policy = execution::parallel);
+                              threading policy = threading::parallel);
 
 /// Returns the sum of the losses and writes its gradient with respect to the predictions to `grad`,
 /// N x 4, in one pass over memory. If all boxes are selected, `grad` may be the predictions' own
@@ -74,7 +74,7 @@ double smooth_l1_loss_and_grad(const Boxes& predictions,
                                const box_selection& selection,
                                boxes_view<coordinate_of<Boxes>> grad,
                                const smooth_l1_params& params = {},
-                               execution policy = execution::parallel);
+                               threading policy = threading::parallel);
 
 /// The same for a head's levels in place, for all images at once. Targets, labels, indices and
 /// params.box_weights have one element per anchor of all images, in the order of head_levels.hpp.
@@ -88,7 +88,7 @@ double smooth_l1_loss_and_grad(const head_view<T>& predictions,
                                const box_selection& selection, const head_view<value_of<T>>& grad,
                                vector_view<const float> image_scales = {},
                                const smooth_l1_params& params = {},
-                               execution policy = execution::parallel);
+                               threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -63,7 +63,7 @@ soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
     const Boxes& boxes, vector_view<const coordinate_of<Boxes>> scores, const nms_groups& groups,
     const soft_nms_params& params,
     soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace,
-    execution policy = execution::parallel);
+    threading policy = threading::parallel);
 
 /// The same for a single group.
 template <class Boxes>
@@ -71,7 +71,7 @@ soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
     const Boxes& boxes, vector_view<const coordinate_of<Boxes>> scores,
     const soft_nms_params& params,
     soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace,
-    execution policy = execution::parallel);
+    threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -60,7 +60,7 @@ struct bce_params {
 template <class T>
 double quality_focal_loss(matrix_view<T> logits, const scored_labels& targets,
                           const quality_focal_params& params = {},
-                          execution policy = execution::parallel);
+                          threading policy = threading::parallel);
 
 /// Writes the loss of each element to `loss`, which has the logits' shape. params.reduction is not
 /// used.
@@ -68,7 +68,7 @@ template <class T>
 void quality_focal_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
                                   matrix_view<value_of<T>> loss,
                                   const quality_focal_params& params = {},
-                                  execution policy = execution::parallel);
+                                  threading policy = threading::parallel);
 
 /// Returns the reduced loss and writes its gradient with respect to the logits to `grad`, in one
 /// pass over memory. `grad` has the logits' shape and may be the logits' own memory with the same
@@ -77,7 +77,7 @@ template <class T>
 double quality_focal_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
                                    matrix_view<value_of<T>> grad,
                                    const quality_focal_params& params = {},
-                                   execution policy = execution::parallel);
+                                   threading policy = threading::parallel);
 
 /// The same for a head's levels in place, as in sigmoid_focal_loss_and_grad.
 template <class T>
@@ -85,45 +85,45 @@ double quality_focal_loss_and_grad(const head_view<T>& logits, const scored_labe
                                    const head_view<value_of<T>>& grad,
                                    vector_view<const float> image_scales = {},
                                    const quality_focal_params& params = {},
-                                   execution policy = execution::parallel);
+                                   threading policy = threading::parallel);
 
 /// The same four functions for the varifocal loss.
 template <class T>
 double varifocal_loss(matrix_view<T> logits, const scored_labels& targets,
-                      const varifocal_params& params = {}, execution policy = execution::parallel);
+                      const varifocal_params& params = {}, threading policy = threading::parallel);
 template <class T>
 void varifocal_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
                               matrix_view<value_of<T>> loss, const varifocal_params& params = {},
-                              execution policy = execution::parallel);
+                              threading policy = threading::parallel);
 template <class T>
 double varifocal_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
                                matrix_view<value_of<T>> grad, const varifocal_params& params = {},
-                               execution policy = execution::parallel);
+                               threading policy = threading::parallel);
 template <class T>
 double varifocal_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
                                const head_view<value_of<T>>& grad,
                                vector_view<const float> image_scales = {},
                                const varifocal_params& params = {},
-                               execution policy = execution::parallel);
+                               threading policy = threading::parallel);
 
 /// The same four functions for binary cross entropy. With dense targets, use the focal loss with
 /// alpha -1 and gamma 0.
 template <class T>
 double bce_loss(matrix_view<T> logits, const scored_labels& targets, const bce_params& params = {},
-                execution policy = execution::parallel);
+                threading policy = threading::parallel);
 template <class T>
 void bce_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
                         matrix_view<value_of<T>> loss, const bce_params& params = {},
-                        execution policy = execution::parallel);
+                        threading policy = threading::parallel);
 template <class T>
 double bce_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
                          matrix_view<value_of<T>> grad, const bce_params& params = {},
-                         execution policy = execution::parallel);
+                         threading policy = threading::parallel);
 template <class T>
 double bce_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
                          const head_view<value_of<T>>& grad,
                          vector_view<const float> image_scales = {}, const bce_params& params = {},
-                         execution policy = execution::parallel);
+                         threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

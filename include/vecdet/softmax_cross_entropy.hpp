@@ -55,20 +55,20 @@ class softmax_cross_entropy_workspace {
 /// The sum of the losses of `logits`, rows x classes.
 double softmax_cross_entropy_loss(matrix_view<const float> logits, labels_view labels,
                                   const softmax_cross_entropy_params& params = {},
-                                  execution policy = execution::parallel);
+                                  threading policy = threading::parallel);
 
 /// Writes the loss of each row to `loss`.
 void softmax_cross_entropy_loss_unreduced(matrix_view<const float> logits, labels_view labels,
                                           vector_view<float> loss,
                                           const softmax_cross_entropy_params& params = {},
-                                          execution policy = execution::parallel);
+                                          threading policy = threading::parallel);
 
 /// Returns the sum of the losses and writes its gradient with respect to the logits to `grad`,
 /// rows x classes. `grad` may be the logits' own memory with the same stride.
 double softmax_cross_entropy_loss_and_grad(matrix_view<const float> logits, labels_view labels,
                                            matrix_view<float> grad,
                                            const softmax_cross_entropy_params& params = {},
-                                           execution policy = execution::parallel);
+                                           threading policy = threading::parallel);
 
 /// The same for the foreground and the mined rows; the gradient of all other rows is 0.
 double softmax_cross_entropy_loss_and_grad(matrix_view<const float> logits, labels_view labels,
@@ -76,7 +76,7 @@ double softmax_cross_entropy_loss_and_grad(matrix_view<const float> logits, labe
                                            matrix_view<float> grad,
                                            const softmax_cross_entropy_params& params,
                                            softmax_cross_entropy_workspace& workspace,
-                                           execution policy = execution::parallel);
+                                           threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

@@ -61,7 +61,7 @@ class ssd_loss_workspace {
 /// infinities have the same effect as in those functions.
 ssd_losses ssd_loss_and_grad(const ssd_head& head, const anchor_index& anchors,
                              const ground_truth& truth, const ssd_loss_params& params,
-                             ssd_loss_workspace& workspace, execution policy = execution::parallel);
+                             ssd_loss_workspace& workspace, threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

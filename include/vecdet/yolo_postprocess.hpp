@@ -114,7 +114,7 @@ yolo_detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
                                       vector_view<const letterbox_transform> transforms,
                                       const yolo_postprocess_params& params,
                                       yolo_postprocess_workspace& workspace,
-                                      execution policy = execution::parallel);
+                                      threading policy = threading::parallel);
 
 }  // namespace VECDET_ABI
 }  // namespace vecdet

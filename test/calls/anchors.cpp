@@ -39,18 +39,18 @@ struct anchor_calls {
   }
 
   void list(call_list& c) {
-    c.add("make_anchors/", reads(levels).writes(anchors), [this](execution) {
+    c.add("make_anchors/", reads(levels).writes(anchors), [this](threading) {
       make_anchors(retinanet, {40, 8 * levels[0].width}, levels.in(), anchors);
       return count_anchors(retinanet, levels.in());
     });
-    c.add("make_anchors/ssd", reads(levels).writes(defaults), [this](execution) {
+    c.add("make_anchors/ssd", reads(levels).writes(defaults), [this](threading) {
       make_anchors(ssd, {300, 300}, levels.in(), defaults);
       return count_anchors(ssd, levels.in());
     });
     c.add("make_points/", reads(levels, strides).writes(points),
-          [this](execution) { make_points(levels.in(), strides.in(), points); });
+          [this](threading) { make_points(levels.in(), strides.in(), points); });
     c.add("pyramid_levels/", reads(boxes).writes(level_of),
-          [this](execution) { pyramid_levels(boxes.in(), level_of, 4, 0.25); });
+          [this](threading) { pyramid_levels(boxes.in(), level_of, 4, 0.25); });
   }
 };
 

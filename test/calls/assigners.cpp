@@ -49,17 +49,17 @@ struct assigner_calls {
 
   void list(call_list& c) {
     const accesses inputs = reads(anchors, levels, known);
-    c.add("assign_fcos/centers", inputs.writes(matches), [this](execution policy) {
+    c.add("assign_fcos/centers", inputs.writes(matches), [this](threading policy) {
       assign_fcos(anchors, levels, known.view(), matches, {}, workspace, policy);
     });
-    c.add("assign_atss/" + text_of("k", number), inputs.writes(matches), [this](execution policy) {
+    c.add("assign_atss/" + text_of("k", number), inputs.writes(matches), [this](threading policy) {
       atss_params params;
       params.candidates = number;
       assign_atss(anchors, levels, known.view(), matches, params, workspace, policy);
     });
     c.add("assign_task_aligned/" + text_of("top", number),
           reads(scores, predicted, points, levels, known).writes(matches, targets),
-          [this](execution policy) {
+          [this](threading policy) {
             task_aligned_params params;
             params.top = number;
             task_aligned_predictions said;

@@ -27,7 +27,7 @@ struct sample_calls {
     add(c, "/few", few);
   }
   void add(call_list& c, const std::string& options, const balanced_sample_params& params) {
-    c.add("sample_balanced/" + options, reads(labels, offsets), [=](execution policy) {
+    c.add("sample_balanced/" + options, reads(labels, offsets), [=](threading policy) {
       const auto sample = sample_balanced(labels, offsets, params, workspace, policy);
       return std::make_tuple(sample.indices, sample.offsets, sample.positives);
     });
@@ -45,7 +45,7 @@ struct count_calls {
 
   void list(call_list& c) {
     c.add("count_foreground/", reads(labels),
-          [this](execution) { return count_foreground(labels_view(labels)); });
+          [this](threading) { return count_foreground(labels_view(labels)); });
   }
 };
 

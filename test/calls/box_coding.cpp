@@ -47,23 +47,23 @@ struct box_coding_calls {
   void add_decoding(call_list& c, const std::string& variant, const std::string& clipped,
                     const coder_params& params) {
     c.add("decode_boxes/" + prefix + variant, decodes(deltas),
-          [=](execution policy) { decode_boxes(deltas.in(), anchors, out.out(), params, policy); });
-    c.add("decode_boxes/" + prefix + clipped, decodes(deltas), [=](execution policy) {
+          [=](threading policy) { decode_boxes(deltas.in(), anchors, out.out(), params, policy); });
+    c.add("decode_boxes/" + prefix + clipped, decodes(deltas), [=](threading policy) {
       decode_boxes(deltas.in(), anchors, image, out.out(), params, policy);
     });
   }
   void add_distances(call_list& c, const std::string& variant, const std::string& clipped,
                      const distance_params& params) {
-    c.add("decode_distances/" + prefix + variant, decodes(distances), [=](execution policy) {
+    c.add("decode_distances/" + prefix + variant, decodes(distances), [=](threading policy) {
       decode_distances(distances.in(), anchors, out.out(), params, policy);
     });
-    c.add("decode_distances/" + prefix + clipped, decodes(distances), [=](execution policy) {
+    c.add("decode_distances/" + prefix + clipped, decodes(distances), [=](threading policy) {
       decode_distances(distances.in(), anchors, image, out.out(), params, policy);
     });
     if constexpr (!is_mixed) {
       c.add(
           "encode_distances/" + variant, reads(boxes, anchors).writes(codes).may_overwrite(boxes),
-          [=](execution policy) { encode_distances(boxes.in(), anchors, codes, params, policy); });
+          [=](threading policy) { encode_distances(boxes.in(), anchors, codes, params, policy); });
     }
   }
   void add_encoding(call_list& c) {
@@ -72,22 +72,22 @@ struct box_coding_calls {
     box_head.weight_x = box_head.weight_y = 10;
     box_head.weight_w = box_head.weight_h = 5;
     c.add("encode_boxes/weights1", arrays,
-          [this](execution policy) { encode_boxes(boxes.in(), anchors, codes, {}, policy); });
+          [this](threading policy) { encode_boxes(boxes.in(), anchors, codes, {}, policy); });
     c.add("encode_boxes/boxes", arrays,
-          [=](execution policy) { encode_boxes(boxes.in(), anchors, codes, box_head, policy); });
-    c.add("encode_boxes/boxes/ssd", arrays, [this](execution policy) {
+          [=](threading policy) { encode_boxes(boxes.in(), anchors, codes, box_head, policy); });
+    c.add("encode_boxes/boxes/ssd", arrays, [this](threading policy) {
       encode_boxes(boxes.in(), anchors, codes, coder_params::ssd(), policy);
     });
   }
   void add_planes(call_list& c) {
     c.add("encode_boxes/soa_boxes", reads(boxes, anchors).writes(codes).may_overwrite(boxes),
-          [this](execution policy) {
+          [this](threading policy) {
             encode_boxes(boxes.in_planes(), anchors.in_planes(), codes.out_planes(), {}, policy);
           });
-    c.add("decode_boxes/soa_boxes", decodes(deltas), [this](execution policy) {
+    c.add("decode_boxes/soa_boxes", decodes(deltas), [this](threading policy) {
       decode_boxes(deltas.in_planes(), anchors.in_planes(), out.out_planes(), {}, policy);
     });
-    c.add("decode_boxes/soa_clip", decodes(deltas), [this](execution policy) {
+    c.add("decode_boxes/soa_clip", decodes(deltas), [this](threading policy) {
       decode_boxes(deltas.in_planes(), anchors.in_planes(), image, out.out_planes(), {}, policy);
     });
   }
@@ -114,11 +114,11 @@ struct batch_calls {
     accesses arrays = reads(deltas, anchors).writes(out);  // images are not checked
     if (!is_mixed) arrays = arrays.may_overwrite(deltas);
     c.add(is_mixed ? "decode_boxes/float_clip_batch" : "decode_boxes/clip_batch", arrays,
-          [this](execution policy) {
+          [this](threading policy) {
             decode_boxes(deltas.in(), anchors, images.in(), out.out(), {}, policy);
           });
     if constexpr (!is_mixed) {
-      c.add("decode_boxes/soa_clip_batch", arrays, [this](execution policy) {
+      c.add("decode_boxes/soa_clip_batch", arrays, [this](threading policy) {
         decode_boxes(deltas.in_planes(), anchors.in_planes(), images.in(), out.out_planes(), {},
                      policy);
       });

@@ -31,24 +31,24 @@ struct box_ops_calls {
       for (int to = 0; to < 3; ++to)
         add_conversion(c, "/" + std::to_string(from) + std::to_string(to), formats[from],
                        formats[to]);
-    c.add("clip_boxes/boxes", in_place, [this](execution policy) {
+    c.add("clip_boxes/boxes", in_place, [this](threading policy) {
       clip_boxes(boxes.in(), image_size::height_width(800, 800), out.out(), policy);
     });
     c.add("split_boxes/boxes", reads(boxes).writes(out),
-          [this](execution policy) { split_boxes(boxes.in(), out.out_planes(), policy); });
+          [this](threading policy) { split_boxes(boxes.in(), out.out_planes(), policy); });
     c.add("join_boxes/boxes", reads(boxes).writes(out),
-          [this](execution policy) { join_boxes(boxes.in_planes(), out.out(), policy); });
+          [this](threading policy) { join_boxes(boxes.in_planes(), out.out(), policy); });
     c.add("box_areas/boxes", reads(boxes).writes(areas),
-          [this](execution policy) { box_areas(boxes.in(), areas, policy); });
+          [this](threading policy) { box_areas(boxes.in(), areas, policy); });
     c.add("large_box_mask/boxes", reads(boxes).writes(mask),
-          [this](execution policy) { large_box_mask(boxes.in(), 16, mask, policy); });
+          [this](threading policy) { large_box_mask(boxes.in(), 16, mask, policy); });
     c.add("large_boxes/boxes", reads(boxes).writes(indices),
-          [this](execution policy) { return large_boxes(boxes.in(), 16, indices, policy); });
+          [this](threading policy) { return large_boxes(boxes.in(), 16, indices, policy); });
   }
 
   void add_conversion(call_list& c, const std::string& options, box_format from, box_format to) {
     c.add("convert_boxes/boxes" + options, reads(boxes).writes(out).may_overwrite(boxes),
-          [=](execution policy) { convert_boxes(boxes.in(), from, to, out.out(), policy); });
+          [=](threading policy) { convert_boxes(boxes.in(), from, to, out.out(), policy); });
   }
 };
 
@@ -74,8 +74,8 @@ struct split_calls {
   void list(call_list& c) {
     const accesses arrays = reads(detections).writes(boxes, scores);
     c.add("split_detections/boxes", arrays,
-          [this](execution policy) { split_detections(detections.in(), boxes, scores, policy); });
-    c.add("split_detections/classes", arrays.writes(classes), [this](execution policy) {
+          [this](threading policy) { split_detections(detections.in(), boxes, scores, policy); });
+    c.add("split_detections/classes", arrays.writes(classes), [this](threading policy) {
       split_detections(detections.in(), boxes, scores, classes, policy);
     });
   }
@@ -100,11 +100,11 @@ struct join_calls {
 
   void list(call_list& c) {
     const accesses arrays = reads(boxes, scores).writes(detections);
-    c.add("join_detections/boxes", arrays, [this](execution policy) {
+    c.add("join_detections/boxes", arrays, [this](threading policy) {
       join_detections(boxes.in(), scores.in(), detections.out(), policy);
     });
     if (detections.cols < 6) return;
-    c.add("join_detections/classes", arrays.reads(classes), [this](execution policy) {
+    c.add("join_detections/classes", arrays.reads(classes), [this](threading policy) {
       join_detections(boxes.in(), scores.in(), classes.in(), detections.out(), policy);
     });
   }

@@ -209,17 +209,17 @@ struct call {
   bool has_defaults;              ///< whether the name has no options
   bool returns_vector;            ///< memory of the caller's, allocated by the call
   accesses arrays;
-  std::function<void(execution, results*)> body;
+  std::function<void(threading, results*)> body;
 
-  void run(execution policy) const { body(policy, nullptr); }
+  void run(threading policy) const { body(policy, nullptr); }
   /// What it returns, then its outputs, which start as bytes 0xa5.
-  results results_of(execution policy, bool equal_nans = false) const {
+  results results_of(threading policy, bool equal_nans = false) const {
     for (const accesses::output& out : arrays.outputs)
       std::memset(out.array->address, 0xa5, out.array->bytes);
     return results_in_place(policy, equal_nans);
   }
   /// The same, of outputs that hold inputs.
-  results results_in_place(execution policy, bool equal_nans = false) const {
+  results results_in_place(threading policy, bool equal_nans = false) const {
     results all;
     if (equal_nans) all.with_equal_nans();
     body(policy, &all);
@@ -237,8 +237,8 @@ class call_list {
   void add(const std::string& name, const accesses& arrays, const Body& body) {
     const std::size_t variant = name.find('/') + 1;
     const std::size_t options = std::min(name.find('/', variant), name.size());
-    using returned = decltype(body(execution::sequential));
-    const auto run = [body](execution policy, results* to) {
+    using returned = decltype(body(threading::sequential));
+    const auto run = [body](threading policy, results* to) {
       if constexpr (std::is_void<returned>::value) {
         body(policy);
       } else {

@@ -25,7 +25,7 @@ struct layer {
   std::shared_ptr<const conv3x3_weights<T>> transformed(conv3x3_use use, conv3x3_tile tile) const {
     return std::make_shared<const conv3x3_weights<T>>(
         feature_view<const T>(weights.data(), outputs, inputs, 3, 3, feature_layout::nchw), use,
-        tile, execution::sequential);
+        tile, threading::sequential);
   }
   feature_view<T> weight_grad_view() const {
     return {weight_grad.data(), outputs, inputs, 3, 3, feature_layout::nchw};
@@ -75,31 +75,31 @@ struct conv3x3_calls : layer<T> {
   void add(call_list& c, const std::string& variant, feature_layout layout, conv3x3_tile tile) {
     const auto forward = this->transformed(conv3x3_use::forward, tile);
     const auto backward = this->transformed(conv3x3_use::input_grad, tile);
-    c.add("conv3x3/" + variant, reads(input, this->bias).writes(out), [=](execution policy) {
+    c.add("conv3x3/" + variant, reads(input, this->bias).writes(out), [=](threading policy) {
       conv3x3(view<const T>(input.data(), this->inputs, layout), *forward,
               view(out.data(), this->outputs, layout), this->params(), this->workspace, policy);
     });
     const auto upstream = [=] { return view<const T>(output.data(), this->outputs, layout); };
     const auto relu_output = [=] { return view<const T>(mask.data(), this->outputs, layout); };
-    const auto input_grads = [=](execution policy, feature_view<const T> relu) {
+    const auto input_grads = [=](threading policy, feature_view<const T> relu) {
       conv3x3_input_grad(upstream(), relu, *backward, view(grad.data(), this->inputs, layout),
                          this->workspace, policy);
     };
     c.add("conv3x3_input_grad/" + variant, reads(output).writes(grad),
-          [=](execution policy) { input_grads(policy, {}); });
+          [=](threading policy) { input_grads(policy, {}); });
     c.add("conv3x3_input_grad/" + variant + "/relu", reads(output, mask).writes(grad),
-          [=](execution policy) { input_grads(policy, relu_output()); });
-    const auto weight_grads = [=](execution policy, feature_view<const T> relu) {
+          [=](threading policy) { input_grads(policy, relu_output()); });
+    const auto weight_grads = [=](threading policy, feature_view<const T> relu) {
       conv3x3_weight_grad(view<const T>(input.data(), this->inputs, layout), upstream(), relu,
                           this->weight_grad_view(), this->bias_grad.out(), tile, this->workspace,
                           policy);
     };
     c.add("conv3x3_weight_grad/" + variant,
           reads(input, output).writes(this->weight_grad, this->bias_grad),
-          [=](execution policy) { weight_grads(policy, {}); });
+          [=](threading policy) { weight_grads(policy, {}); });
     c.add("conv3x3_weight_grad/" + variant + "/relu",
           reads(input, output, mask).writes(this->weight_grad, this->bias_grad),
-          [=](execution policy) { weight_grads(policy, relu_output()); });
+          [=](threading policy) { weight_grads(policy, relu_output()); });
   }
 };
 
@@ -142,17 +142,17 @@ struct level_calls : layer<T> {
     const auto forward = this->transformed(conv3x3_use::forward, tile);
     const auto backward = this->transformed(conv3x3_use::input_grad, tile);
     c.add("conv3x3/" + variant, reads(at.input, this->bias).writes(at.out),
-          [=, &at](execution policy) {
+          [=, &at](threading policy) {
             conv3x3(at.input.in(), *forward, at.out.out(), this->params(), this->workspace, policy);
           });
     c.add("conv3x3_input_grad/" + variant, reads(at.output).writes(at.grad),
-          [=, &at](execution policy) {
+          [=, &at](threading policy) {
             conv3x3_input_grad(at.output.in(), {}, *backward, at.grad.out(), this->workspace,
                                policy);
           });
     c.add("conv3x3_weight_grad/" + variant,
           reads(at.input, at.output).writes(this->weight_grad, this->bias_grad),
-          [=, &at](execution policy) {
+          [=, &at](threading policy) {
             conv3x3_weight_grad(at.input.in(), at.output.in(), {}, this->weight_grad_view(),
                                 this->bias_grad.out(), tile, this->workspace, policy);
           });

@@ -32,7 +32,7 @@ struct retinanet_calls {
         nhwc(make_head(make, p.shape[2], head_layout::nhwc)),
         nchw(make_head(make, p.shape[2], head_layout::nchw)),
         anchors(make.boxes<float>(p.shape[1])),
-        index(anchors, execution::sequential),
+        index(anchors, threading::sequential),
         known(make.truth(p.shape[0], 8 * p.shape[0], 0, p.shape[2])) {}
 
   head make_head(operands& make, index_t classes, head_layout layout) const {
@@ -52,7 +52,7 @@ struct retinanet_calls {
           reads(of.logits, of.deltas, known)
               .writes(of.logits_grad, of.deltas_grad)
               .may_overwrite(of.logits, of.deltas),
-          [=, &of](execution policy) {
+          [=, &of](threading policy) {
             retinanet_loss_params params;
             params.loss = loss;
             const retinanet_losses found = retinanet_loss_and_grad<T>(
@@ -104,7 +104,7 @@ struct fcos_calls {
           reads(of.logits, of.distances, of.centerness, anchors, known)
               .writes(of.logits_grad, of.distances_grad, of.centerness_grad)
               .may_overwrite(of.logits, of.distances, of.centerness),
-          [this, &of](execution policy) {
+          [this, &of](threading policy) {
             const fcos_losses found = fcos_loss_and_grad<T>(
                 {of.logits.in(), of.distances.in(), of.centerness.in(), of.logits_grad.out(),
                  of.distances_grad.out(), of.centerness_grad.out()},
@@ -135,13 +135,13 @@ struct ssd_calls {
         deltas(make.deltas<T>(p.shape[0] * p.shape[1])),
         deltas_grad(make.room<T>(4 * p.shape[0] * p.shape[1])),
         anchors(make.boxes<T>(p.shape[1])),
-        index(anchors, execution::sequential),
+        index(anchors, threading::sequential),
         known(make.truth(p.shape[0], 8 * p.shape[0], 1, p.shape[2] - 1)) {}
 
   void list(call_list& c) {
     c.add("ssd_loss_and_grad/smooth_l1",
           reads(logits, deltas, known).writes(deltas_grad, logits_grad).may_overwrite(deltas),
-          [this](execution policy) {
+          [this](threading policy) {
             const ssd_losses found =
                 ssd_loss_and_grad({logits.in(), deltas.in(), logits_grad.out(), deltas_grad.out()},
                                   index, known.view(), {}, workspace, policy);

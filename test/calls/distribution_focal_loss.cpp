@@ -36,9 +36,9 @@ struct distribution_calls {
     weighted.row_weights = weights;
     add(c, "/weights", weighted);
     c.add("decode_distributions/distances", reads(logits).writes(each),
-          [this](execution policy) { decode_distributions(logits.in(), each, policy); });
+          [this](threading policy) { decode_distributions(logits.in(), each, policy); });
     c.add("decode_distribution_boxes/boxes", reads(logits, points, strides).writes(boxes),
-          [this](execution policy) {
+          [this](threading policy) {
             decode_distribution_boxes(logits.in(), points.in(), strides, boxes, policy);
           });
   }
@@ -46,15 +46,15 @@ struct distribution_calls {
   void add(call_list& c, const std::string& options, const distribution_focal_loss_params& params) {
     accesses inputs = reads(logits, targets);
     if (!options.empty()) inputs = inputs.reads(weights);
-    c.add("distribution_focal_loss/sides" + options, inputs, [=](execution policy) {
+    c.add("distribution_focal_loss/sides" + options, inputs, [=](threading policy) {
       return distribution_focal_loss(logits.in(), targets, params, policy);
     });
     c.add("distribution_focal_loss_unreduced/sides" + options, inputs.writes(each),
-          [=](execution policy) {
+          [=](threading policy) {
             distribution_focal_loss_unreduced(logits.in(), targets, each, params, policy);
           });
     c.add("distribution_focal_loss_and_grad/sides" + options,
-          inputs.writes(out).may_overwrite(logits), [=](execution policy) {
+          inputs.writes(out).may_overwrite(logits), [=](threading policy) {
             return distribution_focal_loss_and_grad(logits.in(), targets, out.out(), params,
                                                     policy);
           });

@@ -43,7 +43,7 @@ struct filter_topk_calls {
     add(c, "filter_topk/" + variant + "/half", 1 + logits.rows / 2, score, kind);
   }
   void add(call_list& c, const std::string& name, index_t k, double score, score_kind kind) {
-    c.add(name, reads(logits), [=](execution policy) {
+    c.add(name, reads(logits), [=](threading policy) {
       const auto found = filter_topk(logits.in(), score, k, workspace, policy, kind);
       return std::make_tuple(found.elements, found.logits);
     });
@@ -72,7 +72,7 @@ struct level_calls {
   }
 
   void add(call_list& c, const std::string& name, const placed_head<T>& logits) {
-    c.add(name, reads(logits), [&logits, this](execution policy) {
+    c.add(name, reads(logits), [&logits, this](threading policy) {
       const auto found = filter_topk(logits.in(), 0.05, 1000, workspace, policy);
       return std::make_tuple(found.elements, found.logits, found.offsets);
     });

@@ -41,23 +41,23 @@ struct logits_calls {
            placed_head<T>& grad) {
     const accesses with_grad = reads(logits, labels).writes(grad).may_overwrite(logits);
     const scored_labels scored{labels, scores};
-    c.add("sigmoid_focal_loss_and_grad/" + layout, with_grad, [&, this](execution policy) {
+    c.add("sigmoid_focal_loss_and_grad/" + layout, with_grad, [&, this](threading policy) {
       return sigmoid_focal_loss_and_grad(logits.in(), labels, grad.out(), {}, {}, policy);
     });
     c.add("sigmoid_focal_loss_and_grad/" + layout + "/scales", with_grad.reads(scales),
-          [&, this](execution policy) {
+          [&, this](threading policy) {
             return sigmoid_focal_loss_and_grad(logits.in(), labels, grad.out(), scales, {}, policy);
           });
     c.add("quality_focal_loss_and_grad/" + layout, with_grad.reads(scores),
-          [=, &logits, &grad](execution policy) {
+          [=, &logits, &grad](threading policy) {
             return quality_focal_loss_and_grad(logits.in(), scored, grad.out(), {}, {}, policy);
           });
     c.add("varifocal_loss_and_grad/" + layout, with_grad.reads(scores),
-          [=, &logits, &grad](execution policy) {
+          [=, &logits, &grad](threading policy) {
             return varifocal_loss_and_grad(logits.in(), scored, grad.out(), {}, {}, policy);
           });
     c.add("bce_loss_and_grad/" + layout, with_grad.reads(scores),
-          [=, &logits, &grad](execution policy) {
+          [=, &logits, &grad](threading policy) {
             return bce_loss_and_grad(logits.in(), scored, grad.out(), {}, {}, policy);
           });
   }
@@ -94,7 +94,7 @@ struct boxes_calls {
            placed_head<T>& grad) {
     c.add("smooth_l1_loss_and_grad/" + layout,
           reads(boxes, targets, labels).writes(grad).may_overwrite(boxes),
-          [&, this](execution policy) {
+          [&, this](threading policy) {
             return smooth_l1_loss_and_grad(boxes.in(), targets, labels, grad.out(), {}, {}, policy);
           });
     add_iou(c, layout, "giou", iou_kind::giou, boxes, grad);
@@ -105,12 +105,12 @@ struct boxes_calls {
                const placed_head<T>& boxes, placed_head<T>& grad) {
     const std::string variant = "iou_loss_and_grad/" + layout + "_" + name;
     c.add(variant, reads(boxes, targets).writes(grad).may_overwrite(boxes),
-          [=, &boxes, &grad](execution policy) {
+          [=, &boxes, &grad](threading policy) {
             return iou_loss_and_grad(boxes.in(), targets, box_selection::all(), grad.out(), kind,
                                      {}, {}, policy);
           });
     c.add(variant + "/labels", reads(boxes, targets, labels).writes(grad).may_overwrite(boxes),
-          [=, &boxes, &grad](execution policy) {
+          [=, &boxes, &grad](threading policy) {
             return iou_loss_and_grad(boxes.in(), targets, labels, grad.out(), kind, {}, {}, policy);
           });
   }
@@ -151,19 +151,19 @@ struct deltas_calls {
   void add(call_list& c, const std::string& layout, const placed_head<T>& deltas,
            placed_head<T>& grad) {
     c.add("decode_boxes/" + layout, reads(deltas, anchors).writes(decoded),
-          [&, this](execution policy) {
+          [&, this](threading policy) {
             decode_boxes(deltas.in(), anchors, {}, decoded, {}, policy);
           });
     c.add("decode_boxes/" + layout + "/clip", reads(deltas, anchors).writes(decoded),
-          [&, this](execution policy) {
+          [&, this](threading policy) {
             decode_boxes(deltas.in(), anchors, images, decoded, {}, policy);
           });
     c.add("decode_distances/" + layout, reads(deltas, anchors).writes(decoded),
-          [&, this](execution policy) {
+          [&, this](threading policy) {
             decode_distances(deltas.in(), anchors, {}, decoded, {}, policy);
           });
     c.add("decode_distances/" + layout + "/clip", reads(deltas, anchors).writes(decoded),
-          [&, this](execution policy) {
+          [&, this](threading policy) {
             decode_distances(deltas.in(), anchors, images, decoded, {}, policy);
           });
     for (std::size_t k = 0; k < 4; ++k) {
@@ -171,13 +171,13 @@ struct deltas_calls {
       params.loss = loss_of[k];
       const std::string name = "regression_loss_and_grad/" + layout + "_" + losses[k];
       c.add(name, reads(deltas, anchors, targets, labels).writes(grad).may_overwrite(deltas),
-            [=, &deltas, &grad](execution policy) {
+            [=, &deltas, &grad](threading policy) {
               return regression_loss_and_grad(deltas.in(), anchors, targets.in(), labels,
                                               grad.out(), {}, params, policy);
             });
       c.add(name + "/scales",
             reads(deltas, anchors, targets, labels, scales).writes(grad).may_overwrite(deltas),
-            [=, &deltas, &grad](execution policy) {
+            [=, &deltas, &grad](threading policy) {
               return regression_loss_and_grad(deltas.in(), anchors, targets.in(), labels,
                                               grad.out(), scales, params, policy);
             });

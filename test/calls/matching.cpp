@@ -32,7 +32,7 @@ struct matching_calls {
         labels(make.room<index_t>(images * p.shape[2])),
         foreground(make.room<index_t>(images)),
         ious(make.room<T>(images * p.shape[2])),
-        index(anchors, execution::sequential) {}
+        index(anchors, threading::sequential) {}
 
   /// Those that a recorded call had, by the bytes.
   match_results recorded_results() {
@@ -47,10 +47,10 @@ struct matching_calls {
   void list(call_list& c) {
     // The anchors are copied into an index before results are written.
     const accesses inputs = reads(known).writes(matches, labels, ious);
-    c.add("match_anchors/boxes", inputs, [this](execution policy) {
+    c.add("match_anchors/boxes", inputs, [this](threading policy) {
       return match_anchors(anchors.in(), known.view(), recorded_results(), {}, workspace, policy);
     });
-    c.add("match_anchors/indexed", inputs, [this](execution policy) {
+    c.add("match_anchors/indexed", inputs, [this](threading policy) {
       return match_anchors(index, known.view(), recorded_results(), {}, workspace, policy);
     });
     add(c, "/rpn", matcher_params::rpn());
@@ -64,7 +64,7 @@ struct matching_calls {
   void add(call_list& c, const std::string& options, const matcher_params& params) {
     const accesses arrays_of =
         reads(known, regions, region_offsets).writes(matches, labels, ious, deltas, foreground);
-    const auto call = [=](const auto& from, execution policy) {
+    const auto call = [=](const auto& from, threading policy) {
       ground_truth truth = known.view();
       truth.regions = regions;
       truth.region_offsets = region_offsets;
@@ -77,9 +77,9 @@ struct matching_calls {
       return match_anchors(from, truth, out, params, workspace, policy);
     };
     c.add("match_anchors/boxes" + options, arrays_of,
-          [=](execution policy) { return call(anchors.in(), policy); });
+          [=](threading policy) { return call(anchors.in(), policy); });
     c.add("match_anchors/indexed" + options, arrays_of,
-          [=](execution policy) { return call(index, policy); });
+          [=](threading policy) { return call(index, policy); });
   }
 };
 

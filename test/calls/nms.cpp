@@ -48,14 +48,14 @@ struct nms_calls {
     add(c, "/opencv", nms_params::opencv(0.5, 0.2));
     add(c, "/mmcv", nms_params::mmcv(0.5, true));
     add(c, "/ipex", nms_params::ipex(0.3));
-    c.add("batched_nms//images", arrays.reads(classes, image_offsets), [this](execution policy) {
+    c.add("batched_nms//images", arrays.reads(classes, image_offsets), [this](threading policy) {
       nms_groups groups = by_class();
       groups.image_offsets = image_offsets;
       return batched_nms(boxes.in(), scores.in(), groups, {}, workspace, policy);
     });
     c.add("nms//vector", arrays,
-          [this](execution policy) { return nms(boxes.in(), scores.in(), nms_params{}, policy); });
-    c.add("batched_nms//vector", arrays.reads(classes), [this](execution policy) {
+          [this](threading policy) { return nms(boxes.in(), scores.in(), nms_params{}, policy); });
+    c.add("batched_nms//vector", arrays.reads(classes), [this](threading policy) {
       return batched_nms(boxes.in(), scores.in(), by_class(), nms_params{}, policy);
     });
     add_other_scores(c, f32_scores);
@@ -64,10 +64,10 @@ struct nms_calls {
   }
 
   void add(call_list& c, const std::string& options, const nms_params& params) {
-    c.add("nms/" + options, reads(boxes, scores), [=](execution policy) {
+    c.add("nms/" + options, reads(boxes, scores), [=](threading policy) {
       return nms(boxes.in(), scores.in(), params, workspace, policy);
     });
-    c.add("batched_nms/" + options, reads(boxes, scores, classes), [=](execution policy) {
+    c.add("batched_nms/" + options, reads(boxes, scores, classes), [=](threading policy) {
       return batched_nms(boxes.in(), scores.in(), by_class(), params, workspace, policy);
     });
   }
@@ -76,11 +76,11 @@ struct nms_calls {
   void add_other_scores(call_list& c, const placed<S>& others) {
     if (std::is_same<S, T>::value) return;
     c.add("nms/" + std::string(dtype_name<S>()), reads(boxes, others),
-          [this, &others](execution policy) {
+          [this, &others](threading policy) {
             return nms(boxes.in(), others.in(), {}, workspace, policy);
           });
     c.add("batched_nms/" + std::string(dtype_name<S>()), reads(boxes, others, classes),
-          [this, &others](execution policy) {
+          [this, &others](threading policy) {
             return batched_nms(boxes.in(), others.in(), by_class(), {}, workspace, policy);
           });
   }
@@ -108,7 +108,7 @@ struct soft_nms_calls {
     soft_nms_params params;
     params.method = method;
     c.add("soft_nms/" + variant, reads(found.boxes, found.scores, found.classes),
-          [=](execution policy) {
+          [=](threading policy) {
             nms_groups groups;
             groups.classes = found.classes;
             const auto best =

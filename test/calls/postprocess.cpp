@@ -57,7 +57,7 @@ struct dense_operands {
     const placed_boxes<T>& codes = is_fcos ? distances : deltas;
     accesses inputs = reads(logits, codes, anchors, images);
     if (is_fcos) inputs = inputs.reads(centerness);
-    c.add("postprocess/" + variant, inputs, [=, &codes](execution policy) {
+    c.add("postprocess/" + variant, inputs, [=, &codes](threading policy) {
       head_outputs<T> outputs{logits.in(), codes.in(), {}};
       if (is_fcos) outputs.centerness = centerness;
       const bool has_levels = params.detector != dense_detector::ssd;
@@ -143,7 +143,7 @@ struct level_calls {
     const bool is_fcos = params.detector == dense_detector::fcos;
     accesses inputs = reads(of.logits, codes, anchors, images);
     if (is_fcos) inputs = inputs.reads(of.centerness);
-    c.add("postprocess/" + variant, inputs, [=, &of, &codes](execution policy) {
+    c.add("postprocess/" + variant, inputs, [=, &of, &codes](threading policy) {
       head_level_outputs<T> outputs;
       outputs.logits = of.logits.in();
       outputs.deltas = codes.in();
@@ -192,7 +192,7 @@ struct box_head_calls {
 
   void list(call_list& c) {
     c.add("postprocess_box_head/", reads(logits, deltas, proposals, offsets, images),
-          [this](execution policy) {
+          [this](threading policy) {
             return parts(postprocess_box_head(box_head_outputs<T>{logits.in(), deltas.in()},
                                               proposals, offsets, images.in(), {}, workspace,
                                               policy));

@@ -91,7 +91,7 @@ struct yolo_calls {
 
   void add(call_list& c, const std::string& variant, const yolo_output<T>& of) {
     c.add("postprocess_yolo/" + variant, reads(of.numbers, transforms),
-          [&of, this](execution policy) {
+          [&of, this](threading policy) {
             const yolo_detections_view found =
                 postprocess_yolo(of.view(), transforms.in(), of.params, workspace, policy);
             return std::tuple_cat(
@@ -133,7 +133,7 @@ struct detr_calls {
     add(c, "sigmoid", detr_postprocess_params::rt_detr());
   }
   void add(call_list& c, const std::string& variant, const detr_postprocess_params& params) {
-    c.add("postprocess_detr/" + variant, reads(logits, boxes, images), [=](execution policy) {
+    c.add("postprocess_detr/" + variant, reads(logits, boxes, images), [=](threading policy) {
       return parts(postprocess_detr(detr_outputs<T>{logits.in(), boxes.in()}, images.in(), params,
                                     workspace, policy));
     });
@@ -156,7 +156,7 @@ struct merge_calls {
     add(c, "transitive", merge_params::sahi_nmm());
   }
   void add(call_list& c, const std::string& variant, const merge_params& params) {
-    c.add("merge_boxes/" + variant, reads(found.boxes, found.scores), [=](execution policy) {
+    c.add("merge_boxes/" + variant, reads(found.boxes, found.scores), [=](threading policy) {
       const auto merged =
           merge_boxes(found.boxes.in(), found.scores.in(), {}, params, workspace, policy);
       return std::make_tuple(merged.boxes, merged.scores, merged.members, merged.offsets);
@@ -197,7 +197,7 @@ struct letterbox_calls {
   }
 
   void list(call_list& c) {
-    c.add("letterbox/", reads(pixels).writes(batch), [this](execution policy) {
+    c.add("letterbox/", reads(pixels).writes(batch), [this](threading policy) {
       letterbox(vector_view<const byte_image>(images), batch, input, {}, workspace, policy);
     });
   }

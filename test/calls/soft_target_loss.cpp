@@ -48,35 +48,35 @@ struct soft_target_loss_calls {
   void add_quality(call_list& c, const std::string& options, const quality_focal_params& params) {
     add(
         c, "quality_focal_loss", options,
-        [=](execution policy) {
+        [=](threading policy) {
           return quality_focal_loss(logits.in(), targets(), params, policy);
         },
-        [=](execution policy) {
+        [=](threading policy) {
           quality_focal_loss_unreduced(logits.in(), targets(), out.out(), params, policy);
         },
-        [=](execution policy) {
+        [=](threading policy) {
           return quality_focal_loss_and_grad(logits.in(), targets(), out.out(), params, policy);
         });
   }
   void add_varifocal(call_list& c, const std::string& options, const varifocal_params& params) {
     add(
         c, "varifocal_loss", options,
-        [=](execution policy) { return varifocal_loss(logits.in(), targets(), params, policy); },
-        [=](execution policy) {
+        [=](threading policy) { return varifocal_loss(logits.in(), targets(), params, policy); },
+        [=](threading policy) {
           varifocal_loss_unreduced(logits.in(), targets(), out.out(), params, policy);
         },
-        [=](execution policy) {
+        [=](threading policy) {
           return varifocal_loss_and_grad(logits.in(), targets(), out.out(), params, policy);
         });
   }
   void add_bce(call_list& c, const std::string& options, const bce_params& params) {
     add(
         c, "bce_loss", options,
-        [=](execution policy) { return bce_loss(logits.in(), targets(), params, policy); },
-        [=](execution policy) {
+        [=](threading policy) { return bce_loss(logits.in(), targets(), params, policy); },
+        [=](threading policy) {
           bce_loss_unreduced(logits.in(), targets(), out.out(), params, policy);
         },
-        [=](execution policy) {
+        [=](threading policy) {
           return bce_loss_and_grad(logits.in(), targets(), out.out(), params, policy);
         });
   }

@@ -35,15 +35,15 @@ struct softmax_calls {
 
   void list(call_list& c) {
     const accesses inputs = reads(logits, labels), with_grad = inputs.writes(out);
-    c.add("softmax_cross_entropy_loss/rows", inputs, [this](execution policy) {
+    c.add("softmax_cross_entropy_loss/rows", inputs, [this](threading policy) {
       return softmax_cross_entropy_loss(logits.in(), labels, {}, policy);
     });
     c.add("softmax_cross_entropy_loss_unreduced/rows", inputs.writes(each),
-          [this](execution policy) {
+          [this](threading policy) {
             softmax_cross_entropy_loss_unreduced(logits.in(), labels, each, {}, policy);
           });
     c.add("softmax_cross_entropy_loss_and_grad/rows", with_grad.may_overwrite(logits),
-          [this](execution policy) {
+          [this](threading policy) {
             return softmax_cross_entropy_loss_and_grad(logits.in(), labels, out.out(), {}, policy);
           });
     const std::string mined =
@@ -53,7 +53,7 @@ struct softmax_calls {
   }
 
   void add_mined(call_list& c, const std::string& name, index_t images, const accesses& with_grad) {
-    c.add(name, with_grad, [=](execution policy) {
+    c.add(name, with_grad, [=](threading policy) {
       hard_negative_mining mining;
       mining.images = images;
       mining.negatives_per_foreground = negatives;

@@ -51,7 +51,7 @@ void fuzz::target(input& in) {
   assigner_workspace workspace;
   on_every_isa("assigners", [&](results& results) {
     assign_atss(boxes_view<const float>(about), levels, truth, matches, of_atss, workspace,
-                execution::parallel);
+                threading::parallel);
     results.add(matches);
     for (index_t image = 0; image < images; ++image) {
       const index_t first = offsets[static_cast<std::size_t>(image)];
@@ -68,7 +68,7 @@ void fuzz::target(input& in) {
       }
     }
     assign_task_aligned(said, {where.data(), count, 2}, levels, truth, matches, targets, params,
-                        workspace, execution::parallel);
+                        workspace, threading::parallel);
     results.add(matches);
     results.add(targets);
     for (index_t i = 0; i < images * count; ++i) {

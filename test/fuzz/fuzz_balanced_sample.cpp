@@ -23,7 +23,7 @@ struct sample {
 };
 
 sample drawn(labels_view labels, vector_view<const index_t> offsets,
-             const balanced_sample_params& params, execution policy) {
+             const balanced_sample_params& params, threading policy) {
   balanced_sample_workspace workspace;
   const balanced_sample of = sample_balanced(labels, offsets, params, workspace, policy);
   return {{of.indices.begin(), of.indices.end()},
@@ -73,7 +73,7 @@ void check_alone(const fuzz::tensor<index_t>& labels, const fuzz::tensor<index_t
   const fuzz::tensor<index_t> others(labels.size());
   std::fill(others.begin(), others.end(), params.ignore);
   std::copy(labels.begin() + images[k], labels.begin() + images[k + 1], others.begin() + images[k]);
-  const sample alone = drawn(others, images, params, execution::parallel);
+  const sample alone = drawn(others, images, params, threading::parallel);
   if (!std::equal(alone.indices.begin(), alone.indices.end(), of.indices.begin() + of.offsets[k],
                   of.indices.begin() + of.offsets[k + 1]))
     fuzz::fail("an image's sample depends on the others");
@@ -106,13 +106,13 @@ void fuzz::target(input& in) {
     if (is_other && label < 0) label = label == -1 ? other_background : other_ignore;
   const tensor<index_t> labels(named), images(offsets);
   on_every_isa("balanced sample", [&](results& all) {
-    const sample of = drawn(labels, images, params, execution::sequential);
-    if (!(drawn(labels, images, params, execution::parallel) == of))
+    const sample of = drawn(labels, images, params, threading::sequential);
+    if (!(drawn(labels, images, params, threading::parallel) == of))
       fail("a balanced sample depends on threads");
     balanced_sample_params of_narrow = params;
     of_narrow.background = other_background;
     of_narrow.ignore = other_ignore;
-    if (!(drawn(narrow, images, of_narrow, execution::parallel) == of))
+    if (!(drawn(narrow, images, of_narrow, threading::parallel) == of))
       fail("a balanced sample depends on how labels are said");
     for (index_t k = 0; k + 1 < images.size(); ++k) {
       check_image(labels, images, k, params, of);

@@ -19,7 +19,7 @@ struct options {
 template <class Deltas, class Anchors, class Out>
 void decode_all(fuzz::results& results, const options& o, Deltas deltas, Anchors anchors,
                 Anchors half, Out out) {
-  const execution sequential = execution::sequential;
+  const threading sequential = threading::sequential;
   decode_boxes(deltas, anchors, out, o.coder, sequential);
   fuzz::add_boxes(results, out);
   decode_boxes(deltas, anchors, o.image, out, o.coder, sequential);
@@ -27,7 +27,7 @@ void decode_all(fuzz::results& results, const options& o, Deltas deltas, Anchors
   if (2 * half.size() != deltas.size()) return;
   const image_size images[] = {o.image, image_size::height_width(2, 1)};
   decode_boxes(deltas, half, vector_view<const image_size>(images, 2), out, o.coder,
-               execution::parallel);
+               threading::parallel);
   fuzz::add_boxes(results, out);
 }
 
@@ -35,7 +35,7 @@ void decode_all(fuzz::results& results, const options& o, Deltas deltas, Anchors
 template <class Distances, class Anchors, class Out>
 void decode_all_distances(fuzz::results& results, const options& o, Distances distances,
                           Anchors anchors, Out out) {
-  const execution sequential = execution::sequential;
+  const threading sequential = threading::sequential;
   decode_distances(distances, anchors, out, o.distances, sequential);
   fuzz::add_boxes(results, out);
   decode_distances(distances, anchors, o.image, out, o.distances, sequential);
@@ -96,7 +96,7 @@ void box_coding(fuzz::input& in) {
       [&](fuzz::results& results) {
         const boxes_view<T> deltas_view(deltas), out_view(out);
         const boxes_view<const T> half(anchors.data(), boxes / 2);
-        const execution sequential = execution::sequential;
+        const threading sequential = threading::sequential;
         encode_boxes(g, a, deltas_view, params, sequential);
         results.add(deltas);
         in_place("encode_boxes", targets, deltas, [&](const auto& from, const auto& to) {

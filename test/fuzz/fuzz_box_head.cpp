@@ -128,7 +128,7 @@ reference::box_of<float> box_of(const head<T>& h, const box_head_params& params,
   decode_boxes(boxes_view<const T>(h.deltas.data() + 4 * (c.proposal * h.classes + c.label), 1),
                boxes_view<const float>(h.proposals.data() + 4 * c.proposal, 1),
                h.sizes.data()[image], boxes_view<float>(box, 1), params.coder,
-               execution::sequential);
+               threading::sequential);
   return {box[0], box[1], box[2], box[3]};
 }
 
@@ -188,7 +188,7 @@ void box_head_of(fuzz::input& in) {
     expected.push_back(candidates_of(h, params, image));
   postprocess_workspace workspace;
   fuzz::on_every_isa(std::string("box head ") + dtype_name<T>(), [&](fuzz::results& results) {
-    for (const execution policy : {execution::sequential, execution::parallel}) {
+    for (const threading policy : {threading::sequential, threading::parallel}) {
       const detections_view found = postprocess_box_head(
           h.outputs(), boxes_view<const float>(h.proposals), vector_view<const index_t>(h.offsets),
           vector_view<const image_size>(h.sizes), params, workspace, policy);

@@ -39,17 +39,17 @@ void fuzz::target(input& in) {
       [&](results& results) {
         std::fill(out.begin(), out.end(), -12345.0f);
         const double sum =
-            distribution_focal_loss_and_grad(x, targets, grad, params, execution::parallel);
+            distribution_focal_loss_and_grad(x, targets, grad, params, threading::parallel);
         for (index_t i = 0; i < rows; ++i)
           for (index_t c = 0; c < bins; ++c) results.add(static_cast<double>(grad(i, c)));
         for (index_t i = 0; i + 1 < rows; ++i)
           for (index_t c = bins; c < stride; ++c)
             if (grad.row(i)[c] != -12345) fail("the gradient is written between rows");
-        distribution_focal_loss_unreduced(x, targets, each, params, execution::sequential);
+        distribution_focal_loss_unreduced(x, targets, each, params, threading::sequential);
         results.add(each);
-        decode_distributions(x, each, execution::sequential);
+        decode_distributions(x, each, threading::sequential);
         results.add(each);
-        if (!same_number(sum, distribution_focal_loss(x, targets, params, execution::sequential)))
+        if (!same_number(sum, distribution_focal_loss(x, targets, params, threading::sequential)))
           fail("the loss alone differs from the loss with gradient");
         results.add(sum);
       },

@@ -45,7 +45,7 @@ void topk(fuzz::input& in) {
 
   filter_topk_workspace workspace;
   fuzz::on_every_isa(std::string("top-k ") + dtype_name<T>(), [&](fuzz::results& results) {
-    for (const execution policy : {execution::sequential, execution::parallel}) {
+    for (const threading policy : {threading::sequential, threading::parallel}) {
       const filter_topk_result found = filter_topk(logits, threshold, k, workspace, policy);
       results.add(static_cast<double>(found.elements.size()));
       if (std::vector<index_t>(found.elements.begin(), found.elements.end()) != expected)

@@ -69,7 +69,7 @@ void strided(fuzz::input& in, matrix_view<const T> x, matrix_view<const T> t,
     const matrix_view<T> view(out.data(), rows, cols, row_stride(of_out));
     fuzz::results results;
     const auto add = [&] { add_elements(results, out, cols, row_stride(of_out)); };
-    const execution policy = gaps ? execution::parallel : execution::sequential;
+    const threading policy = gaps ? threading::parallel : threading::sequential;
     sigmoid_focal_loss_unreduced(logits, truth, view, params, policy);
     add();
     sigmoid_focal_loss_grad(logits, truth, arriving, view, params, policy);
@@ -156,10 +156,10 @@ void focal_loss(fuzz::input& in) {
         std::fill(out.begin(), out.end(), mark<T>());
         const matrix_view<T> out_view(out.data(), rows, cols, stride);
         const auto add = [&] { add_elements(results, out, cols, stride); };
-        sigmoid_focal_loss_unreduced(x, truth, out_view, params, execution::sequential);
+        sigmoid_focal_loss_unreduced(x, truth, out_view, params, threading::sequential);
         add();
         const double sum =
-            sigmoid_focal_loss_and_grad(x, truth, out_view, params, execution::sequential);
+            sigmoid_focal_loss_and_grad(x, truth, out_view, params, threading::sequential);
         add();
         results.add(sum);
         const std::vector<T> grad(out.begin(), out.end());
@@ -171,13 +171,13 @@ void focal_loss(fuzz::input& in) {
                                    [&](const fuzz::tensor<T>& both) {
                                      const matrix_view<T> view(both.data(), rows, cols, stride);
                                      sigmoid_focal_loss_and_grad(view, truth, view, params,
-                                                                 execution::sequential);
+                                                                 threading::sequential);
                                    });
-        sigmoid_focal_loss_grad(x, truth, 1.0, out_view, params, execution::sequential);
+        sigmoid_focal_loss_grad(x, truth, 1.0, out_view, params, threading::sequential);
         for (std::size_t k = 0; k < grad.size(); ++k)
           if (!fuzz::same_number(static_cast<double>(grad[k]), static_cast<double>(out[k])))
             fuzz::fail("the gradient alone differs from the gradient with loss");
-        if (!fuzz::same_number(sum, sigmoid_focal_loss(x, truth, params, execution::parallel)))
+        if (!fuzz::same_number(sum, sigmoid_focal_loss(x, truth, params, threading::parallel)))
           fuzz::fail("the loss alone differs from the loss with gradient");
         focal_loss_params otherwise = params;
         otherwise.background = fuzz::other_background;
@@ -223,7 +223,7 @@ void focal_loss(fuzz::input& in) {
   fuzz::on_every_isa(
       std::string("focal loss upstream ") + dtype_name<T>(), [&](fuzz::results& results) {
         sigmoid_focal_loss_grad(x, truth, upstream, matrix_view<T>(out.data(), rows, cols, stride),
-                                params, execution::parallel);
+                                params, threading::parallel);
         results.add(out);
       });
   strided(in, x, t, upstream, labels, dense, params);

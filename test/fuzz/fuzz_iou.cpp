@@ -62,14 +62,14 @@ void iou(fuzz::input& in) {
       [&](fuzz::results& results) {
         for (T& element : out) element = test::to<T>(-12345);
         const matrix_view<T> out_view(out.data(), rows, cols, stride);
-        pairwise_iou(a, b, out_view, params, execution::parallel);
+        pairwise_iou(a, b, out_view, params, threading::parallel);
         const vector_view<T> each_view(each);
         elementwise_iou(first_planes.view(pairs), second_planes.view(pairs), each_view, params,
-                        execution::parallel);
+                        threading::parallel);
         fuzz::results separate, together;
         separate.add(each);
         elementwise_iou(boxes_view<const T>(a.data(), pairs), boxes_view<const T>(b.data(), pairs),
-                        each_view, params, execution::sequential);
+                        each_view, params, threading::sequential);
         together.add(each);
         fuzz::expect_same("IoU of boxes in four arrays has other bits", separate, together);
         for (index_t i = 0; i < rows; ++i)

@@ -28,7 +28,7 @@ void any_iou_loss(fuzz::input& in) {
   fuzz::on_every_isa(
       std::string("IoU loss ") + dtype_name<T>(),
       [&](fuzz::results& results) {
-        const execution parallel = execution::parallel, sequential = execution::sequential;
+        const threading parallel = threading::parallel, sequential = threading::sequential;
         iou_loss_unreduced(p, t, each, of, params, sequential);
         const double sum = iou_loss_and_grad(p, t, g, of, params, sequential);
         const double alone = iou_loss(p, t, of, params, parallel);

@@ -130,19 +130,19 @@ void check_losses(fuzz::input& in) {
   const fuzz::tensor<float> decoded(4 * rows), expected(4 * rows);
   fuzz::on_every_isa("levels", [&](fuzz::results& results) {
     sigmoid_focal_loss_and_grad(logits.in(), labels, grad.out(), scales, focal,
-                                execution::parallel);
+                                threading::parallel);
     sigmoid_focal_loss_and_grad(matrix_view<const T>(logits.rows.data(), rows, classes), labels,
                                 matrix_view<T>(out.data(), rows, classes), weighted,
-                                execution::sequential);
+                                threading::sequential);
     fuzz::expect_same("the focal loss of levels differs", of_head(grad), of_rows(out));
     grad.add_to(results);
 
     regression_loss_and_grad(deltas.in(), boxes_view<const float>(anchors),
                              boxes_view<const float>(truth), labels, deltas_grad.out(), scales,
-                             regression, execution::parallel);
+                             regression, threading::parallel);
     regression_loss_and_grad(boxes_view<const T>(deltas.rows), boxes_view<const float>(all_anchors),
                              boxes_view<const float>(truth), labels, boxes_view<T>(boxes_out),
-                             regression_weighted, execution::sequential);
+                             regression_weighted, threading::sequential);
     fuzz::expect_same("the regression loss of levels differs", of_head(deltas_grad),
                       of_rows(boxes_out));
     deltas_grad.add_to(results);
@@ -153,7 +153,7 @@ void check_losses(fuzz::input& in) {
     fuzz::expect_same("decoded levels differ", of_rows(decoded), of_rows(expected));
 
     filter_topk_workspace topk, topk_rows;
-    const auto found = filter_topk(logits.in(), threshold, k, topk, execution::parallel);
+    const auto found = filter_topk(logits.in(), threshold, k, topk, threading::parallel);
     index_t row = 0, group = 0;
     for (index_t n = 0; n < sizes.images; ++n) {
       index_t first_anchor = 0;
@@ -161,7 +161,7 @@ void check_losses(fuzz::input& in) {
         const index_t count = level.height * level.width * sizes.anchors;
         const auto best =
             filter_topk(matrix_view<const T>(logits.rows.data() + row * classes, count, classes),
-                        threshold, k, topk_rows, execution::sequential);
+                        threshold, k, topk_rows, threading::sequential);
         const index_t begin = found.offsets[group++];
         if (found.offsets[group] - begin != best.elements.size())
           fuzz::fail("top-k of levels finds others");
@@ -233,10 +233,10 @@ void check_detectors(fuzz::input& in) {
   const boxes_view<const float> about(anchors);
   fuzz::on_every_isa("detectors of levels", [&](fuzz::results& results) {
     postprocess_workspace workspace, of_flat;
-    const auto kept = postprocess(outputs, about, images, params, workspace, execution::parallel);
+    const auto kept = postprocess(outputs, about, images, params, workspace, threading::parallel);
     if (!level_counts.empty() && rows > 0) {
       const auto known =
-          postprocess(flat, about, level_counts, images, params, of_flat, execution::sequential);
+          postprocess(flat, about, level_counts, images, params, of_flat, threading::sequential);
       fuzz::results a, b;
       for (index_t i = 0; i < kept.scores.size(); ++i) {
         a.add(static_cast<double>(kept.scores[i]));
@@ -255,13 +255,13 @@ void check_detectors(fuzz::input& in) {
       const fcos_losses losses =
           fcos_loss_and_grad<T>({logits.in(), boxes.in(), centers.in(), logits_grad.out(),
                                  boxes_grad.out(), centers_grad.out()},
-                                about, truth, {}, of_loss, execution::parallel);
+                                about, truth, {}, of_loss, threading::parallel);
       results.add(losses.centerness);
       centers_grad.add_to(results);
     } else {
       retinanet_loss_workspace of_loss;
       retinanet_loss_and_grad<T>({logits.in(), boxes.in(), logits_grad.out(), boxes_grad.out()},
-                                 anchor_index(about), truth, {}, of_loss, execution::parallel);
+                                 anchor_index(about), truth, {}, of_loss, threading::parallel);
     }
     logits_grad.add_to(results);
     boxes_grad.add_to(results);

@@ -84,11 +84,11 @@ void fuzz::target(input& in) {
       "matching",
       [&](results& results) {
         for (float& delta : deltas) delta = -12345;
-        match_anchors(anchors_view, truth, asked, params, workspace, execution::parallel);
+        match_anchors(anchors_view, truth, asked, params, workspace, threading::parallel);
         fuzz::results first, second;
         first.add(out), first.add(best), first.add(deltas);
         const anchor_index index(anchors_view);
-        match_anchors(index, truth, asked, params, workspace, execution::sequential);
+        match_anchors(index, truth, asked, params, workspace, threading::sequential);
         second.add(out), second.add(best), second.add(deltas);
         expect_same("matching with an index gives other results", first, second);
         results.add(out);

@@ -58,7 +58,7 @@ void nms_of(fuzz::input& in) {
             fuzz::fail(std::string("NMS on ") + isa_name(active_isa()) +
                        " differs from the reference");
         };
-        for (const execution policy : {execution::sequential, execution::parallel}) {
+        for (const threading policy : {threading::sequential, threading::parallel}) {
           expect(batched_nms(scene.b(), scene.s(), groups, params, workspace, policy));
           if (!grouped) expect(nms(scene.b(), scene.s(), params, workspace, policy));
         }

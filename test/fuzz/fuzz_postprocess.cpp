@@ -129,10 +129,10 @@ std::vector<float> boxes_of(const head<T>& h, index_t image, const postprocess_p
   const boxes_view<const float> anchors(h.boxes);
   const image_size& size = h.sizes.data()[image];
   if (params.detector == dense_detector::fcos) {
-    decode_distances(deltas, anchors, size, boxes_view<float>(boxes), {}, execution::sequential);
+    decode_distances(deltas, anchors, size, boxes_view<float>(boxes), {}, threading::sequential);
   } else {
     decode_boxes(deltas, anchors, size, boxes_view<float>(boxes), params.coder,
-                 execution::sequential);
+                 threading::sequential);
   }
   return boxes;
 }
@@ -232,7 +232,7 @@ void postprocess_of(fuzz::input& in) {
   const std::vector<double> scores = tame ? h.scores(params) : std::vector<double>();
   postprocess_workspace workspace;
   fuzz::on_every_isa(std::string("postprocess ") + dtype_name<T>(), [&](fuzz::results& results) {
-    const auto run = [&](execution policy) {
+    const auto run = [&](threading policy) {
       return postprocess(h.outputs(), boxes_view<const float>(h.boxes),
                          vector_view<const index_t>(h.levels),
                          vector_view<const image_size>(h.sizes), params, workspace, policy);
@@ -245,7 +245,7 @@ void postprocess_of(fuzz::input& in) {
         numbers.add(static_cast<double>(found.labels[i]));
       }
     };
-    const detections_view found = run(execution::sequential);
+    const detections_view found = run(threading::sequential);
     if (found.offsets.size() != h.images + 1 || found.offsets[0] != 0 ||
         found.offsets[h.images] != found.scores.size())
       fuzz::fail("offsets are not those of the images");
@@ -253,7 +253,7 @@ void postprocess_of(fuzz::input& in) {
       check_image(h, scores, image, params, found, tame);
     add_to(results, found);
     fuzz::results again;
-    add_to(again, run(execution::parallel));
+    add_to(again, run(threading::parallel));
     fuzz::expect_same("postprocess depends on threads", results, again);
   });
 }

@@ -363,7 +363,7 @@ void postprocess_of(fuzz::input& in) {
     expected.push_back(steps<T>(h, params, image).run());
   postprocess_workspace workspace;
   fuzz::on_every_isa(std::string("postprocess ") + dtype_name<T>(), [&](fuzz::results& results) {
-    for (const execution policy : {execution::sequential, execution::parallel}) {
+    for (const threading policy : {threading::sequential, threading::parallel}) {
       const detections_view found = postprocess(
           h.outputs(), boxes_view<const float>(h.boxes), vector_view<const index_t>(h.level_sizes),
           vector_view<const image_size>(h.sizes), params, workspace, policy);

@@ -66,7 +66,7 @@ void yolo(fuzz::input& in) {
 
   yolo_postprocess_workspace workspace;
   fuzz::on_every_isa(std::string("raw output ") + dtype_name<T>(), [&](fuzz::results& results) {
-    for (const execution policy : {execution::sequential, execution::parallel}) {
+    for (const threading policy : {threading::sequential, threading::parallel}) {
       const auto found =
           postprocess_yolo(yolo_outputs<T>{output, images}, transforms, params, workspace, policy);
       if (!valid) fuzz::fail("a raw output takes bad parameters");
@@ -126,7 +126,7 @@ void merge(fuzz::input& in) {
 
   merge_workspace workspace;
   fuzz::on_every_isa(std::string("merging ") + dtype_name<T>(), [&](fuzz::results& results) {
-    for (const execution policy : {execution::sequential, execution::parallel}) {
+    for (const threading policy : {threading::sequential, threading::parallel}) {
       const auto found =
           merge_boxes(scene.b(), scene.s(), scene.groups(), params, workspace, policy);
       if (!valid) fuzz::fail("merging takes a threshold of 0");

@@ -54,9 +54,9 @@ void regression_loss_of(fuzz::input& in) {
                               const box_selection& selection) {
           for (T& g : grad) g = test::to<T>(-12345);
           const double loss = regression_loss_and_grad(
-              d, a, targets, selection, boxes_view<T>(grad), params, execution::sequential);
+              d, a, targets, selection, boxes_view<T>(grad), params, threading::sequential);
           const double alone =
-              regression_loss(d, a, targets, selection, params, execution::parallel);
+              regression_loss(d, a, targets, selection, params, threading::parallel);
           if (!fuzz::same_number(loss, alone))
             fuzz::fail("the loss alone differs from the loss with gradient");
           if (first.empty()) {

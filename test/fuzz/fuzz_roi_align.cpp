@@ -108,11 +108,11 @@ void fuzz_type(fuzz::input& in) {
   };
   roi_align_workspace workspace;
   fuzz::on_every_isa("RoIAlign", [&](fuzz::results& results) {
-    roi_align(map, boxes, bins, params, workspace, execution::parallel);
+    roi_align(map, boxes, bins, params, workspace, threading::parallel);
     if (is_known) check("RoIAlign", out, exact, size);
     results.add(out);
     for (T& g : grad) g = test::to<T>(0);
-    roi_align_grad(of_bins, boxes, of_map, params, workspace, execution::parallel);
+    roi_align_grad(of_bins, boxes, of_map, params, workspace, threading::parallel);
     if (is_known) check("the gradient of RoIAlign", grad, exact_grad, grad_size);
     results.add(grad);
     // Two levels of the same size: the only difference is which boxes belong to which.
@@ -127,10 +127,10 @@ void fuzz_type(fuzz::input& in) {
     const std::vector<feature_view<T>> grads{
         of_map, {other.data(), images, channels, height, width, layout}};
     multiscale_roi_align(vector_view<const feature_view<const T>>(maps), boxes, bins, of_pyramid,
-                         workspace, execution::parallel);
+                         workspace, threading::parallel);
     results.add(out);
     multiscale_roi_align_grad(of_bins, boxes, vector_view<const feature_view<T>>(grads), of_pyramid,
-                              workspace, execution::parallel);
+                              workspace, threading::parallel);
     results.add(grad);
     results.add(other);
   });

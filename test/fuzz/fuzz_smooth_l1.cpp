@@ -27,18 +27,18 @@ void smooth_l1(fuzz::input& in) {
         [&](fuzz::results& results) {
           for (T& element : out) element = test::to<T>(-12345);
           smooth_l1_loss_unreduced(p, t, selection, boxes_view<T>(out), params,
-                                   execution::sequential);
+                                   threading::sequential);
           results.add(out);
           const double sum = smooth_l1_loss_and_grad(p, t, selection, boxes_view<T>(out), params,
-                                                     execution::sequential);
+                                                     threading::sequential);
           results.add(out);
           if (selection.is_all())
             fuzz::expect_same_in_place(
                 "smooth_l1_loss_and_grad", predictions, out, [&](const fuzz::tensor<T>& both) {
                   smooth_l1_loss_and_grad(boxes_view<const T>(both), t, selection,
-                                          boxes_view<T>(both), params, execution::sequential);
+                                          boxes_view<T>(both), params, threading::sequential);
                 });
-          if (!fuzz::same_number(sum, smooth_l1_loss(p, t, selection, params, execution::parallel)))
+          if (!fuzz::same_number(sum, smooth_l1_loss(p, t, selection, params, threading::parallel)))
             fuzz::fail("the loss alone differs from the loss with gradient");
           results.add(sum);
         },

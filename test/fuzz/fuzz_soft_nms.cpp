@@ -37,7 +37,7 @@ void soft_nms_of(fuzz::input& in) {
   soft_nms_workspace<real> workspace;
   fuzz::on_every_isa(std::string("soft-NMS ") + dtype_name<T>(), [&](fuzz::results& results) {
     const auto actual =
-        soft_nms(scene.b(), scene.s(), scene.groups(), params, workspace, execution::sequential);
+        soft_nms(scene.b(), scene.s(), scene.groups(), params, workspace, threading::sequential);
     const std::vector<index_t> kept(actual.kept.begin(), actual.kept.end());
     const std::vector<real> scores(actual.scores.begin(), actual.scores.end());
     for (std::size_t i = 0; i < kept.size(); ++i) {
@@ -45,7 +45,7 @@ void soft_nms_of(fuzz::input& in) {
       results.add(static_cast<double>(scores[i]));
     }
     const auto again =
-        soft_nms(scene.b(), scene.s(), scene.groups(), params, workspace, execution::parallel);
+        soft_nms(scene.b(), scene.s(), scene.groups(), params, workspace, threading::parallel);
     if (kept != std::vector<index_t>(again.kept.begin(), again.kept.end()))
       fuzz::fail("soft-NMS depends on threads");
     if (scene.classes.size() == 0 && scene.images.size() == 0) {

@@ -72,7 +72,7 @@ void soft_target_loss(fuzz::input& in) {
       [&](fuzz::results& results) {
         std::fill(out.begin(), out.end(), test::to<T>(-12345));
         const matrix_view<T> view(out.data(), rows, cols, stride);
-        const auto policy = execution::sequential;
+        const auto policy = threading::sequential;
         const auto add = [&] {
           for (index_t i = 0; i < rows; ++i)
             for (index_t j = 0; j < cols; ++j) results.add(static_cast<double>(view(i, j)));

@@ -32,11 +32,11 @@ void fuzz::target(input& in) {
       [&](results& results) {
         softmax_cross_entropy_params unscaled = params;
         unscaled.scale = 1;
-        softmax_cross_entropy_loss_unreduced(x, labels, each, unscaled, execution::sequential);
+        softmax_cross_entropy_loss_unreduced(x, labels, each, unscaled, threading::sequential);
         results.add(
-            softmax_cross_entropy_loss_and_grad(x, labels, grad, params, execution::parallel));
+            softmax_cross_entropy_loss_and_grad(x, labels, grad, params, threading::parallel));
         results.add(softmax_cross_entropy_loss_and_grad(x, labels, mining, of_mined, params,
-                                                        workspace, execution::parallel));
+                                                        workspace, threading::parallel));
         for (index_t image = 0; image < images; ++image) {
           const index_t first = image * per_image;
           const std::vector<double> losses(each.begin() + first, each.begin() + first + per_image);

@@ -43,7 +43,7 @@ struct conv_problem {
                  weight_layout = feature_layout::nchw;
   conv3x3_tile tile = conv3x3_tile::f4x4;
   bool relu = false, has_bias = true;
-  execution policy = execution::sequential;
+  threading policy = threading::sequential;
   std::vector<T> input, weights, bias, upstream;  ///< in NCHW
 
   std::string name() const {

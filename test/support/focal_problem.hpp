@@ -216,7 +216,7 @@ problem<T> random_problem(index_t rows, index_t cols, bool dense, bool soft, std
 }
 
 template <class T>
-std::vector<T> gradient(const problem<T>& p, execution policy, double* loss) {
+std::vector<T> gradient(const problem<T>& p, threading policy, double* loss) {
   const matrix_view<const T> x = p.logits.view();
   std::vector<T> grad(static_cast<std::size_t>(x.size()));
   *loss = sigmoid_focal_loss_and_grad(x, p.truth(), {grad.data(), x.rows(), x.cols()}, p.params,

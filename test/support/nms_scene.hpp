@@ -39,7 +39,7 @@ indices expected_of(const scene_of<T>& scene, const nms_params& params) {
 
 template <class T>
 indices actual_of(const scene_of<T>& scene, const nms_params& params, nms_workspace& workspace,
-                  execution policy = execution::parallel) {
+                  threading policy = threading::parallel) {
   nms_groups groups;
   groups.classes = scene.classes;
   groups.images = scene.images;

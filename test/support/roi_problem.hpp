@@ -40,7 +40,7 @@ struct roi_problem {
   index_t images = 2, channels = 3, height = 19, width = 21, rows = 7, columns = 7;
   feature_layout layout = feature_layout::nchw;
   roi_align_params params;
-  execution policy = execution::parallel;
+  threading policy = threading::parallel;
   std::vector<T> features, upstream;
   std::vector<real> boxes;
   std::vector<int> image;

@@ -3,7 +3,7 @@
 //
 //   const problems added{
 //       {"sigmoid_focal_loss/labels/f32/4096x80", make<head<float>>(4096, 80),
-//        VECDET_GATE_CALL(sigmoid_focal_loss(d.x(), d.labels, {}, execution::sequential))},
+//        VECDET_GATE_CALL(sigmoid_focal_loss(d.x(), d.labels, {}, threading::sequential))},
 //   };
 //
 // `d` is the data, an object that make<>() constructs. It is shared between revisions, so its type

@@ -4,6 +4,7 @@
 
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/assigners.hpp>
 
 #include <cstddef>
@@ -38,8 +39,6 @@ struct scene {
     }
   }
 };
-
-constexpr execution sequential = execution::sequential;
 
 void run_atss(scene& d) {
   const grid_size levels[] = {{side, side}};

@@ -5,6 +5,7 @@
 #include "../module/problem.hpp"
 #include "image.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/box_coding.hpp>
 
 #include <cstdint>
@@ -26,8 +27,6 @@ struct coding {
   boxes_view<const T> in() const { return deltas; }
   boxes_view<const T> t() const { return targets; }
 };
-
-constexpr execution sequential = execution::sequential;
 
 const problems added{
     {"decode_boxes/clip/f32/4096", make<coding<float>>(4096),

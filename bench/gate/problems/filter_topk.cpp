@@ -2,6 +2,7 @@
 // The best 1000 of a head's logits above a threshold.
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/filter_topk.hpp>
 
 #include <cstdint>
@@ -21,8 +22,6 @@ struct head {
       : rows(head_rows), cols(head_cols), logits(normal<T>(rows * cols, -5.2f, 1.0f)) {}
   matrix_view<const T> x() const { return {logits.data(), rows, cols}; }
 };
-
-constexpr execution sequential = execution::sequential;
 
 const problems added{
     {"filter_topk/threshold0.05/f32/1024x91", make<head<float>>(1024, 91),

@@ -4,6 +4,7 @@
 
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/focal_loss.hpp>
 
 #include <cstddef>
@@ -42,8 +43,6 @@ focal_loss_params gamma(double value) {
   params.gamma = value;
   return params;
 }
-
-constexpr execution sequential = execution::sequential;
 
 const problems added{
     {"sigmoid_focal_loss_and_grad/labels/f32/384x80", make<head<float>>(384, 80),

@@ -2,6 +2,7 @@
 // IoU of a block of anchors with an image's boxes, and of pairs of boxes.
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/iou.hpp>
 
 #include <cstddef>
@@ -26,8 +27,6 @@ struct two_sets {
   boxes_view<const float> b() const { return second; }
   matrix_view<float> matrix() { return {out.data(), rows, cols}; }
 };
-
-constexpr execution sequential = execution::sequential;
 
 const problems added{
     {"pairwise_iou/iou/f32/1024x64", make<two_sets>(1024, 64, 1024 * 64),

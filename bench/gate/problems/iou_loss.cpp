@@ -4,6 +4,7 @@
 
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/iou_kind.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/version.hpp>
@@ -35,10 +36,10 @@ struct predictions {
 template <class T>
 double iou_loss_and_grad(boxes_view<const T> predicted, boxes_view<const T> targets,
                          boxes_view<T> grad, iou_kind kind, const iou_loss_params& params,
-                         execution policy) {
-  return kind == iou_kind::giou   ? giou_loss_and_grad(predicted, targets, grad, params, policy)
-         : kind == iou_kind::diou ? diou_loss_and_grad(predicted, targets, grad, params, policy)
-                                  : ciou_loss_and_grad(predicted, targets, grad, params, policy);
+                         policy<> threads) {
+  return kind == iou_kind::giou   ? giou_loss_and_grad(predicted, targets, grad, params, threads)
+         : kind == iou_kind::diou ? diou_loss_and_grad(predicted, targets, grad, params, threads)
+                                  : ciou_loss_and_grad(predicted, targets, grad, params, threads);
 }
 #endif
 
@@ -46,7 +47,7 @@ double iou_loss_and_grad(boxes_view<const T> predicted, boxes_view<const T> targ
 template <class T>
 double run(predictions<T>& d, iou_kind kind) {
   return iou_loss_and_grad(d.p(), boxes_view<const T>(d.targets), boxes_view<T>(d.grad), kind,
-                           iou_loss_params{}, execution::sequential);
+                           iou_loss_params{}, sequential);
 }
 
 const problems added{

@@ -4,6 +4,7 @@
 #include "../../plain/postprocess.hpp"
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/anchors.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/filter_topk.hpp>
@@ -22,8 +23,6 @@ namespace {
 
 constexpr std::int64_t height = 40, width = 32, at_location = 9, classes = 80;
 constexpr std::int64_t rows = height * width * at_location;
-constexpr execution sequential = execution::sequential;
-
 struct head {
   bool is_nchw;
   std::vector<float> logits = normal<float>(rows * classes, -4.6f, 1.0f);

@@ -4,6 +4,7 @@
 
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/matching.hpp>
 
 #include <cstddef>
@@ -32,7 +33,7 @@ struct image {
 /// For one image, with all results except deltas. A template, because the base may lack matching.
 template <class Image>
 auto match(Image& d)
-    -> decltype(match_anchors(d.a(), {}, {}, {}, own<match_workspace>(), execution::sequential)) {
+    -> decltype(match_anchors(d.a(), {}, {}, {}, own<match_workspace>(), sequential)) {
   ground_truth truth;
   truth.boxes = d.boxes;
   truth.classes = d.classes;
@@ -40,7 +41,7 @@ auto match(Image& d)
   results.matches = d.matches;
   results.labels = d.labels;
   results.best_ious = d.ious;
-  return match_anchors(d.a(), truth, results, {}, own<match_workspace>(), execution::sequential);
+  return match_anchors(d.a(), truth, results, {}, own<match_workspace>(), sequential);
 }
 
 void match_plain(image& d) {

@@ -4,6 +4,7 @@
 
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/nms.hpp>
 #include <vecdet/soft_nms.hpp>
 
@@ -30,8 +31,6 @@ struct detections {
     return groups;
   }
 };
-
-constexpr execution sequential = execution::sequential;
 
 const problems added{
     {"nms/clustered/f32/1000", make<detections>(1000),

@@ -5,6 +5,7 @@
 #include "../module/problem.hpp"
 #include "image.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/postprocess.hpp>
 
 #include <cstddef>
@@ -57,7 +58,7 @@ detections_view run(const Data& d, postprocess_params params) {
   if (params.detector != dense_detector::rpn) params.score_threshold = 0.05;
   return postprocess(d.outputs(params.detector == dense_detector::fcos), d.boxes(), {},
                      vector_view<const image_size>(&size, 1), params, own<postprocess_workspace>(),
-                     execution::sequential);
+                     sequential);
 }
 
 void run_plain(const head& d, bench::plain_detector detector, const postprocess_params& params) {

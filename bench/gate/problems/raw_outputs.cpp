@@ -2,6 +2,7 @@
 // Raw outputs of YOLO models, merging of crowds, and letterboxes.
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/letterbox.hpp>
 #include <vecdet/merging.hpp>
 #include <vecdet/yolo_postprocess.hpp>
@@ -70,8 +71,6 @@ struct picture {
   picture& operator=(const picture&) = delete;
   vector_view<const byte_image> images() const { return {&image, 1}; }
 };
-
-constexpr execution sequential = execution::sequential;
 
 const problems added{
     {"postprocess_yolo/channels/f32/1x8400x80", make<raw_output>(false, 8400),

@@ -4,6 +4,7 @@
 
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/regression_loss.hpp>
 
 #include <cstddef>
@@ -35,8 +36,6 @@ regression_loss_params with(box_loss loss) {
   params.loss = loss;
   return params;
 }
-
-constexpr execution sequential = execution::sequential;
 
 const problems added{
     {"regression_loss_and_grad/smooth_l1/f32/4096", make<regression>(4096),

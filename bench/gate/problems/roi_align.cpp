@@ -4,6 +4,7 @@
 
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/roi_align.hpp>
 
 #include <cstddef>
@@ -45,9 +46,9 @@ void run(scene& d, bool last, bool backward) {
                                  rows, rows, layout);
   auto& workspace = own<roi_align_workspace>();
   if (backward) {
-    roi_align_grad(bins, all, map, params, workspace, execution::sequential);
+    roi_align_grad(bins, all, map, params, workspace, sequential);
   } else {
-    roi_align(map, all, bins, params, workspace, execution::sequential);
+    roi_align(map, all, bins, params, workspace, sequential);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/smooth_l1.hpp>
 
 #include <cstddef>
@@ -38,8 +39,6 @@ struct head {
     return params;
   }
 };
-
-constexpr execution sequential = execution::sequential;
 
 const problems added{
     {"smooth_l1_loss_and_grad/all/f32/4096x4", make<head<float>>(4096),

@@ -4,6 +4,7 @@
 
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/soft_target_loss.hpp>
 
 #include <cstddef>
@@ -30,8 +31,6 @@ struct head {
   matrix_view<float> g() { return {grad.data(), rows, cols}; }
   scored_labels targets() const { return {labels, scores}; }
 };
-
-constexpr execution sequential = execution::sequential;
 
 const problems added{
     {"quality_focal_loss_and_grad/labels/f32/384x80", make<head>(),

@@ -5,6 +5,7 @@
 
 #include "../module/problem.hpp"
 #include "random.hpp"
+#include "sequential.hpp"
 #include <vecdet/distribution_focal_loss.hpp>
 #include <vecdet/softmax_cross_entropy.hpp>
 
@@ -33,8 +34,6 @@ struct rows {
   matrix_view<float> grad() { return {out.data(), count, cols}; }
   vector_view<float> each() { return {out.data(), count}; }
 };
-
-constexpr execution sequential = execution::sequential;
 
 double mined(rows& d) {
   hard_negative_mining mining;

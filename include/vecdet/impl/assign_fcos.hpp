@@ -104,7 +104,7 @@ class fcos_assigner {
 inline void run_assign_fcos(const char* function, const boxes_view<const float>& anchors,
                             const vector_view<const grid_size>& levels, const ground_truth& truth,
                             const vector_view<index_t>& matches, double radius,
-                            assigner_buffers& buffers, execution policy) {
+                            assigner_buffers& buffers, threading policy) {
   const index_t points = anchors.size();
   const assigner_call call(function, points, "anchors", levels, truth, matches);
   check(radius >= 0 && fits_float(radius), function, "params.radius", radius,
@@ -132,7 +132,7 @@ inline void run_assign_fcos(const char* function, const boxes_view<const float>&
 inline void assign_fcos(boxes_view<const float> anchors, vector_view<const grid_size> levels,
                         const ground_truth& truth, vector_view<index_t> matches,
                         const fcos_assigner_params& params, assigner_workspace& workspace,
-                        execution policy) {
+                        threading policy) {
   detail::run_assign_fcos("assign_fcos", anchors, levels, truth, matches, params.radius,
                           detail::workspace_access::buffers(workspace), policy);
 }

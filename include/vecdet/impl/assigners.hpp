@@ -127,7 +127,7 @@ class assigner_call {
 
   /// Calls choose(image, box) for all boxes, then match(assigned image) for all images.
   template <class Choose, class Match>
-  void run(const vector_view<index_t>& matches, float* targets, execution policy,
+  void run(const vector_view<index_t>& matches, float* targets, threading policy,
            const Choose& choose, const Match& match) const {
     constexpr index_t smallest = 8;
     for_each_chunk(policy, chunking(boxes_, smallest), [&](index_t, index_t first, index_t last) {
@@ -149,7 +149,7 @@ class assigner_call {
     });
   }
 
-  profile::problem problem(const char* variant, index_t bytes, isa target, execution policy) const {
+  profile::problem problem(const char* variant, index_t bytes, isa target, threading policy) const {
     return {function_,
             variant,
             dtype_name<float>(),
@@ -171,7 +171,7 @@ class assigner_call {
 /// Computes the centres of anchors, x and y, in the buffers.
 inline float* anchor_centres(const assigner_kernels& kernels,
                              const boxes_view<const float>& anchors, assigner_buffers& buffers,
-                             execution policy) {
+                             threading policy) {
   float* const centres = grown(buffers.points, 2 * anchors.size());
   constexpr index_t smallest = 16384;
   for_each_chunk(policy, chunking(anchors.size(), smallest),
@@ -186,7 +186,7 @@ inline float* anchor_centres(const assigner_kernels& kernels,
 inline void assign_atss(boxes_view<const float> anchors, vector_view<const grid_size> levels,
                         const ground_truth& truth, vector_view<index_t> matches,
                         const atss_params& params, assigner_workspace& workspace,
-                        execution policy) {
+                        threading policy) {
   const char* const function = "assign_atss";
   const index_t points = anchors.size();
   const detail::assigner_call call(function, points, "anchors", levels, truth, matches);
@@ -217,7 +217,7 @@ inline void assign_task_aligned(const task_aligned_predictions& predictions,
                                 vector_view<const grid_size> levels, const ground_truth& truth,
                                 vector_view<index_t> matches, vector_view<float> targets,
                                 const task_aligned_params& params, assigner_workspace& workspace,
-                                execution policy) {
+                                threading policy) {
   const char* const function = "assign_task_aligned";
   const detail::assigner_call call(function, points.rows(), "points", levels, truth, matches);
   const index_t rows = matches.size(), boxes = call.boxes();

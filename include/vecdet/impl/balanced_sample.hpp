@@ -58,7 +58,7 @@ class subset {
 
 inline balanced_sample sample_balanced(labels_view labels, vector_view<const index_t> image_offsets,
                                        const balanced_sample_params& params,
-                                       balanced_sample_workspace& workspace, execution policy) {
+                                       balanced_sample_workspace& workspace, threading policy) {
   constexpr const char* function = "sample_balanced";
   detail::check(params.size >= 0, function, "params.size", params.size, "0 or more");
   detail::check(detail::is_within(params.positive_share, 0, 1), function, "params.positive_share",

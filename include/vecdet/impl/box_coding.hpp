@@ -42,7 +42,7 @@ void check_boxes(const char* function, const char* input, const In& in, const An
 /// S is the storage of the boxes.
 template <class S, class Boxes, class Deltas>
 void run_encode_boxes(const Boxes& targets, const Boxes& anchors, const Deltas& deltas,
-                      const coder_params& params, execution policy) {
+                      const coder_params& params, threading policy) {
   using kernels = coding_kernels<S>;
   check_coder("encode_boxes", "params", params);
   check_boxes("encode_boxes", "targets", targets, anchors, "deltas", "deltas.size()", deltas);
@@ -60,7 +60,7 @@ void run_encode_boxes(const Boxes& targets, const Boxes& anchors, const Deltas& 
 template <class S, class Deltas, class Anchors, class Boxes>
 void run_decode_boxes(const Deltas& deltas, const Anchors& anchors,
                       vector_view<const image_size> image, const Boxes& boxes,
-                      const coder_params& params, execution policy) {
+                      const coder_params& params, threading policy) {
   using kernels = coding_kernels<S>;
   check_coder("decode_boxes", "params", params);
   for (const image_size& size : image) check_image("decode_boxes", size);
@@ -80,7 +80,7 @@ void run_decode_boxes(const Deltas& deltas, const Anchors& anchors,
 template <class S, class Deltas, class Anchors, class Boxes>
 void run_decode_batch(const Deltas& deltas, const Anchors& anchors,
                       vector_view<const image_size> images, const Boxes& boxes,
-                      const coder_params& params, execution policy) {
+                      const coder_params& params, threading policy) {
   using kernels = coding_kernels<S>;
   const char* const function = "decode_boxes";
   check_coder(function, "params", params);
@@ -116,7 +116,7 @@ void run_decode_batch(const Deltas& deltas, const Anchors& anchors,
 template <class S, class Distances, class Anchors, class Boxes>
 void run_decode_distances(const Distances& distances, const Anchors& anchors,
                           vector_view<const image_size> image, const Boxes& boxes,
-                          const distance_params& params, execution policy) {
+                          const distance_params& params, threading policy) {
   check_anchor_format("decode_distances", params.anchors);
   for (const image_size& size : image) check_image("decode_distances", size);
   check_boxes("decode_distances", "distances", distances, anchors, "boxes", "boxes.size()", boxes);
@@ -139,7 +139,7 @@ void run_decode_distances(const Distances& distances, const Anchors& anchors,
 template <class Boxes>
 void encode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
                   boxes_view<coordinate_of<Boxes>> deltas, const coder_params& params,
-                  execution policy) {
+                  threading policy) {
   const auto targets = detail::boxes_in(given, "encode_boxes", "targets");
   detail::run_encode_boxes<coordinate_of<Boxes>, boxes_view<const coordinate_of<Boxes>>>(
       targets, anchors, deltas, params, policy);
@@ -148,7 +148,7 @@ void encode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anc
 template <class T>
 void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const value_of<T>> anchors,
                   boxes_soa_view<value_of<T>> deltas, const coder_params& params,
-                  execution policy) {
+                  threading policy) {
   detail::run_encode_boxes<detail::separate<value_of<T>>, boxes_soa_view<const value_of<T>>>(
       targets, anchors, deltas, params, policy);
 }
@@ -156,7 +156,7 @@ void encode_boxes(boxes_soa_view<T> targets, boxes_soa_view<const value_of<T>> a
 template <class Boxes>
 void decode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
                   boxes_view<coordinate_of<Boxes>> boxes, const coder_params& params,
-                  execution policy) {
+                  threading policy) {
   const auto deltas = detail::boxes_in(given, "decode_boxes", "deltas");
   detail::run_decode_boxes<coordinate_of<Boxes>>(boxes_view<const coordinate_of<Boxes>>(deltas),
                                                  anchors, {}, boxes, params, policy);
@@ -165,7 +165,7 @@ void decode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anc
 template <class Boxes>
 void decode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
                   const image_size& image, boxes_view<coordinate_of<Boxes>> boxes,
-                  const coder_params& params, execution policy) {
+                  const coder_params& params, threading policy) {
   const auto deltas = detail::boxes_in(given, "decode_boxes", "deltas");
   detail::run_decode_boxes<coordinate_of<Boxes>>(boxes_view<const coordinate_of<Boxes>>(deltas),
                                                  anchors, {&image, 1}, boxes, params, policy);
@@ -174,7 +174,7 @@ void decode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anc
 template <class Boxes>
 void decode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
                   vector_view<const image_size> images, boxes_view<coordinate_of<Boxes>> boxes,
-                  const coder_params& params, execution policy) {
+                  const coder_params& params, threading policy) {
   const auto deltas = detail::boxes_in(given, "decode_boxes", "deltas");
   detail::run_decode_batch<coordinate_of<Boxes>>(boxes_view<const coordinate_of<Boxes>>(deltas),
                                                  anchors, images, boxes, params, policy);
@@ -182,7 +182,7 @@ void decode_boxes(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anc
 
 template <class T>
 void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
-                  boxes_soa_view<value_of<T>> boxes, const coder_params& params, execution policy) {
+                  boxes_soa_view<value_of<T>> boxes, const coder_params& params, threading policy) {
   detail::run_decode_boxes<detail::separate<value_of<T>>>(boxes_soa_view<const value_of<T>>(deltas),
                                                           anchors, {}, boxes, params, policy);
 }
@@ -190,7 +190,7 @@ void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> an
 template <class T>
 void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
                   const image_size& image, boxes_soa_view<value_of<T>> boxes,
-                  const coder_params& params, execution policy) {
+                  const coder_params& params, threading policy) {
   detail::run_decode_boxes<detail::separate<value_of<T>>>(
       boxes_soa_view<const value_of<T>>(deltas), anchors, {&image, 1}, boxes, params, policy);
 }
@@ -198,14 +198,14 @@ void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> an
 template <class T>
 void decode_boxes(boxes_soa_view<T> deltas, boxes_soa_view<const value_of<T>> anchors,
                   vector_view<const image_size> images, boxes_soa_view<value_of<T>> boxes,
-                  const coder_params& params, execution policy) {
+                  const coder_params& params, threading policy) {
   detail::run_decode_batch<detail::separate<value_of<T>>>(boxes_soa_view<const value_of<T>>(deltas),
                                                           anchors, images, boxes, params, policy);
 }
 
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
 void decode_boxes(const Boxes& given, boxes_view<const float> anchors, boxes_view<float> boxes,
-                  const coder_params& params, execution policy) {
+                  const coder_params& params, threading policy) {
   const auto deltas = detail::boxes_in(given, "decode_boxes", "deltas");
   detail::run_decode_boxes<detail::mixed_decoding>(boxes_view<const coordinate_of<Boxes>>(deltas),
                                                    anchors, {}, boxes, params, policy);
@@ -213,7 +213,7 @@ void decode_boxes(const Boxes& given, boxes_view<const float> anchors, boxes_vie
 
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
 void decode_boxes(const Boxes& given, boxes_view<const float> anchors, const image_size& image,
-                  boxes_view<float> boxes, const coder_params& params, execution policy) {
+                  boxes_view<float> boxes, const coder_params& params, threading policy) {
   const auto deltas = detail::boxes_in(given, "decode_boxes", "deltas");
   detail::run_decode_boxes<detail::mixed_decoding>(boxes_view<const coordinate_of<Boxes>>(deltas),
                                                    anchors, {&image, 1}, boxes, params, policy);
@@ -222,7 +222,7 @@ void decode_boxes(const Boxes& given, boxes_view<const float> anchors, const ima
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
 void decode_boxes(const Boxes& given, boxes_view<const float> anchors,
                   vector_view<const image_size> images, boxes_view<float> boxes,
-                  const coder_params& params, execution policy) {
+                  const coder_params& params, threading policy) {
   const auto deltas = detail::boxes_in(given, "decode_boxes", "deltas");
   detail::run_decode_batch<detail::mixed_decoding>(boxes_view<const coordinate_of<Boxes>>(deltas),
                                                    anchors, images, boxes, params, policy);
@@ -231,7 +231,7 @@ void decode_boxes(const Boxes& given, boxes_view<const float> anchors,
 template <class Boxes>
 void encode_distances(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
                       boxes_view<coordinate_of<Boxes>> distances, const distance_params& params,
-                      execution policy) {
+                      threading policy) {
   const auto targets = detail::boxes_in(given, "encode_distances", "targets");
   using type = coordinate_of<Boxes>;
   detail::check_anchor_format("encode_distances", params.anchors);
@@ -251,7 +251,7 @@ void encode_distances(const Boxes& given, boxes_view<const coordinate_of<Boxes>>
 template <class Boxes>
 void decode_distances(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
                       boxes_view<coordinate_of<Boxes>> boxes, const distance_params& params,
-                      execution policy) {
+                      threading policy) {
   const auto distances = detail::boxes_in(given, "decode_distances", "distances");
   detail::run_decode_distances<coordinate_of<Boxes>>(
       boxes_view<const coordinate_of<Boxes>>(distances), anchors, {}, boxes, params, policy);
@@ -260,7 +260,7 @@ void decode_distances(const Boxes& given, boxes_view<const coordinate_of<Boxes>>
 template <class Boxes>
 void decode_distances(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
                       const image_size& image, boxes_view<coordinate_of<Boxes>> boxes,
-                      const distance_params& params, execution policy) {
+                      const distance_params& params, threading policy) {
   const auto distances = detail::boxes_in(given, "decode_distances", "distances");
   detail::run_decode_distances<coordinate_of<Boxes>>(
       boxes_view<const coordinate_of<Boxes>>(distances), anchors, {&image, 1}, boxes, params,
@@ -269,7 +269,7 @@ void decode_distances(const Boxes& given, boxes_view<const coordinate_of<Boxes>>
 
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
 void decode_distances(const Boxes& given, boxes_view<const float> anchors, boxes_view<float> boxes,
-                      const distance_params& params, execution policy) {
+                      const distance_params& params, threading policy) {
   const auto distances = detail::boxes_in(given, "decode_distances", "distances");
   detail::run_decode_distances<detail::mixed_decoding>(
       boxes_view<const coordinate_of<Boxes>>(distances), anchors, {}, boxes, params, policy);
@@ -277,7 +277,7 @@ void decode_distances(const Boxes& given, boxes_view<const float> anchors, boxes
 
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
 void decode_distances(const Boxes& given, boxes_view<const float> anchors, const image_size& image,
-                      boxes_view<float> boxes, const distance_params& params, execution policy) {
+                      boxes_view<float> boxes, const distance_params& params, threading policy) {
   const auto distances = detail::boxes_in(given, "decode_distances", "distances");
   detail::run_decode_distances<detail::mixed_decoding>(
       boxes_view<const coordinate_of<Boxes>>(distances), anchors, {&image, 1}, boxes, params,
@@ -287,7 +287,7 @@ void decode_distances(const Boxes& given, boxes_view<const float> anchors, const
 template <class T>
 void decode_boxes(const head_view<T>& deltas, boxes_view<const float> anchors,
                   vector_view<const image_size> images, boxes_view<float> boxes,
-                  const coder_params& params, execution policy) {
+                  const coder_params& params, threading policy) {
   detail::check_coder("decode_boxes", "params", params);
   detail::run_decode_levels("decode_boxes", "deltas", deltas, anchors, images, boxes, params,
                             policy);
@@ -296,7 +296,7 @@ void decode_boxes(const head_view<T>& deltas, boxes_view<const float> anchors,
 template <class T>
 void decode_distances(const head_view<T>& distances, boxes_view<const float> anchors,
                       vector_view<const image_size> images, boxes_view<float> boxes,
-                      const distance_params& params, execution policy) {
+                      const distance_params& params, threading policy) {
   detail::check_anchor_format("decode_distances", params.anchors);
   detail::run_decode_levels("decode_distances", "distances", distances, anchors, images, boxes,
                             params, policy);

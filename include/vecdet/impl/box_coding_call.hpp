@@ -190,7 +190,7 @@ struct coding_kernels<mixed_decoding> {
 /// Runs the call. All images have the same anchors.
 template <class S, class In, class Anchors, class Out>
 void run_coding(const coding_call<S>& call, const In& in, const Anchors& anchors, const Out& out,
-                execution policy) {
+                threading policy) {
   const index_t boxes = anchors.size(), images = call.images.empty() ? 1 : call.images.size();
   const index_t total = images * boxes;
   if (total == 0) return;

@@ -64,7 +64,7 @@ template <class T, class Params>
 void run_decode_levels(const char* function, const char* input, const head_view<T>& in,
                        const boxes_view<const float>& anchors,
                        const vector_view<const image_size>& images, const boxes_view<float>& boxes,
-                       const Params& params, execution policy) {
+                       const Params& params, threading policy) {
   using stored = value_of<T>;
   static_assert(std::is_same<stored, float>::value || std::is_same<stored, bfloat16>::value,
                 "this function takes float or vecdet::bfloat16");

@@ -49,7 +49,7 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                                      vector_view<const index_t> image_offsets,
                                      vector_view<const image_size> image_sizes,
                                      const box_head_params& params,
-                                     postprocess_workspace& workspace, execution policy) {
+                                     postprocess_workspace& workspace, threading policy) {
   detail::postprocess_buffers& buffers = detail::workspace_access::buffers(workspace);
   const index_t images = image_sizes.size();
   const postprocess_params dense = detail::as_postprocess(params);
@@ -81,7 +81,7 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
               target, per_image, boxes_view<const float>(proposals.data() + 4 * begin, count), {},
               dense, true);
           call.collect(0, image_sizes[i], buffers.images[static_cast<std::size_t>(i)],
-                       execution::sequential);
+                       threading::sequential);
         }
       });
   return detail::batch_best(buffers, images, dense, target, policy);

@@ -36,7 +36,7 @@ void visit_large_boxes(const box_ops_kernels<T>& kernels, const T* boxes, double
 /// Calls run(kernels, first, last) for each chunk of the boxes, inside a profiler scope.
 template <class T, class Run>
 void run_box_op(const char* function, index_t boxes, index_t bytes_a_box, index_t flops_a_box,
-                execution policy, const Run& run) {
+                threading policy, const Run& run) {
   if (boxes == 0) return;
   const isa target = active_isa();
   const profile::scope timing([&]() -> profile::problem {
@@ -50,7 +50,7 @@ void run_box_op(const char* function, index_t boxes, index_t bytes_a_box, index_
 
 /// Throws unless each row's class is an integer of at most 2^53 in magnitude.
 template <class T>
-void check_classes(const char* function, const matrix_view<T>& detections, execution policy) {
+void check_classes(const char* function, const matrix_view<T>& detections, threading policy) {
   const auto is_class = [&](index_t i) {
     const auto id = static_cast<double>(detections(i, 5));
     return magnitude_bits(id) <= magnitude_bits(0x1p53) &&
@@ -71,7 +71,7 @@ void check_classes(const char* function, const matrix_view<T>& detections, execu
 template <class T>
 void run_split(const matrix_view<T>& detections, const boxes_view<value_of<T>>& boxes,
                const vector_view<value_of<T>>& scores, const vector_view<index_t>* classes,
-               execution policy) {
+               threading policy) {
   constexpr const char* function = "split_detections";
   const index_t rows = detections.rows();
   check(detections.cols() >= 5 || rows == 0, function, "detections.cols()", detections.cols(),
@@ -117,7 +117,7 @@ void run_split(const matrix_view<T>& detections, const boxes_view<value_of<T>>& 
 /// Writes detections [first, last) from boxes, scores and, unless null, classes.
 template <class T>
 void run_join(const boxes_view<const T>& boxes, const vector_view<const T>& scores,
-              const labels_view* classes, const matrix_view<T>& detections, execution policy) {
+              const labels_view* classes, const matrix_view<T>& detections, threading policy) {
   constexpr const char* function = "join_detections";
   const index_t rows = detections.rows();
   check_size(function, "boxes.size()", boxes.size(), rows, "the rows of detections");
@@ -168,7 +168,7 @@ void run_join(const boxes_view<const T>& boxes, const vector_view<const T>& scor
 
 /// Copies every coordinate of `boxes` to `out`. One of the two is a boxes_soa_view.
 template <class T, class In, class Out>
-void run_rearrange(const char* function, const In& boxes, const Out& out, execution policy) {
+void run_rearrange(const char* function, const In& boxes, const Out& out, threading policy) {
   check_size(function, "out.size()", out.size(), boxes.size(), "the number of boxes");
   check_apart(function, "out", out, "boxes", boxes);
   if (boxes.size() == 0) return;
@@ -193,7 +193,7 @@ void run_rearrange(const char* function, const In& boxes, const Out& out, execut
 
 template <class Boxes>
 void convert_boxes(const Boxes& given, box_format from, box_format to,
-                   boxes_view<coordinate_of<Boxes>> out, execution policy) {
+                   boxes_view<coordinate_of<Boxes>> out, threading policy) {
   const auto boxes = detail::any_boxes_in(given, "convert_boxes", "boxes");
   using type = coordinate_of<Boxes>;
   detail::check_size("convert_boxes", "out.size()", out.size(), boxes.size(),
@@ -208,13 +208,13 @@ void convert_boxes(const Boxes& given, box_format from, box_format to,
 
 template <class Boxes>
 void convert_boxes(const Boxes& boxes, box_format to, boxes_view<coordinate_of<Boxes>> out,
-                   execution policy) {
+                   threading policy) {
   convert_boxes(boxes, detail::format_of<Boxes>(), to, out, policy);
 }
 
 template <class Boxes>
 void clip_boxes(const Boxes& given, const image_size& image, boxes_view<coordinate_of<Boxes>> out,
-                execution policy) {
+                threading policy) {
   const auto boxes = detail::boxes_in(given, "clip_boxes", "boxes");
   using type = coordinate_of<Boxes>;
   detail::check_image("clip_boxes", image);
@@ -228,7 +228,7 @@ void clip_boxes(const Boxes& given, const image_size& image, boxes_view<coordina
 }
 
 template <class Boxes>
-void box_areas(const Boxes& given, vector_view<coordinate_of<Boxes>> areas, execution policy) {
+void box_areas(const Boxes& given, vector_view<coordinate_of<Boxes>> areas, threading policy) {
   const auto boxes = detail::boxes_in(given, "box_areas", "boxes");
   using type = coordinate_of<Boxes>;
   detail::check_size("box_areas", "areas.size()", areas.size(), boxes.size(),
@@ -243,7 +243,7 @@ void box_areas(const Boxes& given, vector_view<coordinate_of<Boxes>> areas, exec
 
 template <class Boxes, detail::require_boxes<Boxes>>
 void large_box_mask(const Boxes& given, double min_size, vector_view<std::uint8_t> mask,
-                    execution policy) {
+                    threading policy) {
   const auto boxes = detail::boxes_in(given, "large_box_mask", "boxes");
   using type = coordinate_of<Boxes>;
   detail::check_min_size("large_box_mask", "min_size", min_size);
@@ -259,7 +259,7 @@ void large_box_mask(const Boxes& given, double min_size, vector_view<std::uint8_
 
 template <class Boxes, detail::require_boxes<Boxes>>
 index_t large_boxes(const Boxes& given, double min_size, vector_view<index_t> indices,
-                    execution policy) {
+                    threading policy) {
   const auto boxes = detail::boxes_in(given, "large_boxes", "boxes");
   using type = coordinate_of<Boxes>;
   detail::check_min_size("large_boxes", "min_size", min_size);
@@ -305,20 +305,20 @@ index_t large_boxes(const Boxes& given, double min_size, vector_view<index_t> in
 
 template <class T>
 void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
-                      vector_view<value_of<T>> scores, execution policy) {
+                      vector_view<value_of<T>> scores, threading policy) {
   detail::run_split(detections, boxes, scores, nullptr, policy);
 }
 
 template <class T>
 void split_detections(matrix_view<T> detections, boxes_view<value_of<T>> boxes,
                       vector_view<value_of<T>> scores, vector_view<index_t> classes,
-                      execution policy) {
+                      threading policy) {
   detail::run_split(detections, boxes, scores, &classes, policy);
 }
 
 template <class Boxes>
 void join_detections(const Boxes& given, vector_view<const coordinate_of<Boxes>> scores,
-                     matrix_view<coordinate_of<Boxes>> detections, execution policy) {
+                     matrix_view<coordinate_of<Boxes>> detections, threading policy) {
   detail::run_join(detail::boxes_in(given, "join_detections", "boxes"), scores, nullptr, detections,
                    policy);
 }
@@ -326,19 +326,19 @@ void join_detections(const Boxes& given, vector_view<const coordinate_of<Boxes>>
 template <class Boxes>
 void join_detections(const Boxes& given, vector_view<const coordinate_of<Boxes>> scores,
                      labels_view classes, matrix_view<coordinate_of<Boxes>> detections,
-                     execution policy) {
+                     threading policy) {
   detail::run_join(detail::boxes_in(given, "join_detections", "boxes"), scores, &classes,
                    detections, policy);
 }
 
 template <class Boxes>
-void split_boxes(const Boxes& given, boxes_soa_view<coordinate_of<Boxes>> out, execution policy) {
+void split_boxes(const Boxes& given, boxes_soa_view<coordinate_of<Boxes>> out, threading policy) {
   detail::run_rearrange<coordinate_of<Boxes>>(
       "split_boxes", detail::any_boxes_in(given, "split_boxes", "boxes"), out, policy);
 }
 
 template <class T>
-void join_boxes(boxes_soa_view<T> boxes, boxes_view<value_of<T>> out, execution policy) {
+void join_boxes(boxes_soa_view<T> boxes, boxes_view<value_of<T>> out, threading policy) {
   detail::run_rearrange<value_of<T>>("join_boxes", boxes, out, policy);
 }
 

@@ -59,7 +59,7 @@ inline void check_selection(const char* function, const box_selection& selection
 /// Runs kernels that have members run and clear over `boxes` boxes.
 template <class Kernels, class Args>
 double run_selected(const Kernels& kernels, const Args& args, const box_selection& selection,
-                    index_t boxes, execution policy) {
+                    index_t boxes, threading policy) {
   if (selection.is_list()) {
     for_each_chunk(policy, chunking(boxes, smallest_box_chunk),
                    [&](index_t, index_t first, index_t last) { kernels.clear(args, first, last); });

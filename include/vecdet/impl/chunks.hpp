@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Division of calls into chunks, and the execution policies of parallel.hpp that run them.
+// Division of calls into chunks, and the threading policies of parallel.hpp that run them.
 #pragma once
 
 #include <vecdet/detail/check.hpp>
@@ -22,15 +22,15 @@
 namespace vecdet {
 inline namespace VECDET_ABI {
 
-inline int execution::threads() const {
+inline int threading::threads() const {
   return threads_ != all_of_arena ? threads_ : tbb::this_task_arena::max_concurrency();
 }
 
-inline bool execution::is_sequential(index_t count) const {
+inline bool threading::is_sequential(index_t count) const {
   return count <= 1 || (loop_ == nullptr && threads() == 1);
 }
 
-inline void execution::run(index_t count, const task& work) const {
+inline void threading::run(index_t count, const task& work) const {
   if (is_sequential(count)) {
     for (index_t i = 0; i < count; ++i) work(i);
   } else if (loop_ != nullptr) {
@@ -40,7 +40,7 @@ inline void execution::run(index_t count, const task& work) const {
   }
 }
 
-inline void execution::run_on_arena(index_t count, const task& work) {
+inline void threading::run_on_arena(index_t count, const task& work) {
   // A separate context: an exception in another task of the caller cancels the caller's context,
   // but must not stop this call halfway. Isolated: while this thread waits, it must not start the
   // caller's other tasks, which would run inside this call.
@@ -73,8 +73,8 @@ struct chunking {
   index_t end(index_t chunk) const noexcept { return std::min(total, (chunk + 1) * size); }
 };
 
-/// The number of threads to divide work for. An execution may claim any number of threads.
-inline index_t usable_threads(const execution& policy) {
+/// The number of threads to divide work for. A policy may claim any number of threads.
+inline index_t usable_threads(const threading& policy) {
   return std::min(index_t{policy.threads()}, chunking::max_count);
 }
 
@@ -120,7 +120,7 @@ class slot_pool {
 /// Calls work(chunk, begin, end) for every chunk. Rethrows the exception of the first chunk to
 /// fail.
 template <class Work>
-void for_each_chunk(execution policy, const chunking& chunks, const Work& work) {
+void for_each_chunk(threading policy, const chunking& chunks, const Work& work) {
   if (policy.is_sequential(chunks.count)) {
     for (index_t c = 0; c < chunks.count; ++c) work(c, chunks.begin(c), chunks.end(c));
     return;
@@ -146,12 +146,12 @@ void for_each_chunk(execution policy, const chunking& chunks, const Work& work) 
   policy.run(chunks.count, task(run_chunk));
   if (failure) std::rethrow_exception(failure);
   if (has_wrong_piece.load() || run.load() != chunks.count)
-    throw std::logic_error("vecdet::execution: parallel_for did not run every piece exactly once");
+    throw std::logic_error("vecdet::threading: parallel_for did not run every piece exactly once");
 }
 
 /// The sum of work(begin, end) over all chunks, in chunk order, in double.
 template <class Work>
-double sum_over_chunks(execution policy, const chunking& chunks, const Work& work) {
+double sum_over_chunks(threading policy, const chunking& chunks, const Work& work) {
   double partial[chunking::max_count];
   for_each_chunk(policy, chunks, [&](index_t chunk, index_t begin, index_t end) {
     partial[chunk] = work(begin, end);

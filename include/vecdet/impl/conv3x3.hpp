@@ -13,7 +13,7 @@ inline namespace VECDET_ABI {
 
 template <class T>
 void conv3x3_weights<T>::assign(feature_view<const T> weights, conv3x3_use use, conv3x3_tile tile,
-                                execution policy) {
+                                threading policy) {
   constexpr const char* function = "conv3x3_weights";
   detail::check(weights.height() == 3 || weights.images() == 0, function, "weights.height()",
                 weights.height(), "3");
@@ -71,7 +71,7 @@ address_range conv_weights_range(const conv3x3_weights<T>& weights) noexcept {
 template <class T>
 void run_conv3x3(const conv3x3_operand<const T>& input, const conv3x3_weights<T>& weights,
                  const conv3x3_operand<T>& output, const conv3x3_params<T>& params,
-                 conv3x3_workspace& workspace, execution policy) {
+                 conv3x3_workspace& workspace, threading policy) {
   constexpr const char* function = "conv3x3";
   check_conv_use(function, weights, conv3x3_use::forward);
   check_conv_operand(function, "input", input, weights.input_channels(),
@@ -92,7 +92,7 @@ template <class T>
 void run_conv3x3_input_grad(const conv3x3_operand<const T>& upstream,
                             const conv3x3_operand<const T>& relu_output,
                             const conv3x3_weights<T>& weights, const conv3x3_operand<T>& grad,
-                            conv3x3_workspace& workspace, execution policy) {
+                            conv3x3_workspace& workspace, threading policy) {
   constexpr const char* function = "conv3x3_input_grad";
   const index_t outputs = weights.output_channels();
   check_conv_use(function, weights, conv3x3_use::input_grad);
@@ -117,7 +117,7 @@ void run_conv3x3_weight_grad(const conv3x3_operand<const T>& input,
                              const conv3x3_operand<const T>& upstream,
                              const conv3x3_operand<const T>& relu_output,
                              const feature_view<T>& weight_grad, const vector_view<T>& bias_grad,
-                             conv3x3_tile tile, conv3x3_workspace& workspace, execution policy) {
+                             conv3x3_tile tile, conv3x3_workspace& workspace, threading policy) {
   constexpr const char* function = "conv3x3_weight_grad";
   const index_t outputs = weight_grad.images(), inputs = weight_grad.channels();
   check(weight_grad.height() == 3 || outputs == 0, function, "weight_grad.height()",
@@ -154,14 +154,14 @@ template <class T>
 void conv3x3(feature_view<T> input, const conv3x3_weights<std::remove_const_t<T>>& weights,
              feature_view<std::remove_const_t<T>> output,
              const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
-             execution policy) {
+             threading policy) {
   detail::run_conv3x3<std::remove_const_t<T>>(input, weights, output, params, workspace, policy);
 }
 template <class T>
 void conv3x3(const head_view<T>& input, const conv3x3_weights<std::remove_const_t<T>>& weights,
              const head_view<std::remove_const_t<T>>& output,
              const conv3x3_params<std::remove_const_t<T>>& params, conv3x3_workspace& workspace,
-             execution policy) {
+             threading policy) {
   detail::run_conv3x3<std::remove_const_t<T>>(input, weights, output, params, workspace, policy);
 }
 
@@ -170,7 +170,7 @@ void conv3x3_input_grad(feature_view<T> upstream,
                         feature_view<const std::remove_const_t<T>> relu_output,
                         const conv3x3_weights<std::remove_const_t<T>>& weights,
                         feature_view<std::remove_const_t<T>> grad, conv3x3_workspace& workspace,
-                        execution policy) {
+                        threading policy) {
   detail::run_conv3x3_input_grad<std::remove_const_t<T>>(upstream, relu_output, weights, grad,
                                                          workspace, policy);
 }
@@ -179,7 +179,7 @@ void conv3x3_input_grad(const head_view<T>& upstream,
                         const head_view<const std::remove_const_t<T>>& relu_output,
                         const conv3x3_weights<std::remove_const_t<T>>& weights,
                         const head_view<std::remove_const_t<T>>& grad, conv3x3_workspace& workspace,
-                        execution policy) {
+                        threading policy) {
   detail::run_conv3x3_input_grad<std::remove_const_t<T>>(upstream, relu_output, weights, grad,
                                                          workspace, policy);
 }
@@ -189,7 +189,7 @@ void conv3x3_weight_grad(feature_view<T> input, feature_view<const std::remove_c
                          feature_view<const std::remove_const_t<T>> relu_output,
                          feature_view<std::remove_const_t<T>> weight_grad,
                          vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
-                         conv3x3_workspace& workspace, execution policy) {
+                         conv3x3_workspace& workspace, threading policy) {
   detail::run_conv3x3_weight_grad<std::remove_const_t<T>>(input, upstream, relu_output, weight_grad,
                                                           bias_grad, tile, workspace, policy);
 }
@@ -199,7 +199,7 @@ void conv3x3_weight_grad(const head_view<T>& input,
                          const head_view<const std::remove_const_t<T>>& relu_output,
                          feature_view<std::remove_const_t<T>> weight_grad,
                          vector_view<std::remove_const_t<T>> bias_grad, conv3x3_tile tile,
-                         conv3x3_workspace& workspace, execution policy) {
+                         conv3x3_workspace& workspace, threading policy) {
   detail::run_conv3x3_weight_grad<std::remove_const_t<T>>(input, upstream, relu_output, weight_grad,
                                                           bias_grad, tile, workspace, policy);
 }

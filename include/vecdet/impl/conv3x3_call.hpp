@@ -106,7 +106,7 @@ template <class T>
 class conv3x3_call {
  public:
   conv3x3_call(const char* function, const conv3x3_operand<const T>& source, index_t targets,
-               conv3x3_tile tile, conv3x3_buffers& buffers, execution policy)
+               conv3x3_tile tile, conv3x3_buffers& buffers, threading policy)
       : function_(function),
         source_(source),
         tile_(tile),
@@ -244,7 +244,7 @@ class conv3x3_call {
   conv3x3_operand<const T> source_;
   conv3x3_tile tile_;
   conv3x3_buffers& buffers_;
-  execution policy_;
+  threading policy_;
   isa target_;
   const conv3x3_kernels<T>& kernels_;
   conv3x3_args<T> args_{};

@@ -48,7 +48,7 @@ class detr_call {
     queries_ = images() == 0 ? 0 : rows / images();
   }
 
-  profile::problem problem(execution policy) const {
+  profile::problem problem(threading policy) const {
     return {"postprocess_detr",
             params_.softmax ? "softmax" : "sigmoid",
             dtype_name<T>(),
@@ -62,7 +62,7 @@ class detr_call {
   static float extra(index_t, index_t, index_t) { return 0; }
   letterbox_transform transform(index_t image) const { return {1, 1, 0, 0, sizes_[image]}; }
 
-  void collect(index_t image, yolo_buffers::candidates& out, execution policy) const {
+  void collect(index_t image, yolo_buffers::candidates& out, threading policy) const {
     const matrix_view<const T> logits(outputs_.logits.row(image * queries_), queries_,
                                       outputs_.logits.cols(), outputs_.logits.stride());
     out.count = 0;
@@ -139,7 +139,7 @@ template <class T>
 yolo_detections_view postprocess_detr(const detr_outputs<T>& outputs,
                                       vector_view<const image_size> image_sizes,
                                       const detr_postprocess_params& params,
-                                      yolo_postprocess_workspace& workspace, execution policy) {
+                                      yolo_postprocess_workspace& workspace, threading policy) {
   detail::yolo_buffers& buffers = detail::workspace_access::buffers(workspace);
   const isa target = active_isa();
   detail::detr_call<T> call(target, outputs, image_sizes, params);

@@ -62,7 +62,7 @@ struct distribution_focal_loss_call {
     }
   }
 
-  double run(execution policy) const {
+  double run(threading policy) const {
     check_arguments();
     const index_t rows = logits.rows(), bins = logits.cols();
     if (rows == 0) return 0;
@@ -99,7 +99,7 @@ struct distribution_focal_loss_call {
 
 inline profile::problem decoding_problem(const char* function, const char* variant,
                                          const matrix_view<const float>& logits, index_t bytes,
-                                         isa target, execution policy) {
+                                         isa target, threading policy) {
   return {function,
           variant,
           dtype_name<float>(),
@@ -115,7 +115,7 @@ inline profile::problem decoding_problem(const char* function, const char* varia
 inline double distribution_focal_loss(matrix_view<const float> logits,
                                       vector_view<const float> targets,
                                       const distribution_focal_loss_params& params,
-                                      execution policy) {
+                                      threading policy) {
   return detail::distribution_focal_loss_call{"distribution_focal_loss", logits, targets, params}
       .run(policy);
 }
@@ -124,7 +124,7 @@ inline void distribution_focal_loss_unreduced(matrix_view<const float> logits,
                                               vector_view<const float> targets,
                                               vector_view<float> loss,
                                               const distribution_focal_loss_params& params,
-                                              execution policy) {
+                                              threading policy) {
   detail::distribution_focal_loss_call call{"distribution_focal_loss_unreduced", logits, targets,
                                             params};
   call.output = detail::loss_output::loss;
@@ -136,7 +136,7 @@ inline double distribution_focal_loss_and_grad(matrix_view<const float> logits,
                                                vector_view<const float> targets,
                                                matrix_view<float> grad,
                                                const distribution_focal_loss_params& params,
-                                               execution policy) {
+                                               threading policy) {
   detail::distribution_focal_loss_call call{"distribution_focal_loss_and_grad", logits, targets,
                                             params};
   call.output = detail::loss_output::grad;
@@ -145,7 +145,7 @@ inline double distribution_focal_loss_and_grad(matrix_view<const float> logits,
 }
 
 inline void decode_distributions(matrix_view<const float> logits, vector_view<float> distances,
-                                 execution policy) {
+                                 threading policy) {
   const char* const function = "decode_distributions";
   const index_t rows = logits.rows(), bins = logits.cols();
   detail::check_bins(function, logits);
@@ -167,7 +167,7 @@ inline void decode_distributions(matrix_view<const float> logits, vector_view<fl
 inline void decode_distribution_boxes(matrix_view<const float> logits,
                                       matrix_view<const float> points,
                                       vector_view<const float> strides, boxes_view<float> boxes,
-                                      execution policy) {
+                                      threading policy) {
   const char* const function = "decode_distribution_boxes";
   const index_t rows = logits.rows(), bins = logits.cols(), count = boxes.size();
   detail::check_bins(function, logits);

@@ -47,7 +47,7 @@ class fcos_loss_call {
  public:
   fcos_loss_call(const fcos_head<T>& head, const boxes_view<const float>& anchors,
                  const ground_truth& truth, const fcos_loss_params& params,
-                 fcos_loss_buffers& buffers, execution policy)
+                 fcos_loss_buffers& buffers, threading policy)
       : head_(head),
         anchors_(anchors),
         truth_(truth),
@@ -249,7 +249,7 @@ class fcos_loss_call {
   const ground_truth& truth_;
   const fcos_loss_params& params_;
   fcos_loss_buffers& buffers_;
-  execution policy_;
+  threading policy_;
   index_t images_, total_;
 };
 
@@ -258,7 +258,7 @@ class fcos_loss_call {
 template <class T>
 fcos_losses fcos_loss_and_grad(const fcos_head<T>& head, boxes_view<const float> anchors,
                                const ground_truth& truth, const fcos_loss_params& params,
-                               fcos_loss_workspace& workspace, execution policy) {
+                               fcos_loss_workspace& workspace, threading policy) {
   return detail::fcos_loss_call<T>(head, anchors, truth, params,
                                    detail::workspace_access::buffers(workspace), policy)
       .run();

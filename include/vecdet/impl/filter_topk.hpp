@@ -58,7 +58,7 @@ void look_at_logits(const char* function, const char* argument, const head_view<
 
 /// Divides `items` with `elements` elements each into chunks. There are few chunks, because each
 /// must find its own k-th best.
-inline chunking search_chunks(index_t items, index_t elements, execution policy) {
+inline chunking search_chunks(index_t items, index_t elements, threading policy) {
   constexpr index_t smallest = 1 << 17, largest = index_t{1} << 31;
   const index_t threads = policy.threads();
   const auto items_of = [&](index_t count) {
@@ -74,7 +74,7 @@ inline chunking search_chunks(index_t items, index_t elements, execution policy)
 /// order.
 template <class Search, class Start, class Take>
 void search_best(filter_topk_buffers& buffers, const chunking& chunks, index_t capacity, index_t k,
-                 execution policy, const Search& search, const Start& start, const Take& take) {
+                 threading policy, const Search& search, const Start& start, const Take& take) {
   std::uint64_t* const records = grown(buffers.records, chunks.count * capacity);
   std::uint64_t* const spare = grown(buffers.spare, chunks.count * capacity);
   index_t* const found = grown(buffers.found, 2 * chunks.count);
@@ -118,7 +118,7 @@ inline void check_search(double score_threshold, index_t k) {
 template <class Search>
 index_t append_best(filter_topk_buffers& buffers, const chunking& chunks, index_t elements,
                     index_t capacity, index_t k, index_t count, index_t first_element,
-                    execution policy, const Search& search) {
+                    threading policy, const Search& search) {
   index_t total = 0;
   search_best(
       buffers, chunks, capacity, k, policy, search,
@@ -139,7 +139,7 @@ index_t append_best(filter_topk_buffers& buffers, const chunking& chunks, index_
 template <class T>
 index_t append_best_of_rows(isa target, const matrix_view<T>& logits, double threshold, index_t k,
                             index_t count, index_t first_element, filter_topk_buffers& buffers,
-                            execution policy) {
+                            threading policy) {
   using stored = value_of<T>;
   const chunking chunks = search_chunks(logits.size(), 1, policy);
   filter_topk_args<stored> args{};
@@ -183,7 +183,7 @@ matrix_view<T> level_rows(const head_view<T>& logits, index_t image, index_t lev
 template <class T>
 index_t append_level_best(isa target, const head_view<T>& logits, index_t image, index_t level,
                           double threshold, index_t k, index_t count, index_t first_element,
-                          filter_topk_buffers& buffers, execution policy) {
+                          filter_topk_buffers& buffers, threading policy) {
   const index_t per_location = logits.anchors() * logits.classes();
   if (per_location * logits.locations(level) == 0 || k == 0) return count;
   if (logits.layout() == head_layout::nhwc) {
@@ -205,7 +205,7 @@ index_t append_level_best(isa target, const head_view<T>& logits, index_t image,
 
 template <class T>
 filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double score_threshold,
-                                   index_t k, filter_topk_buffers& buffers, execution policy,
+                                   index_t k, filter_topk_buffers& buffers, threading policy,
                                    score_kind kind = score_kind::logits) {
   using stored = value_of<T>;
   check_search(score_threshold, k);
@@ -231,7 +231,7 @@ filter_topk_result run_filter_topk(isa target, matrix_view<T> logits, double sco
 template <class T>
 filter_topk_levels_result run_level_filter_topk(isa target, const head_view<T>& logits,
                                                 double score_threshold, index_t k,
-                                                filter_topk_buffers& buffers, execution policy,
+                                                filter_topk_buffers& buffers, threading policy,
                                                 score_kind kind) {
   check_search(score_threshold, k);
   const index_t levels = logits.levels().size(), groups = logits.images() * levels;
@@ -265,7 +265,7 @@ filter_topk_levels_result run_level_filter_topk(isa target, const head_view<T>& 
 
 template <class T>
 filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, index_t k,
-                               filter_topk_workspace& workspace, execution policy,
+                               filter_topk_workspace& workspace, threading policy,
                                score_kind kind) {
   if (kind == score_kind::logits)
     detail::look_at_logits<value_of<T>>("filter_topk", "logits", logits);
@@ -275,7 +275,7 @@ filter_topk_result filter_topk(matrix_view<T> logits, double score_threshold, in
 
 template <class T>
 filter_topk_levels_result filter_topk(const head_view<T>& logits, double score_threshold, index_t k,
-                                      filter_topk_workspace& workspace, execution policy,
+                                      filter_topk_workspace& workspace, threading policy,
                                       score_kind kind) {
   if (kind == score_kind::logits) detail::look_at_logits("filter_topk", "logits", logits);
   return detail::run_level_filter_topk(active_isa(), logits, score_threshold, k,

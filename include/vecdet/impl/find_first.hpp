@@ -13,7 +13,7 @@ namespace detail {
 /// The smallest index that find(first, last) returns for a chunk. `none`, which is above all
 /// indices, means that nothing was found.
 template <class Find>
-index_t find_first(const chunking& chunks, index_t none, execution policy, const Find& find) {
+index_t find_first(const chunking& chunks, index_t none, threading policy, const Find& find) {
   std::atomic<index_t> least{none};
   for_each_chunk(policy, chunks, [&](index_t, index_t first, index_t last) {
     const index_t found = find(first, last);

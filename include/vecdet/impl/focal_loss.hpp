@@ -171,7 +171,7 @@ struct focal_call {
 };
 
 template <class T>
-double run_focal_loss(const focal_call<T>& call, execution policy) {
+double run_focal_loss(const focal_call<T>& call, threading policy) {
   const isa target = active_isa();
   const auto& kernels = detail::kernels<focal_loss_kernels<T>>(target);
   call.check_arguments();
@@ -241,7 +241,7 @@ double focal_piece(const focal_loss_kernels<T>& kernels, focal_loss_args<T> args
 template <class T, class Logit>
 double run_level_focal_loss(const focal_call<T>& row_call, const head_view<Logit>& logits,
                             const head_view<T>& grad, vector_view<const float> image_scales,
-                            execution policy) {
+                            threading policy) {
   const char* const function = row_call.function;
   const focal_targets<T>& targets = row_call.targets;
   const focal_loss_params& params = row_call.params;
@@ -317,7 +317,7 @@ double sigmoid_focal_loss_and_grad(const head_view<T>& logits,
                                    const focal_targets<value_of<T>>& targets,
                                    const head_view<value_of<T>>& grad,
                                    vector_view<const float> image_scales,
-                                   const focal_loss_params& params, execution policy) {
+                                   const focal_loss_params& params, threading policy) {
   detail::focal_call<value_of<T>> call{"sigmoid_focal_loss_and_grad", targets, params};
   call.output = detail::focal_output::grad;
   return detail::run_level_focal_loss(call, logits, grad, image_scales, policy);
@@ -325,7 +325,7 @@ double sigmoid_focal_loss_and_grad(const head_view<T>& logits,
 
 template <class T>
 double sigmoid_focal_loss(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
-                          const focal_loss_params& params, execution policy) {
+                          const focal_loss_params& params, threading policy) {
   detail::focal_call<value_of<T>> call{"sigmoid_focal_loss", targets, params};
   call.logits = logits;
   return detail::run_focal_loss(call, policy);
@@ -334,7 +334,7 @@ double sigmoid_focal_loss(matrix_view<T> logits, const focal_targets<value_of<T>
 template <class T>
 void sigmoid_focal_loss_unreduced(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
                                   matrix_view<value_of<T>> loss, const focal_loss_params& params,
-                                  execution policy) {
+                                  threading policy) {
   detail::focal_call<value_of<T>> call{"sigmoid_focal_loss_unreduced", targets, params};
   call.logits = logits;
   call.output = detail::focal_output::loss;
@@ -345,7 +345,7 @@ void sigmoid_focal_loss_unreduced(matrix_view<T> logits, const focal_targets<val
 template <class T>
 double sigmoid_focal_loss_and_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
                                    matrix_view<value_of<T>> grad, const focal_loss_params& params,
-                                   execution policy) {
+                                   threading policy) {
   detail::focal_call<value_of<T>> call{"sigmoid_focal_loss_and_grad", targets, params};
   call.logits = logits;
   call.output = detail::focal_output::grad;
@@ -356,7 +356,7 @@ double sigmoid_focal_loss_and_grad(matrix_view<T> logits, const focal_targets<va
 template <class T>
 void sigmoid_focal_loss_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
                              double upstream, matrix_view<value_of<T>> grad,
-                             const focal_loss_params& params, execution policy) {
+                             const focal_loss_params& params, threading policy) {
   detail::focal_call<value_of<T>> call{"sigmoid_focal_loss_grad", targets, params};
   call.logits = logits;
   call.output = detail::focal_output::grad;
@@ -368,7 +368,7 @@ void sigmoid_focal_loss_grad(matrix_view<T> logits, const focal_targets<value_of
 template <class T>
 void sigmoid_focal_loss_grad(matrix_view<T> logits, const focal_targets<value_of<T>>& targets,
                              matrix_view<const value_of<T>> upstream, matrix_view<value_of<T>> grad,
-                             const focal_loss_params& params, execution policy) {
+                             const focal_loss_params& params, threading policy) {
   detail::focal_call<value_of<T>> call{"sigmoid_focal_loss_grad", targets, params};
   call.logits = logits;
   call.output = detail::focal_output::upstream_times_grad;

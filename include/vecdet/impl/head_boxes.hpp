@@ -162,7 +162,7 @@ class level_boxes_loss {
   /// `anchor` is the number of the first box among those of its image, `label` among those of the
   /// batch. compute(boxes) returns the sum of their losses.
   template <class Fill, class Compute>
-  double run_all(execution policy, const Fill& fill, const Compute& compute) const {
+  double run_all(threading policy, const Fill& fill, const Compute& compute) const {
     return sum_over_stretches(policy, [&](const level_stretch& s) {
       const places at(*this, s);
       block memory;
@@ -192,7 +192,7 @@ class level_boxes_loss {
   /// The losses of the boxes that labels or a list select. fill(block, k, anchor, label) sets the
   /// anchor and the target of the k-th box of a block.
   template <class Fill, class Compute>
-  double run_selected(execution policy, const Fill& fill, const Compute& compute) const {
+  double run_selected(threading policy, const Fill& fill, const Compute& compute) const {
     if (selection_.is_list()) return run_list(policy, fill, compute);
     const selected_boxes selected = selected_by(selection_);
     return sum_over_stretches(policy, [&](const level_stretch& s) {
@@ -216,7 +216,7 @@ class level_boxes_loss {
 
   /// The losses against `targets`, one box per anchor of the batch.
   template <class Compute>
-  double run_against(execution policy, const boxes_view<const Box>& targets,
+  double run_against(threading policy, const boxes_view<const Box>& targets,
                      const Compute& compute) const {
     if (selection_.is_all()) {
       return run_all(
@@ -251,7 +251,7 @@ class level_boxes_loss {
   }
 
   template <class Sum>
-  double sum_over_stretches(execution policy, const Sum& sum_of) const {
+  double sum_over_stretches(threading policy, const Sum& sum_of) const {
     return sum_over_chunks(policy, chunks(), [&](index_t first, index_t last) {
       double sum = 0;
       for_each_stretch(in_, first, last, [&](const level_stretch& s) { sum += sum_of(s); });
@@ -263,7 +263,7 @@ class level_boxes_loss {
   }
 
   template <class Fill, class Compute>
-  double run_list(execution policy, const Fill& fill, const Compute& compute) const {
+  double run_list(threading policy, const Fill& fill, const Compute& compute) const {
     for_each_chunk(policy, chunks(), [&](index_t, index_t first, index_t last) {
       for_each_stretch(grad_, first, last, [&](const level_stretch& s) {
         level_boxes<T>(grad_, s.image, s.level).clear(s.begin, s.end);

@@ -61,7 +61,7 @@ inline void reserve_for(match_image_buffers& buffers, const match_call& call, in
 class image_matching {
  public:
   image_matching(const match_call& call, match_image_buffers& buffers, index_t image,
-                 execution policy)
+                 threading policy)
       : call_(call),
         buffers_(buffers),
         kernels_(kernels<matching_kernels>(call.target)),
@@ -275,7 +275,7 @@ class image_matching {
   const match_call& call_;
   match_image_buffers& buffers_;
   const matching_kernels& kernels_;
-  execution policy_;
+  threading policy_;
   index_t anchors_, first_result_;
   index_t first_truth_;
   boxes_view<const float> truth_, regions_;

@@ -40,7 +40,7 @@ constexpr index_t smallest_iou_chunk = 8192;  // pairs: a few microseconds
 template <class Boxes>
 void pairwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> b,
                   matrix_view<coordinate_of<Boxes>> out, const iou_params& params,
-                  execution policy) {
+                  threading policy) {
   const auto a = detail::boxes_in(given, "pairwise_iou", "a");
   using type = coordinate_of<Boxes>;
   detail::check_size("pairwise_iou", "out.rows()", out.rows(), a.size(), "the number of boxes a");
@@ -85,7 +85,7 @@ namespace detail {
 /// S is the storage of the boxes.
 template <class S, class Boxes, class T>
 void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
-                         const iou_params& params, execution policy) {
+                         const iou_params& params, threading policy) {
   check_size("elementwise_iou", "b.size()", b.size(), a.size(), "the number of boxes a");
   check_size("elementwise_iou", "out.size()", out.size(), a.size(), "the number of boxes a");
   check_apart("elementwise_iou", "out", out, "a", a);
@@ -120,7 +120,7 @@ void run_elementwise_iou(const Boxes& a, const Boxes& b, vector_view<T> out,
 template <class Boxes>
 void elementwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> b,
                      vector_view<coordinate_of<Boxes>> out, const iou_params& params,
-                     execution policy) {
+                     threading policy) {
   const auto a = detail::boxes_in(given, "elementwise_iou", "a");
   using type = coordinate_of<Boxes>;
   detail::run_elementwise_iou<type, boxes_view<const type>>(a, b, out, params, policy);
@@ -128,7 +128,7 @@ void elementwise_iou(const Boxes& given, boxes_view<const coordinate_of<Boxes>> 
 
 template <class T>
 void elementwise_iou(boxes_soa_view<T> a, boxes_soa_view<const value_of<T>> b,
-                     vector_view<value_of<T>> out, const iou_params& params, execution policy) {
+                     vector_view<value_of<T>> out, const iou_params& params, threading policy) {
   using type = value_of<T>;
   detail::run_elementwise_iou<detail::separate<type>, boxes_soa_view<const type>>(a, b, out, params,
                                                                                   policy);

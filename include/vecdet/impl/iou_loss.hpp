@@ -67,7 +67,7 @@ struct iou_loss_call {
 };
 
 template <class T>
-double run_iou_loss(const iou_loss_call<T>& call, execution policy) {
+double run_iou_loss(const iou_loss_call<T>& call, threading policy) {
   call.check_arguments();
   const index_t boxes = call.predicted.size();
   if (boxes == 0) return 0;
@@ -100,7 +100,7 @@ template <class T, class Input>
 double run_level_iou_loss(const char* function, iou_kind kind, const head_view<Input>& predicted,
                           const boxes_view<const T>& targets, const box_selection& selection,
                           const head_view<T>& grad, const vector_view<const float>& image_scales,
-                          const iou_loss_params& params, execution policy) {
+                          const iou_loss_params& params, threading policy) {
   iou_loss_call<T> call{function, kind, params};
   call.targets = targets;
   call.output = loss_output::grad;
@@ -132,7 +132,7 @@ double run_level_iou_loss(const char* function, iou_kind kind, const head_view<I
 
 template <class Boxes>
 double iou_loss(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets, iou_kind kind,
-                const iou_loss_params& params, execution policy) {
+                const iou_loss_params& params, threading policy) {
   const auto predicted = detail::boxes_in(given, "iou_loss", "predicted");
   detail::iou_loss_call<coordinate_of<Boxes>> call{"iou_loss", kind, params};
   call.predicted = predicted;
@@ -143,7 +143,7 @@ double iou_loss(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targe
 template <class Boxes>
 void iou_loss_unreduced(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
                         vector_view<coordinate_of<Boxes>> loss, iou_kind kind,
-                        const iou_loss_params& params, execution policy) {
+                        const iou_loss_params& params, threading policy) {
   const auto predicted = detail::boxes_in(given, "iou_loss_unreduced", "predicted");
   detail::iou_loss_call<coordinate_of<Boxes>> call{"iou_loss_unreduced", kind, params};
   call.predicted = predicted;
@@ -156,7 +156,7 @@ void iou_loss_unreduced(const Boxes& given, boxes_view<const coordinate_of<Boxes
 template <class Boxes>
 double iou_loss_and_grad(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
                          boxes_view<coordinate_of<Boxes>> grad, iou_kind kind,
-                         const iou_loss_params& params, execution policy) {
+                         const iou_loss_params& params, threading policy) {
   const auto predicted = detail::boxes_in(given, "iou_loss_and_grad", "predicted");
   detail::iou_loss_call<coordinate_of<Boxes>> call{"iou_loss_and_grad", kind, params};
   call.predicted = predicted;
@@ -170,7 +170,7 @@ template <class T>
 double iou_loss_and_grad(const head_view<T>& predicted, boxes_view<const value_of<T>> targets,
                          const box_selection& selection, const head_view<value_of<T>>& grad,
                          iou_kind kind, vector_view<const float> image_scales,
-                         const iou_loss_params& params, execution policy) {
+                         const iou_loss_params& params, threading policy) {
   return detail::run_level_iou_loss<value_of<T>>("iou_loss_and_grad", kind, predicted, targets,
                                                  selection, grad, image_scales, params, policy);
 }

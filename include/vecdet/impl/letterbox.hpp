@@ -121,7 +121,7 @@ inline vector_view<const letterbox_transform> letterbox(vector_view<const byte_i
                                                         vector_view<float> batch, grid_size input,
                                                         const letterbox_params& params,
                                                         letterbox_workspace& workspace,
-                                                        execution policy) {
+                                                        threading policy) {
   detail::check_letterbox(images, batch, input, params);
   detail::letterbox_buffers& buffers = detail::workspace_access::buffers(workspace);
   const isa target = active_isa();

@@ -32,7 +32,7 @@ inline void check_anchor_count(const char* function, index_t anchors) {
 
 /// Fills the buffers with blocks of these anchors.
 inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, isa target,
-                         execution policy) {
+                         threading policy) {
   to.anchor_count = anchors.size();
   const index_t tiles = to.tile_count();
   grown(to.blocks, tiles * blocks_in_tile);
@@ -58,7 +58,7 @@ inline void build_blocks(boxes_view<const float> anchors, anchor_buffers& to, is
 }
 
 inline index_t run_match(const match_call& call, const char* variant, match_buffers& buffers,
-                         execution policy) {
+                         threading policy) {
   call.check_arguments();
   const index_t images = call.images();
   const profile::scope timing([&] { return call.problem(variant, policy.threads()); });
@@ -78,7 +78,7 @@ inline index_t run_match(const match_call& call, const char* variant, match_buff
     for_each_chunk(policy, chunking(threads, 1), [&](index_t worker, index_t, index_t) {
       match_image_buffers& worker_buffers = buffers.images[static_cast<std::size_t>(worker)];
       for (index_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < images;)
-        foreground[k] = image_matching(call, worker_buffers, k, execution::sequential).run();
+        foreground[k] = image_matching(call, worker_buffers, k, threading::sequential).run();
     });
   }
   index_t total = 0;
@@ -91,14 +91,14 @@ inline index_t run_match(const match_call& call, const char* variant, match_buff
 
 }  // namespace detail
 
-inline anchor_index::anchor_index(boxes_view<const float> anchors, execution policy) {
+inline anchor_index::anchor_index(boxes_view<const float> anchors, threading policy) {
   detail::check_anchor_count("anchor_index", anchors.size());
   detail::build_blocks(anchors, buffers_, active_isa(), policy);
 }
 
 inline index_t match_anchors(const anchor_index& anchors, const ground_truth& truth,
                              const match_results& results, const matcher_params& params,
-                             match_workspace& workspace, execution policy) {
+                             match_workspace& workspace, threading policy) {
   return detail::run_match(
       {detail::workspace_access::buffers(anchors), truth, results, params, active_isa()}, "indexed",
       detail::workspace_access::buffers(workspace), policy);
@@ -106,7 +106,7 @@ inline index_t match_anchors(const anchor_index& anchors, const ground_truth& tr
 
 inline index_t match_anchors(boxes_view<const float> anchors, const ground_truth& truth,
                              const match_results& results, const matcher_params& params,
-                             match_workspace& workspace, execution policy) {
+                             match_workspace& workspace, threading policy) {
   detail::check_anchor_count("match_anchors", anchors.size());
   const isa target = active_isa();
   detail::match_buffers& buffers = detail::workspace_access::buffers(workspace);

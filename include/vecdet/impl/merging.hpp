@@ -58,7 +58,7 @@ class merge_call {
         buffers_(buffers),
         kernels_(kernels<nms_kernels<T>>(target)) {}
 
-  merged_boxes<real> run(const nms_groups& groups, execution policy) {
+  merged_boxes<real> run(const nms_groups& groups, threading policy) {
     nms_buffers& own = buffers_.groups;
     const index_t size = boxes_.size();
     const index_t count =
@@ -214,7 +214,7 @@ class merge_call {
     return shared / whole > params_.match_threshold;
   }
 
-  merged_boxes<real> join(index_t count, index_t merged, execution policy) {
+  merged_boxes<real> join(index_t count, index_t merged, threading policy) {
     const nms_record* const owners = buffers_.groups.records.data();
     index_t* const members = grown(buffers_.members, count);
     index_t* const offsets = grown(buffers_.offsets, merged + 1);
@@ -266,7 +266,7 @@ template <class T>
 merged_boxes<compute_type<value_of<T>>> merge_boxes(boxes_view<T> boxes, vector_view<T> scores,
                                                     const nms_groups& groups,
                                                     const merge_params& params,
-                                                    merge_workspace& workspace, execution policy) {
+                                                    merge_workspace& workspace, threading policy) {
   using stored = value_of<T>;
   constexpr const char* function = "merge_boxes";
   const index_t size = boxes.size();

@@ -102,7 +102,7 @@ template <class T>
 void multiscale_roi_align(vector_view<const feature_view<std::add_const_t<T>>> levels,
                           const roi_boxes<compute_type<value_of<T>>>& boxes, feature_view<T> out,
                           const multiscale_roi_align_params& params, roi_align_workspace& workspace,
-                          execution policy) {
+                          threading policy) {
   constexpr const char* function = "multiscale_roi_align";
   const detail::level_mapper level_of(function, levels.size(),
                                       params.scales.empty() ? 1 : params.scales[0],
@@ -126,7 +126,7 @@ void multiscale_roi_align_grad(feature_view<T> upstream,
                                const roi_boxes<compute_type<value_of<T>>>& boxes,
                                vector_view<const feature_view<value_of<T>>> grads,
                                const multiscale_roi_align_params& params,
-                               roi_align_workspace& workspace, execution policy) {
+                               roi_align_workspace& workspace, threading policy) {
   using stored = value_of<T>;
   constexpr const char* function = "multiscale_roi_align_grad";
   const detail::level_mapper level_of(function, grads.size(),

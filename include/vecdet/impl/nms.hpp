@@ -70,7 +70,7 @@ template <class T, class S>
 class nms_call {
  public:
   nms_call(boxes_view<const T> boxes, vector_view<const S> scores, const nms_params& params,
-           nms_buffers& buffers, isa target, execution policy)
+           nms_buffers& buffers, isa target, threading policy)
       : boxes_(boxes),
         scores_(scores),
         params_(params),
@@ -264,14 +264,14 @@ class nms_call {
   nms_buffers& buffers_;
   const nms_kernels<T>& boxes_kernels_;
   const nms_kernels<S>& scores_kernels_;
-  execution policy_;
+  threading policy_;
 };
 
 template <class T, class S>
 vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<const T> boxes,
                                    vector_view<const S> scores, const nms_groups& groups,
                                    const nms_params& params, nms_buffers& buffers,
-                                   execution policy) {
+                                   threading policy) {
   check_nms(function, boxes.size(), scores.size(), params);
   check_groups(function, groups, boxes.size());
   if (params.format == nms_format::corners) look_at_boxes(function, "boxes", boxes);
@@ -293,7 +293,7 @@ vector_view<const index_t> run_nms(const char* function, isa target, boxes_view<
 template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
 vector_view<const index_t> nms(const Boxes& given_boxes, const Scores& given_scores,
                                const nms_params& params, nms_workspace& workspace,
-                               execution policy) {
+                               threading policy) {
   const auto boxes = detail::boxes_in(given_boxes, "nms", "boxes");
   const vector_view<const number_of<Scores>> scores = given_scores;
   return detail::run_nms<coordinate_of<Boxes>, number_of<Scores>>(
@@ -303,7 +303,7 @@ vector_view<const index_t> nms(const Boxes& given_boxes, const Scores& given_sco
 
 template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
 std::vector<index_t> nms(const Boxes& given_boxes, const Scores& given_scores,
-                         const nms_params& params, execution policy) {
+                         const nms_params& params, threading policy) {
   const auto boxes = detail::boxes_in(given_boxes, "nms", "boxes");
   const vector_view<const number_of<Scores>> scores = given_scores;
   nms_workspace workspace;
@@ -314,7 +314,7 @@ std::vector<index_t> nms(const Boxes& given_boxes, const Scores& given_scores,
 template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
 vector_view<const index_t> batched_nms(const Boxes& given_boxes, const Scores& given_scores,
                                        const nms_groups& groups, const nms_params& params,
-                                       nms_workspace& workspace, execution policy) {
+                                       nms_workspace& workspace, threading policy) {
   const auto boxes = detail::boxes_in(given_boxes, "batched_nms", "boxes");
   const vector_view<const number_of<Scores>> scores = given_scores;
   return detail::run_nms<coordinate_of<Boxes>, number_of<Scores>>(
@@ -325,7 +325,7 @@ vector_view<const index_t> batched_nms(const Boxes& given_boxes, const Scores& g
 template <class Boxes, class Scores, detail::require_boxes<Boxes>, detail::require_numbers<Scores>>
 std::vector<index_t> batched_nms(const Boxes& given_boxes, const Scores& given_scores,
                                  const nms_groups& groups, const nms_params& params,
-                                 execution policy) {
+                                 threading policy) {
   const auto boxes = detail::boxes_in(given_boxes, "batched_nms", "boxes");
   const vector_view<const number_of<Scores>> scores = given_scores;
   nms_workspace workspace;

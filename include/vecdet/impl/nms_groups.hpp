@@ -92,7 +92,7 @@ struct id_range {
 };
 
 /// The range of all ids of one kind, or of the single id 0 if there are none.
-inline id_range range_of(const labels_view& ids, const chunking& chunks, execution policy) {
+inline id_range range_of(const labels_view& ids, const chunking& chunks, threading policy) {
   if (ids.size() == 0) return {};
   id_range chunk_ids[chunking::max_count];
   for_each_chunk(policy, chunks, [&](index_t c, index_t first, index_t last) {
@@ -193,7 +193,7 @@ inline void number_groups_directly(const nms_groups& groups, const id_range& ima
 /// Each chunk writes its records of a group after those of the chunks before it, so the result does
 /// not depend on the number of threads.
 inline void partition_into_groups(const nms_groups& groups, index_t boxes, index_t count,
-                                  nms_buffers& buffers, execution policy) {
+                                  nms_buffers& buffers, threading policy) {
   // Both have the same size, so that they can be swapped without growing in later calls.
   grown(buffers.records, boxes);
   grown(buffers.spare, boxes);
@@ -282,7 +282,7 @@ inline void plan_tasks(nms_buffers& buffers) {
 /// Each thread takes one task after another and reuses its scratch memory while that is in the
 /// cache. It starts with one of the largest tasks, so it needs no more memory later.
 template <class ScratchBytes, class Suppress>
-void suppress_groups(nms_buffers& buffers, execution policy, ScratchBytes scratch_bytes,
+void suppress_groups(nms_buffers& buffers, threading policy, ScratchBytes scratch_bytes,
                      const Suppress& suppress) {
   plan_tasks(buffers);
   index_t* const group_kept = grown(buffers.group_kept, buffers.groups);

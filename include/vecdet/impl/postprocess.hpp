@@ -157,7 +157,7 @@ class image_postprocess {
 
   /// Finds the candidates of one image, level by level.
   void collect(index_t image, const image_size& size, postprocess_buffers::candidates& out,
-               execution policy) const {
+               threading policy) const {
     out.count = 0;
     if (params_.max_candidates == 0) return;
     const index_t whole[] = {anchors_.size()};
@@ -186,7 +186,7 @@ class image_postprocess {
 
  private:
   void collect_by_row(postprocess_buffers::candidates& out, index_t first_row, index_t first_anchor,
-                      index_t level_size, execution policy) const {
+                      index_t level_size, threading policy) const {
     const bool is_ssd = params_.detector == dense_detector::ssd;
     row_search_args<T> args{};
     args.cols = outputs_.logits.cols();
@@ -233,7 +233,7 @@ class image_postprocess {
 
 /// Applies NMS to the candidates of all images and keeps the best of each.
 inline detections_view batch_best(postprocess_buffers& buffers, index_t images,
-                                  const postprocess_params& params, isa target, execution policy) {
+                                  const postprocess_params& params, isa target, threading policy) {
   index_t* const offsets = grown(buffers.offsets, images + 1);
   offsets[0] = 0;
   for (index_t i = 0; i < images; ++i)
@@ -282,14 +282,14 @@ inline detections_view batch_best(postprocess_buffers& buffers, index_t images,
 template <class Call>
 detections_view run_postprocess(const Call& call, const vector_view<const image_size>& image_sizes,
                                 isa target, const postprocess_params& params,
-                                postprocess_buffers& buffers, execution policy) {
+                                postprocess_buffers& buffers, threading policy) {
   const index_t images = image_sizes.size();
   if (static_cast<index_t>(buffers.images.size()) < images)
     buffers.images.resize(static_cast<std::size_t>(images));
   // With few images, the search of each level is spread over the threads instead.
   const bool image_by_thread = images >= policy.threads();
-  const execution inner = image_by_thread ? execution::sequential : policy;
-  for_each_chunk(image_by_thread ? policy : execution::sequential, chunking(images, 1),
+  const threading inner = image_by_thread ? threading::sequential : policy;
+  for_each_chunk(image_by_thread ? policy : threading::sequential, chunking(images, 1),
                  [&](index_t, index_t first, index_t last) {
                    for (index_t i = first; i < last; ++i)
                      call.collect(i, image_sizes[i], buffers.images[static_cast<std::size_t>(i)],
@@ -306,7 +306,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
                             vector_view<const index_t> level_sizes,
                             vector_view<const image_size> image_sizes,
                             const postprocess_params& params, postprocess_workspace& workspace,
-                            execution policy) {
+                            threading policy) {
   detail::postprocess_buffers& buffers = detail::workspace_access::buffers(workspace);
   const index_t images = image_sizes.size();
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);

@@ -45,7 +45,7 @@ class levels_postprocess {
 
   /// Finds the candidates of one image, level by level.
   void collect(index_t image, const image_size& size, postprocess_buffers::candidates& out,
-               execution policy) const {
+               threading policy) const {
     out.count = 0;
     if (params_.max_candidates == 0) return;
     const head_view<const T>& logits = outputs_.logits;
@@ -77,7 +77,7 @@ class levels_postprocess {
  private:
   /// Calls add(element of the level, score) for each of FCOS's candidates.
   template <class Add>
-  void find_centered(index_t image, index_t level, filter_topk_buffers& buffers, execution policy,
+  void find_centered(index_t image, index_t level, filter_topk_buffers& buffers, threading policy,
                      const Add& add) const {
     const head_view<const T>&logits = outputs_.logits, &centerness = outputs_.centerness;
     const level_steps centre(centerness, level);
@@ -141,7 +141,7 @@ template <class T>
 detections_view postprocess(const head_level_outputs<T>& outputs, boxes_view<const float> anchors,
                             vector_view<const image_size> image_sizes,
                             const postprocess_params& params, postprocess_workspace& workspace,
-                            execution policy) {
+                            threading policy) {
   detail::check_postprocess(outputs, anchors.size(), image_sizes.size(), params);
   detail::check_image_sizes("postprocess", image_sizes);
   detail::look_at_logits("postprocess", "outputs.logits", outputs.logits);

@@ -124,7 +124,7 @@ struct regression_call {
 
   /// Throws if the match of a selected anchor is not the index of a ground-truth box.
   void check_matches(const regression_loss_kernels<stored>& kernels,
-                     const regression_loss_args<stored>& args, execution policy) const {
+                     const regression_loss_args<stored>& args, threading policy) const {
     const index_t truths = targets.boxes().size();
     index_t bad = deltas.size();
     if (!selection.is_all() && !selection.is_list()) {
@@ -150,7 +150,7 @@ struct regression_call {
 };
 
 template <class T, class Box>
-double run_regression_loss(const regression_call<T, Box>& call, execution policy) {
+double run_regression_loss(const regression_call<T, Box>& call, threading policy) {
   call.check_arguments();
   const index_t boxes = call.deltas.size();
   if (boxes == 0) return 0;
@@ -210,7 +210,7 @@ class level_regression_call {
   }
 
   /// The losses of all boxes on the anchors of one image.
-  double run_all(const boxes_view<const float>& anchors, execution policy) const {
+  double run_all(const boxes_view<const float>& anchors, threading policy) const {
     return run(policy, [&](const loss& levels, const index_t* matches, const auto& compute) {
       const boxes_view<const float>& truth = flat_.targets.boxes();
       return levels.run_all(
@@ -230,7 +230,7 @@ class level_regression_call {
 
   /// The losses of selected boxes. anchor_at(i, corners) sets the corners of anchor i of an image.
   template <class AnchorAt>
-  double run_selected(const AnchorAt& anchor_at, execution policy) const {
+  double run_selected(const AnchorAt& anchor_at, threading policy) const {
     return run(policy, [&](const loss& levels, const index_t* matches, const auto& compute) {
       return levels.run_selected(
           policy,
@@ -250,7 +250,7 @@ class level_regression_call {
 
   /// run_levels(levels, matches or null, compute) returns the sum of the losses.
   template <class RunLevels>
-  double run(execution policy, const RunLevels& run_levels) const {
+  double run(threading policy, const RunLevels& run_levels) const {
     if (total_ == 0) return 0;
     const isa target = active_isa();
     const auto& kernels = detail::kernels<regression_loss_kernels<stored>>(target);
@@ -296,7 +296,7 @@ double regression_loss_and_grad(const head_view<T>& deltas, boxes_view<const flo
                                 const regression_targets<float>& targets,
                                 const box_selection& selection, const head_view<value_of<T>>& grad,
                                 vector_view<const float> image_scales,
-                                const regression_loss_params& params, execution policy) {
+                                const regression_loss_params& params, threading policy) {
   constexpr const char* function = "regression_loss_and_grad";
   const detail::level_regression_call<T, value_of<T>> call(function, deltas, targets, selection,
                                                            grad, image_scales, params);
@@ -313,7 +313,7 @@ template <class Boxes>
 double regression_loss(const Boxes& given, boxes_view<const coordinate_of<Boxes>> anchors,
                        const regression_targets<coordinate_of<Boxes>>& targets,
                        const box_selection& selection, const regression_loss_params& params,
-                       execution policy) {
+                       threading policy) {
   const auto deltas = detail::boxes_in(given, "regression_loss", "deltas");
   detail::regression_call<coordinate_of<Boxes>, coordinate_of<Boxes>> call{
       "regression_loss", deltas, targets, selection, params};
@@ -326,7 +326,7 @@ double regression_loss_and_grad(const Boxes& given, boxes_view<const coordinate_
                                 const regression_targets<coordinate_of<Boxes>>& targets,
                                 const box_selection& selection,
                                 boxes_view<coordinate_of<Boxes>> grad,
-                                const regression_loss_params& params, execution policy) {
+                                const regression_loss_params& params, threading policy) {
   const auto deltas = detail::boxes_in(given, "regression_loss_and_grad", "deltas");
   detail::regression_call<coordinate_of<Boxes>, coordinate_of<Boxes>> call{
       "regression_loss_and_grad", deltas, targets, selection, params};
@@ -339,7 +339,7 @@ double regression_loss_and_grad(const Boxes& given, boxes_view<const coordinate_
 template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
 double regression_loss(const Boxes& given, boxes_view<const float> anchors,
                        const regression_targets<float>& targets, const box_selection& selection,
-                       const regression_loss_params& params, execution policy) {
+                       const regression_loss_params& params, threading policy) {
   const auto deltas = detail::boxes_in(given, "regression_loss", "deltas");
   detail::regression_call<bfloat16, float> call{"regression_loss", deltas, targets, selection,
                                                 params};
@@ -351,7 +351,7 @@ template <class Boxes, if_bfloat16<coordinate_of<Boxes>>>
 double regression_loss_and_grad(const Boxes& given, boxes_view<const float> anchors,
                                 const regression_targets<float>& targets,
                                 const box_selection& selection, boxes_view<bfloat16> grad,
-                                const regression_loss_params& params, execution policy) {
+                                const regression_loss_params& params, threading policy) {
   const auto deltas = detail::boxes_in(given, "regression_loss_and_grad", "deltas");
   detail::regression_call<bfloat16, float> call{"regression_loss_and_grad", deltas, targets,
                                                 selection, params};

@@ -26,7 +26,7 @@ class retinanet_loss_call {
  public:
   retinanet_loss_call(const retinanet_head<T>& head, const anchor_index& anchors,
                       const ground_truth& truth, const retinanet_loss_params& params,
-                      retinanet_loss_buffers& buffers, execution policy)
+                      retinanet_loss_buffers& buffers, threading policy)
       : head_(head),
         anchors_(anchors),
         truth_(truth),
@@ -143,7 +143,7 @@ class retinanet_loss_call {
   const ground_truth& truth_;
   const retinanet_loss_params& params_;
   retinanet_loss_buffers& buffers_;
-  execution policy_;
+  threading policy_;
   index_t images_, anchors_per_image_, total_;
 };
 
@@ -153,7 +153,7 @@ template <class T>
 retinanet_losses retinanet_loss_and_grad(const retinanet_head<T>& head, const anchor_index& anchors,
                                          const ground_truth& truth,
                                          const retinanet_loss_params& params,
-                                         retinanet_loss_workspace& workspace, execution policy) {
+                                         retinanet_loss_workspace& workspace, threading policy) {
   return detail::retinanet_loss_call<T>(head, anchors, truth, params,
                                         detail::workspace_access::buffers(workspace), policy)
       .run();

@@ -13,7 +13,7 @@ inline namespace VECDET_ABI {
 template <class T>
 void roi_align(feature_view<T> features, const roi_boxes<compute_type<value_of<T>>>& boxes,
                feature_view<value_of<T>> out, const roi_align_params& params,
-               roi_align_workspace& workspace, execution policy) {
+               roi_align_workspace& workspace, threading policy) {
   using stored = value_of<T>;
   constexpr const char* function = "roi_align";
   detail::check_roi_params(function, params);
@@ -33,7 +33,7 @@ void roi_align(feature_view<T> features, const roi_boxes<compute_type<value_of<T
 template <class T>
 void roi_align_grad(feature_view<T> upstream, const roi_boxes<compute_type<value_of<T>>>& boxes,
                     feature_view<value_of<T>> grad, const roi_align_params& params,
-                    roi_align_workspace& workspace, execution policy) {
+                    roi_align_workspace& workspace, threading policy) {
   using stored = value_of<T>;
   constexpr const char* function = "roi_align_grad";
   detail::check_roi_params(function, params);

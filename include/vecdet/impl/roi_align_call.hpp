@@ -90,7 +90,7 @@ class roi_align_call {
 
   roi_align_call(const char* function, vector_view<const roi_level<T>> levels, index_t images,
                  const roi_boxes<real>& boxes, const feature_view<const T>& bins,
-                 const roi_align_params& params, roi_align_buffers& buffers, execution policy)
+                 const roi_align_params& params, roi_align_buffers& buffers, threading policy)
       : function_(function),
         levels_(levels),
         boxes_(boxes),
@@ -372,7 +372,7 @@ class roi_align_call {
   const feature_view<const T>& bins_;
   const roi_align_params& params_;
   roi_align_buffers& buffers_;
-  execution policy_;
+  threading policy_;
   isa target_;
   const roi_align_kernels<T>& kernels_;
   roi_align_args<T> args_{};

@@ -82,7 +82,7 @@ struct smooth_l1_call {
 };
 
 template <class T>
-double run_smooth_l1(const smooth_l1_call<T>& call, execution policy) {
+double run_smooth_l1(const smooth_l1_call<T>& call, threading policy) {
   call.check_arguments();
   if (call.predictions.empty()) return 0;
   const isa target = active_isa();
@@ -98,7 +98,7 @@ double run_smooth_l1(const smooth_l1_call<T>& call, execution policy) {
 template <class T, class Input>
 double run_level_smooth_l1(const smooth_l1_call<T>& call, const head_view<Input>& predictions,
                            const head_view<T>& grad, const vector_view<const float>& image_scales,
-                           execution policy) {
+                           threading policy) {
   const smooth_l1_params& params = call.params;
   call.check_params();
   check_level_boxes(call.function, "predictions", predictions, grad, call.selection, image_scales,
@@ -130,7 +130,7 @@ double smooth_l1_loss_and_grad(const head_view<T>& predictions,
                                boxes_view<const value_of<T>> targets,
                                const box_selection& selection, const head_view<value_of<T>>& grad,
                                vector_view<const float> image_scales,
-                               const smooth_l1_params& params, execution policy) {
+                               const smooth_l1_params& params, threading policy) {
   detail::smooth_l1_call<value_of<T>> call{"smooth_l1_loss_and_grad", targets, selection, params};
   call.output = detail::loss_output::grad;
   return detail::run_level_smooth_l1(call, predictions, grad, image_scales, policy);
@@ -139,7 +139,7 @@ double smooth_l1_loss_and_grad(const head_view<T>& predictions,
 template <class Boxes>
 double smooth_l1_loss(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
                       const box_selection& selection, const smooth_l1_params& params,
-                      execution policy) {
+                      threading policy) {
   const auto predictions = detail::boxes_in(given, "smooth_l1_loss", "predictions");
   detail::smooth_l1_call<coordinate_of<Boxes>> call{"smooth_l1_loss", targets, selection, params};
   call.predictions = predictions;
@@ -149,7 +149,7 @@ double smooth_l1_loss(const Boxes& given, boxes_view<const coordinate_of<Boxes>>
 template <class Boxes>
 void smooth_l1_loss_unreduced(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
                               const box_selection& selection, boxes_view<coordinate_of<Boxes>> loss,
-                              const smooth_l1_params& params, execution policy) {
+                              const smooth_l1_params& params, threading policy) {
   const auto predictions = detail::boxes_in(given, "smooth_l1_loss_unreduced", "predictions");
   detail::smooth_l1_call<coordinate_of<Boxes>> call{"smooth_l1_loss_unreduced", targets, selection,
                                                     params};
@@ -163,7 +163,7 @@ template <class Boxes>
 double smooth_l1_loss_and_grad(const Boxes& given, boxes_view<const coordinate_of<Boxes>> targets,
                                const box_selection& selection,
                                boxes_view<coordinate_of<Boxes>> grad,
-                               const smooth_l1_params& params, execution policy) {
+                               const smooth_l1_params& params, threading policy) {
   const auto predictions = detail::boxes_in(given, "smooth_l1_loss_and_grad", "predictions");
   detail::smooth_l1_call<coordinate_of<Boxes>> call{"smooth_l1_loss_and_grad", targets, selection,
                                                     params};

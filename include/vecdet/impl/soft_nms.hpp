@@ -15,7 +15,7 @@ template <class Boxes>
 soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
     const Boxes& given_boxes, vector_view<const coordinate_of<Boxes>> scores,
     const nms_groups& groups, const soft_nms_params& params,
-    soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace, execution policy) {
+    soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace, threading policy) {
   const auto boxes = detail::boxes_in(given_boxes, "soft_nms", "boxes");
   using stored = coordinate_of<Boxes>;
   using real = compute_type<stored>;
@@ -86,7 +86,7 @@ template <class Boxes>
 soft_nms_result<compute_type<coordinate_of<Boxes>>> soft_nms(
     const Boxes& given_boxes, vector_view<const coordinate_of<Boxes>> scores,
     const soft_nms_params& params,
-    soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace, execution policy) {
+    soft_nms_workspace<compute_type<coordinate_of<Boxes>>>& workspace, threading policy) {
   const auto boxes = detail::boxes_in(given_boxes, "soft_nms", "boxes");
   return soft_nms(boxes, scores, {}, params, workspace, policy);
 }

@@ -64,7 +64,7 @@ double with_soft_targets(const char* function, const focal_targets<T>& targets,
 template <class T, class Params>
 double run_soft_targets(const char* function, matrix_view<const T> logits,
                         const focal_targets<T>& targets, focal_output output, matrix_view<T> out,
-                        const Params& params, execution policy) {
+                        const Params& params, threading policy) {
   return with_soft_targets<T>(function, targets, params, [&](focal_call<T>& call) {
     call.logits = logits;
     call.output = output;
@@ -77,7 +77,7 @@ template <class T, class Logit, class Params>
 double run_level_soft_targets(const char* function, const head_view<Logit>& logits,
                               const focal_targets<T>& targets, const head_view<T>& grad,
                               vector_view<const float> image_scales, const Params& params,
-                              execution policy) {
+                              threading policy) {
   return with_soft_targets<T>(function, targets, params, [&](const focal_call<T>& call) {
     return run_level_focal_loss(call, logits, grad, image_scales, policy);
   });
@@ -87,7 +87,7 @@ double run_level_soft_targets(const char* function, const head_view<Logit>& logi
 
 template <class T>
 double quality_focal_loss(matrix_view<T> logits, const scored_labels& targets,
-                          const quality_focal_params& params, execution policy) {
+                          const quality_focal_params& params, threading policy) {
   return detail::run_soft_targets<value_of<T>>("quality_focal_loss", logits, targets,
                                                detail::focal_output::sum, {}, params, policy);
 }
@@ -95,7 +95,7 @@ double quality_focal_loss(matrix_view<T> logits, const scored_labels& targets,
 template <class T>
 void quality_focal_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
                                   matrix_view<value_of<T>> loss, const quality_focal_params& params,
-                                  execution policy) {
+                                  threading policy) {
   detail::run_soft_targets<value_of<T>>("quality_focal_loss_unreduced", logits, targets,
                                         detail::focal_output::loss, loss, params, policy);
 }
@@ -104,7 +104,7 @@ template <class T>
 double quality_focal_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
                                    const head_view<value_of<T>>& grad,
                                    vector_view<const float> image_scales,
-                                   const quality_focal_params& params, execution policy) {
+                                   const quality_focal_params& params, threading policy) {
   return detail::run_level_soft_targets<value_of<T>>("quality_focal_loss_and_grad", logits, targets,
                                                      grad, image_scales, params, policy);
 }
@@ -112,14 +112,14 @@ double quality_focal_loss_and_grad(const head_view<T>& logits, const scored_labe
 template <class T>
 double quality_focal_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
                                    matrix_view<value_of<T>> grad,
-                                   const quality_focal_params& params, execution policy) {
+                                   const quality_focal_params& params, threading policy) {
   return detail::run_soft_targets<value_of<T>>("quality_focal_loss_and_grad", logits, targets,
                                                detail::focal_output::grad, grad, params, policy);
 }
 
 template <class T>
 double varifocal_loss(matrix_view<T> logits, const scored_labels& targets,
-                      const varifocal_params& params, execution policy) {
+                      const varifocal_params& params, threading policy) {
   return detail::run_soft_targets<value_of<T>>("varifocal_loss", logits, targets,
                                                detail::focal_output::sum, {}, params, policy);
 }
@@ -127,7 +127,7 @@ double varifocal_loss(matrix_view<T> logits, const scored_labels& targets,
 template <class T>
 void varifocal_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
                               matrix_view<value_of<T>> loss, const varifocal_params& params,
-                              execution policy) {
+                              threading policy) {
   detail::run_soft_targets<value_of<T>>("varifocal_loss_unreduced", logits, targets,
                                         detail::focal_output::loss, loss, params, policy);
 }
@@ -136,7 +136,7 @@ template <class T>
 double varifocal_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
                                const head_view<value_of<T>>& grad,
                                vector_view<const float> image_scales,
-                               const varifocal_params& params, execution policy) {
+                               const varifocal_params& params, threading policy) {
   return detail::run_level_soft_targets<value_of<T>>("varifocal_loss_and_grad", logits, targets,
                                                      grad, image_scales, params, policy);
 }
@@ -144,21 +144,21 @@ double varifocal_loss_and_grad(const head_view<T>& logits, const scored_labels& 
 template <class T>
 double varifocal_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
                                matrix_view<value_of<T>> grad, const varifocal_params& params,
-                               execution policy) {
+                               threading policy) {
   return detail::run_soft_targets<value_of<T>>("varifocal_loss_and_grad", logits, targets,
                                                detail::focal_output::grad, grad, params, policy);
 }
 
 template <class T>
 double bce_loss(matrix_view<T> logits, const scored_labels& targets, const bce_params& params,
-                execution policy) {
+                threading policy) {
   return detail::run_soft_targets<value_of<T>>("bce_loss", logits, targets,
                                                detail::focal_output::sum, {}, params, policy);
 }
 
 template <class T>
 void bce_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
-                        matrix_view<value_of<T>> loss, const bce_params& params, execution policy) {
+                        matrix_view<value_of<T>> loss, const bce_params& params, threading policy) {
   detail::run_soft_targets<value_of<T>>("bce_loss_unreduced", logits, targets,
                                         detail::focal_output::loss, loss, params, policy);
 }
@@ -166,7 +166,7 @@ void bce_loss_unreduced(matrix_view<T> logits, const scored_labels& targets,
 template <class T>
 double bce_loss_and_grad(const head_view<T>& logits, const scored_labels& targets,
                          const head_view<value_of<T>>& grad, vector_view<const float> image_scales,
-                         const bce_params& params, execution policy) {
+                         const bce_params& params, threading policy) {
   return detail::run_level_soft_targets<value_of<T>>("bce_loss_and_grad", logits, targets, grad,
                                                      image_scales, params, policy);
 }
@@ -174,7 +174,7 @@ double bce_loss_and_grad(const head_view<T>& logits, const scored_labels& target
 template <class T>
 double bce_loss_and_grad(matrix_view<T> logits, const scored_labels& targets,
                          matrix_view<value_of<T>> grad, const bce_params& params,
-                         execution policy) {
+                         threading policy) {
   return detail::run_soft_targets<value_of<T>>("bce_loss_and_grad", logits, targets,
                                                detail::focal_output::grad, grad, params, policy);
 }

@@ -108,7 +108,7 @@ struct softmax_cross_entropy_call {
             22 * logits.size()};
   }
 
-  double run(execution policy) const {
+  double run(threading policy) const {
     check_arguments();
     const isa target = active_isa();
     const auto& kernels = detail::kernels<softmax_cross_entropy_kernels>(target);
@@ -123,7 +123,7 @@ struct softmax_cross_entropy_call {
                                                 }));
   }
 
-  double run_mined(hard_negative_buffers& buffers, execution policy) const {
+  double run_mined(hard_negative_buffers& buffers, threading policy) const {
     check_arguments();
     const isa target = active_isa();
     const auto& kernels = detail::kernels<softmax_cross_entropy_kernels>(target);
@@ -163,7 +163,7 @@ struct softmax_cross_entropy_call {
 
 inline double softmax_cross_entropy_loss(matrix_view<const float> logits, labels_view labels,
                                          const softmax_cross_entropy_params& params,
-                                         execution policy) {
+                                         threading policy) {
   return detail::softmax_cross_entropy_call{"softmax_cross_entropy_loss", logits, labels, params}
       .run(policy);
 }
@@ -171,7 +171,7 @@ inline double softmax_cross_entropy_loss(matrix_view<const float> logits, labels
 inline void softmax_cross_entropy_loss_unreduced(matrix_view<const float> logits,
                                                  labels_view labels, vector_view<float> loss,
                                                  const softmax_cross_entropy_params& params,
-                                                 execution policy) {
+                                                 threading policy) {
   detail::softmax_cross_entropy_call call{"softmax_cross_entropy_loss_unreduced", logits, labels,
                                           params};
   call.output = detail::loss_output::loss;
@@ -182,7 +182,7 @@ inline void softmax_cross_entropy_loss_unreduced(matrix_view<const float> logits
 inline double softmax_cross_entropy_loss_and_grad(matrix_view<const float> logits,
                                                   labels_view labels, matrix_view<float> grad,
                                                   const softmax_cross_entropy_params& params,
-                                                  execution policy) {
+                                                  threading policy) {
   detail::softmax_cross_entropy_call call{"softmax_cross_entropy_loss_and_grad", logits, labels,
                                           params};
   call.output = detail::loss_output::grad;
@@ -193,7 +193,7 @@ inline double softmax_cross_entropy_loss_and_grad(matrix_view<const float> logit
 inline double softmax_cross_entropy_loss_and_grad(
     matrix_view<const float> logits, labels_view labels, const hard_negative_mining& mining,
     matrix_view<float> grad, const softmax_cross_entropy_params& params,
-    softmax_cross_entropy_workspace& workspace, execution policy) {
+    softmax_cross_entropy_workspace& workspace, threading policy) {
   detail::softmax_cross_entropy_call call{"softmax_cross_entropy_loss_and_grad", logits, labels,
                                           params};
   call.mining = &mining;

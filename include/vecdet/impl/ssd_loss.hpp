@@ -19,7 +19,7 @@ namespace detail {
 class ssd_loss_call {
  public:
   ssd_loss_call(const ssd_head& head, const anchor_index& anchors, const ground_truth& truth,
-                const ssd_loss_params& params, ssd_loss_buffers& buffers, execution policy)
+                const ssd_loss_params& params, ssd_loss_buffers& buffers, threading policy)
       : head_(head),
         anchors_(anchors),
         truth_(truth),
@@ -152,7 +152,7 @@ class ssd_loss_call {
   const ground_truth& truth_;
   const ssd_loss_params& params_;
   ssd_loss_buffers& buffers_;
-  execution policy_;
+  threading policy_;
   index_t images_, rows_;
 };
 
@@ -160,7 +160,7 @@ class ssd_loss_call {
 
 inline ssd_losses ssd_loss_and_grad(const ssd_head& head, const anchor_index& anchors,
                                     const ground_truth& truth, const ssd_loss_params& params,
-                                    ssd_loss_workspace& workspace, execution policy) {
+                                    ssd_loss_workspace& workspace, threading policy) {
   return detail::ssd_loss_call(head, anchors, truth, params,
                                detail::workspace_access::buffers(workspace), policy)
       .run();

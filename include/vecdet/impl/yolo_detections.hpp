@@ -93,7 +93,7 @@ inline index_t concatenate(yolo_buffers& buffers, index_t images) {
 /// Selects the candidates that become detections, image by image, best score first.
 inline vector_view<const index_t> keep_detections(yolo_buffers& buffers, index_t images,
                                                   const yolo_postprocess_params& params, isa target,
-                                                  execution policy) {
+                                                  threading policy) {
   const index_t count = concatenate(buffers, images);
   const index_t* const offsets = buffers.offsets.data();
   if (!params.suppresses) {
@@ -120,14 +120,14 @@ inline vector_view<const index_t> keep_detections(yolo_buffers& buffers, index_t
 
 /// Calls call.collect() for each image.
 template <class Call>
-void collect_candidates(const Call& call, yolo_buffers& buffers, execution policy) {
+void collect_candidates(const Call& call, yolo_buffers& buffers, threading policy) {
   const index_t images = call.images();
   if (static_cast<index_t>(buffers.images.size()) < images)
     buffers.images.resize(static_cast<std::size_t>(images));
   // With few images, the boxes of each are spread over the threads instead.
   const bool image_by_thread = images >= policy.threads();
-  const execution inner = image_by_thread ? execution::sequential : policy;
-  for_each_chunk(image_by_thread ? policy : execution::sequential, chunking(images, 1),
+  const threading inner = image_by_thread ? threading::sequential : policy;
+  for_each_chunk(image_by_thread ? policy : threading::sequential, chunking(images, 1),
                  [&](index_t, index_t first, index_t last) {
                    for (index_t i = first; i < last; ++i)
                      call.collect(i, buffers.images[static_cast<std::size_t>(i)], inner);

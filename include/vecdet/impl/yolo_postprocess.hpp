@@ -92,7 +92,7 @@ class yolo_call {
     check_transforms(function, transforms_, images_);
   }
 
-  profile::problem problem(execution policy) const {
+  profile::problem problem(threading policy) const {
     return {function,
             params_.scores == yolo_scores::score_and_class ? "score_and_class"
             : params_.scores == yolo_scores::objectness    ? "objectness"
@@ -106,7 +106,7 @@ class yolo_call {
   }
 
   /// Finds the candidates of an image, best score first.
-  void collect(index_t image, yolo_buffers::candidates& out, execution policy) const {
+  void collect(index_t image, yolo_buffers::candidates& out, threading policy) const {
     out.count = 0;
     if (boxes_ == 0 || params_.max_candidates == 0) return;
     if (params_.scores == yolo_scores::score_and_class) {
@@ -263,7 +263,7 @@ template <class T>
 yolo_detections_view postprocess_yolo(const yolo_outputs<T>& outputs,
                                       vector_view<const letterbox_transform> transforms,
                                       const yolo_postprocess_params& params,
-                                      yolo_postprocess_workspace& workspace, execution policy) {
+                                      yolo_postprocess_workspace& workspace, threading policy) {
   detail::yolo_buffers& buffers = detail::workspace_access::buffers(workspace);
   const isa target = active_isa();
   detail::yolo_call<T> call(target, outputs, transforms, params);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first include of each unit. A unit is one kernel family compiled for one instruction set,
-// VECDET_ISA_UNIT, with the flags given in cmake/vecdet-targets.cmake or at the top of isa/*.cpp. It
-// includes this file and the family's header, whose last lines instantiate kernels() for each
+// VECDET_ISA_UNIT, with the flags given in cmake/vecdet-targets.cmake or at the top of isa/*.cpp.
+// It includes this file and the family's header, whose last lines instantiate kernels() for each
 // element type. Nothing else is visible outside.
 #pragma once
 

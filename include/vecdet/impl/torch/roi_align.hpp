@@ -146,7 +146,7 @@ index_t largest_map(const std::vector<feature_view<T>>& maps) {
 inline constexpr index_t worth_waking = 1 << 16;
 
 /// The threads of a call: small calls run on the calling thread.
-inline execution threads_of_roi_align(const at::Tensor& bins, std::int64_t sampling_ratio,
+inline threading threads_of_roi_align(const at::Tensor& bins, std::int64_t sampling_ratio,
                                       index_t largest_map) {
   const double samples =
       sampling_ratio > 0
@@ -154,7 +154,7 @@ inline execution threads_of_roi_align(const at::Tensor& bins, std::int64_t sampl
                 static_cast<double>(sampling_ratio)
           : static_cast<double>(bins.size(0) * bins.size(1)) *
                 static_cast<double>(std::max(bins.size(2) * bins.size(3), 4 * largest_map));
-  return samples < static_cast<double>(worth_waking) ? execution::sequential : threads();
+  return samples < static_cast<double>(worth_waking) ? threading::sequential : threads();
 }
 
 inline roi_align_params params_of_map(double scale, std::int64_t sampling_ratio, bool aligned) {
@@ -214,7 +214,7 @@ inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor
       using T = decltype(element);
       std::vector<feature_view<const T>> views;
       for (const at::Tensor& map : maps) views.push_back(features_of<const T>(map, channels_last));
-      const execution policy = threads_of_roi_align(out, sampling_ratio, largest_map(views));
+      const threading policy = threads_of_roi_align(out, sampling_ratio, largest_map(views));
       const auto bins = features_of<T>(out, channels_last);
       const auto rois = where.view<compute_type<T>>();
       auto& workspace = thread_workspace<roi_align_workspace>();
@@ -258,7 +258,7 @@ inline std::vector<at::Tensor> multiscale_roi_align_grad(
       using T = decltype(element);
       std::vector<feature_view<T>> views;
       for (const at::Tensor& grad : grads) views.push_back(features_of<T>(grad, channels_last));
-      const execution policy =
+      const threading policy =
           grads[0].numel() < worth_waking
               ? threads_of_roi_align(bin_grads, sampling_ratio, largest_map(views))
               : threads();

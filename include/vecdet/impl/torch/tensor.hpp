@@ -51,9 +51,9 @@ struct parallel_loop {
 inline constexpr parallel_loop loop{};
 
 /// ATen's threads, or only the calling thread inside a parallel region of ATen.
-inline execution threads() {
+inline threading threads() {
   const int count = at::in_parallel_region() ? 1 : at::get_num_threads();
-  return count == 1 ? execution::sequential : execution::on(loop, count);
+  return count == 1 ? threading::sequential : threading::on(loop, count);
 }
 
 inline std::string shape_of(const at::Tensor& tensor) {
