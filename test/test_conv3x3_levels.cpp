@@ -287,6 +287,7 @@ TEST_CASE("3x3 convolution: errors") {
   const std::vector<head_level<const float>> x{{in, 5, 6}, {in + 90, 3, 3}};
   const std::vector<head_level<float>> wrong{{out, 5, 6}, {out + 200, 3, 4}};
   const std::vector<head_level<float>> shared{{out, 5, 6}, {a.data() + 100, 3, 3}};
+  const std::vector<head_level<float>> overlapping{{out, 5, 6}, {out + 119, 3, 3}};
   const std::vector<head_level<float>> one{{out, 5, 6}};
   const auto head = [](const auto& levels, index_t channels, index_t at_location = 1,
                        index_t stride = 0) {
@@ -300,6 +301,13 @@ TEST_CASE("3x3 convolution: errors") {
         "vecdet::conv3x3: output.levels()[1] is 3 x 4, expected 3 x 3, as input has it");
   fails(run(head(x, 3), forward, head(shared, 4)),
         "vecdet::conv3x3: output.levels()[1] is input.levels()[1], expected memory apart from it");
+  fails(run(head(x, 3), forward, head(overlapping, 4)),
+        "vecdet::conv3x3: output.levels()[1] is output.levels()[0], expected memory apart from it");
+  const std::vector<head_level<const float>> y{{in, 5, 6}, {in + 120, 3, 3}};
+  const std::vector<head_level<float>> overlapping_grads{{out, 5, 6}, {out + 89, 3, 3}};
+  fails(run_grad(head(y, 4), head_view<const float>(), backward, head(overlapping_grads, 3)),
+        "vecdet::conv3x3_input_grad: grad.levels()[1] is grad.levels()[0], expected memory apart "
+        "from it");
   fails(run(head(x, 3), forward, head(one, 4)),
         "vecdet::conv3x3: output's levels is 1, expected 2, as input has it");
   fails(run(head(x, 3), forward, head(wrong, 4, 2, 3)),
