@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ATSS and the task-aligned assigner: the reference and the kernels against golden vectors; the
 // kernels against the reference on every instruction set, over grids of every kind, boxes on and
-// off them, ties, batches and special values; determinism, allocations and every documented error.
+// off them, ties, batches and special values; and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"

@@ -2,7 +2,7 @@
 // Distribution focal loss and its decoding: the reference against torch's golden vectors and the
 // loss's slope; the kernels against the reference on every instruction set, at rows around a group
 // and bins around four and around a panel, with strides, misalignment, weights and special values;
-// determinism, allocations and every documented error.
+// and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"

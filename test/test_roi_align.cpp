@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoIAlign against the reference: layouts, element types, instruction sets, shapes around the
-// vector width, samplings, boxes of every kind; properties; threads, allocations, and every
-// documented error.
+// vector width, samplings, boxes of every kind; properties; and every documented error.
 #include "support/isa.hpp"
 #include "support/roi_problem.hpp"
 #include "support/ulp.hpp"

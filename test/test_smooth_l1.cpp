@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The smooth L1 kernels against the reference and torch's golden vectors: every instruction set,
 // element type, output and selection, at lengths around a group of boxes, at misaligned starts and
-// at special values; determinism, allocations and every documented error.
+// at special values; and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses of scored labels against the reference and torch's results: every instruction set,
 // element type and output, at lengths around the vector and block widths, with strides, special
-// values and row weights; determinism, and every documented error.
+// values and row weights; and every documented error.
 #include "support/data.hpp"
 #include "support/focal_problem.hpp"
 #include <vecdet/soft_target_loss.hpp>

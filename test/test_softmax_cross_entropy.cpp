@@ -2,7 +2,7 @@
 // Softmax cross entropy and SSD's mining: the reference against torch's golden vectors; the kernels
 // against the reference on every instruction set, at rows around a group and classes around four
 // and around a panel, with strides, ignored rows and special values; which rows are mined where
-// losses tie; determinism, allocations and every documented error.
+// losses tie; and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
