@@ -214,14 +214,16 @@ TEST_CASE("3x3 convolution: errors") {
   };
   fails(run(map(in, 3, 5, 6), backward, map(out, 4, 5, 6)),
         "vecdet::conv3x3: weights.use() is conv3x3_use::input_grad, expected conv3x3_use::forward");
-  fails(run(map(in, 2, 5, 6), forward, map(out, 4, 5, 6)),
-        "vecdet::conv3x3: input's channels is 2, expected 3, the weights' input channels");
+  fails(
+      run(map(in, 2, 5, 6), forward, map(out, 4, 5, 6)),
+      "vecdet::conv3x3: input's number of channels is 2, expected 3, the weights' input channels");
   fails(run(map(in, 3, 5, 6), forward, map(out, 3, 5, 6)),
-        "vecdet::conv3x3: output's channels is 3, expected 4, the weights' output channels");
+        "vecdet::conv3x3: output's number of channels is 3, expected 4, the weights' output "
+        "channels");
   fails(run(map(in, 3, 5, 6), forward, map(out, 4, 6, 5)),
-        "vecdet::conv3x3: output is 6 x 5, expected 5 x 6, as input has it");
+        "vecdet::conv3x3: output is 6 x 5, expected 5 x 6, as in input");
   fails(run(map(in, 3, 5, 6), forward, map(out, 4, 5, 6, 2)),
-        "vecdet::conv3x3: output.images() is 2, expected 1, as input has it");
+        "vecdet::conv3x3: output.images() is 2, expected 1, as in input");
   fails(run(map(in, 3, 5, 6), forward, map(a.data() + 89, 4, 5, 6)),
         "vecdet::conv3x3: output is input, expected memory apart from it");
   const std::vector<float> three(3);
@@ -242,13 +244,14 @@ TEST_CASE("3x3 convolution: errors") {
         "vecdet::conv3x3_input_grad: weights.use() is conv3x3_use::forward, expected "
         "conv3x3_use::input_grad");
   fails(run_grad(map(in, 3, 5, 6), no_mask, backward, map(out, 3, 5, 6)),
-        "vecdet::conv3x3_input_grad: upstream's channels is 3, expected 4, the weights' output "
+        "vecdet::conv3x3_input_grad: upstream's number of channels is 3, expected 4, the weights' "
+        "output "
         "channels");
   fails(run_grad(map(in, 4, 5, 6), map(in, 4, 5, 5), backward, map(out, 3, 5, 6)),
-        "vecdet::conv3x3_input_grad: relu_output is 5 x 5, expected 5 x 6, as upstream has it");
-  fails(
-      run_grad(map(in, 4, 5, 6), no_mask, backward, map(out, 4, 5, 6)),
-      "vecdet::conv3x3_input_grad: grad's channels is 4, expected 3, the weights' input channels");
+        "vecdet::conv3x3_input_grad: relu_output is 5 x 5, expected 5 x 6, as in upstream");
+  fails(run_grad(map(in, 4, 5, 6), no_mask, backward, map(out, 4, 5, 6)),
+        "vecdet::conv3x3_input_grad: grad's number of channels is 4, expected 3, the weights' "
+        "input channels");
   fails(run_grad(map(in, 4, 5, 6), no_mask, backward, map(a.data() + 119, 3, 5, 6)),
         "vecdet::conv3x3_input_grad: grad is upstream, expected memory apart from it");
   fails(run_grad(map(in, 4, 5, 6), feature_view<const float>(map(out, 4, 5, 6)), backward,
@@ -263,13 +266,15 @@ TEST_CASE("3x3 convolution: errors") {
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 2, 4), no_bias),
         "vecdet::conv3x3_weight_grad: weight_grad.width() is 2, expected 3");
   fails(run_weights(map(in, 2, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 3, 4), no_bias),
-        "vecdet::conv3x3_weight_grad: input's channels is 2, expected 3, those of weight_grad");
-  fails(run_weights(map(in, 3, 5, 6), map(in, 5, 5, 6), no_mask, map(out, 3, 3, 3, 4), no_bias),
-        "vecdet::conv3x3_weight_grad: upstream's channels is 5, expected 4, the images of "
+        "vecdet::conv3x3_weight_grad: input's number of channels is 2, expected 3, those of "
         "weight_grad");
+  fails(
+      run_weights(map(in, 3, 5, 6), map(in, 5, 5, 6), no_mask, map(out, 3, 3, 3, 4), no_bias),
+      "vecdet::conv3x3_weight_grad: upstream's number of channels is 5, expected 4, the images of "
+      "weight_grad");
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), map(in, 4, 5, 6, 2), map(out, 3, 3, 3, 4),
                     no_bias),
-        "vecdet::conv3x3_weight_grad: relu_output.images() is 2, expected 1, as input has it");
+        "vecdet::conv3x3_weight_grad: relu_output.images() is 2, expected 1, as in input");
   fails(run_weights(map(in, 3, 5, 6), map(in, 4, 5, 6), no_mask, map(out, 3, 3, 3, 4),
                     vector_view<float>(out + 500, 3)),
         "vecdet::conv3x3_weight_grad: bias_grad.size() is 3, expected 0 or the images of "
@@ -298,7 +303,7 @@ TEST_CASE("3x3 convolution: errors") {
                              head_layout::nchw, stride == 0 ? of_anchor : stride);
   };
   fails(run(head(x, 3), forward, head(wrong, 4)),
-        "vecdet::conv3x3: output.levels()[1] is 3 x 4, expected 3 x 3, as input has it");
+        "vecdet::conv3x3: output.levels()[1] is 3 x 4, expected 3 x 3, as in input");
   fails(run(head(x, 3), forward, head(shared, 4)),
         "vecdet::conv3x3: output.levels()[1] is input.levels()[1], expected memory apart from it");
   fails(run(head(x, 3), forward, head(overlapping, 4)),
@@ -309,7 +314,7 @@ TEST_CASE("3x3 convolution: errors") {
         "vecdet::conv3x3_input_grad: grad.levels()[1] is grad.levels()[0], expected memory apart "
         "from it");
   fails(run(head(x, 3), forward, head(one, 4)),
-        "vecdet::conv3x3: output's levels is 1, expected 2, as input has it");
+        "vecdet::conv3x3: output's number of levels is 1, expected 2, as in input");
   fails(run(head(x, 3), forward, head(wrong, 4, 2, 3)),
         "vecdet::conv3x3: output.channels() is more than the classes, expected the classes");
 }
