@@ -34,8 +34,8 @@ struct pyramid {
   std::vector<T> values;
   std::vector<index_t> begin;
 
-  pyramid(index_t of_channels, index_t gap, feature_layout of_layout, std::uint64_t seed)
-      : channels(of_channels), stride(of_channels + gap), layout(of_layout) {
+  pyramid(index_t channel_count, index_t gap, feature_layout level_layout, std::uint64_t seed)
+      : channels(channel_count), stride(channel_count + gap), layout(level_layout) {
     random_generator random(seed);
     for (const auto& [height, width] : sizes) {
       begin.push_back(static_cast<index_t>(values.size()));
@@ -197,8 +197,8 @@ TEST_CASE("3x3 convolution: errors") {
   const conv3x3_weights<float> backward(feature_view<const float>(w.data(), 4, 3, 3, 3, nchw),
                                         conv3x3_use::input_grad);
   const auto map = [](auto* data, index_t channels, index_t height, index_t width,
-                      index_t of_images = 1) {
-    return feature_view<std::remove_pointer_t<decltype(data)>>(data, of_images, channels, height,
+                      index_t images = 1) {
+    return feature_view<std::remove_pointer_t<decltype(data)>>(data, images, channels, height,
                                                                width, nchw);
   };
   const float* const in = a.data();
@@ -298,9 +298,9 @@ TEST_CASE("3x3 convolution: errors") {
                        index_t stride = 0) {
     using level = typename std::decay_t<decltype(levels)>::value_type;
     using number = std::remove_pointer_t<decltype(level::data)>;
-    const index_t of_anchor = channels / at_location;
-    return head_view<number>(vector_view<const level>(levels), 1, at_location, of_anchor,
-                             head_layout::nchw, stride == 0 ? of_anchor : stride);
+    const index_t per_anchor = channels / at_location;
+    return head_view<number>(vector_view<const level>(levels), 1, at_location, per_anchor,
+                             head_layout::nchw, stride == 0 ? per_anchor : stride);
   };
   fails(run(head(x, 3), forward, head(wrong, 4)),
         "vecdet::conv3x3: output.levels()[1] is 3 x 4, expected 3 x 3, as in input");

@@ -272,7 +272,7 @@ TEST_CASE("FCOS's loss: without classes, all boxes have class 0") {
     all.push_back(static_cast<float>(losses.classification));
     return all;
   };
-  for (auto& of_box : p.classes) of_box = 0;
+  for (auto& label : p.classes) label = 0;
   ground_truth truth = p.truth();
   const auto expected = run(truth);
   truth.classes = {};
@@ -370,9 +370,9 @@ TEST_CASE("FCOS's loss: bad arguments throw errors that name them and write noth
   ground_truth none;
   none.image_offsets = no_images;
   fails("params.radius is -1", empty, p.anchors, none, params);
-  const fcos_losses of_none = fcos_loss_and_grad(empty, p.anchors, none, {}, workspace);
-  CHECK(of_none.foreground == 0);
-  CHECK(of_none.classification + of_none.regression + of_none.centerness == 0);
+  const fcos_losses losses = fcos_loss_and_grad(empty, p.anchors, none, {}, workspace);
+  CHECK(losses.foreground == 0);
+  CHECK(losses.classification + losses.regression + losses.centerness == 0);
   params = {};
   params.coder.anchors = box_format::cxcywh;
   fails("fcos_loss_and_grad: params.coder.anchors is cxcywh, expected xyxy", t.head(), p.anchors,

@@ -142,11 +142,11 @@ TEST_CASE("merge_boxes: per class and image, and in descending score over all") 
     const auto found = merge_boxes(c.b(), c.s(), groups, params, workspace);
     std::map<index_t, std::vector<index_t>> by_owner;
     for (index_t image = 0; image < 3; ++image) {
-      for (const index_t of_class : {-5, 995, 1995}) {
+      for (const index_t class_id : {-5, 995, 1995}) {
         std::vector<index_t> indices;
         std::vector<float> boxes, scores;
         for (index_t i = 300 * image; i < 300 * image + 300; ++i) {
-          if (classes[static_cast<std::size_t>(i)] != of_class) continue;
+          if (classes[static_cast<std::size_t>(i)] != class_id) continue;
           indices.push_back(i);
           boxes.insert(boxes.end(), c.b()[i], c.b()[i] + 4);
           scores.push_back(c.scores[static_cast<std::size_t>(i)]);

@@ -44,10 +44,10 @@ struct batch {
     anchors.resize(static_cast<std::size_t>(4 * count_anchors(shapes, features)));
     make_anchors(shapes, {96, 64}, features, anchors);
     random_generator random(seed);
-    const auto fill = [&](std::vector<std::vector<T>>& levels, index_t of_anchor, double scale) {
+    const auto fill = [&](std::vector<std::vector<T>>& levels, index_t per_anchor, double scale) {
       for (const grid_size& f : features) {
         levels.emplace_back();
-        for (index_t i = 0; i < images * f.height * f.width * anchors_at_location * of_anchor; ++i)
+        for (index_t i = 0; i < images * f.height * f.width * anchors_at_location * per_anchor; ++i)
           levels.back().push_back(to<T>(scale * (random.uniform() - 0.5)));
       }
     };

@@ -250,9 +250,9 @@ TEST_CASE("soft targets: golden vectors of torch") {
   const std::vector<double> ones(out.size(), 1.0);
   for_each_isa([&](isa) {
     const auto check = [&](const std::string& name, const soft_loss& loss,
-                           const std::string& of_loss) {
+                           const std::string& loss_file) {
       INFO(name);
-      const auto exact_loss = load(of_loss, 0.0), exact_grad = load(name + "_grad", 0.0);
+      const auto exact_loss = load(loss_file, 0.0), exact_grad = load(name + "_grad", 0.0);
       double exact = 0;
       for (const double l : exact_loss.values) exact += l;
       CHECK(loss.sum_and_grad(x, targets, out_view) == doctest::Approx(exact).epsilon(1e-7));

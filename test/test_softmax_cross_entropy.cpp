@@ -43,10 +43,10 @@ struct problem {
   std::vector<index_t> labels;
   softmax_cross_entropy_params params;
 
-  problem(index_t of_rows, index_t of_classes, std::uint64_t seed, index_t padding = 0)
-      : rows(of_rows),
-        classes(of_classes),
-        stride(of_classes + padding),
+  problem(index_t row_count, index_t class_count, std::uint64_t seed, index_t padding = 0)
+      : rows(row_count),
+        classes(class_count),
+        stride(class_count + padding),
         logits(random_logits<float>(rows * stride, seed), padding) {
     random_generator generator(seed + 1);
     for (index_t i = 0; i < rows; ++i)

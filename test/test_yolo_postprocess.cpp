@@ -69,12 +69,12 @@ struct raw_output {
   template <class T>
   std::vector<T> tensor(yolo_layout layout, index_t gap = 0) const {
     const bool by_rows = layout == yolo_layout::rows;
-    const index_t of_image = by_rows ? boxes : numbers, cols = by_rows ? numbers : boxes;
-    std::vector<T> t(static_cast<std::size_t>(images * of_image * (cols + gap)), to<T>(7));
+    const index_t rows_per_image = by_rows ? boxes : numbers, cols = by_rows ? numbers : boxes;
+    std::vector<T> t(static_cast<std::size_t>(images * rows_per_image * (cols + gap)), to<T>(7));
     for (index_t i = 0; i < images; ++i)
       for (index_t b = 0; b < boxes; ++b)
         for (index_t k = 0; k < numbers; ++k)
-          t[static_cast<std::size_t>((i * of_image + (by_rows ? b : k)) * (cols + gap) +
+          t[static_cast<std::size_t>((i * rows_per_image + (by_rows ? b : k)) * (cols + gap) +
                                      (by_rows ? k : b))] =
               to<T>(static_cast<double>(rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(
                   b)][static_cast<std::size_t>(k)]));

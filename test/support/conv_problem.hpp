@@ -104,8 +104,8 @@ struct conv_problem {
             relaid(gw, outputs, inputs, 3, 3, weight_layout, nchw), gb};
   }
 
-  /// Exact results, with ReLU as `of_relu`, an output, has it.
-  conv_results<double> exact(const std::vector<T>& of_relu) const {
+  /// Exact results. ReLU's mask is taken from `relu_output`.
+  conv_results<double> exact(const std::vector<T>& relu_output) const {
     conv_results<double> r;
     const auto sized = [](std::vector<double>& v, std::size_t size) {
       v.resize(size);
@@ -113,7 +113,7 @@ struct conv_problem {
     };
     const feature_view<const T> w(weights.data(), outputs, inputs, 3, 3, nchw);
     const auto gy = output_view(upstream.data(), nchw);
-    const auto mask = relu ? output_view(of_relu.data(), nchw) : feature_view<const T>();
+    const auto mask = relu ? output_view(relu_output.data(), nchw) : feature_view<const T>();
     reference::conv3x3(input_view(input.data(), nchw), w, vector_view<const T>(bias), relu,
                        feature_view<double>(sized(r.output, upstream.size()), images, outputs,
                                             height, width, nchw));

@@ -95,7 +95,7 @@ class conv3x3_operand {
 /// Throws unless the operand `name` has these channels and, level by level, the sizes of `model`.
 template <class A, class B>
 void check_conv_operand(const char* function, const char* name, const conv3x3_operand<A>& operand,
-                        index_t channels, const char* of_channels, const char* model,
+                        index_t channels, const char* channels_source, const char* model,
                         const conv3x3_operand<B>& like) {
   const auto refuse = [&](const char* what, const auto& actual, const std::string& expected) {
     throw_invalid_argument(function, (std::string(name) + what).c_str(), actual, expected.c_str());
@@ -104,7 +104,7 @@ void check_conv_operand(const char* function, const char* name, const conv3x3_op
   if (operand.has_gaps()) refuse(".channels()", "more than the classes", "the classes");
   if (operand.channels() != channels)
     refuse("'s number of channels", operand.channels(),
-           std::to_string(channels) + ", " + of_channels);
+           std::to_string(channels) + ", " + channels_source);
   if (operand.count() != like.count())
     refuse("'s number of levels", operand.count(), as_model(std::to_string(like.count())));
   if (operand.images() != like.images())
