@@ -325,7 +325,7 @@ TEST_CASE("3x3 convolution: NaN and infinity stay in the tiles that read them") 
     }
 }
 
-TEST_CASE("3x3 convolution: ReLU keeps NaN, and its mask drops what it covers") {
+TEST_CASE("3x3 convolution: ReLU keeps NaN, and masked gradients are 0") {
   conv_problem<float> p = problem(1, 3, 6, 6, 4);
   p.relu = true;
   p.make(6);

@@ -88,7 +88,7 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-TEST_CASE("3x3 convolution: levels in one call are the bits of one by one") {
+TEST_CASE("3x3 convolution: levels in one call or in several are bit-identical") {
   for (const feature_layout layout : {nchw, nhwc})
     for (const index_t gap : {0, 5})
       for (const conv3x3_tile tile : {f4x4, f2x2}) {
@@ -147,7 +147,7 @@ TEST_CASE("3x3 convolution: levels in one call are the bits of one by one") {
       }
 }
 
-TEST_CASE("3x3 convolution: nothing where there is nothing") {
+TEST_CASE("3x3 convolution: empty inputs") {
   conv3x3_workspace workspace;
   std::vector<float> a(1000, 1.0f), b(1000, 2.0f), bias{3, 4};
   const feature_view<const float> no_inputs(a.data(), 2, 0, 3, 3, nchw);
@@ -179,7 +179,7 @@ TEST_CASE("3x3 convolution: nothing where there is nothing") {
   for (std::size_t i = 0; i < 60; ++i) CHECK(b[i] == 0);
 }
 
-TEST_CASE("3x3 convolution: when it is the faster choice") {
+TEST_CASE("3x3 convolution: conv3x3_is_faster") {
   // A head's levels together, but not each small one; few channels never.
   CHECK(conv3x3_is_faster(256, 256, 13343, true));
   CHECK(conv3x3_is_faster(16, 16, 640, true));
@@ -190,7 +190,7 @@ TEST_CASE("3x3 convolution: when it is the faster choice") {
   CHECK_FALSE(conv3x3_is_faster(256, 4, 10000, false));
 }
 
-TEST_CASE("3x3 convolution: errors") {
+TEST_CASE("3x3 convolution: bad arguments throw errors that name them and write nothing") {
   conv3x3_workspace workspace;
   std::vector<float> a(2000, 1.0f), b(2000, 5.0f), w(2000, 1.0f);
   const conv3x3_weights<float> forward(feature_view<const float>(w.data(), 4, 3, 3, 3, nchw));

@@ -118,7 +118,7 @@ TEST_CASE("in place: other outputs are refused in the memory of an input") {
   CHECK(refused > 1000);
 }
 
-TEST_CASE("in place: other outputs are refused where they share memory with an input") {
+TEST_CASE("in place: other outputs are refused if they share memory with an input") {
   const auto boxes = random_boxes<float>(100, 5);
   std::vector<float> memory = boxes;
   const boxes_view<const float> in(memory);
@@ -179,7 +179,7 @@ TEST_CASE("in place: other outputs are refused where they share memory with an i
   CHECK_NOTHROW(split_detections(columns, b, vector_view<float>(after.data() + 600, 100)));
 }
 
-TEST_CASE("in place: outputs are refused where they are part of an input, or shifted in it") {
+TEST_CASE("in place: outputs are refused if they are part of an input, or shifted in it") {
   constexpr index_t n = 100;
   const auto boxes = random_boxes<float>(n, 6);
   std::vector<float> memory = boxes, others = boxes;
@@ -297,7 +297,7 @@ TEST_CASE("in place: outputs are refused where they are part of an input, or shi
         [&] { regression_loss_and_grad(in, other, other, all, out, regression); });
 }
 
-TEST_CASE("focal loss: outputs share memory with the logits alone, as a whole") {
+TEST_CASE("focal loss: outputs may share memory only with the logits, as a whole") {
   constexpr index_t rows = 64, classes = 4, size = rows * classes;
   std::vector<float> x(size + 8, 1.0f), grad(size + 8, 0.0f), dense(size + 8, 0.5f);
   std::vector<float> arriving(size + 8, 1.0f), weights(rows, 1.0f), scores(rows, 0.5f);
@@ -423,7 +423,7 @@ TEST_CASE("in place: a head's gradients, also all in one tensor") {
   }
 }
 
-TEST_CASE("in place: levels are refused where they share memory with another") {
+TEST_CASE("in place: levels are refused if they share memory with another level") {
   constexpr index_t anchors = 3, height = 4, width = 5, count = anchors * height * width;
   std::vector<float> memory(static_cast<std::size_t>(4 * 4 * count), 1.0f);
   const auto before = memory;

@@ -188,7 +188,7 @@ TEST_CASE("merge_boxes: the merged box, with and without the second comparison")
   CHECK(some.boxes(0, 2) == 12.5f);
 }
 
-TEST_CASE("nms: by intersection over the smaller area") {
+TEST_CASE("NMS: by intersection over the smaller area") {
   std::uint64_t seed = 60;
   for (const index_t count : {0, 1, 40, 3000}) {
     const crowd<float> c(count, 500, false, ++seed);

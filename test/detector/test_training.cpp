@@ -272,7 +272,7 @@ TEST_CASE("training: an error if files cannot be written") {
   CHECK(error_of([&] { full.write({{"event", "step"}}); }) == "/dev/full: cannot be written");
 }
 
-TEST_CASE("training: a NaN loss ends it with good weights") {
+TEST_CASE("training: a NaN loss ends the training and keeps the last good weights") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);
   training_options options = small_training(folder, "diverges");
