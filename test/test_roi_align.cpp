@@ -249,7 +249,7 @@ TEST_CASE("RoIAlign: a constant map, a shift, a scale, the sum of the gradient")
     scaled.params.spatial_scale = 0.25;
     CHECK(same_bits(scaled.forward(), still));
 
-    // Weights of a box inside of the map add up to 1 in every bin.
+    // Weights of a box inside the map add up to 1 in every bin.
     double sum = 0, upstream = 0;
     for (const float g : p.backward()) sum += static_cast<double>(g);
     for (const float u : p.upstream) upstream += static_cast<double>(u);

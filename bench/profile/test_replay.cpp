@@ -391,7 +391,7 @@ TEST_CASE("projection: scopes inside a replayed problem are part of it") {
     CAPTURE(skipped.name);
     CHECK(replayed.count(skipped.name) + inside.count(skipped.name) == 0);
     if (skipped.name != "step") {
-      CHECK(skipped.reason == "inside of replayed problems, and replayed with them");
+      CHECK(skipped.reason == "part of replayed problems, and replayed with them");
       CHECK(skipped.observed_ns == 0);
     }
     observed += skipped.observed_ns;
