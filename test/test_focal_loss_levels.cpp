@@ -70,11 +70,11 @@ struct head {
     weighted.row_weights = weights;
     const double sum = loss(matrix_view<const T>(matrix.data(), rows, classes),
                             matrix_view<T>(expected.data(), rows, classes), weighted);
-    const double of_levels = loss(logits.const_view(), grad.view(), scales, params);
+    const double levels_loss = loss(logits.const_view(), grad.view(), scales, params);
     INFO("classes ", classes, " anchors ", logits.anchors, " channels ", logits.channels, " ",
          std::string(dtype_name<T>()));
-    CHECK((of_levels == doctest::Approx(sum).epsilon(1e-6) || std::isnan(sum)));
-    CHECK(std::isnan(of_levels) == std::isnan(sum));
+    CHECK((levels_loss == doctest::Approx(sum).epsilon(1e-6) || std::isnan(sum)));
+    CHECK(std::isnan(levels_loss) == std::isnan(sum));
     const std::vector<T> actual = grad.flat();
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < actual.size(); ++i) {

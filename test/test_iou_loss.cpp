@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The IoU loss kernels against the reference and torchvision's golden vectors: every instruction
 // set, element type and kind, at lengths around a group of boxes, with weights and scale;
-// degenerate boxes, determinism, allocations and every documented error.
+// degenerate boxes; and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/exact_box_losses.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The smooth L1 kernels against the reference and torch's golden vectors: every instruction set,
 // element type, output and selection, at lengths around a group of boxes, at misaligned starts and
-// at special values; determinism, allocations and every documented error.
+// at special values; and every documented error.
 #include "support/box_tensor.hpp"
 #include "support/data.hpp"
 #include "support/isa.hpp"
@@ -200,7 +200,7 @@ TEST_CASE_TEMPLATE("smooth L1: 0 times infinity is 0 for weights", T, float, bfl
     return boxes_view<const T>(of.data() + 4 * first, count);
   };
   for_each_isa([&](isa) {
-    for (const bool of_grad : {false, true}) {
+    for (const bool is_grad : {false, true}) {
       check_special_weights<T>(
           boxes, 4, [&](index_t first, const std::vector<float>& weights, double scale) {
             const auto count = static_cast<index_t>(weights.size());
@@ -209,7 +209,7 @@ TEST_CASE_TEMPLATE("smooth L1: 0 times infinity is 0 for weights", T, float, bfl
             params.box_weights = weights;
             std::vector<T> out(4 * weights.size());
             const auto p = part(x, first, count), y = part(t, first, count);
-            if (of_grad) {
+            if (is_grad) {
               smooth_l1_loss_and_grad(p, y, box_selection::all(), boxes_view<T>(out), params);
             } else {
               smooth_l1_loss_unreduced(p, y, box_selection::all(), boxes_view<T>(out), params);

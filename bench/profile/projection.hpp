@@ -115,7 +115,7 @@ inline projection project(const report& recorded, const std::string& step,
     } else {
       // Weighted by calls: a step may be too short to have a time.
       skip(i, e.count > 0 && alone.calls[i] == 0
-                  ? "inside of replayed problems, and replayed with them"
+                  ? "part of replayed problems, and replayed with them"
                   : reason);
     }
   }

@@ -151,11 +151,10 @@ inline std::string why_not_replayed(const entry& e) {
   if (e.source != "vecdet") return "recorded by " + e.source;
   if (e.implementation.empty()) {
     const std::string whole = e.function.substr(0, e.function.find('.'));  // of nms.sort, nms
-    return whole != e.function && is_replayed(whole)
-               ? "a step inside of " + whole + ", on another thread"
-               : "a scope";
+    return whole != e.function && is_replayed(whole) ? "a part of " + whole + ", on another thread"
+                                                     : "a scope";
   }
-  if (!is_replayed(e.function)) return "no replay of this function";
+  if (!is_replayed(e.function)) return "this function cannot be replayed";
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512}) {
     if (e.implementation != isa_name(set)) continue;
     return isa_available(set) ? "" : "this machine has no " + e.implementation;

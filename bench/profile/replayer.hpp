@@ -38,7 +38,7 @@ class replayer {
   /// Why a problem cannot be replayed here; empty when it can.
   std::string why_not(const entry& e) const {
     if (!is_primitive(e)) {
-      return e.source == "onednn" ? "a profile does not hold what oneDNN's log tells: give the log"
+      return e.source == "onednn" ? "a profile lacks details of oneDNN's log: pass the log"
                                   : why_not_replayed(e);
     }
     return why_no_primitives();

@@ -25,7 +25,7 @@ constexpr int exit_bad_input = 2;
 
 constexpr const char* inputs_help =
     "A profile (VECDET_PROFILE=report.json), google-benchmark's JSON, or a oneDNN verbose log; "
-    "the content tells which";
+    "the content determines the kind";
 
 /// Writes to the file in the format that its name selects; without a file, writes the table to
 /// standard output.

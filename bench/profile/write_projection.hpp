@@ -166,7 +166,7 @@ inline void write_projection(std::ostream& out, const projection& p, std::size_t
     detail::write_rest(out, p);
     detail::write_layouts(out, p);
   }
-  if (!p.not_replayed.empty()) out << "not replayed, and their time a step:\n";
+  if (!p.not_replayed.empty()) out << "not replayed, with their time per step:\n";
   for (std::size_t i = 0; i < std::min(rows, p.not_replayed.size()); ++i) {
     const auto& skipped = p.not_replayed[i];
     out << "  " << duration_text(skipped.observed_ns) << "  " << detail::one_line(skipped.name)

@@ -193,7 +193,8 @@ measured measure(const bench_options& options, std::int64_t batch_size, std::siz
       std::to_string(batch_size) + " --steps " + std::to_string(options.steps) + " --side " +
       std::to_string(options.side) + " --threads " + std::to_string(at::get_num_threads());
   std::FILE* const output = popen(command.c_str(), "r");
-  if (output == nullptr) throw std::runtime_error("no process for a stage of the benchmark");
+  if (output == nullptr)
+    throw std::runtime_error("cannot start a process for a stage of the benchmark");
   measured result;
   double seconds = 0;
   while (std::fscanf(output, "%lf %lf", &seconds, &result.loss) == 2)
@@ -205,10 +206,10 @@ measured measure(const bench_options& options, std::int64_t batch_size, std::siz
 
 void print_table(const bench_options& options, std::int64_t batch_size,
                  const std::vector<measured>& results) {
-  std::printf("\n%d x %d, batch of %d, %d threads; seconds of a step, %d runs\n\n",
+  std::printf("\n%d x %d, batch of %d, %d threads; seconds per step, %d runs\n\n",
               static_cast<int>(options.side), static_cast<int>(options.side),
               static_cast<int>(batch_size), at::get_num_threads(), options.rounds);
-  std::printf("| step | median | least | of the one before | of the first | loss |\n");
+  std::printf("| stage | median | least | speed-up over previous | speed-up over first | loss |\n");
   std::printf("|---|--:|--:|--:|--:|--:|\n");
   for (std::size_t s = 0; s < results.size(); ++s) {
     const double median = results[s].median();

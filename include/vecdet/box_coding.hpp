@@ -83,6 +83,16 @@ struct coder_params {
 struct distance_params {
   bool by_size = true;                    ///< divided by the anchor's width and height
   box_format anchors = box_format::xyxy;  ///< or cxcywh
+
+  /// As in torchvision's FCOS.
+  static distance_params fcos() { return {}; }
+
+  /// Distances in pixels, as in the paper, arXiv 1904.01355.
+  static distance_params pixels() {
+    distance_params params;
+    params.by_size = false;
+    return params;
+  }
 };
 
 /// The deltas that decode to `targets` (corners) from `anchors`.

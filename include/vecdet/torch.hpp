@@ -38,6 +38,7 @@
 #include <vecdet/detail/target.hpp>
 #include <vecdet/iou_kind.hpp>
 #include <vecdet/soft_nms_method.hpp>
+#include <vecdet/torch/convolutions.hpp>
 
 #include <cstdint>
 #include <tuple>
@@ -388,26 +389,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sample_balanced(
     const at::Tensor& labels, at::IntArrayRef counts = {}, std::int64_t size = 256,
     double positive_share = 0.5, std::int64_t seed = 0, std::int64_t background = -1,
     std::int64_t ignore = -2);
-
-/// The 3x3 convolution with stride 1 and padding 1 (conv3x3.hpp) of `input`, images x channels x
-/// height x width, contiguous or channels_last: neither is copied, and the result and the gradient
-/// have the same layout. Differentiable in input, weight and bias, once.
-///
-/// at::conv2d() computes shapes for which conv3x3_is_faster() says no, types other than
-/// float32, and everything under autocast.
-///
-/// A weight that requires a gradient is transformed in every call. Others are transformed when
-/// their values change, and kept: see free_cached_memory().
-/// @param weight output channels x input channels x 3 x 3
-/// @param bias output channels; undefined: none
-/// @param relu whether the result is max(convolution, 0)
-at::Tensor conv3x3(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias = {},
-                   bool relu = false);
-
-/// The same of all levels of a pyramid, which share the weights: one call is faster than one for
-/// each level.
-std::vector<at::Tensor> conv3x3_levels(at::TensorList inputs, const at::Tensor& weight,
-                                       const at::Tensor& bias = {}, bool relu = false);
 
 /// Frees the memory that the operators hold for later calls:
 ///

@@ -108,7 +108,7 @@ class results {
   }
   template <class... Parts>
   void add(const std::tuple<Parts...>& parts) {
-    std::apply([this](const auto&... part) { (add(part), ...); }, parts);
+    std::apply([this](const auto&... part) { (this->add(part), ...); }, parts);
   }
 
   /// Takes all NaNs for the same: their sign is no result, and differs on Arm.

@@ -173,7 +173,7 @@ TEST_CASE("training: reproducible, also after resuming") {
   cut.checkpoint_steps = 2;
   REQUIRE(train(cut) == outcome::finished);
   CHECK(losses_of(cut) == expected);
-  CHECK(contains(error_of([&] { train(cut); }), "there is a training already"));
+  CHECK(contains(error_of([&] { train(cut); }), "there is already a training"));
 
   // Asked to stop as soon as a step has been reported, training ends within an epoch or after one.
   // In both cases, the two parts equal the whole.
@@ -192,17 +192,17 @@ TEST_CASE("training: reproducible, also after resuming") {
   CHECK(losses_of(halves) == expected);
 
   halves.model.prior = 0.05;
-  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another recipe: "));
+  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another recipe: "));
   halves.model.prior = model_config().prior;
   const std::string one = folder / "Annotations/shapes_0.xml";
   const std::string before = test::read_bytes(one);
   test::write_bytes(one, "<annotation/>");
-  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another recipe: "));
+  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another recipe: "));
   test::write_bytes(one, before);
   halves.optimiser.rate = 2e-3;
-  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another recipe: "));
+  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another recipe: "));
   halves.model.channels = 64;
-  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another model: resnet18"));
+  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another model: resnet18"));
   halves = small_training(folder, "halves");
   halves.resume = true;
   for (int i = 0; i < 16; ++i) {
@@ -213,7 +213,7 @@ TEST_CASE("training: reproducible, also after resuming") {
       text.replace(at, 4, "ring");
     std::ofstream(xml) << text;
   }
-  CHECK(contains(error_of([&] { train(halves); }), "a checkpoint of another list of classes: "));
+  CHECK(contains(error_of([&] { train(halves); }), "the checkpoint has another list of classes: "));
 }
 
 TEST_CASE("training: a broken picture is reported once, skipped and counted") {
@@ -266,12 +266,13 @@ TEST_CASE("training: an error if files cannot be written") {
   test::write_shapes(folder, 16);
   std::ofstream(folder / "file") << "no folder";
   const training_options options = small_training(folder, "file/run");
-  CHECK(contains(error_of([&] { train(options); }), "file/run: cannot be made: Not a directory"));
+  CHECK(
+      contains(error_of([&] { train(options); }), "file/run: cannot be created: Not a directory"));
   run_log full("/dev/full");
   CHECK(error_of([&] { full.write({{"event", "step"}}); }) == "/dev/full: cannot be written");
 }
 
-TEST_CASE("training: a NaN loss ends it with good weights") {
+TEST_CASE("training: a NaN loss ends the training and keeps the last good weights") {
   const test::temporary_folder folder;
   test::write_shapes(folder, 16);
   training_options options = small_training(folder, "diverges");
@@ -325,7 +326,8 @@ TEST_CASE("checkpoints: complete or absent, and errors that name the file") {
 
   CHECK(contains(error_of([&] { load_checkpoint(folder / "no.pt"); }), "no such checkpoint"));
   std::filesystem::resize_file(file, size / 2);
-  CHECK(contains(error_of([&] { load_checkpoint(file); }), "model.pt: no checkpoint, or a broken"));
+  CHECK(contains(error_of([&] { load_checkpoint(file); }),
+                 "model.pt: not a checkpoint, or a corrupt"));
 }
 
 TEST_CASE("checkpoints: mismatches are refused") {
@@ -342,7 +344,7 @@ TEST_CASE("checkpoints: mismatches are refused") {
     return error_of([&] { load_checkpoint(file); });
   };
   content.classes = {"a"};
-  CHECK(contains(error(), "it names 1 classes, expected 2, as many as its model has"));
+  CHECK(contains(error(), "it names 1 classes, expected 2, the number of its model"));
   content.classes = {"a", "b", "c"};
   CHECK(contains(error(), "it names 3 classes, expected 2"));
   content.classes = {"a", "b"};

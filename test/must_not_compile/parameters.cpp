@@ -110,10 +110,10 @@ void parameters(std::vector<float> weights, std::vector<int> labels, std::vector
   const scored_labels scored{labels, weights};
 #endif
 #if WRONG == 18  // says: ends_with_the_statement
-  const scored_labels of_temporary{labels, make_weights()};
+  const scored_labels dangling{labels, make_weights()};
 #else
-  const scored_labels of_temporary{labels, vector_view<const float>(weights)};
+  const scored_labels dangling{labels, vector_view<const float>(weights)};
 #endif
-  (void)image, (void)scored, (void)of_temporary;
+  (void)image, (void)scored, (void)dangling;
   (void)smooth_l1, (void)iou, (void)per_image, (void)head, (void)ssd;
 }

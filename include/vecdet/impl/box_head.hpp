@@ -84,7 +84,7 @@ detections_view postprocess_box_head(const box_head_outputs<T>& outputs,
                        threading::sequential);
         }
       });
-  return detail::batch_best(buffers, images, dense, target, policy);
+  return detail::best_detections(buffers, images, dense, target, policy);
 }
 
 }  // namespace VECDET_ABI

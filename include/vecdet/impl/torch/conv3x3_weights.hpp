@@ -76,11 +76,11 @@ class kept_weights {
 
   transformed of(const at::Tensor& tensor, const feature_view<const float>& weight,
                  conv3x3_use use) {
-    const key of_tensor{tensor.unsafeGetTensorImpl(), use};
+    const key tensor_key{tensor.unsafeGetTensorImpl(), use};
     const std::uint64_t values = fingerprint(weight);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      const auto found = entries_.find(of_tensor);
+      const auto found = entries_.find(tensor_key);
       if (found != entries_.end() && found->second.values == values &&
           found->second.weights->input_channels() == weight.channels())
         return found->second.weights;
@@ -90,8 +90,8 @@ class kept_weights {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto each = entries_.begin(); each != entries_.end();)
       each = each->second.tensor.expired() ? entries_.erase(each) : std::next(each);
-    entries_.erase(of_tensor);
-    entries_.emplace(of_tensor, entry{weak_tensor(tensor.getIntrusivePtr()), values, weights});
+    entries_.erase(tensor_key);
+    entries_.emplace(tensor_key, entry{weak_tensor(tensor.getIntrusivePtr()), values, weights});
     return weights;
   }
 
@@ -132,9 +132,9 @@ class transformed_weights {
       kept_ = kept_weights::get().of(weight, view, use);
       weights_ = kept_.get();
     } else {
-      auto& of_thread = thread_workspace<conv3x3_weights<float>>();
-      of_thread.assign(view, use, conv3x3_tile::f4x4, threads());
-      weights_ = &of_thread;
+      auto& thread_weights = thread_workspace<conv3x3_weights<float>>();
+      thread_weights.assign(view, use, conv3x3_tile::f4x4, threads());
+      weights_ = &thread_weights;
     }
   }
 
