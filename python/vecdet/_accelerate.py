@@ -43,8 +43,8 @@ def accelerate_convolutions(module: _Model) -> _Model:
     PyTorch computes types other than float32, tensors that are not on the CPU, everything under
     autocast, and shapes for which it is faster.
 
-    Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. restore() takes
-    it back.
+    Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. restore() undoes
+    this.
 
     Returns:
         The module.
