@@ -52,7 +52,8 @@ template <class T>
 double tolerance(conv3x3_tile tile) {
   return std::is_same<T, double>::value ? 1e-13 : tile == f4x4 ? 2.5e-5 : 4e-6;
 }
-/// Of the documented bound: the largest magnitudes of weights and inputs, summed over channels.
+/// The factor of the documented bound. It applies to the largest magnitudes of weights and inputs,
+/// summed over channels.
 double bound_tolerance(conv3x3_tile tile, index_t channels) {
   return static_cast<double>(channels + (tile == f4x4 ? 100 : 40)) * 0x1p-23;
 }

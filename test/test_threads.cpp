@@ -277,7 +277,7 @@ TEST_CASE("threads: many callers at once") {
 }
 
 TEST_CASE("threads: the first call, from many threads") {
-  // What the first call sets up, it sets up anew here.
+  // Resets what the first call sets up.
   const isa before = active_isa();
   for (int round = 0; round < 20; ++round) {
     detail::isa_in_force = -1;

@@ -17,11 +17,11 @@
 namespace vecdet {
 namespace profile {
 
-/// Another way to run problems than they were recorded in. What is empty or 0 stays as recorded.
+/// Another way to run recorded problems. Empty strings and 0 mean as recorded.
 struct alternative {
   std::string isa;           ///< of vecdet's problems
   int threads = 0;           ///< of all
-  std::string layout, type;  ///< of convolutions: what lies around them, as surroundings has it
+  std::string layout, type;  ///< of the tensors around convolutions, as in surroundings
 
   bool within() const { return !layout.empty(); }
   std::string name() const {

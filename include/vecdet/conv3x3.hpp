@@ -48,8 +48,8 @@
 // tiles in order.
 //
 // Every function throws std::invalid_argument, and writes nothing, if shapes differ, an output
-// shares memory with an input or with another level of its own, the weights were transformed for
-// another use, or a head_view with several anchors has more channels than classes.
+// shares memory with an input or with another level of the same output, the weights were
+// transformed for another use, or a head_view with several anchors has more channels than classes.
 #pragma once
 
 #include <vecdet/conv3x3_tile.hpp>

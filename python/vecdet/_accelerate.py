@@ -39,12 +39,12 @@ def _replace(modules: Iterable[nn.Module], classes: Mapping[type, type]) -> None
 def accelerate_convolutions(module: _Model) -> _Model:
     """Switches the 3x3 convolutions in ``module``, itself included, to vecdet, in place: nn.Conv2d
     with stride 1, padding 1, no dilation and one group. Classes derived from nn.Conv2d and objects
-    with a forward() of their own are left alone. Each call decides anew: PyTorch computes types
-    other than float32, tensors that are not on the CPU, everything under autocast, and shapes for
-    which it is faster.
+    with their own forward() are left unchanged. Every call chooses between vecdet and PyTorch.
+    PyTorch computes types other than float32, tensors that are not on the CPU, everything under
+    autocast, and shapes for which it is faster.
 
-    Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. restore() takes
-    it back.
+    Outputs in float32 differ from PyTorch's by about 2e-5 of their mean magnitude. restore() undoes
+    this.
 
     Returns:
         The module.

@@ -113,7 +113,7 @@ struct conv3x3_calls : layer<T> {
   }
 };
 
-/// A square and a row of so many locations in all.
+/// A square level and a level of one row, with this total number of locations.
 template <class T>
 struct level_calls : layer<T> {
   struct heads {
