@@ -197,9 +197,9 @@ TEST_CASE("3x3 convolution: bad arguments throw errors that name them and write 
   const conv3x3_weights<float> backward(feature_view<const float>(w.data(), 4, 3, 3, 3, nchw),
                                         conv3x3_use::input_grad);
   const auto map = [](auto* data, index_t channels, index_t height, index_t width,
-                      index_t images = 1) {
-    return feature_view<std::remove_pointer_t<decltype(data)>>(data, images, channels, height,
-                                                               width, nchw);
+                      index_t count = 1) {
+    return feature_view<std::remove_pointer_t<decltype(data)>>(data, count, channels, height, width,
+                                                               nchw);
   };
   const float* const in = a.data();
   float* const out = b.data();
