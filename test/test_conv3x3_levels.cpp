@@ -140,7 +140,7 @@ TEST_CASE("3x3 convolution: levels in one call or in several are bit-identical")
           for (std::size_t i = 0; i < gw.size(); ++i)
             CHECK(std::abs(gw[i] - exact_gw[i]) < 25 * (tile == f4x4 ? 2.5e-5 : 4e-6));
           for (std::size_t i = 0; i < gb.size(); ++i) CHECK(std::abs(gb[i] - exact_gb[i]) < 2e-5);
-          // What lies between is not touched.
+          // Elements between them are not touched.
           for (std::size_t i = 0; i < before.size(); ++i)
             if (std::isnan(before[i])) CHECK(std::isnan(output.values[i]));
         });

@@ -173,7 +173,7 @@ TEST_CASE("in place: other outputs are refused if they share memory with an inpu
   split_fails("split_detections: boxes is detections", {rows.data(), 100}, s);
   split_fails("split_detections: scores is detections", b, {rows.data() + 500, 100});
   split_fails("split_detections: scores is boxes", b, {b.data() + 399, 100});
-  // What follows the last row is no part of the rows.
+  // The gap after the last row does not count as part of the rows.
   std::vector<float> after(700, 1);
   const matrix_view<const float> columns(after.data() + 1, 100, 5, 6);
   CHECK_NOTHROW(split_detections(columns, b, vector_view<float>(after.data() + 600, 100)));
@@ -259,7 +259,7 @@ TEST_CASE("in place: outputs are refused if they are part of an input, or shifte
   fails("regression_loss_and_grad: grad is anchors",
         [&] { regression_loss_and_grad(in, other, in, all, anchors); });
 
-  // What a gradient would overwrite, and then be led astray by.
+  // Indices, which a gradient would overwrite before they are used.
   std::vector<index_t> numbers(2 * n, 0);
   const auto in_numbers = [&] {
     return boxes_view<float>(reinterpret_cast<float*>(numbers.data()), n);

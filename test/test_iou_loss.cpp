@@ -124,7 +124,7 @@ TEST_CASE("IoU losses: bfloat16") { sweep<bfloat16>(); }
 TEST_CASE("IoU losses: double") { sweep<double>(); }
 
 TEST_CASE("IoU losses: distant boxes with nearly equal aspect ratios") {
-  // What is left of the difference of their angles is as large as all else.
+  // The rounding error of the difference of their angles is as large as everything else.
   random_generator generator(91);
   std::vector<float> predicted, targets;
   for (int i = 0; i < 20000; ++i) {

@@ -319,7 +319,7 @@ TEST_CASE("smooth L1: all bits of labels are compared, at every position") {
         wide[static_cast<std::size_t>(at)] = label;
         only_this_counts(wide);
       }
-      // Of two values, one does not fit 32 bits: truncated to the label 6, it would match.
+      // One of the two values does not fit 32 bits: truncated to the label 6, it would match.
       std::vector<std::int32_t> narrow(static_cast<std::size_t>(size), 5);
       narrow[static_cast<std::size_t>(at)] = 6;
       only_this_counts(box_selection(narrow, high + 6, 5));

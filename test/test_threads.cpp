@@ -122,7 +122,7 @@ TEST_CASE("threads: chunks consist of whole blocks if blocks are small") {
   };
   CHECK(chunks(4096, 205, 8) == std::make_pair(index_t{208}, index_t{20}));
   CHECK(chunks(120087, 181, 128) == std::make_pair(index_t{512}, index_t{235}));
-  // Of wide rows a block has many: they are spread over threads all the same.
+  // A block of wide rows has many elements. Such rows are spread over threads as well.
   CHECK(chunks(128, 2, 128) == std::make_pair(index_t{2}, index_t{64}));
   CHECK(chunks(1, 1, 1) == std::make_pair(index_t{1}, index_t{1}));
 }

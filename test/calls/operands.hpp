@@ -91,7 +91,7 @@ struct placed_matrix : placed<T> {
   matrix_view<T> out() const { return {this->data(), rows, cols, stride}; }
 };
 
-/// What NMS takes.
+/// The inputs of NMS.
 template <class T>
 struct placed_detections {
   placed_boxes<T> boxes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of box kernels share: outputs between marks that must survive, and comparisons.
+// Shared by tests of box kernels: outputs between marks that must survive, and comparisons.
 #pragma once
 
 #include "ulp.hpp"
