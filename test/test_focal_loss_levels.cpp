@@ -200,8 +200,10 @@ TEST_CASE("focal loss of levels: bad arguments throw errors that name them and w
   const matrix_view<const float> dense(h.logits.data[0].data(), 1, 1);
   throws([&] { sigmoid_focal_loss_and_grad(h.logits.const_view(), dense, h.grad.view()); },
          "targets is a matrix");
-  throws([&] { head_view<float>({}, -1, 1, 1, head_layout::nchw); }, "head_view: images is -1");
-  throws([&] { head_view<float>({}, 1, 1, 3, head_layout::nchw, 2); }, "channels is 2");
+  throws([&] { head_view<float>(head_level<float>{}, -1, 1, 1, head_layout::nchw); },
+         "head_view: images is -1");
+  throws([&] { head_view<float>(head_level<float>{}, 1, 1, 3, head_layout::nchw, 2); },
+         "channels is 2");
   const auto with_levels = [&](std::vector<head_level<float>> grad) {
     return [&h, grad] {
       sigmoid_focal_loss_and_grad(h.logits.const_view(), h.labels,

@@ -177,6 +177,16 @@ TEST_CASE("smooth L1: all boxes are selected unless a selection is given") {
   const std::vector<float> a{0, 0, 3, 4, 1, 1, 1, 2}, b{0, 1, 3, 4, 1, 1, 1, 1};
   CHECK(smooth_l1_loss(a, b) == smooth_l1_loss(a, b, box_selection::all()));
   CHECK(smooth_l1_loss(a, b) > smooth_l1_loss(a, b, std::vector<int>{0, -1}));
+  std::vector<float> all(a.size()), some(a.size());
+  smooth_l1_params params;
+  params.beta = 0.5;
+  smooth_l1_loss_unreduced(a, b, all, params);
+  smooth_l1_loss_unreduced(a, b, box_selection::all(), some, params);
+  CHECK(all == some);
+  CHECK(all[1] == 0.75f);
+  CHECK(smooth_l1_loss_and_grad(a, b, all, params) ==
+        smooth_l1_loss_and_grad(a, b, box_selection::all(), some, params));
+  CHECK(all == some);
 }
 
 TEST_CASE("smooth L1: float") { sweep<float>(); }

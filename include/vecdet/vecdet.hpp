@@ -23,6 +23,7 @@
 #include <vecdet/grid_size.hpp>
 #include <vecdet/ground_truth.hpp>
 #include <vecdet/head_levels.hpp>
+#include <vecdet/image_sizes_view.hpp>
 #include <vecdet/iou.hpp>
 #include <vecdet/iou_loss.hpp>
 #include <vecdet/keep_memory.hpp>

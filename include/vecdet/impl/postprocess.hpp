@@ -50,11 +50,14 @@ inline void check_postprocess_params(const char* function, const postprocess_par
   check_corner_coder(function, "params.coder", params.coder);
 }
 
-inline void check_image_sizes(const char* function, const vector_view<const image_size>& sizes) {
+inline void check_image_sizes(const char* function, const image_sizes_view& sizes) {
   for (index_t i = 0; i < sizes.size(); ++i) {
-    for (const double side : {sizes[i].height, sizes[i].width})
-      check_element(side > 0 && fits_float(side), function, "image_sizes", i, side,
-                    "a finite float above 0");
+    for (const double side : {sizes[i].height, sizes[i].width}) {
+      if (side > 0 && fits_float(side)) continue;
+      throw_invalid_argument(function,
+                             sizes.is_same_for_all() ? "image_sizes" : element("image_sizes", i),
+                             side, "a finite float above 0");
+    }
   }
 }
 
@@ -249,13 +252,13 @@ inline detections_view best_detections(postprocess_buffers& buffers, index_t ima
 
 /// The detections of all images, from the candidates that call.collect() finds in each.
 template <class Call>
-detections_view run_postprocess(const Call& call, const vector_view<const image_size>& image_sizes,
-                                isa target, const postprocess_params& params,
+detections_view run_postprocess(const Call& call, const image_sizes_view& image_sizes,
+                                index_t images, isa target, const postprocess_params& params,
                                 postprocess_buffers& buffers, threading policy) {
   collect_candidates(
-      buffers, image_sizes.size(), policy,
+      buffers, images, policy,
       [&](index_t i, auto& out, threading inner) { call.collect(i, image_sizes[i], out, inner); });
-  return best_detections(buffers, image_sizes.size(), params, target, policy);
+  return best_detections(buffers, images, params, target, policy);
 }
 
 }  // namespace detail
@@ -263,11 +266,13 @@ detections_view run_postprocess(const Call& call, const vector_view<const image_
 template <class T>
 detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const float> anchors,
                             vector_view<const index_t> level_sizes,
-                            vector_view<const image_size> image_sizes,
-                            const postprocess_params& params, postprocess_workspace& workspace,
-                            threading policy) {
+                            const image_sizes_view& image_sizes, const postprocess_params& params,
+                            postprocess_workspace& workspace, threading policy) {
   detail::postprocess_buffers& buffers = detail::workspace_access::buffers(workspace);
-  const index_t images = image_sizes.size();
+  const index_t rows = outputs.logits.rows();
+  const index_t images = !image_sizes.is_same_for_all() ? image_sizes.size()
+                         : anchors.empty()              ? 0
+                                                        : rows / anchors.size();
   detail::check_postprocess(outputs, anchors.size(), level_sizes, images, params);
   detail::check_image_sizes("postprocess", image_sizes);
   detail::look_at_logits("postprocess", "outputs.logits", outputs.logits);
@@ -287,7 +292,7 @@ detections_view postprocess(const head_outputs<T>& outputs, boxes_view<const flo
 
   return detail::run_postprocess(
       detail::image_postprocess<T>(target, outputs, anchors, level_sizes, params), image_sizes,
-      target, params, buffers, policy);
+      images, target, params, buffers, policy);
 }
 
 }  // namespace VECDET_ABI
