@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from ctypes import byref, c_int64
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
@@ -122,13 +123,12 @@ class _Results:
         return [slice(a, b) for a, b in zip(ends[:-1], ends[1:])]
 
     def detections(self) -> list[Detections]:
-        return [Detections(self.boxes[i].copy(), self.scores[i].copy(), self.labels[i].copy())
+        return [Detections(self.boxes[i], self.scores[i], self.labels[i])
                 for i in self.each_image()]
 
     def yolo_detections(self) -> list[YoloDetections]:
-        return [YoloDetections(self.boxes[i].copy(), self.scores[i].copy(), self.labels[i].copy(),
-                               self.sources[i].copy(), self.extras[i].copy())
-                for i in self.each_image()]
+        return [YoloDetections(self.boxes[i], self.scores[i], self.labels[i], self.sources[i],
+                               self.extras[i]) for i in self.each_image()]
 
 
 _DETECTORS = ("retinanet", "fcos", "ssd", "rpn")
@@ -253,26 +253,40 @@ _PRESETS = {"yolov5": "v5", "yolov7": "v5", "yolox": "v5", "yolov8": "v8", "yolo
             "rt-detr": "rt_detr"}
 
 
+@functools.lru_cache(maxsize=256)
+def _yolo_params(preset: str, results: int, extras: int, keypoint_size: int,
+                 *options: Any) -> Any:
+    """Parameters that many calls share."""
+    params = getattr(library, f"vecdet_yolo_postprocess_params_{preset}")()
+    params.results, params.extras, params.keypoint_size = results, extras, keypoint_size
+    for name, value in zip(("score_threshold", "iou_threshold", "max_detections", "max_candidates",
+                            "multi_label", "class_agnostic"), options):
+        if value is not None:
+            setattr(params, name, value)
+    return params
+
+
 def _check_yolo_shape(array: Any, params: Any, classes: int | None) -> None:
     """Refuses a transposed output: it has more numbers per box than boxes."""
-    function = "postprocess_yolo"
     by_rows = params.layout == _c.YOLO_ROWS
-    first = {_c.YOLO_CLASSES: 4, _c.YOLO_OBJECTNESS: 5, _c.YOLO_SCORE_AND_CLASS: 6}[params.scores]
     is_scored = params.scores == _c.YOLO_SCORE_AND_CLASS
-    names = {_c.YOLO_CLASSES: "4 + classes", _c.YOLO_OBJECTNESS: "5 + classes",
-             _c.YOLO_SCORE_AND_CLASS: "6"}[params.scores] + (" + extras" if params.extras else "")
+    if array.ndim == 3:
+        boxes, numbers = array.shape[1:] if by_rows else array.shape[:0:-1]
+        found = numbers - 4 - params.scores - params.extras  # the objectness, or score and class
+        if is_scored:
+            is_right = found == 0
+        elif classes is not None:
+            is_right = found == classes
+        else:
+            is_right = numbers <= boxes or boxes == 0
+        if is_right:
+            return
+    names = ("4 + classes", "5 + classes", "6")[params.scores] + " + extras" * (params.extras > 0)
     expected = f"[images, boxes, {names}]" if by_rows else f"[images, {names}, boxes]"
-    if array.ndim != 3:
-        raise wrong_shape(function, "output", array, expected)
-    boxes, numbers = (array.shape[1:] if by_rows else array.shape[:0:-1])
-    found = numbers - first - params.extras
-    if is_scored and found != 0 or not is_scored and classes is not None and found != classes:
-        raise wrong_shape(function, "output", array, expected if classes is None or is_scored else
-                          f"{expected} with {classes} classes")
-    if classes is None and not is_scored and numbers > boxes > 0:
-        raise wrong_shape(function, "output", array,
-                          f"{expected}, and more boxes than numbers per box: is it transposed? If "
-                          "not, pass classes=")
+    if array.ndim == 3 and not is_scored:
+        expected += (", and more boxes than numbers per box: is it transposed? If not, pass "
+                     "classes=" if classes is None else f" with {classes} classes")
+    raise wrong_shape("postprocess_yolo", "output", array, expected)
 
 
 def postprocess_yolo(
@@ -333,16 +347,12 @@ def postprocess_yolo(
     ([[90.0, 45.0, 110.0, 55.0]], [1], [7])
     """
     function = "postprocess_yolo"
-    choice(tuple(_PRESETS), function, "model", model)
+    if model not in _PRESETS:
+        choice(tuple(_PRESETS), function, "model", model)
     array = small_floats(function, "output", output)
-    params = getattr(library, f"vecdet_yolo_postprocess_params_{_PRESETS[model]}")()
-    for name, value in (("score_threshold", score_threshold), ("max_candidates", max_candidates),
-                        ("iou_threshold", iou_threshold), ("max_detections", max_detections),
-                        ("multi_label", multi_label), ("class_agnostic", class_agnostic)):
-        if value is not None:
-            setattr(params, name, value)
-    params.results = choice(FORMATS, function, "results", results)
-    params.extras, params.keypoint_size = extras, keypoint_size
+    params = _yolo_params(_PRESETS[model], choice(FORMATS, function, "results", results), extras,
+                          keypoint_size, score_threshold, iou_threshold, max_detections,
+                          max_candidates, multi_label, class_agnostic)
     _check_yolo_shape(array, params, classes)
     images, rows, cols = array.shape
     positions = None

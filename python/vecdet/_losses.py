@@ -4,6 +4,8 @@ number ("mean" or "sum"); X_and_grad returns the number and its gradient, comput
 
 from __future__ import annotations
 
+import functools
+import math
 from ctypes import byref, c_double
 from typing import TYPE_CHECKING, Any, Sequence
 
@@ -22,6 +24,12 @@ _REDUCTIONS = ("none", "mean", "sum")
 _BOX_LOSSES = ("smooth_l1", "giou", "diou", "ciou")
 
 
+@functools.lru_cache(maxsize=256)
+def _params(struct: Any, *values: Any) -> Any:
+    """Parameters that many calls share."""
+    return byref(struct(*values))
+
+
 def _reduced(function: str, reduction: str, allowed: tuple[str, ...] = _REDUCTIONS) -> int:
     choice(allowed, function, "reduction", reduction)
     return _c.MEAN if reduction == "mean" else _c.SUM
@@ -32,9 +40,7 @@ def _rows(function: str, inputs: Any) -> tuple[int, int, int, Any]:
     array = floats(function, "inputs", inputs)
     if array.ndim < 1:
         raise wrong_shape(function, "inputs", array, "[..., classes]")
-    classes = array.shape[-1]
-    rows = int(np.prod(array.shape[:-1], dtype=np.int64))
-    return TYPES[array.dtype], rows, classes, array
+    return TYPES[array.dtype], math.prod(array.shape[:-1]), array.shape[-1], array
 
 
 def _per_row(function: str, argument: str, value: Any, inputs: Any) -> Any:
@@ -56,20 +62,29 @@ def _labels(function: str, labels: Any, inputs: Any) -> Any:
     return array
 
 
+# The three forms of each loss.
+_FORMS: list[dict[str, Any]] = [
+    {name: getattr(library, f"vecdet_{name}{form}", None) for name in (
+        "bce_loss", "distribution_focal_loss", "iou_loss", "quality_focal_loss", "regression_loss",
+        "sigmoid_focal_loss", "smooth_l1_loss", "softmax_cross_entropy_loss", "varifocal_loss")}
+    for form in ("_unreduced", "", "_and_grad")]
+_UNREDUCED, _REDUCED, _AND_GRAD = _FORMS
+
+
 def _run(name: str, arguments: Sequence[Any], inputs: Any, reduction: str | None,
          element_shape: Any = None) -> Any:
     """Calls the form of a loss that the reduction asks for; None: with the gradient."""
     if reduction == "none":
         shape = inputs.shape if element_shape is None else element_shape
         losses = np.empty(shape, inputs.dtype)
-        check(getattr(library, f"vecdet_{name}_unreduced")(*arguments, address(losses)))
+        check(_UNREDUCED[name](*arguments, address(losses)))
         return losses
     loss = c_double()
     if reduction is not None:
-        check(getattr(library, f"vecdet_{name}")(*arguments, byref(loss)))
+        check(_REDUCED[name](*arguments, byref(loss)))
         return loss.value
     grad = np.empty(inputs.shape, inputs.dtype)
-    check(getattr(library, f"vecdet_{name}_and_grad")(*arguments, byref(loss), address(grad)))
+    check(_AND_GRAD[name](*arguments, byref(loss), address(grad)))
     return loss.value, grad
 
 
@@ -95,10 +110,12 @@ def _focal(function: str, inputs: Any, targets: Any, alpha: float, gamma: float,
     scores = _per_row(function, "scores", scores, array)
     weights = _per_row(function, "row_weights", row_weights, array)
     chosen = _c.focal_targets(optional(labels), optional(scores), optional(targets))
-    params = _c.focal_loss_params(alpha, gamma, scale, number, background, ignore,
-                                  optional(weights))
-    return _run("sigmoid_focal_loss", (type_, address(array), rows, classes, classes, byref(chosen),
-                                       byref(params)), array, None if with_grad else reduction)
+    return _run("sigmoid_focal_loss", (
+        type_, address(array), rows, classes, classes, byref(chosen),
+        _params(_c.focal_loss_params, alpha, gamma, scale, number, background, ignore)
+        if weights is None else
+        byref(_c.focal_loss_params(alpha, gamma, scale, number, background, ignore,
+                                   address(weights)))), array, None if with_grad else reduction)
 
 
 def sigmoid_focal_loss(
@@ -173,9 +190,11 @@ def _soft(function: str, name: str, params: type, options: Sequence[Any], inputs
     labels = _labels(function, labels, array)
     scores = _per_row(function, "scores", scores, array)
     weights = _per_row(function, "row_weights", row_weights, array)
-    chosen = params(*options, scale, number, background, ignore, optional(weights))
+    options = (*options, scale, number, background, ignore)
+    chosen = _params(params, *options) if weights is None else byref(params(*options,
+                                                                            address(weights)))
     return _run(name, (type_, address(array), rows, classes, classes, address(labels),
-                       address(scores), byref(chosen)), array, None if with_grad else reduction)
+                       address(scores), chosen), array, None if with_grad else reduction)
 
 
 def quality_focal_loss(
@@ -381,7 +400,7 @@ def distribution_focal_loss(inputs: ArrayLike, targets: ArrayLike, reduction: st
     function = "distribution_focal_loss"
     _reduced(function, reduction)
     if reduction == "mean":
-        rows = int(np.prod(np.shape(targets), dtype=np.int64))
+        rows = math.prod(np.shape(targets))
         if rows == 0:
             return float("nan")
         scale = scale / rows

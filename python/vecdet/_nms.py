@@ -101,6 +101,18 @@ def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_thresh
     return kept
 
 
+def sahi_nms(boxes: Any, scores: Any, idxs: Any, match_threshold: float,
+             smaller_area: bool) -> NDArray[np.int64]:
+    """SAHI's NMS, which suppresses from the threshold on. Arguments are arrays."""
+    type_, corners, numbers = _boxes_and_scores("sahi.nms", boxes, scores)
+    kept = _empty(len(numbers), int64)
+    count = c_int64()
+    check(_batched_nms(type_, address(corners), address(numbers), address(idxs), None, len(numbers),
+                       _sahi(float(match_threshold), smaller_area), None, address(kept),
+                       byref(count)))
+    return kept[:count.value]
+
+
 def soft_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
              method: str = "linear", iou_threshold: float = 0.3, sigma: float = 0.5,
              min_score: float = 1e-3) -> tuple[NDArray[np.int64], NDArray[Any]]:

@@ -11,7 +11,8 @@ class Detections(unittest.TestCase):
     def test_nms(self):
         for dtype in (np.float32, np.float64):
             for count in (1, 7, 300):
-                boxes, scores = some_boxes(count, dtype=dtype), generator.random(count).astype(dtype)
+                boxes = some_boxes(count, dtype=dtype)
+                scores = generator.random(count).astype(dtype)
                 classes = generator.integers(-3, 3, count)
                 for threshold in (0.2, 0.5):
                     self.assertEqual(vecdet.nms(boxes, scores, threshold).tolist(),

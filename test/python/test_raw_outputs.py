@@ -5,6 +5,8 @@ import sys
 
 import numpy as np
 import vecdet
+import vecdet.sahi
+import vecdet.supervision
 from support import generator
 
 try:
@@ -193,6 +195,19 @@ def check_merging(count, classes, smaller_area, transitive, threshold, ties):
         assert np.array_equal(others, expected[keep]), (what, keep)
         assert np.array_equal(box, merged(boxes, keep, others, smaller_area, threshold)), (what,
                                                                                           keep)
+    # The drop-in functions have the dictionaries and lists of SAHI and supervision.
+    rows = np.concatenate([boxes, scores[:, None], labels[:, None]], 1)
+    drop_in = vecdet.sahi.batched_nmm if transitive else vecdet.sahi.batched_greedy_nmm
+    metric = "IOS" if smaller_area else "IOU"
+    assert drop_in(rows, metric, threshold) == {
+        int(keep): others.tolist() for keep, others in expected.items()}, what
+    if not transitive and not ties:
+        groups = vecdet.supervision.box_non_max_merge(rows, threshold, metric)
+        assert groups == [[keep, *expected[keep].tolist()] for keep in sorted(
+            expected, key=lambda keep: (labels[keep], -scores[keep]))], what
+        kept = vecdet.sahi.batched_nms(rows, metric, threshold)
+        assert kept == sorted(kept, key=lambda k: -scores[k]) and set(kept) == set(
+            int(keep) for keep in expected), what
     return len(found.boxes)
 
 
