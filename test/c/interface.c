@@ -44,8 +44,8 @@ static void test_nms(void) {
   CHECK(params.overlap == VECDET_NMS_SMALLER_AREA && params.suppress_equal == 1);
 
   const int64_t classes[] = {7, -8, 7};
-  SUCCEEDS(vecdet_batched_nms(VECDET_FLOAT32, boxes, scores, classes, NULL, 3, NULL, workspace, kept,
-                              &count));
+  SUCCEEDS(vecdet_batched_nms(VECDET_FLOAT32, boxes, scores, classes, NULL, 3, NULL, workspace,
+                              kept, &count));
   CHECK(count == 3);
 
   /* double and bfloat16: 0x3f80 is 1. */
@@ -57,8 +57,8 @@ static void test_nms(void) {
   CHECK(count == 1 && kept[0] == 0);
 
   float soft[3];
-  SUCCEEDS(vecdet_soft_nms(VECDET_FLOAT32, boxes, scores, NULL, NULL, 3, NULL, workspace, kept, soft,
-                           &count));
+  SUCCEEDS(vecdet_soft_nms(VECDET_FLOAT32, boxes, scores, NULL, NULL, 3, NULL, workspace, kept,
+                           soft, &count));
   CHECK(count == 3 && kept[0] == 1 && kept[1] == 2 && kept[2] == 0 && soft[2] < 0.2f);
 
   float merged[12], merged_scores[3];
@@ -75,11 +75,13 @@ static void test_errors(void) {
   int64_t kept[3] = {5, 5, 5}, count = 5;
   vecdet_nms_params params = vecdet_nms_params_default();
   params.iou_threshold = 2;
-  FAILS("iou_threshold is 2", vecdet_nms(VECDET_FLOAT32, boxes, scores, 3, &params, NULL, kept, &count));
+  FAILS("iou_threshold is 2",
+        vecdet_nms(VECDET_FLOAT32, boxes, scores, 3, &params, NULL, kept, &count));
   CHECK(count == 5 && kept[0] == 5);
   params = vecdet_nms_params_default();
   params.order = (vecdet_nms_order)9;
-  FAILS("params.order is 9", vecdet_nms(VECDET_FLOAT32, boxes, scores, 3, &params, NULL, kept, &count));
+  FAILS("params.order is 9",
+        vecdet_nms(VECDET_FLOAT32, boxes, scores, 3, &params, NULL, kept, &count));
   FAILS("size is -1", vecdet_nms(VECDET_FLOAT32, boxes, scores, -1, NULL, NULL, kept, &count));
   FAILS("data is null", vecdet_nms(VECDET_FLOAT32, NULL, scores, 3, NULL, NULL, kept, &count));
   FAILS("kept is null", vecdet_nms(VECDET_FLOAT32, boxes, scores, 3, NULL, NULL, NULL, &count));
@@ -91,14 +93,15 @@ static void test_errors(void) {
   FAILS("set is 3", vecdet_set_isa((vecdet_isa)3));
   CHECK(count == 5 && kept[0] == 5);
   double loss = 5;
-  FAILS("size is -1", vecdet_sigmoid_focal_loss(VECDET_FLOAT32, boxes, -1, 4, 4,
-                                                &(vecdet_focal_targets){kept, NULL, NULL}, NULL, &loss));
+  FAILS("size is -1",
+        vecdet_sigmoid_focal_loss(VECDET_FLOAT32, boxes, -1, 4, 4,
+                                  &(vecdet_focal_targets){kept, NULL, NULL}, NULL, &loss));
   FAILS("targets is null",
         vecdet_sigmoid_focal_loss(VECDET_FLOAT32, boxes, 3, 4, 4, NULL, NULL, &loss));
   const int64_t labels[] = {0, 4, -1}; /* 4 is no class */
-  FAILS("labels[1] is 4", vecdet_sigmoid_focal_loss(VECDET_FLOAT32, boxes, 3, 4, 4,
-                                                    &(vecdet_focal_targets){labels, NULL, NULL}, NULL,
-                                                    &loss));
+  FAILS("labels[1] is 4",
+        vecdet_sigmoid_focal_loss(VECDET_FLOAT32, boxes, 3, 4, 4,
+                                  &(vecdet_focal_targets){labels, NULL, NULL}, NULL, &loss));
   CHECK(loss == 5);
   FAILS("path is null", vecdet_profile_write(NULL));
   CHECK(vecdet_profile_write("/nonexistent/report.json") == VECDET_FAILED);
@@ -107,8 +110,8 @@ static void test_errors(void) {
 
 static void test_boxes(void) {
   float iou[9];
-  SUCCEEDS(vecdet_pairwise_iou(VECDET_FLOAT32, boxes, 3, boxes, 3, VECDET_IOU, VECDET_EMPTY_IOU_NAN, iou,
-                               3));
+  SUCCEEDS(vecdet_pairwise_iou(VECDET_FLOAT32, boxes, 3, boxes, 3, VECDET_IOU, VECDET_EMPTY_IOU_NAN,
+                               iou, 3));
   CHECK(iou[0] == 1 && near(iou[1], 90.0 / 110) && iou[2] == 0);
   SUCCEEDS(vecdet_elementwise_iou(VECDET_FLOAT32, boxes, boxes + 4, 2, VECDET_GIOU,
                                   VECDET_EMPTY_IOU_NAN, iou));
@@ -157,7 +160,8 @@ static void test_targets(void) {
   truth.box_count = 1;
   truth.classes = classes;
   int64_t matches[20], labels[20], foreground;
-  SUCCEEDS(vecdet_match_anchors(index, &truth, NULL, NULL, matches, labels, NULL, NULL, &foreground));
+  SUCCEEDS(
+      vecdet_match_anchors(index, &truth, NULL, NULL, matches, labels, NULL, NULL, &foreground));
   CHECK(foreground == 1 && matches[6] == 0 && labels[6] == 3 && labels[0] == -1);
   FAILS("truth is null",
         vecdet_match_anchors(index, NULL, NULL, NULL, matches, labels, NULL, NULL, &foreground));
@@ -169,7 +173,8 @@ static void test_targets(void) {
   int64_t indices[4], sample_offsets[2], positives[1];
   vecdet_balanced_sample_params params = vecdet_balanced_sample_params_default();
   params.size = 4;
-  SUCCEEDS(vecdet_sample_balanced(labels, offsets, 1, &params, NULL, indices, sample_offsets, positives));
+  SUCCEEDS(vecdet_sample_balanced(labels, offsets, 1, &params, NULL, indices, sample_offsets,
+                                  positives));
   CHECK(sample_offsets[1] == 4 && positives[0] == 1 && indices[0] == 6);
 }
 
@@ -182,14 +187,15 @@ static void test_losses(void) {
   params.alpha = -1;
   params.gamma = 0;
   const vecdet_focal_targets targets = {labels, NULL, NULL};
-  SUCCEEDS(vecdet_sigmoid_focal_loss_and_grad(VECDET_FLOAT32, logits, 2, 2, 2, &targets, &params, &loss,
-                                              grad));
+  SUCCEEDS(vecdet_sigmoid_focal_loss_and_grad(VECDET_FLOAT32, logits, 2, 2, 2, &targets, &params,
+                                              &loss, grad));
   CHECK(near(loss, 4 * log(2)) && near(grad[0], -0.5) && near(grad[1], 0.5));
   int64_t foreground;
   SUCCEEDS(vecdet_count_foreground(labels, 2, -1, -2, &foreground));
   CHECK(foreground == 1);
   const float quality[] = {0.5f, 0};
-  SUCCEEDS(vecdet_quality_focal_loss(VECDET_FLOAT32, logits, 2, 2, 2, labels, quality, NULL, &loss));
+  SUCCEEDS(
+      vecdet_quality_focal_loss(VECDET_FLOAT32, logits, 2, 2, 2, labels, quality, NULL, &loss));
   CHECK(near(loss, 3 * 0.25 * log(2)));
   SUCCEEDS(vecdet_bce_loss(VECDET_FLOAT32, logits, 2, 2, 2, labels, quality, NULL, &loss));
   CHECK(near(loss, 4 * log(2)));
@@ -206,8 +212,8 @@ static void test_losses(void) {
                                     &loss, box_grad));
   CHECK(near(loss, 1 - 90.0 / 110));
   const float deltas[] = {0.1f, 0, 0, 0};
-  SUCCEEDS(vecdet_regression_loss(VECDET_FLOAT32, deltas, 1, boxes, 1, boxes, 1, NULL, NULL, NULL, NULL,
-                                  &loss));
+  SUCCEEDS(vecdet_regression_loss(VECDET_FLOAT32, deltas, 1, boxes, 1, boxes, 1, NULL, NULL, NULL,
+                                  NULL, &loss));
   CHECK(near(loss, 0.1 * 0.1 / 2 * 9));
 }
 
@@ -223,11 +229,11 @@ static void test_detections(void) {
                                    found_scores, labels, NULL, NULL, offsets));
   CHECK(offsets[1] == 1 && found[0] == 6 && found_scores[0] == 0.9f);
   vecdet_letterbox_transform transform;
-  SUCCEEDS(vecdet_letterbox_transform_centred((vecdet_image_size){32, 16}, (vecdet_image_size){16, 16},
-                                              &transform));
+  SUCCEEDS(vecdet_letterbox_transform_centred((vecdet_image_size){32, 16},
+                                              (vecdet_image_size){16, 16}, &transform));
   CHECK(transform.scale_x == 0.5 && transform.pad_x == 4);
-  SUCCEEDS(vecdet_postprocess_yolo(VECDET_FLOAT32, output, 5, 2, 2, 1, &transform, &params, NULL, found,
-                                   found_scores, labels, NULL, NULL, offsets));
+  SUCCEEDS(vecdet_postprocess_yolo(VECDET_FLOAT32, output, 5, 2, 2, 1, &transform, &params, NULL,
+                                   found, found_scores, labels, NULL, NULL, offsets));
   CHECK(found[0] == 4 && found[1] == 12);
 
   const float logits[] = {3, -3, 1, 2};
@@ -241,7 +247,8 @@ static void test_detections(void) {
 static void test_features(void) {
   float map[16], pooled[1];
   for (int i = 0; i < 16; ++i) map[i] = (float)i;
-  const vecdet_features features = {map, 1, 1, 4, 4, VECDET_NCHW}, out = {pooled, 1, 1, 1, 1, VECDET_NCHW};
+  const vecdet_features features = {map, 1, 1, 4, 4, VECDET_NCHW},
+                        out = {pooled, 1, 1, 1, 1, VECDET_NCHW};
   const float box[] = {0.5f, 0.5f, 2.5f, 2.5f};
   const vecdet_roi_boxes rois = {box, 1, NULL};
   SUCCEEDS(vecdet_roi_align(VECDET_FLOAT32, &features, &rois, NULL, NULL, &out));
@@ -249,9 +256,11 @@ static void test_features(void) {
 
   float weights[9] = {0}, convolved[16];
   weights[4] = 2;
-  const vecdet_features kernel = {weights, 1, 1, 3, 3, VECDET_NCHW}, result = {convolved, 1, 1, 4, 4, VECDET_NCHW};
+  const vecdet_features kernel = {weights, 1, 1, 3, 3, VECDET_NCHW},
+                        result = {convolved, 1, 1, 4, 4, VECDET_NCHW};
   vecdet_conv3x3_weights* transformed = NULL;
-  SUCCEEDS(vecdet_conv3x3_weights_create(&kernel, VECDET_CONV3X3_FORWARD, VECDET_F4X4, &transformed));
+  SUCCEEDS(
+      vecdet_conv3x3_weights_create(&kernel, VECDET_CONV3X3_FORWARD, VECDET_F4X4, &transformed));
   SUCCEEDS(vecdet_conv3x3(&features, transformed, NULL, 0, NULL, &result));
   CHECK(fabs(convolved[5] - 10) < 1e-3);
   vecdet_conv3x3_weights_free(transformed);

@@ -14,7 +14,7 @@ fi
 diff <(echo "$exported") symbols.txt || { echo "exported symbols differ from symbols.txt"; exit 1; }
 diff <(grep -oE '\bvecdet_\w+\(' ../../include/vecdet/c.h | tr -d '(' | LC_ALL=C sort -u) \
   symbols.txt || { echo "symbols.txt differs from c.h"; exit 1; }
-objdump -p "$library" | grep -q 'SONAME *libvecdet.so.0$' || { echo "the SONAME is not libvecdet.so.0"; exit 1; }
+[ "$(objdump -p "$library" | awk '$1 == "SONAME" { print $2 }')" = libvecdet.so.0 ] || { echo "the SONAME is not libvecdet.so.0"; exit 1; }
 if [ "$(uname -m)" = x86_64 ]; then
   ../check_symbols.sh program "$library"
 fi
