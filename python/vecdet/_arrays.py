@@ -145,6 +145,16 @@ def float32s(function: str, argument: str, value: Any, shape: str = "",
 
 def integers(function: str, argument: str, value: Any, count: int | None = None) -> NDArray[Any]:
     """A contiguous array of int64, flat if it must have `count` elements."""
+    if type(value) is np.ndarray and value.dtype is int64 and value.flags.c_contiguous:
+        array = value
+    else:
+        array = _as_integers(function, argument, value)
+    if count is not None and array.size != count:
+        raise wrong_shape(function, argument, array, f"[{count}]")
+    return array
+
+
+def _as_integers(function: str, argument: str, value: Any) -> NDArray[Any]:
     array = as_array(function, argument, value)
     if array.dtype != int64:
         if array.dtype.kind not in "iu" and array.size:
@@ -154,10 +164,7 @@ def integers(function: str, argument: str, value: Any, count: int | None = None)
             raise ValueError(f"vecdet.{function}: {argument} has {array.max()}, expected numbers "
                              "below 2^63")
         array = array.astype(np.int64)
-    array = np.ascontiguousarray(array)
-    if count is not None and array.size != count:
-        raise wrong_shape(function, argument, array, f"[{count}]")
-    return array
+    return np.ascontiguousarray(array)
 
 
 def box_rows(function: str, argument: str, array: NDArray[Any]) -> NDArray[Any]:

@@ -107,28 +107,34 @@ def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
 
 
 class _Results:
-    """Memory for the detections of a batch, which is split by image after the call."""
+    """Memory for the detections of a batch, which is split by image after the call. There are two
+    arrays, because their addresses and views cost most of a small call."""
 
-    def __init__(self, images: int, most: int, extras: int | None = None) -> None:
+    def __init__(self, images: int, most: int, extras: int = 0) -> None:
         total = images * max(0, most)
-        self.boxes = np.empty((total, 4), np.float32)
-        self.scores = np.empty(total, np.float32)
-        self.labels = np.empty(total, np.int64)
-        self.offsets = np.empty(images + 1, np.int64)
-        self.sources = np.empty(total if extras is not None else 0, np.int64)
-        self.extras = np.empty((total, extras or 0), np.float32)
-
-    def each_image(self) -> list[slice]:
-        ends = self.offsets.tolist()
-        return [slice(a, b) for a, b in zip(ends[:-1], ends[1:])]
+        self._total, self._extras, self._images = total, extras, images
+        self._floats = np.empty(total * (5 + extras), np.float32)
+        self._integers = np.empty(total * 2 + images + 1, np.int64)
+        self.boxes = address(self._floats)
+        self.scores = self.boxes + 16 * total
+        self.extras = self.boxes + 20 * total
+        self.labels = address(self._integers)
+        self.sources = self.labels + 8 * total
+        self.offsets = self.labels + 16 * total
 
     def detections(self) -> list[Detections]:
-        return [Detections(self.boxes[i], self.scores[i], self.labels[i])
-                for i in self.each_image()]
+        return [Detections(*found[:3]) for found in self.yolo_detections()]
 
     def yolo_detections(self) -> list[YoloDetections]:
-        return [YoloDetections(self.boxes[i], self.scores[i], self.labels[i], self.sources[i],
-                               self.extras[i]) for i in self.each_image()]
+        total, extras, floats, numbers = self._total, self._extras, self._floats, self._integers
+        ends = numbers[2 * total:].tolist()
+        found = []
+        for a, b in zip(ends, ends[1:]):
+            found.append(YoloDetections(
+                floats[4 * a:4 * b].reshape(b - a, 4), floats[4 * total + a:4 * total + b],
+                numbers[a:b], numbers[total + a:total + b],
+                floats[5 * total + extras * a:5 * total + extras * b].reshape(b - a, extras)))
+        return found
 
 
 _DETECTORS = ("retinanet", "fcos", "ssd", "rpn")
@@ -200,8 +206,8 @@ def postprocess(
     check(library.vecdet_postprocess(
         type_, address(logits), address(deltas), optional(centers), images, classes,
         address(priors), count, optional(levels), 0 if levels is None else len(levels),
-        address(sizes), byref(params), None, address(out.boxes), address(out.scores),
-        address(out.labels), address(out.offsets)))
+        address(sizes), byref(params), None, out.boxes, out.scores,
+        out.labels, out.offsets))
     return out.detections()
 
 
@@ -242,8 +248,8 @@ def postprocess_box_head(
     out = _Results(len(parts), min(max_detections, logits.size))
     check(library.vecdet_postprocess_box_head(
         type_, address(logits), address(deltas), classes, address(boxes), len(boxes),
-        address(offsets), address(sizes), len(parts), byref(params), None, address(out.boxes),
-        address(out.scores), address(out.labels), address(out.offsets)))
+        address(offsets), address(sizes), len(parts), byref(params), None, out.boxes,
+        out.scores, out.labels, out.offsets))
     return out.detections()
 
 
@@ -364,8 +370,8 @@ def postprocess_yolo(
     out = _Results(images, min(params.max_detections, rows * cols), extras)
     check(library.vecdet_postprocess_yolo(
         TYPES[array.dtype], address(array), images * rows, cols, cols, images,
-        optional(positions), byref(params), None, address(out.boxes), address(out.scores),
-        address(out.labels), address(out.sources), address(out.extras), address(out.offsets)))
+        optional(positions), byref(params), None, out.boxes, out.scores,
+        out.labels, out.sources, out.extras, out.offsets))
     found = out.yolo_detections()
     for image in found:
         if len(image.scores) and image.scores[0] > 1.001:  # bfloat16 rounds 1 up to no more
@@ -409,11 +415,11 @@ def postprocess_detr(
     sizes = image_sizes_of(function, image_sizes, images)
     params = _c.detr_postprocess_params(softmax, score_threshold, max_detections,
                                         choice(FORMATS, function, "results", results))
-    out = _Results(images, min(max_detections, queries * classes), 0)
+    out = _Results(images, min(max_detections, queries * classes))
     check(library.vecdet_postprocess_detr(
         type_, address(logits), address(centres), images, queries, classes, address(sizes),
-        byref(params), None, address(out.boxes), address(out.scores), address(out.labels),
-        address(out.sources), address(out.offsets)))
+        byref(params), None, out.boxes, out.scores, out.labels,
+        out.sources, out.offsets))
     return out.yolo_detections()
 
 
