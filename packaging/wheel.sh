@@ -19,7 +19,7 @@ build='
 set -euo pipefail
 source=$1
 platform="manylinux_$(getconf GNU_LIBC_VERSION | tr -d "a-z " | tr . _)_$(uname -m)"
-cp -r "$source" tree && chmod -R u+w tree # pip builds in the tree
+mkdir tree && tar -C "$source" --exclude=./build --exclude=./out --exclude=./.git -c . | tar -C tree -x # pip builds in the tree
 python3 -m pip wheel --no-build-isolation --no-deps --no-cache-dir -q -w built ./tree/python >&2
 python3 -m wheel unpack -d unpacked built/vecdet-*.whl >&2
 package=$(echo unpacked/vecdet-*)

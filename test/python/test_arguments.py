@@ -10,6 +10,8 @@ import unittest
 
 import numpy as np
 import vecdet
+from vecdet._arrays import TYPES
+from vecdet._c import BFLOAT16
 from support import generator, nms, some_boxes
 
 try:
@@ -62,6 +64,18 @@ class Inputs(unittest.TestCase):
         self.check(*small)
         self.assertEqual(vecdet.box_convert(small[0], "xyxy", "xywh").dtype, ml_dtypes.bfloat16)
         self.check(small[0], small[1].astype(np.float32))
+
+    def test_bits_of_bfloat16(self):
+        """The same path without ml_dtypes: uint16 stands for the type."""
+        rounded = [values.view(np.uint32) >> 16 for values in (self.boxes, self.scores)]
+        self.expected = nms(*((bits << 16).view(np.float32) for bits in rounded), 0.3).tolist()
+        bits = np.dtype(np.uint16)
+        TYPES[bits] = BFLOAT16
+        self.addCleanup(TYPES.pop, bits)
+        self.check(*(values.astype(bits) for values in rounded))
+        one = np.full((1, 3, 100), 0x3f80, bits)  # 1, and one class
+        found, = vecdet.postprocess_yolo(np.concatenate([one, one], 1)[:, :5], "yolov8")
+        self.assertEqual(found.boxes.tolist(), [[0.5, 0.5, 1.5, 1.5]])
 
     def test_layouts(self):
         wide = np.zeros((60, 9), np.float32)
