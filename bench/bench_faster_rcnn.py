@@ -14,7 +14,7 @@ import statistics
 import time
 
 import torch
-import vecdet
+import vecdet.torch
 from torchvision.models import detection
 
 
@@ -70,7 +70,7 @@ def main():
     torch.manual_seed(0)
     model, target = make_model(args), make_target(args.size)
     image = torch.rand(3, args.size, args.size)
-    ways = (("torchvision", vecdet.restore), ("vecdet", vecdet.accelerate))
+    ways = (("torchvision", vecdet.torch.restore), ("vecdet", vecdet.torch.accelerate))
     times = {name: [] for name, _ in ways}
     for _ in range(args.rounds + 1):
         for name, change in ways:

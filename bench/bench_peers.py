@@ -101,7 +101,7 @@ def problems(torch, threads):
     import loss_formulas as formulas
     from torchvision import ops as theirs
     from torchvision.models.detection._utils import BoxCoder, Matcher
-    from vecdet import ops as ours
+    from vecdet.torch import ops as ours
 
     def same(a, b, tolerance=1e-4, least=1e-6):
         if not torch.allclose(a.double(), b.double(), rtol=tolerance, atol=least, equal_nan=True):

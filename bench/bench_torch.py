@@ -19,7 +19,7 @@ from torchvision import ops as theirs
 from torchvision.models.detection._utils import BoxCoder, Matcher
 
 from loss_formulas import focal_loss_and_grad, iou_loss
-from vecdet import ops as ours
+from vecdet.torch import ops as ours
 
 ROUNDS = 9
 

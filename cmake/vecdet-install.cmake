@@ -39,4 +39,14 @@ if(CMAKE_VERSION VERSION_GREATER_EQUAL 4.3)
     DESTINATION "${CMAKE_INSTALL_DATADIR}/cps/vecdet-headers")
 endif()
 
+# The C interface, built here. The component c is complete: library, header and pkg-config file.
+if(VECDET_C)
+  install(TARGETS vecdet_c LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT c NAMELINK_COMPONENT c)
+  install(FILES "${PROJECT_SOURCE_DIR}/include/vecdet/c.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/vecdet" COMPONENT c)
+  file(RELATIVE_PATH c_pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+  string(REGEX REPLACE "/$" "" c_pc_to_prefix "${c_pc_to_prefix}")
+  configure_file("${CMAKE_CURRENT_LIST_DIR}/vecdet-c.pc.in" "${PROJECT_BINARY_DIR}/vecdet-c.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/vecdet-c.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT c)
+endif()
+
 include(vecdet-package)

@@ -4,6 +4,8 @@
 #   vecdet::vecdet     the headers, compiled for the including file's instruction set
 #   vecdet::dispatch   the headers and a small static library with the kernels for every instruction
 #                      set and the writers of the profiler's reports, built in the user's own tree
+#   vecdet::c          a shared library with the C interface, vecdet/c.h, if requested by the option
+#                      VECDET_C or the component c of find_package(vecdet)
 #   vecdet::torch      a shared library with functions and operators on PyTorch's tensors, if requested
 #                      by the option VECDET_TORCH or the component torch of find_package(vecdet)
 include_guard(GLOBAL)
@@ -116,6 +118,25 @@ function(vecdet_add_targets include_dir)
     POSITION_INDEPENDENT_CODE ON)
   target_compile_definitions(vecdet_dispatch INTERFACE VECDET_DISPATCH ${left_out})
   target_link_libraries(vecdet_dispatch PUBLIC vecdet)
+endfunction()
+
+# vecdet::c: libvecdet, which exports only the functions of vecdet/c.h.
+function(vecdet_add_c_target include_dir)
+  if(TARGET vecdet_c)
+    return()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS "${include_dir}/vecdet/c/*.cpp")
+  add_library(vecdet_c SHARED ${sources})
+  add_library(vecdet::c ALIAS vecdet_c)
+  set_target_properties(vecdet_c PROPERTIES OUTPUT_NAME vecdet SOVERSION 0
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON INTERPROCEDURAL_OPTIMIZATION OFF)
+  target_compile_options(vecdet_c PRIVATE -ffp-contract=off)
+  # Instantiations of std:: templates are weak symbols of default visibility.
+  set(exports "${CMAKE_CURRENT_BINARY_DIR}/vecdet_c.map")
+  file(WRITE "${exports}" "{ global: vecdet_*; local: *; };\n")
+  target_link_options(vecdet_c PRIVATE "-Wl,--version-script=${exports}" -Wl,--no-undefined)
+  target_include_directories(vecdet_c INTERFACE "${include_dir}")
+  target_link_libraries(vecdet_c PRIVATE vecdet_dispatch)
 endfunction()
 
 # vecdet::torch, with the libtorch that find_package(Torch) finds.

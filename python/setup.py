@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds vecdet's operators for the PyTorch of the Python that runs this:
+"""Builds vecdet from its source tree:
 
-    pip install --no-build-isolation ./python
+    pip install ./python
+
+It needs cmake 3.16, ninja or make, a C++17 compiler, oneTBB and xsimd, and takes a few minutes of
+CPU time. It shows its progress on the terminal (`pip install -v` also shows the compiler's output)
+and compiles on all processors; MAX_JOBS=2 limits it to two files at a time, for machines with
+little memory.
+
+VECDET_TORCH=1 also builds the operators of vecdet.torch, for the installed PyTorch, hence without
+build isolation, which would download another one:
+
+    VECDET_TORCH=1 pip install --no-build-isolation ./python
 
 or, for other machines with the same Python and PyTorch, as a wheel:
 
-    pip wheel --no-build-isolation --no-deps -w dist ./python && pip install dist/vecdet-*.whl
-
-A build takes a few minutes of CPU time. It shows its progress on the terminal (`pip install -v`
-also shows the compiler's output) and compiles on all processors; MAX_JOBS=2 limits it to two files
-at a time, for machines with little memory. It needs cmake 3.16, ninja or make, a C++17 compiler,
-oneTBB and xsimd. The library must match the installed PyTorch, hence --no-build-isolation: without
-it, pip would download another one.
+    VECDET_TORCH=1 pip wheel --no-build-isolation --no-deps -w dist ./python
 """
 
 import os
@@ -24,15 +28,22 @@ import sys
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools before 70.1
+    from wheel.bdist_wheel import bdist_wheel
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+WITH_TORCH = os.environ.get("VECDET_TORCH", "") not in ("", "0")
 
 
 def torch_cmake_prefix():
     try:
         import torch
     except ImportError:
-        sys.exit("vecdet is built for the installed PyTorch, and this Python has none: install "
-                 "torch and torchvision first, then run pip install --no-build-isolation ./python")
+        sys.exit("vecdet.torch is built for the installed PyTorch, and this Python has none: "
+                 "install torch and torchvision first, then run VECDET_TORCH=1 pip install "
+                 "--no-build-isolation ./python")
     return torch.utils.cmake_prefix_path
 
 
@@ -62,34 +73,51 @@ def run_with_progress(command):
 
 
 class CMakeBuild(build_ext):
+    FILES = ["libvecdet.so.0"]
+    if WITH_TORCH:
+        FILES += ["torch/libvecdet_torch.so", "torch/_built_for.py"]
+
     def build_extension(self, ext):
         build = pathlib.Path(self.build_temp).resolve()
+        # The wheel's script puts libraries next to libvecdet.
         configure = [
             "cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release",
-            "-DVECDET_TORCH=ON", "-DVECDET_INSTALL=OFF",
-            f"-DCMAKE_PREFIX_PATH={TORCH_CMAKE_PREFIX}",
+            "-DVECDET_C=ON", "-DVECDET_INSTALL=OFF", "-DCMAKE_BUILD_RPATH=$ORIGIN",
         ]
+        if WITH_TORCH:
+            configure += ["-DVECDET_TORCH=ON", f"-DCMAKE_PREFIX_PATH={TORCH_CMAKE_PREFIX}"]
         if shutil.which("ninja"):
             configure += ["-G", "Ninja"]
         subprocess.run(configure, check=True)
         jobs = os.environ.get("MAX_JOBS", str(os.cpu_count() or 1))
-        run_with_progress(["cmake", "--build", str(build), "--target", "vecdet_torch", "-j", jobs])
+        targets = ["vecdet_c"] + ["vecdet_torch"] * WITH_TORCH
+        run_with_progress(["cmake", "--build", str(build), "-j", jobs, "--target", *targets])
         package = pathlib.Path(self.build_lib).resolve() / "vecdet"
         if self.inplace:
             package = pathlib.Path(__file__).resolve().parent / "vecdet"
-        package.mkdir(parents=True, exist_ok=True)
-        for name in ("libvecdet_torch.so", "_built_for.py"):
-            shutil.copy(build / "python/vecdet" / name, package)
+        for name in self.FILES:
+            (package / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(build / "python/vecdet" / name, package / name)
+        if shutil.which("strip"):
+            subprocess.run(["strip", "--strip-unneeded", str(package / "libvecdet.so.0")],
+                           check=True)
 
     def get_outputs(self):
-        package = pathlib.Path(self.build_lib) / "vecdet"
-        return [str(package / "libvecdet_torch.so"), str(package / "_built_for.py")]
+        return [str(pathlib.Path(self.build_lib) / "vecdet" / name) for name in self.FILES]
 
 
-TORCH_CMAKE_PREFIX = torch_cmake_prefix()  # before anything is built
+class Wheel(bdist_wheel):
+    """ctypes loads libvecdet into any Python."""
+
+    def get_tag(self):
+        python, abi, platform = super().get_tag()
+        return (python, abi, platform) if WITH_TORCH else ("py3", "none", platform)
+
+
+TORCH_CMAKE_PREFIX = torch_cmake_prefix() if WITH_TORCH else ""  # before anything is built
 
 setup(
     version=version(),
-    ext_modules=[Extension("vecdet.libvecdet_torch", [])],
-    cmdclass={"build_ext": CMakeBuild},
+    ext_modules=[Extension("vecdet.libvecdet", [])],
+    cmdclass={"build_ext": CMakeBuild, "bdist_wheel": Wheel},
 )

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a program with one function per C++ sample of Markdown pages, or runs their Python samples.
+"""Writes a program with one function per C++ sample of Markdown pages, or runs their Python samples: those that name
+torch, or all others. Or writes the C program of a page.
 
     samples.py <file to write> <page>...
-    samples.py --python <page>...
+    samples.py --numpy <page>...
+    samples.py --torch <page>...
+    samples.py --c <file to write> <page>
 
 A fenced block of ``cpp`` (or ``python``) is a sample. HTML comments contain code that readers need not see:
 <!-- before: code --> before the block declares what it uses, and <!-- after: code --> after it checks what must
@@ -17,7 +20,7 @@ import sys
 
 FENCE = re.compile(
     r"(?:<!-- before:(?P<before>(?:(?!-->).)*)-->\n)?"
-    r"```(?P<language>cpp|python)\n(?P<code>.*?)^```\n"
+    r"```(?P<language>cpp|python|c)\n(?P<code>.*?)^```\n"
     r"(?:<!-- after:(?P<after>.*?)-->)?", re.M | re.S)
 
 HEAD = """\
@@ -90,11 +93,13 @@ def write_program(target, pages):
     pathlib.Path(target).write_text(HEAD + "\n".join(body) + "\n" + main)
 
 
-def run_python(pages):
+def run_python(with_torch, pages):
     count = 0
     for page in pages:
         for line, found in samples_of(page, "python"):
             code = "\n".join(filter(None, (found["before"], found["code"], found["after"])))
+            if bool(re.search(r"\btorch\b", code)) != with_torch:
+                continue
             exec(compile(code, f"{page}:{line}", "exec"), {})
             count += 1
     print(f"{count} Python samples ran")
@@ -104,8 +109,12 @@ def run_python(pages):
 def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    if sys.argv[1] == "--python":
-        sys.exit(run_python(sys.argv[2:]))
+    if sys.argv[1] in ("--numpy", "--torch"):
+        sys.exit(run_python(sys.argv[1] == "--torch", sys.argv[2:]))
+    if sys.argv[1] == "--c":
+        (_, found), = samples_of(sys.argv[3], "c")
+        pathlib.Path(sys.argv[2]).write_text(found["code"])
+        return
     write_program(sys.argv[1], sys.argv[2:])
 
 

@@ -12,7 +12,7 @@ import statistics
 import time
 
 import torch
-import vecdet
+import vecdet.torch
 from torchvision.models import detection
 
 
@@ -25,7 +25,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--keep-memory", action="store_true")
     options = parser.parse_args()
-    if options.keep_memory and not vecdet.keep_memory():
+    if options.keep_memory and not vecdet.torch.keep_memory():
         print("memory is not kept: malloc is not glibc's")
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
@@ -35,9 +35,9 @@ def main():
                                              max_size=size)
     models = {
         "torchvision": model,
-        "vecdet, torch's convolutions": vecdet.accelerate(copy.deepcopy(model),
+        "vecdet, torch's convolutions": vecdet.torch.accelerate(copy.deepcopy(model),
                                                           convolutions=False),
-        "vecdet": vecdet.accelerate(copy.deepcopy(model)),
+        "vecdet": vecdet.torch.accelerate(copy.deepcopy(model)),
     }
     images = [torch.rand(3, size, size)]
     box = torch.tensor([[0.1, 0.2, 0.6, 0.7], [0.3, 0.1, 0.9, 0.5]]) * size

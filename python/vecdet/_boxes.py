@@ -1,121 +1,296 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes: coding, formats, areas and overlaps."""
+"""Overlaps, formats, areas and coding of boxes."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from ctypes import byref, c_int64
+from typing import TYPE_CHECKING, Any, Sequence
 
-import torch
-from torch import Tensor
-from torchvision.ops import boxes as _theirs
+import numpy as np
 
-from ._names import FORMATS, OVERLAPS, SIZE_LIMIT
+from . import _c
+from ._arrays import (address, as_array, box_rows, choice, float32s, floats, image_sizes_of,
+                      optional, same_floats, wrong_shape)
+from ._library import check, library
 
-_ops = torch.ops.vecdet
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+FORMATS = ("xyxy", "xywh", "cxcywh")
+IOU_KINDS = ("iou", "giou", "diou", "ciou")
+SIZE_LIMIT = 4.135166556742356  # log(1000 / 16): torchvision's bound of dw and dh
+
+_pairwise_iou = library.vecdet_pairwise_iou
 
 
-def encode_boxes(boxes: Tensor, anchors: Tensor,
-                 weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0)) -> Tensor:
-    """The deltas that decode to ``boxes`` from ``anchors``, [N, 4] corners each."""
-    return _ops.encode_boxes(boxes, anchors, weights)
+def with_floats(boxes: Any, function: str, argument: str) -> Any:
+    """Integers as float32, as in torchvision's functions of boxes."""
+    if type(boxes) is np.ndarray and boxes.dtype.kind == "f":
+        return boxes
+    array = as_array(function, argument, boxes)
+    return array.astype(np.float32) if array.dtype.kind in "iu" else array
 
 
-def decode_boxes(deltas: Tensor, anchors: Tensor,
+def _overlaps(function: str, kind: int, boxes1: Any, boxes2: Any) -> NDArray[Any]:
+    type_, (a, b) = same_floats(function, ("boxes1", with_floats(boxes1, function, "boxes1")),
+                                ("boxes2", with_floats(boxes2, function, "boxes2")))
+    a, b = box_rows(function, "boxes1", a), box_rows(function, "boxes2", b)
+    out = np.empty((len(a), len(b)), a.dtype)
+    check(_pairwise_iou(type_, address(a), len(a), address(b), len(b), kind, _c.EMPTY_IOU_NAN,
+                        address(out), len(b)))
+    return out
+
+
+def box_iou(boxes1: ArrayLike, boxes2: ArrayLike) -> NDArray[Any]:
+    """The IoU of each of ``boxes1`` [N, 4] with each of ``boxes2`` [M, 4], corners: [N, M]. In
+    float32, it is bit-identical to torchvision's.
+
+    >>> box_iou([[0, 0, 10, 10]], [[0, 0, 10, 10], [0, 5, 10, 10]]).tolist()
+    [[1.0, 0.5]]
+    """
+    return _overlaps("box_iou", _c.IOU, boxes1, boxes2)
+
+
+def generalized_box_iou(boxes1: ArrayLike, boxes2: ArrayLike) -> NDArray[Any]:
+    """The GIoU of all pairs, in the form of box_iou. https://arxiv.org/abs/1902.09630"""
+    return _overlaps("generalized_box_iou", _c.GIOU, boxes1, boxes2)
+
+
+def distance_box_iou(boxes1: ArrayLike, boxes2: ArrayLike) -> NDArray[Any]:
+    """The DIoU of all pairs, in the form of box_iou. https://arxiv.org/abs/1911.08287"""
+    return _overlaps("distance_box_iou", _c.DIOU, boxes1, boxes2)
+
+
+def complete_box_iou(boxes1: ArrayLike, boxes2: ArrayLike) -> NDArray[Any]:
+    """The CIoU of all pairs, in the form of box_iou. https://arxiv.org/abs/1911.08287"""
+    return _overlaps("complete_box_iou", _c.CIOU, boxes1, boxes2)
+
+
+def elementwise_iou(boxes1: ArrayLike, boxes2: ArrayLike, kind: str = "iou") -> NDArray[Any]:
+    """The overlap of box i of ``boxes1`` and box i of ``boxes2``, [N, 4] each: [N]. ``kind`` is
+    ``"iou"``, ``"giou"``, ``"diou"`` or ``"ciou"``.
+
+    >>> elementwise_iou([[0, 0, 10, 10]], [[0, 5, 10, 10]]).tolist()
+    [0.5]
+    """
+    function = "elementwise_iou"
+    type_, (a, b) = same_floats(function, ("boxes1", with_floats(boxes1, function, "boxes1")),
+                                ("boxes2", with_floats(boxes2, function, "boxes2")))
+    a, b = box_rows(function, "boxes1", a), box_rows(function, "boxes2", b)
+    if len(a) != len(b):
+        raise wrong_shape(function, "boxes2", b, f"[{len(a)}, 4], the shape of boxes1")
+    out = np.empty(len(a), a.dtype)
+    check(library.vecdet_elementwise_iou(type_, address(a), address(b), len(a),
+                                         choice(IOU_KINDS, function, "kind", kind),
+                                         _c.EMPTY_IOU_NAN, address(out)))
+    return out
+
+
+def _flat_boxes(function: str, argument: str, value: Any) -> tuple[int, Any]:
+    """Boxes of any shape [..., 4], and their number."""
+    array = floats(function, argument, with_floats(value, function, argument))
+    if array.ndim < 1 or array.shape[-1] != 4:
+        if array.size:
+            raise wrong_shape(function, argument, array, "[..., 4]")
+        array = array.reshape(0, 4)
+    return array.size // 4, array
+
+
+def _type(array: Any) -> int:
+    return same_floats("", ("", array))[0]
+
+
+def box_convert(boxes: ArrayLike, in_fmt: str, out_fmt: str) -> NDArray[Any]:
+    """Converts ``boxes`` [..., 4] from the format ``in_fmt`` to ``out_fmt``: ``"xyxy"`` (corners),
+    ``"xywh"`` (top left corner and size) or ``"cxcywh"`` (centre and size).
+
+    >>> box_convert([[10, 20, 30, 40]], "xywh", "xyxy").tolist()
+    [[10.0, 20.0, 40.0, 60.0]]
+    """
+    source = choice(FORMATS, "box_convert", "in_fmt", in_fmt)
+    target = choice(FORMATS, "box_convert", "out_fmt", out_fmt)
+    count, array = _flat_boxes("box_convert", "boxes", boxes)
+    out = np.empty_like(array)
+    if source and target and source != target:  # through corners, to round as in torchvision
+        check(library.vecdet_convert_boxes(_type(array), address(array), count, source, _c.XYXY,
+                                           address(out)))
+        array, source = out, _c.XYXY
+    check(library.vecdet_convert_boxes(_type(array), address(array), count, source, target,
+                                       address(out)))
+    return out
+
+
+def clip_boxes_to_image(boxes: ArrayLike, size: Sequence[float]) -> NDArray[Any]:
+    """``boxes`` [..., 4], corners, clipped to an image of (height, width).
+
+    >>> clip_boxes_to_image([[-5, 0, 50, 20]], (10, 40)).tolist()
+    [[0.0, 0.0, 40.0, 10.0]]
+    """
+    count, array = _flat_boxes("clip_boxes_to_image", "boxes", boxes)
+    out = np.empty_like(array)
+    height, width = size
+    check(library.vecdet_clip_boxes(_type(array), address(array), count,
+                                    _c.image_size(height, width), address(out)))
+    return out
+
+
+def box_area(boxes: ArrayLike) -> NDArray[Any]:
+    """The areas [N] of ``boxes`` [N, 4], corners.
+
+    >>> box_area([[0, 0, 4, 5]]).tolist()
+    [20.0]
+    """
+    array = box_rows("box_area", "boxes", _flat_boxes("box_area", "boxes", boxes)[1])
+    out = np.empty(len(array), array.dtype)
+    check(library.vecdet_box_areas(_type(array), address(array), len(array), address(out)))
+    return out
+
+
+def remove_small_boxes(boxes: ArrayLike, min_size: float) -> NDArray[np.int64]:
+    """The indices of the ``boxes`` [N, 4], corners, whose sides are both at least ``min_size``.
+
+    >>> remove_small_boxes([[0, 0, 4, 5], [0, 0, 1, 9]], 2).tolist()
+    [0]
+    """
+    array = box_rows("remove_small_boxes", "boxes",
+                     _flat_boxes("remove_small_boxes", "boxes", boxes)[1])
+    kept = np.empty(len(array), np.int64)
+    count = c_int64()
+    check(library.vecdet_large_boxes(_type(array), address(array), len(array), min_size,
+                                     address(kept), byref(count)))
+    kept.resize(count.value, refcheck=False)
+    return kept
+
+
+def coder_params(function: str, weights: Sequence[float], size_limit: float = SIZE_LIMIT,
+                 anchor_format: str = "xyxy") -> Any:
+    """A coder with weights of dx, dy, dw, dh; size_limit infinite: no clamp."""
+    if len(weights) != 4:
+        raise ValueError(f"vecdet.{function}: weights has {len(weights)} numbers, expected 4")
+    clamp = _c.CLAMP_NONE if size_limit == float("inf") else _c.CLAMP_ABOVE
+    return _c.coder_params(*weights, clamp, 0 if clamp == _c.CLAMP_NONE else size_limit,
+                           choice(FORMATS, function, "anchor_format", anchor_format))
+
+
+def _coded(function: str, first: Any, first_name: str, anchors: Any) -> Any:
+    type_, (a, b) = same_floats(function, (first_name, first), ("anchors", anchors))
+    b = box_rows(function, "anchors", b)
+    if a.shape != b.shape:
+        raise wrong_shape(function, first_name, a, f"[{len(b)}, 4], one per anchor")
+    return type_, a, b, np.empty_like(a)
+
+
+def encode_boxes(boxes: ArrayLike, anchors: ArrayLike,
                  weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-                 image_size: Sequence[float] = (),
-                 size_limit: float = SIZE_LIMIT) -> Tensor:
-    """The boxes, [N, 4] corners, that ``deltas`` encode relative to ``anchors``, clipped to an
-    image of (height, width) if given. dw and dh are clamped to ``size_limit``."""
-    return _ops.decode_boxes(deltas, anchors, weights, image_size, size_limit)
+                 anchor_format: str = "xyxy") -> NDArray[Any]:
+    """The deltas dx, dy, dw, dh that decode to ``boxes`` from ``anchors``, [N, 4] corners each.
+
+    >>> encode_boxes([[1, 0, 11, 10]], [[0, 0, 10, 10]]).round(3).tolist()
+    [[0.1, 0.0, 0.0, 0.0]]
+    """
+    type_, targets, anchors, out = _coded("encode_boxes", boxes, "boxes", anchors)
+    params = coder_params("encode_boxes", weights, anchor_format=anchor_format)
+    check(library.vecdet_encode_boxes(type_, address(targets), address(anchors), len(targets),
+                                      byref(params), address(out)))
+    return out
 
 
-def encode_distances(boxes: Tensor, anchors: Tensor, by_size: bool = True) -> Tensor:
-    """FCOS's distances from the anchors' centres to the sides of ``boxes``, optionally divided by
-    the anchors' sizes."""
-    return _ops.encode_distances(boxes, anchors, by_size)
+def decode_boxes(deltas: ArrayLike, anchors: ArrayLike,
+                 weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0), image_size: Any = None,
+                 size_limit: float = SIZE_LIMIT, anchor_format: str = "xyxy") -> NDArray[Any]:
+    """The boxes, corners, that ``deltas`` encode relative to ``anchors`` [N, 4].
+
+    Args:
+        deltas: [N, 4], or [images, N, 4].
+        weights: of dx, dy, dw, dh.
+        image_size: (height, width), or one per image: boxes are clipped to it.
+        size_limit: the greatest dw and dh, after division by their weights; ``inf``: no limit.
+        anchor_format: ``"xyxy"``, or ``"cxcywh"`` for SSD's priors.
+
+    >>> decode_boxes([[0.1, 0, 0, 0]], [[0, 0, 10, 10]], image_size=(8, 20)).round(3).tolist()
+    [[1.0, 0.0, 11.0, 8.0]]
+    """
+    type_, (codes, priors) = same_floats("decode_boxes", ("deltas", deltas), ("anchors", anchors))
+    priors = box_rows("decode_boxes", "anchors", priors)
+    if codes.ndim not in (2, 3) or codes.shape[-2:] != priors.shape:
+        raise wrong_shape("decode_boxes", "deltas", codes,
+                          f"[{len(priors)}, 4], one per anchor, or [images, {len(priors)}, 4]")
+    images = len(codes) if codes.ndim == 3 else 1
+    sizes = None
+    if image_size is not None:
+        sizes = np.asarray(image_size, np.float64)
+        sizes = image_sizes_of("decode_boxes", np.broadcast_to(sizes, (images, 2))
+                               if sizes.ndim == 1 else sizes, images)
+    params = coder_params("decode_boxes", weights, size_limit, anchor_format)
+    out = np.empty_like(codes)
+    check(library.vecdet_decode_boxes(type_, address(codes), images, address(priors), len(priors),
+                                      optional(sizes), byref(params), address(out)))
+    return out
 
 
-def decode_distances(distances: Tensor, anchors: Tensor, by_size: bool = True,
-                     image_size: Sequence[float] = ()) -> Tensor:
-    """The boxes that FCOS's ``distances`` encode relative to ``anchors``."""
-    return _ops.decode_distances(distances, anchors, by_size, image_size)
+def encode_distances(boxes: ArrayLike, anchors: ArrayLike, by_size: bool = True) -> NDArray[Any]:
+    """FCOS's distances from the anchors' centres to the sides of ``boxes``, [N, 4] each: left, top,
+    right and bottom, optionally divided by the anchors' sizes.
+
+    >>> encode_distances([[0, 0, 10, 10]], [[4, 4, 6, 6]], by_size=False).tolist()
+    [[5.0, 5.0, 5.0, 5.0]]
+    """
+    type_, targets, anchors, out = _coded("encode_distances", boxes, "boxes", anchors)
+    check(library.vecdet_encode_distances(type_, address(targets), address(anchors), len(targets),
+                                          by_size, _c.XYXY, address(out)))
+    return out
 
 
-def decode_distributions(logits: Tensor) -> Tensor:
-    """The expectation of each row of ``logits`` [..., bins], in bins: [...]."""
-    return _ops.decode_distributions(logits)
+def decode_distances(distances: ArrayLike, anchors: ArrayLike, by_size: bool = True,
+                     image_size: Sequence[float] | None = None) -> NDArray[Any]:
+    """The boxes that FCOS's ``distances`` encode relative to ``anchors``, [N, 4] each, clipped to
+    an image of (height, width) if given.
+
+    >>> decode_distances([[5, 5, 5, 5]], [[4, 4, 6, 6]], by_size=False).tolist()
+    [[0.0, 0.0, 10.0, 10.0]]
+    """
+    type_, codes, anchors, out = _coded("decode_distances", distances, "distances", anchors)
+    size = None if image_size is None else byref(_c.image_size(*image_size))
+    check(library.vecdet_decode_distances(type_, address(codes), address(anchors), len(codes), size,
+                                          by_size, _c.XYXY, address(out)))
+    return out
 
 
-def decode_distribution_boxes(logits: Tensor, points: Tensor, strides: Tensor) -> Tensor:
-    """The boxes [..., 4], float32, of four distributions each, ``logits`` [..., 4, bins]: left,
-    top, right and bottom of ``points`` [..., 2], in units of ``strides`` [...]."""
-    return _ops.decode_distribution_boxes(logits, points, strides)
+def decode_distributions(logits: ArrayLike) -> NDArray[np.float32]:
+    """The expectation of each row of ``logits`` [..., bins], in bins: [...]. float32.
+
+    >>> decode_distributions([[0, 0, 0]]).round(5).tolist()
+    [1.0]
+    """
+    array = float32s("decode_distributions", "logits", logits)
+    if array.ndim < 1:
+        raise wrong_shape("decode_distributions", "logits", array, "[..., bins]")
+    out = np.empty(array.shape[:-1], np.float32)
+    bins = array.shape[-1]
+    check(library.vecdet_decode_distributions(address(array), out.size, bins, bins, address(out)))
+    return out
 
 
-def _as_float(function: str, argument: str, boxes: Tensor) -> Tensor:
-    if not isinstance(boxes, Tensor):
-        raise RuntimeError(f"vecdet::{function}: {argument} is a {type(boxes).__name__}, expected "
-                           "a tensor")
-    return boxes if boxes.is_floating_point() else boxes.float()  # as in torchvision
+def decode_distribution_boxes(logits: ArrayLike, points: ArrayLike,
+                              strides: ArrayLike) -> NDArray[np.float32]:
+    """The boxes [N, 4], float32, of four distributions each, ``logits`` [N, 4, bins]: left, top,
+    right and bottom of ``points`` [N, 2], in units of ``strides`` [N].
 
-
-def _overlaps(function: str, kind: str, boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    return _ops.pairwise_iou(_as_float(function, "boxes1", boxes1),
-                             _as_float(function, "boxes2", boxes2), OVERLAPS[kind])
-
-
-def box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """The IoU of each of ``boxes1`` [N, 4] with each of ``boxes2`` [M, 4], corners: [N, M]."""
-    return _overlaps("box_iou", "iou", boxes1, boxes2)
-
-
-def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """The GIoU of all pairs, in the form of box_iou."""
-    return _overlaps("generalized_box_iou", "giou", boxes1, boxes2)
-
-
-def distance_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """The DIoU of all pairs, in the form of box_iou."""
-    return _overlaps("distance_box_iou", "diou", boxes1, boxes2)
-
-
-def complete_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """The CIoU of all pairs, in the form of box_iou."""
-    return _overlaps("complete_box_iou", "ciou", boxes1, boxes2)
-
-
-def _has_kernel(boxes: Tensor) -> bool:
-    """Whether vecdet supports such boxes. All others, and those that need a gradient, go to
-    torchvision's own functions."""
-    return (boxes.is_floating_point() and boxes.is_cpu
-            and not (boxes.requires_grad and torch.is_grad_enabled()))
-
-
-def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
-    """Converts ``boxes`` [..., 4] from the format ``in_fmt`` to ``out_fmt``: ``"xyxy"``, ``"xywh"``
-    or ``"cxcywh"``."""
-    are_known = in_fmt in FORMATS and out_fmt in FORMATS
-    if in_fmt == out_fmt or not are_known or not _has_kernel(boxes):
-        return _theirs.box_convert(boxes, in_fmt, out_fmt)
-    if "xyxy" not in (in_fmt, out_fmt):  # through corners, to round as in torchvision
-        boxes, in_fmt = _ops.convert_boxes(boxes, FORMATS[in_fmt], FORMATS["xyxy"]), "xyxy"
-    return _ops.convert_boxes(boxes, FORMATS[in_fmt], FORMATS[out_fmt])
-
-
-def box_area(boxes: Tensor) -> Tensor:
-    """The areas [N] of ``boxes`` [N, 4], corners; float32 for bfloat16 and float16."""
-    return _ops.box_areas(boxes) if _has_kernel(boxes) else _theirs.box_area(boxes)
-
-
-def clip_boxes_to_image(boxes: Tensor, size: tuple[int, int]) -> Tensor:
-    """``boxes`` [..., 4], corners, clipped to an image of (height, width)."""
-    if not _has_kernel(boxes):
-        return _theirs.clip_boxes_to_image(boxes, size)
-    return _ops.clip_boxes(boxes, size)
-
-
-def remove_small_boxes(boxes: Tensor, min_size: float) -> Tensor:
-    """The indices of the ``boxes`` [N, 4], corners, whose sides are both at least ``min_size``."""
-    if not _has_kernel(boxes.detach()):
-        return _theirs.remove_small_boxes(boxes, min_size)
-    return _ops.large_boxes(boxes, min_size)
+    >>> decode_distribution_boxes(np.zeros((1, 4, 3)), [[20, 20]], [8]).round(4).tolist()
+    [[12.0, 12.0, 28.0, 28.0]]
+    """
+    function = "decode_distribution_boxes"
+    array = float32s(function, "logits", logits)
+    if array.ndim != 3 or array.shape[1] != 4:
+        raise wrong_shape(function, "logits", array, "[N, 4, bins]")
+    count, _, bins = array.shape
+    at = float32s(function, "points", points)
+    if at.shape != (count, 2):
+        raise wrong_shape(function, "points", at, f"[{count}, 2]")
+    units = float32s(function, "strides", with_floats(strides, function, "strides"))
+    if units.shape != (count,):
+        raise wrong_shape(function, "strides", units, f"[{count}]")
+    out = np.empty((count, 4), np.float32)
+    check(library.vecdet_decode_distribution_boxes(address(array), count, bins, bins, address(at),
+                                                   address(units), address(out)))
+    return out

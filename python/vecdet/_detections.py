@@ -1,76 +1,487 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns the outputs of a head into detections: thresholds, NMS and whole pipelines."""
+"""From a network's output to detections, and from images to its input."""
 
 from __future__ import annotations
 
-from typing import Sequence
+import functools
+from ctypes import byref, c_int64
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from ._names import DECAYS, DETECTORS, SIZE_LIMIT, number, sizes_of, split_detections
+from . import _c
+from ._arrays import (TYPES, address, as_array, choice, float32s, image_sizes_of, optional,
+                      same_small_floats, small_floats, wrong_shape)
+from ._boxes import FORMATS, SIZE_LIMIT, coder_params
+from ._library import check, library
 
-_ops = torch.ops.vecdet
-
-
-def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
-    """The indices of the ``boxes`` [N, 4] that non-maximum suppression keeps, in descending score.
-    The indices equal torchvision's; ties are broken by lower index."""
-    return _ops.nms(boxes, scores, iou_threshold)
-
-
-def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
-    """Like nms, but only boxes with equal ``idxs``, numbers of any type, suppress each other.
-    Coordinates are not shifted by class, so they may be negative and stay exact."""
-    return _ops.batched_nms(boxes, scores, idxs, iou_threshold)
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 
-def soft_nms(boxes: Tensor, scores: Tensor, idxs: Tensor | None = None, method: str = "linear",
-             iou_threshold: float = 0.3, sigma: float = 0.5,
-             min_score: float = 1e-3) -> tuple[Tensor, Tensor]:
-    """Soft-NMS, https://arxiv.org/abs/1704.04503. Returns the indices of the boxes picked and their
-    decayed scores. ``method`` is ``"hard"``, ``"linear"`` or ``"gaussian"``."""
-    return _ops.soft_nms(boxes, scores, idxs, number(DECAYS, "method", method), iou_threshold,
-                         sigma, min_score)
+class Detections(NamedTuple):
+    """The detections of an image in descending score."""
+
+    boxes: NDArray[np.float32]
+    """[N, 4], x1 y1 x2 y2 unless requested otherwise."""
+    scores: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    """Classes."""
 
 
-def filter_topk(logits: Tensor, score_threshold: float, k: int) -> tuple[Tensor, Tensor]:
+class YoloDetections(NamedTuple):
+    """The detections of an image in descending score."""
+
+    boxes: NDArray[np.float32]
+    """[N, 4], x1 y1 x2 y2 unless requested otherwise."""
+    scores: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    """Classes."""
+    sources: NDArray[np.int64]
+    """The index of each detection's box or query in the output."""
+    extras: NDArray[np.float32]
+    """[N, extras]: mask coefficients or key points."""
+
+
+class LetterboxTransform(NamedTuple):
+    """The position of an image in the input of a network: a point (x, y) of the image is at
+    (x scale_x + pad_x, y scale_y + pad_y) in the input."""
+
+    scale_x: float
+    scale_y: float
+    pad_x: float
+    pad_y: float
+    height: float
+    """Of the image, in pixels."""
+    width: float
+
+    @classmethod
+    def centred(cls, image_size: Sequence[float],
+                input_size: Sequence[float]) -> LetterboxTransform:
+        """ultralytics' letterbox of an image of (height, width) in an input of (height, width).
+
+        >>> LetterboxTransform.centred((1080, 1920), (640, 640)).pad_y
+        140.0
+        """
+        return cls._made(library.vecdet_letterbox_transform_centred, image_size, input_size)
+
+    @classmethod
+    def top_left(cls, image_size: Sequence[float],
+                 input_size: Sequence[float]) -> LetterboxTransform:
+        """YOLOX's letterbox: the image is in the upper left corner."""
+        return cls._made(library.vecdet_letterbox_transform_top_left, image_size, input_size)
+
+    @classmethod
+    def _made(cls, make: Any, image_size: Sequence[float],
+              input_size: Sequence[float]) -> LetterboxTransform:
+        made = _c.letterbox_transform()
+        check(make(_c.image_size(*image_size), _c.image_size(*input_size), byref(made)))
+        return cls(*(getattr(made, field) for field in cls._fields))
+
+
+def filter_topk(logits: ArrayLike, score_threshold: float, k: int,
+                kind: str = "logits") -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """The best ``k`` of the logits whose sigmoid is above the threshold, descending, and their
-    positions in the flattened tensor. Ties are broken by lower position."""
-    return _ops.filter_topk(logits, score_threshold, k)
+    positions in the flattened array. Ties are broken by lower position; NaN is never selected.
+
+    Args:
+        logits: float32 or bfloat16 of any shape; float64 is rounded to float32.
+        score_threshold: a probability, in [0, 1].
+        kind: ``"probabilities"`` if these are no logits: compared with the threshold itself.
+
+    >>> values, positions = filter_topk([[3, -3], [1, 2]], 0.5, k=2)
+    >>> values.tolist(), positions.tolist()
+    ([3.0, 2.0], [0, 3])
+    """
+    array = small_floats("filter_topk", "logits", logits)
+    most = max(0, min(k, array.size))
+    values, positions = np.empty(most, np.float32), np.empty(most, np.int64)
+    count = c_int64()
+    check(library.vecdet_filter_topk(
+        TYPES[array.dtype], address(array), 1, array.size, array.size, score_threshold, k,
+        choice(("logits", "probabilities"), "filter_topk", "kind", kind), None, address(values),
+        address(positions), byref(count)))
+    values.resize(count.value, refcheck=False)
+    positions.resize(count.value, refcheck=False)
+    return values, positions
+
+
+class _Results:
+    """Memory for the detections of a batch, which is split by image after the call. There are two
+    arrays, because their addresses and views cost most of a small call."""
+
+    def __init__(self, images: int, most: int, extras: int = 0) -> None:
+        total = images * max(0, most)
+        self._total, self._extras, self._images = total, extras, images
+        self._floats = np.empty(total * (5 + extras), np.float32)
+        self._integers = np.empty(total * 2 + images + 1, np.int64)
+        self.boxes = address(self._floats)
+        self.scores = self.boxes + 16 * total
+        self.extras = self.boxes + 20 * total
+        self.labels = address(self._integers)
+        self.sources = self.labels + 8 * total
+        self.offsets = self.labels + 16 * total
+
+    def detections(self) -> list[Detections]:
+        return [Detections(*found[:3]) for found in self.yolo_detections()]
+
+    def yolo_detections(self) -> list[YoloDetections]:
+        total, extras, floats, numbers = self._total, self._extras, self._floats, self._integers
+        ends = numbers[2 * total:].tolist()
+        found = []
+        for a, b in zip(ends, ends[1:]):
+            found.append(YoloDetections(
+                floats[4 * a:4 * b].reshape(b - a, 4), floats[4 * total + a:4 * total + b],
+                numbers[a:b], numbers[total + a:total + b],
+                floats[5 * total + extras * a:5 * total + extras * b].reshape(b - a, extras)))
+        return found
+
+
+_DETECTORS = ("retinanet", "fcos", "ssd", "rpn")
 
 
 def postprocess(
-    logits: Tensor,
-    deltas: Tensor,
-    anchors: Tensor,
-    image_sizes: Sequence[tuple[float, float]],
+    logits: ArrayLike,
+    deltas: ArrayLike,
+    anchors: ArrayLike,
+    image_sizes: Sequence[Sequence[float]],
     level_sizes: Sequence[int] = (),
     detector: str = "retinanet",
     *,
-    score_threshold: float = 0.05,
-    max_candidates: int = 1000,
-    iou_threshold: float = 0.5,
-    max_detections: int = 300,
-    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-    centerness: Tensor | None = None,
+    score_threshold: float | None = None,
+    max_candidates: int | None = None,
+    iou_threshold: float | None = None,
+    max_detections: int | None = None,
+    weights: Sequence[float] | None = None,
+    centerness: ArrayLike | None = None,
     size_limit: float = SIZE_LIMIT,
-    min_size: float = 0.0,
-) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Turns head outputs into detections: boxes, scores and labels of each image.
+    min_size: float | None = None,
+) -> list[Detections]:
+    """Turns the outputs of a dense detector into detections: boxes, scores and labels per image.
+    Options that are not given have the values of torchvision's detector.
 
     Args:
-        logits: [images, anchors, classes].
+        logits: [images, anchors, classes]; SSD's with background first. Not probabilities: their
+            sigmoids are between 0.5 and 0.74.
         deltas: [images, anchors, 4].
-        anchors: [anchors, 4] corners, the same for all images.
-        image_sizes: (height, width) of each image.
+        anchors: [anchors, 4] corners in pixels, the same for all images.
+        image_sizes: (height, width) of each image, to which its boxes are clipped.
         level_sizes: the number of anchors of each level; empty: one level.
-        detector: ``"retinanet"``, ``"fcos"`` or ``"ssd"``: selects scores and order of steps.
+        detector: ``"retinanet"``, ``"fcos"``, ``"ssd"`` or ``"rpn"``.
         max_candidates: per level (per class for SSD).
         max_detections: per image.
         centerness: logits [images, anchors]; only for FCOS.
+
+    >>> logits = np.array([[[4.0], [-4.0]]], np.float32)  # one image, two anchors, one class
+    >>> anchors = np.array([[0, 0, 10, 10], [5, 5, 15, 15]], np.float32)
+    >>> found, = postprocess(logits, np.zeros((1, 2, 4), np.float32), anchors, [(20, 20)])
+    >>> found.boxes.tolist(), found.scores.round(3).tolist(), found.labels.tolist()
+    ([[0.0, 0.0, 10.0, 10.0]], [0.9819999933242798], [0])
     """
-    return split_detections(*_ops.postprocess(
-        logits, deltas, anchors, sizes_of(image_sizes), level_sizes,
-        number(DETECTORS, "detector", detector), score_threshold, max_candidates, iou_threshold,
-        max_detections, weights, centerness, size_limit, min_size))
+    function = "postprocess"
+    number = choice(_DETECTORS, function, "detector", detector)
+    type_, (logits, deltas, centers) = same_small_floats(
+        function, ("logits", logits), ("deltas", deltas), ("centerness", centerness))
+    priors = float32s(function, "anchors", anchors, "[anchors, 4]", 4)
+    if logits.ndim != 3 or logits.shape[1] != len(priors):
+        raise wrong_shape(function, "logits", logits, f"[images, {len(priors)}, classes]")
+    images, count, classes = logits.shape
+    if deltas.shape != (images, count, 4):
+        raise wrong_shape(function, "deltas", deltas, f"[{images}, {count}, 4]")
+    if centers is not None and centers.shape != (images, count):
+        raise wrong_shape(function, "centerness", centers, f"[{images}, {count}]")
+    sizes = image_sizes_of(function, image_sizes, images)
+    levels = np.ascontiguousarray(level_sizes, dtype=np.int64) if len(level_sizes) else None
+    params = getattr(library, f"vecdet_postprocess_params_{detector}")()
+    params.detector = number
+    for name, value in (("score_threshold", score_threshold), ("max_candidates", max_candidates),
+                        ("iou_threshold", iou_threshold), ("max_detections", max_detections),
+                        ("min_size", min_size)):
+        if value is not None:
+            setattr(params, name, value)
+    if weights is None:
+        weights = [getattr(params.coder, f"weight_{axis}") for axis in "xywh"]
+    params.coder = coder_params(function, weights, size_limit)
+    out = _Results(images, min(params.max_detections, count * classes))
+    check(library.vecdet_postprocess(
+        type_, address(logits), address(deltas), optional(centers), images, classes,
+        address(priors), count, optional(levels), 0 if levels is None else len(levels),
+        address(sizes), byref(params), None, out.boxes, out.scores,
+        out.labels, out.offsets))
+    return out.detections()
+
+
+def postprocess_box_head(
+    logits: ArrayLike,
+    deltas: ArrayLike,
+    proposals: Sequence[ArrayLike],
+    image_sizes: Sequence[Sequence[float]],
+    *,
+    score_threshold: float = 0.05,
+    iou_threshold: float = 0.5,
+    max_detections: int = 100,
+    weights: Sequence[float] = (10.0, 10.0, 5.0, 5.0),
+    size_limit: float = SIZE_LIMIT,
+    min_size: float = 1e-2,
+) -> list[Detections]:
+    """Turns the outputs of Faster R-CNN's box head into detections per image.
+
+    Args:
+        logits: [proposals of all images, classes], background first.
+        deltas: [proposals, classes * 4].
+        proposals: corners [N, 4] of each image.
+        image_sizes: (height, width) of each image.
+    """
+    function = "postprocess_box_head"
+    type_, (logits, deltas) = same_small_floats(function, ("logits", logits), ("deltas", deltas))
+    parts = [float32s(function, "proposals", part, "[N, 4]", 4) for part in proposals]
+    boxes = np.concatenate(parts) if parts else np.empty((0, 4), np.float32)
+    offsets = np.cumsum([0] + [len(part) for part in parts], dtype=np.int64)
+    if logits.ndim != 2 or len(logits) != len(boxes):
+        raise wrong_shape(function, "logits", logits, f"[{len(boxes)}, classes]")
+    classes = logits.shape[1]
+    if deltas.size != logits.size * 4:
+        raise wrong_shape(function, "deltas", deltas, f"[{len(boxes)}, {classes * 4}]")
+    sizes = image_sizes_of(function, image_sizes, len(parts))
+    params = _c.box_head_params(score_threshold, iou_threshold, max_detections,
+                                coder_params(function, weights, size_limit), min_size)
+    out = _Results(len(parts), min(max_detections, logits.size))
+    check(library.vecdet_postprocess_box_head(
+        type_, address(logits), address(deltas), classes, address(boxes), len(boxes),
+        address(offsets), address(sizes), len(parts), byref(params), None, out.boxes,
+        out.scores, out.labels, out.offsets))
+    return out.detections()
+
+
+# The presets of each family; models that are not listed have one of these outputs, too.
+_PRESETS = {"yolov5": "v5", "yolov7": "v5", "yolox": "v5", "yolov8": "v8", "yolov9": "v8",
+            "yolo11": "v8", "yolo12": "v8", "yolov10": "v10", "yolo26": "v10",
+            "rt-detr": "rt_detr"}
+
+
+@functools.lru_cache(maxsize=256)
+def _yolo_params(preset: str, results: int, extras: int, keypoint_size: int,
+                 *options: Any) -> Any:
+    """Parameters that many calls share."""
+    params = getattr(library, f"vecdet_yolo_postprocess_params_{preset}")()
+    params.results, params.extras, params.keypoint_size = results, extras, keypoint_size
+    for name, value in zip(("score_threshold", "iou_threshold", "max_detections", "max_candidates",
+                            "multi_label", "class_agnostic"), options):
+        if value is not None:
+            setattr(params, name, value)
+    return params
+
+
+def _check_yolo_shape(array: Any, params: Any, classes: int | None) -> None:
+    """Refuses a transposed output: it has more numbers per box than boxes."""
+    by_rows = params.layout == _c.YOLO_ROWS
+    is_scored = params.scores == _c.YOLO_SCORE_AND_CLASS
+    if array.ndim == 3:
+        boxes, numbers = array.shape[1:] if by_rows else array.shape[:0:-1]
+        found = numbers - 4 - params.scores - params.extras  # the objectness, or score and class
+        if is_scored:
+            is_right = found == 0
+        elif classes is not None:
+            is_right = found == classes
+        else:
+            is_right = numbers <= boxes or boxes == 0
+        if is_right:
+            return
+    names = ("4 + classes", "5 + classes", "6")[params.scores] + " + extras" * (params.extras > 0)
+    expected = f"[images, boxes, {names}]" if by_rows else f"[images, {names}, boxes]"
+    if array.ndim == 3 and not is_scored:
+        expected += (", and more boxes than numbers per box: is it transposed? If not, pass "
+                     "classes=" if classes is None else f" with {classes} classes")
+    raise wrong_shape("postprocess_yolo", "output", array, expected)
+
+
+def postprocess_yolo(
+    output: ArrayLike,
+    model: str,
+    transforms: Sequence[Sequence[float]] | None = None,
+    *,
+    score_threshold: float | None = None,
+    iou_threshold: float | None = None,
+    max_detections: int | None = None,
+    max_candidates: int | None = None,
+    multi_label: bool | None = None,
+    class_agnostic: bool | None = None,
+    results: str = "xyxy",
+    classes: int | None = None,
+    extras: int = 0,
+    keypoint_size: int = 0,
+) -> list[YoloDetections]:
+    """Turns the raw output of a YOLO model into detections per image. Options that are not given
+    have the values of ultralytics' predictor.
+
+    Args:
+        output: float32 or bfloat16 (float64 and float16 are converted to float32). Scores are
+            probabilities, as models export them.
+        model: one of
+
+            ======================================== ===========================================
+            ``"yolov5"``, ``"yolov7"``, ``"yolox"``  [images, boxes, 5 + classes]: cx cy w h,
+                                                     objectness, scores
+            ``"yolov8"``, ``"yolov9"``,              [images, 4 + classes, boxes]: cx cy w h,
+            ``"yolo11"``, ``"yolo12"``               scores
+            ``"yolov10"``, ``"yolo26"``              [images, boxes, 6]: x1 y1 x2 y2, score, class;
+                                                     end to end, no NMS
+            ``"rt-detr"``                            [images, boxes, 4 + classes]: cx cy w h in
+                                                     [0, 1], scores; no NMS
+            ======================================== ===========================================
+        transforms: from letterbox(), one per image: boxes and key points are moved back into the
+            image's pixels and clipped to it. None: they stay in the input's pixels.
+        score_threshold: in [0, 1]; scores above it count. It is applied before anything is decoded.
+        multi_label: one detection per class above the threshold, not only the best class.
+        class_agnostic: boxes of different classes suppress each other, too.
+        results: the format of the boxes: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``.
+        classes: the number of classes. It is only needed if there are fewer boxes than numbers per
+            box; else such an output is refused as transposed.
+        extras: the number of values after the scores.
+        keypoint_size: 0: extras are copied, such as mask coefficients; 2 or 3: they are key points,
+            x y or x y visibility.
+
+    Raises:
+        ValueError: a shape that does not fit the model, scores above 1 (logits), or a threshold
+            outside [0, 1].
+        TypeError: an output of integers.
+
+    >>> output = np.zeros((1, 4 + 2, 8400), np.float32)  # YOLOv8 with two classes
+    >>> output[0, :, 7] = 100, 50, 20, 10, 0.1, 0.9
+    >>> found, = postprocess_yolo(output, "yolov8")
+    >>> found.boxes.tolist(), found.labels.tolist(), found.sources.tolist()
+    ([[90.0, 45.0, 110.0, 55.0]], [1], [7])
+    """
+    function = "postprocess_yolo"
+    if model not in _PRESETS:
+        choice(tuple(_PRESETS), function, "model", model)
+    array = small_floats(function, "output", output)
+    params = _yolo_params(_PRESETS[model], choice(FORMATS, function, "results", results), extras,
+                          keypoint_size, score_threshold, iou_threshold, max_detections,
+                          max_candidates, multi_label, class_agnostic)
+    _check_yolo_shape(array, params, classes)
+    images, rows, cols = array.shape
+    positions = None
+    if transforms is not None:
+        positions = np.ascontiguousarray(transforms, dtype=np.float64)
+        if positions.shape != (images, 6):
+            raise wrong_shape(function, "transforms", positions,
+                              f"[{images}, 6]: one LetterboxTransform per image")
+    out = _Results(images, min(params.max_detections, rows * cols), extras)
+    check(library.vecdet_postprocess_yolo(
+        TYPES[array.dtype], address(array), images * rows, cols, cols, images,
+        optional(positions), byref(params), None, out.boxes, out.scores,
+        out.labels, out.sources, out.extras, out.offsets))
+    found = out.yolo_detections()
+    for image in found:
+        if len(image.scores) and image.scores[0] > 1.001:  # bfloat16 rounds 1 up to no more
+            raise ValueError(f"vecdet.{function}: output has a score of {image.scores[0]}, "
+                             "expected probabilities, not logits")
+    return found
+
+
+def postprocess_detr(
+    logits: ArrayLike,
+    boxes: ArrayLike,
+    image_sizes: Sequence[Sequence[float]],
+    *,
+    softmax: bool = False,
+    score_threshold: float = 0.5,
+    max_detections: int = 300,
+    results: str = "xyxy",
+) -> list[YoloDetections]:
+    """Turns the raw output of a DETR into detections per image, without NMS.
+
+    Args:
+        logits: [images, queries, classes]. Not probabilities: their sigmoids are all above 0.5.
+        boxes: [images, queries, 4]: cx cy w h in fractions of the image.
+        image_sizes: (height, width) of each image.
+        softmax: DETR's scores, where the last column is "no object"; else sigmoids, as in RT-DETR,
+            DINO and Deformable DETR.
+
+    >>> logits = np.array([[[-5.0, 5.0], [-5.0, -5.0]]], np.float32)
+    >>> boxes = np.array([[[0.5, 0.5, 0.5, 0.5], [0.1, 0.1, 0.1, 0.1]]], np.float32)
+    >>> found, = postprocess_detr(logits, boxes, [(100, 200)])
+    >>> found.boxes.tolist(), found.labels.tolist()
+    ([[50.0, 25.0, 150.0, 75.0]], [1])
+    """
+    function = "postprocess_detr"
+    type_, (logits, centres) = same_small_floats(function, ("logits", logits), ("boxes", boxes))
+    if logits.ndim != 3:
+        raise wrong_shape(function, "logits", logits, "[images, queries, classes]")
+    images, queries, classes = logits.shape
+    if centres.shape != (images, queries, 4):
+        raise wrong_shape(function, "boxes", centres, f"[{images}, {queries}, 4]")
+    sizes = image_sizes_of(function, image_sizes, images)
+    params = _c.detr_postprocess_params(softmax, score_threshold, max_detections,
+                                        choice(FORMATS, function, "results", results))
+    out = _Results(images, min(max_detections, queries * classes))
+    check(library.vecdet_postprocess_detr(
+        type_, address(logits), address(centres), images, queries, classes, address(sizes),
+        byref(params), None, out.boxes, out.scores, out.labels,
+        out.sources, out.offsets))
+    return out.yolo_detections()
+
+
+def letterbox(
+    images: Sequence[ArrayLike],
+    input_size: Sequence[int],
+    *,
+    swap_channels: bool = True,
+    centred: bool = True,
+    upscale: bool = True,
+    fill: float = 114,
+    scale: float = 1 / 255,
+    mean: Sequence[float] = (0, 0, 0),
+    deviation: Sequence[float] = (1, 1, 1),
+    out: NDArray[np.float32] | None = None,
+) -> tuple[NDArray[np.float32], list[LetterboxTransform]]:
+    """Converts images to the input of a network in one pass: resized to fit, padded, scaled and
+    normalised. Pixels are those of OpenCV's INTER_LINEAR.
+
+    Args:
+        images: uint8 [height, width, 3] each, as cv2.imread returns them.
+        input_size: (height, width) of the input.
+        swap_channels: BGR images to an RGB input.
+        centred: the image is in the middle, as in ultralytics; else in the upper left corner, as in
+            YOLOX, whose inputs also have ``swap_channels=False, scale=1``.
+        upscale: enlarges images that are smaller than the input.
+        fill: the pixel value of the padding.
+        scale, mean, deviation: input = (pixel * scale - mean) / deviation.
+        out: memory for the batch, [images, 3, height, width] of float32, to reuse.
+
+    Returns:
+        The batch, and one transform per image for postprocess_yolo().
+
+    >>> batch, transforms = letterbox([np.zeros((20, 40, 3), np.uint8)], (64, 64))
+    >>> batch.shape, transforms[0].scale_x, transforms[0].pad_y
+    ((1, 3, 64, 64), 1.6, 16.0)
+    """
+    function = "letterbox"
+    if isinstance(images, np.ndarray) and images.ndim == 3:
+        raise wrong_shape(function, "images", images, "a list of images")
+    arrays = []
+    for image in images:
+        array = as_array(function, "images", image)
+        if array.dtype != np.uint8:
+            raise TypeError(f"vecdet.{function}: images has an image of {array.dtype}, expected "
+                            "uint8")
+        if array.ndim != 3 or array.shape[2] != 3:
+            raise wrong_shape(function, "images", array, "[height, width, 3]")
+        if array.strides[1:] != (3, 1) or array.strides[0] < 3 * array.shape[1]:
+            array = np.ascontiguousarray(array)
+        arrays.append(array)
+    height, width = input_size
+    shape = (len(arrays), 3, height, width)
+    if out is None:
+        out = np.empty(shape, np.float32)
+    elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
+        raise wrong_shape(function, "out", out, f"{list(shape)}, contiguous, of float32")
+    views = (_c.byte_image * len(arrays))(
+        *[_c.byte_image(address(a), a.shape[0], a.shape[1], a.strides[0]) for a in arrays])
+    params = _c.letterbox_params(swap_channels, centred, upscale, fill, scale, tuple(mean),
+                                 tuple(deviation))
+    made = np.empty((len(arrays), 6), np.float64)
+    check(library.vecdet_letterbox(views, len(arrays), _c.grid_size(height, width), byref(params),
+                                   None, address(out), address(made)))
+    return out, [LetterboxTransform(*row) for row in made.tolist()]

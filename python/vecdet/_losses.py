@@ -1,34 +1,137 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses of classes, boxes, distributions and whole heads."""
+"""Losses and their gradients. A loss X returns the loss of each element (reduction "none"), or a
+number ("mean" or "sum"); X_and_grad returns the number and its gradient, computed in one pass."""
 
 from __future__ import annotations
 
-from typing import Sequence
+import functools
+import math
+from ctypes import byref, c_double
+from typing import TYPE_CHECKING, Any, Sequence
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from ._names import (BOX_LOSSES, OVERLAPS, REDUCTIONS, SIZE_LIMIT, PerImage, joined, joined_if_any,
-                     number)
+from . import _c
+from ._arrays import (address, box_rows, choice, float32s, floats, integers, optional, same_floats,
+                      wrong_shape, TYPES)
+from ._boxes import SIZE_LIMIT, coder_params
+from ._library import check, library
 
-_ops = torch.ops.vecdet
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
-_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-
-
-def _check_labels(function: str, inputs: Tensor, labels: Tensor) -> None:
-    """Checks labels here: in the operator, they share an argument with dense targets."""
-    if labels.dtype not in _INTEGERS:
-        raise RuntimeError(f"vecdet::{function}: labels.dtype is {labels.dtype}, expected integers")
-    if labels.shape != inputs.shape[:-1]:
-        raise RuntimeError(f"vecdet::{function}: labels.shape is {list(labels.shape)}, expected "
-                           f"{list(inputs.shape[:-1])}, the shape of inputs without the classes")
+_REDUCTIONS = ("none", "mean", "sum")
+_BOX_LOSSES = ("smooth_l1", "giou", "diou", "ciou")
 
 
-def sigmoid_focal_loss(inputs: Tensor, targets: Tensor | None = None, alpha: float = 0.25,
-                       gamma: float = 2, reduction: str = "none", *, labels: Tensor | None = None,
-                       scale: float = 1.0, row_weights: Tensor | None = None, background: int = -1,
-                       ignore: int = -2) -> Tensor:
+@functools.lru_cache(maxsize=256)
+def _params(struct: Any, *values: Any) -> Any:
+    """Parameters that many calls share."""
+    return byref(struct(*values))
+
+
+def _reduced(function: str, reduction: str, allowed: tuple[str, ...] = _REDUCTIONS) -> int:
+    choice(allowed, function, "reduction", reduction)
+    return _c.MEAN if reduction == "mean" else _c.SUM
+
+
+def _rows(function: str, inputs: Any) -> tuple[int, int, int, Any]:
+    """Logits [..., classes]: their type, rows, classes and array."""
+    array = floats(function, "inputs", inputs)
+    if array.ndim < 1:
+        raise wrong_shape(function, "inputs", array, "[..., classes]")
+    return TYPES[array.dtype], math.prod(array.shape[:-1]), array.shape[-1], array
+
+
+def _per_row(function: str, argument: str, value: Any, inputs: Any) -> Any:
+    """A number per row of the inputs, or None."""
+    if value is None:
+        return None
+    array = float32s(function, argument, value)
+    if array.shape != inputs.shape[:-1]:
+        raise wrong_shape(function, argument, array,
+                          f"{list(inputs.shape[:-1])}, one number per row of inputs")
+    return array
+
+
+def _labels(function: str, labels: Any, inputs: Any) -> Any:
+    array = integers(function, "labels", labels)
+    if array.shape != inputs.shape[:-1]:
+        raise wrong_shape(function, "labels", array,
+                          f"{list(inputs.shape[:-1])}, one label per row of inputs")
+    return array
+
+
+# The three forms of each loss.
+_FORMS: list[dict[str, Any]] = [
+    {name: getattr(library, f"vecdet_{name}{form}", None) for name in (
+        "bce_loss", "distribution_focal_loss", "iou_loss", "quality_focal_loss", "regression_loss",
+        "sigmoid_focal_loss", "smooth_l1_loss", "softmax_cross_entropy_loss", "varifocal_loss")}
+    for form in ("_unreduced", "", "_and_grad")]
+_UNREDUCED, _REDUCED, _AND_GRAD = _FORMS
+
+
+def _run(name: str, arguments: Sequence[Any], inputs: Any, reduction: str | None,
+         element_shape: Any = None) -> Any:
+    """Calls the form of a loss that the reduction asks for; None: with the gradient."""
+    if reduction == "none":
+        shape = inputs.shape if element_shape is None else element_shape
+        losses = np.empty(shape, inputs.dtype)
+        check(_UNREDUCED[name](*arguments, address(losses)))
+        return losses
+    loss = c_double()
+    if reduction is not None:
+        check(_REDUCED[name](*arguments, byref(loss)))
+        return loss.value
+    grad = np.empty(inputs.shape, inputs.dtype)
+    check(_AND_GRAD[name](*arguments, byref(loss), address(grad)))
+    return loss.value, grad
+
+
+# ---- Focal loss
+
+
+def _focal(function: str, inputs: Any, targets: Any, alpha: float, gamma: float, reduction: str,
+           labels: Any, scores: Any, scale: float, row_weights: Any, background: int, ignore: int,
+           with_grad: bool) -> Any:
+    number = _reduced(function, reduction, _REDUCTIONS[1:] if with_grad else _REDUCTIONS)
+    if (targets is None) == (labels is None):
+        raise ValueError(f"vecdet.{function} takes either targets or labels")
+    if targets is not None:
+        _, (inputs, targets) = same_floats(function, ("inputs", inputs), ("targets", targets))
+        if targets.shape != inputs.shape:
+            raise wrong_shape(function, "targets", targets, f"{list(inputs.shape)}, the shape of "
+                              "inputs; pass class labels as labels=")
+    type_, rows, classes, array = _rows(function, inputs)
+    if labels is not None:
+        labels = _labels(function, labels, array)
+    elif scores is not None:
+        raise ValueError(f"vecdet.{function}: scores need labels")
+    scores = _per_row(function, "scores", scores, array)
+    weights = _per_row(function, "row_weights", row_weights, array)
+    chosen = _c.focal_targets(optional(labels), optional(scores), optional(targets))
+    return _run("sigmoid_focal_loss", (
+        type_, address(array), rows, classes, classes, byref(chosen),
+        _params(_c.focal_loss_params, alpha, gamma, scale, number, background, ignore)
+        if weights is None else
+        byref(_c.focal_loss_params(alpha, gamma, scale, number, background, ignore,
+                                   address(weights)))), array, None if with_grad else reduction)
+
+
+def sigmoid_focal_loss(
+    inputs: ArrayLike,
+    targets: ArrayLike | None = None,
+    alpha: float = 0.25,
+    gamma: float = 2,
+    reduction: str = "none",
+    *,
+    labels: ArrayLike | None = None,
+    scores: ArrayLike | None = None,
+    scale: float = 1.0,
+    row_weights: ArrayLike | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> Any:
     """Sigmoid focal loss, https://arxiv.org/abs/1708.02002.
 
     Args:
@@ -38,57 +141,74 @@ def sigmoid_focal_loss(inputs: Tensor, targets: Tensor | None = None, alpha: flo
         gamma: focusing exponent, 0 or more.
         reduction: ``"none"``, ``"mean"`` (over all elements) or ``"sum"``.
         labels: integers of the shape of ``inputs`` without the classes: for each row, a class,
-            ``background`` or ``ignore``. No one-hot tensor is created or read.
+            ``background`` or ``ignore``. No one-hot array is created or read.
+        scores: with labels, the targets of the labelled classes; else these are 1.
         scale: a factor on loss and gradient; trainers use 1 / max(1, foreground).
         row_weights: a further factor for each row.
         background: the label of rows in which every class is negative.
         ignore: the label of rows that are left out.
 
-    Returns:
-        The losses, of the shape of ``inputs``, or a scalar.
-
-    Raises:
-        ValueError: an unknown reduction, or not exactly one of targets and labels.
-        RuntimeError: different shapes, a label out of range, alpha above 1, a negative gamma.
+    >>> round(sigmoid_focal_loss([[0.0, 0.0]], labels=[0], reduction="sum"), 4)
+    0.1733
     """
-    if targets is None:
-        if labels is None:
-            raise ValueError("sigmoid_focal_loss takes either targets or labels")
-        _check_labels("sigmoid_focal_loss", inputs, labels)
-    elif labels is not None:
-        raise ValueError("sigmoid_focal_loss takes either targets or labels")
-    elif isinstance(targets, Tensor) and not targets.is_floating_point():
-        if targets.shape != inputs.shape:
-            raise RuntimeError("vecdet::sigmoid_focal_loss: targets.shape is "
-                               f"{list(targets.shape)}, expected the shape of inputs, "
-                               f"{list(inputs.shape)}; pass class labels as labels=")
-        targets = targets.to(inputs.dtype)
-    return _ops.sigmoid_focal_loss(inputs, labels if targets is None else targets, alpha, gamma,
-                                   number(REDUCTIONS, "reduction", reduction), scale, row_weights,
-                                   background, ignore)
+    return _focal("sigmoid_focal_loss", inputs, targets, alpha, gamma, reduction, labels, scores,
+                  scale, row_weights, background, ignore, False)
 
 
-def sigmoid_focal_loss_levels(levels: Sequence[Tensor], labels: Tensor, alpha: float = 0.25,
-                              gamma: float = 2, *, scale: float = 1.0,
-                              image_scales: Tensor | None = None, background: int = -1,
-                              ignore: int = -2) -> Tensor:
-    """The summed focal loss of a head's levels in its convolutions' layout. If all have the same
-    layout, they are not permuted, copied or concatenated.
+def sigmoid_focal_loss_and_grad(
+    inputs: ArrayLike,
+    targets: ArrayLike | None = None,
+    alpha: float = 0.25,
+    gamma: float = 2,
+    reduction: str = "sum",
+    *,
+    labels: ArrayLike | None = None,
+    scores: ArrayLike | None = None,
+    scale: float = 1.0,
+    row_weights: ArrayLike | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> tuple[float, NDArray[Any]]:
+    """The sum or mean of sigmoid_focal_loss, and its gradient with respect to ``inputs``.
 
-    Args:
-        levels: [images, anchors x classes, height, width] each, contiguous or channels last.
-        labels: integers [images, anchors of all levels], by level, row, column
-            and anchor, in the order of torchvision's heads.
-        image_scales: a further factor for each image.
+    >>> loss, grad = sigmoid_focal_loss_and_grad([[0.0, 0.0]], alpha=-1, gamma=0, labels=[0])
+    >>> grad.tolist()
+    [[-0.5, 0.5]]
     """
-    return _ops.sigmoid_focal_loss_levels(list(levels), labels, alpha, gamma, scale, image_scales,
-                                          background, ignore)
+    return _focal("sigmoid_focal_loss_and_grad", inputs, targets, alpha, gamma, reduction, labels,
+                  scores, scale, row_weights, background, ignore, True)
 
 
-def quality_focal_loss(inputs: Tensor, labels: Tensor, scores: Tensor, beta: float = 2.0,
-                       reduction: str = "none", *, scale: float = 1.0,
-                       row_weights: Tensor | None = None, background: int = -1,
-                       ignore: int = -2) -> Tensor:
+# ---- Losses of scored labels
+
+
+def _soft(function: str, name: str, params: type, options: Sequence[Any], inputs: Any, labels: Any,
+          scores: Any, reduction: str, scale: float, row_weights: Any, background: int, ignore: int,
+          with_grad: bool) -> Any:
+    number = _reduced(function, reduction, _REDUCTIONS[1:] if with_grad else _REDUCTIONS)
+    type_, rows, classes, array = _rows(function, inputs)
+    labels = _labels(function, labels, array)
+    scores = _per_row(function, "scores", scores, array)
+    weights = _per_row(function, "row_weights", row_weights, array)
+    options = (*options, scale, number, background, ignore)
+    chosen = _params(params, *options) if weights is None else byref(params(*options,
+                                                                            address(weights)))
+    return _run(name, (type_, address(array), rows, classes, classes, address(labels),
+                       address(scores), chosen), array, None if with_grad else reduction)
+
+
+def quality_focal_loss(
+    inputs: ArrayLike,
+    labels: ArrayLike,
+    scores: ArrayLike,
+    beta: float = 2.0,
+    reduction: str = "none",
+    *,
+    scale: float = 1.0,
+    row_weights: ArrayLike | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> Any:
     """Quality focal loss, https://arxiv.org/abs/2006.04388. Each row of logits has a label and a
     score, which is the target of the labelled class.
 
@@ -97,77 +217,273 @@ def quality_focal_loss(inputs: Tensor, labels: Tensor, scores: Tensor, beta: flo
         labels: integers [...]: a class, ``background`` or ``ignore``.
         scores: numbers in [0, 1], of the shape of ``labels``.
         reduction: ``"none"``, ``"mean"`` (over all elements) or ``"sum"``.
-        scale: a factor on loss and gradient.
-        row_weights: a further factor for each row.
 
-    Raises:
-        ValueError: an unknown reduction.
-        RuntimeError: different shapes, a label out of range, a negative beta.
+    >>> round(quality_focal_loss([[0.0, 0.0]], [0], [0.5], reduction="sum"), 4)
+    0.1733
     """
-    return _ops.quality_focal_loss(inputs, labels, scores, beta,
-                                   number(REDUCTIONS, "reduction", reduction), scale, row_weights,
-                                   background, ignore)
+    return _soft("quality_focal_loss", "quality_focal_loss", _c.quality_focal_params, (beta,),
+                 inputs, labels, scores, reduction, scale, row_weights, background, ignore, False)
 
 
-def varifocal_loss(inputs: Tensor, labels: Tensor, scores: Tensor, alpha: float = 0.75,
-                   gamma: float = 2.0, reduction: str = "none", *, grad_through_factor: bool = True,
-                   scale: float = 1.0, row_weights: Tensor | None = None, background: int = -1,
-                   ignore: int = -2) -> Tensor:
-    """Varifocal loss, https://arxiv.org/abs/2008.13367; otherwise like quality_focal_loss.
+def quality_focal_loss_and_grad(
+    inputs: ArrayLike,
+    labels: ArrayLike,
+    scores: ArrayLike,
+    beta: float = 2.0,
+    reduction: str = "sum",
+    *,
+    scale: float = 1.0,
+    row_weights: ArrayLike | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> tuple[float, NDArray[Any]]:
+    """The sum or mean of quality_focal_loss, and its gradient with respect to ``inputs``."""
+    return _soft("quality_focal_loss_and_grad", "quality_focal_loss", _c.quality_focal_params,
+                 (beta,), inputs, labels, scores, reduction, scale, row_weights, background, ignore,
+                 True)
+
+
+def varifocal_loss(
+    inputs: ArrayLike,
+    labels: ArrayLike,
+    scores: ArrayLike,
+    alpha: float = 0.75,
+    gamma: float = 2.0,
+    reduction: str = "none",
+    *,
+    scale: float = 1.0,
+    row_weights: ArrayLike | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> Any:
+    """Varifocal loss, https://arxiv.org/abs/2008.13367; otherwise like quality_focal_loss."""
+    return _soft("varifocal_loss", "varifocal_loss", _c.varifocal_params, (alpha, gamma, True),
+                 inputs, labels, scores, reduction, scale, row_weights, background, ignore, False)
+
+
+def varifocal_loss_and_grad(
+    inputs: ArrayLike,
+    labels: ArrayLike,
+    scores: ArrayLike,
+    alpha: float = 0.75,
+    gamma: float = 2.0,
+    reduction: str = "sum",
+    *,
+    grad_through_factor: bool = True,
+    scale: float = 1.0,
+    row_weights: ArrayLike | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> tuple[float, NDArray[Any]]:
+    """The sum or mean of varifocal_loss, and its gradient with respect to ``inputs``.
 
     Args:
         grad_through_factor: whether the gradient treats the focusing factor as a function of the
             logit; if not, as a constant weight.
     """
-    return _ops.varifocal_loss(inputs, labels, scores, alpha, gamma, grad_through_factor,
-                               number(REDUCTIONS, "reduction", reduction), scale, row_weights,
-                               background, ignore)
+    return _soft("varifocal_loss_and_grad", "varifocal_loss", _c.varifocal_params,
+                 (alpha, gamma, grad_through_factor), inputs, labels, scores, reduction, scale,
+                 row_weights, background, ignore, True)
 
 
-def bce_loss(inputs: Tensor, labels: Tensor, scores: Tensor, reduction: str = "none", *,
-             scale: float = 1.0, row_weights: Tensor | None = None, background: int = -1,
-             ignore: int = -2) -> Tensor:
+def bce_loss(
+    inputs: ArrayLike,
+    labels: ArrayLike,
+    scores: ArrayLike,
+    reduction: str = "none",
+    *,
+    scale: float = 1.0,
+    row_weights: ArrayLike | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> Any:
     """Binary cross entropy with logits; otherwise like quality_focal_loss."""
-    return _ops.bce_loss(inputs, labels, scores, number(REDUCTIONS, "reduction", reduction), scale,
-                         row_weights, background, ignore)
+    return _soft("bce_loss", "bce_loss", _c.bce_params, (), inputs, labels, scores, reduction,
+                 scale, row_weights, background, ignore, False)
 
 
-def distribution_focal_loss(inputs: Tensor, targets: Tensor, reduction: str = "none", *,
-                            scale: float = 1.0, row_weights: Tensor | None = None) -> Tensor:
-    """Distribution focal loss, https://arxiv.org/abs/2006.04388, of logits [..., bins] against
-    ``targets`` [...] in bins: one loss per row, or a scalar; the mean is over rows."""
-    return _ops.distribution_focal_loss(inputs, targets,
-                                        number(REDUCTIONS, "reduction", reduction), scale,
-                                        row_weights)
+def bce_loss_and_grad(
+    inputs: ArrayLike,
+    labels: ArrayLike,
+    scores: ArrayLike,
+    reduction: str = "sum",
+    *,
+    scale: float = 1.0,
+    row_weights: ArrayLike | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> tuple[float, NDArray[Any]]:
+    """The sum or mean of bce_loss, and its gradient with respect to ``inputs``."""
+    return _soft("bce_loss_and_grad", "bce_loss", _c.bce_params, (), inputs, labels, scores,
+                 reduction, scale, row_weights, background, ignore, True)
 
 
-def softmax_cross_entropy_loss(inputs: Tensor, labels: Tensor, reduction: str = "none", *,
-                               scale: float = 1.0, ignore: int = -2) -> Tensor:
-    """Softmax cross entropy of logits [..., classes]: one loss per row, or a scalar; the mean is
-    over rows whose label is not ``ignore``."""
-    return _ops.softmax_cross_entropy_loss(inputs, labels,
-                                           number(REDUCTIONS, "reduction", reduction), scale,
-                                           ignore)
+# ---- Softmax and distributions, in float32
 
 
-def mined_cross_entropy_loss(inputs: Tensor, labels: Tensor, negatives_per_foreground: int = 3, *,
-                             background: int = 0, scale: float = 1.0, ignore: int = -2) -> Tensor:
-    """SSD's classification loss, https://arxiv.org/abs/1512.02325, summed over the foreground and
-    the hardest negatives of each image.
+def _counted(labels: Any, ignore: int) -> int:
+    return int(np.count_nonzero(labels != ignore))
+
+
+def softmax_cross_entropy_loss(inputs: ArrayLike, labels: ArrayLike, reduction: str = "none", *,
+                               scale: float = 1.0, ignore: int = -2) -> Any:
+    """Softmax cross entropy of logits [..., classes], in float32: one loss per row, or a number;
+    the mean is over rows whose label is not ``ignore``.
+
+    >>> softmax_cross_entropy_loss([[0.0, 0.0]], [1]).round(4).tolist()
+    [0.6930999755859375]
+    """
+    function = "softmax_cross_entropy_loss"
+    _reduced(function, reduction)
+    array = float32s(function, "inputs", inputs)
+    _, rows, classes, array = _rows(function, array)
+    labels = _labels(function, labels, array)
+    if reduction == "mean":
+        counted = _counted(labels, ignore)
+        scale = scale / counted if counted else float("nan")
+    params = _c.softmax_cross_entropy_params(1.0 if scale != scale else scale, ignore)
+    loss = _run("softmax_cross_entropy_loss", (address(array), rows, classes, classes,
+                                               address(labels), byref(params)), array, reduction,
+                array.shape[:-1])
+    return scale if scale != scale else loss
+
+
+def softmax_cross_entropy_loss_and_grad(
+    inputs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    negatives_per_foreground: int | None = None,
+    background: int = 0,
+    scale: float = 1.0,
+    ignore: int = -2,
+) -> tuple[float, NDArray[np.float32]]:
+    """The sum of softmax_cross_entropy_loss, and its gradient with respect to ``inputs``.
 
     Args:
-        inputs: logits [images, anchors, classes].
-        labels: classes [images, anchors], one of which is ``background``.
-        negatives_per_foreground: the number of negatives per foreground anchor of an image.
+        inputs: logits [..., classes]; with mining, [images, anchors, classes].
+        negatives_per_foreground: SSD's mining, https://arxiv.org/abs/1512.02325: only the
+            foreground and so many times as many of the hardest negatives of each image count.
+        background: the class of negatives.
     """
-    return _ops.mined_cross_entropy_loss(inputs, labels, negatives_per_foreground, background,
-                                         scale, ignore)
+    function = "softmax_cross_entropy_loss_and_grad"
+    array = float32s(function, "inputs", inputs)
+    _, rows, classes, array = _rows(function, array)
+    labels = _labels(function, labels, array)
+    mining = None
+    if negatives_per_foreground is not None:
+        if array.ndim != 3:
+            raise wrong_shape(function, "inputs", array, "[images, anchors, classes]")
+        mining = byref(_c.hard_negative_mining(len(array), negatives_per_foreground, background))
+    params = _c.softmax_cross_entropy_params(scale, ignore)
+    return _run("softmax_cross_entropy_loss", (address(array), rows, classes, classes,
+                                               address(labels), mining, byref(params), None), array,
+                None)
 
 
-def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0, *,
-                   labels: Tensor | None = None, scale: float = 1.0,
-                   box_weights: Tensor | None = None, background: int = -1,
-                   ignore: int = -2) -> Tensor:
+def _distribution(function: str, inputs: Any, targets: Any, scale: float, row_weights: Any) -> Any:
+    array = float32s(function, "inputs", inputs)
+    _, rows, bins, array = _rows(function, array)
+    places = _per_row(function, "targets", targets, array)
+    weights = _per_row(function, "row_weights", row_weights, array)
+    return array, (address(array), rows, bins, bins, address(places), optional(weights),
+                   scale), (places, weights)
+
+
+def distribution_focal_loss(inputs: ArrayLike, targets: ArrayLike, reduction: str = "none", *,
+                            scale: float = 1.0, row_weights: ArrayLike | None = None) -> Any:
+    """Distribution focal loss, https://arxiv.org/abs/2006.04388, of logits [..., bins] against
+    ``targets`` [...] in bins, in float32: one loss per row, or a number; the mean is over rows.
+
+    >>> round(distribution_focal_loss([[0.0, 0.0]], [0.5], reduction="sum"), 4)
+    0.6931
+    """
+    function = "distribution_focal_loss"
+    _reduced(function, reduction)
+    if reduction == "mean":
+        rows = math.prod(np.shape(targets))
+        if rows == 0:
+            return float("nan")
+        scale = scale / rows
+    array, arguments, _kept = _distribution(function, inputs, targets, scale, row_weights)
+    return _run(function, arguments, array, reduction, array.shape[:-1])
+
+
+def distribution_focal_loss_and_grad(
+        inputs: ArrayLike, targets: ArrayLike, *, scale: float = 1.0,
+        row_weights: ArrayLike | None = None) -> tuple[float, NDArray[np.float32]]:
+    """The sum of distribution_focal_loss, and its gradient with respect to ``inputs``."""
+    array, arguments, _kept = _distribution("distribution_focal_loss_and_grad", inputs, targets,
+                                            scale, row_weights)
+    return _run("distribution_focal_loss", arguments, array, None)
+
+
+# ---- Box losses
+
+
+def _boxes(function: str, *named: Any) -> Any:
+    """Boxes [..., 4] of the same shape and type."""
+    type_, arrays = same_floats(function, *named)
+    first = arrays[0]
+    for (name, _), array in zip(named, arrays):
+        if array.ndim < 1 or array.shape[-1] != 4:
+            raise wrong_shape(function, name, array, "[..., 4]")
+        if array.shape != first.shape:
+            raise wrong_shape(function, name, array, f"{list(first.shape)}, the shape of "
+                              f"{named[0][0]}")
+    return type_, first.size // 4, arrays
+
+
+def _box_weights(function: str, box_weights: Any, count: int) -> Any:
+    if box_weights is None:
+        return None
+    weights = float32s(function, "box_weights", box_weights)
+    if weights.size != count:
+        raise wrong_shape(function, "box_weights", weights, f"[{count}], one number per box")
+    return weights
+
+
+def _selected(labels: Any, background: int, ignore: int) -> Any:
+    if labels is None:
+        return None
+    return _c.box_selection(address(labels), background, ignore, None, 0)
+
+
+def _smooth_l1(function: str, inputs: Any, target: Any, reduction: str, beta: float, labels: Any,
+               scale: float, box_weights: Any, background: int, ignore: int,
+               with_grad: bool) -> Any:
+    _reduced(function, reduction, _REDUCTIONS[1:] if with_grad else _REDUCTIONS)
+    type_, count, (predictions, targets) = _boxes(function, ("input", inputs), ("target", target))
+    if labels is not None:
+        labels = integers(function, "labels", labels, count)
+    weights = _box_weights(function, box_weights, count)
+    is_empty = False
+    if reduction == "mean":
+        counted = count if labels is None else int(np.count_nonzero(
+            (labels != background) & (labels != ignore)))
+        is_empty = counted == 0
+        scale = scale / (4 * max(1, counted))
+    selection = _selected(labels, background, ignore)
+    result = _run("smooth_l1_loss", (type_, address(predictions), address(targets), count,
+                                     None if selection is None else byref(selection), beta, scale,
+                                     optional(weights)), predictions,
+                  None if with_grad else reduction)
+    if is_empty:
+        return (float("nan"), result[1]) if with_grad else float("nan")
+    return result
+
+
+def smooth_l1_loss(
+    input: ArrayLike,
+    target: ArrayLike,
+    reduction: str = "mean",
+    beta: float = 1.0,
+    *,
+    labels: ArrayLike | None = None,
+    scale: float = 1.0,
+    box_weights: ArrayLike | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> Any:
     """Smooth L1 loss of boxes [..., 4], like torch.nn.functional.smooth_l1_loss.
 
     Args:
@@ -177,96 +493,164 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
         scale: a factor on loss and gradient.
         box_weights: a further factor for each box.
 
-    Raises:
-        ValueError: an unknown reduction.
-        RuntimeError: different shapes, or a negative beta.
+    >>> smooth_l1_loss([[0, 0, 10.0, 10]], [[0, 0, 12.0, 10]], reduction="sum")
+    1.5
     """
-    return _ops.smooth_l1_loss(input, target, beta, number(REDUCTIONS, "reduction", reduction),
-                               labels, scale, box_weights, background, ignore)
+    return _smooth_l1("smooth_l1_loss", input, target, reduction, beta, labels, scale, box_weights,
+                      background, ignore, False)
 
 
-def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
-                             eps: float = 1e-7) -> Tensor:
+def smooth_l1_loss_and_grad(
+    input: ArrayLike,
+    target: ArrayLike,
+    reduction: str = "sum",
+    beta: float = 1.0,
+    *,
+    labels: ArrayLike | None = None,
+    scale: float = 1.0,
+    box_weights: ArrayLike | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> tuple[float, NDArray[Any]]:
+    """The sum or mean of smooth_l1_loss, and its gradient with respect to ``input``."""
+    return _smooth_l1("smooth_l1_loss_and_grad", input, target, reduction, beta, labels, scale,
+                      box_weights, background, ignore, True)
+
+
+def _iou_loss(function: str, kind: int, boxes1: Any, boxes2: Any, reduction: str, eps: float,
+              with_grad: bool) -> Any:
+    _reduced(function, reduction, _REDUCTIONS[1:] if with_grad else _REDUCTIONS)
+    type_, count, (a, b) = _boxes(function, ("boxes1", boxes1), ("boxes2", boxes2))
+    scale = 1 / max(1, count) if reduction == "mean" else 1.0
+    return _run("iou_loss", (type_, address(a), address(b), count, kind, eps, scale, None), a,
+                None if with_grad else reduction, a.shape[:-1])
+
+
+def generalized_box_iou_loss(boxes1: ArrayLike, boxes2: ArrayLike, reduction: str = "none",
+                             eps: float = 1e-7) -> Any:
     """GIoU loss of predicted ``boxes1`` and ``boxes2``, [..., 4] corners each: one loss per box, or
-    a scalar. Differentiable in ``boxes1``. https://arxiv.org/abs/1902.09630
+    a number. The mean of no boxes is 0, as in torchvision. https://arxiv.org/abs/1902.09630
 
-    Raises:
-        ValueError: an unknown reduction.
-        RuntimeError: different shapes.
+    >>> round(generalized_box_iou_loss([[0, 0, 10.0, 10]], [[0, 0, 10.0, 5]], "sum"), 4)
+    0.5
     """
-    return _ops.iou_loss(boxes1, boxes2, OVERLAPS["giou"],
-                         number(REDUCTIONS, "reduction", reduction), eps)
+    return _iou_loss("generalized_box_iou_loss", _c.GIOU, boxes1, boxes2, reduction, eps, False)
 
 
-def distance_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
-                          eps: float = 1e-7) -> Tensor:
+def generalized_box_iou_loss_and_grad(boxes1: ArrayLike, boxes2: ArrayLike, reduction: str = "sum",
+                                      eps: float = 1e-7) -> tuple[float, NDArray[Any]]:
+    """The sum or mean of the GIoU loss, and its gradient with respect to ``boxes1``."""
+    return _iou_loss("generalized_box_iou_loss_and_grad", _c.GIOU, boxes1, boxes2, reduction, eps,
+                     True)
+
+
+def distance_box_iou_loss(boxes1: ArrayLike, boxes2: ArrayLike, reduction: str = "none",
+                          eps: float = 1e-7) -> Any:
     """DIoU loss, otherwise like generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
-    return _ops.iou_loss(boxes1, boxes2, OVERLAPS["diou"],
-                         number(REDUCTIONS, "reduction", reduction), eps)
+    return _iou_loss("distance_box_iou_loss", _c.DIOU, boxes1, boxes2, reduction, eps, False)
 
 
-def complete_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none",
-                          eps: float = 1e-7) -> Tensor:
+def distance_box_iou_loss_and_grad(boxes1: ArrayLike, boxes2: ArrayLike, reduction: str = "sum",
+                                   eps: float = 1e-7) -> tuple[float, NDArray[Any]]:
+    """The sum or mean of the DIoU loss, and its gradient with respect to ``boxes1``."""
+    return _iou_loss("distance_box_iou_loss_and_grad", _c.DIOU, boxes1, boxes2, reduction, eps,
+                     True)
+
+
+def complete_box_iou_loss(boxes1: ArrayLike, boxes2: ArrayLike, reduction: str = "none",
+                          eps: float = 1e-7) -> Any:
     """CIoU loss, otherwise like generalized_box_iou_loss. https://arxiv.org/abs/1911.08287"""
-    return _ops.iou_loss(boxes1, boxes2, OVERLAPS["ciou"],
-                         number(REDUCTIONS, "reduction", reduction), eps)
+    return _iou_loss("complete_box_iou_loss", _c.CIOU, boxes1, boxes2, reduction, eps, False)
 
 
-def regression_loss(deltas: Tensor, anchors: Tensor, targets: Tensor, matches: Tensor | None = None,
-                    labels: Tensor | None = None, loss: str = "smooth_l1", *, beta: float = 1.0 / 9,
-                    eps: float = 1e-7, weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-                    size_limit: float = SIZE_LIMIT, scale: float = 1.0,
-                    box_weights: Tensor | None = None, background: int = -1,
-                    ignore: int = -2) -> Tensor:
-    """The summed box loss of ``deltas`` relative to ``anchors`` [N, 4], in one pass: encoded
+def complete_box_iou_loss_and_grad(boxes1: ArrayLike, boxes2: ArrayLike, reduction: str = "sum",
+                                   eps: float = 1e-7) -> tuple[float, NDArray[Any]]:
+    """The sum or mean of the CIoU loss, and its gradient with respect to ``boxes1``."""
+    return _iou_loss("complete_box_iou_loss_and_grad", _c.CIOU, boxes1, boxes2, reduction, eps,
+                     True)
+
+
+def _regression(function: str, deltas: Any, anchors: Any, targets: Any, matches: Any, labels: Any,
+                loss: str, beta: float, eps: float, weights: Sequence[float], size_limit: float,
+                scale: float, box_weights: Any, background: int, ignore: int,
+                with_grad: bool) -> Any:
+    kind = choice(_BOX_LOSSES, function, "loss", loss)
+    type_, (codes, priors, truth) = same_floats(function, ("deltas", deltas), ("anchors", anchors),
+                                                ("targets", targets))
+    codes = box_rows(function, "deltas", codes)
+    priors, truth = box_rows(function, "anchors", priors), box_rows(function, "targets", truth)
+    count = len(codes)
+    if matches is not None:
+        matches = integers(function, "matches", matches, count)
+    if labels is not None:
+        labels = integers(function, "labels", labels, count)
+    selection = _selected(labels, background, ignore)
+    if labels is None and matches is not None:
+        selection = _selected(matches, -1, -2)
+    params = _c.regression_loss_params(kind, beta, eps, scale,
+                                       coder_params(function, weights, size_limit))
+    factors = _box_weights(function, box_weights, count)
+    return _run("regression_loss", (
+        type_, address(codes), count, address(priors), len(priors), address(truth), len(truth),
+        optional(matches), None if selection is None else byref(selection), byref(params),
+        optional(factors)), codes, None if with_grad else "sum")
+
+
+def regression_loss(
+    deltas: ArrayLike,
+    anchors: ArrayLike,
+    targets: ArrayLike,
+    matches: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    loss: str = "smooth_l1",
+    *,
+    beta: float = 1.0 / 9,
+    eps: float = 1e-7,
+    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    size_limit: float = SIZE_LIMIT,
+    scale: float = 1.0,
+    box_weights: ArrayLike | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> float:
+    """The summed box loss of ``deltas`` [N, 4] relative to ``anchors``, in one pass: encoded
     targets or decoded boxes are never stored.
 
     Args:
-        targets: one box per anchor, [N, 4]; or, with ``matches``, ground-truth boxes [M, 4].
-        matches: the index of each anchor's ground-truth box; -1 or -2 for anchors that are left
-            out.
-        labels: integers [N]: only anchors whose label is neither ``background`` nor ``ignore``
-            count. Without labels, ``matches`` decide; without both, all anchors count.
+        anchors: corners, one per delta, or those of one image, whose number divides N.
+        targets: one box per delta, [N, 4]; or, with ``matches``, ground-truth boxes [M, 4].
+        matches: the index of each delta's ground-truth box; -1 or -2 for those that are left out.
+        labels: integers [N]: only deltas whose label is neither ``background`` nor ``ignore``
+            count. Without labels, ``matches`` decide; without both, all count.
         loss: ``"smooth_l1"`` of deltas, or ``"giou"``, ``"diou"`` or ``"ciou"`` of boxes.
         weights: the coder's weights of dx, dy, dw, dh.
         scale: a factor on loss and gradient; trainers use 1 / max(1, foreground).
 
-    Raises:
-        ValueError: an unknown loss.
-        RuntimeError: different shapes, or a match out of range.
+    >>> boxes = np.array([[0, 0, 10, 10]], np.float32)
+    >>> round(regression_loss([[0.1, 0, 0, 0]], boxes, boxes), 6)
+    0.045
     """
-    return _ops.regression_loss(deltas, anchors, targets, matches, labels,
-                                number(BOX_LOSSES, "loss", loss), beta, eps, weights, size_limit,
-                                scale, box_weights, background, ignore)
+    return _regression("regression_loss", deltas, anchors, targets, matches, labels, loss, beta,
+                       eps, weights, size_limit, scale, box_weights, background, ignore, False)
 
 
-def retinanet_loss(logits: Sequence[Tensor], deltas: Sequence[Tensor], anchors: Tensor,
-                   boxes: PerImage, classes: PerImage, high_threshold: float = 0.5,
-                   low_threshold: float = 0.4, allow_low_quality: bool = True, *,
-                   alpha: float = 0.25, gamma: float = 2, loss: str = "smooth_l1",
-                   beta: float = 0.0, weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-                   size_limit: float = SIZE_LIMIT, scale: float = 1.0,
-                   regions: PerImage | None = None) -> tuple[Tensor, Tensor]:
-    """Both losses of RetinaNet, for classes and boxes, including matching, in one call.
-
-    Args:
-        logits: levels in the convolutions' layout, [images, anchors x classes, height, width] each.
-        deltas: levels of the same sizes, [images, anchors x 4, height, width] each.
-        anchors: corners [N, 4] of all levels, the same for all images.
-        boxes, classes: ground truth of one image, or lists with one tensor per image.
-        loss: ``"smooth_l1"`` (with ``beta`` 0: L1, as in torchvision), ``"giou"``, ``"diou"`` or
-            ``"ciou"``.
-        weights: the coder's weights of dx, dy, dw, dh.
-        regions: boxes in which anchors are ignored, such as crowds.
-
-    Returns:
-        The mean over images of each image's sums, divided by max(1, its number of foreground
-        anchors).
-    """
-    all_boxes, counts = joined("retinanet_loss", "boxes", boxes)
-    all_classes, _ = joined_if_any("retinanet_loss", "classes", classes)
-    all_regions, region_counts = joined_if_any("retinanet_loss", "regions", regions)
-    return _ops.retinanet_loss(list(logits), list(deltas), anchors, all_boxes, all_classes,
-                               counts, high_threshold, low_threshold, allow_low_quality, alpha,
-                               gamma, number(BOX_LOSSES, "loss", loss), beta, weights, size_limit,
-                               scale, all_regions, region_counts)
+def regression_loss_and_grad(
+    deltas: ArrayLike,
+    anchors: ArrayLike,
+    targets: ArrayLike,
+    matches: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    loss: str = "smooth_l1",
+    *,
+    beta: float = 1.0 / 9,
+    eps: float = 1e-7,
+    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    size_limit: float = SIZE_LIMIT,
+    scale: float = 1.0,
+    box_weights: ArrayLike | None = None,
+    background: int = -1,
+    ignore: int = -2,
+) -> tuple[float, NDArray[Any]]:
+    """regression_loss, and its gradient with respect to ``deltas``."""
+    return _regression("regression_loss_and_grad", deltas, anchors, targets, matches, labels, loss,
+                       beta, eps, weights, size_limit, scale, box_weights, background, ignore, True)

@@ -1,69 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
 """vecdet's profiler.
 
-    vecdet.profile.enable(torch_operators=True)
-    with vecdet.profile.scope("step"):
-        loss = model(images, targets)
+    vecdet.profile.enable()
+    with vecdet.profile.scope("detect"):
+        detect(image)
     vecdet.profile.write("report.html")
-    print(vecdet.profile.page_faults())
 
-The profiler records a problem for every vecdet function and each type and shape of its arguments;
-on request, also for PyTorch's operators. VECDET_PROFILE=report.html in the environment records from
-the start and writes the report at the end, without PyTorch's operators.
-"""
+It records a problem for every vecdet function and each type and shape of its arguments.
+VECDET_PROFILE=report.html in the environment records from the start and writes the report at the
+end. vecdet.torch has a profiler of its own, vecdet.torch.profile. """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 from typing import Any
 
-import torch
-
-from . import _library  # noqa: F401 (loads the operators)
-
-_ops = torch.ops.vecdet
+from ._library import check, library
 
 
-def enable(torch_operators: bool = False) -> None:
-    """Starts recording vecdet's functions, scopes and, on request, PyTorch's operators."""
-    _ops._profile_enable(torch_operators)
+def enable() -> None:
+    """Starts recording."""
+    check(library.vecdet_profile_enable())
 
 
 def disable() -> None:
     """Stops recording; the records are kept."""
-    _ops._profile_disable()
+    library.vecdet_profile_disable()
 
 
 def reset() -> None:
     """Discards all records."""
-    _ops._profile_reset()
+    check(library.vecdet_profile_reset())
 
 
 class scope(contextlib.ContextDecorator):
     """Times a block, or with @scope("name") a function, as a problem with that name. Scopes nest,
-    on any thread. A scope that ends before one inside it, as in interleaved coroutines, or on a
-    different thread than it began on, is counted as dropped instead of recorded; other scopes keep
-    their own times."""
+    on any thread, and end on the thread that they began on."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._open: list[int] = []
+        self._open: list[ctypes.c_void_p] = []
 
     def _recreate_cm(self) -> scope:
         return scope(self._name)  # each call of a decorated function has its own
 
     def __enter__(self) -> scope:
-        self._open.append(_ops._profile_begin(self._name))
+        handle = ctypes.c_void_p()
+        check(library.vecdet_profile_begin(self._name.encode(), ctypes.byref(handle)))
+        self._open.append(handle)
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        _ops._profile_end(self._open.pop())
+        library.vecdet_profile_end(self._open.pop())
 
 
 def report() -> dict[str, Any]:
     """The records in the schema vecdet-profile/1, as json.load() would return them."""
-    return json.loads(_ops._profile_json())
+    text = library.vecdet_profile_json()
+    if not text:
+        raise MemoryError("vecdet.profile: not enough memory for the report")
+    try:
+        return json.loads(ctypes.string_at(text))
+    finally:
+        library.vecdet_profile_free_json(text)
 
 
 def rows() -> list[dict[str, Any]]:
@@ -76,12 +77,7 @@ def write(path: str) -> None:
     .folded or trace.json. The first call measures the machine's bounds, which takes about a second.
 
     Raises:
-        RuntimeError: unknown ending.
+        ValueError: unknown ending.
+        RuntimeError: the file cannot be written.
     """
-    _ops._profile_write(path)
-
-
-def page_faults() -> str:
-    """The cost of page faults in PyTorch's operators since recording began, and how to avoid
-    them."""
-    return _ops._profile_page_faults()
+    check(library.vecdet_profile_write(path.encode()))

@@ -15,13 +15,13 @@ except ImportError as error:
 
 import test_package
 import test_two_stage
-import vecdet
+import vecdet.torch
 from test_training import called
 from torch import nn
 from torchvision.models import detection
 from torchvision.models.detection import roi_heads
 from torchvision.models.detection._utils import BoxLinearCoder
-from vecdet._parts import joined_levels
+from vecdet.torch._parts import joined_levels
 
 
 def part_of(model, path):
@@ -129,12 +129,12 @@ class Parts(unittest.TestCase):
         for order in ("torchvision", "before", "after", "convolutions"):
             model, seen = self.model(name), set()
             if order == "after":
-                vecdet.accelerate(model, convolutions=False)
+                vecdet.torch.accelerate(model, convolutions=False)
             change(model, seen)
             if order == "before":
-                vecdet.accelerate(model, convolutions=False)
+                vecdet.torch.accelerate(model, convolutions=False)
             if order == "convolutions":
-                vecdet.accelerate(model)
+                vecdet.torch.accelerate(model)
             results, calls = self.results(model, seen)
             if expected is None:
                 expected = results, calls
@@ -203,7 +203,7 @@ class Parts(unittest.TestCase):
         def users_loss(logits, deltas, labels, targets):
             return logits.sum() * 0 + 7, deltas.sum() * 0 + 11
 
-        model = vecdet.accelerate(self.model("MaskRCNN")).train()
+        model = vecdet.torch.accelerate(self.model("MaskRCNN")).train()
         with mock.patch.object(roi_heads, "fastrcnn_loss", users_loss), \
                 mock.patch.object(roi_heads, "maskrcnn_loss", lambda *args: args[0].sum() * 0 + 13):
             losses = model(self.images, self.targets)
@@ -235,10 +235,10 @@ class Labels(unittest.TestCase):
             for name in ("RetinaNet", "SSD"):
                 with self.subTest(model=name, label=label), \
                         self.assertRaisesRegex(RuntimeError, f"labels.*{label}, expected 0"):
-                    self.losses(vecdet.accelerate(models[name]))
+                    self.losses(vecdet.torch.accelerate(models[name]))
             # torchvision's FCOS treats such anchors as background.
             expected = self.losses(models["FCOS"])
-            found = self.losses(vecdet.accelerate(models["FCOS"]))
+            found = self.losses(vecdet.torch.accelerate(models["FCOS"]))
             for key, loss in expected.items():
                 self.assertAlmostEqual(found[key], loss, delta=1e-5 * abs(loss))
 
@@ -246,7 +246,7 @@ class Labels(unittest.TestCase):
         model = test_package.Detectors.models()["SSD"]
         self.targets[0]["labels"] = torch.tensor([-100, 5])  # cross_entropy's
         expected = self.losses(model)
-        for key, loss in self.losses(vecdet.accelerate(model)).items():
+        for key, loss in self.losses(vecdet.torch.accelerate(model)).items():
             self.assertAlmostEqual(loss, expected[key], delta=1e-5 * abs(expected[key]))
 
 
@@ -274,8 +274,8 @@ class MinedForeground(unittest.TestCase):
                 losses = model.compute_loss(targets, outputs, [boxes] * 2, matches)
                 losses["classification"].backward()
                 results.append((losses["classification"].detach(), logits.grad))
-                vecdet.accelerate(model)
-            vecdet.restore(model)
+                vecdet.torch.accelerate(model)
+            vecdet.torch.restore(model)
             with self.subTest(foreground=counts):
                 for mine, other in zip(results[1], results[0]):
                     torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
@@ -285,7 +285,7 @@ class MinedForeground(unittest.TestCase):
         model = test_package.Detectors.models()["SSD"].train()
         model.proposal_matcher.high_threshold = model.proposal_matcher.low_threshold = 0.02
         expected = model(self.images, self.targets)["classification"]
-        found = vecdet.accelerate(model)(self.images, self.targets)["classification"]
+        found = vecdet.torch.accelerate(model)(self.images, self.targets)["classification"]
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
 
@@ -298,7 +298,7 @@ class Models(unittest.TestCase):
             images = [image.double() for image in self.images]
             with self.subTest(model=name), torch.no_grad():
                 expected = model(images)
-                for mine, other in zip(vecdet.accelerate(model)(images), expected):
+                for mine, other in zip(vecdet.torch.accelerate(model)(images), expected):
                     for key, value in other.items():
                         self.assertEqual(mine[key].dtype, value.dtype)
                         torch.testing.assert_close(mine[key], value)
@@ -315,16 +315,16 @@ class Models(unittest.TestCase):
         self.assertTrue(torch.equal(joined, whole))
 
     def test_scripting(self):
-        model = vecdet.accelerate(test_package.Detectors.models()["RetinaNet"])
+        model = vecdet.torch.accelerate(test_package.Detectors.models()["RetinaNet"])
         for scripted in (model, nn.Sequential(model), model.head):
-            with self.assertRaisesRegex(RuntimeError, r"torch.jit.script\(vecdet.restore\(model\)"):
+            with self.assertRaisesRegex(RuntimeError, r"torch.jit.script\(vecdet.torch.restore\(model\)"):
                 torch.jit.script(scripted)
         # TorchScript does not support this small model, but it does its head.
-        torch.jit.script(vecdet.restore(model).head)
+        torch.jit.script(vecdet.torch.restore(model).head)
 
     def test_invalid_boxes_after_the_transform(self):
         """A user's transform may create boxes that torchvision refuses."""
-        model = vecdet.accelerate(test_package.Detectors.models()["SSD"]).train()
+        model = vecdet.torch.accelerate(test_package.Detectors.models()["SSD"]).train()
 
         class Flattens(type(model.transform)):
             def forward(self, images, targets=None):
@@ -337,7 +337,7 @@ class Models(unittest.TestCase):
             model(self.images, self.targets)
 
     def test_focal_loss_of_own_heads_still_runs_on_vecdet(self):
-        model = vecdet.accelerate(test_package.Detectors.models()["RetinaNet"])
+        model = vecdet.torch.accelerate(test_package.Detectors.models()["RetinaNet"])
 
         class Own(type(model.head.regression_head)):
             pass

@@ -12,7 +12,7 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-import vecdet
+import vecdet.torch
 
 OPS = torch.ops.vecdet
 ROWS, CLASSES = 64, 7
@@ -135,7 +135,7 @@ class Operators(unittest.TestCase):
         weight, bias = torch.randn(24, 16, 3, 3), torch.randn(24)
 
         def convolve(levels):
-            return vecdet.ops.conv3x3_levels(levels, weight, bias, True)
+            return vecdet.torch.ops.conv3x3_levels(levels, weight, bias, True)
 
         for layout in (torch.contiguous_format, torch.channels_last):
             self.assert_compiles(
@@ -167,7 +167,7 @@ class Operators(unittest.TestCase):
 
     def test_compile_without_graph_breaks(self):
         def loss_of(logits, labels, boxes, targets):
-            focal = vecdet.ops.sigmoid_focal_loss(logits, labels=labels, reduction="sum")
+            focal = vecdet.torch.ops.sigmoid_focal_loss(logits, labels=labels, reduction="sum")
             return focal + OPS.iou_loss(boxes, targets, 1, 1)
 
         def run(function):
@@ -214,13 +214,13 @@ class Operators(unittest.TestCase):
         anchors = some_boxes(ANCHORS)
 
         def losses(logits, deltas):
-            return vecdet.ops.retinanet_loss(logits, deltas, anchors, boxes, classes)
+            return vecdet.torch.ops.retinanet_loss(logits, deltas, anchors, boxes, classes)
 
         def parts(logits, rows):
-            matches, labels, _ = vecdet.ops.match_anchors(anchors, boxes, classes)
+            matches, labels, _ = vecdet.torch.ops.match_anchors(anchors, boxes, classes)
             scores = (matches >= 0).float()
-            return (vecdet.ops.sigmoid_focal_loss_levels(logits, labels),
-                    vecdet.ops.quality_focal_loss(rows, labels, scores, reduction="sum"))
+            return (vecdet.torch.ops.sigmoid_focal_loss_levels(logits, labels),
+                    vecdet.torch.ops.quality_focal_loss(rows, labels, scores, reduction="sum"))
 
         def under_autocast(logits, deltas):
             with torch.autocast("cpu", torch.bfloat16):
@@ -240,10 +240,10 @@ class Operators(unittest.TestCase):
         boxes = [some_boxes(4), some_boxes(5)]
 
         def one(features):
-            return [vecdet.ops.roi_align(features, boxes, 3, 0.2, 2)]
+            return [vecdet.torch.ops.roi_align(features, boxes, 3, 0.2, 2)]
 
         def pyramid(levels):
-            return [vecdet.ops.multiscale_roi_align(levels, boxes, (3, 2), [0.25, 0.125])]
+            return [vecdet.torch.ops.multiscale_roi_align(levels, boxes, (3, 2), [0.25, 0.125])]
 
         def features(side, layout):
             return torch.randn(2, 5, side, side).to(memory_format=layout).requires_grad_()

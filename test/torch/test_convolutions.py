@@ -16,13 +16,13 @@ except ImportError as error:
     sys.exit(77)
 
 import test_two_stage
-import vecdet
+import vecdet.torch
 from torch import nn
 from torch.nn import functional
 from torchvision.models import detection
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.ops import FeaturePyramidNetwork
-from vecdet import _convolutions
+from vecdet.torch import _convolutions
 
 FORMATS = (torch.contiguous_format, torch.channels_last)
 OURS = "vecdet::_conv3x3"
@@ -58,7 +58,7 @@ class Case(unittest.TestCase):
 
 class Operators(Case):
     def compare(self, inputs, weight, bias, relu):
-        ours = vecdet.ops.conv3x3_levels(inputs, weight, bias, relu)
+        ours = vecdet.torch.ops.conv3x3_levels(inputs, weight, bias, relu)
         theirs = [functional.conv2d(x, weight, bias, padding=1) for x in inputs]
         if relu:
             theirs = [functional.relu(x) for x in theirs]
@@ -93,7 +93,7 @@ class Operators(Case):
     def test_of_one_map(self):
         weight, bias = some_weight()
         (x,) = some_maps(sizes=((20, 19),))
-        names, y = operators_of(lambda: vecdet.ops.conv3x3(x, weight, bias, True))
+        names, y = operators_of(lambda: vecdet.torch.ops.conv3x3(x, weight, bias, True))
         self.assertIn(OURS, names)
         self.assert_near(y, functional.relu(functional.conv2d(x, weight, bias, padding=1)))
 
@@ -107,7 +107,7 @@ class Operators(Case):
                     functional.conv2d(x, weight, bias, padding=1).square().sum(), leaves)
                 for i, leaf in enumerate(leaves):
                     leaf.requires_grad_(bool(chosen >> i & 1))
-                vecdet.ops.conv3x3(x, weight, bias).square().sum().backward()
+                vecdet.torch.ops.conv3x3(x, weight, bias).square().sum().backward()
                 for leaf, grad in zip(leaves, expected):
                     if leaf.requires_grad:
                         self.assert_near(leaf.grad, grad, 1e-4)
@@ -117,7 +117,7 @@ class Operators(Case):
     def test_levels_without_a_gradient(self):
         weight, bias = some_weight()
         inputs = some_maps()
-        vecdet.ops.conv3x3_levels(inputs, weight, bias)[1].sum().backward()
+        vecdet.torch.ops.conv3x3_levels(inputs, weight, bias)[1].sum().backward()
         grads = [x.grad.clone() for x in inputs]
         expected = torch.autograd.grad(
             functional.conv2d(inputs[1], weight, bias, padding=1).sum(), inputs[1])
@@ -130,7 +130,7 @@ class Operators(Case):
             (x,) = some_maps(layout=layout, sizes=((20, 19),))
             upstream = torch.randn(2, 40, 20, 19).to(memory_format=layout)
             names, _ = operators_of(
-                lambda: vecdet.ops.conv3x3(x, weight, bias, True).backward(upstream))
+                lambda: vecdet.torch.ops.conv3x3(x, weight, bias, True).backward(upstream))
             self.assertNotIn("aten::copy_", names)
 
     def test_other_types_and_autocast_are_atens(self):
@@ -138,13 +138,13 @@ class Operators(Case):
         (x,) = some_maps(sizes=((20, 19),))
         for dtype in (torch.float64, torch.bfloat16):
             typed = [t.detach().to(dtype).requires_grad_() for t in (x, weight, bias)]
-            names, y = operators_of(lambda: vecdet.ops.conv3x3(*typed, True))
+            names, y = operators_of(lambda: vecdet.torch.ops.conv3x3(*typed, True))
             self.assertNotIn(OURS, names)
             self.assertEqual(y.dtype, dtype)
             self.assertTrue(torch.equal(
                 y, functional.relu(functional.conv2d(*typed, padding=1))))
         with torch.autocast("cpu", torch.bfloat16):
-            names, y = operators_of(lambda: vecdet.ops.conv3x3(x, weight, bias))
+            names, y = operators_of(lambda: vecdet.torch.ops.conv3x3(x, weight, bias))
             self.assertNotIn(OURS, names)
             self.assertEqual(y.dtype, torch.bfloat16)
             y.float().sum().backward()
@@ -170,17 +170,17 @@ class Operators(Case):
             for change in (lambda: None, data_is_scaled, data_is_replaced, step, one_value):
                 change()
                 for _ in range(2):
-                    self.assert_near(vecdet.ops.conv3x3(x, weight, bias),
+                    self.assert_near(vecdet.torch.ops.conv3x3(x, weight, bias),
                                      functional.conv2d(x, weight, bias, padding=1))
 
     def test_kept_weights_go_with_their_tensor(self):
-        vecdet.free_cached_memory()
+        vecdet.torch.free_cached_memory()
         (x,) = some_maps(sizes=((20, 19),))
         with torch.no_grad():
             for _ in range(5):
                 weight, _ = some_weight()
-                vecdet.ops.conv3x3(x, weight)
-        self.assertLess(vecdet.free_cached_memory(), 3 * 4 * weight.numel() * 8)
+                vecdet.torch.ops.conv3x3(x, weight)
+        self.assertLess(vecdet.torch.free_cached_memory(), 3 * 4 * weight.numel() * 8)
 
     def test_same_bits_for_any_number_of_threads(self):
         weight, bias = some_weight()
@@ -189,7 +189,7 @@ class Operators(Case):
         try:
             for count in (1, 2, 3):
                 torch.set_num_threads(count)
-                outputs = vecdet.ops.conv3x3_levels(inputs, weight, bias, True)
+                outputs = vecdet.torch.ops.conv3x3_levels(inputs, weight, bias, True)
                 results.append([*outputs, *torch.autograd.grad(
                     sum(y.square().sum() for y in outputs), [*inputs, weight, bias])])
         finally:
@@ -201,7 +201,7 @@ class Operators(Case):
     def test_meta(self):
         weight, bias = some_weight()
         (x,) = some_maps(layout=torch.channels_last, sizes=((20, 19),))
-        y = vecdet.ops.conv3x3(x.detach().to("meta"), weight.detach().to("meta"),
+        y = vecdet.torch.ops.conv3x3(x.detach().to("meta"), weight.detach().to("meta"),
                                bias.detach().to("meta"), True)
         self.assertEqual(y.shape, (2, 40, 20, 19))
         self.assertTrue(y.is_contiguous(memory_format=torch.channels_last))
@@ -209,7 +209,7 @@ class Operators(Case):
     def test_a_gradient_is_differentiated_once(self):
         weight, bias = some_weight()
         (x,) = some_maps(sizes=((20, 19),))
-        (grad,) = torch.autograd.grad(vecdet.ops.conv3x3(x, weight, bias).square().sum(), x,
+        (grad,) = torch.autograd.grad(vecdet.torch.ops.conv3x3(x, weight, bias).square().sum(), x,
                                       create_graph=True)
         with self.assertRaisesRegex(RuntimeError, "_conv3x3_grad"):
             grad.sum().backward()
@@ -224,11 +224,11 @@ class Operators(Case):
             ((x, weight, bias[:3]), "conv3x3: bias.shape"),
         ):
             with self.subTest(text), self.assertRaisesRegex(RuntimeError, text):
-                vecdet.ops.conv3x3(*arguments)
+                vecdet.torch.ops.conv3x3(*arguments)
         with self.assertRaisesRegex(RuntimeError, "conv3x3: inputs.size"):
-            vecdet.ops.conv3x3_levels([], weight)
+            vecdet.torch.ops.conv3x3_levels([], weight)
         with self.assertRaisesRegex(RuntimeError, "conv3x3: input.shape"):
-            vecdet.ops.conv3x3_levels([x, x[:1]], weight)
+            vecdet.torch.ops.conv3x3_levels([x, x[:1]], weight)
 
 
 class Pyramid(nn.Module):
@@ -280,9 +280,9 @@ class Accelerated(Case):
             for layout in FORMATS:
                 with self.subTest(model=name, layout=layout):
                     model = model.to(memory_format=layout)
-                    ours = vecdet.accelerate(copy.deepcopy(model))
+                    ours = vecdet.torch.accelerate(copy.deepcopy(model))
                     expected, found = self.run_model(model), self.run_model(ours)
-                    alike = self.run_model(vecdet.accelerate(copy.deepcopy(model),
+                    alike = self.run_model(vecdet.torch.accelerate(copy.deepcopy(model),
                                                              convolutions=False))
                     for key, loss in expected[0].items():
                         torch.testing.assert_close(found[0][key], loss, rtol=1e-4, atol=1e-7)
@@ -295,31 +295,31 @@ class Accelerated(Case):
     def test_levels_take_one_call(self):
         for name, calls in (("RetinaNet", 10), ("FCOS", 10), ("FasterRCNN", 1)):
             head = getattr(self.models[name], "head", None) or self.models[name].rpn.head
-            model = vecdet.accelerate(self.models[name])
+            model = vecdet.torch.accelerate(self.models[name])
             head.eval()
             maps = [torch.randn(1, 32, side, side) for side in (20, 10)]
             with self.subTest(name), torch.no_grad():
                 names, _ = operators_of(lambda: head(maps))
                 # Convolutions, each for both levels; FCOS has a third predictor.
                 self.assertEqual(names.count(OURS), calls + (name == "FCOS"))
-            vecdet.restore(model)
+            vecdet.torch.restore(model)
 
     def test_restore_and_without_convolutions(self):
         for name, model in self.models.items():
             with self.subTest(name):
                 keys, parameters = list(model.state_dict()), [id(p) for p in model.parameters()]
                 before = [type(module) for module in model.modules()]
-                vecdet.accelerate(model)
+                vecdet.torch.accelerate(model)
                 self.assertTrue(_convolutions.has_replaced(model))
                 self.assertEqual(list(model.state_dict()), keys)
                 self.assertEqual([id(p) for p in model.parameters()], parameters)
-                vecdet.restore(model)
+                vecdet.torch.restore(model)
                 self.assertEqual([type(module) for module in model.modules()], before)
-                vecdet.accelerate(model, convolutions=False)
+                vecdet.torch.accelerate(model, convolutions=False)
                 self.assertFalse(_convolutions.has_replaced(model))
 
     def test_pickle(self):
-        model = vecdet.accelerate(self.models["RetinaNet"])
+        model = vecdet.torch.accelerate(self.models["RetinaNet"])
         buffer = io.BytesIO()
         torch.save(model, buffer)
         buffer.seek(0)
@@ -330,7 +330,7 @@ class Accelerated(Case):
             self.assertTrue(torch.equal(found[0][key], loss))
 
     def test_hooks_see_every_level(self):
-        model = vecdet.accelerate(self.models["RetinaNet"])
+        model = vecdet.torch.accelerate(self.models["RetinaNet"])
         tower, seen = model.head.classification_head.conv, []
         watched = [module for module in tower.modules() if isinstance(module, nn.Conv2d)][1]
         watched.register_forward_hook(lambda module, inputs, output: seen.append(output.shape[-1]))
@@ -351,7 +351,7 @@ class OtherModules(Case):
         expected.sum().backward()
         grads = [p.grad.clone() for p in net.parameters()]
         net.zero_grad()
-        self.assertIs(vecdet.accelerate_convolutions(net), net)
+        self.assertIs(vecdet.torch.accelerate_convolutions(net), net)
         self.assertEqual([type(m) is _convolutions.Conv2d for m in net],
                          [True, False, True, False, False])
         names, found = operators_of(lambda: net(x))
@@ -360,7 +360,7 @@ class OtherModules(Case):
         found.sum().backward()
         for p, grad in zip(net.parameters(), grads):
             self.assertLessEqual(float((p.grad - grad).norm()), 1e-3 * float(grad.norm()) + 1e-4)
-        vecdet.restore(net)
+        vecdet.torch.restore(net)
         self.assertFalse(_convolutions.has_replaced(net))
 
     def test_leaves_users_convolutions_alone(self):
@@ -374,12 +374,12 @@ class OtherModules(Case):
         expected = derived(x), patched(x)
         for module, result in zip((derived, patched), expected):
             before = type(module)
-            vecdet.accelerate_convolutions(module)
+            vecdet.torch.accelerate_convolutions(module)
             self.assertIs(type(module), before)
             self.assertTrue(torch.equal(module(x), result))
 
     def test_decides_at_every_call(self):
-        conv = vecdet.accelerate_convolutions(nn.Conv2d(16, 16, 3, padding=1))
+        conv = vecdet.torch.accelerate_convolutions(nn.Conv2d(16, 16, 3, padding=1))
         x = torch.randn(1, 16, 12, 12)
 
         def changed(**values):
@@ -395,20 +395,20 @@ class OtherModules(Case):
             given = x.to(module.weight.dtype)
             names, found = operators_of(lambda: module(given))
             self.assertNotIn(OURS, names)
-            self.assertTrue(torch.equal(found, vecdet.restore(module)(given)))
+            self.assertTrue(torch.equal(found, vecdet.torch.restore(module)(given)))
         unbatched = conv(x[0])
         self.assert_near(unbatched, conv(x)[0])
 
 
 class Memory(Case):
     def test_gradients_reuse_memory(self):
-        vecdet.free_cached_memory()
+        vecdet.torch.free_cached_memory()
         logits = torch.randn(30000, 20, requires_grad=True)
         labels = torch.randint(0, 20, (30000,))
 
         def gradient():
             logits.grad = None
-            vecdet.ops.sigmoid_focal_loss(logits, labels=labels, reduction="sum").backward()
+            vecdet.torch.ops.sigmoid_focal_loss(logits, labels=labels, reduction="sum").backward()
             return logits.grad
 
         first = gradient()
@@ -422,32 +422,32 @@ class Memory(Case):
         places = {second.data_ptr(), place}
         del second
         self.assertIn(gradient().data_ptr(), places)
-        self.assertGreaterEqual(vecdet.free_cached_memory(), 30000 * 20 * 4)
+        self.assertGreaterEqual(vecdet.torch.free_cached_memory(), 30000 * 20 * 4)
         self.assertTrue(torch.equal(logits.grad, copied))
 
     def test_unused_memory_is_bounded(self):
-        vecdet.free_cached_memory()
+        vecdet.torch.free_cached_memory()
         grads = []
         for _ in range(6):
             logits = torch.randn(1 << 20, 32, requires_grad=True)  # 128 MiB
-            vecdet.ops.sigmoid_focal_loss(logits, labels=torch.zeros(1 << 20, dtype=torch.int64),
+            vecdet.torch.ops.sigmoid_focal_loss(logits, labels=torch.zeros(1 << 20, dtype=torch.int64),
                                           reduction="sum").backward()
             grads.append(logits.grad)
             logits.grad = None
         del logits
         grads.clear()
-        self.assertEqual(vecdet.free_cached_memory(), 512 << 20)
-        self.assertEqual(vecdet.free_cached_memory(), 0)
+        self.assertEqual(vecdet.torch.free_cached_memory(), 512 << 20)
+        self.assertEqual(vecdet.torch.free_cached_memory(), 0)
 
     def test_keep_memory(self):
         """An array that was freed is allocated again without page faults."""
-        code = ("import resource, sys, vecdet\n"
+        code = ("import resource, sys, vecdet.torch\n"
                 "def faults():\n"
                 "    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
                 "    bytes([1]) * (1 << 27)\n"
                 "    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before\n"
                 "faults()\n"
-                "usual, kept = faults(), vecdet.keep_memory()\n"
+                "usual, kept = faults(), vecdet.torch.keep_memory()\n"
                 "faults()\n"
                 "print(kept, usual, faults())\n")
         kept, usual, faults = subprocess.run([sys.executable, "-c", code], check=True, text=True,

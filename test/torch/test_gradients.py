@@ -12,7 +12,7 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-import vecdet  # noqa: F401 (loads the operators)
+import vecdet.torch  # noqa: F401 (loads the operators)
 from test_package import some_boxes
 
 CLASSES, ROWS = 4, 6

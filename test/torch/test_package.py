@@ -23,13 +23,13 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-import vecdet
+import vecdet.torch
 from torch.nn import functional as F
 from torchvision import ops as theirs
 from torchvision.models import detection
 from torchvision.models.detection.anchor_utils import AnchorGenerator, DefaultBoxGenerator
 from torchvision.models.detection.ssd import SSD
-from vecdet import ops as ours
+from vecdet.torch import ops as ours
 
 
 def some_boxes(n, dtype=torch.float32):
@@ -370,12 +370,12 @@ class Detectors(unittest.TestCase):
                     model.eval()
                     with torch.no_grad():
                         detections = model(images)
-                    self.assertIs(vecdet.accelerate(model, convolutions=False), model)
+                    self.assertIs(vecdet.torch.accelerate(model, convolutions=False), model)
                     fast_losses, fast_grads = self.step(model, images, targets)
                     model.eval()
                     with torch.no_grad():
                         fast_detections = model(images)
-                    vecdet.restore(model)
+                    vecdet.torch.restore(model)
                     self.assertEqual(losses.keys(), fast_losses.keys())
                     for key, loss in losses.items():
                         torch.testing.assert_close(fast_losses[key], loss, rtol=1e-5, atol=1e-7)
@@ -396,8 +396,8 @@ class Detectors(unittest.TestCase):
         for kind in ("l1", "smooth_l1", "giou", "diou", "ciou"):
             model.head.regression_head._loss_type = kind
             losses, _ = self.step(model, self.images, self.targets)
-            fast_losses, _ = self.step(vecdet.accelerate(model), self.images, self.targets)
-            vecdet.restore(model)
+            fast_losses, _ = self.step(vecdet.torch.accelerate(model), self.images, self.targets)
+            vecdet.torch.restore(model)
             torch.testing.assert_close(fast_losses["bbox_regression"], losses["bbox_regression"],
                                        rtol=1e-5, atol=1e-7)
 
@@ -405,22 +405,22 @@ class Detectors(unittest.TestCase):
         model = self.models()["RetinaNet"]
         names = list(model.state_dict())
         classes = [type(module) for module in model.modules()]
-        vecdet.accelerate(vecdet.accelerate(model))
+        vecdet.torch.accelerate(vecdet.torch.accelerate(model))
         self.assertIsInstance(model, detection.RetinaNet)
         self.assertEqual(list(model.state_dict()), names)
         copies = (copy.deepcopy(model), pickle.loads(pickle.dumps(model)))
         for other in (model, *copies):
-            vecdet.restore(other)
+            vecdet.torch.restore(other)
             self.assertEqual([type(module) for module in other.modules()], classes)
 
     def test_part_of_a_larger_model(self):
         model = self.models()["FCOS"]
-        vecdet.accelerate(torch.nn.Sequential(model))
+        vecdet.torch.accelerate(torch.nn.Sequential(model))
         self.assertIsNot(type(model), detection.FCOS)
 
     def test_unknown_models(self):
         with self.assertRaisesRegex(TypeError, "a Linear, expected one of .*FCOS, .*MaskRCNN, RetinaNet, SSD"):
-            vecdet.accelerate(torch.nn.Linear(2, 3))
+            vecdet.torch.accelerate(torch.nn.Linear(2, 3))
 
 
 class Package(unittest.TestCase):
@@ -431,9 +431,9 @@ class Package(unittest.TestCase):
         return ".".join(re.findall(r"define VECDET_VERSION_\w+ (\d+)", header)[:3])
 
     def test_version(self):
-        self.assertEqual(vecdet.__version__, self.version())
+        self.assertEqual(vecdet.torch.__version__, self.version())
 
-    def run_python(self, *arguments, without_torch=False):
+    def run_python(self, *arguments, without_torch=False, **variables):
         """Runs Python in a copy of the package's sources."""
         with tempfile.TemporaryDirectory() as folder:
             copied = pathlib.Path(folder) / "python"
@@ -444,6 +444,7 @@ class Package(unittest.TestCase):
             shutil.copy(self.ROOT / "include/vecdet/version.hpp", header)
             environment = {name: value for name, value in os.environ.items()
                            if name != "PYTHONPATH"}
+            environment.update(variables)
             if without_torch:
                 missing = pathlib.Path(folder) / "missing"
                 missing.mkdir()
@@ -458,18 +459,30 @@ class Package(unittest.TestCase):
                                "'METADATA').read_text())")
         self.assertEqual(made.returncode, 0, made.stderr)
         lines = made.stdout.splitlines()
-        for line in ("Name: vecdet", f"Version: {self.version()}", "Requires-Dist: torch",
-                     "Requires-Dist: torchvision", "Requires-Python: >=3.9"):
+        for line in ("Name: vecdet", f"Version: {self.version()}", "Provides-Extra: torch",
+                     "Requires-Python: >=3.9"):
             self.assertIn(line, lines)
+        self.assertRegex(made.stdout, r"Requires-Dist: numpy ?\(?>=1.22")
 
     def test_without_torch(self):
-        for arguments in (("setup.py", "egg_info"), ("-c", "import vecdet")):
-            failed = self.run_python(*arguments, without_torch=True)
-            self.assertNotEqual(failed.returncode, 0)
-            self.assertIn("install torch and torchvision first", failed.stderr)
-        # pip shows a sentence about the build, and no traceback.
-        failed = self.run_python("setup.py", "egg_info", without_torch=True)
+        # The build without torch's operators goes on; with them, pip shows a sentence.
+        self.assertEqual(self.run_python("setup.py", "egg_info", without_torch=True).returncode, 0)
+        failed = self.run_python("setup.py", "egg_info", without_torch=True, VECDET_TORCH="1")
+        self.assertNotEqual(failed.returncode, 0)
+        self.assertIn("install torch and torchvision first", failed.stderr)
         self.assertNotIn("Traceback", failed.stderr)
+        # NumPy's functions need no torch, and vecdet.torch says what it needs.
+        package = str(pathlib.Path(vecdet.__file__).parent.parent)
+        run = self.run_python("-c", f"import sys; sys.path.insert(0, {package!r}); import vecdet; "
+                              "assert vecdet.nms([[0, 0, 9, 9.]], [1.0], 0.5).tolist() == [0]; "
+                              "import vecdet.torch", without_torch=True)
+        self.assertIn("ImportError: vecdet.torch needs PyTorch and torchvision", run.stderr)
+
+    def test_no_torch_is_imported(self):
+        run = self.run_python("-c", "import sys; sys.path.insert(0, "
+                              f"{str(pathlib.Path(vecdet.__file__).parent.parent)!r}); import vecdet; "
+                              "assert 'torch' not in sys.modules")
+        self.assertEqual(run.returncode, 0, run.stderr)
 
 
 class Patched(unittest.TestCase):
@@ -479,7 +492,7 @@ class Patched(unittest.TestCase):
         logits, targets = torch.randn(5, 3), torch.rand(5, 3)
         boxes, scores = some_boxes(50), torch.rand(50)
         expected = theirs.sigmoid_focal_loss(logits, targets), theirs.nms(boxes, scores, 0.5)
-        with vecdet.patched():
+        with vecdet.torch.patched():
             self.assertIsNot(detection.retinanet.sigmoid_focal_loss, original)
             self.assertIsNot(torchvision.ops.boxes.nms, nms)
             with torch.profiler.profile() as trace:
@@ -498,9 +511,9 @@ class Patched(unittest.TestCase):
     def test_blocks_that_overlap(self):
         nms = torchvision.ops.nms
         first, second = contextlib.ExitStack(), contextlib.ExitStack()
-        first.enter_context(vecdet.patched())
+        first.enter_context(vecdet.torch.patched())
         inside = torchvision.ops.nms
-        second.enter_context(vecdet.patched())
+        second.enter_context(vecdet.torch.patched())
         first.close()
         self.assertIs(torchvision.ops.nms, inside)
         second.close()
@@ -511,7 +524,7 @@ class Patched(unittest.TestCase):
         def run():
             for _ in range(20):
                 barrier.wait()
-                with vecdet.patched():
+                with vecdet.torch.patched():
                     if torchvision.ops.nms is nms:
                         wrong.append(1)
 
@@ -529,7 +542,7 @@ class Patched(unittest.TestCase):
         boxes, scores = some_boxes(300), torch.rand(300)
         classes = torch.randint(0, 4, (300,))
         expected = theirs.batched_nms(boxes, scores, classes, 0.5)
-        with vecdet.patched():
+        with vecdet.torch.patched():
             for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int8,
                           torch.uint8, torch.int32):
                 found = torchvision.ops.batched_nms(boxes, scores, classes.to(dtype), 0.5)
@@ -548,24 +561,24 @@ class Patched(unittest.TestCase):
 
     def test_is_taken_back_after_an_error(self):
         nms = torchvision.ops.nms
-        with contextlib.suppress(KeyError), vecdet.patched():
+        with contextlib.suppress(KeyError), vecdet.torch.patched():
             raise KeyError
         self.assertIs(torchvision.ops.nms, nms)
 
 
 class Profile(unittest.TestCase):
     def recorded(self, run):
-        vecdet.profile.reset()
-        vecdet.profile.enable()
+        vecdet.torch.profile.reset()
+        vecdet.torch.profile.enable()
         run()
-        vecdet.profile.disable()
-        return {row["name"]: row for row in vecdet.profile.rows()}
+        vecdet.torch.profile.disable()
+        return {row["name"]: row for row in vecdet.torch.profile.rows()}
 
     def test_interleaved_coroutines(self):
         """Each closes its own scope, and the records have their own times."""
 
         def scoped(name):
-            with vecdet.profile.scope(name):
+            with vecdet.torch.profile.scope(name):
                 yield
 
         def run():
@@ -583,7 +596,7 @@ class Profile(unittest.TestCase):
         self.assertGreater(rows["second"]["total_ns"], 15e6)
 
     def test_functions_that_call_themselves(self):
-        @vecdet.profile.scope("recursive")
+        @vecdet.torch.profile.scope("recursive")
         def descend(depth):
             if depth > 0:
                 descend(depth - 1)
@@ -592,12 +605,12 @@ class Profile(unittest.TestCase):
 
     def test_ends_on_another_thread(self):
         def run():
-            scope = vecdet.profile.scope("moved")
+            scope = vecdet.torch.profile.scope("moved")
             scope.__enter__()
             thread = threading.Thread(target=scope.__exit__)
             thread.start()
             thread.join()
-            with vecdet.profile.scope("afterwards"):
+            with vecdet.torch.profile.scope("afterwards"):
                 pass
 
         rows = self.recorded(run)
@@ -605,21 +618,21 @@ class Profile(unittest.TestCase):
         self.assertEqual(rows["afterwards"]["count"], 1)
 
     def test_scopes_functions_and_operators(self):
-        @vecdet.profile.scope("whole")
+        @vecdet.torch.profile.scope("whole")
         def step():
-            with vecdet.profile.scope("part"):
+            with vecdet.torch.profile.scope("part"):
                 logits = torch.randn(11, 3, requires_grad=True)
                 labels = torch.zeros(11, dtype=torch.int64)
                 ours.sigmoid_focal_loss(logits, labels=labels, reduction="sum").backward()
 
         step()  # not recorded
-        vecdet.profile.reset()
-        vecdet.profile.enable(torch_operators=True)
+        vecdet.torch.profile.reset()
+        vecdet.torch.profile.enable(torch_operators=True)
         step()
         step()
-        vecdet.profile.disable()
+        vecdet.torch.profile.disable()
         step()
-        rows = {row["name"]: row for row in vecdet.profile.rows()}
+        rows = {row["name"]: row for row in vecdet.torch.profile.rows()}
         self.assertEqual(rows["whole"]["count"], 2)
         self.assertEqual(rows["part"]["count"], 2)
         self.assertEqual(rows["vecdet::sigmoid_focal_loss/f32/11x3,11"]["count"], 2)
@@ -627,14 +640,14 @@ class Profile(unittest.TestCase):
                             for name in rows))
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "profile.csv")
-            vecdet.profile.write(path)
+            vecdet.torch.profile.write(path)
             with open(path) as file:
                 self.assertIn("whole", file.read())
         with self.assertRaisesRegex(RuntimeError, "profile.xyz"):
-            vecdet.profile.write("profile.xyz")
-        vecdet.profile.enable()
-        vecdet.profile.disable()
-        self.assertEqual(vecdet.profile.page_faults(), "")
+            vecdet.torch.profile.write("profile.xyz")
+        vecdet.torch.profile.enable()
+        vecdet.torch.profile.disable()
+        self.assertEqual(vecdet.torch.profile.page_faults(), "")
 
 
 if __name__ == "__main__":

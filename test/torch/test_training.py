@@ -13,13 +13,13 @@ except ImportError as error:
     sys.exit(77)
 
 import test_package
-import vecdet
+import vecdet.torch
 from test_package import loss_and_grad, some_boxes
 from torch.nn import functional as F
 from torchvision import ops as theirs
 from torchvision.models import detection
 from torchvision.models.detection._utils import Matcher, SSDMatcher
-from vecdet import ops as ours
+from vecdet.torch import ops as ours
 
 CLASSES = 5
 
@@ -188,10 +188,10 @@ class AcceleratedTraining(unittest.TestCase):
 
     def check_step(self, model, expected_calls, forbidden_calls=()):
         losses, grads = self.step(model, self.images, self.targets)
-        vecdet.accelerate(model, convolutions=False)
+        vecdet.torch.accelerate(model, convolutions=False)
         results = []
         calls = called(lambda: results.extend(self.step(model, self.images, self.targets)))
-        vecdet.restore(model)
+        vecdet.torch.restore(model)
         self.assertLessEqual({f"vecdet::{name}" for name in expected_calls}, calls)
         self.assertFalse({f"vecdet::{name}" for name in forbidden_calls} & calls)
         for name, loss in losses.items():
@@ -244,7 +244,7 @@ class AcceleratedTraining(unittest.TestCase):
                 return self.step(model, self.images, self.targets)[0]
 
         losses = step()
-        vecdet.accelerate(model)
+        vecdet.torch.accelerate(model)
         fast = {}
         self.assertIn("vecdet::retinanet_loss", called(lambda: fast.update(step())))
         for name, loss in losses.items():
@@ -259,7 +259,7 @@ class AcceleratedTraining(unittest.TestCase):
         model = test_package.Detectors.models()["RetinaNet"]
         model.__class__ = Derived
         both = torch.nn.ModuleList([test_package.Detectors.models()["FCOS"], model])
-        vecdet.accelerate(both)
+        vecdet.torch.accelerate(both)
         self.assertIs(type(model), Derived)
         # A user's own class may expect tensors from the head.
         seen = []
@@ -267,7 +267,7 @@ class AcceleratedTraining(unittest.TestCase):
         model.compute_loss = lambda *args: seen.append(args[1]) or compute_loss(*args)
         self.step(model, self.images, self.targets)
         self.assertTrue(all(isinstance(output, torch.Tensor) for output in seen[0].values()))
-        vecdet.restore(both)
+        vecdet.torch.restore(both)
         self.assertIs(type(model.head), detection.retinanet.RetinaNetHead)
         self.assertIs(type(both[0].head), detection.fcos.FCOSHead)
 
@@ -281,7 +281,7 @@ class AcceleratedTraining(unittest.TestCase):
 
     def test_matches_of_detectors(self):
         """The matches that accelerated models train on, compared with torchvision's matcher."""
-        from vecdet._parts import match_all
+        from vecdet.torch._parts import match_all
         torch.manual_seed(3)
         anchors, boxes = some_boxes(5000), [some_boxes(9), some_boxes(0), some_boxes(20)]
         targets = [{"boxes": b} for b in boxes]
@@ -293,7 +293,7 @@ class AcceleratedTraining(unittest.TestCase):
                 self.assertTrue(torch.equal(matches, expected))
 
     def test_invalid_targets_of_ssd(self):
-        model = vecdet.accelerate(test_package.Detectors.models()["SSD"]).train()
+        model = vecdet.torch.accelerate(test_package.Detectors.models()["SSD"]).train()
         flat = [dict(target, boxes=target["boxes"] * torch.tensor([1.0, 1, 0, 1]))
                 for target in self.targets]
         with self.assertRaisesRegex(AssertionError, "positive height and width"):

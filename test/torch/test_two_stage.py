@@ -17,14 +17,14 @@ except ImportError as error:
     sys.exit(77)
 
 import test_package
-import vecdet
+import vecdet.torch
 from test_package import some_boxes
 from test_training import called
 from torchvision import ops as theirs
 from torchvision.models import detection
 from torchvision.models.detection import faster_rcnn, keypoint_rcnn, mask_rcnn
 from torchvision.models.detection.anchor_utils import AnchorGenerator
-from vecdet import ops as ours
+from vecdet.torch import ops as ours
 
 
 def value_and_grad(function, inputs, weight):
@@ -154,7 +154,7 @@ class RoIAlign(unittest.TestCase):
 
     def test_patched(self):
         features = torch.randn(3, 3, 8, 8)
-        with vecdet.patched():
+        with vecdet.torch.patched():
             calls = called(lambda: torchvision.ops.poolers.roi_align(features, self.boxes, 2))
             self.assertIn("vecdet::roi_align", calls)
             # torchvision's error says nothing about boxes with a gradient.
@@ -247,9 +247,9 @@ class TwoStages(unittest.TestCase):
 
     def assert_same_step(self, model, images, targets):
         losses, grads = self.step(model, images, targets)
-        vecdet.accelerate(model)
+        vecdet.torch.accelerate(model)
         fast_losses, fast_grads = self.step(model, images, targets)
-        vecdet.restore(model)
+        vecdet.torch.restore(model)
         self.assertEqual(losses.keys(), fast_losses.keys())
         for name, loss in losses.items():
             torch.testing.assert_close(fast_losses[name], loss, rtol=1e-5, atol=1e-7)
@@ -261,8 +261,8 @@ class TwoStages(unittest.TestCase):
         model.eval()
         with torch.no_grad():
             expected = model(images)
-            found = vecdet.accelerate(model)(images)
-        vecdet.restore(model)
+            found = vecdet.torch.accelerate(model)(images)
+        vecdet.torch.restore(model)
         for mine, other in zip(found, expected):
             self.assertGreater(len(other["boxes"]), 0)
             self.assertEqual(mine.keys(), other.keys())
@@ -293,7 +293,7 @@ class TwoStages(unittest.TestCase):
         self.assert_same_detections(model, self.images)
 
     def test_what_runs(self):
-        model = vecdet.accelerate(self.model())
+        model = vecdet.torch.accelerate(self.model())
         calls = called(lambda: self.step(model, self.images, self.targets))
         for name in ("rpn_postprocess", "match_anchors", "sigmoid_focal_loss_levels",
                      "regression_loss", "multiscale_roi_align", "softmax_cross_entropy_loss",
@@ -302,7 +302,7 @@ class TwoStages(unittest.TestCase):
         for name in ("torchvision::roi_align", "torchvision::nms"):
             self.assertNotIn(name, calls)
         model.eval()
-        for surroundings in (contextlib.nullcontext(), vecdet.patched()):
+        for surroundings in (contextlib.nullcontext(), vecdet.torch.patched()):
             with torch.no_grad(), surroundings:
                 calls = called(lambda: model(self.images))
             self.assertIn("vecdet::rpn_postprocess", calls)
@@ -323,7 +323,7 @@ class TwoStages(unittest.TestCase):
         model.rpn.fg_bg_sampler = Watched(32, 0.5)
         model.roi_heads.fg_bg_sampler = Watched(24, 0.25)
         self.step(model, self.images, self.targets)
-        self.step(vecdet.accelerate(model), self.images, self.targets)
+        self.step(vecdet.torch.accelerate(model), self.images, self.targets)
         self.assertEqual(len(seen), 4)
         for before, after in zip(seen[:2], seen[2:]):
             for mine, other in zip(after, before):
@@ -340,7 +340,7 @@ class TwoStages(unittest.TestCase):
         model.rpn.box_coder = OtherCoder((1.0, 1.0, 1.0, 1.0))
         model.roi_heads.proposal_matcher = OtherMatcher(0.5, 0.5, False)
         self.assert_same_step(model, self.images, self.targets)
-        vecdet.accelerate(model)
+        vecdet.torch.accelerate(model)
         calls = called(lambda: self.step(model, self.images, self.targets))
         self.assertFalse({"vecdet::rpn_postprocess", "vecdet::match_anchors"} & calls)
         model = self.model(detection.FasterRCNN, rpn_score_thresh=0.3)
@@ -355,7 +355,7 @@ class TwoStages(unittest.TestCase):
 
     def test_autocast(self):
         model = self.model(detection.FasterRCNN)
-        vecdet.accelerate(model)
+        vecdet.torch.accelerate(model)
         with torch.autocast("cpu", torch.bfloat16):
             losses, _ = self.step(model, self.images, self.targets)
         exact, _ = self.step(model, self.images, self.targets)
@@ -367,7 +367,7 @@ class TwoStages(unittest.TestCase):
         for accelerated in (False, True):
             model = self.model(detection.FasterRCNN)
             if accelerated:
-                vecdet.accelerate(model)
+                vecdet.torch.accelerate(model)
             model.train()
             model.rpn.eval()
             torch.manual_seed(3)
@@ -384,16 +384,16 @@ class TwoStages(unittest.TestCase):
         model = self.model()
         names = list(model.state_dict())
         classes = [type(module) for module in model.modules()]
-        vecdet.accelerate(vecdet.accelerate(model))
+        vecdet.torch.accelerate(vecdet.torch.accelerate(model))
         self.assertEqual(list(model.state_dict()), names)
         self.assertEqual([type(module).__name__ for module in model.modules()],
                          [cls.__name__ for cls in classes])
         for other in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-            vecdet.restore(other)
+            vecdet.torch.restore(other)
             self.assertEqual([type(module) for module in other.modules()], classes)
         # A user's own pool is not replaced.
         own = ours.MultiScaleRoIAlign(["0"], 7, 2)
-        self.assertIs(type(vecdet.restore(own)), ours.MultiScaleRoIAlign)
+        self.assertIs(type(vecdet.torch.restore(own)), ours.MultiScaleRoIAlign)
 
 
 class OneStage(unittest.TestCase):
@@ -408,7 +408,7 @@ class OneStage(unittest.TestCase):
             with torch.no_grad():
                 expected = model(self.images)
             losses, _ = self.step(model, self.images, self.targets)
-            vecdet.accelerate(model).eval()
+            vecdet.torch.accelerate(model).eval()
             model.head.train()
             with self.subTest(model=name), torch.no_grad():
                 for mine, other in zip(model(self.images), expected):
@@ -420,7 +420,7 @@ class OneStage(unittest.TestCase):
 
     def test_a_head_of_its_own_gives_tensors(self):
         for name in ("RetinaNet", "FCOS"):
-            model = vecdet.accelerate(test_package.Detectors.models()[name]).train()
+            model = vecdet.torch.accelerate(test_package.Detectors.models()[name]).train()
             features = list(model.backbone(torch.rand(1, 3, 64, 64)).values())
             for output in model.head(features).values():
                 self.assertIsInstance(output, torch.Tensor)
@@ -440,7 +440,7 @@ class OneStage(unittest.TestCase):
         watch()
         model(self.images, targets)
         del model.head.compute_loss
-        vecdet.accelerate(model)
+        vecdet.torch.accelerate(model)
         watch()
         calls = called(lambda: model(self.images, targets))
         self.assertIn("vecdet::assign_fcos", calls)

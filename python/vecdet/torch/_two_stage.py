@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of vecdet.ops for two-stage detectors: RoIAlign, proposals, detections of a box head,
-and samples."""
+"""Functions of vecdet.torch.ops for two-stage detectors: RoIAlign, proposals, detections of a box
+head, and samples."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def accelerate(model: _Model, *, convolutions: bool = True) -> _Model:
     """
     modules = list(model.modules())
     if not any(is_a(module, *_DETECTORS) for module in modules):
-        raise TypeError(f"vecdet.accelerate: a {type(model).__name__}, expected one of "
+        raise TypeError(f"vecdet.torch.accelerate: a {type(model).__name__}, expected one of "
                         f"torchvision.models.detection's {', '.join(_KNOWN)}, or a model that "
                         "contains one")
     _replace(modules, _REPLACEMENTS)

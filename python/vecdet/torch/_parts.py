@@ -19,7 +19,7 @@ ORIGINALS: dict[type, type] = {}
 
 def _refuse_scripting(self: nn.Module) -> nn.Module:
     raise RuntimeError("vecdet: an accelerated model cannot be scripted; call "
-                       "torch.jit.script(vecdet.restore(model))")
+                       "torch.jit.script(vecdet.torch.restore(model))")
 
 
 def replaces(theirs: type) -> Callable[[_Class], _Class]:

@@ -1,27 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Raw outputs, merging and letterboxes against the published rules in plain NumPy, and OpenCV's
-resize. Run with the library raw_outputs.cpp; without NumPy it is skipped."""
-import ctypes
+resize."""
 import sys
 
-try:
-    import numpy as np
-except ImportError:
-    print("NumPy is not installed")
-    sys.exit(77)
+import numpy as np
+import vecdet
+import vecdet.sahi
+import vecdet.supervision
+from support import generator
+
 try:
     import cv2
 except ImportError:
     cv2 = None
-
-library = ctypes.CDLL(sys.argv[1])
-library.raw_outputs_yolo.restype = ctypes.c_int64
-library.raw_outputs_merge.restype = ctypes.c_int64
-generator = np.random.default_rng(1)
-
-
-def pointer(array):
-    return array.ctypes.data_as(ctypes.c_void_p)
 
 
 def overlap(boxes, others, smaller_area=False):
@@ -117,17 +108,19 @@ def check_yolo(model, boxes, classes, confidence, iou, multi_label, agnostic, ex
     image, size = generator.integers(100, 2000, 2).tolist(), (640, 512)
     expected = detections(rows, model, confidence, iou, multi_label, agnostic, extras, keypoint,
                           image, size)
-    output = np.ascontiguousarray(rows.T if model == "8" else rows)
-    found = np.zeros((300, 6 + extras), np.float32)
-    options = np.array([confidence, iou, multi_label, agnostic, extras, keypoint, *image, *size],
-                       np.float64)
-    count = library.raw_outputs_yolo(pointer(output), ctypes.c_int64(output.shape[0]),
-                                     ctypes.c_int64(output.shape[1]), model.encode(),
-                                     pointer(options), pointer(found))
+    output = (rows.T if model == "8" else rows)[None]
+    names = {"5": ("yolov5", "yolox"), "8": ("yolov8", "yolo11"), "10": ("yolov10", "yolo26")}
+    given, = vecdet.postprocess_yolo(
+        output, str(generator.choice(names[model])),
+        [vecdet.LetterboxTransform.centred(image, size)], score_threshold=confidence,
+        iou_threshold=iou, multi_label=multi_label, class_agnostic=agnostic, extras=extras,
+        keypoint_size=keypoint, classes=None if model == "10" else classes)
+    found = np.concatenate([given.boxes, given.scores[:, None], given.labels[:, None], given.extras],
+                           1)
     what = (model, boxes, classes, confidence, iou, multi_label, agnostic, extras, keypoint)
-    assert count == len(expected), (what, count, len(expected))
-    assert np.array_equal(found[:count], expected), what
-    return count
+    assert len(found) == len(expected), (what, len(found), len(expected))
+    assert np.array_equal(found, expected), what
+    return len(found)
 
 
 total = 0
@@ -194,22 +187,28 @@ def check_merging(count, classes, smaller_area, transitive, threshold, ties):
         for keep, members in matched(boxes[part], scores[part], smaller_area, transitive,
                                      threshold).items():
             expected[part[keep]] = part[np.array(members, dtype=np.int64)]
-    sizes, members = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    corners = np.zeros((count, 4), np.float32)
-    groups = library.raw_outputs_merge(pointer(boxes), pointer(scores), pointer(labels),
-                                       ctypes.c_int64(count), int(smaller_area), int(transitive),
-                                       ctypes.c_double(threshold), pointer(sizes),
-                                       pointer(members), pointer(corners))
+    found = vecdet.merge_boxes(boxes, scores, labels, threshold, "ios" if smaller_area else "iou",
+                               transitive=transitive)
     what = (count, classes, smaller_area, transitive, threshold, ties)
-    assert groups == len(expected), (what, groups, len(expected))
-    first = 0
-    for group in range(groups):
-        keep, *others = members[first:first + sizes[group]]
+    assert len(found.boxes) == len(expected), (what, len(found.boxes), len(expected))
+    for box, (keep, *others) in zip(found.boxes, found.groups()):
         assert np.array_equal(others, expected[keep]), (what, keep)
-        assert np.array_equal(corners[group], merged(boxes, keep, others, smaller_area,
-                                                     threshold)), (what, keep)
-        first += sizes[group]
-    return groups
+        assert np.array_equal(box, merged(boxes, keep, others, smaller_area, threshold)), (what,
+                                                                                          keep)
+    # The drop-in functions have the dictionaries and lists of SAHI and supervision.
+    rows = np.concatenate([boxes, scores[:, None], labels[:, None]], 1)
+    drop_in = vecdet.sahi.batched_nmm if transitive else vecdet.sahi.batched_greedy_nmm
+    metric = "IOS" if smaller_area else "IOU"
+    assert drop_in(rows, metric, threshold) == {
+        int(keep): others.tolist() for keep, others in expected.items()}, what
+    if not transitive and not ties:
+        groups = vecdet.supervision.box_non_max_merge(rows, threshold, metric)
+        assert groups == [[keep, *expected[keep].tolist()] for keep in sorted(
+            expected, key=lambda keep: (labels[keep], -scores[keep]))], what
+        kept = vecdet.sahi.batched_nms(rows, metric, threshold)
+        assert kept == sorted(kept, key=lambda k: -scores[k]) and set(kept) == set(
+            int(keep) for keep in expected), what
+    return len(found.boxes)
 
 
 total = 0
@@ -245,8 +244,6 @@ for round_number in range(120):
     if round_number % 7 == 0:
         height, width = rows, cols
     image = generator.integers(0, 256, (height, width, 3), dtype=np.uint8)
-    batch = np.zeros((3, rows, cols), np.float32)
-    library.raw_outputs_letterbox(pointer(image), *map(ctypes.c_int64, (height, width, rows, cols)),
-                                  pointer(batch))
-    assert np.array_equal(batch, boxed(image, rows, cols)), (height, width, rows, cols)
+    batch, _ = vecdet.letterbox([image], (rows, cols))
+    assert np.array_equal(batch[0], boxed(image, rows, cols)), (height, width, rows, cols)
 print("120 letterboxes are equal")

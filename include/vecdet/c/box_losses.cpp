@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Box losses. Predictions, targets, losses and gradients are count x 4 without gaps. `box_weights`
+// are a further factor per box; null: all 1. A null `selection` selects all boxes; boxes that are
+// not selected get loss and gradient 0.
+#include <vecdet/c/support.hpp>
+#include <vecdet/iou_loss.hpp>
+#include <vecdet/regression_loss.hpp>
+#include <vecdet/smooth_l1.hpp>
+
+/// Smooth L1 of the deltas, or an IoU loss of the decoded boxes.
+typedef enum vecdet_box_loss {
+  VECDET_SMOOTH_L1_LOSS,
+  VECDET_GIOU_LOSS,
+  VECDET_DIOU_LOSS,
+  VECDET_CIOU_LOSS
+} vecdet_box_loss;
+
+typedef struct vecdet_regression_loss_params {
+  vecdet_box_loss loss;
+  double beta;     ///< of smooth L1; 0 or more
+  double epsilon;  ///< of the IoU losses; 0 or more
+  double scale;    ///< factor on loss and gradient
+  vecdet_coder_params coder;
+} vecdet_regression_loss_params;
+
+namespace vecdet_c {
+
+template <>
+inline constexpr int enumerators<box_loss> = 4;
+
+template <class C, class Copy>
+void each_field(regression_loss_params& p, C& c, const Copy& copy) {
+  VECDET_FIELD(loss);
+  VECDET_FIELD(beta);
+  VECDET_FIELD(epsilon);
+  VECDET_FIELD(scale);
+  VECDET_FIELD(coder);
+}
+
+namespace {
+
+template <class Params>
+Params scaled(double scale, const float* box_weights, int64_t count) {
+  Params params;
+  params.scale = scale;
+  params.box_weights = optional_view(box_weights, count);
+  return params;
+}
+
+template <class T>
+regression_targets<T> targets_of(const void* targets, int64_t target_count, const int64_t* matches,
+                                 int64_t count) {
+  const boxes_view<const T> boxes(as<T>(targets), target_count);
+  if (matches == nullptr) return regression_targets<T>(boxes);
+  return regression_targets<T>(boxes, vector_view<const index_t>(matches, count));
+}
+
+}  // namespace
+}  // namespace vecdet_c
+
+using namespace vecdet_c;
+
+/// Smooth L1 loss: the parabola meets the line at `beta`, 0 or more. Writes the sum to `loss`.
+VECDET_C vecdet_status vecdet_smooth_l1_loss(vecdet_dtype type, const void* predictions,
+                                             const void* targets, int64_t count,
+                                             const vecdet_box_selection* selection, double beta,
+                                             double scale, const float* box_weights, double* loss) {
+  return guarded([&] {
+    check_pointer(loss, "smooth_l1_loss", "loss");
+    auto p = scaled<smooth_l1_params>(scale, box_weights, count);
+    p.beta = beta;
+    with_any_type(type, "smooth_l1_loss", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        *loss = smooth_l1_loss(boxes_view<const T>(as<T>(predictions), count),
+                               boxes_view<const T>(as<T>(targets), count),
+                               selection_of(selection, count), p, policy);
+      });
+    });
+  });
+}
+/// Writes the loss of each number to `losses`.
+VECDET_C vecdet_status vecdet_smooth_l1_loss_unreduced(vecdet_dtype type, const void* predictions,
+                                                       const void* targets, int64_t count,
+                                                       const vecdet_box_selection* selection,
+                                                       double beta, double scale,
+                                                       const float* box_weights, void* losses) {
+  return guarded([&] {
+    auto p = scaled<smooth_l1_params>(scale, box_weights, count);
+    p.beta = beta;
+    with_any_type(type, "smooth_l1_loss_unreduced", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        smooth_l1_loss_unreduced(boxes_view<const T>(as<T>(predictions), count),
+                                 boxes_view<const T>(as<T>(targets), count),
+                                 selection_of(selection, count),
+                                 boxes_view<T>(as<T>(losses), count), p, policy);
+      });
+    });
+  });
+}
+/// Writes the sum, and its gradient with respect to the predictions.
+VECDET_C vecdet_status vecdet_smooth_l1_loss_and_grad(vecdet_dtype type, const void* predictions,
+                                                      const void* targets, int64_t count,
+                                                      const vecdet_box_selection* selection,
+                                                      double beta, double scale,
+                                                      const float* box_weights, double* loss,
+                                                      void* grad) {
+  return guarded([&] {
+    check_pointer(loss, "smooth_l1_loss_and_grad", "loss");
+    auto p = scaled<smooth_l1_params>(scale, box_weights, count);
+    p.beta = beta;
+    with_any_type(type, "smooth_l1_loss_and_grad", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        *loss = smooth_l1_loss_and_grad(boxes_view<const T>(as<T>(predictions), count),
+                                        boxes_view<const T>(as<T>(targets), count),
+                                        selection_of(selection, count),
+                                        boxes_view<T>(as<T>(grad), count), p, policy);
+      });
+    });
+  });
+}
+
+/// GIoU, DIoU or CIoU loss of predicted boxes, corners. `epsilon` is 1e-7 in torchvision.
+VECDET_C vecdet_status vecdet_iou_loss(vecdet_dtype type, const void* predicted,
+                                       const void* targets, int64_t count, vecdet_iou_kind kind,
+                                       double epsilon, double scale, const float* box_weights,
+                                       double* loss) {
+  return guarded([&] {
+    check_pointer(loss, "iou_loss", "loss");
+    auto p = scaled<iou_loss_params>(scale, box_weights, count);
+    p.epsilon = epsilon;
+    with_any_type(type, "iou_loss", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        *loss = iou_loss(boxes_view<const T>(as<T>(predicted), count),
+                         boxes_view<const T>(as<T>(targets), count),
+                         enum_of<iou_kind>(kind, "iou_loss", "kind"), p, policy);
+      });
+    });
+  });
+}
+/// Writes the loss of each box to `losses`.
+VECDET_C vecdet_status vecdet_iou_loss_unreduced(vecdet_dtype type, const void* predicted,
+                                                 const void* targets, int64_t count,
+                                                 vecdet_iou_kind kind, double epsilon, double scale,
+                                                 const float* box_weights, void* losses) {
+  return guarded([&] {
+    auto p = scaled<iou_loss_params>(scale, box_weights, count);
+    p.epsilon = epsilon;
+    with_any_type(type, "iou_loss_unreduced", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        iou_loss_unreduced(boxes_view<const T>(as<T>(predicted), count),
+                           boxes_view<const T>(as<T>(targets), count),
+                           vector_view<T>(as<T>(losses), count),
+                           enum_of<iou_kind>(kind, "iou_loss_unreduced", "kind"), p, policy);
+      });
+    });
+  });
+}
+/// Writes the sum, and its gradient with respect to the predicted boxes.
+VECDET_C vecdet_status vecdet_iou_loss_and_grad(vecdet_dtype type, const void* predicted,
+                                                const void* targets, int64_t count,
+                                                vecdet_iou_kind kind, double epsilon, double scale,
+                                                const float* box_weights, double* loss,
+                                                void* grad) {
+  return guarded([&] {
+    check_pointer(loss, "iou_loss_and_grad", "loss");
+    auto p = scaled<iou_loss_params>(scale, box_weights, count);
+    p.epsilon = epsilon;
+    with_any_type(type, "iou_loss_and_grad", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        *loss = iou_loss_and_grad(boxes_view<const T>(as<T>(predicted), count),
+                                  boxes_view<const T>(as<T>(targets), count),
+                                  boxes_view<T>(as<T>(grad), count),
+                                  enum_of<iou_kind>(kind, "iou_loss_and_grad", "kind"), p, policy);
+      });
+    });
+  });
+}
+
+VECDET_C vecdet_regression_loss_params vecdet_regression_loss_params_default(void) {
+  return c_params_of<vecdet_regression_loss_params>(regression_loss_params());
+}
+
+/// The box loss of deltas relative to anchors, in one pass: encoded targets or decoded boxes are
+/// never stored. Anchors are one per delta, or those of one image, whose number divides `count`.
+/// Targets are one box per delta, or, with `matches`, ground-truth boxes and the index of one of
+/// them per delta. All have the same type.
+VECDET_C vecdet_status vecdet_regression_loss(vecdet_dtype type, const void* deltas, int64_t count,
+                                              const void* anchors, int64_t anchor_count,
+                                              const void* targets, int64_t target_count,
+                                              const int64_t* matches,
+                                              const vecdet_box_selection* selection,
+                                              const vecdet_regression_loss_params* params,
+                                              const float* box_weights, double* loss) {
+  return guarded([&] {
+    check_pointer(loss, "regression_loss", "loss");
+    auto p = params_of<regression_loss_params>(params, "regression_loss");
+    p.box_weights = optional_view(box_weights, count);
+    with_any_type(type, "regression_loss", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        *loss = regression_loss(boxes_view<const T>(as<T>(deltas), count),
+                                boxes_view<const T>(as<T>(anchors), anchor_count),
+                                targets_of<T>(targets, target_count, matches, count),
+                                selection_of(selection, count), p, policy);
+      });
+    });
+  });
+}
+/// Writes the sum, and its gradient with respect to the deltas. `grad` shares no memory with the
+/// inputs.
+VECDET_C vecdet_status vecdet_regression_loss_and_grad(
+    vecdet_dtype type, const void* deltas, int64_t count, const void* anchors, int64_t anchor_count,
+    const void* targets, int64_t target_count, const int64_t* matches,
+    const vecdet_box_selection* selection, const vecdet_regression_loss_params* params,
+    const float* box_weights, double* loss, void* grad) {
+  return guarded([&] {
+    check_pointer(loss, "regression_loss_and_grad", "loss");
+    auto p = params_of<regression_loss_params>(params, "regression_loss_and_grad");
+    p.box_weights = optional_view(box_weights, count);
+    with_any_type(type, "regression_loss_and_grad", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        *loss = regression_loss_and_grad(boxes_view<const T>(as<T>(deltas), count),
+                                         boxes_view<const T>(as<T>(anchors), anchor_count),
+                                         targets_of<T>(targets, target_count, matches, count),
+                                         selection_of(selection, count),
+                                         boxes_view<T>(as<T>(grad), count), p, policy);
+      });
+    });
+  });
+}

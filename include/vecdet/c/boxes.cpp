@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// Overlaps, formats and coding of boxes. Boxes are N x 4, x1 y1 x2 y2 unless a function says
+// otherwise, of float, double or bfloat16. Output boxes may reuse the memory of the first input.
+#include <vecdet/box_coding.hpp>
+#include <vecdet/box_ops.hpp>
+#include <vecdet/c/support.hpp>
+#include <vecdet/distribution_focal_loss.hpp>
+#include <vecdet/iou.hpp>
+
+namespace vecdet_c {
+
+namespace {
+
+iou_params iou_params_of(vecdet_iou_kind kind, vecdet_empty_iou empty, const char* function) {
+  return {enum_of<iou_kind>(kind, function, "kind"), enum_of<empty_iou>(empty, function, "empty")};
+}
+
+image_size size_of(const vecdet_image_size& size) {
+  return image_size::height_width(size.height, size.width);
+}
+
+template <class T>
+boxes_view<const T> boxes_in(const void* boxes, int64_t count) {
+  return {as<T>(boxes), count};
+}
+template <class T>
+boxes_view<T> boxes_out(void* boxes, int64_t count) {
+  return {as<T>(boxes), count};
+}
+
+}  // namespace
+}  // namespace vecdet_c
+
+using namespace vecdet_c;
+
+/// Writes the IoU of box i of `a` and box j of `b` to out[i * out_stride + j].
+VECDET_C vecdet_status vecdet_pairwise_iou(vecdet_dtype type, const void* a, int64_t a_count,
+                                           const void* b, int64_t b_count, vecdet_iou_kind kind,
+                                           vecdet_empty_iou empty, void* out, int64_t out_stride) {
+  return guarded([&] {
+    with_any_type(type, "pairwise_iou", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        pairwise_iou(boxes_in<T>(a, a_count), boxes_in<T>(b, b_count),
+                     matrix_view<T>(as<T>(out), a_count, b_count, out_stride),
+                     iou_params_of(kind, empty, "pairwise_iou"), policy);
+      });
+    });
+  });
+}
+
+/// Writes the IoU of box i of `a` and box i of `b` to out[i].
+VECDET_C vecdet_status vecdet_elementwise_iou(vecdet_dtype type, const void* a, const void* b,
+                                              int64_t count, vecdet_iou_kind kind,
+                                              vecdet_empty_iou empty, void* out) {
+  return guarded([&] {
+    with_any_type(type, "elementwise_iou", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        elementwise_iou(boxes_in<T>(a, count), boxes_in<T>(b, count),
+                        vector_view<T>(as<T>(out), count),
+                        iou_params_of(kind, empty, "elementwise_iou"), policy);
+      });
+    });
+  });
+}
+
+/// Converts boxes from one format to another.
+VECDET_C vecdet_status vecdet_convert_boxes(vecdet_dtype type, const void* boxes, int64_t count,
+                                            vecdet_box_format from, vecdet_box_format to,
+                                            void* out) {
+  return guarded([&] {
+    with_any_type(type, "convert_boxes", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        convert_boxes(boxes_in<T>(boxes, count), enum_of<box_format>(from, "convert_boxes", "from"),
+                      enum_of<box_format>(to, "convert_boxes", "to"), boxes_out<T>(out, count),
+                      policy);
+      });
+    });
+  });
+}
+
+/// Clips boxes to an image: x to [0, width], y to [0, height].
+VECDET_C vecdet_status vecdet_clip_boxes(vecdet_dtype type, const void* boxes, int64_t count,
+                                         vecdet_image_size image, void* out) {
+  return guarded([&] {
+    with_any_type(type, "clip_boxes", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        clip_boxes(boxes_in<T>(boxes, count), size_of(image), boxes_out<T>(out, count), policy);
+      });
+    });
+  });
+}
+
+/// Writes width times height of each box.
+VECDET_C vecdet_status vecdet_box_areas(vecdet_dtype type, const void* boxes, int64_t count,
+                                        void* areas) {
+  return guarded([&] {
+    with_any_type(type, "box_areas", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        box_areas(boxes_in<T>(boxes, count), vector_view<T>(as<T>(areas), count), policy);
+      });
+    });
+  });
+}
+
+/// Writes 1 for each box with both sides at least `min_size`, else 0.
+VECDET_C vecdet_status vecdet_large_box_mask(vecdet_dtype type, const void* boxes, int64_t count,
+                                             double min_size, uint8_t* mask) {
+  return guarded([&] {
+    with_any_type(type, "large_box_mask", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        large_box_mask(boxes_in<T>(boxes, count), min_size, vector_view<uint8_t>(mask, count),
+                       policy);
+      });
+    });
+  });
+}
+
+/// Writes the indices of the boxes with both sides at least `min_size`, ascending, to `indices`,
+/// which has memory for `count`, and their number to `large_count`.
+VECDET_C vecdet_status vecdet_large_boxes(vecdet_dtype type, const void* boxes, int64_t count,
+                                          double min_size, int64_t* indices, int64_t* large_count) {
+  return guarded([&] {
+    check_pointer(large_count, "large_boxes", "large_count");
+    with_any_type(type, "large_boxes", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        *large_count = large_boxes(boxes_in<T>(boxes, count), min_size,
+                                   vector_view<index_t>(indices, count), policy);
+      });
+    });
+  });
+}
+
+/// Splits rows of x1 y1 x2 y2 score, and the class if `classes` is not null, into separate arrays.
+VECDET_C vecdet_status vecdet_split_detections(vecdet_dtype type, const void* detections,
+                                               int64_t count, int64_t cols, int64_t stride,
+                                               void* boxes, void* scores, int64_t* classes) {
+  return guarded([&] {
+    with_any_type(type, "split_detections", [&](auto of) {
+      using T = typename decltype(of)::type;
+      const matrix_view<const T> rows(as<T>(detections), count, cols, stride);
+      const vector_view<T> scores_out(as<T>(scores), count);
+      on_threads([&](threading policy) {
+        if (classes == nullptr) {
+          split_detections(rows, boxes_out<T>(boxes, count), scores_out, policy);
+        } else {
+          split_detections(rows, boxes_out<T>(boxes, count), scores_out,
+                           vector_view<index_t>(classes, count), policy);
+        }
+      });
+    });
+  });
+}
+
+/// Joins boxes, scores and, if not null, classes to rows of x1 y1 x2 y2 score class. Further
+/// columns are left unchanged.
+VECDET_C vecdet_status vecdet_join_detections(vecdet_dtype type, const void* boxes,
+                                              const void* scores, const int64_t* classes,
+                                              int64_t count, void* detections, int64_t cols,
+                                              int64_t stride) {
+  return guarded([&] {
+    with_any_type(type, "join_detections", [&](auto of) {
+      using T = typename decltype(of)::type;
+      const matrix_view<T> rows(as<T>(detections), count, cols, stride);
+      const vector_view<const T> scores_in(as<T>(scores), count);
+      on_threads([&](threading policy) {
+        if (classes == nullptr) {
+          join_detections(boxes_in<T>(boxes, count), scores_in, rows, policy);
+        } else {
+          join_detections(boxes_in<T>(boxes, count), scores_in, labels_view(classes, count), rows,
+                          policy);
+        }
+      });
+    });
+  });
+}
+
+/// Splits boxes into one array per coordinate.
+VECDET_C vecdet_status vecdet_split_boxes(vecdet_dtype type, const void* boxes, int64_t count,
+                                          void* x1, void* y1, void* x2, void* y2) {
+  return guarded([&] {
+    with_any_type(type, "split_boxes", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        split_boxes(boxes_in<T>(boxes, count),
+                    boxes_soa_view<T>(as<T>(x1), as<T>(y1), as<T>(x2), as<T>(y2), count), policy);
+      });
+    });
+  });
+}
+
+/// The inverse of vecdet_split_boxes().
+VECDET_C vecdet_status vecdet_join_boxes(vecdet_dtype type, const void* x1, const void* y1,
+                                         const void* x2, const void* y2, int64_t count,
+                                         void* boxes) {
+  return guarded([&] {
+    with_any_type(type, "join_boxes", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        join_boxes(boxes_soa_view<const T>(as<T>(x1), as<T>(y1), as<T>(x2), as<T>(y2), count),
+                   boxes_out<T>(boxes, count), policy);
+      });
+    });
+  });
+}
+
+/// Weights of 1, as in dense detectors.
+VECDET_C vecdet_coder_params vecdet_coder_params_default(void) {
+  return c_params_of<vecdet_coder_params>(coder_params());
+}
+/// The coder of box heads and of torchvision's SSD: weights 10, 10, 5, 5.
+VECDET_C vecdet_coder_params vecdet_coder_params_roi(void) {
+  return c_params_of<vecdet_coder_params>(coder_params::roi());
+}
+/// SSD's coder: priors as centre and size, no clamp.
+VECDET_C vecdet_coder_params vecdet_coder_params_ssd(double centre_variance, double size_variance) {
+  return c_params_of<vecdet_coder_params>(coder_params::ssd(centre_variance, size_variance));
+}
+
+/// The deltas that decode to `targets` from `anchors`. `params` null: the defaults.
+VECDET_C vecdet_status vecdet_encode_boxes(vecdet_dtype type, const void* targets,
+                                           const void* anchors, int64_t count,
+                                           const vecdet_coder_params* params, void* deltas) {
+  return guarded([&] {
+    with_any_type(type, "encode_boxes", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        encode_boxes(boxes_in<T>(targets, count), boxes_in<T>(anchors, count),
+                     boxes_out<T>(deltas, count), params_of<coder_params>(params, "encode_boxes"),
+                     policy);
+      });
+    });
+  });
+}
+
+/// Decodes images x anchor_count deltas relative to the anchors, which are the same for all images.
+/// Boxes are clipped to `image_sizes`, one per image, unless it is null.
+VECDET_C vecdet_status vecdet_decode_boxes(vecdet_dtype type, const void* deltas, int64_t images,
+                                           const void* anchors, int64_t anchor_count,
+                                           const vecdet_image_size* image_sizes,
+                                           const vecdet_coder_params* params, void* boxes) {
+  return guarded([&] {
+    const index_t count = product(images, anchor_count, "decode_boxes", "images");
+    const auto p = params_of<coder_params>(params, "decode_boxes");
+    with_any_type(type, "decode_boxes", [&](auto of) {
+      using T = typename decltype(of)::type;
+      const auto in = boxes_in<T>(deltas, count), from = boxes_in<T>(anchors, anchor_count);
+      const auto out = boxes_out<T>(boxes, count);
+      on_threads([&](threading policy) {
+        if (image_sizes != nullptr) {
+          std::vector<image_size> sizes;
+          for (index_t i = 0; i < images; ++i) sizes.push_back(size_of(image_sizes[i]));
+          decode_boxes(in, from, vector_view<const image_size>(sizes), out, p, policy);
+          return;
+        }
+        for (index_t i = 0; i < images; ++i) {
+          const index_t first = i * anchor_count;
+          decode_boxes(boxes_view<const T>(in[first], anchor_count), from,
+                       boxes_view<T>(out[first], anchor_count), p, policy);
+        }
+      });
+    });
+  });
+}
+
+/// FCOS's distances from the anchors' centres to the sides of `targets`, divided by the anchors'
+/// sizes if `by_size`.
+VECDET_C vecdet_status vecdet_encode_distances(vecdet_dtype type, const void* targets,
+                                               const void* anchors, int64_t count, int by_size,
+                                               vecdet_box_format anchor_format, void* distances) {
+  return guarded([&] {
+    const distance_params p{
+        by_size != 0, enum_of<box_format>(anchor_format, "encode_distances", "anchor_format")};
+    with_any_type(type, "encode_distances", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        encode_distances(boxes_in<T>(targets, count), boxes_in<T>(anchors, count),
+                         boxes_out<T>(distances, count), p, policy);
+      });
+    });
+  });
+}
+
+/// Decodes FCOS's distances. Boxes are clipped to `image_size` unless it is null.
+VECDET_C vecdet_status vecdet_decode_distances(vecdet_dtype type, const void* distances,
+                                               const void* anchors, int64_t count,
+                                               const vecdet_image_size* image_size, int by_size,
+                                               vecdet_box_format anchor_format, void* boxes) {
+  return guarded([&] {
+    const distance_params p{
+        by_size != 0, enum_of<box_format>(anchor_format, "decode_distances", "anchor_format")};
+    with_any_type(type, "decode_distances", [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        if (image_size == nullptr) {
+          decode_distances(boxes_in<T>(distances, count), boxes_in<T>(anchors, count),
+                           boxes_out<T>(boxes, count), p, policy);
+        } else {
+          decode_distances(boxes_in<T>(distances, count), boxes_in<T>(anchors, count),
+                           size_of(*image_size), boxes_out<T>(boxes, count), p, policy);
+        }
+      });
+    });
+  });
+}
+
+/// Writes the expectation of each row of `logits` (rows x bins), in bins.
+VECDET_C vecdet_status vecdet_decode_distributions(const float* logits, int64_t rows, int64_t bins,
+                                                   int64_t stride, float* distances) {
+  return guarded([&] {
+    on_threads([&](threading policy) {
+      decode_distributions(matrix_view<const float>(logits, rows, bins, stride),
+                           vector_view<float>(distances, rows), policy);
+    });
+  });
+}
+
+/// Decodes boxes from four rows of `logits` each (4 count x bins): the distances left, top, right
+/// and bottom of the box's point (x, y), multiplied by its stride.
+VECDET_C vecdet_status vecdet_decode_distribution_boxes(const float* logits, int64_t count,
+                                                        int64_t bins, int64_t logits_stride,
+                                                        const float* points, const float* strides,
+                                                        float* boxes) {
+  return guarded([&] {
+    const index_t rows = product(count, 4, "decode_distribution_boxes", "count");
+    on_threads([&](threading policy) {
+      decode_distribution_boxes(matrix_view<const float>(logits, rows, bins, logits_stride),
+                                matrix_view<const float>(points, count, 2),
+                                vector_view<const float>(strides, count),
+                                boxes_view<float>(boxes, count), policy);
+    });
+  });
+}

@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classification losses. Logits are rows x classes; a stride is the number of elements from one row
+// to the next. Losses and gradients have the logits' type and the same shape without gaps. A
+// gradient may be the logits' own memory if these have no gaps. `params` null: the defaults.
+#include <vecdet/c/support.hpp>
+#include <vecdet/distribution_focal_loss.hpp>
+#include <vecdet/focal_loss.hpp>
+#include <vecdet/soft_target_loss.hpp>
+#include <vecdet/softmax_cross_entropy.hpp>
+
+/// The targets of the sigmoid focal loss. Either `labels`: a class, background or ignore value per
+/// row, with `scores` as the targets of the labelled classes unless that is null; or `dense`:
+/// numbers in [0, 1] of the logits' type and shape, without gaps.
+typedef struct vecdet_focal_targets {
+  const int64_t* labels;
+  const float* scores;
+  const void* dense;
+} vecdet_focal_targets;
+
+typedef struct vecdet_focal_loss_params {
+  double alpha;  ///< weight of positives; negatives weigh 1 - alpha; if negative, both weigh 1
+  double gamma;  ///< focusing exponent, 0 or more
+  double scale;  ///< factor on loss and gradient
+  vecdet_reduction reduction;
+  int64_t background;        ///< label of rows in which every class is negative
+  int64_t ignore;            ///< label of rows that do not count
+  const float* row_weights;  ///< a further factor per row; null: all 1
+} vecdet_focal_loss_params;
+
+typedef struct vecdet_quality_focal_params {
+  double beta;   ///< focusing exponent, 0 or more
+  double scale;  ///< factor on loss and gradient
+  vecdet_reduction reduction;
+  int64_t background;        ///< label of rows in which every class is negative
+  int64_t ignore;            ///< label of rows that do not count
+  const float* row_weights;  ///< a further factor per row; null: all 1
+} vecdet_quality_focal_params;
+
+typedef struct vecdet_varifocal_params {
+  double alpha;             ///< weight of negatives, 0 or more
+  double gamma;             ///< focusing exponent of negatives, 0 or more
+  int grad_through_factor;  ///< whether the gradient differentiates p^gamma
+  double scale;             ///< factor on loss and gradient
+  vecdet_reduction reduction;
+  int64_t background;        ///< label of rows in which every class is negative
+  int64_t ignore;            ///< label of rows that do not count
+  const float* row_weights;  ///< a further factor per row; null: all 1
+} vecdet_varifocal_params;
+
+typedef struct vecdet_bce_params {
+  double scale;  ///< factor on loss and gradient
+  vecdet_reduction reduction;
+  int64_t background;        ///< label of rows in which every class is negative
+  int64_t ignore;            ///< label of rows that do not count
+  const float* row_weights;  ///< a further factor per row; null: all 1
+} vecdet_bce_params;
+
+typedef struct vecdet_softmax_cross_entropy_params {
+  double scale;    ///< factor on losses, sum and gradient
+  int64_t ignore;  ///< label of rows that do not count; -100 in torch
+} vecdet_softmax_cross_entropy_params;
+
+/// SSD's mining, arXiv 1512.02325: each image counts its foreground rows and a multiple of hard
+/// negatives.
+typedef struct vecdet_hard_negative_mining {
+  int64_t images;                    ///< divides the rows
+  int64_t negatives_per_foreground;  ///< 3
+  int64_t background;                ///< a class
+} vecdet_hard_negative_mining;
+
+namespace vecdet_c {
+
+template <class C, class Copy>
+void each_field(focal_loss_params& p, C& c, const Copy& copy) {
+  VECDET_FIELD(alpha);
+  VECDET_FIELD(gamma);
+  VECDET_FIELD(scale);
+  VECDET_FIELD(reduction);
+  VECDET_FIELD(background);
+  VECDET_FIELD(ignore);
+}
+template <class C, class Copy>
+void each_field(quality_focal_params& p, C& c, const Copy& copy) {
+  VECDET_FIELD(beta);
+  VECDET_FIELD(scale);
+  VECDET_FIELD(reduction);
+  VECDET_FIELD(background);
+  VECDET_FIELD(ignore);
+}
+template <class C, class Copy>
+void each_field(varifocal_params& p, C& c, const Copy& copy) {
+  VECDET_FIELD(alpha);
+  VECDET_FIELD(gamma);
+  VECDET_FIELD(grad_through_factor);
+  VECDET_FIELD(scale);
+  VECDET_FIELD(reduction);
+  VECDET_FIELD(background);
+  VECDET_FIELD(ignore);
+}
+template <class C, class Copy>
+void each_field(bce_params& p, C& c, const Copy& copy) {
+  VECDET_FIELD(scale);
+  VECDET_FIELD(reduction);
+  VECDET_FIELD(background);
+  VECDET_FIELD(ignore);
+}
+template <class C, class Copy>
+void each_field(softmax_cross_entropy_params& p, C& c, const Copy& copy) {
+  VECDET_FIELD(scale);
+  VECDET_FIELD(ignore);
+}
+
+namespace {
+
+/// Parameters with a weight per row.
+template <class Params, class C>
+Params weighted(const C* c, int64_t rows, const char* function) {
+  Params params = params_of<Params>(c, function);
+  if (c != nullptr) params.row_weights = optional_view(c->row_weights, rows);
+  return params;
+}
+
+template <class T>
+focal_targets<T> focal_targets_of(const vecdet_focal_targets* targets, int64_t rows,
+                                  int64_t classes, const char* function) {
+  check_pointer(targets, function, "targets");
+  detail::check((targets->labels != nullptr) + (targets->dense != nullptr) < 2, function, "targets",
+                "labels and dense", "one of the two");
+  if (targets->dense != nullptr)
+    return focal_targets<T>(matrix_view<const T>(as<T>(targets->dense), rows, classes));
+  const labels_view labels(targets->labels, rows);
+  if (targets->scores == nullptr) return focal_targets<T>(labels);
+  scored_labels scored;
+  scored.labels = labels;
+  scored.scores = vector_view<const float>(targets->scores, rows);
+  return focal_targets<T>(scored);
+}
+
+scored_labels scored_labels_of(const int64_t* labels, const float* scores, int64_t rows) {
+  scored_labels scored;
+  scored.labels = labels_view(labels, rows);
+  scored.scores = vector_view<const float>(scores, rows);
+  return scored;
+}
+
+/// The arguments that all losses of logits have.
+struct logits_of {
+  const void* data;
+  int64_t rows, classes, stride;
+
+  template <class T>
+  matrix_view<const T> view() const {
+    return {as<T>(data), rows, classes, stride};
+  }
+  template <class T>
+  matrix_view<T> result(void* memory) const {
+    return {as<T>(memory), rows, classes};
+  }
+};
+
+}  // namespace
+}  // namespace vecdet_c
+
+using namespace vecdet_c;
+
+/// Writes the number of labels that are neither `background` nor `ignore`. Trainers scale losses by
+/// 1 / max(1, foreground).
+VECDET_C vecdet_status vecdet_count_foreground(const int64_t* labels, int64_t count,
+                                               int64_t background, int64_t ignore,
+                                               int64_t* foreground) {
+  return guarded([&] {
+    check_pointer(foreground, "count_foreground", "foreground");
+    *foreground = count_foreground(labels_view(labels, count), background, ignore);
+  });
+}
+
+VECDET_C vecdet_focal_loss_params vecdet_focal_loss_params_default(void) {
+  return c_params_of<vecdet_focal_loss_params>(focal_loss_params());
+}
+
+/// Sigmoid focal loss, arXiv 1708.02002: writes the sum or mean to `loss`.
+VECDET_C vecdet_status vecdet_sigmoid_focal_loss(vecdet_dtype type, const void* logits,
+                                                 int64_t rows, int64_t classes, int64_t stride,
+                                                 const vecdet_focal_targets* targets,
+                                                 const vecdet_focal_loss_params* params,
+                                                 double* loss) {
+  constexpr const char* function = "sigmoid_focal_loss";
+  return guarded([&] {
+    check_pointer(loss, function, "loss");
+    const auto p = weighted<focal_loss_params>(params, rows, function);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      on_threads([&](threading policy) {
+        *loss =
+            sigmoid_focal_loss(logits_of{logits, rows, classes, stride}.view<T>(),
+                               focal_targets_of<T>(targets, rows, classes, function), p, policy);
+      });
+    });
+  });
+}
+
+/// Writes the loss of each element to `losses`.
+VECDET_C vecdet_status vecdet_sigmoid_focal_loss_unreduced(
+    vecdet_dtype type, const void* logits, int64_t rows, int64_t classes, int64_t stride,
+    const vecdet_focal_targets* targets, const vecdet_focal_loss_params* params, void* losses) {
+  constexpr const char* function = "sigmoid_focal_loss_unreduced";
+  return guarded([&] {
+    const auto p = weighted<focal_loss_params>(params, rows, function);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const logits_of in{logits, rows, classes, stride};
+      on_threads([&](threading policy) {
+        sigmoid_focal_loss_unreduced(in.view<T>(),
+                                     focal_targets_of<T>(targets, rows, classes, function),
+                                     in.result<T>(losses), p, policy);
+      });
+    });
+  });
+}
+
+/// Writes the loss, and its gradient with respect to the logits, in one pass.
+VECDET_C vecdet_status vecdet_sigmoid_focal_loss_and_grad(vecdet_dtype type, const void* logits,
+                                                          int64_t rows, int64_t classes,
+                                                          int64_t stride,
+                                                          const vecdet_focal_targets* targets,
+                                                          const vecdet_focal_loss_params* params,
+                                                          double* loss, void* grad) {
+  constexpr const char* function = "sigmoid_focal_loss_and_grad";
+  return guarded([&] {
+    check_pointer(loss, function, "loss");
+    const auto p = weighted<focal_loss_params>(params, rows, function);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const logits_of in{logits, rows, classes, stride};
+      on_threads([&](threading policy) {
+        *loss = sigmoid_focal_loss_and_grad(in.view<T>(),
+                                            focal_targets_of<T>(targets, rows, classes, function),
+                                            in.result<T>(grad), p, policy);
+      });
+    });
+  });
+}
+
+/// Writes the gradients of the unreduced losses, multiplied element by element by `upstream`, which
+/// has the logits' shape without gaps.
+VECDET_C vecdet_status vecdet_sigmoid_focal_loss_grad(vecdet_dtype type, const void* logits,
+                                                      int64_t rows, int64_t classes, int64_t stride,
+                                                      const vecdet_focal_targets* targets,
+                                                      const void* upstream,
+                                                      const vecdet_focal_loss_params* params,
+                                                      void* grad) {
+  constexpr const char* function = "sigmoid_focal_loss_grad";
+  return guarded([&] {
+    const auto p = weighted<focal_loss_params>(params, rows, function);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const logits_of in{logits, rows, classes, stride};
+      on_threads([&](threading policy) {
+        sigmoid_focal_loss_grad(in.view<T>(), focal_targets_of<T>(targets, rows, classes, function),
+                                matrix_view<const T>(as<T>(upstream), rows, classes),
+                                in.result<T>(grad), p, policy);
+      });
+    });
+  });
+}
+
+VECDET_C vecdet_quality_focal_params vecdet_quality_focal_params_default(void) {
+  return c_params_of<vecdet_quality_focal_params>(quality_focal_params());
+}
+
+/// Quality focal loss, arXiv 2006.04388. Each row has a label and a score, which is the target of
+/// the labelled class.
+VECDET_C vecdet_status vecdet_quality_focal_loss(vecdet_dtype type, const void* logits,
+                                                 int64_t rows, int64_t classes, int64_t stride,
+                                                 const int64_t* labels, const float* scores,
+                                                 const vecdet_quality_focal_params* params,
+                                                 double* loss) {
+  constexpr const char* function = "quality_focal_loss";
+  return guarded([&] {
+    check_pointer(loss, function, "loss");
+    const auto p = weighted<quality_focal_params>(params, rows, function);
+    const auto targets = scored_labels_of(labels, scores, rows);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const logits_of in{logits, rows, classes, stride};
+      on_threads(
+          [&](threading policy) { *loss = quality_focal_loss(in.view<T>(), targets, p, policy); });
+    });
+  });
+}
+VECDET_C vecdet_status vecdet_quality_focal_loss_unreduced(
+    vecdet_dtype type, const void* logits, int64_t rows, int64_t classes, int64_t stride,
+    const int64_t* labels, const float* scores, const vecdet_quality_focal_params* params,
+    void* losses) {
+  constexpr const char* function = "quality_focal_loss_unreduced";
+  return guarded([&] {
+    const auto p = weighted<quality_focal_params>(params, rows, function);
+    const auto targets = scored_labels_of(labels, scores, rows);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const logits_of in{logits, rows, classes, stride};
+      on_threads([&](threading policy) {
+        quality_focal_loss_unreduced(in.view<T>(), targets, in.result<T>(losses), p, policy);
+      });
+    });
+  });
+}
+VECDET_C vecdet_status vecdet_quality_focal_loss_and_grad(vecdet_dtype type, const void* logits,
+                                                          int64_t rows, int64_t classes,
+                                                          int64_t stride, const int64_t* labels,
+                                                          const float* scores,
+                                                          const vecdet_quality_focal_params* params,
+                                                          double* loss, void* grad) {
+  constexpr const char* function = "quality_focal_loss_and_grad";
+  return guarded([&] {
+    check_pointer(loss, function, "loss");
+    const auto p = weighted<quality_focal_params>(params, rows, function);
+    const auto targets = scored_labels_of(labels, scores, rows);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const logits_of in{logits, rows, classes, stride};
+      on_threads([&](threading policy) {
+        *loss = quality_focal_loss_and_grad(in.view<T>(), targets, in.result<T>(grad), p, policy);
+      });
+    });
+  });
+}
+
+VECDET_C vecdet_varifocal_params vecdet_varifocal_params_default(void) {
+  return c_params_of<vecdet_varifocal_params>(varifocal_params());
+}
+
+/// Varifocal loss, arXiv 2008.13367; otherwise as vecdet_quality_focal_loss().
+VECDET_C vecdet_status vecdet_varifocal_loss(vecdet_dtype type, const void* logits, int64_t rows,
+                                             int64_t classes, int64_t stride, const int64_t* labels,
+                                             const float* scores,
+                                             const vecdet_varifocal_params* params, double* loss) {
+  constexpr const char* function = "varifocal_loss";
+  return guarded([&] {
+    check_pointer(loss, function, "loss");
+    const auto p = weighted<varifocal_params>(params, rows, function);
+    const auto targets = scored_labels_of(labels, scores, rows);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const logits_of in{logits, rows, classes, stride};
+      on_threads(
+          [&](threading policy) { *loss = varifocal_loss(in.view<T>(), targets, p, policy); });
+    });
+  });
+}
+VECDET_C vecdet_status vecdet_varifocal_loss_unreduced(vecdet_dtype type, const void* logits,
+                                                       int64_t rows, int64_t classes,
+                                                       int64_t stride, const int64_t* labels,
+                                                       const float* scores,
+                                                       const vecdet_varifocal_params* params,
+                                                       void* losses) {
+  constexpr const char* function = "varifocal_loss_unreduced";
+  return guarded([&] {
+    const auto p = weighted<varifocal_params>(params, rows, function);
+    const auto targets = scored_labels_of(labels, scores, rows);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const logits_of in{logits, rows, classes, stride};
+      on_threads([&](threading policy) {
+        varifocal_loss_unreduced(in.view<T>(), targets, in.result<T>(losses), p, policy);
+      });
+    });
+  });
+}
+VECDET_C vecdet_status vecdet_varifocal_loss_and_grad(vecdet_dtype type, const void* logits,
+                                                      int64_t rows, int64_t classes, int64_t stride,
+                                                      const int64_t* labels, const float* scores,
+                                                      const vecdet_varifocal_params* params,
+                                                      double* loss, void* grad) {
+  constexpr const char* function = "varifocal_loss_and_grad";
+  return guarded([&] {
+    check_pointer(loss, function, "loss");
+    const auto p = weighted<varifocal_params>(params, rows, function);
+    const auto targets = scored_labels_of(labels, scores, rows);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const logits_of in{logits, rows, classes, stride};
+      on_threads([&](threading policy) {
+        *loss = varifocal_loss_and_grad(in.view<T>(), targets, in.result<T>(grad), p, policy);
+      });
+    });
+  });
+}
+
+VECDET_C vecdet_bce_params vecdet_bce_params_default(void) {
+  return c_params_of<vecdet_bce_params>(bce_params());
+}
+
+/// Binary cross entropy with logits; otherwise as vecdet_quality_focal_loss().
+VECDET_C vecdet_status vecdet_bce_loss(vecdet_dtype type, const void* logits, int64_t rows,
+                                       int64_t classes, int64_t stride, const int64_t* labels,
+                                       const float* scores, const vecdet_bce_params* params,
+                                       double* loss) {
+  constexpr const char* function = "bce_loss";
+  return guarded([&] {
+    check_pointer(loss, function, "loss");
+    const auto p = weighted<bce_params>(params, rows, function);
+    const auto targets = scored_labels_of(labels, scores, rows);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const logits_of in{logits, rows, classes, stride};
+      on_threads([&](threading policy) { *loss = bce_loss(in.view<T>(), targets, p, policy); });
+    });
+  });
+}
+VECDET_C vecdet_status vecdet_bce_loss_unreduced(vecdet_dtype type, const void* logits,
+                                                 int64_t rows, int64_t classes, int64_t stride,
+                                                 const int64_t* labels, const float* scores,
+                                                 const vecdet_bce_params* params, void* losses) {
+  constexpr const char* function = "bce_loss_unreduced";
+  return guarded([&] {
+    const auto p = weighted<bce_params>(params, rows, function);
+    const auto targets = scored_labels_of(labels, scores, rows);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const logits_of in{logits, rows, classes, stride};
+      on_threads([&](threading policy) {
+        bce_loss_unreduced(in.view<T>(), targets, in.result<T>(losses), p, policy);
+      });
+    });
+  });
+}
+VECDET_C vecdet_status vecdet_bce_loss_and_grad(vecdet_dtype type, const void* logits, int64_t rows,
+                                                int64_t classes, int64_t stride,
+                                                const int64_t* labels, const float* scores,
+                                                const vecdet_bce_params* params, double* loss,
+                                                void* grad) {
+  constexpr const char* function = "bce_loss_and_grad";
+  return guarded([&] {
+    check_pointer(loss, function, "loss");
+    const auto p = weighted<bce_params>(params, rows, function);
+    const auto targets = scored_labels_of(labels, scores, rows);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      const logits_of in{logits, rows, classes, stride};
+      on_threads([&](threading policy) {
+        *loss = bce_loss_and_grad(in.view<T>(), targets, in.result<T>(grad), p, policy);
+      });
+    });
+  });
+}
+
+VECDET_C vecdet_softmax_cross_entropy_params vecdet_softmax_cross_entropy_params_default(void) {
+  return c_params_of<vecdet_softmax_cross_entropy_params>(softmax_cross_entropy_params());
+}
+
+/// The sum of the softmax cross entropies of the rows.
+VECDET_C vecdet_status vecdet_softmax_cross_entropy_loss(
+    const float* logits, int64_t rows, int64_t classes, int64_t stride, const int64_t* labels,
+    const vecdet_softmax_cross_entropy_params* params, double* loss) {
+  constexpr const char* function = "softmax_cross_entropy_loss";
+  return guarded([&] {
+    check_pointer(loss, function, "loss");
+    const auto p = params_of<softmax_cross_entropy_params>(params, function);
+    on_threads([&](threading policy) {
+      *loss = softmax_cross_entropy_loss(matrix_view<const float>(logits, rows, classes, stride),
+                                         labels_view(labels, rows), p, policy);
+    });
+  });
+}
+/// Writes the loss of each row.
+VECDET_C vecdet_status vecdet_softmax_cross_entropy_loss_unreduced(
+    const float* logits, int64_t rows, int64_t classes, int64_t stride, const int64_t* labels,
+    const vecdet_softmax_cross_entropy_params* params, float* losses) {
+  return guarded([&] {
+    const auto p =
+        params_of<softmax_cross_entropy_params>(params, "softmax_cross_entropy_loss_unreduced");
+    on_threads([&](threading policy) {
+      softmax_cross_entropy_loss_unreduced(matrix_view<const float>(logits, rows, classes, stride),
+                                           labels_view(labels, rows),
+                                           vector_view<float>(losses, rows), p, policy);
+    });
+  });
+}
+/// The sum and its gradient. With `mining`, only the foreground and the hardest negatives of each
+/// image count; null: all rows.
+VECDET_C vecdet_status vecdet_softmax_cross_entropy_loss_and_grad(
+    const float* logits, int64_t rows, int64_t classes, int64_t stride, const int64_t* labels,
+    const vecdet_hard_negative_mining* mining, const vecdet_softmax_cross_entropy_params* params,
+    vecdet_workspace* workspace, double* loss, float* grad) {
+  constexpr const char* function = "softmax_cross_entropy_loss_and_grad";
+  return guarded([&] {
+    check_pointer(loss, function, "loss");
+    const auto p = params_of<softmax_cross_entropy_params>(params, function);
+    const matrix_view<const float> in(logits, rows, classes, stride);
+    const matrix_view<float> out(grad, rows, classes);
+    scratch memory(workspace);
+    on_threads([&](threading policy) {
+      if (mining == nullptr) {
+        *loss = softmax_cross_entropy_loss_and_grad(in, labels_view(labels, rows), out, p, policy);
+        return;
+      }
+      const hard_negative_mining mined{mining->images, mining->negatives_per_foreground,
+                                       mining->background};
+      *loss = softmax_cross_entropy_loss_and_grad(in, labels_view(labels, rows), mined, out, p,
+                                                  memory.get<softmax_cross_entropy_workspace>(),
+                                                  policy);
+    });
+  });
+}
+
+/// Distribution focal loss, arXiv 2006.04388, of rows x bins logits; one target per row, in bins.
+/// `row_weights` null: all 1.
+VECDET_C vecdet_status vecdet_distribution_focal_loss(const float* logits, int64_t rows,
+                                                      int64_t bins, int64_t stride,
+                                                      const float* targets,
+                                                      const float* row_weights, double scale,
+                                                      double* loss) {
+  return guarded([&] {
+    check_pointer(loss, "distribution_focal_loss", "loss");
+    distribution_focal_loss_params p;
+    p.scale = scale;
+    p.row_weights = optional_view(row_weights, rows);
+    on_threads([&](threading policy) {
+      *loss = distribution_focal_loss(matrix_view<const float>(logits, rows, bins, stride),
+                                      vector_view<const float>(targets, rows), p, policy);
+    });
+  });
+}
+VECDET_C vecdet_status vecdet_distribution_focal_loss_unreduced(const float* logits, int64_t rows,
+                                                                int64_t bins, int64_t stride,
+                                                                const float* targets,
+                                                                const float* row_weights,
+                                                                double scale, float* losses) {
+  return guarded([&] {
+    distribution_focal_loss_params p;
+    p.scale = scale;
+    p.row_weights = optional_view(row_weights, rows);
+    on_threads([&](threading policy) {
+      distribution_focal_loss_unreduced(matrix_view<const float>(logits, rows, bins, stride),
+                                        vector_view<const float>(targets, rows),
+                                        vector_view<float>(losses, rows), p, policy);
+    });
+  });
+}
+VECDET_C vecdet_status vecdet_distribution_focal_loss_and_grad(
+    const float* logits, int64_t rows, int64_t bins, int64_t stride, const float* targets,
+    const float* row_weights, double scale, double* loss, float* grad) {
+  return guarded([&] {
+    check_pointer(loss, "distribution_focal_loss_and_grad", "loss");
+    distribution_focal_loss_params p;
+    p.scale = scale;
+    p.row_weights = optional_view(row_weights, rows);
+    on_threads([&](threading policy) {
+      *loss = distribution_focal_loss_and_grad(matrix_view<const float>(logits, rows, bins, stride),
+                                               vector_view<const float>(targets, rows),
+                                               matrix_view<float>(grad, rows, bins), p, policy);
+    });
+  });
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the functions of the C interface share: errors, threads, workspaces, element types, and the
+// conversion of parameters.
+#pragma once
+
+#include <vecdet/box_coding.hpp>
+#include <vecdet/box_selection.hpp>
+#include <vecdet/c/types.hpp>
+#include <vecdet/detail/check.hpp>
+#include <vecdet/dtype.hpp>
+#include <vecdet/focal_loss.hpp>
+#include <vecdet/ground_truth.hpp>
+#include <vecdet/iou_kind.hpp>
+#include <vecdet/parallel.hpp>
+#include <vecdet/views.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#define VECDET_C extern "C" __attribute__((visibility("default")))
+
+/// Workspaces of all families, each created when it is first used.
+struct vecdet_workspace {
+  template <class Workspace>
+  Workspace& get() {
+    for (const part& p : parts)
+      if (p.key == &key_of<Workspace>) return *static_cast<Workspace*>(p.workspace.get());
+    parts.push_back({&key_of<Workspace>, std::make_shared<Workspace>()});
+    return *static_cast<Workspace*>(parts.back().workspace.get());
+  }
+
+  bool is_used = false;  // by a call, if it is a thread's own
+
+ private:
+  template <class Workspace>
+  static inline const char key_of = 0;
+  struct part {
+    const char* key;
+    std::shared_ptr<void> workspace;
+  };
+  std::vector<part> parts;
+};
+
+namespace vecdet_c {
+
+using namespace vecdet;
+
+/// The text of the exception being handled, for vecdet_last_error(), and its status.
+vecdet_status record_failure() noexcept;
+
+/// Runs the body of a function; no exception leaves it.
+template <class Body>
+vecdet_status guarded(const Body& body) noexcept {
+  try {
+    body();
+    return VECDET_OK;
+  } catch (...) {
+    return record_failure();
+  }
+}
+
+/// Runs body() where vecdet_set_threads() says, with the policy to pass on.
+void on_threads(void (*run)(const void* body, threading policy), const void* body);
+template <class Body>
+void on_threads(const Body& body) {
+  on_threads(
+      [](const void* stored, threading policy) { (*static_cast<const Body*>(stored))(policy); },
+      &body);
+}
+
+/// The caller's workspace, or the thread's own. A call inside another on the same thread, as a task
+/// that a waiting thread takes, gets a new one.
+class scratch {
+ public:
+  explicit scratch(vecdet_workspace* callers);
+  ~scratch();
+  scratch(const scratch&) = delete;
+  scratch& operator=(const scratch&) = delete;
+
+  template <class Workspace>
+  Workspace& get() {
+    return workspace_->get<Workspace>();
+  }
+
+ private:
+  vecdet_workspace* workspace_;
+  bool is_threads_ = false;
+  std::unique_ptr<vecdet_workspace> new_;
+};
+
+/// Checks that a pointer is not null if there are elements.
+inline void check_pointer(const void* pointer, const char* function, const char* argument,
+                          index_t elements = 1) {
+  detail::check(pointer != nullptr || elements <= 0, function, argument, "null",
+                "memory for the result");
+}
+
+/// The product of two sizes.
+inline index_t product(index_t a, index_t b, const char* function, const char* argument) {
+  detail::check(a >= 0, function, argument, a, "0 or more");
+  index_t result = 0;
+  detail::check(!__builtin_mul_overflow(a, b, &result), function, argument, a,
+                "at most what memory can address");
+  return result;
+}
+
+template <class Element>
+struct element {
+  using type = Element;
+};
+
+/// Calls body(element<T>()) with the type of the elements.
+template <class... Types, class Body>
+void with_type(vecdet_dtype type, const char* function, const Body& body) {
+  const auto is = [&](auto of) {
+    using T = typename decltype(of)::type;
+    constexpr vecdet_dtype own = std::is_same<T, float>::value    ? VECDET_FLOAT32
+                                 : std::is_same<T, double>::value ? VECDET_FLOAT64
+                                                                  : VECDET_BFLOAT16;
+    if (type != own) return false;
+    body(of);
+    return true;
+  };
+  if ((is(element<Types>()) || ...)) return;
+  detail::throw_invalid_argument(
+      function, "type", static_cast<int>(type),
+      sizeof...(Types) == 3 ? "VECDET_FLOAT32, VECDET_FLOAT64 or VECDET_BFLOAT16"
+      : (std::is_same<Types, double>::value || ...) ? "VECDET_FLOAT32 or VECDET_FLOAT64"
+                                                    : "VECDET_FLOAT32 or VECDET_BFLOAT16");
+}
+template <class Body>
+void with_any_type(vecdet_dtype type, const char* function, const Body& body) {
+  with_type<float, double, bfloat16>(type, function, body);
+}
+
+template <class T>
+const T* as(const void* pointer) {
+  return static_cast<const T*>(pointer);
+}
+template <class T>
+T* as(void* pointer) {
+  return static_cast<T*>(pointer);
+}
+
+/// A view of `count` elements, or an empty one of a null pointer.
+template <class T>
+vector_view<const T> optional_view(const T* pointer, index_t count) {
+  return pointer == nullptr ? vector_view<const T>() : vector_view<const T>(pointer, count);
+}
+inline labels_view optional_labels(const int64_t* pointer, index_t count) {
+  return pointer == nullptr ? labels_view() : labels_view(pointer, count);
+}
+
+template <class From, class To>
+void copy_view(const vector_view<From>& from, To* to) {
+  std::copy(from.begin(), from.end(), to);
+}
+
+// ---- Parameters. each_field() lists the fields that a struct of C++ and its struct of C share.
+
+/// The number of enumerators, which have the same order in C and in C++.
+template <class Enum>
+constexpr int enumerators = 0;
+template <>
+inline constexpr int enumerators<box_format> = 3;
+template <>
+inline constexpr int enumerators<size_clamp> = 3;
+template <>
+inline constexpr int enumerators<reduction> = 2;
+template <>
+inline constexpr int enumerators<iou_kind> = 4;
+template <>
+inline constexpr int enumerators<empty_iou> = 2;
+
+template <class Enum, class CEnum>
+Enum enum_of(CEnum value, const char* function, const char* argument) {
+  static_assert(enumerators<Enum> > 0, "add it to `enumerators`");
+  const int number = static_cast<int>(value);
+  detail::check(number >= 0 && number < enumerators<Enum>, function, argument, number,
+                "one of the enumerators");
+  return static_cast<Enum>(number);
+}
+
+#define VECDET_FIELD(name) copy(p.name, c.name, "params." #name)
+
+template <class C, class Copy>
+void each_field(coder_params& p, C& c, const Copy& copy) {
+  VECDET_FIELD(weight_x);
+  VECDET_FIELD(weight_y);
+  VECDET_FIELD(weight_w);
+  VECDET_FIELD(weight_h);
+  VECDET_FIELD(clamp);
+  VECDET_FIELD(size_limit);
+  VECDET_FIELD(anchors);
+}
+
+/// Copies a field from C.
+struct from_c_field {
+  const char* function;
+
+  template <class Field, class CField>
+  void operator()(Field& field, const CField& c, const char* name) const {
+    if constexpr (std::is_class<CField>::value)
+      each_field(field, c, *this);
+    else if constexpr (std::is_same<Field, bool>::value)
+      field = c != 0;
+    else if constexpr (std::is_enum<Field>::value)
+      field = enum_of<Field>(c, function, name);
+    else
+      field = c;
+  }
+};
+struct to_c_field {
+  template <class Field, class CField>
+  void operator()(Field& field, CField& c, const char*) const {
+    if constexpr (std::is_class<CField>::value)
+      each_field(field, c, *this);
+    else
+      c = static_cast<CField>(field);
+  }
+};
+
+/// The parameters of a call; null: the defaults.
+template <class Params, class C>
+Params params_of(const C* c, const char* function, Params defaults = {}) {
+  if (c != nullptr) each_field(defaults, *c, from_c_field{function});
+  return defaults;
+}
+template <class C, class Params>
+C c_params_of(Params params) {
+  C c{};
+  each_field(params, c, to_c_field{});
+  return c;
+}
+
+inline box_selection selection_of(const vecdet_box_selection* selection, index_t boxes) {
+  if (selection == nullptr) return box_selection::all();
+  if (selection->indices != nullptr) {
+    return box_selection::list(
+        vector_view<const index_t>(selection->indices, selection->index_count));
+  }
+  return box_selection(labels_view(selection->labels, boxes), selection->background,
+                       selection->ignore);
+}
+
+inline index_t images_in(const vecdet_ground_truth* truth) {
+  return truth != nullptr && truth->image_offsets != nullptr ? truth->images : 1;
+}
+
+inline ground_truth truth_of(const vecdet_ground_truth* truth, const char* function) {
+  ground_truth result;
+  check_pointer(truth, function, "truth");
+  result.boxes = boxes_view<const float>(truth->boxes, truth->box_count);
+  result.classes = optional_labels(truth->classes, truth->box_count);
+  if (truth->image_offsets != nullptr) {
+    detail::check(truth->images >= 0 && truth->images < detail::max_elements<index_t>, function,
+                  "truth.images", truth->images, "0 or more");
+    result.image_offsets = vector_view<const index_t>(truth->image_offsets, truth->images + 1);
+  }
+  if (truth->regions != nullptr)
+    result.regions = boxes_view<const float>(truth->regions, truth->region_count);
+  if (truth->region_offsets != nullptr)
+    result.region_offsets = vector_view<const index_t>(truth->region_offsets, truth->images + 1);
+  return result;
+}
+
+}  // namespace vecdet_c

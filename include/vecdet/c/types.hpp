@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types that several families share.
+//
+// packaging/c_interface.py copies the types and functions of this folder into vecdet/c.h: every
+// typedef and every function that begins with VECDET_C, with the comment before it.
+#pragma once
+
+#include <cstdint>
+
+/// The result of a call. After an error, vecdet_last_error() has the text, and outputs are
+/// unchanged.
+typedef enum vecdet_status {
+  VECDET_OK,
+  VECDET_INVALID_ARGUMENT,  ///< an argument is out of range; the text names it
+  VECDET_OUT_OF_MEMORY,     ///< outputs may be incomplete
+  VECDET_FAILED             ///< anything else, such as a file that cannot be written
+} vecdet_status;
+
+/// The type of the elements behind a `void` pointer. bfloat16 is 16 bits: the upper half of a
+/// float. Kernels compute bfloat16 in float and round once.
+typedef enum vecdet_dtype { VECDET_FLOAT32, VECDET_FLOAT64, VECDET_BFLOAT16 } vecdet_dtype;
+
+/// Scratch memory that grows and is reused. Only one call at a time may use it.
+typedef struct vecdet_workspace vecdet_workspace;
+
+/// The meaning of a box's four numbers: two corners; top left corner, width and height; centre,
+/// width and height.
+typedef enum vecdet_box_format { VECDET_XYXY, VECDET_XYWH, VECDET_CXCYWH } vecdet_box_format;
+
+/// The size of an image in pixels.
+typedef struct vecdet_image_size {
+  double height;
+  double width;
+} vecdet_image_size;
+
+/// The size of an image in pixels, or of a feature map in locations.
+typedef struct vecdet_grid_size {
+  int64_t height;
+  int64_t width;
+} vecdet_grid_size;
+
+/// The layout of feature maps: images x channels x height x width, or channels last.
+typedef enum vecdet_feature_layout { VECDET_NCHW, VECDET_NHWC } vecdet_feature_layout;
+
+/// The reduction of a loss: the sum, or the sum divided by the number of elements.
+typedef enum vecdet_reduction { VECDET_SUM, VECDET_MEAN } vecdet_reduction;
+
+/// Measures of overlap.
+typedef enum vecdet_iou_kind { VECDET_IOU, VECDET_GIOU, VECDET_DIOU, VECDET_CIOU } vecdet_iou_kind;
+
+/// The IoU of two boxes without area, which is 0/0: NaN as in torchvision, or 0 as in detectron2.
+typedef enum vecdet_empty_iou { VECDET_EMPTY_IOU_NAN, VECDET_EMPTY_IOU_ZERO } vecdet_empty_iou;
+
+/// How dw and dh, divided by their weights, are clamped before exp: at most size_limit, within
+/// +-size_limit, or not.
+typedef enum vecdet_size_clamp {
+  VECDET_CLAMP_ABOVE,
+  VECDET_CLAMP_BOTH,
+  VECDET_CLAMP_NONE
+} vecdet_size_clamp;
+
+/// The coder of boxes: dx = weight_x (gx - ax) / aw, dw = weight_w log(gw / aw), and so on.
+typedef struct vecdet_coder_params {
+  double weight_x;  ///< positive; 1
+  double weight_y;
+  double weight_w;
+  double weight_h;
+  vecdet_size_clamp clamp;    ///< VECDET_CLAMP_ABOVE
+  double size_limit;          ///< log(1000 / 16); 0 or more
+  vecdet_box_format anchors;  ///< VECDET_XYXY, or VECDET_CXCYWH
+} vecdet_coder_params;
+
+/// Selects the boxes that count in a loss: those whose label is neither `background` nor `ignore`,
+/// or those in a list of indices. A null pointer instead of a selection selects all boxes.
+typedef struct vecdet_box_selection {
+  const int64_t* labels;  ///< one per box; null if there are indices
+  int64_t background;     ///< -1 in most trainers
+  int64_t ignore;         ///< -2
+  const int64_t* indices;
+  int64_t index_count;
+} vecdet_box_selection;
+
+/// The ground-truth boxes (x1 y1 x2 y2) of one image or a batch. Those of image k are
+/// [image_offsets[k], image_offsets[k + 1]).
+typedef struct vecdet_ground_truth {
+  const float* boxes;
+  int64_t box_count;
+  const int64_t* classes;        ///< one per box; null: all 0
+  const int64_t* image_offsets;  ///< one more than there are images; null: one image
+  int64_t images;
+  const float* regions;  ///< ignore regions for matching; null: none
+  int64_t region_count;
+  const int64_t* region_offsets;  ///< one more than there are images; null without image_offsets
+} vecdet_ground_truth;
+
+/// The position of an image in the input of a network: a point (x, y) of the image is at
+/// (x scale_x + pad_x, y scale_y + pad_y) in the input.
+typedef struct vecdet_letterbox_transform {
+  double scale_x;  ///< above 0
+  double scale_y;
+  double pad_x;
+  double pad_y;
+  double height;  ///< of the image
+  double width;
+} vecdet_letterbox_transform;

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments as arrays that the C functions can read.
+
+Accepted are NumPy arrays, and what NumPy makes arrays from: lists, objects with the buffer
+protocol, and objects with DLPack on the CPU, such as torch's tensors. Arrays that are not
+contiguous are copied. Floating-point types are float32, float64 and, with ml_dtypes, bfloat16;
+float16 is converted to float32. Arguments of different types are promoted as in NumPy. """
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import TYPE_CHECKING, Any, Callable, Sequence
+
+import numpy as np
+
+from ._c import BFLOAT16, FLOAT32, FLOAT64
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+float32 = np.dtype(np.float32)
+float64 = np.dtype(np.float64)
+int64 = np.dtype(np.int64)
+_FLOAT16 = np.dtype(np.float16)
+
+# The types of the C functions. bfloat16 is added when the first array of it comes.
+TYPES = {float32: FLOAT32, float64: FLOAT64}
+
+
+def _find_address() -> Callable[[Any], int]:
+    """The function that returns the address of an array's data. In CPython, the address is the
+    first field after the object's head, and reading it is eight times faster than
+    array.ctypes.data."""
+    def slow(array: Any) -> int:
+        return array.ctypes.data
+
+    if sys.implementation.name != "cpython":
+        return slow
+    read, head = ctypes.c_void_p.from_address, object.__basicsize__
+
+    def fast(array: Any) -> Any:
+        return read(id(array) + head).value
+
+    probe = np.arange(7)[3:]
+    return fast if fast(probe) == slow(probe) else slow
+
+
+address = _find_address()
+
+
+def optional(array: Any) -> int | None:
+    """The address of an array, or None."""
+    return None if array is None else address(array)
+
+
+def _shape_text(array: Any) -> str:
+    return "[" + ", ".join(map(str, array.shape)) + "]"
+
+
+def wrong_shape(function: str, argument: str, array: Any, expected: str) -> ValueError:
+    return ValueError(f"vecdet.{function}: {argument}.shape is {_shape_text(array)}, expected "
+                      f"{expected}")
+
+
+def as_array(function: str, argument: str, value: Any) -> NDArray[Any]:
+    """Any argument as an array of its own type."""
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except Exception as error:
+            raise TypeError(f"vecdet.{function}: {argument} is a {type(value).__name__} whose "
+                            f"DLPack capsule NumPy cannot read ({error}), expected an array on the "
+                            "CPU without gradient") from error
+    return np.asarray(value)
+
+
+def _is_bfloat16(dtype: Any) -> bool:
+    return dtype.name == "bfloat16" and dtype.itemsize == 2
+
+
+def floats(function: str, argument: str, value: Any) -> NDArray[Any]:
+    """A contiguous array of a type in TYPES."""
+    if type(value) is np.ndarray and value.dtype in TYPES and value.flags.c_contiguous:
+        return value
+    array = as_array(function, argument, value)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype == _FLOAT16:
+        array = array.astype(np.float32)
+    elif array.dtype not in TYPES:
+        if _is_bfloat16(array.dtype):
+            TYPES[array.dtype] = BFLOAT16
+        elif array.size == 0 and not isinstance(value, np.ndarray):
+            array = array.astype(np.float32)
+        elif isinstance(value, (list, tuple)) and array.dtype.kind in "iu":
+            array = array.astype(np.float64)
+        else:
+            raise TypeError(f"vecdet.{function}: {argument}.dtype is {array.dtype}, expected "
+                            "float32, float64 or bfloat16")
+    return np.ascontiguousarray(array)
+
+
+def same_floats(function: str, *named: Any) -> tuple[int, list[NDArray[Any]]]:
+    """Arrays of the same type from pairs of name and value; None stays None. Returns the type's
+    number, too."""
+    arrays: list[Any] = [None if value is None else floats(function, name, value)
+                         for name, value in named]
+    present = [array.dtype for array in arrays if array is not None]
+    common = present[0]
+    for dtype in present:
+        if dtype != common:
+            common = np.result_type(*present)
+            arrays = [None if a is None else a.astype(common, copy=False) for a in arrays]
+            break
+    return TYPES[common], arrays
+
+
+def small_floats(function: str, argument: str, value: Any) -> NDArray[Any]:
+    """A contiguous array of float32 or bfloat16; float64 is rounded to float32."""
+    array = floats(function, argument, value)
+    return array.astype(np.float32) if array.dtype == float64 else array
+
+
+def same_small_floats(function: str, *named: Any) -> tuple[int, list[NDArray[Any]]]:
+    type_, arrays = same_floats(function, *named)
+    if type_ == FLOAT64:
+        arrays = [None if a is None else a.astype(np.float32) for a in arrays]
+        type_ = FLOAT32
+    return type_, arrays
+
+
+def float32s(function: str, argument: str, value: Any, shape: str = "",
+             last: int | None = None) -> NDArray[Any]:
+    """A contiguous array of float32 whose last dimension is `last`."""
+    array = floats(function, argument, value).astype(np.float32, copy=False)
+    if last is not None and (array.ndim < 1 or array.shape[-1] != last):
+        if array.size == 0:
+            return array.reshape(0, last)
+        raise wrong_shape(function, argument, array, shape)
+    return array
+
+
+def integers(function: str, argument: str, value: Any, count: int | None = None) -> NDArray[Any]:
+    """A contiguous array of int64, flat if it must have `count` elements."""
+    if type(value) is np.ndarray and value.dtype is int64 and value.flags.c_contiguous:
+        array = value
+    else:
+        array = _as_integers(function, argument, value)
+    if count is not None and array.size != count:
+        raise wrong_shape(function, argument, array, f"[{count}]")
+    return array
+
+
+def _as_integers(function: str, argument: str, value: Any) -> NDArray[Any]:
+    array = as_array(function, argument, value)
+    if array.dtype != int64:
+        if array.dtype.kind not in "iu" and array.size:
+            raise TypeError(f"vecdet.{function}: {argument}.dtype is {array.dtype}, expected "
+                            "integers")
+        if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"vecdet.{function}: {argument} has {array.max()}, expected numbers "
+                             "below 2^63")
+        array = array.astype(np.int64)
+    return np.ascontiguousarray(array)
+
+
+def box_rows(function: str, argument: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Checks the shape [N, 4]."""
+    if array.ndim != 2 or array.shape[1] != 4:
+        if array.size == 0:
+            return array.reshape(0, 4)
+        raise wrong_shape(function, argument, array, "[N, 4]")
+    return array
+
+
+def numbers_per_box(function: str, argument: str, array: NDArray[Any], count: int) -> None:
+    if array.shape != (count,):
+        raise wrong_shape(function, argument, array, f"[{count}], one number per box")
+
+
+def image_sizes_of(function: str, sizes: Any, images: int | None = None) -> NDArray[Any]:
+    """[images, 2] of float64: (height, width) of each image."""
+    array = np.ascontiguousarray(sizes, dtype=np.float64)
+    if array.size == 0:
+        array = array.reshape(0, 2)
+    if array.ndim != 2 or array.shape[1] != 2 or images is not None and len(array) != images:
+        raise wrong_shape(function, "image_sizes", array,
+                          f"[{'images' if images is None else images}, 2]: (height, width) of each "
+                          "image")
+    return array
+
+
+def choice(names: Sequence[str], function: str, argument: str, name: str) -> int:
+    """The position of a name in a list."""
+    if name not in names:
+        raise ValueError(f"vecdet.{function}: {argument} is {name!r}, expected "
+                         + ", ".join(map(repr, names)))
+    return names.index(name)

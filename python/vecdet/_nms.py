@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NMS, soft-NMS and merging."""
+
+from __future__ import annotations
+
+import functools
+from ctypes import byref, c_int64
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from . import _c
+from ._arrays import (address, box_rows, choice, integers, int64, numbers_per_box, optional,
+                      same_floats)
+from ._library import check, library
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+_nms = library.vecdet_nms
+_batched_nms = library.vecdet_batched_nms
+_empty = np.empty
+
+_OVERLAPS = ("iou", "ios")
+_METHODS = ("hard", "linear", "gaussian")
+
+
+@functools.lru_cache(maxsize=256)
+def _torchvision(iou_threshold: float) -> Any:
+    params = library.vecdet_nms_params_default()
+    params.iou_threshold = iou_threshold
+    return byref(params)
+
+
+@functools.lru_cache(maxsize=256)
+def _sahi(threshold: float, smaller_area: bool) -> Any:
+    return byref(library.vecdet_nms_params_sahi(threshold, smaller_area))
+
+
+def _params(function: str, threshold: float, overlap: str) -> Any:
+    if overlap == "iou":
+        return _torchvision(float(threshold))
+    choice(_OVERLAPS, function, "overlap", overlap)
+    return _sahi(float(threshold), True)
+
+
+def _boxes_and_scores(function: str, boxes: Any, scores: Any) -> Any:
+    type_, (boxes, scores) = same_floats(function, ("boxes", boxes), ("scores", scores))
+    boxes = box_rows(function, "boxes", boxes)
+    numbers_per_box(function, "scores", scores, len(boxes))
+    return type_, boxes, scores
+
+
+def nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float,
+        overlap: str = "iou") -> NDArray[np.int64]:
+    """Non-maximum suppression: the indices of the kept boxes, in descending score.
+
+    Args:
+        boxes: corners x1 y1 x2 y2, [N, 4].
+        scores: [N]. Ties are broken by lower index.
+        iou_threshold: in [0, 1]. A box is dropped if a better one overlaps it by more.
+        overlap: ``"iou"``, as in torchvision; or ``"ios"``, the intersection over the smaller area,
+            which suppresses from the threshold on, as in SAHI.
+
+    Raises:
+        ValueError: a wrong shape, or a threshold outside [0, 1].
+        TypeError: integers, such as scores of uint8.
+
+    >>> boxes = np.array([[0, 0, 10, 10], [1, 0, 11, 10], [20, 20, 30, 30]], np.float32)
+    >>> nms(boxes, np.array([0.8, 0.9, 0.7], np.float32), 0.5).tolist()
+    [1, 2]
+    """
+    type_, corners, numbers = _boxes_and_scores("nms", boxes, scores)
+    total = len(numbers)
+    kept = _empty(total, int64)
+    count = c_int64()
+    check(_nms(type_, address(corners), address(numbers), total,
+               _params("nms", iou_threshold, overlap), None, address(kept), byref(count)))
+    kept.resize(count.value, refcheck=False)
+    return kept
+
+
+def batched_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike, iou_threshold: float,
+                overlap: str = "iou") -> NDArray[np.int64]:
+    """Like nms, but only boxes with equal ``idxs``, integers [N] of any value, suppress each other.
+    Coordinates are not shifted by class, so they may be negative and stay exact.
+
+    >>> boxes = np.array([[0, 0, 10, 10], [1, 0, 11, 10]], np.float32)
+    >>> batched_nms(boxes, np.array([0.8, 0.9], np.float32), [0, 1], 0.5).tolist()
+    [1, 0]
+    """
+    type_, corners, numbers = _boxes_and_scores("batched_nms", boxes, scores)
+    total = len(numbers)
+    classes = integers("batched_nms", "idxs", idxs, total)
+    kept = _empty(total, int64)
+    count = c_int64()
+    check(_batched_nms(type_, address(corners), address(numbers), address(classes), None, total,
+                       _params("batched_nms", iou_threshold, overlap), None, address(kept),
+                       byref(count)))
+    kept.resize(count.value, refcheck=False)
+    return kept
+
+
+def sahi_nms(boxes: Any, scores: Any, idxs: Any, match_threshold: float,
+             smaller_area: bool) -> NDArray[np.int64]:
+    """SAHI's NMS, which suppresses from the threshold on. Arguments are arrays."""
+    type_, corners, numbers = _boxes_and_scores("sahi.nms", boxes, scores)
+    kept = _empty(len(numbers), int64)
+    count = c_int64()
+    check(_batched_nms(type_, address(corners), address(numbers), address(idxs), None, len(numbers),
+                       _sahi(float(match_threshold), smaller_area), None, address(kept),
+                       byref(count)))
+    return kept[:count.value]
+
+
+def soft_nms(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
+             method: str = "linear", iou_threshold: float = 0.3, sigma: float = 0.5,
+             min_score: float = 1e-3) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Soft-NMS, https://arxiv.org/abs/1704.04503: the indices of the picked boxes in descending
+    score, and their reduced scores. ``method`` is ``"hard"``, ``"linear"`` or ``"gaussian"``.
+
+    >>> boxes = np.array([[0, 0, 10, 10], [0, 0, 10, 10]], np.float32)
+    >>> kept, scores = soft_nms(boxes, np.array([0.5, 1.0], np.float32), min_score=0.1)
+    >>> kept.tolist(), scores.tolist()
+    ([1], [1.0])
+    """
+    type_, corners, numbers = _boxes_and_scores("soft_nms", boxes, scores)
+    total = len(numbers)
+    classes = None if idxs is None else integers("soft_nms", "idxs", idxs, total)
+    params = _c.soft_nms_params(choice(_METHODS, "soft_nms", "method", method), iou_threshold,
+                                sigma, min_score, 0)
+    kept = np.empty(total, np.int64)
+    reduced = np.empty(total, np.float64 if type_ == _c.FLOAT64 else np.float32)
+    count = c_int64()
+    check(library.vecdet_soft_nms(
+        type_, address(corners), address(numbers), optional(classes), None, total, byref(params),
+        None, address(kept), address(reduced), byref(count)))
+    kept.resize(count.value, refcheck=False)
+    reduced.resize(count.value, refcheck=False)
+    return kept, reduced
+
+
+class MergedBoxes(NamedTuple):
+    """Groups of merged boxes in descending score."""
+
+    boxes: NDArray[Any]
+    """The rectangles around the members, [groups, 4]."""
+    scores: NDArray[Any]
+    """The best score of each group, [groups]."""
+    members: NDArray[np.int64]
+    """The indices of the members of all groups, the best of each group first."""
+    offsets: NDArray[np.int64]
+    """The members of group k are ``members[offsets[k]:offsets[k + 1]]``; [groups + 1]."""
+
+    def groups(self) -> list[NDArray[np.int64]]:
+        """The members of each group."""
+        ends = self.offsets.tolist()
+        return [self.members[a:b] for a, b in zip(ends[:-1], ends[1:])]
+
+
+def merge_boxes(boxes: ArrayLike, scores: ArrayLike, idxs: ArrayLike | None = None,
+                match_threshold: float = 0.5, overlap: str = "ios", *, transitive: bool = False,
+                rechecks: bool = True) -> MergedBoxes:
+    """Non-maximum merging: boxes that NMS would suppress are merged into the box that would
+    suppress them, as for the detections of a sliced image.
+
+    Args:
+        boxes: corners [N, 4].
+        scores: [N].
+        idxs: classes, integers [N]; boxes of different classes are not merged.
+        match_threshold: in (0, 1]. Boxes match from this overlap on.
+        overlap: ``"ios"``, the intersection over the smaller area, or ``"iou"``.
+        transitive: a merged box takes its own matches, too: SAHI's NMM. Else SAHI's GREEDYNMM.
+        rechecks: a member extends its group's box only if it still overlaps it enough, as in SAHI;
+            in supervision, all members do.
+
+    >>> boxes = np.array([[0, 0, 10, 10], [2, 0, 12, 10], [20, 20, 30, 30]], np.float32)
+    >>> merged = merge_boxes(boxes, np.array([0.8, 0.9, 0.7], np.float32))
+    >>> merged.boxes.tolist()
+    [[0.0, 0.0, 12.0, 10.0], [20.0, 20.0, 30.0, 30.0]]
+    >>> [group.tolist() for group in merged.groups()]
+    [[1, 0], [2]]
+    """
+    type_, corners, numbers = _boxes_and_scores("merge_boxes", boxes, scores)
+    total = len(numbers)
+    classes = None if idxs is None else integers("merge_boxes", "idxs", idxs, total)
+    params = _c.merge_params(
+        (_c.NMS_POSITIVE_AREA,
+         _c.NMS_SMALLER_AREA)[choice(_OVERLAPS, "merge_boxes", "overlap", overlap)],
+        match_threshold, transitive, rechecks)
+    real = np.float64 if type_ == _c.FLOAT64 else np.float32
+    merged, best = np.empty((total, 4), real), np.empty(total, real)
+    members, offsets = np.empty(total, np.int64), np.empty(total + 1, np.int64)
+    count = c_int64()
+    check(library.vecdet_merge_boxes(
+        type_, address(corners), address(numbers), optional(classes), None, total, byref(params),
+        None, address(merged), address(best), address(members), address(offsets), byref(count)))
+    groups = count.value
+    return MergedBoxes(merged[:groups], best[:groups], members[:int(offsets[groups])],
+                       offsets[:groups + 1])

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads and instruction sets."""
+
+from __future__ import annotations
+
+from ctypes import byref, c_int
+
+from ._arrays import choice
+from ._library import check, library
+
+_ISAS = ("baseline", "avx2", "avx512")
+
+
+def set_threads(threads: int) -> None:
+    """The number of threads of all later calls: 1 is the calling thread alone, 0 (the default) all
+    processors. More threads than processors are not used. Results do not depend on it."""
+    check(library.vecdet_set_threads(threads))
+
+
+def active_isa() -> str:
+    """The instruction set that kernels run on: ``"baseline"``, ``"avx2"`` or ``"avx512"``. It is
+    the best that the processor supports, or that of the environment variable VECDET_ISA."""
+    found = c_int()
+    check(library.vecdet_active_isa(byref(found)))
+    return _ISAS[found.value]
+
+
+def set_isa(name: str) -> None:
+    """Selects the instruction set of all later calls, on every thread."""
+    check(library.vecdet_set_isa(choice(_ISAS, "set_isa", "name", name)))
+
+
+def detected_isa() -> str:
+    """The best instruction set that the processor supports."""
+    return _ISAS[library.vecdet_detected_isa()]

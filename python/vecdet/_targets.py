@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From ground truth to targets: anchors, matching, assigners and samples."""
+
+from __future__ import annotations
+
+from ctypes import byref, c_int64, c_void_p
+from typing import TYPE_CHECKING, Any, Sequence
+
+import numpy as np
+
+from . import _c
+from ._arrays import address, as_array, choice, float32s, integers, optional, wrong_shape
+from ._boxes import with_floats
+from ._library import check, library
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+_SHAPES = ("retinanet", "rpn", "fcos")
+
+
+def _grids(function: str, sizes: Any) -> NDArray[np.int64]:
+    array = np.ascontiguousarray(sizes)
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(f"vecdet.{function}: level_sizes has {array.dtype}, expected integers")
+    array = array.astype(np.int64)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise wrong_shape(function, "level_sizes", array, "[levels, 2]: (height, width) per level")
+    return array
+
+
+def make_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[int]],
+                 shapes: str | Sequence[tuple[Sequence[float], Sequence[float]]] = "retinanet",
+                 ) -> NDArray[np.float32]:
+    """The anchors of all levels, corners in pixels, [N, 4] float32: those of torchvision's
+    AnchorGenerator, bit for bit.
+
+    Args:
+        image_size: (height, width) of the input.
+        level_sizes: (height, width) of the feature map of each level.
+        shapes: ``"retinanet"``, ``"rpn"`` or ``"fcos"``, with five levels; or the sizes and ratios
+            of each level.
+
+    >>> make_anchors((32, 64), [(2, 4)], [([16], [1.0])])[:2].tolist()
+    [[-8.0, -8.0, 8.0, 8.0], [8.0, -8.0, 24.0, 8.0]]
+    """
+    function = "make_anchors"
+    grids = _grids(function, level_sizes)
+    levels = len(grids)
+    kept = []  # the memory that the shapes point to
+    if isinstance(shapes, str):
+        choice(_SHAPES, function, "shapes", shapes)
+        if levels != 5:
+            raise wrong_shape(function, "level_sizes", grids, f"[5, 2], the levels of {shapes!r}")
+        table = getattr(library, f"vecdet_anchor_shapes_{shapes}")()
+    else:
+        if len(shapes) != levels:
+            raise ValueError(f"vecdet.{function}: shapes has {len(shapes)} levels, expected "
+                             f"{levels}, as level_sizes")
+        table = (_c.anchor_shapes * levels)()
+        for at, (sizes, ratios) in zip(table, shapes):
+            own = [np.ascontiguousarray(numbers, np.float64) for numbers in (sizes, ratios)]
+            kept.append(own)
+            at.sizes, at.size_count = address(own[0]), own[0].size
+            at.ratios, at.ratio_count = address(own[1]), own[1].size
+    count = c_int64()
+    check(library.vecdet_count_anchors(table, address(grids), levels, byref(count)))
+    out = np.empty((count.value, 4), np.float32)
+    check(library.vecdet_make_anchors(table, _c.grid_size(*image_size), address(grids), levels,
+                                      address(out), count.value))
+    return out
+
+
+def make_ssd_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[int]],
+                     ) -> NDArray[np.float32]:
+    """The default boxes of torchvision's SSD300, six levels, corners in pixels: [N, 4] float32.
+
+    >>> sizes = [(38, 38), (19, 19), (10, 10), (5, 5), (3, 3), (1, 1)]
+    >>> make_ssd_anchors((300, 300), sizes).shape
+    (8732, 4)
+    """
+    grids = _grids("make_ssd_anchors", level_sizes)
+    count = c_int64()
+    check(library.vecdet_count_ssd_anchors(None, address(grids), len(grids), byref(count)))
+    out = np.empty((count.value, 4), np.float32)
+    check(library.vecdet_make_ssd_anchors(None, _c.grid_size(*image_size), address(grids),
+                                          len(grids), address(out), count.value))
+    return out
+
+
+def make_points(level_sizes: Sequence[Sequence[int]],
+                strides: Sequence[float]) -> NDArray[np.float32]:
+    """The points ((x + 0.5) stride, (y + 0.5) stride) of all levels' locations: [N, 2] float32.
+
+    >>> make_points([(1, 2)], [8]).tolist()
+    [[4.0, 4.0], [12.0, 4.0]]
+    """
+    grids = _grids("make_points", level_sizes)
+    steps = np.ascontiguousarray(strides, np.float64)
+    if steps.shape != (len(grids),):
+        raise wrong_shape("make_points", "strides", steps, f"[{len(grids)}], one per level")
+    out = np.empty((int((grids[:, 0] * grids[:, 1]).sum()), 2), np.float32)
+    check(library.vecdet_make_points(address(grids), address(steps), len(grids), address(out),
+                                     len(out)))
+    return out
+
+
+class AnchorIndex:
+    """Anchors [N, 4], corners, in the form that match_anchors needs. Make it once for anchors that
+    many calls share; several threads may use it."""
+
+    def __init__(self, anchors: ArrayLike) -> None:
+        self._handle: int | None = None
+        array = float32s("AnchorIndex", "anchors", anchors, "[N, 4]", 4)
+        handle = c_void_p()
+        check(library.vecdet_anchor_index_create(address(array), len(array), byref(handle)))
+        self._handle = handle.value
+        self._size = len(array)
+        self._free = library.vecdet_anchor_index_free
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __del__(self) -> None:
+        if self._handle is not None:
+            self._free(self._handle)
+
+
+class _Truth:
+    """Ground truth as the C functions take it: arrays of one image, or lists with one per image."""
+
+    def __init__(self, function: str, boxes: Any, classes: Any = None, regions: Any = None) -> None:
+        self.is_batch = isinstance(boxes, (list, tuple)) and not _is_box_list(boxes)
+        self.images = len(boxes) if self.is_batch else 1
+        self.boxes, self.offsets = self._joined(function, "boxes", boxes)
+        self.classes = self.regions = region_offsets = None
+        if classes is not None:
+            parts = classes if self.is_batch else [classes]
+            if len(parts) != self.images:
+                raise ValueError(f"vecdet.{function}: classes has {len(parts)} images, expected "
+                                 f"{self.images}, as boxes")
+            counts = np.diff(self.offsets).tolist()
+            joined = [integers(function, "classes", part, count)
+                      for part, count in zip(parts, counts)]
+            self.classes = np.concatenate(joined) if joined else np.empty(0, np.int64)
+        if regions is not None:
+            self.regions, region_offsets = self._joined(function, "regions", regions)
+        self._region_offsets = region_offsets
+        self.argument = _c.ground_truth(
+            address(self.boxes), len(self.boxes), optional(self.classes), address(self.offsets),
+            self.images, optional(self.regions), 0 if self.regions is None else len(self.regions),
+            optional(region_offsets))
+
+    def _joined(self, function: str, name: str, boxes: Any) -> Any:
+        parts = boxes if self.is_batch else [boxes]
+        if len(parts) != self.images:
+            raise ValueError(f"vecdet.{function}: {name} has {len(parts)} images, expected "
+                             f"{self.images}, as boxes")
+        arrays = [float32s(function, name, with_floats(part, function, name), "[M, 4]", 4)
+                  for part in parts]
+        for array in arrays:
+            if array.ndim != 2:
+                raise wrong_shape(function, name, array, "[M, 4]")
+        joined = np.concatenate(arrays) if arrays else np.empty((0, 4), np.float32)
+        return joined, np.cumsum([0] + [len(array) for array in arrays], dtype=np.int64)
+
+    def result(self, count: int, dtype: Any) -> NDArray[Any]:
+        return np.empty((self.images, count) if self.is_batch else count, dtype)
+
+
+def _is_box_list(boxes: Any) -> bool:
+    """Whether a list holds the boxes of one image, as in [[0, 0, 9, 9]]."""
+    return len(boxes) > 0 and all(isinstance(box, (list, tuple)) and len(box) == 4
+                                  and all(isinstance(x, (int, float)) for x in box)
+                                  for box in boxes)
+
+
+def match_anchors(
+    anchors: ArrayLike | AnchorIndex,
+    boxes: Any,
+    classes: Any = None,
+    high_threshold: float = 0.5,
+    low_threshold: float = 0.4,
+    allow_low_quality: bool = True,
+    *,
+    force_best: bool = False,
+    skip_untouched: bool = False,
+    empty_iou_is_zero: bool = False,
+    regions: Any = None,
+    region_threshold: float = 0.5,
+    ignore_matched: bool = False,
+    background: int = -1,
+    ignore: int = -2,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """Matches anchors with ground-truth boxes by IoU. The indices equal those of torchvision's
+    Matcher, but no matrix of IoUs is stored.
+
+    Args:
+        anchors: corners [N, 4], the same for all images, or an AnchorIndex of them.
+        boxes: corners [M, 4] of one image, or a list with one array per image. Integers are
+            converted.
+        classes: integers, one per box; all are 0 by default.
+        high_threshold: anchors with at least this IoU are matched.
+        low_threshold: anchors with a lower IoU are background; those in between are ignored.
+        allow_low_quality: match each anchor that is some box's best.
+        force_best: each box takes its best anchor, as in SSD.
+        skip_untouched: a box that touches no anchor matches nothing.
+        empty_iou_is_zero: the IoU of two boxes without area is 0, as in detectron2, not NaN.
+        regions: boxes in which anchors are ignored, such as crowds; in the form of ``boxes``.
+        region_threshold: the fraction of an anchor's area that must be inside a region.
+        ignore_matched: ignore even matched anchors in regions.
+        background, ignore: the labels of anchors without a box.
+
+    Returns:
+        Three arrays with one entry per anchor, [N], or [images, N] for a list. Matches: the index
+        of its box among the boxes of all images in order, -1 (background) or -2 (ignored). Labels:
+        the class of that box, ``background`` or ``ignore``. IoUs: the anchor's greatest with a box.
+
+    >>> anchors = np.array([[0, 0, 10, 10], [50, 50, 60, 60]], np.float32)
+    >>> matches, labels, ious = match_anchors(anchors, np.array([[0, 0, 10, 8]]), [7])
+    >>> matches.tolist(), labels.tolist(), ious.round(3).tolist()
+    ([0, -1], [7, -1], [0.800000011920929, 0.0])
+    """
+    index = anchors if isinstance(anchors, AnchorIndex) else AnchorIndex(anchors)
+    truth = _Truth("match_anchors", boxes, classes, regions)
+    params = library.vecdet_matcher_params_retinanet()
+    params.high_threshold, params.low_threshold = high_threshold, low_threshold
+    params.allow_low_quality, params.skip_untouched = allow_low_quality, skip_untouched
+    params.force_best, params.empty = force_best, empty_iou_is_zero
+    params.region_threshold, params.ignore_matched = region_threshold, ignore_matched
+    params.background, params.ignore = background, ignore
+    matches, labels = truth.result(len(index), np.int64), truth.result(len(index), np.int64)
+    ious = truth.result(len(index), np.float32)
+    check(library.vecdet_match_anchors(index._handle, byref(truth.argument), byref(params), None,
+                                       address(matches), address(labels), address(ious), None,
+                                       None))
+    return matches, labels, ious
+
+
+def assign_atss(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes: Any,
+                candidates: int = 9) -> NDArray[np.int64]:
+    """ATSS, https://arxiv.org/abs/1912.02424. Returns the index of the box of each of ``anchors``
+    [N, 4], one per point, among all ``boxes``, or -1: [N], or [images, N] for a list.
+
+    Args:
+        level_sizes: (height, width) of each level.
+        boxes: corners [M, 4] of one image, or a list with one array per image.
+        candidates: the number of candidates per level.
+    """
+    array = float32s("assign_atss", "anchors", anchors, "[N, 4]", 4)
+    grids, truth = _grids("assign_atss", level_sizes), _Truth("assign_atss", boxes)
+    matches = truth.result(len(array), np.int64)
+    check(library.vecdet_assign_atss(address(array), len(array), address(grids), len(grids),
+                                     byref(truth.argument), candidates, None, address(matches)))
+    return matches
+
+
+def assign_fcos(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes: Any,
+                radius: float = 1.5) -> NDArray[np.int64]:
+    """FCOS's assigner, https://arxiv.org/abs/1904.01355, with torchvision's centre sampling.
+    Returns the index of the box of each of ``anchors`` [N, 4], one per point, among all ``boxes``,
+    or -1: [N], or [images, N] for a list.
+
+    Args:
+        level_sizes: (height, width) of each level.
+        boxes: corners [M, 4] of one image, or a list with one array per image.
+        radius: the maximum distance of an anchor's centre from its box's, in anchor widths.
+    """
+    array = float32s("assign_fcos", "anchors", anchors, "[N, 4]", 4)
+    grids, truth = _grids("assign_fcos", level_sizes), _Truth("assign_fcos", boxes)
+    matches = truth.result(len(array), np.int64)
+    check(library.vecdet_assign_fcos(address(array), len(array), address(grids), len(grids),
+                                     byref(truth.argument), radius, None, address(matches)))
+    return matches
+
+
+def assign_task_aligned(
+    scores: ArrayLike,
+    predicted: ArrayLike,
+    points: ArrayLike,
+    level_sizes: Sequence[Sequence[int]],
+    boxes: Any,
+    classes: Any,
+    top: int = 10,
+    alpha: float = 0.5,
+    beta: float = 6.0,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The task-aligned assigner, https://arxiv.org/abs/2108.07755. Returns for each point the index
+    of its box among all ``boxes``, or -1, and its target, which is 0 without a box.
+
+    Args:
+        scores: probabilities [N, classes], or [images, N, classes] for lists.
+        predicted: corners [N, 4], or [images, N, 4] for lists.
+        points: [N, 2], x and y in the boxes' pixels.
+        level_sizes: (height, width) of each level.
+        boxes, classes: those of one image, or lists with one array per image.
+        top: the number of candidates per box.
+        alpha, beta: exponents of score and overlap.
+    """
+    function = "assign_task_aligned"
+    truth = _Truth(function, boxes, classes)
+    grids = _grids(function, level_sizes)
+    at = float32s(function, "points", points, "[N, 2]", 2)
+    probabilities = float32s(function, "scores", scores)
+    corners = float32s(function, "predicted", predicted, "[..., N, 4]", 4)
+    matches, targets = truth.result(len(at), np.int64), truth.result(len(at), np.float32)
+    if probabilities.shape[:-1] != matches.shape:
+        raise wrong_shape(function, "scores", probabilities,
+                          f"{list(matches.shape)} and the classes")
+    if corners.shape[:-1] != matches.shape:
+        raise wrong_shape(function, "predicted", corners, f"{[*matches.shape, 4]}")
+    check(library.vecdet_assign_task_aligned(
+        address(probabilities), address(corners), probabilities.shape[-1], address(at), len(at),
+        address(grids), len(grids), byref(truth.argument), top, alpha, beta, None,
+        address(matches), address(targets)))
+    return matches, targets
+
+
+def count_foreground(labels: ArrayLike, background: int = -1, ignore: int = -2) -> int:
+    """The number of labels that are neither ``background`` nor ``ignore``; trainers scale losses by
+    1 / max(1, count_foreground(labels)).
+
+    >>> count_foreground([3, -1, -2, 0])
+    2
+    """
+    array = integers("count_foreground", "labels", labels)
+    count = c_int64()
+    check(library.vecdet_count_foreground(address(array), array.size, background, ignore,
+                                          byref(count)))
+    return count.value
+
+
+def sample_balanced(
+    labels: Any,
+    size: int = 256,
+    positive_share: float = 0.5,
+    seed: int = 0,
+    *,
+    background: int = -1,
+    ignore: int = -2,
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Draws the anchors or proposals that a two-stage detector trains on: the indices of the
+    positives and of the negatives of each image, ascending. The same seed gives the same sample.
+
+    Args:
+        labels: integers [N] of each image: classes or matches, ``background`` or ``ignore``.
+        size: per image.
+        positive_share: the greatest share of positives.
+
+    >>> [(positives, negatives)] = sample_balanced([[3, -1, -2, -1]], size=4)
+    >>> positives.tolist(), negatives.tolist()
+    ([0], [1, 3])
+    """
+    function = "sample_balanced"
+    if isinstance(labels, np.ndarray) and labels.ndim < 2:
+        raise wrong_shape(function, "labels", labels, "a list with one array per image")
+    parts = [integers(function, "labels", as_array(function, "labels", part)) for part in labels]
+    joined = np.concatenate([part.reshape(-1) for part in parts] or [np.empty(0, np.int64)])
+    begins = np.cumsum([0] + [part.size for part in parts], dtype=np.int64)
+    params = _c.balanced_sample_params(size, positive_share, seed, background, ignore)
+    indices = np.empty(min(len(joined), max(0, size) * len(parts)), np.int64)
+    offsets, positives = np.empty(len(parts) + 1, np.int64), np.empty(len(parts), np.int64)
+    check(library.vecdet_sample_balanced(
+        address(joined), address(begins), len(parts), byref(params), None, address(indices),
+        address(offsets), address(positives)))
+    found = []
+    for k, begin in enumerate(begins[:-1]):
+        own = indices[offsets[k]:offsets[k + 1]] - begin
+        found.append((own[:positives[k]], own[positives[k]:]))
+    return found

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boxes: coding, formats, areas and overlaps."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import torch
+from torch import Tensor
+from torchvision.ops import boxes as _theirs
+
+from ._names import FORMATS, OVERLAPS, SIZE_LIMIT
+
+_ops = torch.ops.vecdet
+
+
+def encode_boxes(boxes: Tensor, anchors: Tensor,
+                 weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0)) -> Tensor:
+    """The deltas that decode to ``boxes`` from ``anchors``, [N, 4] corners each."""
+    return _ops.encode_boxes(boxes, anchors, weights)
+
+
+def decode_boxes(deltas: Tensor, anchors: Tensor,
+                 weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+                 image_size: Sequence[float] = (),
+                 size_limit: float = SIZE_LIMIT) -> Tensor:
+    """The boxes, [N, 4] corners, that ``deltas`` encode relative to ``anchors``, clipped to an
+    image of (height, width) if given. dw and dh are clamped to ``size_limit``."""
+    return _ops.decode_boxes(deltas, anchors, weights, image_size, size_limit)
+
+
+def encode_distances(boxes: Tensor, anchors: Tensor, by_size: bool = True) -> Tensor:
+    """FCOS's distances from the anchors' centres to the sides of ``boxes``, optionally divided by
+    the anchors' sizes."""
+    return _ops.encode_distances(boxes, anchors, by_size)
+
+
+def decode_distances(distances: Tensor, anchors: Tensor, by_size: bool = True,
+                     image_size: Sequence[float] = ()) -> Tensor:
+    """The boxes that FCOS's ``distances`` encode relative to ``anchors``."""
+    return _ops.decode_distances(distances, anchors, by_size, image_size)
+
+
+def decode_distributions(logits: Tensor) -> Tensor:
+    """The expectation of each row of ``logits`` [..., bins], in bins: [...]."""
+    return _ops.decode_distributions(logits)
+
+
+def decode_distribution_boxes(logits: Tensor, points: Tensor, strides: Tensor) -> Tensor:
+    """The boxes [..., 4], float32, of four distributions each, ``logits`` [..., 4, bins]: left,
+    top, right and bottom of ``points`` [..., 2], in units of ``strides`` [...]."""
+    return _ops.decode_distribution_boxes(logits, points, strides)
+
+
+def _as_float(function: str, argument: str, boxes: Tensor) -> Tensor:
+    if not isinstance(boxes, Tensor):
+        raise RuntimeError(f"vecdet::{function}: {argument} is a {type(boxes).__name__}, expected "
+                           "a tensor")
+    return boxes if boxes.is_floating_point() else boxes.float()  # as in torchvision
+
+
+def _overlaps(function: str, kind: str, boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    return _ops.pairwise_iou(_as_float(function, "boxes1", boxes1),
+                             _as_float(function, "boxes2", boxes2), OVERLAPS[kind])
+
+
+def box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    """The IoU of each of ``boxes1`` [N, 4] with each of ``boxes2`` [M, 4], corners: [N, M]."""
+    return _overlaps("box_iou", "iou", boxes1, boxes2)
+
+
+def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    """The GIoU of all pairs, in the form of box_iou."""
+    return _overlaps("generalized_box_iou", "giou", boxes1, boxes2)
+
+
+def distance_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    """The DIoU of all pairs, in the form of box_iou."""
+    return _overlaps("distance_box_iou", "diou", boxes1, boxes2)
+
+
+def complete_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    """The CIoU of all pairs, in the form of box_iou."""
+    return _overlaps("complete_box_iou", "ciou", boxes1, boxes2)
+
+
+def _has_kernel(boxes: Tensor) -> bool:
+    """Whether vecdet supports such boxes. All others, and those that need a gradient, go to
+    torchvision's own functions."""
+    return (boxes.is_floating_point() and boxes.is_cpu
+            and not (boxes.requires_grad and torch.is_grad_enabled()))
+
+
+def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
+    """Converts ``boxes`` [..., 4] from the format ``in_fmt`` to ``out_fmt``: ``"xyxy"``, ``"xywh"``
+    or ``"cxcywh"``."""
+    are_known = in_fmt in FORMATS and out_fmt in FORMATS
+    if in_fmt == out_fmt or not are_known or not _has_kernel(boxes):
+        return _theirs.box_convert(boxes, in_fmt, out_fmt)
+    if "xyxy" not in (in_fmt, out_fmt):  # through corners, to round as in torchvision
+        boxes, in_fmt = _ops.convert_boxes(boxes, FORMATS[in_fmt], FORMATS["xyxy"]), "xyxy"
+    return _ops.convert_boxes(boxes, FORMATS[in_fmt], FORMATS[out_fmt])
+
+
+def box_area(boxes: Tensor) -> Tensor:
+    """The areas [N] of ``boxes`` [N, 4], corners; float32 for bfloat16 and float16."""
+    return _ops.box_areas(boxes) if _has_kernel(boxes) else _theirs.box_area(boxes)
+
+
+def clip_boxes_to_image(boxes: Tensor, size: tuple[int, int]) -> Tensor:
+    """``boxes`` [..., 4], corners, clipped to an image of (height, width)."""
+    if not _has_kernel(boxes):
+        return _theirs.clip_boxes_to_image(boxes, size)
+    return _ops.clip_boxes(boxes, size)
+
+
+def remove_small_boxes(boxes: Tensor, min_size: float) -> Tensor:
+    """The indices of the ``boxes`` [N, 4], corners, whose sides are both at least ``min_size``."""
+    if not _has_kernel(boxes.detach()):
+        return _theirs.remove_small_boxes(boxes, min_size)
+    return _ops.large_boxes(boxes, min_size)

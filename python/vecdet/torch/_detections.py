@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the outputs of a head into detections: thresholds, NMS and whole pipelines."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import torch
+from torch import Tensor
+
+from ._names import DECAYS, DETECTORS, SIZE_LIMIT, number, sizes_of, split_detections
+
+_ops = torch.ops.vecdet
+
+
+def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
+    """The indices of the ``boxes`` [N, 4] that non-maximum suppression keeps, in descending score.
+    The indices equal torchvision's; ties are broken by lower index."""
+    return _ops.nms(boxes, scores, iou_threshold)
+
+
+def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
+    """Like nms, but only boxes with equal ``idxs``, numbers of any type, suppress each other.
+    Coordinates are not shifted by class, so they may be negative and stay exact."""
+    return _ops.batched_nms(boxes, scores, idxs, iou_threshold)
+
+
+def soft_nms(boxes: Tensor, scores: Tensor, idxs: Tensor | None = None, method: str = "linear",
+             iou_threshold: float = 0.3, sigma: float = 0.5,
+             min_score: float = 1e-3) -> tuple[Tensor, Tensor]:
+    """Soft-NMS, https://arxiv.org/abs/1704.04503. Returns the indices of the boxes picked and their
+    decayed scores. ``method`` is ``"hard"``, ``"linear"`` or ``"gaussian"``."""
+    return _ops.soft_nms(boxes, scores, idxs, number(DECAYS, "method", method), iou_threshold,
+                         sigma, min_score)
+
+
+def filter_topk(logits: Tensor, score_threshold: float, k: int) -> tuple[Tensor, Tensor]:
+    """The best ``k`` of the logits whose sigmoid is above the threshold, descending, and their
+    positions in the flattened tensor. Ties are broken by lower position."""
+    return _ops.filter_topk(logits, score_threshold, k)
+
+
+def postprocess(
+    logits: Tensor,
+    deltas: Tensor,
+    anchors: Tensor,
+    image_sizes: Sequence[tuple[float, float]],
+    level_sizes: Sequence[int] = (),
+    detector: str = "retinanet",
+    *,
+    score_threshold: float = 0.05,
+    max_candidates: int = 1000,
+    iou_threshold: float = 0.5,
+    max_detections: int = 300,
+    weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    centerness: Tensor | None = None,
+    size_limit: float = SIZE_LIMIT,
+    min_size: float = 0.0,
+) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Turns head outputs into detections: boxes, scores and labels of each image.
+
+    Args:
+        logits: [images, anchors, classes].
+        deltas: [images, anchors, 4].
+        anchors: [anchors, 4] corners, the same for all images.
+        image_sizes: (height, width) of each image.
+        level_sizes: the number of anchors of each level; empty: one level.
+        detector: ``"retinanet"``, ``"fcos"`` or ``"ssd"``: selects scores and order of steps.
+        max_candidates: per level (per class for SSD).
+        max_detections: per image.
+        centerness: logits [images, anchors]; only for FCOS.
+    """
+    return split_detections(*_ops.postprocess(
+        logits, deltas, anchors, sizes_of(image_sizes), level_sizes,
+        number(DETECTORS, "detector", detector), score_threshold, max_candidates, iou_threshold,
+        max_detections, weights, centerness, size_limit, min_size))

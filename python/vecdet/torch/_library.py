@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads the operators torch.ops.vecdet.*."""
+
+from __future__ import annotations
+
+import os
+
+try:
+    import torch
+    import torchvision  # noqa: F401 (vecdet.torch.ops needs it)
+except ImportError as error:
+    raise ImportError("vecdet.torch needs PyTorch and torchvision: install torch and torchvision "
+                      f"first ({error}). The functions of vecdet itself need only NumPy"
+                      ) from error
+
+try:
+    from ._built_for import TORCH_VERSION, VERSION  # noqa: F401 (vecdet.torch.__version__)
+except ImportError:
+    raise ImportError(
+        "vecdet.torch is not built: in vecdet's source tree, run VECDET_TORCH=1 pip install "
+        "--no-build-isolation ./python, or build the CMake target vecdet_torch and put its folder "
+        "python/ on PYTHONPATH") from None
+
+# Links are not resolved: in a build tree, the modules are links, and the library is next to them.
+_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libvecdet_torch.so")
+
+
+def _series(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _load() -> None:
+    if _series(TORCH_VERSION) != _series(torch.__version__):
+        raise ImportError(f"vecdet.torch was built for PyTorch {TORCH_VERSION}, but this is "
+                          f"PyTorch {torch.__version__}: build it again")
+    try:
+        torch.ops.load_library(_FILE)
+    except OSError as error:
+        raise ImportError(f"vecdet.torch was built for PyTorch {TORCH_VERSION}, and does not load "
+                          f"into this PyTorch {torch.__version__}: {error}") from error
+
+
+def _tell_shapes_to_compilers() -> None:
+    """The number of boxes kept depends on the data: for torch.compile, it is a symbolic size."""
+
+    def unknown() -> int:
+        return torch.library.get_ctx().new_dynamic_size()
+
+    def detections(like, images):
+        kept = unknown()
+        return (like.new_empty((kept, 4), dtype=torch.float32),
+                like.new_empty(kept, dtype=torch.float32), like.new_empty(kept, dtype=torch.int64),
+                like.new_empty(images + 1, dtype=torch.int64))
+
+    @torch.library.register_fake("vecdet::nms")
+    def _(boxes, scores, iou_threshold):
+        return boxes.new_empty(unknown(), dtype=torch.int64)
+
+    @torch.library.register_fake("vecdet::batched_nms")
+    def _(boxes, scores, classes, iou_threshold):
+        return boxes.new_empty(unknown(), dtype=torch.int64)
+
+    @torch.library.register_fake("vecdet::large_boxes")
+    def _(boxes, min_size):
+        return boxes.new_empty(unknown(), dtype=torch.int64)
+
+    @torch.library.register_fake("vecdet::soft_nms")
+    def _(boxes, scores, classes=None, decay=1, iou_threshold=0.3, sigma=0.5, score_floor=1e-3):
+        kept = unknown()
+        return (boxes.new_empty(kept, dtype=torch.int64),
+                boxes.new_empty(kept, dtype=torch.promote_types(boxes.dtype, scores.dtype)))
+
+    @torch.library.register_fake("vecdet::filter_topk")
+    def _(logits, score_threshold, k):
+        kept = unknown()
+        return logits.new_empty(kept), logits.new_empty(kept, dtype=torch.int64)
+
+    @torch.library.register_fake("vecdet::postprocess")
+    def _(logits, deltas, anchors, image_sizes, *options, **more_options):
+        return detections(logits, logits.shape[0])
+
+    @torch.library.register_fake("vecdet::rpn_postprocess")
+    def _(logits, deltas, anchors, image_sizes, *options, **more_options):
+        return detections(anchors, logits[0].shape[0])
+
+    @torch.library.register_fake("vecdet::postprocess_box_head")
+    def _(logits, deltas, proposals, proposal_counts, image_sizes, *options, **more_options):
+        return detections(logits, len(image_sizes) // 2)
+
+    @torch.library.register_fake("vecdet::sample_balanced")
+    def _(labels, counts=(), *options, **more_options):
+        images = max(1, len(counts))
+        return (labels.new_empty(unknown(), dtype=torch.int64),
+                labels.new_empty(images + 1, dtype=torch.int64),
+                labels.new_empty(images, dtype=torch.int64))
+
+
+_load()
+if hasattr(torch.library, "register_fake"):  # PyTorch 2.4 and newer
+    _tell_shapes_to_compilers()

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vecdet's profiler.
+
+    vecdet.torch.profile.enable(torch_operators=True)
+    with vecdet.torch.profile.scope("step"):
+        loss = model(images, targets)
+    vecdet.torch.profile.write("report.html")
+    print(vecdet.torch.profile.page_faults())
+
+The profiler records a problem for every vecdet function and each type and shape of its arguments;
+on request, also for PyTorch's operators. VECDET_PROFILE=report.html in the environment records from
+the start and writes the report at the end, without PyTorch's operators.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import torch
+
+from . import _library  # noqa: F401 (loads the operators)
+
+_ops = torch.ops.vecdet
+
+
+def enable(torch_operators: bool = False) -> None:
+    """Starts recording vecdet's functions, scopes and, on request, PyTorch's operators."""
+    _ops._profile_enable(torch_operators)
+
+
+def disable() -> None:
+    """Stops recording; the records are kept."""
+    _ops._profile_disable()
+
+
+def reset() -> None:
+    """Discards all records."""
+    _ops._profile_reset()
+
+
+class scope(contextlib.ContextDecorator):
+    """Times a block, or with @scope("name") a function, as a problem with that name. Scopes nest,
+    on any thread. A scope that ends before one inside it, as in interleaved coroutines, or on a
+    different thread than it began on, is counted as dropped instead of recorded; other scopes keep
+    their own times."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._open: list[int] = []
+
+    def _recreate_cm(self) -> scope:
+        return scope(self._name)  # each call of a decorated function has its own
+
+    def __enter__(self) -> scope:
+        self._open.append(_ops._profile_begin(self._name))
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        _ops._profile_end(self._open.pop())
+
+
+def report() -> dict[str, Any]:
+    """The records in the schema vecdet-profile/1, as json.load() would return them."""
+    return json.loads(_ops._profile_json())
+
+
+def rows() -> list[dict[str, Any]]:
+    """The problems of report(), in descending order of their own time."""
+    return sorted(report()["entries"], key=lambda row: -row["self_ns"])
+
+
+def write(path: str) -> None:
+    """Writes the report in the format that the name's ending selects: .html, .json, .csv, .txt,
+    .folded or trace.json. The first call measures the machine's bounds, which takes about a second.
+
+    Raises:
+        RuntimeError: unknown ending.
+    """
+    _ops._profile_write(path)
+
+
+def page_faults() -> str:
+    """The cost of page faults in PyTorch's operators since recording began, and how to avoid
+    them."""
+    return _ops._profile_page_faults()

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The C interface as a C99 program uses it: results, errors, workspaces and threads. */
+#include <vecdet/c.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures = 0;
+
+static void check(int holds, const char* what, int line) {
+  if (holds) return;
+  printf("interface.c:%d: %s\n  last error: %s\n", line, what, vecdet_last_error());
+  ++failures;
+}
+#define CHECK(...) check((__VA_ARGS__), #__VA_ARGS__, __LINE__)
+#define SUCCEEDS(...) CHECK((__VA_ARGS__) == VECDET_OK)
+
+static void fails(vecdet_status status, const char* text, const char* what, int line) {
+  check(status == VECDET_INVALID_ARGUMENT, what, line);
+  check(strstr(vecdet_last_error(), text) != NULL, text, line);
+}
+#define FAILS(text, ...) fails((__VA_ARGS__), text, #__VA_ARGS__, __LINE__)
+
+static int near(double a, double b) { return fabs(a - b) < 1e-5; }
+
+static const float boxes[] = {0, 0, 10, 10, 1, 0, 11, 10, 20, 20, 30, 30};
+static const float scores[] = {0.8f, 0.9f, 0.7f};
+
+static void test_nms(void) {
+  int64_t kept[3] = {-1, -1, -1}, count = -1;
+  SUCCEEDS(vecdet_nms(VECDET_FLOAT32, boxes, scores, 3, NULL, NULL, kept, &count));
+  CHECK(count == 2 && kept[0] == 1 && kept[1] == 2);
+
+  /* An own workspace, and parameters. */
+  vecdet_workspace* workspace = vecdet_workspace_create();
+  vecdet_nms_params params = vecdet_nms_params_default();
+  CHECK(params.iou_threshold == 0.5 && params.max_total == INT64_MAX);
+  params.iou_threshold = 0.9;
+  SUCCEEDS(vecdet_nms(VECDET_FLOAT32, boxes, scores, 3, &params, workspace, kept, &count));
+  CHECK(count == 3 && kept[0] == 1 && kept[1] == 0 && kept[2] == 2);
+  params = vecdet_nms_params_sahi(0.5, 1);
+  CHECK(params.overlap == VECDET_NMS_SMALLER_AREA && params.suppress_equal == 1);
+
+  const int64_t classes[] = {7, -8, 7};
+  SUCCEEDS(vecdet_batched_nms(VECDET_FLOAT32, boxes, scores, classes, NULL, 3, NULL, workspace,
+                              kept, &count));
+  CHECK(count == 3);
+
+  /* double and bfloat16: 0x3f80 is 1. */
+  const double wide[] = {0, 0, 10, 10, 1, 0, 11, 10}, wide_scores[] = {0.1, 0.2};
+  SUCCEEDS(vecdet_nms(VECDET_FLOAT64, wide, wide_scores, 2, NULL, workspace, kept, &count));
+  CHECK(count == 1 && kept[0] == 1);
+  const uint16_t half[] = {0, 0, 0x3f80, 0x3f80, 0, 0, 0x3f80, 0x3f80}, half_scores[] = {0x3f80, 0};
+  SUCCEEDS(vecdet_nms(VECDET_BFLOAT16, half, half_scores, 2, NULL, workspace, kept, &count));
+  CHECK(count == 1 && kept[0] == 0);
+
+  float soft[3];
+  SUCCEEDS(vecdet_soft_nms(VECDET_FLOAT32, boxes, scores, NULL, NULL, 3, NULL, workspace, kept,
+                           soft, &count));
+  CHECK(count == 3 && kept[0] == 1 && kept[1] == 2 && kept[2] == 0 && soft[2] < 0.2f);
+
+  float merged[12], merged_scores[3];
+  int64_t members[3], offsets[4], groups;
+  SUCCEEDS(vecdet_merge_boxes(VECDET_FLOAT32, boxes, scores, NULL, NULL, 3, NULL, workspace, merged,
+                              merged_scores, members, offsets, &groups));
+  CHECK(groups == 2 && offsets[1] == 2 && members[0] == 1 && members[1] == 0);
+  CHECK(merged[0] == 0 && merged[2] == 11 && merged_scores[0] == 0.9f);
+  vecdet_workspace_free(workspace);
+  vecdet_workspace_free(NULL);
+}
+
+static void test_errors(void) {
+  int64_t kept[3] = {5, 5, 5}, count = 5;
+  vecdet_nms_params params = vecdet_nms_params_default();
+  params.iou_threshold = 2;
+  FAILS("iou_threshold is 2",
+        vecdet_nms(VECDET_FLOAT32, boxes, scores, 3, &params, NULL, kept, &count));
+  CHECK(count == 5 && kept[0] == 5);
+  params = vecdet_nms_params_default();
+  params.order = (vecdet_nms_order)9;
+  FAILS("params.order is 9",
+        vecdet_nms(VECDET_FLOAT32, boxes, scores, 3, &params, NULL, kept, &count));
+  FAILS("size is -1", vecdet_nms(VECDET_FLOAT32, boxes, scores, -1, NULL, NULL, kept, &count));
+  FAILS("data is null", vecdet_nms(VECDET_FLOAT32, NULL, scores, 3, NULL, NULL, kept, &count));
+  FAILS("kept is null", vecdet_nms(VECDET_FLOAT32, boxes, scores, 3, NULL, NULL, NULL, &count));
+  FAILS("kept_count is null", vecdet_nms(VECDET_FLOAT32, boxes, scores, 3, NULL, NULL, kept, NULL));
+  FAILS("type is 7", vecdet_nms((vecdet_dtype)7, boxes, scores, 3, NULL, NULL, kept, &count));
+  FAILS("type is 1", vecdet_filter_topk(VECDET_FLOAT64, boxes, 3, 4, 4, 0.5, 3, VECDET_LOGITS, NULL,
+                                        (float[3]){0}, kept, &count));
+  FAILS("threads is -1", vecdet_set_threads(-1));
+  FAILS("set is 3", vecdet_set_isa((vecdet_isa)3));
+  CHECK(count == 5 && kept[0] == 5);
+  double loss = 5;
+  FAILS("size is -1",
+        vecdet_sigmoid_focal_loss(VECDET_FLOAT32, boxes, -1, 4, 4,
+                                  &(vecdet_focal_targets){kept, NULL, NULL}, NULL, &loss));
+  FAILS("targets is null",
+        vecdet_sigmoid_focal_loss(VECDET_FLOAT32, boxes, 3, 4, 4, NULL, NULL, &loss));
+  const int64_t labels[] = {0, 4, -1}; /* 4 is no class */
+  FAILS("labels[1] is 4",
+        vecdet_sigmoid_focal_loss(VECDET_FLOAT32, boxes, 3, 4, 4,
+                                  &(vecdet_focal_targets){labels, NULL, NULL}, NULL, &loss));
+  CHECK(loss == 5);
+  FAILS("path is null", vecdet_profile_write(NULL));
+  CHECK(vecdet_profile_write("/nonexistent/report.json") == VECDET_FAILED);
+  CHECK(strstr(vecdet_last_error(), "/nonexistent") != NULL);
+}
+
+static void test_boxes(void) {
+  float iou[9];
+  SUCCEEDS(vecdet_pairwise_iou(VECDET_FLOAT32, boxes, 3, boxes, 3, VECDET_IOU, VECDET_EMPTY_IOU_NAN,
+                               iou, 3));
+  CHECK(iou[0] == 1 && near(iou[1], 90.0 / 110) && iou[2] == 0);
+  SUCCEEDS(vecdet_elementwise_iou(VECDET_FLOAT32, boxes, boxes + 4, 2, VECDET_GIOU,
+                                  VECDET_EMPTY_IOU_NAN, iou));
+  CHECK(near(iou[0], 90.0 / 110));
+  float out[12];
+  SUCCEEDS(vecdet_convert_boxes(VECDET_FLOAT32, boxes, 3, VECDET_XYXY, VECDET_CXCYWH, out));
+  CHECK(out[4] == 6 && out[5] == 5 && out[6] == 10);
+  SUCCEEDS(vecdet_clip_boxes(VECDET_FLOAT32, boxes, 3, (vecdet_image_size){8, 25}, out));
+  CHECK(out[3] == 8 && out[10] == 25 && out[11] == 8);
+  SUCCEEDS(vecdet_box_areas(VECDET_FLOAT32, boxes, 3, out));
+  CHECK(out[0] == 100);
+  int64_t large[3], count;
+  SUCCEEDS(vecdet_large_boxes(VECDET_FLOAT32, boxes, 3, 11, large, &count));
+  CHECK(count == 0);
+  float deltas[12], decoded[12];
+  SUCCEEDS(vecdet_encode_boxes(VECDET_FLOAT32, boxes, boxes + 4, 2, NULL, deltas));
+  SUCCEEDS(vecdet_decode_boxes(VECDET_FLOAT32, deltas, 1, boxes + 4, 2, NULL, NULL, decoded));
+  CHECK(near(decoded[0], 0) && near(decoded[2], 10));
+  const vecdet_image_size image = {5, 5};
+  SUCCEEDS(vecdet_decode_boxes(VECDET_FLOAT32, deltas, 1, boxes + 4, 2, &image, NULL, decoded));
+  CHECK(decoded[2] == 5);
+  float x1[3], y1[3], x2[3], y2[3], joined[12];
+  SUCCEEDS(vecdet_split_boxes(VECDET_FLOAT32, boxes, 3, x1, y1, x2, y2));
+  SUCCEEDS(vecdet_join_boxes(VECDET_FLOAT32, x1, y1, x2, y2, 3, joined));
+  CHECK(x1[1] == 1 && memcmp(joined, boxes, sizeof joined) == 0);
+}
+
+static void test_targets(void) {
+  const vecdet_grid_size features[] = {{4, 5}};
+  const double size = 8, ratio = 1;
+  const vecdet_anchor_shapes shapes = {&size, 1, &ratio, 1};
+  int64_t count;
+  SUCCEEDS(vecdet_count_anchors(&shapes, features, 1, &count));
+  CHECK(count == 20);
+  float anchors[80];
+  SUCCEEDS(vecdet_make_anchors(&shapes, (vecdet_grid_size){32, 40}, features, 1, anchors, 20));
+  CHECK(anchors[0] == -4 && anchors[4] == 4);
+  CHECK(vecdet_anchor_shapes_retinanet()[4].size_count == 3);
+
+  vecdet_anchor_index* index = NULL;
+  SUCCEEDS(vecdet_anchor_index_create(anchors, 20, &index));
+  const float truth_boxes[] = {4, 4, 12, 12};
+  const int64_t classes[] = {3};
+  vecdet_ground_truth truth = {0};
+  truth.boxes = truth_boxes;
+  truth.box_count = 1;
+  truth.classes = classes;
+  int64_t matches[20], labels[20], foreground;
+  SUCCEEDS(
+      vecdet_match_anchors(index, &truth, NULL, NULL, matches, labels, NULL, NULL, &foreground));
+  CHECK(foreground == 1 && matches[6] == 0 && labels[6] == 3 && labels[0] == -1);
+  FAILS("truth is null",
+        vecdet_match_anchors(index, NULL, NULL, NULL, matches, labels, NULL, NULL, &foreground));
+  vecdet_anchor_index_free(index);
+  SUCCEEDS(vecdet_assign_atss(anchors, 20, features, 1, &truth, 9, NULL, matches));
+  CHECK(matches[6] == 0);
+
+  const int64_t offsets[] = {0, 20};
+  int64_t indices[4], sample_offsets[2], positives[1];
+  vecdet_balanced_sample_params params = vecdet_balanced_sample_params_default();
+  params.size = 4;
+  SUCCEEDS(vecdet_sample_balanced(labels, offsets, 1, &params, NULL, indices, sample_offsets,
+                                  positives));
+  CHECK(sample_offsets[1] == 4 && positives[0] == 1 && indices[0] == 6);
+}
+
+static void test_losses(void) {
+  const float logits[] = {0, 0, 0, 0};
+  const int64_t labels[] = {0, -1};
+  double loss;
+  float grad[4];
+  vecdet_focal_loss_params params = vecdet_focal_loss_params_default();
+  params.alpha = -1;
+  params.gamma = 0;
+  const vecdet_focal_targets targets = {labels, NULL, NULL};
+  SUCCEEDS(vecdet_sigmoid_focal_loss_and_grad(VECDET_FLOAT32, logits, 2, 2, 2, &targets, &params,
+                                              &loss, grad));
+  CHECK(near(loss, 4 * log(2)) && near(grad[0], -0.5) && near(grad[1], 0.5));
+  int64_t foreground;
+  SUCCEEDS(vecdet_count_foreground(labels, 2, -1, -2, &foreground));
+  CHECK(foreground == 1);
+  const float quality[] = {0.5f, 0};
+  SUCCEEDS(
+      vecdet_quality_focal_loss(VECDET_FLOAT32, logits, 2, 2, 2, labels, quality, NULL, &loss));
+  CHECK(near(loss, 3 * 0.25 * log(2)));
+  SUCCEEDS(vecdet_bce_loss(VECDET_FLOAT32, logits, 2, 2, 2, labels, quality, NULL, &loss));
+  CHECK(near(loss, 4 * log(2)));
+  const int64_t classes[] = {0, 1};
+  SUCCEEDS(vecdet_softmax_cross_entropy_loss(logits, 2, 2, 2, classes, NULL, &loss));
+  CHECK(near(loss, 2 * log(2)));
+  const float bins[] = {0.5f, 1};
+  SUCCEEDS(vecdet_distribution_focal_loss(logits, 2, 2, 2, bins, NULL, 1, &loss));
+  CHECK(near(loss, 2 * log(2)));
+  SUCCEEDS(vecdet_smooth_l1_loss(VECDET_FLOAT32, boxes, boxes + 4, 1, NULL, 0, 1, NULL, &loss));
+  CHECK(near(loss, 2));
+  float box_grad[4];
+  SUCCEEDS(vecdet_iou_loss_and_grad(VECDET_FLOAT32, boxes, boxes + 4, 1, VECDET_GIOU, 1e-7, 1, NULL,
+                                    &loss, box_grad));
+  CHECK(near(loss, 1 - 90.0 / 110));
+  const float deltas[] = {0.1f, 0, 0, 0};
+  SUCCEEDS(vecdet_regression_loss(VECDET_FLOAT32, deltas, 1, boxes, 1, boxes, 1, NULL, NULL, NULL,
+                                  NULL, &loss));
+  CHECK(near(loss, 0.1 * 0.1 / 2 * 9));
+}
+
+static void test_detections(void) {
+  /* One image of YOLOv8 with two boxes and one class: cx, cy, w, h and score planes. */
+  const float output[] = {8, 9, 8, 8, 4, 4, 4, 4, 0.9f, 0.6f};
+  float found[8], found_scores[2];
+  int64_t labels[2], offsets[2];
+  vecdet_yolo_postprocess_params params = vecdet_yolo_postprocess_params_v8();
+  params.max_detections = 2;
+  params.iou_threshold = 0.5;
+  SUCCEEDS(vecdet_postprocess_yolo(VECDET_FLOAT32, output, 5, 2, 2, 1, NULL, &params, NULL, found,
+                                   found_scores, labels, NULL, NULL, offsets));
+  CHECK(offsets[1] == 1 && found[0] == 6 && found_scores[0] == 0.9f);
+  vecdet_letterbox_transform transform;
+  SUCCEEDS(vecdet_letterbox_transform_centred((vecdet_image_size){32, 16},
+                                              (vecdet_image_size){16, 16}, &transform));
+  CHECK(transform.scale_x == 0.5 && transform.pad_x == 4);
+  SUCCEEDS(vecdet_postprocess_yolo(VECDET_FLOAT32, output, 5, 2, 2, 1, &transform, &params, NULL,
+                                   found, found_scores, labels, NULL, NULL, offsets));
+  CHECK(found[0] == 4 && found[1] == 12);
+
+  const float logits[] = {3, -3, 1, 2};
+  float values[2];
+  int64_t elements[2], count;
+  SUCCEEDS(vecdet_filter_topk(VECDET_FLOAT32, logits, 2, 2, 2, 0.5, 2, VECDET_LOGITS, NULL, values,
+                              elements, &count));
+  CHECK(count == 2 && elements[0] == 0 && elements[1] == 3 && values[1] == 2);
+}
+
+static void test_features(void) {
+  float map[16], pooled[1];
+  for (int i = 0; i < 16; ++i) map[i] = (float)i;
+  const vecdet_features features = {map, 1, 1, 4, 4, VECDET_NCHW},
+                        out = {pooled, 1, 1, 1, 1, VECDET_NCHW};
+  const float box[] = {0.5f, 0.5f, 2.5f, 2.5f};
+  const vecdet_roi_boxes rois = {box, 1, NULL};
+  SUCCEEDS(vecdet_roi_align(VECDET_FLOAT32, &features, &rois, NULL, NULL, &out));
+  CHECK(near(pooled[0], 7.5));
+
+  float weights[9] = {0}, convolved[16];
+  weights[4] = 2;
+  const vecdet_features kernel = {weights, 1, 1, 3, 3, VECDET_NCHW},
+                        result = {convolved, 1, 1, 4, 4, VECDET_NCHW};
+  vecdet_conv3x3_weights* transformed = NULL;
+  SUCCEEDS(
+      vecdet_conv3x3_weights_create(&kernel, VECDET_CONV3X3_FORWARD, VECDET_F4X4, &transformed));
+  SUCCEEDS(vecdet_conv3x3(&features, transformed, NULL, 0, NULL, &result));
+  CHECK(fabs(convolved[5] - 10) < 1e-3);
+  vecdet_conv3x3_weights_free(transformed);
+
+  uint8_t pixels[12];
+  memset(pixels, 255, sizeof pixels);
+  const vecdet_byte_image image = {pixels, 2, 2, 0};
+  float batch[12];
+  vecdet_letterbox_transform transform;
+  SUCCEEDS(vecdet_letterbox(&image, 1, (vecdet_grid_size){2, 2}, NULL, NULL, batch, &transform));
+  CHECK(near(batch[0], 1) && transform.scale_x == 1);
+}
+
+static void test_profile(void) {
+  SUCCEEDS(vecdet_profile_enable());
+  vecdet_profile_scope* scope = NULL;
+  SUCCEEDS(vecdet_profile_begin("step", &scope));
+  test_nms();
+  vecdet_profile_end(scope);
+  vecdet_profile_disable();
+  char* json = vecdet_profile_json();
+  CHECK(json != NULL && strstr(json, "\"step\"") != NULL && strstr(json, "batched_nms") != NULL);
+  vecdet_profile_free_json(json);
+  SUCCEEDS(vecdet_profile_reset());
+}
+
+int main(void) {
+  CHECK(strlen(vecdet_version()) >= 5);
+  CHECK(strcmp(vecdet_last_error(), "") == 0);
+  vecdet_isa set;
+  SUCCEEDS(vecdet_active_isa(&set));
+  CHECK(set <= vecdet_detected_isa());
+  SUCCEEDS(vecdet_set_isa(VECDET_BASELINE));
+  SUCCEEDS(vecdet_active_isa(&set));
+  CHECK(strcmp(vecdet_isa_name(set), "baseline") == 0);
+  SUCCEEDS(vecdet_set_isa(vecdet_detected_isa()));
+  for (int threads = 0; threads < 4; ++threads) {
+    SUCCEEDS(vecdet_set_threads(threads));
+    test_nms();
+    test_boxes();
+    test_targets();
+    test_losses();
+    test_detections();
+    test_features();
+  }
+  test_errors();
+  test_profile();
+  printf("%d failures\n", failures);
+  return failures != 0;
+}

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What arguments the NumPy functions accept, what their mistakes raise, and calls from many threads
+and processes."""
+import array
+import concurrent.futures
+import multiprocessing
+import threading
+import time
+import unittest
+
+import numpy as np
+import vecdet
+from vecdet._arrays import TYPES
+from vecdet._c import BFLOAT16
+from support import generator, nms, some_boxes
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+
+class Exported:
+    """An object with DLPack alone."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def __dlpack__(self, **options):
+        return self._values.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self._values.__dlpack_device__()
+
+
+class Unreadable:
+    def __dlpack__(self, **options):
+        raise BufferError("it is on another device")
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+
+class Inputs(unittest.TestCase):
+    def setUp(self):
+        self.boxes, self.scores = some_boxes(60), generator.random(60).astype(np.float32)
+        self.expected = nms(self.boxes, self.scores, 0.3).tolist()
+
+    def check(self, boxes, scores):
+        self.assertEqual(vecdet.nms(boxes, scores, 0.3).tolist(), self.expected)
+
+    def test_types(self):
+        self.check(self.boxes.astype(np.float64), self.scores.astype(np.float64))
+        self.check(self.boxes, self.scores.astype(np.float64))  # promoted
+        self.check(self.boxes.astype(">f4"), self.scores.astype(">f8"))
+        half = self.boxes.astype(np.float16), self.scores.astype(np.float16)
+        self.expected = nms(*(values.astype(np.float32) for values in half), 0.3).tolist()
+        self.check(*half)
+
+    @unittest.skipIf(ml_dtypes is None, "ml_dtypes is not installed")
+    def test_bfloat16(self):
+        small = [values.astype(ml_dtypes.bfloat16) for values in (self.boxes, self.scores)]
+        self.expected = nms(*(values.astype(np.float32) for values in small), 0.3).tolist()
+        self.check(*small)
+        self.assertEqual(vecdet.box_convert(small[0], "xyxy", "xywh").dtype, ml_dtypes.bfloat16)
+        self.check(small[0], small[1].astype(np.float32))
+
+    def test_bits_of_bfloat16(self):
+        """The same path without ml_dtypes: uint16 stands for the type."""
+        rounded = [values.view(np.uint32) >> 16 for values in (self.boxes, self.scores)]
+        self.expected = nms(*((bits << 16).view(np.float32) for bits in rounded), 0.3).tolist()
+        bits = np.dtype(np.uint16)
+        TYPES[bits] = BFLOAT16
+        self.addCleanup(TYPES.pop, bits)
+        self.check(*(values.astype(bits) for values in rounded))
+        one = np.full((1, 3, 100), 0x3f80, bits)  # 1, and one class
+        found, = vecdet.postprocess_yolo(np.concatenate([one, one], 1)[:, :5], "yolov8")
+        self.assertEqual(found.boxes.tolist(), [[0.5, 0.5, 1.5, 1.5]])
+
+    def test_layouts(self):
+        wide = np.zeros((60, 9), np.float32)
+        wide[:, 2:6], wide[:, 7] = self.boxes, self.scores
+        self.check(wide[:, 2:6], wide[:, 7])
+        self.check(np.asfortranarray(self.boxes), self.scores[::-1].copy()[::-1])
+        frozen = self.boxes.copy()
+        frozen.flags.writeable = False
+        self.check(frozen, self.scores)
+
+    def test_other_containers(self):
+        self.check(self.boxes.tolist(), self.scores.tolist())
+        self.check(Exported(self.boxes), Exported(self.scores))
+        self.check(memoryview(self.boxes), array.array("f", self.scores.tolist()))
+
+        class Own(np.ndarray):
+            pass
+        self.check(self.boxes.view(Own), self.scores.view(Own))
+
+    def test_no_boxes(self):
+        self.assertEqual(vecdet.nms([], [], 0.5).tolist(), [])
+        self.assertEqual(vecdet.nms(np.zeros((0, 4)), np.zeros(0), 0.5).shape, (0,))
+        self.assertEqual(vecdet.box_iou(np.zeros((0, 4)), self.boxes).shape, (0, 60))
+        self.assertEqual(vecdet.merge_boxes([], []).groups(), [])
+        self.assertEqual(vecdet.sigmoid_focal_loss(np.zeros((0, 3)), labels=[]).shape, (0, 3))
+        found = vecdet.postprocess_yolo(np.zeros((0, 84, 8400), np.float32), "yolov8")
+        self.assertEqual(found, [])
+        found, = vecdet.postprocess_yolo(np.zeros((1, 84, 8400), np.float32), "yolov8")
+        self.assertEqual(found.boxes.shape, (0, 4))
+
+    def test_arguments_are_not_changed(self):
+        before = self.boxes.copy(), self.scores.copy()
+        vecdet.nms(self.boxes, self.scores, 0.5)
+        vecdet.box_convert(self.boxes, "xyxy", "cxcywh")
+        vecdet.clip_boxes_to_image(self.boxes, (20, 20))
+        self.assertTrue(np.array_equal(self.boxes, before[0]))
+        self.assertTrue(np.array_equal(self.scores, before[1]))
+
+
+class Mistakes(unittest.TestCase):
+    """Each is an error that names the function, the argument and what was expected."""
+
+    def fails(self, kind, text, call, *arguments, **options):
+        with self.assertRaisesRegex(kind, text):
+            call(*arguments, **options)
+
+    def test_boxes(self):
+        boxes, scores = some_boxes(3), np.ones(3, np.float32)
+        self.fails(TypeError, r"nms: scores.dtype is uint8, expected float32", vecdet.nms, boxes,
+                   np.ones(3, np.uint8), 0.5)
+        self.fails(TypeError, r"nms: boxes.dtype is int64", vecdet.nms, boxes.astype(int), scores,
+                   0.5)
+        self.fails(ValueError, r"nms: boxes.shape is \[4, 3\], expected \[N, 4\]", vecdet.nms,
+                   boxes.T, scores, 0.5)
+        self.fails(ValueError, r"nms: scores.shape is \[3, 1\], expected \[3\]", vecdet.nms, boxes,
+                   scores[:, None], 0.5)
+        self.fails(ValueError, r"nms: params.iou_threshold is 50", vecdet.nms, boxes, scores, 50)
+        self.fails(ValueError, r"overlap is 'giou', expected 'iou', 'ios'", vecdet.nms, boxes,
+                   scores, 0.5, overlap="giou")
+        self.fails(TypeError, r"idxs.dtype is float64, expected integers", vecdet.batched_nms,
+                   boxes, scores, [0.5, 1, 2], 0.5)
+        self.fails(ValueError, r"idxs.shape is \[2\], expected \[3\]", vecdet.batched_nms, boxes,
+                   scores, [1, 2], 0.5)
+        self.fails(ValueError, r"idxs has 18446744073709551615", vecdet.batched_nms, boxes, scores,
+                   np.array([2**64 - 1, 0, 1], np.uint64), 0.5)
+        self.fails(ValueError, r"in_fmt is 'yxyx'", vecdet.box_convert, boxes, "yxyx", "xyxy")
+        self.fails(TypeError, r"boxes is a Unreadable whose DLPack", vecdet.nms, Unreadable(),
+                   scores, 0.5)
+        self.fails(ValueError, r"match_threshold", vecdet.merge_boxes, boxes, scores,
+                   match_threshold=0)
+
+    def test_raw_outputs(self):
+        output = generator.random((1, 84, 8400), np.float32)
+        yolo = vecdet.postprocess_yolo
+        self.fails(ValueError, r"is it transposed", yolo, output.transpose(0, 2, 1), "yolov8")
+        self.fails(ValueError, r"is it transposed", yolo, output, "yolov5")
+        self.fails(ValueError, r"expected \[images, boxes, 6\]", yolo, output, "yolov10")
+        self.fails(ValueError, r"output.shape is \[84, 8400\]", yolo, output[0], "yolov8")
+        self.fails(ValueError, r"model is 'yolov3'", yolo, output, "yolov3")
+        self.fails(ValueError, r"with 20 classes", yolo, output, "yolov8", classes=20)
+        self.fails(ValueError, r"expected probabilities, not logits", yolo, output * 9, "yolov8")
+        self.fails(TypeError, r"output.dtype is uint8", yolo, output.astype(np.uint8), "yolov8")
+        self.fails(ValueError, r"params.score_threshold is 25", yolo, output, "yolov8",
+                   score_threshold=25)
+        self.fails(ValueError, r"transforms.shape is \[2, 6\]", yolo, output, "yolov8",
+                   [vecdet.LetterboxTransform.centred((9, 9), (9, 9))] * 2)
+        self.fails(ValueError, r"image_sizes.shape is \[2, 2\]", vecdet.postprocess_detr,
+                   output[..., :4], output[..., :4], [(1, 1)] * 2)
+        image = np.zeros((8, 8, 3), np.uint8)
+        self.fails(ValueError, r"a list of images", vecdet.letterbox, image, (8, 8))
+        self.fails(TypeError, r"an image of float32", vecdet.letterbox,
+                   [image.astype(np.float32)], (8, 8))
+        self.fails(ValueError, r"\[height, width, 3\]", vecdet.letterbox, [image[..., 0]], (8, 8))
+
+    def test_losses(self):
+        logits = np.zeros((2, 3), np.float32)
+        self.fails(ValueError, r"labels\[1\] is 3", vecdet.sigmoid_focal_loss, logits,
+                   labels=[0, 3])
+        self.fails(ValueError, r"either targets or labels", vecdet.sigmoid_focal_loss, logits)
+        self.fails(ValueError, r"pass class labels as labels=", vecdet.sigmoid_focal_loss, logits,
+                   np.zeros(2))
+        self.fails(ValueError, r"reduction is 'none'", vecdet.sigmoid_focal_loss_and_grad, logits,
+                   labels=[0, 1], reduction="none")
+        self.fails(ValueError, r"target.shape is \[3, 4\]", vecdet.smooth_l1_loss, some_boxes(2),
+                   some_boxes(3))
+        self.fails(TypeError, r"labels.dtype is float64", vecdet.softmax_cross_entropy_loss, logits,
+                   [0.5, 1])
+
+
+class Threads(unittest.TestCase):
+    def test_many_threads(self):
+        """Each thread has its own workspace; results are equal."""
+        problems = [(some_boxes(2000), generator.random(2000).astype(np.float32))
+                    for _ in range(8)]
+        expected = [vecdet.nms(*problem, 0.5).tolist() for problem in problems]
+        for threads in (1, 0, 2):
+            vecdet.set_threads(threads)
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                for _ in range(5):
+                    found = pool.map(lambda problem: vecdet.nms(*problem, 0.5).tolist(), problems)
+                    self.assertEqual(list(found), expected)
+        vecdet.set_threads(0)
+
+    def test_errors_belong_to_their_thread(self):
+        def fail(number):
+            try:
+                vecdet.nms([[0, 0, 1, 1.0]], [1.0], float(number))
+            except ValueError as error:
+                return str(error)
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for number, text in zip(range(2, 200), pool.map(fail, range(2, 200))):
+                self.assertIn(f"iou_threshold is {number},", text)
+
+    def test_calls_release_the_gil(self):
+        boxes = np.tile(some_boxes(1), (3000, 1)) + generator.uniform(
+            0, 1000, (3000, 1)).astype(np.float32)
+        vecdet.set_threads(1)
+        span = []
+
+        def call():
+            begin = time.perf_counter()
+            while time.perf_counter() - begin < 0.2:
+                vecdet.box_iou(boxes, boxes)
+            span.append(begin)
+
+        worker = threading.Thread(target=call)
+        worker.start()
+        ticks = 0
+        while worker.is_alive():
+            time.sleep(0.001)
+            ticks += 1
+        vecdet.set_threads(0)
+        self.assertGreater(ticks, 10)
+
+    def test_after_fork(self):
+        problem = some_boxes(20000), generator.random(20000).astype(np.float32)
+        expected = vecdet.nms(*problem, 0.5).tolist()
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            found = pool.starmap_async(vecdet.nms, [(*problem, 0.5)] * 4).get(60)
+        for kept in found:
+            self.assertEqual(kept.tolist(), expected)
+
+
+class Settings(unittest.TestCase):
+    def test_isa(self):
+        best = vecdet.active_isa()
+        vecdet.set_isa("baseline")
+        self.assertEqual(vecdet.active_isa(), "baseline")
+        vecdet.set_isa(best)
+        self.assertIn(vecdet.detected_isa(), ("baseline", "avx2", "avx512"))
+        with self.assertRaisesRegex(ValueError, "name is 'sse9'"):
+            vecdet.set_isa("sse9")
+
+    def test_profile(self):
+        vecdet.profile.enable()
+        with vecdet.profile.scope("detect"):
+            vecdet.nms(some_boxes(10), np.ones(10), 0.5)
+        vecdet.profile.disable()
+        names = [row["function"] for row in vecdet.profile.rows()]
+        self.assertIn("detect", names)
+        self.assertIn("nms", names)
+        vecdet.profile.reset()
+        self.assertEqual(vecdet.profile.rows(), [])
+        with self.assertRaisesRegex(ValueError, "expected a name that ends in"):
+            vecdet.profile.write("report.pdf")
+        with self.assertRaises(RuntimeError):
+            vecdet.profile.write("/nonexistent/report.json")
+
+    def test_version(self):
+        self.assertRegex(vecdet.__version__, r"^\d+\.\d+\.\d+$")
+
+
+if __name__ == "__main__":
+    unittest.main()

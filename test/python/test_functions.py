@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NumPy functions against the same rules in plain NumPy."""
+import unittest
+
+import numpy as np
+import vecdet
+from support import generator, iou, nms, numerical_grad, some_boxes
+
+
+class Detections(unittest.TestCase):
+    def test_nms(self):
+        for dtype in (np.float32, np.float64):
+            for count in (1, 7, 300):
+                boxes = some_boxes(count, dtype=dtype)
+                scores = generator.random(count).astype(dtype)
+                classes = generator.integers(-3, 3, count)
+                for threshold in (0.2, 0.5):
+                    self.assertEqual(vecdet.nms(boxes, scores, threshold).tolist(),
+                                     nms(boxes, scores, threshold).tolist())
+                    self.assertEqual(vecdet.batched_nms(boxes, scores, classes, threshold).tolist(),
+                                     nms(boxes, scores, threshold, classes).tolist())
+
+    def test_soft_nms(self):
+        boxes, scores = some_boxes(40, dtype=np.float64), generator.random(40)
+        for method in ("hard", "linear", "gaussian"):
+            left, expected, picked = scores.copy(), [], []
+            remaining = list(range(40))
+            while remaining:
+                best = max(remaining, key=lambda k: (left[k], -k))
+                remaining.remove(best)
+                picked.append(best)
+                expected.append(left[best])
+                for k in remaining:
+                    overlap = iou(boxes[[best]], boxes[[k]])[0, 0]
+                    left[k] *= {"hard": float(overlap < 0.3),
+                                "linear": 1 - overlap if overlap >= 0.3 else 1,
+                                "gaussian": np.exp(-overlap**2 / 0.5)}[method]
+                remaining = [k for k in remaining if left[k] >= 1e-3]
+            kept, reduced = vecdet.soft_nms(boxes, scores, method=method)
+            self.assertEqual(kept.tolist(), picked)
+            np.testing.assert_allclose(reduced, expected, rtol=1e-9)
+
+    def test_filter_topk(self):
+        logits = generator.normal(0, 3, (50, 20)).astype(np.float32)
+        values, places = vecdet.filter_topk(logits, 0.7, 40)
+        flat = logits.reshape(-1)
+        order = np.argsort(-flat, kind="stable")
+        order = order[flat[order] > np.log(0.7 / 0.3)][:40]
+        self.assertEqual(places.tolist(), order.tolist())
+        self.assertEqual(values.tolist(), flat[order].tolist())
+        chances = generator.random(30).astype(np.float32)
+        values, _ = vecdet.filter_topk(chances, 0.6, 99, kind="probabilities")
+        self.assertEqual(values.tolist(), sorted(chances[chances > 0.6].tolist(), reverse=True))
+
+    def test_postprocess(self):
+        """RetinaNet: threshold, best k per level, decoding, clipping, NMS per class."""
+        anchors = some_boxes(200)
+        levels, sizes = [150, 50], [(90, 80), (70, 100)]
+        logits = generator.normal(-2, 2, (2, 200, 3)).astype(np.float32)
+        deltas = generator.normal(0, 0.2, (2, 200, 4)).astype(np.float32)
+        found = vecdet.postprocess(logits, deltas, anchors, sizes, levels, max_candidates=100)
+        for image, size in enumerate(sizes):
+            chosen, first = [], 0
+            for level in levels:
+                part = logits[image, first:first + level].reshape(-1)
+                order = np.argsort(-part, kind="stable")
+                order = order[1 / (1 + np.exp(-part[order].astype(np.float64))) > 0.05][:100]
+                chosen += [(first + place // 3, place % 3) for place in order]
+                first += level
+            rows, labels = np.array(chosen).T
+            boxes = vecdet.decode_boxes(deltas[image, rows], anchors[rows], image_size=size)
+            scores = (1 / (1 + np.exp(-logits[image, rows, labels].astype(np.float64)))).astype(
+                np.float32)
+            kept = nms(boxes, scores, 0.5, labels)[:300]
+            self.assertEqual(found[image].labels.tolist(), labels[kept].tolist())
+            np.testing.assert_allclose(found[image].boxes, boxes[kept], rtol=1e-6)
+            np.testing.assert_allclose(found[image].scores, scores[kept], rtol=1e-6)
+
+    def test_postprocess_detr(self):
+        logits = generator.normal(-1, 2, (2, 30, 5)).astype(np.float32)
+        boxes = generator.uniform(0.2, 0.6, (2, 30, 4)).astype(np.float32)
+        sizes = [(100, 200), (300, 50)]
+        found = vecdet.postprocess_detr(logits, boxes, sizes, max_detections=20)
+        softmaxed = vecdet.postprocess_detr(logits, boxes, sizes, softmax=True,
+                                            score_threshold=0.4)
+        for image, (height, width) in enumerate(sizes):
+            center, side = boxes[image, :, :2], boxes[image, :, 2:]
+            corners = np.concatenate([center - side / 2, center + side / 2], 1)
+            corners = np.clip(corners, 0, 1) * [width, height, width, height]
+            flat = logits[image].reshape(-1)
+            order = np.argsort(-flat, kind="stable")
+            order = order[flat[order] > 0][:20]
+            self.assertEqual(found[image].sources.tolist(), (order // 5).tolist())
+            self.assertEqual(found[image].labels.tolist(), (order % 5).tolist())
+            np.testing.assert_allclose(found[image].boxes, corners[order // 5], rtol=1e-4)
+            chances = np.exp(logits[image].astype(np.float64))
+            chances /= chances.sum(1, keepdims=True)
+            best = chances[:, :-1].max(1)
+            order = np.argsort(-best, kind="stable")
+            order = order[best[order] > 0.4]
+            self.assertEqual(softmaxed[image].sources.tolist(), order.tolist())
+            np.testing.assert_allclose(softmaxed[image].scores, best[order], rtol=1e-5)
+
+    def test_postprocess_box_head(self):
+        proposals = [some_boxes(5), some_boxes(3)]
+        logits = generator.normal(0, 2, (8, 4)).astype(np.float32)
+        deltas = generator.normal(0, 0.5, (8, 16)).astype(np.float32)
+        found = vecdet.postprocess_box_head(logits, deltas, proposals, [(100, 100)] * 2)
+        first = 0
+        for image, own in enumerate(proposals):
+            rows = slice(first, first + len(own))
+            first += len(own)
+            chances = np.exp(logits[rows].astype(np.float64))
+            chances = (chances / chances.sum(1, keepdims=True)).astype(np.float32)
+            row, label = np.nonzero(chances[:, 1:] > 0.05)
+            label += 1
+            boxes = vecdet.decode_boxes(deltas[rows].reshape(-1, 4, 4)[row, label], own[row],
+                                        (10, 10, 5, 5), (100, 100))
+            scores = chances[row, label]
+            large = (boxes[:, 2:] - boxes[:, :2] >= 1e-2).all(1)
+            boxes, scores, label = boxes[large], scores[large], label[large]
+            kept = nms(boxes, scores, 0.5, label)
+            self.assertEqual(found[image].labels.tolist(), label[kept].tolist())
+            np.testing.assert_allclose(found[image].boxes, boxes[kept], rtol=1e-5)
+
+
+class Boxes(unittest.TestCase):
+    def test_overlaps(self):
+        for dtype in (np.float32, np.float64):
+            a, b = some_boxes(20, dtype=dtype), some_boxes(30, dtype=dtype)
+            self.assertTrue(np.array_equal(vecdet.box_iou(a, b), iou(a, b)))
+            hull = np.maximum(a[:, None, 2:], b[None, :, 2:]) - np.minimum(a[:, None, :2],
+                                                                          b[None, :, :2])
+            hull_area = hull[..., 0] * hull[..., 1]
+            areas = vecdet.box_area(a)[:, None] + vecdet.box_area(b)[None]
+            union = areas / (1 + iou(a, b))
+            np.testing.assert_allclose(vecdet.generalized_box_iou(a, b),
+                                       iou(a, b) - (hull_area - union) / hull_area, atol=1e-5)
+            shift = (a[:, None, :2] + a[:, None, 2:] - b[None, :, :2] - b[None, :, 2:]) / 2
+            diou = iou(a, b) - (shift**2).sum(-1) / ((hull**2).sum(-1) + 1e-7)
+            np.testing.assert_allclose(vecdet.distance_box_iou(a, b), diou, atol=1e-5)
+            sides = [x[:, 2:] - x[:, :2] for x in (a, b)]
+            angles = [np.arctan(s[:, 0] / s[:, 1]) for s in sides]
+            v = 4 / np.pi**2 * (angles[0][:, None] - angles[1][None])**2
+            ciou = diou - v**2 / (1 - iou(a, b) + v + 1e-7)
+            np.testing.assert_allclose(vecdet.complete_box_iou(a, b), ciou, atol=1e-5)
+            np.testing.assert_allclose(vecdet.elementwise_iou(a, b[:20], "ciou"), np.diag(ciou[:, :20]),
+                                       atol=1e-5)
+
+    def test_formats(self):
+        boxes = some_boxes(50, dtype=np.float64)
+        x1, y1, x2, y2 = boxes.T
+        formats = {"xyxy": boxes, "xywh": np.stack([x1, y1, x2 - x1, y2 - y1], 1),
+                   "cxcywh": np.stack([(x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1], 1)}
+        for source, values in formats.items():
+            for target, expected in formats.items():
+                found = vecdet.box_convert(values.reshape(5, 10, 4), source, target)
+                np.testing.assert_allclose(found.reshape(-1, 4), expected, rtol=1e-12)
+        self.assertEqual(vecdet.box_area(boxes).tolist(), ((x2 - x1) * (y2 - y1)).tolist())
+        clipped = vecdet.clip_boxes_to_image(boxes, (60, 70))
+        self.assertTrue(np.array_equal(clipped, np.clip(boxes, 0, [70, 60, 70, 60])))
+        self.assertEqual(vecdet.remove_small_boxes(boxes, 10).tolist(),
+                         np.nonzero(np.minimum(x2 - x1, y2 - y1) >= 10)[0].tolist())
+
+    def test_coding(self):
+        boxes, anchors = some_boxes(40, dtype=np.float64), some_boxes(40, dtype=np.float64)
+        deltas = vecdet.encode_boxes(boxes, anchors, (10, 10, 5, 5))
+        center = [(x[:, :2] + x[:, 2:]) / 2 for x in (boxes, anchors)]
+        side = [x[:, 2:] - x[:, :2] for x in (boxes, anchors)]
+        expected = np.concatenate([10 * (center[0] - center[1]) / side[1],
+                                   5 * np.log(side[0] / side[1])], 1)
+        np.testing.assert_allclose(deltas, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(vecdet.decode_boxes(deltas, anchors, (10, 10, 5, 5)), boxes,
+                                   rtol=1e-9, atol=1e-9)
+        batch = vecdet.decode_boxes(np.stack([deltas, deltas]), anchors, (10, 10, 5, 5),
+                                    [(50, 60), (9, 9)])
+        np.testing.assert_allclose(batch[0], np.clip(boxes, 0, [60, 50, 60, 50]), atol=1e-9)
+        np.testing.assert_allclose(batch[1], np.clip(boxes, 0, 9), atol=1e-9)
+        priors = vecdet.box_convert(anchors, "xyxy", "cxcywh")
+        np.testing.assert_allclose(vecdet.decode_boxes(deltas, priors, (10, 10, 5, 5),
+                                                       anchor_format="cxcywh"), boxes, atol=1e-9)
+        distances = vecdet.encode_distances(boxes, anchors)
+        expected = np.concatenate([center[1] - boxes[:, :2], boxes[:, 2:] - center[1]],
+                                  1) / np.tile(side[1], 2)
+        np.testing.assert_allclose(distances, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(vecdet.decode_distances(distances, anchors), boxes, atol=1e-9)
+
+    def test_distributions(self):
+        logits = generator.normal(0, 2, (6, 4, 16)).astype(np.float32)
+        chances = np.exp(logits.astype(np.float64))
+        chances /= chances.sum(-1, keepdims=True)
+        expected = (chances * np.arange(16)).sum(-1)
+        np.testing.assert_allclose(vecdet.decode_distributions(logits), expected, rtol=1e-5)
+        points, strides = generator.uniform(0, 99, (6, 2)), np.array([8, 8, 8, 16, 16, 32])
+        sides = expected * strides[:, None]
+        boxes = np.concatenate([points - sides[:, :2], points + sides[:, 2:]], 1)
+        np.testing.assert_allclose(vecdet.decode_distribution_boxes(logits, points, strides), boxes,
+                                   rtol=1e-4, atol=1e-3)
+
+
+class Targets(unittest.TestCase):
+    def test_matching(self):
+        anchors = some_boxes(300)
+        truth = [some_boxes(5), np.zeros((0, 4), np.float32), some_boxes(3)]
+        classes = [generator.integers(0, 9, len(boxes)) for boxes in truth]
+        index = vecdet.AnchorIndex(anchors)
+        found = vecdet.match_anchors(index, truth, classes, allow_low_quality=False)
+        first = 0
+        for image, boxes in enumerate(truth):
+            expected, labels = np.full(300, -1), np.full(300, -1)
+            if len(boxes):
+                overlaps = iou(anchors, boxes)
+                best = overlaps.max(1)
+                own = overlaps.argmax(1)
+                expected = np.where(best >= np.float32(0.5), own + first, np.where(
+                    best < np.float32(0.4), -1, -2))
+                labels = np.where(expected >= 0, classes[image][own], expected)
+                self.assertTrue(np.array_equal(found[2][image], best))
+            self.assertEqual(found[0][image].tolist(), expected.tolist())
+            self.assertEqual(found[1][image].tolist(), labels.tolist())
+            first += len(boxes)
+        single = vecdet.match_anchors(anchors, truth[0], allow_low_quality=False)[0]
+        self.assertEqual(single.tolist(), found[0][0].tolist())
+
+    def test_anchors_and_assigners(self):
+        sizes = [(10, 12), (5, 6)]
+        anchors = vecdet.make_anchors((80, 96), sizes, [([16], [1]), ([32], [1])])
+        points = vecdet.make_points(sizes, [8, 16])
+        self.assertEqual((len(anchors), len(points)), (150, 150))
+        self.assertEqual(anchors[120].tolist(), [-16, -16, 16, 16])
+        self.assertEqual(points[121].tolist(), [24, 8])
+        self.assertEqual(vecdet.make_anchors((256, 256), [(32, 32), (16, 16), (8, 8), (4, 4),
+                                                          (2, 2)]).shape, (9 * 1364, 4))
+        boxes = np.array([[10, 10, 60, 50]], np.float32)
+        for matches in (vecdet.assign_atss(anchors, sizes, boxes),
+                        vecdet.assign_fcos(anchors, sizes, [boxes])[0]):
+            chosen = np.nonzero(matches == 0)[0]
+            self.assertGreater(len(chosen), 0)
+            center = (anchors[chosen, :2] + anchors[chosen, 2:]) / 2
+            self.assertTrue(((center > boxes[0, :2]) & (center < boxes[0, 2:])).all())
+        scores = np.full((150, 2), 0.5, np.float32)
+        predicted = np.tile(boxes, (150, 1))
+        matches, targets = vecdet.assign_task_aligned(scores, predicted, points, sizes, boxes, [1])
+        self.assertEqual(np.count_nonzero(matches == 0), 10)
+        np.testing.assert_allclose(targets[matches == 0], 1, rtol=1e-4)
+
+    def test_samples(self):
+        labels = [generator.integers(-2, 3, 500), generator.integers(-2, 0, 40)]
+        found = vecdet.sample_balanced(labels, 64, 0.25, seed=3)
+        for (positives, negatives), own in zip(found, labels):
+            self.assertTrue((own[positives] >= 0).all() and (own[negatives] == -1).all())
+            self.assertEqual(len(positives), min(16, np.count_nonzero(own >= 0)))
+            self.assertEqual(len(negatives), min(64 - len(positives), np.count_nonzero(own == -1)))
+        again = vecdet.sample_balanced(labels, 64, 0.25, seed=3)
+        self.assertEqual(found[0][0].tolist(), again[0][0].tolist())
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+class Losses(unittest.TestCase):
+    """Losses are compared with their formulas, gradients with finite differences, in double."""
+
+    def check(self, loss, loss_and_grad, formula, inputs, *arguments, rtol=1e-4, **options):
+        for reduction, expected in (("none", formula), ("sum", formula.sum()),
+                                    ("mean", formula.mean())):
+            found = loss(inputs, *arguments, reduction=reduction, **options)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+        value, grad = loss_and_grad(inputs, *arguments, **options)
+        self.assertAlmostEqual(value, formula.sum(), delta=1e-5 * (1 + abs(formula.sum())))
+        self.assertEqual(grad.dtype, inputs.dtype)
+        if inputs.dtype == np.float64:
+            numeric = numerical_grad(lambda x: loss(x, *arguments, reduction="sum", **options),
+                                     inputs)
+            np.testing.assert_allclose(grad, numeric, rtol=rtol, atol=rtol / 100)
+
+    def test_focal(self):
+        logits = generator.normal(0, 2, (12, 5))
+        labels = generator.integers(-1, 5, 12)
+        targets = np.zeros((12, 5))
+        targets[labels >= 0, labels[labels >= 0]] = 1
+        p = sigmoid(logits)
+        chance = p * targets + (1 - p) * (1 - targets)
+        weight = 0.25 * targets + 0.75 * (1 - targets)
+        formula = -weight * (1 - chance)**2 * np.log(chance)
+        self.check(vecdet.sigmoid_focal_loss, vecdet.sigmoid_focal_loss_and_grad, formula, logits,
+                   labels=labels)
+        self.check(vecdet.sigmoid_focal_loss, vecdet.sigmoid_focal_loss_and_grad, formula, logits,
+                   targets)
+        self.check(vecdet.sigmoid_focal_loss, vecdet.sigmoid_focal_loss_and_grad, formula,
+                   logits.astype(np.float32), labels=labels)
+        weights = generator.random(12).astype(np.float32)
+        self.check(vecdet.sigmoid_focal_loss, vecdet.sigmoid_focal_loss_and_grad,
+                   formula * weights[:, None], logits, labels=labels, row_weights=weights)
+
+    def test_scored(self):
+        logits = generator.normal(0, 2, (9, 4))
+        labels, scores = generator.integers(-1, 4, 9), generator.random(9).astype(np.float32)
+        targets = np.zeros((9, 4))
+        targets[labels >= 0, labels[labels >= 0]] = scores[labels >= 0]
+        p = sigmoid(logits)
+        entropy = -(targets * np.log(p) + (1 - targets) * np.log(1 - p))
+        self.check(vecdet.bce_loss, vecdet.bce_loss_and_grad, entropy, logits, labels, scores)
+        self.check(vecdet.quality_focal_loss, vecdet.quality_focal_loss_and_grad,
+                   np.abs(p - targets)**2 * entropy, logits, labels, scores)
+        self.check(vecdet.varifocal_loss, vecdet.varifocal_loss_and_grad,
+                   np.where(targets > 0, targets * entropy, 0.75 * p**2 * -np.log(1 - p)), logits,
+                   labels, scores)
+
+    def test_softmax(self):
+        logits = generator.normal(0, 2, (2, 50, 5)).astype(np.float32)
+        labels = generator.integers(0, 5, (2, 50))
+        labels[generator.random((2, 50)) < 0.9] = 0
+        chances = np.exp(logits.astype(np.float64))
+        chances /= chances.sum(-1, keepdims=True)
+        one_hot = np.eye(5)[labels]
+        losses = -np.log((chances * one_hot).sum(-1))
+        np.testing.assert_allclose(vecdet.softmax_cross_entropy_loss(logits, labels), losses,
+                                   rtol=1e-5)
+        self.assertAlmostEqual(vecdet.softmax_cross_entropy_loss(logits, labels, "mean"),
+                               losses.mean(), places=5)
+        loss, grad = vecdet.softmax_cross_entropy_loss_and_grad(logits, labels)
+        self.assertAlmostEqual(loss, losses.sum(), places=3)
+        np.testing.assert_allclose(grad, chances - one_hot, atol=1e-6)
+        mined, _ = vecdet.softmax_cross_entropy_loss_and_grad(logits, labels,
+                                                              negatives_per_foreground=3)
+        expected = 0.0
+        for own, label in zip(losses, labels):
+            hard = np.sort(own[label == 0])[::-1]
+            expected += own[label > 0].sum() + hard[:3 * np.count_nonzero(label)].sum()
+        self.assertAlmostEqual(mined, expected, places=3)
+
+    def test_distribution(self):
+        logits = generator.normal(0, 2, (10, 8)).astype(np.float32)
+        targets = generator.uniform(0, 6.9, 10)
+        chances = np.exp(logits.astype(np.float64))
+        chances /= chances.sum(-1, keepdims=True)
+        hat = np.maximum(0, 1 - np.abs(np.arange(8) - targets[:, None]))
+        formula = -(hat * np.log(chances)).sum(1)
+        np.testing.assert_allclose(vecdet.distribution_focal_loss(logits, targets), formula,
+                                   rtol=1e-5)
+        loss, grad = vecdet.distribution_focal_loss_and_grad(logits, targets)
+        self.assertAlmostEqual(loss, formula.sum(), places=4)
+        np.testing.assert_allclose(grad, chances - hat, atol=1e-6)
+
+    def test_boxes(self):
+        boxes = some_boxes(11, dtype=np.float64)
+        targets = boxes + generator.normal(0, 2, boxes.shape)
+        d = np.abs(boxes - targets)
+        formula = np.where(d < 1, d**2 / 2, d - 0.5)
+        self.check(vecdet.smooth_l1_loss, vecdet.smooth_l1_loss_and_grad, formula, boxes, targets)
+        labels = generator.integers(-2, 2, 11)
+        chosen = formula[labels >= 0]
+        self.assertAlmostEqual(vecdet.smooth_l1_loss(boxes, targets, labels=labels), chosen.mean())
+        for name, kind in (("generalized", "giou"), ("distance", "diou"), ("complete", "ciou")):
+            self.check(getattr(vecdet, f"{name}_box_iou_loss"),
+                       getattr(vecdet, f"{name}_box_iou_loss_and_grad"),
+                       1 - vecdet.elementwise_iou(boxes, targets, kind), boxes, targets,
+                       rtol=1e-1 if kind == "ciou" else 1e-4)  # alpha counts as a constant
+
+    def test_regression(self):
+        anchors, truth = some_boxes(20, dtype=np.float64), some_boxes(4, dtype=np.float64)
+        deltas = generator.normal(0, 0.3, (20, 4))
+        matches = generator.integers(-2, 4, 20)
+        chosen = matches >= 0
+        encoded = vecdet.encode_boxes(truth[matches[chosen]], anchors[chosen])
+        expected = vecdet.smooth_l1_loss(deltas[chosen], encoded, "sum", 1 / 9)
+        self.assertAlmostEqual(vecdet.regression_loss(deltas, anchors, truth, matches), expected,
+                               places=6)
+        decoded = vecdet.decode_boxes(deltas[chosen], anchors[chosen])
+        expected = vecdet.generalized_box_iou_loss(decoded, truth[matches[chosen]], "sum")
+        found, grad = vecdet.regression_loss_and_grad(deltas, anchors, truth, matches, loss="giou")
+        self.assertAlmostEqual(found, expected, places=6)
+        numeric = numerical_grad(lambda x: vecdet.regression_loss(x, anchors, truth, matches,
+                                                                  loss="giou"), deltas)
+        np.testing.assert_allclose(grad, numeric, rtol=1e-4, atol=1e-6)
+
+
+class Features(unittest.TestCase):
+    def test_roi_align(self):
+        features = generator.normal(0, 1, (2, 3, 12, 15))
+        boxes = [some_boxes(4, 10), some_boxes(3, 10)]
+
+        def interpolated(plane, y, x):
+            y, x = min(max(y, 0), 11), min(max(x, 0), 14)
+            top, left = min(int(y), 10), min(int(x), 13)
+            dy, dx = y - top, x - left
+            corner = plane[top:top + 2, left:left + 2]
+            return np.array([1 - dy, dy]) @ corner @ np.array([1 - dx, dx])
+
+        out = vecdet.roi_align(features, boxes, (2, 3), 0.5, 2, aligned=True)
+        row = 0
+        for image, own in enumerate(boxes):
+            for box in own.astype(np.float64):
+                x1, y1, x2, y2 = box * 0.5 - 0.5
+                for p in range(2):
+                    for q in range(3):
+                        samples = [[interpolated(features[image, 1],
+                                                 y1 + (p + (i + 0.5) / 2) * (y2 - y1) / 2,
+                                                 x1 + (q + (j + 0.5) / 2) * (x2 - x1) / 3)
+                                    for j in range(2)] for i in range(2)]
+                        self.assertAlmostEqual(out[row, 1, p, q], np.mean(samples), places=9)
+                row += 1
+        # The gradient is the transpose of the pooling, which is linear.
+        upstream = generator.normal(0, 1, out.shape)
+        grad = vecdet.roi_align_grad(upstream, boxes, features.shape, 0.5, 2, aligned=True)
+        self.assertAlmostEqual((grad * features).sum(), (upstream * out).sum(), places=8)
+        rows = np.concatenate([np.insert(own, 0, image, 1) for image, own in enumerate(boxes)])
+        self.assertTrue(np.array_equal(vecdet.roi_align(features, rows, (2, 3), 0.5, 2, True), out))
+
+    def test_multiscale(self):
+        levels = [generator.normal(0, 1, (1, 2, side, side)).astype(np.float32)
+                  for side in (64, 32)]
+        boxes = np.array([[0, 0, 30, 30], [5, 5, 250, 250]], np.float32)
+        out = vecdet.multiscale_roi_align(levels, [boxes], 3, [0.25, 0.125])
+        own = vecdet.pyramid_levels(boxes, 2, 0.25)
+        self.assertEqual(own.tolist(), [0, 1])
+        for k, level in enumerate(own):
+            one = vecdet.roi_align(levels[level], [boxes[k:k + 1]], 3, (0.25, 0.125)[level], 2)
+            self.assertTrue(np.array_equal(out[k], one[0]))
+
+    def test_convolution(self):
+        weight = generator.normal(0, 0.1, (5, 4, 3, 3)).astype(np.float32)
+        bias = generator.normal(0, 1, 5).astype(np.float32)
+        image = generator.normal(0, 1, (2, 4, 9, 11)).astype(np.float32)
+        padded = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        expected = np.zeros((2, 5, 9, 11))
+        for i in range(3):
+            for j in range(3):
+                expected += np.einsum("nchw,kc->nkhw", padded[..., i:i + 9, j:j + 11],
+                                      weight[..., i, j])
+        expected += bias[:, None, None]
+        for accurate in (False, True):
+            found = vecdet.Conv3x3(weight, bias, accurate=accurate)(image)
+            np.testing.assert_allclose(found, expected, atol=1e-4)
+            found = vecdet.Conv3x3(weight, bias, relu=True, accurate=accurate)(image)
+            np.testing.assert_allclose(found, np.maximum(expected, 0), atol=1e-4)
+
+
+if __name__ == "__main__":
+    unittest.main()
