@@ -83,6 +83,10 @@ struct train_command {
     app->add_option("--loss", options.loss, "vecdet, or torch: libtorch's operators alone")
         ->transform(
             one_of<loss_kind>({{"torch", loss_kind::torch}, {"vecdet", loss_kind::vecdet}}));
+    app->add_option("--convolutions", options.convolutions,
+                    "3x3 with stride 1: vecdet, or torch: libtorch's")
+        ->transform(one_of<convolution_kind>(
+            {{"torch", convolution_kind::torch}, {"vecdet", convolution_kind::vecdet}}));
     app->add_flag("--channels-last", options.precision.channels_last);
     app->add_flag("--bfloat16", options.precision.bfloat16, "autocast of the network");
 
