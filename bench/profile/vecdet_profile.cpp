@@ -56,7 +56,7 @@ struct options {
   std::string before, after, output, step;
   std::size_t rows = 50;
   double fail_above = -1;
-  bool measure = false, across = false;
+  bool measure = false, across = false, conv3x3 = false;
   replay_options replay;
   std::vector<std::string> isas, layouts, types;
   std::vector<int> threads;
@@ -107,11 +107,14 @@ std::vector<alternative> alternatives_of(const options& o) {
   for (const std::string& isa : o.isas) all.push_back({isa, 0, "", ""});
   for (const int threads : o.threads) all.push_back({"", threads, "", ""});
   // If only one of the two is given, the other defaults to the common case.
-  if (o.layouts.empty() && o.types.empty()) return all;
+  if (o.layouts.empty() && o.types.empty() && !o.conv3x3) return all;
   using list = std::vector<std::string>;
+  const list layouts = o.layouts.empty() ? list{"nchw"} : o.layouts;
   for (const std::string& type : o.types.empty() ? list{"f32"} : o.types) {
-    for (const std::string& layout : o.layouts.empty() ? list{"nchw"} : o.layouts)
-      all.push_back({"", 0, layout, type});
+    for (const std::string& layout : layouts) all.push_back({"", 0, layout, type});
+  }
+  for (const std::string& layout : layouts) {
+    if (o.conv3x3 && layout != "blocked") all.push_back({"", 0, layout, "f32", true});
   }
   return all;
 }
@@ -213,6 +216,10 @@ int main(int argc, char** argv) {
                    "Also project convolutions to these types: f32, bf16, f16; weights stay in f32")
       ->delimiter(',')
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  replay_command->add_flag(
+      "--conv3x3", o.conv3x3,
+      "Also project convolutions in f32 and these layouts (not blocked) to vecdet's conv3x3, where "
+      "it can compute them and is faster according to conv3x3_is_faster()");
   replay_command
       ->add_option("--seconds", o.replay.seconds, "Time for each repetition of each problem")
       ->check(CLI::Range(0.001, 60.0))

@@ -88,6 +88,10 @@ struct train_command {
     app->add_option("--loss", options.loss, "vecdet, or torch for libtorch's operators only")
         ->transform(
             one_of<loss_kind>({{"torch", loss_kind::torch}, {"vecdet", loss_kind::vecdet}}));
+    app->add_option("--convolutions", options.convolutions,
+                    "3x3 convolutions with stride 1: vecdet, or torch for libtorch's")
+        ->transform(one_of<convolution_kind>(
+            {{"torch", convolution_kind::torch}, {"vecdet", convolution_kind::vecdet}}));
     app->add_flag("--channels-last", options.precision.channels_last,
                   "run the network in channels_last");
     app->add_flag("--bfloat16", options.precision.bfloat16,

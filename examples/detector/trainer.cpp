@@ -62,8 +62,9 @@ std::string recipe_of(const training_options& options, const dataset& data) {
   const augmentation& changes = loading.changes;
   const optimisation& optimiser = options.optimiser;
   std::ostringstream line;
-  line << "loss " << name_of(options.loss) << ", epochs " << options.epochs << ", batch "
-       << loading.batch_size * loading.ranks << ", seed " << loading.seed << ", "
+  line << "loss " << name_of(options.loss) << ", convolutions " << name_of(options.convolutions)
+       << ", epochs " << options.epochs << ", batch " << loading.batch_size * loading.ranks
+       << ", seed " << loading.seed << ", "
        << (optimiser.optimiser == optimiser_kind::sgd ? "SGD" : "AdamW") << " rate "
        << optimiser.rate << ", decay " << optimiser.weight_decay << ", momentum "
        << optimiser.momentum << ", warm-up " << optimiser.warmup_steps << ", schedule "
@@ -94,6 +95,7 @@ class training {
     config.classes = static_cast<std::int64_t>(train_.classes.size());
     at::manual_seed(options.loading.seed);
     now_.model = std::make_shared<retinanet>(config);
+    now_.model->convolve_by(options.convolutions);
     if (options.precision.channels_last) use_channels_last(*now_.model);
     now_.classes = train_.classes;
     now_.canvas = options.loading.canvas;
