@@ -33,6 +33,7 @@ licences=$(echo "$package"/vecdet-*.dist-info)
 cp tree/LICENSE "$licences/LICENSE"
 cp /usr/share/doc/libtbb12/copyright "$licences/LICENSE.oneTBB"
 sed -i "s/^Tag: .*/Tag: py3-none-$platform/" "$licences/WHEEL"
+mkdir repaired
 python3 -m wheel pack -d repaired "$package" >&2
 echo "$PWD"/repaired/*.whl
 '
