@@ -37,7 +37,7 @@ inline finished_program run_measurer(const callable_pair& callables, int pairs,
   program_start start;
   start.command = {callables.python, callables.measurer, "--measure", job.dump()};
   start.environment = std::move(environment);
-  start.processor = this_processor();
+  const on_one_processor pinned(true);
   finished_program ended = run_program(start);
   if (!ended.succeeded()) throw std::runtime_error("the measuring process: " + ended.failure());
   return ended;

@@ -2,6 +2,7 @@
 // Runs other programs: what they write, how they end, and that they end when the gate does.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -95,7 +96,6 @@ struct program_start {
   std::vector<std::string> command;
   std::string folder;                                            ///< to run in; empty: this one
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to this process's
-  int processor = -1;                                            ///< to run on; -1: any
   bool cleaning_up = false;                                      ///< run although interrupted
 };
 
@@ -120,12 +120,6 @@ inline finished_program run_program(const program_start& start) {
     int copies[5];
     for (int i = 0; i < 5; ++i) copies[i] = fcntl(sources[i], F_DUPFD_CLOEXEC, 10);
     for (int i = 0; i < 5; ++i) dup2(copies[i], i);
-    if (start.processor >= 0) {
-      cpu_set_t set;
-      CPU_ZERO(&set);
-      CPU_SET(static_cast<std::size_t>(start.processor), &set);
-      sched_setaffinity(0, sizeof set, &set);  // if this is not allowed, only the noise grows
-    }
     for (const auto& variable : start.environment)
       setenv(variable.first.c_str(), variable.second.c_str(), 1);
     if (start.folder.empty() || chdir(start.folder.c_str()) == 0)
@@ -153,8 +147,28 @@ inline finished_program run_program(const program_start& start) {
   return ended;
 }
 
-/// The processor that the scheduler has just chosen, which has little else to do.
-inline int this_processor() { return sched_getcpu(); }
+/// Keeps this process, and what it starts, on the processor that the scheduler has just chosen,
+/// which has little else to do. A program that was moved after its start would count as preempted.
+class on_one_processor {
+ public:
+  explicit on_one_processor(bool wanted) : wanted_(wanted) {
+    if (!wanted_) return;
+    sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(std::max(0, sched_getcpu())), &one);
+    sched_setaffinity(0, sizeof one, &one);  // if this is not allowed, only the noise grows
+  }
+  on_one_processor(const on_one_processor&) = delete;
+  on_one_processor& operator=(const on_one_processor&) = delete;
+  ~on_one_processor() {
+    if (wanted_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+
+ private:
+  bool wanted_;
+  cpu_set_t before_{};
+};
 
 }  // namespace gate
 }  // namespace vecdet

@@ -52,7 +52,7 @@ class benchmark_program {
 
   /// Every benchmark that matches Google Benchmark's filter, after one iteration of each.
   std::vector<benchmark_run> list(const std::string& filter) const {
-    return run(filter, {"--benchmark_min_time=1e-9"}, -1).first;
+    return run(filter, {"--benchmark_min_time=1e-9"}).first;
   }
 
   /// Seconds that the program needs to start and end without running a benchmark.
@@ -64,14 +64,14 @@ class benchmark_program {
     return least;
   }
 
-  /// Nanoseconds per iteration of each benchmark. A piece in which a process pinned to a processor
-  /// was preempted is measured again.
-  std::vector<double> time(const std::vector<std::string>& names, int processor) const {
-    constexpr int attempts = 5;
+  /// Nanoseconds per iteration of each benchmark. On one processor, a piece whose process was
+  /// preempted is measured again.
+  std::vector<double> time(const std::vector<std::string>& names, bool pinned) const {
+    constexpr int attempts = 3;
     for (int attempt = 1;; ++attempt) {
       const auto ran =
-          run(filter_for(names), {std::string("--benchmark_min_time=") + piece_seconds}, processor);
-      if (processor >= 0 && ran.second.preemptions > 0 && attempt < attempts) continue;
+          run(filter_for(names), {std::string("--benchmark_min_time=") + piece_seconds});
+      if (pinned && ran.second.preemptions > 0 && attempt < attempts) continue;
       std::vector<double> times;
       for (const std::string& name : names) times.push_back(time_in(ran.first, name));
       return times;
@@ -83,7 +83,7 @@ class benchmark_program {
     const auto ran = run(
         filter_for({name}),
         {"--benchmark_min_time=1e-9", "--benchmark_repetitions=" + std::to_string(counted_calls)},
-        -1, counting_environment());
+        counting_environment());
     if (ran.first.size() != 1) return {};
     const counted_pieces pieces(ran.second.counts);
     const std::size_t repetitions = ran.first[0].ns.size();
@@ -93,13 +93,12 @@ class benchmark_program {
 
  private:
   std::pair<std::vector<benchmark_run>, finished_program> run(
-      const std::string& filter, const std::vector<std::string>& arguments, int processor,
+      const std::string& filter, const std::vector<std::string>& arguments,
       std::vector<std::pair<std::string, std::string>> environment = {}) const {
     program_start start{{path_, "--benchmark_filter=" + filter, "--benchmark_out=/dev/fd/3",
                          "--benchmark_out_format=json"},
                         folder_,
-                        std::move(environment),
-                        processor};
+                        std::move(environment)};
     start.command.insert(start.command.end(), arguments.begin(), arguments.end());
     finished_program ended = run_program(start);
     const std::string what =
@@ -217,7 +216,8 @@ class program_comparison {
   /// Benchmarks with several threads, or that measure real time and so may have some, run on any
   /// processor.
   void measure(const std::vector<judged_problem*>& batch, int pairs) {
-    const int processor = anywhere_.at(batch[0]->name) ? -1 : this_processor();
+    const bool pin = !anywhere_.at(batch[0]->name);
+    const on_one_processor pinned(pin);
     std::vector<std::string> names;
     for (const judged_problem* problem : batch) names.push_back(problem->name);
     std::vector<rounds> times(batch.size());
@@ -230,7 +230,7 @@ class program_comparison {
     for (int round = 0; round < pairs; ++round) {
       std::shuffle(order.begin(), order.end(), random_);
       for (const side& next : order) {
-        const std::vector<double> ns = next.program->time(names, processor);
+        const std::vector<double> ns = next.program->time(names, pin);
         for (std::size_t i = 0; i < batch.size(); ++i) (times[i].*next.list).push_back(ns[i]);
       }
     }
