@@ -68,7 +68,7 @@ struct train_command {
         ->expected(2)
         ->capture_default_str()
         ->check(CLI::Range(32, 8192));
-    app->add_option("--seed", options.loading.seed, "of weights, order and augmentation")
+    app->add_option("--seed", options.loading.seed, "seed of weights, order and augmentation")
         ->capture_default_str();
 
     app->add_option("--backbone", options.model.backbone, "resnet18, resnet50 or resnext50_32x4d")
@@ -127,7 +127,7 @@ struct train_command {
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
     app->add_option("--schedule", optimiser.schedule,
-                    "of the learning rate: cosine, steps or constant")
+                    "learning rate over time: cosine, steps or constant")
         ->transform(one_of<schedule_kind>({{"cosine", schedule_kind::cosine},
                                            {"steps", schedule_kind::steps},
                                            {"constant", schedule_kind::constant}}));
