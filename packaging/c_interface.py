@@ -73,7 +73,11 @@ def parts():
         title = re.match(r"// SPDX[^\n]*\n((?://[^\n]*\n)*)", text)[1]
         if name == "types.hpp":
             title = title.split("//\n")[0]
-        yield title, list(ITEM.finditer(text))
+        items = list(ITEM.finditer(text))
+        for item in items:
+            if not item["comment"]:
+                sys.exit(f"{name}: {item['function'] or item['type']} has no comment")
+        yield title, items
 
 
 def header():

@@ -31,7 +31,10 @@ for suite in bookworm sid; do
     mkdir "$at/ccache" # last: the sign that the root is complete
   fi
   cp "$wheel" "$at/tmp"
-  ! run sh -c 'command -v gcc || command -v c++'
+  if run sh -c 'command -v gcc || command -v c++'; then
+    echo "$suite's root directory has a compiler"
+    exit 1
+  fi
   run python3 -m pip install -q --no-index --no-deps --break-system-packages --force-reinstall \
     --root-user-action=ignore "/tmp/$(basename "$wheel")"
   run python3 -c 'import sys, time

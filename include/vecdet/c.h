@@ -212,6 +212,7 @@ typedef enum vecdet_soft_nms_method {
   VECDET_SOFT_NMS_GAUSSIAN
 } vecdet_soft_nms_method;
 
+/// Parameters of vecdet_soft_nms().
 typedef struct vecdet_soft_nms_params {
   vecdet_soft_nms_method method;
   double iou_threshold;  ///< of the hard and the linear method, in [0, 1]
@@ -220,6 +221,7 @@ typedef struct vecdet_soft_nms_params {
   int plus_one;          ///< pixel convention
 } vecdet_soft_nms_params;
 
+/// Parameters of vecdet_merge_boxes().
 typedef struct vecdet_merge_params {
   vecdet_nms_overlap overlap;  ///< VECDET_NMS_SMALLER_AREA or VECDET_NMS_POSITIVE_AREA
   double match_threshold;      ///< in (0, 1]
@@ -233,6 +235,7 @@ vecdet_nms_params vecdet_nms_params_default(void);
 /// mmcv.ops.nms.
 vecdet_nms_params vecdet_nms_params_mmcv(double iou_threshold, int plus_one);
 
+/// IPEX's NMS.
 vecdet_nms_params vecdet_nms_params_ipex(double iou_threshold);
 
 /// ONNX Runtime's NonMaxSuppression; `centre_format` is its center_point_box.
@@ -305,6 +308,7 @@ typedef enum vecdet_dense_detector {
   VECDET_RPN
 } vecdet_dense_detector;
 
+/// Parameters of vecdet_postprocess().
 typedef struct vecdet_postprocess_params {
   vecdet_dense_detector detector;
   double score_threshold;     ///< in [0, 1]; scores above it count
@@ -315,6 +319,7 @@ typedef struct vecdet_postprocess_params {
   double min_size;            ///< boxes with a smaller side are removed; 0 removes none
 } vecdet_postprocess_params;
 
+/// Parameters of vecdet_postprocess_box_head().
 typedef struct vecdet_box_head_params {
   double score_threshold;  ///< in [0, 1]; scores above it count
   double iou_threshold;    ///< in [0, 1]
@@ -334,6 +339,7 @@ typedef enum vecdet_yolo_scores {
   VECDET_YOLO_SCORE_AND_CLASS
 } vecdet_yolo_scores;
 
+/// Parameters of vecdet_postprocess_yolo().
 typedef struct vecdet_yolo_postprocess_params {
   vecdet_yolo_layout layout;
   vecdet_yolo_scores scores;
@@ -351,6 +357,7 @@ typedef struct vecdet_yolo_postprocess_params {
   int64_t keypoint_size;      ///< 0: extras are copied; 2 or 3: they are key points
 } vecdet_yolo_postprocess_params;
 
+/// Parameters of vecdet_postprocess_detr().
 typedef struct vecdet_detr_postprocess_params {
   int softmax;             ///< softmax with "no object" as last column, instead of sigmoid
   double score_threshold;  ///< in [0, 1]; scores above it count
@@ -369,10 +376,13 @@ vecdet_status vecdet_filter_topk(vecdet_dtype type, const void* logits, int64_t 
 /// The defaults of torchvision's detectors.
 vecdet_postprocess_params vecdet_postprocess_params_retinanet(void);
 
+/// The same for FCOS.
 vecdet_postprocess_params vecdet_postprocess_params_fcos(void);
 
+/// The same for SSD.
 vecdet_postprocess_params vecdet_postprocess_params_ssd(void);
 
+/// The same for RPNs in training: 2000 proposals per image.
 vecdet_postprocess_params vecdet_postprocess_params_rpn(void);
 
 /// The detections of a dense detector: threshold and top-k per level, decoding, clipping, NMS per
@@ -553,6 +563,7 @@ typedef struct vecdet_ssd_shapes {
   int clip;  ///< clips widths and heights to the image's
 } vecdet_ssd_shapes;
 
+/// Parameters of vecdet_match_anchors().
 typedef struct vecdet_matcher_params {
   double high_threshold;      ///< anchors with at least this IoU are matched
   double low_threshold;       ///< anchors with a lower IoU are background; others are ignored
@@ -570,6 +581,7 @@ typedef struct vecdet_matcher_params {
 /// Anchors in the form that matching needs, made once and used by many calls, on any threads.
 typedef struct vecdet_anchor_index vecdet_anchor_index;
 
+/// Parameters of vecdet_sample_balanced().
 typedef struct vecdet_balanced_sample_params {
   int64_t size;           ///< per image; 256
   double positive_share;  ///< greatest share of positives; 0.5
@@ -620,11 +632,13 @@ void vecdet_anchor_index_free(vecdet_anchor_index* index);
 /// RetinaNet's matcher.
 vecdet_matcher_params vecdet_matcher_params_retinanet(void);
 
+/// The RPN's matcher: thresholds 0.7 and 0.3.
 vecdet_matcher_params vecdet_matcher_params_rpn(void);
 
 /// Matches proposals with ground truth for a box head.
 vecdet_matcher_params vecdet_matcher_params_roi(void);
 
+/// SSD's matcher: every box takes its best anchor.
 vecdet_matcher_params vecdet_matcher_params_ssd(void);
 
 /// Matches the anchors with the ground truth of each image by IoU. Outputs may be null, and have
@@ -683,6 +697,7 @@ typedef struct vecdet_focal_targets {
   const void* dense;
 } vecdet_focal_targets;
 
+/// Parameters of the sigmoid focal loss.
 typedef struct vecdet_focal_loss_params {
   double alpha;  ///< weight of positives; negatives weigh 1 - alpha; if negative, both weigh 1
   double gamma;  ///< focusing exponent, 0 or more
@@ -693,6 +708,7 @@ typedef struct vecdet_focal_loss_params {
   const float* row_weights;  ///< a further factor per row; null: all 1
 } vecdet_focal_loss_params;
 
+/// Parameters of the quality focal loss.
 typedef struct vecdet_quality_focal_params {
   double beta;   ///< focusing exponent, 0 or more
   double scale;  ///< factor on loss and gradient
@@ -702,6 +718,7 @@ typedef struct vecdet_quality_focal_params {
   const float* row_weights;  ///< a further factor per row; null: all 1
 } vecdet_quality_focal_params;
 
+/// Parameters of the varifocal loss.
 typedef struct vecdet_varifocal_params {
   double alpha;             ///< weight of negatives, 0 or more
   double gamma;             ///< focusing exponent of negatives, 0 or more
@@ -713,6 +730,7 @@ typedef struct vecdet_varifocal_params {
   const float* row_weights;  ///< a further factor per row; null: all 1
 } vecdet_varifocal_params;
 
+/// Parameters of binary cross entropy.
 typedef struct vecdet_bce_params {
   double scale;  ///< factor on loss and gradient
   vecdet_reduction reduction;
@@ -721,6 +739,7 @@ typedef struct vecdet_bce_params {
   const float* row_weights;  ///< a further factor per row; null: all 1
 } vecdet_bce_params;
 
+/// Parameters of softmax cross entropy.
 typedef struct vecdet_softmax_cross_entropy_params {
   double scale;    ///< factor on losses, sum and gradient
   int64_t ignore;  ///< label of rows that do not count; -100 in torch
@@ -739,6 +758,7 @@ typedef struct vecdet_hard_negative_mining {
 vecdet_status vecdet_count_foreground(const int64_t* labels, int64_t count, int64_t background,
     int64_t ignore, int64_t* foreground);
 
+/// alpha 0.25, gamma 2, the sum; background -1, ignore -2.
 vecdet_focal_loss_params vecdet_focal_loss_params_default(void);
 
 /// Sigmoid focal loss, arXiv 1708.02002: writes the sum or mean to `loss`.
@@ -762,6 +782,7 @@ vecdet_status vecdet_sigmoid_focal_loss_grad(vecdet_dtype type, const void* logi
     int64_t classes, int64_t stride, const vecdet_focal_targets* targets, const void* upstream,
     const vecdet_focal_loss_params* params, void* grad);
 
+/// beta 2, the sum; background -1, ignore -2.
 vecdet_quality_focal_params vecdet_quality_focal_params_default(void);
 
 /// Quality focal loss, arXiv 2006.04388. Each row has a label and a score, which is the target of
@@ -770,14 +791,17 @@ vecdet_status vecdet_quality_focal_loss(vecdet_dtype type, const void* logits, i
     classes, int64_t stride, const int64_t* labels, const float* scores, const
     vecdet_quality_focal_params* params, double* loss);
 
+/// Writes the loss of each element to `losses`.
 vecdet_status vecdet_quality_focal_loss_unreduced(vecdet_dtype type, const void* logits, int64_t
     rows, int64_t classes, int64_t stride, const int64_t* labels, const float* scores, const
     vecdet_quality_focal_params* params, void* losses);
 
+/// Writes the loss, and its gradient with respect to the logits, in one pass.
 vecdet_status vecdet_quality_focal_loss_and_grad(vecdet_dtype type, const void* logits, int64_t
     rows, int64_t classes, int64_t stride, const int64_t* labels, const float* scores, const
     vecdet_quality_focal_params* params, double* loss, void* grad);
 
+/// alpha 0.75, gamma 2, the sum; background -1, ignore -2.
 vecdet_varifocal_params vecdet_varifocal_params_default(void);
 
 /// Varifocal loss, arXiv 2008.13367; otherwise as vecdet_quality_focal_loss().
@@ -785,14 +809,17 @@ vecdet_status vecdet_varifocal_loss(vecdet_dtype type, const void* logits, int64
     classes, int64_t stride, const int64_t* labels, const float* scores, const
     vecdet_varifocal_params* params, double* loss);
 
+/// Writes the loss of each element to `losses`.
 vecdet_status vecdet_varifocal_loss_unreduced(vecdet_dtype type, const void* logits, int64_t rows,
     int64_t classes, int64_t stride, const int64_t* labels, const float* scores, const
     vecdet_varifocal_params* params, void* losses);
 
+/// Writes the loss, and its gradient with respect to the logits, in one pass.
 vecdet_status vecdet_varifocal_loss_and_grad(vecdet_dtype type, const void* logits, int64_t rows,
     int64_t classes, int64_t stride, const int64_t* labels, const float* scores, const
     vecdet_varifocal_params* params, double* loss, void* grad);
 
+/// The sum; background -1, ignore -2.
 vecdet_bce_params vecdet_bce_params_default(void);
 
 /// Binary cross entropy with logits; otherwise as vecdet_quality_focal_loss().
@@ -800,14 +827,17 @@ vecdet_status vecdet_bce_loss(vecdet_dtype type, const void* logits, int64_t row
     int64_t stride, const int64_t* labels, const float* scores, const vecdet_bce_params* params,
     double* loss);
 
+/// Writes the loss of each element to `losses`.
 vecdet_status vecdet_bce_loss_unreduced(vecdet_dtype type, const void* logits, int64_t rows, int64_t
     classes, int64_t stride, const int64_t* labels, const float* scores, const vecdet_bce_params*
     params, void* losses);
 
+/// Writes the loss, and its gradient with respect to the logits, in one pass.
 vecdet_status vecdet_bce_loss_and_grad(vecdet_dtype type, const void* logits, int64_t rows, int64_t
     classes, int64_t stride, const int64_t* labels, const float* scores, const vecdet_bce_params*
     params, double* loss, void* grad);
 
+/// A scale of 1; ignore -2.
 vecdet_softmax_cross_entropy_params vecdet_softmax_cross_entropy_params_default(void);
 
 /// The sum of the softmax cross entropies of the rows.
@@ -832,10 +862,12 @@ vecdet_status vecdet_softmax_cross_entropy_loss_and_grad(const float* logits, in
 vecdet_status vecdet_distribution_focal_loss(const float* logits, int64_t rows, int64_t bins,
     int64_t stride, const float* targets, const float* row_weights, double scale, double* loss);
 
+/// Writes the loss of each row to `losses`.
 vecdet_status vecdet_distribution_focal_loss_unreduced(const float* logits, int64_t rows, int64_t
     bins, int64_t stride, const float* targets, const float* row_weights, double scale, float*
     losses);
 
+/// Writes the sum, and its gradient with respect to the logits, in one pass.
 vecdet_status vecdet_distribution_focal_loss_and_grad(const float* logits, int64_t rows, int64_t
     bins, int64_t stride, const float* targets, const float* row_weights, double scale, double*
     loss, float* grad);
@@ -853,6 +885,7 @@ typedef enum vecdet_box_loss {
   VECDET_CIOU_LOSS
 } vecdet_box_loss;
 
+/// Parameters of vecdet_regression_loss().
 typedef struct vecdet_regression_loss_params {
   vecdet_box_loss loss;
   double beta;     ///< of smooth L1; 0 or more
@@ -891,6 +924,7 @@ vecdet_status vecdet_iou_loss_and_grad(vecdet_dtype type, const void* predicted,
     targets, int64_t count, vecdet_iou_kind kind, double epsilon, double scale, const float*
     box_weights, double* loss, void* grad);
 
+/// Smooth L1 with beta 1/9; coder weights of 1.
 vecdet_regression_loss_params vecdet_regression_loss_params_default(void);
 
 /// The box loss of deltas relative to anchors, in one pass: encoded targets or decoded boxes are
@@ -929,6 +963,7 @@ typedef struct vecdet_roi_boxes {
   const int64_t* images;  ///< one per box; null: all belong to image 0
 } vecdet_roi_boxes;
 
+/// Parameters of RoIAlign.
 typedef struct vecdet_roi_align_params {
   double spatial_scale;    ///< locations per pixel; ignored on several levels
   int64_t sampling_ratio;  ///< samples per bin and axis, at most 1024; below 1: adaptive
@@ -956,6 +991,7 @@ typedef struct vecdet_byte_image {
   int64_t stride;  ///< bytes from one row to the next; 0 means 3 * width
 } vecdet_byte_image;
 
+/// Parameters of vecdet_letterbox().
 typedef struct vecdet_letterbox_params {
   int swaps_channels;  ///< BGR images to an RGB input, or RGB to BGR
   int is_centred;      ///< else the image is in the upper left corner

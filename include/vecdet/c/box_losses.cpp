@@ -15,6 +15,7 @@ typedef enum vecdet_box_loss {
   VECDET_CIOU_LOSS
 } vecdet_box_loss;
 
+/// Parameters of vecdet_regression_loss().
 typedef struct vecdet_regression_loss_params {
   vecdet_box_loss loss;
   double beta;     ///< of smooth L1; 0 or more
@@ -182,6 +183,7 @@ VECDET_C vecdet_status vecdet_iou_loss_and_grad(vecdet_dtype type, const void* p
   });
 }
 
+/// Smooth L1 with beta 1/9; coder weights of 1.
 VECDET_C vecdet_regression_loss_params vecdet_regression_loss_params_default(void) {
   return c_params_of<vecdet_regression_loss_params>(regression_loss_params());
 }

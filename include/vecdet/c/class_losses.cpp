@@ -17,6 +17,7 @@ typedef struct vecdet_focal_targets {
   const void* dense;
 } vecdet_focal_targets;
 
+/// Parameters of the sigmoid focal loss.
 typedef struct vecdet_focal_loss_params {
   double alpha;  ///< weight of positives; negatives weigh 1 - alpha; if negative, both weigh 1
   double gamma;  ///< focusing exponent, 0 or more
@@ -27,6 +28,7 @@ typedef struct vecdet_focal_loss_params {
   const float* row_weights;  ///< a further factor per row; null: all 1
 } vecdet_focal_loss_params;
 
+/// Parameters of the quality focal loss.
 typedef struct vecdet_quality_focal_params {
   double beta;   ///< focusing exponent, 0 or more
   double scale;  ///< factor on loss and gradient
@@ -36,6 +38,7 @@ typedef struct vecdet_quality_focal_params {
   const float* row_weights;  ///< a further factor per row; null: all 1
 } vecdet_quality_focal_params;
 
+/// Parameters of the varifocal loss.
 typedef struct vecdet_varifocal_params {
   double alpha;             ///< weight of negatives, 0 or more
   double gamma;             ///< focusing exponent of negatives, 0 or more
@@ -47,6 +50,7 @@ typedef struct vecdet_varifocal_params {
   const float* row_weights;  ///< a further factor per row; null: all 1
 } vecdet_varifocal_params;
 
+/// Parameters of binary cross entropy.
 typedef struct vecdet_bce_params {
   double scale;  ///< factor on loss and gradient
   vecdet_reduction reduction;
@@ -55,6 +59,7 @@ typedef struct vecdet_bce_params {
   const float* row_weights;  ///< a further factor per row; null: all 1
 } vecdet_bce_params;
 
+/// Parameters of softmax cross entropy.
 typedef struct vecdet_softmax_cross_entropy_params {
   double scale;    ///< factor on losses, sum and gradient
   int64_t ignore;  ///< label of rows that do not count; -100 in torch
@@ -174,6 +179,7 @@ VECDET_C vecdet_status vecdet_count_foreground(const int64_t* labels, int64_t co
   });
 }
 
+/// alpha 0.25, gamma 2, the sum; background -1, ignore -2.
 VECDET_C vecdet_focal_loss_params vecdet_focal_loss_params_default(void) {
   return c_params_of<vecdet_focal_loss_params>(focal_loss_params());
 }
@@ -264,6 +270,7 @@ VECDET_C vecdet_status vecdet_sigmoid_focal_loss_grad(vecdet_dtype type, const v
   });
 }
 
+/// beta 2, the sum; background -1, ignore -2.
 VECDET_C vecdet_quality_focal_params vecdet_quality_focal_params_default(void) {
   return c_params_of<vecdet_quality_focal_params>(quality_focal_params());
 }
@@ -288,6 +295,7 @@ VECDET_C vecdet_status vecdet_quality_focal_loss(vecdet_dtype type, const void* 
     });
   });
 }
+/// Writes the loss of each element to `losses`.
 VECDET_C vecdet_status vecdet_quality_focal_loss_unreduced(
     vecdet_dtype type, const void* logits, int64_t rows, int64_t classes, int64_t stride,
     const int64_t* labels, const float* scores, const vecdet_quality_focal_params* params,
@@ -305,6 +313,7 @@ VECDET_C vecdet_status vecdet_quality_focal_loss_unreduced(
     });
   });
 }
+/// Writes the loss, and its gradient with respect to the logits, in one pass.
 VECDET_C vecdet_status vecdet_quality_focal_loss_and_grad(vecdet_dtype type, const void* logits,
                                                           int64_t rows, int64_t classes,
                                                           int64_t stride, const int64_t* labels,
@@ -326,6 +335,7 @@ VECDET_C vecdet_status vecdet_quality_focal_loss_and_grad(vecdet_dtype type, con
   });
 }
 
+/// alpha 0.75, gamma 2, the sum; background -1, ignore -2.
 VECDET_C vecdet_varifocal_params vecdet_varifocal_params_default(void) {
   return c_params_of<vecdet_varifocal_params>(varifocal_params());
 }
@@ -348,6 +358,7 @@ VECDET_C vecdet_status vecdet_varifocal_loss(vecdet_dtype type, const void* logi
     });
   });
 }
+/// Writes the loss of each element to `losses`.
 VECDET_C vecdet_status vecdet_varifocal_loss_unreduced(vecdet_dtype type, const void* logits,
                                                        int64_t rows, int64_t classes,
                                                        int64_t stride, const int64_t* labels,
@@ -367,6 +378,7 @@ VECDET_C vecdet_status vecdet_varifocal_loss_unreduced(vecdet_dtype type, const 
     });
   });
 }
+/// Writes the loss, and its gradient with respect to the logits, in one pass.
 VECDET_C vecdet_status vecdet_varifocal_loss_and_grad(vecdet_dtype type, const void* logits,
                                                       int64_t rows, int64_t classes, int64_t stride,
                                                       const int64_t* labels, const float* scores,
@@ -387,6 +399,7 @@ VECDET_C vecdet_status vecdet_varifocal_loss_and_grad(vecdet_dtype type, const v
   });
 }
 
+/// The sum; background -1, ignore -2.
 VECDET_C vecdet_bce_params vecdet_bce_params_default(void) {
   return c_params_of<vecdet_bce_params>(bce_params());
 }
@@ -408,6 +421,7 @@ VECDET_C vecdet_status vecdet_bce_loss(vecdet_dtype type, const void* logits, in
     });
   });
 }
+/// Writes the loss of each element to `losses`.
 VECDET_C vecdet_status vecdet_bce_loss_unreduced(vecdet_dtype type, const void* logits,
                                                  int64_t rows, int64_t classes, int64_t stride,
                                                  const int64_t* labels, const float* scores,
@@ -425,6 +439,7 @@ VECDET_C vecdet_status vecdet_bce_loss_unreduced(vecdet_dtype type, const void* 
     });
   });
 }
+/// Writes the loss, and its gradient with respect to the logits, in one pass.
 VECDET_C vecdet_status vecdet_bce_loss_and_grad(vecdet_dtype type, const void* logits, int64_t rows,
                                                 int64_t classes, int64_t stride,
                                                 const int64_t* labels, const float* scores,
@@ -445,6 +460,7 @@ VECDET_C vecdet_status vecdet_bce_loss_and_grad(vecdet_dtype type, const void* l
   });
 }
 
+/// A scale of 1; ignore -2.
 VECDET_C vecdet_softmax_cross_entropy_params vecdet_softmax_cross_entropy_params_default(void) {
   return c_params_of<vecdet_softmax_cross_entropy_params>(softmax_cross_entropy_params());
 }
@@ -522,6 +538,7 @@ VECDET_C vecdet_status vecdet_distribution_focal_loss(const float* logits, int64
     });
   });
 }
+/// Writes the loss of each row to `losses`.
 VECDET_C vecdet_status vecdet_distribution_focal_loss_unreduced(const float* logits, int64_t rows,
                                                                 int64_t bins, int64_t stride,
                                                                 const float* targets,
@@ -538,6 +555,7 @@ VECDET_C vecdet_status vecdet_distribution_focal_loss_unreduced(const float* log
     });
   });
 }
+/// Writes the sum, and its gradient with respect to the logits, in one pass.
 VECDET_C vecdet_status vecdet_distribution_focal_loss_and_grad(
     const float* logits, int64_t rows, int64_t bins, int64_t stride, const float* targets,
     const float* row_weights, double scale, double* loss, float* grad) {

@@ -22,6 +22,7 @@ typedef enum vecdet_dense_detector {
   VECDET_RPN
 } vecdet_dense_detector;
 
+/// Parameters of vecdet_postprocess().
 typedef struct vecdet_postprocess_params {
   vecdet_dense_detector detector;
   double score_threshold;     ///< in [0, 1]; scores above it count
@@ -32,6 +33,7 @@ typedef struct vecdet_postprocess_params {
   double min_size;            ///< boxes with a smaller side are removed; 0 removes none
 } vecdet_postprocess_params;
 
+/// Parameters of vecdet_postprocess_box_head().
 typedef struct vecdet_box_head_params {
   double score_threshold;  ///< in [0, 1]; scores above it count
   double iou_threshold;    ///< in [0, 1]
@@ -51,6 +53,7 @@ typedef enum vecdet_yolo_scores {
   VECDET_YOLO_SCORE_AND_CLASS
 } vecdet_yolo_scores;
 
+/// Parameters of vecdet_postprocess_yolo().
 typedef struct vecdet_yolo_postprocess_params {
   vecdet_yolo_layout layout;
   vecdet_yolo_scores scores;
@@ -68,6 +71,7 @@ typedef struct vecdet_yolo_postprocess_params {
   int64_t keypoint_size;      ///< 0: extras are copied; 2 or 3: they are key points
 } vecdet_yolo_postprocess_params;
 
+/// Parameters of vecdet_postprocess_detr().
 typedef struct vecdet_detr_postprocess_params {
   int softmax;             ///< softmax with "no object" as last column, instead of sigmoid
   double score_threshold;  ///< in [0, 1]; scores above it count
@@ -209,12 +213,15 @@ VECDET_C vecdet_status vecdet_filter_topk(vecdet_dtype type, const void* logits,
 VECDET_C vecdet_postprocess_params vecdet_postprocess_params_retinanet(void) {
   return c_params_of<vecdet_postprocess_params>(postprocess_params::retinanet());
 }
+/// The same for FCOS.
 VECDET_C vecdet_postprocess_params vecdet_postprocess_params_fcos(void) {
   return c_params_of<vecdet_postprocess_params>(postprocess_params::fcos());
 }
+/// The same for SSD.
 VECDET_C vecdet_postprocess_params vecdet_postprocess_params_ssd(void) {
   return c_params_of<vecdet_postprocess_params>(postprocess_params::ssd());
 }
+/// The same for RPNs in training: 2000 proposals per image.
 VECDET_C vecdet_postprocess_params vecdet_postprocess_params_rpn(void) {
   return c_params_of<vecdet_postprocess_params>(postprocess_params::rpn());
 }

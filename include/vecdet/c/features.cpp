@@ -23,6 +23,7 @@ typedef struct vecdet_roi_boxes {
   const int64_t* images;  ///< one per box; null: all belong to image 0
 } vecdet_roi_boxes;
 
+/// Parameters of RoIAlign.
 typedef struct vecdet_roi_align_params {
   double spatial_scale;    ///< locations per pixel; ignored on several levels
   int64_t sampling_ratio;  ///< samples per bin and axis, at most 1024; below 1: adaptive
@@ -50,6 +51,7 @@ typedef struct vecdet_byte_image {
   int64_t stride;  ///< bytes from one row to the next; 0 means 3 * width
 } vecdet_byte_image;
 
+/// Parameters of vecdet_letterbox().
 typedef struct vecdet_letterbox_params {
   int swaps_channels;  ///< BGR images to an RGB input, or RGB to BGR
   int is_centred;      ///< else the image is in the upper left corner

@@ -57,6 +57,7 @@ typedef enum vecdet_soft_nms_method {
   VECDET_SOFT_NMS_GAUSSIAN
 } vecdet_soft_nms_method;
 
+/// Parameters of vecdet_soft_nms().
 typedef struct vecdet_soft_nms_params {
   vecdet_soft_nms_method method;
   double iou_threshold;  ///< of the hard and the linear method, in [0, 1]
@@ -65,6 +66,7 @@ typedef struct vecdet_soft_nms_params {
   int plus_one;          ///< pixel convention
 } vecdet_soft_nms_params;
 
+/// Parameters of vecdet_merge_boxes().
 typedef struct vecdet_merge_params {
   vecdet_nms_overlap overlap;  ///< VECDET_NMS_SMALLER_AREA or VECDET_NMS_POSITIVE_AREA
   double match_threshold;      ///< in (0, 1]
@@ -139,6 +141,7 @@ VECDET_C vecdet_nms_params vecdet_nms_params_default(void) {
 VECDET_C vecdet_nms_params vecdet_nms_params_mmcv(double iou_threshold, int plus_one) {
   return c_params_of<vecdet_nms_params>(nms_params::mmcv(iou_threshold, plus_one != 0));
 }
+/// IPEX's NMS.
 VECDET_C vecdet_nms_params vecdet_nms_params_ipex(double iou_threshold) {
   return c_params_of<vecdet_nms_params>(nms_params::ipex(iou_threshold));
 }

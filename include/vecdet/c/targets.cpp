@@ -28,6 +28,7 @@ typedef struct vecdet_ssd_shapes {
   int clip;  ///< clips widths and heights to the image's
 } vecdet_ssd_shapes;
 
+/// Parameters of vecdet_match_anchors().
 typedef struct vecdet_matcher_params {
   double high_threshold;      ///< anchors with at least this IoU are matched
   double low_threshold;       ///< anchors with a lower IoU are background; others are ignored
@@ -45,6 +46,7 @@ typedef struct vecdet_matcher_params {
 /// Anchors in the form that matching needs, made once and used by many calls, on any threads.
 typedef struct vecdet_anchor_index vecdet_anchor_index;
 
+/// Parameters of vecdet_sample_balanced().
 typedef struct vecdet_balanced_sample_params {
   int64_t size;           ///< per image; 256
   double positive_share;  ///< greatest share of positives; 0.5
@@ -250,6 +252,7 @@ VECDET_C void vecdet_anchor_index_free(vecdet_anchor_index* index) { delete inde
 VECDET_C vecdet_matcher_params vecdet_matcher_params_retinanet(void) {
   return c_params_of<vecdet_matcher_params>(matcher_params::retinanet());
 }
+/// The RPN's matcher: thresholds 0.7 and 0.3.
 VECDET_C vecdet_matcher_params vecdet_matcher_params_rpn(void) {
   return c_params_of<vecdet_matcher_params>(matcher_params::rpn());
 }
@@ -257,6 +260,7 @@ VECDET_C vecdet_matcher_params vecdet_matcher_params_rpn(void) {
 VECDET_C vecdet_matcher_params vecdet_matcher_params_roi(void) {
   return c_params_of<vecdet_matcher_params>(matcher_params::roi());
 }
+/// SSD's matcher: every box takes its best anchor.
 VECDET_C vecdet_matcher_params vecdet_matcher_params_ssd(void) {
   return c_params_of<vecdet_matcher_params>(matcher_params::ssd());
 }
