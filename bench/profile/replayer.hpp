@@ -38,6 +38,7 @@ class replayer {
   /// Why a problem cannot be replayed here; empty when it can.
   std::string why_not(const entry& e) const {
     if (!is_primitive(e)) {
+      if (e.source == "torch") return "an operator of PyTorch that is no convolution, or a scope";
       return e.source == "onednn" ? "a profile does not hold what oneDNN's log tells: give the log"
                                   : why_not_replayed(e);
     }

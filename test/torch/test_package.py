@@ -636,6 +636,22 @@ class Profile(unittest.TestCase):
         vecdet.profile.disable()
         self.assertEqual(vecdet.profile.page_faults(), "")
 
+    def test_denormals(self):
+        vecdet.profile.enable(torch_operators=True, denormals=True)
+        torch.relu(torch.full([10], 1e-40))
+        torch.relu(torch.full([30], 1.0))
+        vecdet.profile.disable()
+        report = vecdet.profile.denormals()
+        self.assertIn("25.00 %  aten::relu: 10 of 40 numbers", report)
+        self.assertIn("torch.set_flush_denormal(True)", report)
+        vecdet.profile.enable(torch_operators=True)
+        torch.relu(torch.full([10], 1e-40))
+        vecdet.profile.enable()
+        vecdet.profile.disable()
+        self.assertEqual(vecdet.profile.denormals(), "")
+        with self.assertRaisesRegex(RuntimeError, "expected torch_operators=True"):
+            vecdet.profile.enable(denormals=True)
+
 
 if __name__ == "__main__":
     unittest.main()
