@@ -250,11 +250,11 @@ class replacement_finder {
     } else if (ends_in(box_iou, first)) {
       const torch_operator& corners = at(first, 6);
       const tensor_sizes &a = corners.sizes(0), &b = corners.sizes(1);
-      if (a.size() != 3 || b.size() != 2 || a[1] != 1) return;
+      if (a.size() != 3 || a[1] != 1 || b.size() < 2 || b.size() > 3) return;
       finish(first, "torchvision.ops.box_iou", corners, {&a, &b}, [&](replaceable& made) {
         made.by = "pairwise_iou";
         made.problems.push_back(
-            problem("pairwise_iou", "torchvision", type_of(corners), {a[0], b[0]}));
+            problem("pairwise_iou", "torchvision", type_of(corners), {a[0], b[b.size() - 2]}));
       });
     } else if (ends_in(attention_stack, first) || ends_in(attention_cat, first)) {
       visit_attention(first);

@@ -210,9 +210,15 @@ inline replayed measure_call(const std::string& name, const replay_call& call,
 
 /// Runs the problem alone; throws std::runtime_error when its variant, type or shape is unknown.
 inline replayed replay(const entry& e, const replay_options& options) {
-  // Of operands: five arrays or so, of which each element of a list is a box.
+  // Of operands: five arrays or so, of which each element of a list is a box. Convolutions have
+  // images, channels, height, width and output channels.
   double bytes = 5 * (e.type == "f64" ? 8 : 4) * (e.shape.size() == 1 ? 4 : 1);
-  for (const std::int64_t dimension : e.shape) bytes *= static_cast<double>(dimension);
+  if (e.shape.size() == 5) {
+    const auto d = [&](std::size_t i) { return static_cast<double>(e.shape[i]); };
+    bytes *= d(0) * d(2) * d(3) * (d(1) + d(4)) + 9 * d(1) * d(4);
+  } else {
+    for (const std::int64_t dimension : e.shape) bytes *= static_cast<double>(dimension);
+  }
   bytes = std::max(bytes, e.bytes / static_cast<double>(std::max<std::uint64_t>(e.count, 1)));
   if (!(e.threads <= most_threads_replayed)) {
     throw std::runtime_error("on more than " + std::to_string(most_threads_replayed) + " threads");

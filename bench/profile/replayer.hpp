@@ -42,6 +42,7 @@ class replayer {
   /// Why a problem cannot be replayed here; empty when it can.
   std::string why_not(const entry& e) const {
     if (!is_primitive(e)) {
+      if (e.source == "torch") return "an operator of PyTorch other than a convolution, or a scope";
       return e.source == "onednn" ? "a profile lacks details of oneDNN's log: pass the log"
                                   : why_not_replayed(e);
     }

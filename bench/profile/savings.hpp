@@ -39,7 +39,7 @@ struct savings {
 inline savings measure_savings(const report& recorded, const std::string& step,
                                std::vector<replaceable> parts, int threads,
                                std::ostream& progress) {
-  constexpr std::size_t most_measured = 40;
+  constexpr std::size_t most_measured = 60;
   replay_options quick;
   quick.seconds = 0.005;
   quick.repetitions = 3;
@@ -57,7 +57,7 @@ inline savings measure_savings(const report& recorded, const std::string& step,
     s.observed_ns = parts[n].observed_ns / result.steps;
     s.why_not = parts[n].why_unknown;
     if (s.why_not.empty() && n >= most_measured)
-      s.why_not = "the " + std::to_string(most_measured) + " parts with the most time are";
+      s.why_not = "the " + std::to_string(most_measured) + " parts with the most time are measured";
     if (s.why_not.empty()) {
       progress << "measuring vecdet " << n + 1 << " of " << std::min(parts.size(), most_measured)
                << ": " << detail::one_line(parts[n].what) << std::endl;
@@ -115,7 +115,7 @@ inline void write_savings(std::ostream& out, const savings& all, std::size_t row
                      detail::one_line(s.part.what) +
                          (saves   ? " by " + s.part.by
                           : known ? ": keep it, " + s.part.by + " is not faster"
-                                  : ": not measured, " + detail::one_line(s.why_not))});
+                                  : ": saving not known, " + detail::one_line(s.why_not))});
   }
   detail::write_aligned(out, table);
   if (all.parts.size() > rows) out << "and " << all.parts.size() - rows << " more parts\n";

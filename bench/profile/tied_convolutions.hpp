@@ -54,6 +54,10 @@ class tied_convolutions {
         f.call.inputs[i + 1].concrete = tied->inputs[i].concrete;
       f.call.has_shapes = tied->has_shapes;
     }
+    // The gradient of the result is the input of the function around.
+    const torch_operator* const around = forward ? nullptr : operator_of(backward_, sequence);
+    if (!forward && f.call.sizes(0).empty() && around != nullptr && !f.call.inputs.empty())
+      f.call.inputs[0].sizes = {around->sizes(0)};
     const std::size_t first = forward ? 0 : 1;
     const tensor_sizes &source = f.call.sizes(first), &weights = f.call.sizes(first + 1);
     f.window = recorded_window(f.call);
