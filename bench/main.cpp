@@ -43,7 +43,7 @@ constexpr const char* headline[] = {
     "(labels|sides|mined3)|"
     "assign_atss/k9|assign_task_aligned/top10|retinanet_loss_and_grad/smooth_l1|"
     "roi_align(_grad)?/(nhwc_)?aligned0_sampling2|"
-    "nms/clustered|batched_nms/clustered91)/"
+    "nms/clustered|batched_nms/clustered91|deformable_attention(_grad)?)/"
     "(f32/[0-9x]+|bf16/4096x80)/(plain|baseline|avx2|avx512)",
     "--benchmark_min_time=0.05", "--benchmark_repetitions=3"};
 
