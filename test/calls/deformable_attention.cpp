@@ -6,8 +6,8 @@ namespace vecdet {
 namespace test {
 namespace {
 
-/// Levels of halving sides and about the same numbers of points, from images x queries x heads x
-/// channels x points.
+/// Images x locations x queries x heads x channels. Levels are a square, one of half its side, and
+/// a row of the other locations.
 template <class T>
 struct deformable_attention_calls {
   using real = compute_type<T>;
@@ -18,33 +18,20 @@ struct deformable_attention_calls {
   deformable_attention_workspace workspace;
 
   static std::vector<test::shape> sweep(index_t length) {
-    return {{2, 2, 2, length, 3}, {1, 3, 2, 5, length}, {1, 40, 2, length, 3}};
+    return {{2, 70, 2, 2, length}, {1, 7, 40, 2, length}, {1, 1 + length, length, 3, 5}};
   }
-  static test::shape sized(index_t rows) { return {2, rows / 60 + 3, 4, 20, 7}; }
-  static bool takes(const problem& p) { return level_count(p) > 0 && level_count(p) <= 16; }
-  static index_t level_count(const problem& p) {
-    return number_after<index_t>("levels", p.variant, p.variant.empty() ? 3 : 0);
-  }
-
-  /// Of the first level, of which the others have halves, quarters, and so on.
-  static index_t side(const problem& p) {
-    if (p.bytes <= 0) return 9;
-    const auto outputs = static_cast<double>(p.shape[0] * p.shape[2] * p.shape[3]);
-    const auto of_points = static_cast<double>(p.shape[0] * p.shape[1] * p.shape[2] * p.shape[4]);
-    const double locations = (p.bytes - 3 * static_cast<double>(sizeof(real)) * of_points) /
-                                 (static_cast<double>(sizeof(T)) * outputs) -
-                             static_cast<double>(p.shape[1]);
-    return std::max(index_t{1}, static_cast<index_t>(std::sqrt(std::max(0.0, 0.75 * locations))));
+  static test::shape sized(index_t rows) { return {2, 300, rows / 60 + 3, 4, 20}; }
+  static bool takes(const problem& p) { return points_of(p) >= 1 && points_of(p) <= 1024; }
+  static index_t points_of(const problem& p) {
+    return p.variant.empty() ? 1 + p.shape[2] % 20 : number_after<index_t>("points", p.variant, 0);
   }
   static std::vector<attention_level> levels_of(const problem& p) {
-    const index_t count = level_count(p);
-    std::vector<attention_level> levels;
-    for (index_t l = 0; l < count; ++l) {
-      const index_t length = std::max(index_t{1}, side(p) >> l);
-      levels.push_back({length, length + (l == 0 && p.bytes <= 0 ? 2 : 0),
-                        p.shape[4] * (l + 1) / count - p.shape[4] * l / count});
-    }
-    return levels;
+    const index_t locations = p.shape[1], points = points_of(p);
+    const auto side = static_cast<index_t>(std::sqrt(0.7 * static_cast<double>(locations)));
+    const index_t half = side / 2;
+    return {{side, side, points / 3},
+            {half, half, (points + 1) / 3},
+            {1, locations - side * side - half * half, (points + 2) / 3}};
   }
 
   deformable_attention_calls(operands& make, const problem& p)
@@ -71,9 +58,9 @@ struct deformable_attention_calls {
   static attention_shape shape_of(const problem& p, const std::vector<attention_level>& levels) {
     attention_shape shape;
     shape.images = p.shape[0];
-    shape.queries = p.shape[1];
-    shape.heads = p.shape[2];
-    shape.channels = p.shape[3];
+    shape.queries = p.shape[2];
+    shape.heads = p.shape[3];
+    shape.channels = p.shape[4];
     shape.levels = levels;
     return shape;
   }
@@ -97,7 +84,7 @@ struct deformable_attention_calls {
   }
 
   void list(call_list& c) {
-    const std::string variant = text_of("levels", static_cast<index_t>(levels.size()));
+    const std::string variant = text_of("points", shape.points());
     c.add("deformable_attention/" + variant, reads(value, points, weights).writes(out),
           [this](threading policy) {
             deformable_attention(vector_view<const T>(value.in()), points.in(), weights.in(),

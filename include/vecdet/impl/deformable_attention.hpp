@@ -130,13 +130,13 @@ class attention_call {
   index_t values() const { return args_.images * args_.heads * args_.channels; }
   index_t outputs() const { return args_.queries * values(); }
 
-  /// Images x queries x heads x channels of a head x points.
+  /// Images x locations x queries x heads x channels of a head.
   profile::problem problem(index_t flops, index_t value_size, index_t output_size) const {
     profile::problem p;
     p.function = function_;
-    p.variant = profile::numbered_name("levels", static_cast<double>(shape_.levels.size()));
+    p.variant = profile::numbered_name("points", static_cast<double>(args_.point_count));
     p.type = dtype_name<T>();
-    p.shape = {args_.images, args_.queries, args_.heads, args_.channels, args_.point_count};
+    p.shape = {args_.images, args_.locations, args_.queries, args_.heads, args_.channels};
     p.implementation = isa_name(target_);
     p.threads = policy_.threads();
     p.bytes =
