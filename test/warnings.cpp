@@ -39,5 +39,9 @@ double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>
   boxes.boxes = a;
   const feature_view<float> map(a.data(), 1, 1, 1, 1, feature_layout::nchw);
   roi_align(map, boxes, map, {}, roi_workspace);
+  deformable_attention_workspace attention_workspace;
+  const vector_view<const float> numbers(a);
+  deformable_attention(numbers, a, a, a, {}, attention_workspace);
+  deformable_attention_grad(numbers, a, a, a, {}, {}, attention_workspace);
   return sum + static_cast<double>(kept.size()) + static_cast<double>(found.scores.size());
 }

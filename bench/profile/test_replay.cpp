@@ -173,6 +173,7 @@ TEST_CASE("replay: numbers in variants") {
   is_replayed_as("postprocess_yolo", "channels", "f32", {1, 300, 3, 32});
   is_replayed_as("conv3x3", "nhwc_f2x2", "f32", {1, 7, 8, 9, 13});
   is_replayed_as("conv3x3_weight_grad", "levels", "f32", {2, 7, 84, 13});
+  is_replayed_as("deformable_attention", "points13", "f32", {2, 50, 9, 3, 7});
   is_replayed_as("assign_atss", "k5", "f32", {9, 700});
   is_replayed_as("assign_task_aligned", "top13", "f32", {9, 700});
   is_replayed_as("softmax_cross_entropy_loss_and_grad", "mined7", "f32", {500, 7});

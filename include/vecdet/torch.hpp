@@ -390,6 +390,19 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sample_balanced(
     double positive_share = 0.5, std::int64_t seed = 0, std::int64_t background = -1,
     std::int64_t ignore = -2);
 
+/// Multi-scale deformable attention (deformable_attention.hpp): images x queries x (heads x
+/// channels), of the value's type. Differentiable in value, points and weights, once. Points and
+/// weights are computed in float32, or float64 for a value of float64.
+/// @param value images x locations of all levels x heads x channels of a head
+/// @param level_sizes height and width of each level, alternating
+/// @param points x and y, 0 to 1 from edge to edge of a level: images x queries x heads x levels x
+///     points x 2, or images x queries x heads x points of all levels x 2
+/// @param weights of the points' shape without its last dimension
+/// @param level_points the points of each level; empty: as many on each
+at::Tensor deformable_attention(const at::Tensor& value, at::IntArrayRef level_sizes,
+                                const at::Tensor& points, const at::Tensor& weights,
+                                at::IntArrayRef level_points = {});
+
 /// Frees the memory that the operators hold for later calls:
 ///
 /// - Memory of gradients. Gradients of 1 MiB or more reuse it, so that their pages need not come

@@ -5,6 +5,7 @@
 #include <vecdet/anchor_cache.hpp>
 #include <vecdet/anchors.hpp>
 #include <vecdet/assigners.hpp>
+#include <vecdet/attention_shape.hpp>
 #include <vecdet/balanced_sample.hpp>
 #include <vecdet/box_coding.hpp>
 #include <vecdet/box_head.hpp>
@@ -12,6 +13,7 @@
 #include <vecdet/box_selection.hpp>
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/conv3x3_tile.hpp>
+#include <vecdet/deformable_attention.hpp>
 #include <vecdet/detr_postprocess.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/distribution_focal_loss.hpp>

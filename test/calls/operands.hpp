@@ -151,6 +151,7 @@ class operands {
   operands(memory& at, source from) : at_(at), from_(from) {}
 
   bool in_training() const { return from_ == source::training; }
+  bool has_special() const { return from_ == source::special; }
 
   /// An output.
   template <class T>

@@ -40,6 +40,9 @@ def samples():
         "conv3x3": dict(input=torch.randn(1, 16, 9, 9), **convolution),
         "conv3x3_levels": dict(inputs=[torch.randn(1, 16, side, side) for side in (8, 5)],
                                **convolution),
+        "deformable_attention": dict(value=torch.randn(1, 20, 2, 3), level_sizes=[4, 4, 2, 2],
+                                     points=torch.rand(1, 5, 2, 2, 3, 2),
+                                     weights=torch.rand(1, 5, 2, 2, 3)),
         "sigmoid_focal_loss": dict(logits=logits, targets=torch.rand(ROWS, CLASSES),
                                    row_weights=weights, reduction=2),
         "smooth_l1_loss": dict(predictions=boxes, targets=others, labels=labels,
@@ -91,7 +94,7 @@ def samples():
 
 # The arguments with a gradient: the first ones.
 DIFFERENTIABLE = {name: 1 for name in samples() if name.endswith(("_loss", "_levels", "roi_align"))}
-DIFFERENTIABLE.update(retinanet_loss=2, conv3x3=3, conv3x3_levels=3)
+DIFFERENTIABLE.update(retinanet_loss=2, conv3x3=3, conv3x3_levels=3, deformable_attention=4)
 
 
 def schemas():

@@ -6,6 +6,7 @@
 #include <vecdet/kernels/assigners/assigners.hpp>
 #include <vecdet/kernels/box_coding/box_coding.hpp>
 #include <vecdet/kernels/conv3x3/conv3x3.hpp>
+#include <vecdet/kernels/deformable_attention/deformable_attention.hpp>
 #include <vecdet/kernels/distribution_focal_loss/distribution_focal_loss.hpp>
 #include <vecdet/kernels/filter_topk/filter_topk.hpp>
 #include <vecdet/kernels/focal_loss/focal_loss.hpp>
