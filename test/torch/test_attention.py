@@ -11,7 +11,7 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-import vecdet.torch
+from vecdet.torch import ops
 from torch.nn import functional as F
 
 SIZES = [[6, 9], [3, 5], [2, 2]]
@@ -64,7 +64,7 @@ class Attention(unittest.TestCase):
                 with self.subTest(counts=counts, queries=queries):
                     tensors = operands(counts, queries=queries)
                     self.assert_near(
-                        with_grads(lambda v, p, w: vecdet.torch.ops.deformable_attention(
+                        with_grads(lambda v, p, w: ops.deformable_attention(
                             v, SIZES, p, w, counts), tensors),
                         with_grads(lambda v, p, w: by_grid_sample(v, SIZES, p, w, counts),
                                    tensors))
@@ -74,31 +74,31 @@ class Attention(unittest.TestCase):
         expected = by_grid_sample(value, SIZES, points, weights, (2, 2, 2))
         as_levels = points.unflatten(3, (3, 2)), weights.unflatten(3, (3, 2))
         for sizes in (SIZES, torch.tensor(SIZES), [tuple(size) for size in SIZES]):
-            self.assert_near([vecdet.torch.ops.ms_deform_attn_core_pytorch(value, sizes, *as_levels)],
+            self.assert_near([ops.ms_deform_attn_core_pytorch(value, sizes, *as_levels)],
                              [expected])
-            self.assert_near([vecdet.torch.ops.deformable_attention_core_func_v2(
+            self.assert_near([ops.deformable_attention_core_func_v2(
                 value, sizes, points, weights, [2, 2, 2])], [expected])
         with self.assertRaisesRegex(ValueError, "method is 'discrete'"):
-            vecdet.torch.ops.deformable_attention_core_func_v2(value, SIZES, points, weights, [2, 2, 2],
+            ops.deformable_attention_core_func_v2(value, SIZES, points, weights, [2, 2, 2],
                                                          "discrete")
 
     def test_gradcheck(self):
         tensors = operands(dtype=torch.float64, queries=2, channels=3)
         self.assertTrue(torch.autograd.gradcheck(
-            lambda v, p, w: vecdet.torch.ops.deformable_attention(v, SIZES, p, w), tensors))
+            lambda v, p, w: ops.deformable_attention(v, SIZES, p, w), tensors))
 
     def test_only_what_needs_a_gradient(self):
-        expected = with_grads(lambda *t: vecdet.torch.ops.deformable_attention(t[0], SIZES, *t[1:]),
+        expected = with_grads(lambda *t: ops.deformable_attention(t[0], SIZES, *t[1:]),
                               operands())
         for i in range(3):
             tensors = [tensor.detach() for tensor in operands()]
             tensors[i].requires_grad_()
-            out = vecdet.torch.ops.deformable_attention(tensors[0], SIZES, *tensors[1:])
+            out = ops.deformable_attention(tensors[0], SIZES, *tensors[1:])
             upstream = torch.linspace(-1, 1, out.numel()).view_as(out)
             (grad,) = torch.autograd.grad(out, tensors[i], upstream)
             self.assertTrue(torch.equal(grad, expected[i + 1]))
         with torch.no_grad():
-            self.assertFalse(vecdet.torch.ops.deformable_attention(tensors[0], SIZES,
+            self.assertFalse(ops.deformable_attention(tensors[0], SIZES,
                                                              *tensors[1:]).requires_grad)
 
     def test_types(self):
@@ -106,33 +106,33 @@ class Attention(unittest.TestCase):
         expected = by_grid_sample(value, SIZES, points, weights, (2, 2, 2))
         for dtype, tolerance in ((torch.bfloat16, 2e-2), (torch.float16, 2e-3)):
             narrow = value.to(dtype).requires_grad_()
-            out = vecdet.torch.ops.deformable_attention(narrow, SIZES, points, weights)
+            out = ops.deformable_attention(narrow, SIZES, points, weights)
             self.assertEqual(out.dtype, dtype)
             self.assert_near([out.float()], [expected], tolerance)
             out.float().sum().backward()
             self.assertEqual(narrow.grad.dtype, dtype)
         with torch.autocast("cpu", torch.bfloat16):
-            self.assertEqual(vecdet.torch.ops.deformable_attention(value.bfloat16(), SIZES, points,
+            self.assertEqual(ops.deformable_attention(value.bfloat16(), SIZES, points,
                                                              weights).dtype, torch.bfloat16)
-            under_autocast = vecdet.torch.ops.deformable_attention(value, SIZES, points, weights)
+            under_autocast = ops.deformable_attention(value, SIZES, points, weights)
         self.assertTrue(torch.equal(
-            under_autocast, vecdet.torch.ops.deformable_attention(value, SIZES, points, weights)))
+            under_autocast, ops.deformable_attention(value, SIZES, points, weights)))
 
     def test_strides_and_meta(self):
         value, points, weights = (tensor.detach() for tensor in operands())
-        expected = vecdet.torch.ops.deformable_attention(value, SIZES, points, weights)
+        expected = ops.deformable_attention(value, SIZES, points, weights)
         strided = value.permute(3, 0, 2, 1).contiguous().permute(1, 3, 2, 0)
         self.assertFalse(strided.is_contiguous())
         self.assertTrue(torch.equal(
-            vecdet.torch.ops.deformable_attention(strided, SIZES, points, weights), expected))
-        on_meta = vecdet.torch.ops.deformable_attention(
+            ops.deformable_attention(strided, SIZES, points, weights), expected))
+        on_meta = ops.deformable_attention(
             *(x.to("meta") if isinstance(x, torch.Tensor) else x
               for x in (value, SIZES, points, weights)))
         self.assertEqual(on_meta.shape, expected.shape)
 
     def test_is_differentiable_once(self):
         tensors = operands()
-        out = vecdet.torch.ops.deformable_attention(tensors[0], SIZES, *tensors[1:])
+        out = ops.deformable_attention(tensors[0], SIZES, *tensors[1:])
         (grad,) = torch.autograd.grad(out.sum(), tensors[0], create_graph=True)
         with self.assertRaisesRegex(RuntimeError, "_deformable_attention_grad"):
             grad.sum().backward()
@@ -149,7 +149,7 @@ class Attention(unittest.TestCase):
                 ((value, SIZES, points, weights, [3, 3]), r"level_points.size\(\)"),
                 ((value.int(), SIZES, points, weights), "value.dtype")):
             with self.assertRaisesRegex(RuntimeError, "deformable_attention: " + message):
-                vecdet.torch.ops.deformable_attention(*arguments)
+                ops.deformable_attention(*arguments)
 
 
 if __name__ == "__main__":
