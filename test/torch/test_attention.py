@@ -80,7 +80,7 @@ class Attention(unittest.TestCase):
                 value, sizes, points, weights, [2, 2, 2])], [expected])
         with self.assertRaisesRegex(ValueError, "method is 'discrete'"):
             ops.deformable_attention_core_func_v2(value, SIZES, points, weights, [2, 2, 2],
-                                                         "discrete")
+                                                  "discrete")
 
     def test_gradcheck(self):
         tensors = operands(dtype=torch.float64, queries=2, channels=3)
@@ -99,7 +99,7 @@ class Attention(unittest.TestCase):
             self.assertTrue(torch.equal(grad, expected[i + 1]))
         with torch.no_grad():
             self.assertFalse(ops.deformable_attention(tensors[0], SIZES,
-                                                             *tensors[1:]).requires_grad)
+                                                      *tensors[1:]).requires_grad)
 
     def test_types(self):
         value, points, weights = (tensor.detach() for tensor in operands())
@@ -113,7 +113,7 @@ class Attention(unittest.TestCase):
             self.assertEqual(narrow.grad.dtype, dtype)
         with torch.autocast("cpu", torch.bfloat16):
             self.assertEqual(ops.deformable_attention(value.bfloat16(), SIZES, points,
-                                                             weights).dtype, torch.bfloat16)
+                                                      weights).dtype, torch.bfloat16)
             under_autocast = ops.deformable_attention(value, SIZES, points, weights)
         self.assertTrue(torch.equal(
             under_autocast, ops.deformable_attention(value, SIZES, points, weights)))
