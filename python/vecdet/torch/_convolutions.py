@@ -76,6 +76,22 @@ class Conv2d(nn.Conv2d):
         return _ops.conv3x3(input, self.weight, self.bias)
 
 
+@replaces(nn.Sequential)
+class Sequential(nn.Sequential):
+    """Computes a ReLU that follows a replaced convolution in the same pass."""
+
+    def forward(self, input):
+        return _run([step for child in self for step in _steps(child)], [input])[0]
+
+
+def has_fusible_relu(module: nn.Module) -> bool:
+    """Whether the module is an nn.Sequential, replaced or not, in which a ReLU follows a replaced
+    convolution."""
+    steps = list(module) if is_own(module, nn.Sequential) else []
+    return any(type(step) is Conv2d and is_own(after, nn.ReLU)
+               for step, after in zip(steps, steps[1:]))
+
+
 def _is_silent(module: nn.Module) -> bool:
     """Whether the module has no hooks, which would expect that it is called."""
     return not (are_watched(module) or _module._global_forward_hooks
@@ -89,22 +105,19 @@ def has_replaced(*modules: nn.Module) -> bool:
 
 def _steps(module: nn.Module) -> list[nn.Module]:
     """The modules that a container calls, in order."""
-    if type(module) in _SEQUENCES and is_own_container(module) and _is_silent(module):
+    if is_own(module, *_SEQUENCES) and _is_silent(module):
         return [step for child in module for step in _steps(child)]
     return [module]
-
-
-def is_own_container(module: nn.Module) -> bool:
-    """Whether no method of the container is overridden in the object itself."""
-    return is_own(module, type(module))
 
 
 def over_levels(module: nn.Module, levels: Sequence[Tensor], relu: bool = False) -> list[Tensor]:
     """[module(level) for level in levels], optionally followed by a ReLU. Replaced convolutions
     take all levels in one call, together with a ReLU that follows."""
-    steps: list[nn.Module | None] = [*_steps(module)]
-    if relu:
-        steps.append(None)
+    return _run([*_steps(module), *([None] if relu else [])], levels)
+
+
+def _run(steps: Sequence[nn.Module | None], levels: Sequence[Tensor]) -> list[Tensor]:
+    """Calls the steps in order; None is a ReLU."""
     results, i = list(levels), 0
     while i < len(steps):
         step, i = steps[i], i + 1
