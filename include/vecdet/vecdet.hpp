@@ -43,6 +43,7 @@
 #include <vecdet/retinanet_loss.hpp>
 #include <vecdet/roi_align.hpp>
 #include <vecdet/set_class_loss.hpp>
+#include <vecdet/set_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_nms.hpp>
 #include <vecdet/soft_target_loss.hpp>
