@@ -166,25 +166,28 @@ class query_match_call {
     return first_image_box(truth_, image + 1) - first_image_box(truth_, image);
   }
 
-  /// Every group of queries as an image of its own, with the mean number of boxes.
+  /// Every group of queries is an image of its own, with the mean numbers of queries and boxes.
   profile::problem problem(isa target) const {
-    index_t bytes = 0, queries = 0;
-    const index_t boxes = truth_.boxes.size(), problems = images_ * params_.groups;
-    for (index_t l = 0; l < layers_.size(); ++l) {
-      queries = std::max(queries, group_queries(l));
-      const bool all = params_.class_cost == query_class_cost::softmax;
-      bytes += layers_[l].boxes.size() * index_t{4 * sizeof(T)} +
-               (all ? layers_[l].logits.size() : group_queries(l) * boxes * params_.groups) *
-                   index_t{sizeof(T)};
+    const bool is_focal = params_.class_cost == query_class_cost::focal;
+    const index_t problems = layers_.size() * images_ * params_.groups;
+    index_t rows = 0, columns = 0;
+    for (const detr_outputs<T>& layer : layers_) {
+      rows += layer.logits.rows();
+      columns = std::max(columns, layer.logits.cols());
     }
+    const auto mean = [](index_t sum, index_t count) {
+      return count == 0 ? 0 : (sum + count - 1) / count;
+    };
+    const index_t queries = mean(rows, problems);
+    const index_t boxes = profile::rounded_count(mean(truth_.boxes.size(), images_));
+    const index_t logits = is_focal ? std::min(boxes, columns) : columns;
     return {function,
-            params_.class_cost == query_class_cost::focal ? "focal" : "softmax",
+            is_focal ? "focal" : "softmax",
             dtype_name<T>(),
-            {layers_.size() * problems, queries,
-             images_ == 0 ? 0 : profile::rounded_count((boxes + images_ - 1) / images_)},
+            {problems, queries, boxes},
             isa_name(target),
             policy_.threads(),
-            bytes};
+            problems * queries * (4 + logits) * index_t{sizeof(T)}};
   }
 
   void sort_boxes() {

@@ -372,21 +372,22 @@ class set_loss_call {
     return loss;
   }
 
+  /// With the mean number of queries of all layers.
   profile::problem problem(isa target) const {
-    index_t queries = 0, classes = 0, bytes = 0;
+    const index_t images = layers_.size() * images_;
+    index_t rows = 0, classes = 0;
     for (const set_loss_layer<T>& layer : layers_) {
-      queries = std::max(queries, layer.outputs.logits.rows() / std::max(index_t{1}, images_));
+      rows += layer.outputs.logits.rows();
       classes = std::max(classes, layer.outputs.logits.cols());
-      bytes +=
-          2 * (layer.outputs.logits.size() + 4 * layer.outputs.boxes.size()) * index_t{sizeof(T)};
     }
+    const index_t queries = images == 0 ? 0 : (rows + images - 1) / images;
     return {function,
             set_class_loss_name(params_.class_loss),
             dtype_name<T>(),
-            {layers_.size() * images_, queries, classes},
+            {images, queries, classes},
             isa_name(target),
             policy_.threads(),
-            bytes};
+            2 * images * queries * (4 + classes) * index_t{sizeof(T)}};
   }
 
   vector_view<const set_loss_layer<T>> layers_;
