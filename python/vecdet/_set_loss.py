@@ -176,12 +176,17 @@ class HungarianMatcher(nn.Module):
         boxes, classes = _truth(targets)
         logits, predicted = _logits_and_boxes(outputs)
         matches = self.match(logits, predicted, boxes, classes)[0]
-        pairs = []
-        for queries in matches.split([len(of_image) for of_image in boxes], dim=1):
-            # Group after group, and in each the queries ascend, as SciPy returns them.
-            order = queries.sort(dim=1)
-            kept = order.values >= 0
-            pairs.append((order.values[kept], order.indices[kept]))
+        counts, queries = [len(of_image) for of_image in boxes], logits.shape[1]
+        sizes = torch.tensor(counts)
+        image = torch.arange(len(counts)).repeat_interleave(sizes)
+        # Image after image, in each group after group, and there the queries ascend, as SciPy
+        # returns them. An image's keys begin above those of the image before.
+        order = (matches + image * (queries + 1)).argsort(dim=1)
+        indices = order - (sizes.cumsum(0) - sizes)[image]
+        pairs = [(of_queries.reshape(-1), of_boxes.reshape(-1)) for of_queries, of_boxes in
+                 zip(matches.gather(1, order).split(counts, 1), indices.split(counts, 1))]
+        if max(counts, default=0) * self.groups > queries:  # some boxes have no query
+            pairs = [(rows[rows >= 0], columns[rows >= 0]) for rows, columns in pairs]
         return {"indices": pairs} if self.as_dict else pairs
 
 

@@ -73,7 +73,9 @@ inline set_loss_result set_loss(const set_loss_layer& layer, const std::vector<d
   result.boxes_grad.resize(layer.boxes.size());
   double row_weights = 0;
   for (const index_t k : layer.matched) row_weights += k >= 0 ? 1 : params.no_object_weight;
-  const double class_scale = params.class_weight / (softmax ? row_weights : params.divisor);
+  const double class_scale = params.class_weight / (!softmax          ? params.divisor
+                                                    : row_weights > 0 ? row_weights
+                                                                      : 1);
   compensated_sum classification, l1, giou;
   for (index_t row = 0; row < layer.rows; ++row) {
     const index_t k = layer.matched[at(row)];
