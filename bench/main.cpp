@@ -42,6 +42,7 @@ constexpr const char* headline[] = {
     "(varifocal|quality_focal|bce|distribution_focal|softmax_cross_entropy)_loss_and_grad/"
     "(labels|sides|mined3)|"
     "assign_atss/k9|assign_task_aligned/top10|retinanet_loss_and_grad/smooth_l1|"
+    "match_queries/focal|set_loss_and_grad/varifocal|"
     "roi_align(_grad)?/(nhwc_)?aligned0_sampling2|"
     "nms/clustered|batched_nms/clustered91)/"
     "(f32/[0-9x]+|bf16/4096x80)/(plain|baseline|avx2|avx512)",

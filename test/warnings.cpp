@@ -38,5 +38,11 @@ double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>
   boxes.boxes = a;
   const feature_view<float> map(a.data(), 1, 1, 1, 1, feature_layout::nchw);
   roi_align(map, boxes, map, {}, of_roi);
+  query_match_workspace of_matching;
+  set_loss_workspace of_losses;
+  assignment_workspace of_assignment;
+  match_queries<float>({}, {a, labels, {}, {}, {}}, {}, {}, of_matching);
+  set_loss_and_grad<float>({}, {a, labels, {}, {}, {}}, {}, {}, of_losses);
+  sum += assign_least_cost(x, {}, of_assignment);
   return sum + static_cast<double>(kept.size()) + static_cast<double>(found.scores.size());
 }
