@@ -474,9 +474,9 @@ TEST_CASE("set_loss_and_grad: bad arguments throw errors that name them") {
   params.class_loss = set_class_loss::cross_entropy;
   fails("truth.classes[1] is 3, expected 0 to 2 (3 classes)");
   views[0].outputs.logits = {layers[0].outputs.logits.data(), 19, 4};
-  fails("layers[0].logits.rows() is 19, expected a multiple of 2, the number of images");
+  fails("layers[0].outputs.logits.rows() is 19, expected a multiple of 2, the number of images");
   views[1].outputs.boxes = {layers[1].outputs.boxes.data(), 7};
-  fails("layers[1].boxes.size() is 7, expected 8, the rows of its logits");
+  fails("layers[1].outputs.boxes.size() is 7, expected 8, the rows of its logits");
   views[1].logits_grad = {layers[1].logits_grad.data(), 7, 4};
   fails("layers[1].logits_grad.rows() is 7, expected 8, the rows of the logits");
   views[1].logits_grad = {layers[1].logits_grad.data(), 8, 3};

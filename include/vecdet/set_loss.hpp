@@ -17,7 +17,7 @@
 // those of iou.hpp and iou_loss.hpp; the loss adds 1e-16 to its divisors, so a box without area has
 // IoU 0 and finite gradients. If coordinates are NaN, the box losses are NaN and the IoU is 0.
 //
-// Losses are sums in double. Class losses and their gradients are bit-identical to those of the
+// Losses are sums in double. The gradients of class losses are bit-identical to those of the
 // functions named above with the same weights. GIoU has the accuracy of iou_loss.hpp, and L1 is
 // within 4 ulp. bfloat16 results are such floats rounded once.
 #pragma once

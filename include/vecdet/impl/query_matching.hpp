@@ -66,18 +66,20 @@ class assignment_scratch {
   index_t numbers_, row_of_, columns_, closed_;
 };
 
-/// Throws unless the layer has as many boxes as rows, and rows for each image and group.
+/// Throws unless layer `l` has as many boxes as rows, and rows for each image and group. `member`
+/// is that of the layer that holds the outputs, in messages.
 template <class T>
-void check_layer(const char* function, const std::string& name, const detr_outputs<T>& layer,
+void check_layer(const char* function, index_t l, const char* member, const detr_outputs<T>& layer,
                  index_t images, index_t groups) {
   const index_t rows = layer.logits.rows();
+  const auto name = [&](const char* what) { return element("layers", l) + member + what; };
   if (images == 0 ? rows != 0 : rows % (images * groups) != 0) {
-    throw_invalid_argument(function, name + ".logits.rows()", rows,
+    throw_invalid_argument(function, name(".logits.rows()"), rows,
                            "a multiple of " + std::to_string(images * groups) +
                                (groups == 1 ? ", the number of images" : ", images x groups"));
   }
   if (layer.boxes.size() != rows) {
-    throw_invalid_argument(function, name + ".boxes.size()", layer.boxes.size(),
+    throw_invalid_argument(function, name(".boxes.size()"), layer.boxes.size(),
                            std::to_string(rows) + ", the rows of its logits");
   }
 }
@@ -143,7 +145,7 @@ class query_match_call {
           "0: queries are not matched with ignore regions");
     index_t classes = std::numeric_limits<index_t>::max();
     for (index_t l = 0; l < layers_.size(); ++l) {
-      check_layer(function, element("layers", l), layers_[l], images_, params_.groups);
+      check_layer(function, l, "", layers_[l], images_, params_.groups);
       classes = std::min(classes, layers_[l].logits.cols() -
                                       (params_.class_cost == query_class_cost::softmax ? 1 : 0));
     }

@@ -128,9 +128,9 @@ class set_loss_call {
     for (index_t l = 0; l < layers_.size(); ++l) {
       const set_loss_layer<T>& layer = layers_[l];
       const matrix_view<const T>& logits = layer.outputs.logits;
-      check_layer(function, element("layers", l), layer.outputs, images_, 1);
+      check_layer(function, l, ".outputs", layer.outputs, images_, 1);
       if (is_softmax() && logits.cols() == 0 && logits.rows() > 0) {
-        throw_invalid_argument(function, element("layers", l) + ".logits.cols()", 0,
+        throw_invalid_argument(function, element("layers", l) + ".outputs.logits.cols()", 0,
                                "1 or more, because the last column is \"no object\"");
       }
       const auto check_like = [&](const char* member, index_t size, index_t expected,
