@@ -38,13 +38,6 @@ inline const char* set_class_loss_name(set_class_loss loss) {
                                              : "cross_entropy";
 }
 
-/// weight / divisor, rounded even if the caller compiles with -ffast-math.
-inline double divided(double weight, double divisor) {
-  const volatile double rounded = weight, by = divisor;
-  const volatile double result = rounded / by;
-  return result;
-}
-
 template <class T>
 class set_loss_call {
   static_assert(std::is_same<T, float>::value || std::is_same<T, bfloat16>::value,
@@ -90,18 +83,13 @@ class set_loss_call {
   bool is_softmax() const { return params_.class_loss == set_class_loss::cross_entropy; }
 
   void check_params() const {
-    if (!is_softmax()) {
-      check(params_.gamma >= 0 && fits_float(params_.gamma), function, "params.gamma",
-            params_.gamma, "a finite float, 0 or more");
-    }
-    if (params_.class_loss == set_class_loss::focal) {
-      check(params_.alpha <= 1 && fits_float(params_.alpha), function, "params.alpha",
-            params_.alpha, "a number in [0, 1], or a negative one for no weighting");
-    }
-    if (params_.class_loss == set_class_loss::varifocal) {
-      check(params_.alpha >= 0 && fits_float(params_.alpha), function, "params.alpha",
-            params_.alpha, "a finite float, 0 or more");
-    }
+    const bool is_focal = params_.class_loss == set_class_loss::focal;
+    check(is_softmax() || (params_.gamma >= 0 && fits_float(params_.gamma)), function,
+          "params.gamma", params_.gamma, "a finite float, 0 or more");
+    check(!is_focal || (params_.alpha <= 1 && fits_float(params_.alpha)), function, "params.alpha",
+          params_.alpha, "a number in [0, 1], or a negative one for no weighting");
+    check(is_focal || is_softmax() || (params_.alpha >= 0 && fits_float(params_.alpha)), function,
+          "params.alpha", params_.alpha, "a finite float, 0 or more");
     check(params_.no_object_weight >= 0 && fits_float(params_.no_object_weight), function,
           "params.no_object_weight", params_.no_object_weight, "a finite float, 0 or more");
     check(params_.boxes >= 0 && fits_float(params_.boxes), function, "params.boxes", params_.boxes,
@@ -213,14 +201,12 @@ class set_loss_call {
       for_each_match(layer, [&](index_t i, index_t row, index_t box) {
         const index_t query = layer.matches[i];
         if (query == -1) return;
-        const auto fail = [&](const std::string& expected) {
-          throw_invalid_argument(function, element("layers", l) + "." + element("matches", i),
-                                 query, expected);
-        };
-        if (row < 0) {
-          fail(index_range(layer.outputs.logits.rows() / images_, "queries") + " or -1");
+        if (row < 0 || labels[row] >= 0) {
+          throw_invalid_argument(
+              function, element("layers", l) + "." + element("matches", i), query,
+              row >= 0 ? std::string("a query that no other box has")
+                       : index_range(layer.outputs.logits.rows() / images_, "queries") + " or -1");
         }
-        if (labels[row] >= 0) fail("a query that no other box has");
         labels[row] = box;
       });
       labels += layer.outputs.logits.rows();
