@@ -166,6 +166,7 @@ function(vecdet_add_torch_target include_dir)
     "${include_dir}/vecdet/torch/convolution_operators.cpp"
     "${include_dir}/vecdet/torch/attention_operators.cpp"
     "${include_dir}/vecdet/torch/operators.cpp" "${include_dir}/vecdet/torch/profile_operators.cpp"
+    "${include_dir}/vecdet/torch/query_operators.cpp"
     "${include_dir}/vecdet/torch/training_operators.cpp"
     "${include_dir}/vecdet/torch/two_stage_operators.cpp")
   add_library(vecdet::torch ALIAS vecdet_torch)

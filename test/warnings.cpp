@@ -43,5 +43,11 @@ double losses_of(std::vector<float>& a, std::vector<double>& b, std::vector<int>
   const vector_view<const float> numbers(a);
   deformable_attention(numbers, a, a, a, {}, attention_workspace);
   deformable_attention_grad(numbers, a, a, a, {}, {}, attention_workspace);
+  query_match_workspace match_workspace;
+  set_loss_workspace losses_workspace;
+  assignment_workspace lsa_workspace;
+  match_queries<float>({}, {a, labels, {}, {}, {}}, {}, {}, match_workspace);
+  set_loss_and_grad<float>({}, {a, labels, {}, {}, {}}, {}, {}, losses_workspace);
+  sum += assign_least_cost(x, {}, lsa_workspace);
   return sum + static_cast<double>(kept.size()) + static_cast<double>(found.scores.size());
 }

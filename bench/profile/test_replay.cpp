@@ -200,7 +200,10 @@ TEST_CASE("replay: operations are known unless they depend on the data") {
                                               "postprocess_yolo",
                                               "postprocess_detr",
                                               "merge_boxes",
-                                              "ssd_loss_and_grad"};
+                                              "ssd_loss_and_grad",
+                                              "match_queries",
+                                              "assign_least_cost",
+                                              "set_loss_and_grad"};
   // Labels select, and how many is not known.
   const auto labels_decide = [](const profile::entry& e) {
     return (e.function.compare(0, 9, "smooth_l1") == 0 && e.variant != "all" &&

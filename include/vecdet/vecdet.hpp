@@ -14,6 +14,7 @@
 #include <vecdet/conv3x3.hpp>
 #include <vecdet/conv3x3_tile.hpp>
 #include <vecdet/deformable_attention.hpp>
+#include <vecdet/detr_outputs.hpp>
 #include <vecdet/detr_postprocess.hpp>
 #include <vecdet/dispatch.hpp>
 #include <vecdet/distribution_focal_loss.hpp>
@@ -39,9 +40,13 @@
 #include <vecdet/parallel.hpp>
 #include <vecdet/postprocess.hpp>
 #include <vecdet/profile/scope.hpp>
+#include <vecdet/query_class_cost.hpp>
+#include <vecdet/query_matching.hpp>
 #include <vecdet/regression_loss.hpp>
 #include <vecdet/retinanet_loss.hpp>
 #include <vecdet/roi_align.hpp>
+#include <vecdet/set_class_loss.hpp>
+#include <vecdet/set_loss.hpp>
 #include <vecdet/smooth_l1.hpp>
 #include <vecdet/soft_nms.hpp>
 #include <vecdet/soft_target_loss.hpp>

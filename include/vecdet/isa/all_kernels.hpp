@@ -16,8 +16,10 @@
 #include <vecdet/kernels/letterbox/letterbox.hpp>
 #include <vecdet/kernels/matching/matching.hpp>
 #include <vecdet/kernels/nms/nms.hpp>
+#include <vecdet/kernels/query_matching/query_matching.hpp>
 #include <vecdet/kernels/regression_loss/regression_loss.hpp>
 #include <vecdet/kernels/roi_align/roi_align.hpp>
+#include <vecdet/kernels/set_loss/set_loss.hpp>
 #include <vecdet/kernels/smooth_l1/smooth_l1.hpp>
 #include <vecdet/kernels/softmax_cross_entropy/softmax_cross_entropy.hpp>
 #include <vecdet/kernels/yolo_postprocess/yolo_postprocess.hpp>
