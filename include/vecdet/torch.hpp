@@ -26,7 +26,6 @@
 // results are float32. bfloat16 tensors are read directly, without a copy, if that gives the same
 // numbers. This applies to the logits and deltas of losses that return one number and of functions
 // that return detections. It also applies to the features of RoIAlign, whose result has their type.
-// conv3x3() is at::conv2d() under autocast.
 //
 // Invalid arguments throw c10::Error (RuntimeError in Python) with the messages of vecdet's
 // functions. Their headers document what each function computes and accepts.
@@ -434,12 +433,9 @@ at::Tensor set_loss(at::TensorList logits, at::TensorList boxes, at::TensorList 
                     double l1_weight = 5, double giou_weight = 2, double num_boxes = 0,
                     double scale = 1);
 
-/// Frees the memory that the operators hold for later calls:
-///
-/// - Memory of gradients. Gradients of 1 MiB or more reuse it, so that their pages need not come
-///   from the kernel each time. At most 512 MiB of it are held unused.
-/// - Transformed weights of conv3x3(), four times as large as the weights. They are also freed with
-///   the weights.
+/// Frees the memory that the operators hold for later calls: memory of gradients of 1 MiB or more,
+/// at most 512 MiB, whose pages then need not come from the kernel again; and transformed weights
+/// of conv3x3(), four times as large as the weights, which are also freed with the weights.
 /// @return the bytes
 std::int64_t free_cached_memory();
 
