@@ -59,9 +59,9 @@ tampered 's/"cat":"[a-z_]*"/"cat":"\\u001b[2J"/' 2 "no events of torch.profiler"
 tampered 's/"name":"aten::/"name":"\\u001b[2J\\u009baten::/' 0 " [2J aten::" report
 tampered 's/"Input Dims":/"Input dims":/' 0 "aten::convolution/s1,p1,d1,g1/" report
 tampered 's/"Input Dims":/"Output Dims":/' 0 "record_shapes=True" report
-tampered 's/"Input Dims":\[\[[0-9]*/"Input Dims":[[9000000000000000000/' 0 "replayed" "${replay[@]}"
-tampered 's/"Input Dims":\[\[[0-9]*/"Input Dims":[[-9000000000000000000/' 0 "replayed" "${replay[@]}"
-tampered 's/"Input Dims":\[\[[0-9]*/"Input Dims":[[0/' 0 "replayed" "${replay[@]}"
+tampered 's/"Input Dims":\[\[[0-9][0-9]*/"Input Dims":[[9000000000000000000/' 0 "replayed" "${replay[@]}"
+tampered 's/"Input Dims":\[\[[0-9][0-9]*/"Input Dims":[[-9000000000000000000/' 0 "replayed" "${replay[@]}"
+tampered 's/"Input Dims":\[\[[0-9][0-9]*/"Input Dims":[[0/' 0 "replayed" "${replay[@]}"
 for wrong in -1 1e300 '"2"' 99999999999999999999999; do
   tampered "s/\"Sequence number\":[0-9]*/\"Sequence number\":$wrong/" 0 "aten::convolution" report
 done
