@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "include/vecdet/c"
 # In the order of the header.
 PARTS = ["types.hpp", "core.cpp", "nms.cpp", "detections.cpp", "boxes.cpp", "targets.cpp",
-         "class_losses.cpp", "box_losses.cpp", "features.cpp", "profile.cpp"]
+         "class_losses.cpp", "box_losses.cpp", "queries.cpp", "features.cpp", "profile.cpp"]
 
 ITEM = re.compile(
     r"(?P<comment>(?:^///[^\n]*\n)*)"
@@ -31,10 +31,10 @@ HEADER = """\
 // vecdet's C interface: SIMD kernels of object detectors on plain arrays. Link it with -lvecdet.
 //
 // A function returns a vecdet_status, and writes its results to the caller's memory. Sizes are
-// numbers of elements. Arrays are contiguous unless a stride is given. Boxes are x1 y1 x2 y2.
-// `params` may be null, which means the defaults, and so may `workspace`: the call then uses one
-// that belongs to the thread. Any number of threads may call at the same time, each with its own
-// workspace.
+// numbers of elements. Arrays are contiguous unless a stride is given. Boxes are x1 y1 x2 y2 unless a
+// comment gives another format. `params` may be null, which means the defaults, and so may
+// `workspace`: the call then uses one that belongs to the thread. Any number of threads may call at
+// the same time, each with its own workspace.
 //
 // Before version 1.0, a release with a new minor number may change the layout of a struct.
 //

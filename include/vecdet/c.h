@@ -2,10 +2,10 @@
 // vecdet's C interface: SIMD kernels of object detectors on plain arrays. Link it with -lvecdet.
 //
 // A function returns a vecdet_status, and writes its results to the caller's memory. Sizes are
-// numbers of elements. Arrays are contiguous unless a stride is given. Boxes are x1 y1 x2 y2.
-// `params` may be null, which means the defaults, and so may `workspace`: the call then uses one
-// that belongs to the thread. Any number of threads may call at the same time, each with its own
-// workspace.
+// numbers of elements. Arrays are contiguous unless a stride is given. Boxes are x1 y1 x2 y2 unless a
+// comment gives another format. `params` may be null, which means the defaults, and so may
+// `workspace`: the call then uses one that belongs to the thread. Any number of threads may call at
+// the same time, each with its own workspace.
 //
 // Before version 1.0, a release with a new minor number may change the layout of a struct.
 //
@@ -944,7 +944,113 @@ vecdet_status vecdet_regression_loss_and_grad(vecdet_dtype type, const void* del
     params, const float* box_weights, double* loss, void* grad);
 
 // ------------------------------------------------------------------------------------------------
-// Feature maps: RoIAlign, 3x3 convolution, and the letterbox that makes a network's input.
+// A DETR's queries: matching with ground-truth boxes, and losses. Boxes, also those of the ground
+// truth, are cx cy w h in [0, 1]. Outputs of decoder layers are float or bfloat16.
+
+/// The outputs of a decoder layer, without gaps.
+typedef struct vecdet_detr_outputs {
+  const void* logits;  ///< images x queries x classes
+  const void* boxes;   ///< images x queries x 4
+  int64_t queries;     ///< of an image
+  int64_t classes;
+} vecdet_detr_outputs;
+
+/// Class costs: the focal cost of Deformable DETR, DINO and RT-DETR, or minus the softmax
+/// probability, as in DETR, where the last column is "no object".
+typedef enum vecdet_query_class_cost {
+  VECDET_QUERY_COST_FOCAL,
+  VECDET_QUERY_COST_SOFTMAX
+} vecdet_query_class_cost;
+
+/// Parameters of vecdet_match_queries().
+typedef struct vecdet_query_match_params {
+  vecdet_query_class_cost class_cost;
+  double alpha;    ///< focal: weight of positives, in [0, 1]
+  double gamma;    ///< focal: focusing exponent, 0 or more
+  double epsilon;  ///< focal: added to probabilities before the log, in [1e-18, 1]
+  double class_weight;
+  double l1_weight;
+  double giou_weight;
+  int64_t groups;  ///< of an image's queries, each matched on its own; 1
+} vecdet_query_match_params;
+
+/// Class losses: the sigmoid focal loss; the varifocal loss, whose targets are IoUs; softmax cross
+/// entropy, where the last column is "no object".
+typedef enum vecdet_set_class_loss {
+  VECDET_SET_LOSS_FOCAL,
+  VECDET_SET_LOSS_VARIFOCAL,
+  VECDET_SET_LOSS_CROSS_ENTROPY
+} vecdet_set_class_loss;
+
+/// Parameters of vecdet_set_loss_and_grad().
+typedef struct vecdet_set_loss_params {
+  vecdet_set_class_loss class_loss;
+  double alpha;             ///< focal: weight of positives; varifocal: weight of negatives
+  double gamma;             ///< focal and varifocal: focusing exponent, 0 or more
+  double no_object_weight;  ///< cross entropy: weight of queries without a box, 0 or more
+  double class_weight;
+  double l1_weight;
+  double giou_weight;
+  double boxes;  ///< divides sums; 0: the number of ground-truth boxes
+  double scale;  ///< factor on losses and gradients
+} vecdet_set_loss_params;
+
+/// A decoder layer or the denoising queries: outputs, matches and gradients.
+typedef struct vecdet_set_loss_layer {
+  vecdet_detr_outputs outputs;
+  const int64_t* matches;  ///< groups x ground-truth boxes: the query in its image, or -1
+  int64_t groups;
+  void* logits_grad;  ///< the shape and type of outputs.logits
+  void* boxes_grad;   ///< the shape and type of outputs.boxes
+} vecdet_set_loss_layer;
+
+/// The weighted losses of a layer.
+typedef struct vecdet_set_losses {
+  double classification;
+  double l1;
+  double giou;
+} vecdet_set_losses;
+
+/// RT-DETR, DINO, Deformable DETR: focal cost, weights 2, 5, 2.
+vecdet_query_match_params vecdet_query_match_params_rt_detr(void);
+
+/// DETR: softmax cost, weights 1, 5, 2.
+vecdet_query_match_params vecdet_query_match_params_detr(void);
+
+/// Bipartite matching of queries with the ground-truth boxes of their image, arXiv 2005.12872, for
+/// all layers and query groups. Writes to `matches`, layers x params->groups x ground-truth boxes:
+/// the query of each box in its image, or -1 if the group has fewer queries than the image has
+/// boxes. `params` null: vecdet_query_match_params_rt_detr().
+vecdet_status vecdet_match_queries(vecdet_dtype type, const vecdet_detr_outputs* layers, int64_t
+    layer_count, const vecdet_ground_truth* truth, const vecdet_query_match_params* params,
+    vecdet_workspace* workspace, int64_t* matches);
+
+/// Assigns rows to columns so that their total cost is least, as SciPy's linear_sum_assignment.
+/// `costs`, float or double, are rows x cols; `stride` is the number of elements from one row to
+/// the next. Costs of +infinity forbid a pair. Writes the column of each row to `columns`, or -1 if
+/// there are more rows than columns and the row gets none, and the total cost to `total`.
+vecdet_status vecdet_assign_least_cost(vecdet_dtype type, const void* costs, int64_t rows, int64_t
+    cols, int64_t stride, vecdet_workspace* workspace, int64_t* columns, double* total);
+
+/// RT-DETR: varifocal, weights 1, 5, 2.
+vecdet_set_loss_params vecdet_set_loss_params_rt_detr(void);
+
+/// Deformable DETR: focal with alpha 0.25, weights 2, 5, 2.
+vecdet_set_loss_params vecdet_set_loss_params_deformable_detr(void);
+
+/// DETR: cross entropy, weights 1, 5, 2.
+vecdet_set_loss_params vecdet_set_loss_params_detr(void);
+
+/// Writes the losses of each layer to `losses`, and the gradients of their sum to the layers'
+/// memory: the class loss of all queries, and the L1 and GIoU losses of matched ones. `params`
+/// null: vecdet_set_loss_params_rt_detr().
+vecdet_status vecdet_set_loss_and_grad(vecdet_dtype type, const vecdet_set_loss_layer* layers,
+    int64_t layer_count, const vecdet_ground_truth* truth, const vecdet_set_loss_params* params,
+    vecdet_workspace* workspace, vecdet_set_losses* losses);
+
+// ------------------------------------------------------------------------------------------------
+// Feature maps: RoIAlign, deformable attention, 3x3 convolution, and the letterbox that makes a
+// network's input.
 
 /// Feature maps: images (or boxes) x channels x height x width elements without gaps.
 typedef struct vecdet_features {
@@ -970,6 +1076,23 @@ typedef struct vecdet_roi_align_params {
   int aligned;             ///< shifts boxes by half a location
   int add_to_grad;         ///< adds to the gradient instead of overwriting it
 } vecdet_roi_align_params;
+
+/// A level of the value of deformable attention.
+typedef struct vecdet_attention_level {
+  int64_t height;
+  int64_t width;
+  int64_t points;  ///< that each query samples on it in each head
+} vecdet_attention_level;
+
+/// The sizes of a call of deformable attention.
+typedef struct vecdet_attention_shape {
+  int64_t images;
+  int64_t queries;
+  int64_t heads;
+  int64_t channels;  ///< of a head
+  const vecdet_attention_level* levels;
+  int64_t level_count;
+} vecdet_attention_shape;
 
 /// The outputs that a 3x3 convolution computes together: fewest multiplications, or more accurate.
 typedef enum vecdet_conv3x3_tile { VECDET_F4X4, VECDET_F2X2 } vecdet_conv3x3_tile;
@@ -1034,6 +1157,23 @@ vecdet_status vecdet_multiscale_roi_align_grad(vecdet_dtype type, const vecdet_f
 /// first has `scale` locations per pixel.
 vecdet_status vecdet_pyramid_levels(vecdet_dtype type, const void* boxes, int64_t count, int64_t
     level_count, double scale, double canonical_size, int64_t canonical_level, int64_t* levels);
+
+/// Multi-scale deformable attention, arXiv 2010.04159, equation 3, without its linear layers. Each
+/// query sums samples at its points: bilinear, as torch's grid_sample with align_corners = False
+/// and zeros outside. `value` is images x locations of all levels x heads x channels, `points`
+/// images x queries x heads x points of all levels x (x, y), 0 to 1 from edge to edge of a level,
+/// `weights` images x queries x heads x points of all levels, `out` images x queries x heads x
+/// channels. `type` is that of value and output; points and weights are float, or double for
+/// VECDET_FLOAT64.
+vecdet_status vecdet_deformable_attention(vecdet_dtype type, const vecdet_attention_shape* shape,
+    const void* value, const void* points, const void* weights, vecdet_workspace* workspace, void*
+    out);
+
+/// Writes the gradients with respect to value, points and weights, which have their shapes and
+/// types. A null pointer skips a gradient. `upstream` is the gradient with respect to the output.
+vecdet_status vecdet_deformable_attention_grad(vecdet_dtype type, const vecdet_attention_shape*
+    shape, const void* upstream, const void* value, const void* points, const void* weights,
+    vecdet_workspace* workspace, void* value_grad, void* points_grad, void* weights_grad);
 
 /// Transforms the weights of a 3x3 convolution, output channels x input channels x 3 x 3. They are
 /// copied.

@@ -4,6 +4,7 @@
     vecdet.letterbox, vecdet.postprocess_yolo, ...   from images to detections
     vecdet.nms, vecdet.merge_boxes, ...              NMS and its relatives
     vecdet.match_anchors, vecdet.sigmoid_focal_loss  targets and losses, with gradients
+    vecdet.match_queries, vecdet.set_loss_and_grad   the same for DETRs
     vecdet.set_threads(1)                            the calling thread alone
     vecdet.profile                                   where the time goes
     vecdet.torch                                     torchvision's detectors on vecdet, if built
@@ -21,7 +22,8 @@ from ._boxes import (box_area, box_convert, box_iou, clip_boxes_to_image, comple
                      encode_distances, generalized_box_iou, remove_small_boxes)
 from ._detections import (Detections, LetterboxTransform, YoloDetections, filter_topk, letterbox,
                           postprocess, postprocess_box_head, postprocess_detr, postprocess_yolo)
-from ._features import Conv3x3, multiscale_roi_align, pyramid_levels, roi_align, roi_align_grad
+from ._features import (Conv3x3, deformable_attention, deformable_attention_grad,
+                        multiscale_roi_align, pyramid_levels, roi_align, roi_align_grad)
 from ._library import library as _library
 from ._losses import (bce_loss, bce_loss_and_grad, complete_box_iou_loss,
                       complete_box_iou_loss_and_grad, distance_box_iou_loss,
@@ -33,6 +35,7 @@ from ._losses import (bce_loss, bce_loss_and_grad, complete_box_iou_loss,
                       smooth_l1_loss_and_grad, softmax_cross_entropy_loss,
                       softmax_cross_entropy_loss_and_grad, varifocal_loss, varifocal_loss_and_grad)
 from ._nms import MergedBoxes, batched_nms, merge_boxes, nms, soft_nms
+from ._queries import assign_least_cost, match_queries, set_loss_and_grad
 from ._settings import active_isa, detected_isa, set_isa, set_threads
 from ._targets import (AnchorIndex, assign_atss, assign_fcos, assign_task_aligned, count_foreground,
                        make_anchors, make_points, make_ssd_anchors, match_anchors, sample_balanced)
@@ -41,21 +44,21 @@ __version__: str = _library.vecdet_version().decode()
 
 __all__ = [
     "AnchorIndex", "Conv3x3", "Detections", "LetterboxTransform", "MergedBoxes", "YoloDetections",
-    "__version__", "active_isa", "assign_atss", "assign_fcos", "assign_task_aligned",
-    "batched_nms", "bce_loss", "bce_loss_and_grad", "box_area", "box_convert", "box_iou",
-    "clip_boxes_to_image", "complete_box_iou", "complete_box_iou_loss",
+    "__version__", "active_isa", "assign_atss", "assign_fcos", "assign_least_cost",
+    "assign_task_aligned", "batched_nms", "bce_loss", "bce_loss_and_grad", "box_area",
+    "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou", "complete_box_iou_loss",
     "complete_box_iou_loss_and_grad", "count_foreground", "decode_boxes", "decode_distances",
-    "decode_distribution_boxes", "decode_distributions", "detected_isa", "distance_box_iou",
-    "distance_box_iou_loss", "distance_box_iou_loss_and_grad", "distribution_focal_loss",
-    "distribution_focal_loss_and_grad", "elementwise_iou", "encode_boxes", "encode_distances",
-    "filter_topk", "generalized_box_iou", "generalized_box_iou_loss",
-    "generalized_box_iou_loss_and_grad", "letterbox", "make_anchors", "make_points",
-    "make_ssd_anchors", "match_anchors", "merge_boxes", "multiscale_roi_align", "nms",
-    "postprocess", "postprocess_box_head", "postprocess_detr", "postprocess_yolo", "profile",
-    "pyramid_levels", "quality_focal_loss", "quality_focal_loss_and_grad", "regression_loss",
-    "regression_loss_and_grad", "remove_small_boxes", "roi_align", "roi_align_grad",
-    "sample_balanced", "set_isa", "set_threads", "sigmoid_focal_loss",
-    "sigmoid_focal_loss_and_grad", "smooth_l1_loss", "smooth_l1_loss_and_grad", "soft_nms",
-    "softmax_cross_entropy_loss", "softmax_cross_entropy_loss_and_grad", "varifocal_loss",
-    "varifocal_loss_and_grad",
+    "decode_distribution_boxes", "decode_distributions", "deformable_attention",
+    "deformable_attention_grad", "detected_isa", "distance_box_iou", "distance_box_iou_loss",
+    "distance_box_iou_loss_and_grad", "distribution_focal_loss", "distribution_focal_loss_and_grad",
+    "elementwise_iou", "encode_boxes", "encode_distances", "filter_topk", "generalized_box_iou",
+    "generalized_box_iou_loss", "generalized_box_iou_loss_and_grad", "letterbox", "make_anchors",
+    "make_points", "make_ssd_anchors", "match_anchors", "match_queries", "merge_boxes",
+    "multiscale_roi_align", "nms", "postprocess", "postprocess_box_head", "postprocess_detr",
+    "postprocess_yolo", "profile", "pyramid_levels", "quality_focal_loss",
+    "quality_focal_loss_and_grad", "regression_loss", "regression_loss_and_grad",
+    "remove_small_boxes", "roi_align", "roi_align_grad", "sample_balanced", "set_isa",
+    "set_loss_and_grad", "set_threads", "sigmoid_focal_loss", "sigmoid_focal_loss_and_grad",
+    "smooth_l1_loss", "smooth_l1_loss_and_grad", "soft_nms", "softmax_cross_entropy_loss",
+    "softmax_cross_entropy_loss_and_grad", "varifocal_loss", "varifocal_loss_and_grad",
 ]

@@ -23,6 +23,8 @@ RETINANET, FCOS, SSD, RPN = range(4)
 YOLO_CHANNELS, YOLO_ROWS = range(2)
 YOLO_CLASSES, YOLO_OBJECTNESS, YOLO_SCORE_AND_CLASS = range(3)
 SMOOTH_L1_LOSS, GIOU_LOSS, DIOU_LOSS, CIOU_LOSS = range(4)
+QUERY_COST_FOCAL, QUERY_COST_SOFTMAX = range(2)
+SET_LOSS_FOCAL, SET_LOSS_VARIFOCAL, SET_LOSS_CROSS_ENTROPY = range(3)
 F4X4, F2X2 = range(2)
 CONV3X3_FORWARD, CONV3X3_INPUT_GRAD = range(2)
 
@@ -299,6 +301,60 @@ class regression_loss_params(Structure):
     ]
 
 
+class detr_outputs(Structure):
+    _fields_ = [
+        ("logits", c_void_p),
+        ("boxes", c_void_p),
+        ("queries", c_int64),
+        ("classes", c_int64),
+    ]
+
+
+class query_match_params(Structure):
+    _fields_ = [
+        ("class_cost", c_int),
+        ("alpha", c_double),
+        ("gamma", c_double),
+        ("epsilon", c_double),
+        ("class_weight", c_double),
+        ("l1_weight", c_double),
+        ("giou_weight", c_double),
+        ("groups", c_int64),
+    ]
+
+
+class set_loss_params(Structure):
+    _fields_ = [
+        ("class_loss", c_int),
+        ("alpha", c_double),
+        ("gamma", c_double),
+        ("no_object_weight", c_double),
+        ("class_weight", c_double),
+        ("l1_weight", c_double),
+        ("giou_weight", c_double),
+        ("boxes", c_double),
+        ("scale", c_double),
+    ]
+
+
+class set_loss_layer(Structure):
+    _fields_ = [
+        ("outputs", detr_outputs),
+        ("matches", c_void_p),
+        ("groups", c_int64),
+        ("logits_grad", c_void_p),
+        ("boxes_grad", c_void_p),
+    ]
+
+
+class set_losses(Structure):
+    _fields_ = [
+        ("classification", c_double),
+        ("l1", c_double),
+        ("giou", c_double),
+    ]
+
+
 class features(Structure):
     _fields_ = [
         ("data", c_void_p),
@@ -324,6 +380,25 @@ class roi_align_params(Structure):
         ("sampling_ratio", c_int64),
         ("aligned", c_int),
         ("add_to_grad", c_int),
+    ]
+
+
+class attention_level(Structure):
+    _fields_ = [
+        ("height", c_int64),
+        ("width", c_int64),
+        ("points", c_int64),
+    ]
+
+
+class attention_shape(Structure):
+    _fields_ = [
+        ("images", c_int64),
+        ("queries", c_int64),
+        ("heads", c_int64),
+        ("channels", c_int64),
+        ("levels", c_void_p),
+        ("level_count", c_int64),
     ]
 
 
@@ -565,6 +640,17 @@ FUNCTIONS = {
     "vecdet_regression_loss_and_grad": (c_int, [
         c_int, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p,
         c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_query_match_params_rt_detr": (query_match_params, []),
+    "vecdet_query_match_params_detr": (query_match_params, []),
+    "vecdet_match_queries": (c_int, [
+        c_int, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_assign_least_cost": (c_int, [
+        c_int, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p]),
+    "vecdet_set_loss_params_rt_detr": (set_loss_params, []),
+    "vecdet_set_loss_params_deformable_detr": (set_loss_params, []),
+    "vecdet_set_loss_params_detr": (set_loss_params, []),
+    "vecdet_set_loss_and_grad": (c_int, [
+        c_int, c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p]),
     "vecdet_roi_align_params_default": (roi_align_params, []),
     "vecdet_roi_align": (c_int, [
         c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -578,6 +664,11 @@ FUNCTIONS = {
         c_void_p]),
     "vecdet_pyramid_levels": (c_int, [
         c_int, c_void_p, c_int64, c_int64, c_double, c_double, c_int64, c_void_p]),
+    "vecdet_deformable_attention": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "vecdet_deformable_attention_grad": (c_int, [
+        c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p,
+        c_void_p]),
     "vecdet_conv3x3_weights_create": (c_int, [
         c_void_p, c_int, c_int, c_void_p]),
     "vecdet_conv3x3_weights_free": (None, [

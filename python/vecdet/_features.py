@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RoIAlign and 3x3 convolution."""
+"""RoIAlign, deformable attention and 3x3 convolution."""
 
 from __future__ import annotations
 
-from ctypes import byref, c_void_p
+import math
+from ctypes import addressof, byref, c_void_p
 from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
 from . import _c
-from ._arrays import TYPES, address, floats, float32s, optional, wrong_shape
+from ._arrays import TYPES, address, floats, float32s, float64, integers, optional, wrong_shape
 from ._library import check, library
+from ._targets import grid_sizes
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -141,6 +143,122 @@ def multiscale_roi_align(features: Sequence[ArrayLike], boxes: Any,
         TYPES[first.dtype], levels, address(steps), len(maps), byref(rois.argument), byref(params),
         canonical_scale, canonical_level, None, byref(_described(out))))
     return out
+
+
+class _Attention:
+    """The inputs of deformable attention as the C functions take them."""
+
+    def __init__(self, function: str, value: Any, level_sizes: Any, points: Any, weights: Any,
+                 level_points: Any) -> None:
+        self.value = floats(function, "value", value)
+        if self.value.ndim != 4:
+            raise wrong_shape(function, "value", self.value, "[N, locations, heads, channels]")
+        images, locations, heads, channels = self.value.shape
+        real = np.float64 if self.value.dtype == float64 else np.float32
+        self.points = floats(function, "points", points).astype(real, copy=False)
+        self.weights = floats(function, "weights", weights).astype(real, copy=False)
+        if (self.points.ndim not in (5, 6) or self.points.shape[-1] != 2
+                or self.points.shape[0] != images or self.points.shape[2] != heads):
+            raise wrong_shape(function, "points", self.points,
+                              f"[{images}, queries, {heads}, points, 2] or "
+                              f"[{images}, queries, {heads}, levels, points, 2]")
+        if self.weights.shape != self.points.shape[:-1]:
+            raise wrong_shape(function, "weights", self.weights,
+                              f"{list(self.points.shape[:-1])}, as points without x and y")
+        grids = grid_sizes(function, level_sizes)
+        expected = (grids[:, 0] * grids[:, 1]).sum()
+        if expected != locations:
+            raise wrong_shape(function, "value", self.value,
+                              f"[N, {expected}, heads, channels], the locations of all levels")
+        queries = self.points.shape[1]
+        self.out_shape = (images, queries, heads, channels)
+        self._levels = (_c.attention_level * len(grids))(*(
+            _c.attention_level(height, width, count) for (height, width), count in zip(
+                grids.tolist(), self._counts(function, len(grids), level_points))))
+        self.shape = _c.attention_shape(images, queries, heads, channels, addressof(self._levels),
+                                        len(grids))
+
+    def _counts(self, function: str, levels: int, level_points: Any) -> list[int]:
+        """The number of points of each level."""
+        total = math.prod(self.points.shape[3:-1])
+        if self.points.ndim == 6 and self.points.shape[3] != levels:
+            raise wrong_shape(function, "points", self.points,
+                              f"[N, queries, heads, {levels}, points, 2], one per level")
+        if level_points is None:
+            if total % max(1, levels):
+                raise wrong_shape(function, "points", self.points, "[N, queries, heads, points, 2] "
+                                  f"with as many points on each of {levels} levels")
+            return [total // max(1, levels)] * levels
+        counts = integers(function, "level_points", level_points)
+        if counts.shape != (levels,) or counts.sum() != total:
+            raise ValueError(f"vecdet.{function}: level_points is {counts.tolist()}, expected "
+                             f"{levels} numbers, one per level, whose sum is {total}, as points")
+        return counts.tolist()
+
+
+def deformable_attention(value: ArrayLike, level_sizes: ArrayLike, points: ArrayLike,
+                         weights: ArrayLike,
+                         level_points: Sequence[int] | None = None) -> NDArray[Any]:
+    """Multi-scale deformable attention, https://arxiv.org/abs/2010.04159, equation 3, without its
+    linear layers: each query sums samples of the feature maps at its points. Samples are bilinear,
+    as of torch's grid_sample with align_corners=False and zeros outside; points that are NaN or
+    infinite sample nothing.
+
+    Args:
+        value: [N, locations of all levels, heads, channels], the levels one after the other.
+        level_sizes: (height, width) of each level.
+        points: [N, queries, heads, levels, points, 2] or [N, queries, heads, points of all
+            levels, 2]: x and y, 0 to 1 from edge to edge of a level. Points and weights are
+            converted to float32, or to float64 for a value of float64.
+        weights: the shape of points without its last dimension.
+        level_points: the number of points of each level; None: as many on each.
+
+    Returns:
+        [N, queries, heads * channels], of the value's type.
+
+    >>> value = np.array([1, 3, 10, 30, 100.0]).reshape(1, 5, 1, 1)  # levels of 2 x 2 and 1 x 1
+    >>> points = np.array([[0.5, 0.375], [0, 0.5]]).reshape(1, 1, 1, 2, 2)
+    >>> weights = np.array([0.5, 2]).reshape(1, 1, 1, 2)
+    >>> deformable_attention(value, [(2, 2), (1, 1)], points, weights).tolist()
+    [[[103.25]]]
+    """
+    of = _Attention("deformable_attention", value, level_sizes, points, weights, level_points)
+    out = np.empty(of.out_shape, of.value.dtype)
+    check(library.vecdet_deformable_attention(
+        TYPES[of.value.dtype], byref(of.shape), address(of.value), address(of.points),
+        address(of.weights), None, address(out)))
+    return out.reshape(*out.shape[:2], out.shape[2] * out.shape[3])
+
+
+def deformable_attention_grad(
+    grad: ArrayLike,
+    value: ArrayLike,
+    level_sizes: ArrayLike,
+    points: ArrayLike,
+    weights: ArrayLike,
+    level_points: Sequence[int] | None = None,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The gradients of deformable_attention with respect to value, points and weights, in their
+    shapes. ``grad`` is the gradient with respect to the output, [N, queries, heads * channels].
+
+    >>> value = np.array([1, 3, 10, 30.0]).reshape(1, 4, 1, 1)
+    >>> point = np.array([0.5, 0.375]).reshape(1, 1, 1, 1, 2)
+    >>> grads = deformable_attention_grad([[[4.0]]], value, [(2, 2)], point, [[[[0.5]]]])
+    >>> grads[0].ravel().tolist(), grads[1].ravel().tolist(), grads[2].ravel().tolist()
+    ([0.75, 0.75, 0.25, 0.25], [26.0, 72.0], [26.0])
+    """
+    function = "deformable_attention_grad"
+    of = _Attention(function, value, level_sizes, points, weights, level_points)
+    upstream = floats(function, "grad", grad).astype(of.value.dtype, copy=False)
+    images, queries, heads, channels = of.out_shape
+    if upstream.shape != (images, queries, heads * channels):
+        raise wrong_shape(function, "grad", upstream,
+                          f"[{images}, {queries}, {heads * channels}], as the output")
+    grads = np.empty_like(of.value), np.empty_like(of.points), np.empty_like(of.weights)
+    check(library.vecdet_deformable_attention_grad(
+        TYPES[of.value.dtype], byref(of.shape), address(upstream), address(of.value),
+        address(of.points), address(of.weights), None, *map(address, grads)))
+    return grads
 
 
 class Conv3x3:

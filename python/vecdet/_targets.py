@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _SHAPES = ("retinanet", "rpn", "fcos")
 
 
-def _grids(function: str, sizes: Any) -> NDArray[np.int64]:
+def grid_sizes(function: str, sizes: Any) -> NDArray[np.int64]:
+    """(height, width) of each level."""
     array = np.ascontiguousarray(sizes)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"vecdet.{function}: level_sizes has {array.dtype}, expected integers")
@@ -45,7 +46,7 @@ def make_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[int]]
     [[-8.0, -8.0, 8.0, 8.0], [8.0, -8.0, 24.0, 8.0]]
     """
     function = "make_anchors"
-    grids = _grids(function, level_sizes)
+    grids = grid_sizes(function, level_sizes)
     levels = len(grids)
     kept = []  # the memory that the shapes point to
     if isinstance(shapes, str):
@@ -79,7 +80,7 @@ def make_ssd_anchors(image_size: Sequence[int], level_sizes: Sequence[Sequence[i
     >>> make_ssd_anchors((300, 300), sizes).shape
     (8732, 4)
     """
-    grids = _grids("make_ssd_anchors", level_sizes)
+    grids = grid_sizes("make_ssd_anchors", level_sizes)
     count = c_int64()
     check(library.vecdet_count_ssd_anchors(None, address(grids), len(grids), byref(count)))
     out = np.empty((count.value, 4), np.float32)
@@ -95,7 +96,7 @@ def make_points(level_sizes: Sequence[Sequence[int]],
     >>> make_points([(1, 2)], [8]).tolist()
     [[4.0, 4.0], [12.0, 4.0]]
     """
-    grids = _grids("make_points", level_sizes)
+    grids = grid_sizes("make_points", level_sizes)
     steps = np.ascontiguousarray(strides, np.float64)
     if steps.shape != (len(grids),):
         raise wrong_shape("make_points", "strides", steps, f"[{len(grids)}], one per level")
@@ -126,19 +127,22 @@ class AnchorIndex:
             self._free(self._handle)
 
 
-class _Truth:
-    """Ground truth as the C functions take it: arrays of one image, or lists with one per image."""
+class Truth:
+    """Ground truth as the C functions take it: arrays of one image, or lists with one per image.
+    `name` is the argument that holds the boxes, in messages."""
 
-    def __init__(self, function: str, boxes: Any, classes: Any = None, regions: Any = None) -> None:
+    def __init__(self, function: str, boxes: Any, classes: Any = None, regions: Any = None,
+                 name: str = "boxes") -> None:
+        self._name = name
         self.is_batch = isinstance(boxes, (list, tuple)) and not _is_box_list(boxes)
         self.images = len(boxes) if self.is_batch else 1
-        self.boxes, self.offsets = self._joined(function, "boxes", boxes)
+        self.boxes, self.offsets = self._joined(function, name, boxes)
         self.classes = self.regions = region_offsets = None
         if classes is not None:
             parts = classes if self.is_batch else [classes]
             if len(parts) != self.images:
                 raise ValueError(f"vecdet.{function}: classes has {len(parts)} images, expected "
-                                 f"{self.images}, as boxes")
+                                 f"{self.images}, as {name}")
             counts = np.diff(self.offsets).tolist()
             joined = [integers(function, "classes", part, count)
                       for part, count in zip(parts, counts)]
@@ -155,7 +159,7 @@ class _Truth:
         parts = boxes if self.is_batch else [boxes]
         if len(parts) != self.images:
             raise ValueError(f"vecdet.{function}: {name} has {len(parts)} images, expected "
-                             f"{self.images}, as boxes")
+                             f"{self.images}, as {self._name}")
         arrays = [float32s(function, name, with_floats(part, function, name), "[M, 4]", 4)
                   for part in parts]
         for array in arrays:
@@ -222,7 +226,7 @@ def match_anchors(
     ([0, -1], [7, -1], [0.800000011920929, 0.0])
     """
     index = anchors if isinstance(anchors, AnchorIndex) else AnchorIndex(anchors)
-    truth = _Truth("match_anchors", boxes, classes, regions)
+    truth = Truth("match_anchors", boxes, classes, regions)
     params = library.vecdet_matcher_params_retinanet()
     params.high_threshold, params.low_threshold = high_threshold, low_threshold
     params.allow_low_quality, params.skip_untouched = allow_low_quality, skip_untouched
@@ -248,7 +252,7 @@ def assign_atss(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes:
         candidates: the number of candidates per level.
     """
     array = float32s("assign_atss", "anchors", anchors, "[N, 4]", 4)
-    grids, truth = _grids("assign_atss", level_sizes), _Truth("assign_atss", boxes)
+    grids, truth = grid_sizes("assign_atss", level_sizes), Truth("assign_atss", boxes)
     matches = truth.result(len(array), np.int64)
     check(library.vecdet_assign_atss(address(array), len(array), address(grids), len(grids),
                                      byref(truth.argument), candidates, None, address(matches)))
@@ -267,7 +271,7 @@ def assign_fcos(anchors: ArrayLike, level_sizes: Sequence[Sequence[int]], boxes:
         radius: the maximum distance of an anchor's centre from its box's, in anchor widths.
     """
     array = float32s("assign_fcos", "anchors", anchors, "[N, 4]", 4)
-    grids, truth = _grids("assign_fcos", level_sizes), _Truth("assign_fcos", boxes)
+    grids, truth = grid_sizes("assign_fcos", level_sizes), Truth("assign_fcos", boxes)
     matches = truth.result(len(array), np.int64)
     check(library.vecdet_assign_fcos(address(array), len(array), address(grids), len(grids),
                                      byref(truth.argument), radius, None, address(matches)))
@@ -298,8 +302,8 @@ def assign_task_aligned(
         alpha, beta: exponents of score and overlap.
     """
     function = "assign_task_aligned"
-    truth = _Truth(function, boxes, classes)
-    grids = _grids(function, level_sizes)
+    truth = Truth(function, boxes, classes)
+    grids = grid_sizes(function, level_sizes)
     at = float32s(function, "points", points, "[N, 2]", 2)
     probabilities = float32s(function, "scores", scores)
     corners = float32s(function, "predicted", predicted, "[..., N, 4]", 4)

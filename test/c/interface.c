@@ -217,6 +217,90 @@ static void test_losses(void) {
   CHECK(near(loss, 0.1 * 0.1 / 2 * 9));
 }
 
+static void test_queries(void) {
+  /* Two images with two queries and two classes; the first has one box, the second two. */
+  const float logits[] = {0, 0, 0, 0, 0, 0, 0, 0};
+  const float predicted[] = {0.2f, 0.2f, 0.1f, 0.1f, 0.6f, 0.6f, 0.2f, 0.4f,
+                             0.3f, 0.3f, 0.2f, 0.2f, 0.8f, 0.8f, 0.2f, 0.2f};
+  const float known[] = {0.6f, 0.6f, 0.2f, 0.2f, 0.8f, 0.8f, 0.2f, 0.2f, 0.3f, 0.3f, 0.2f, 0.2f};
+  const int64_t classes[] = {1, 0, 1}, offsets[] = {0, 1, 3};
+  vecdet_ground_truth truth = {0};
+  truth.boxes = known;
+  truth.box_count = 3;
+  truth.classes = classes;
+  truth.image_offsets = offsets;
+  truth.images = 2;
+  const vecdet_detr_outputs outputs = {logits, predicted, 2, 2}, layers[] = {outputs, outputs};
+  int64_t matches[6] = {-5, -5, -5, -5, -5, -5};
+  SUCCEEDS(vecdet_match_queries(VECDET_FLOAT32, layers, 2, &truth, NULL, NULL, matches));
+  CHECK(matches[0] == 1 && matches[1] == 1 && matches[2] == 0 &&
+        memcmp(matches, matches + 3, sizeof matches / 2) == 0);
+  vecdet_query_match_params params = vecdet_query_match_params_detr();
+  CHECK(params.class_cost == VECDET_QUERY_COST_SOFTMAX && params.class_weight == 1);
+  FAILS("classes[0] is 1",
+        vecdet_match_queries(VECDET_FLOAT32, layers, 2, &truth, &params, NULL, matches));
+  params = vecdet_query_match_params_rt_detr();
+  params.groups = 2;
+  SUCCEEDS(vecdet_match_queries(VECDET_FLOAT32, layers, 1, &truth, &params, NULL, matches));
+  /* Each group is one query: one box of the second image has none. */
+  CHECK(matches[0] == 0 && matches[1] == -1 && matches[2] == 0 && matches[3] == 1 &&
+        matches[4] == 1 && matches[5] == -1);
+  params.groups = 0;
+  FAILS("params.groups is 0",
+        vecdet_match_queries(VECDET_FLOAT32, layers, 1, &truth, &params, NULL, matches));
+  FAILS("layers.size() is 0",
+        vecdet_match_queries(VECDET_FLOAT32, NULL, 0, &truth, NULL, NULL, matches));
+  FAILS("truth is null",
+        vecdet_match_queries(VECDET_FLOAT32, layers, 1, NULL, NULL, NULL, matches));
+  FAILS("data is null", vecdet_match_queries(VECDET_FLOAT32, layers, 1, &truth, NULL, NULL, NULL));
+  CHECK(matches[5] == -1);
+
+  /* One match per box; only the first query's height differs, by 0.2. */
+  const int64_t used[] = {1, 1, 0};
+  float logits_grad[8], boxes_grad[16];
+  vecdet_set_loss_layer layer = {outputs, used, 1, logits_grad, boxes_grad};
+  vecdet_set_losses losses = {5, 5, 5};
+  SUCCEEDS(vecdet_set_loss_and_grad(VECDET_FLOAT32, &layer, 1, &truth, NULL, NULL, &losses));
+  CHECK(near(losses.l1, 5 * 0.2 / 3) && near(losses.giou, 2 * 0.5 / 3));
+  CHECK(near(boxes_grad[4], 0) && boxes_grad[7] > 1 && boxes_grad[0] == 0);
+  vecdet_set_loss_params loss_params = vecdet_set_loss_params_deformable_detr();
+  CHECK(loss_params.class_loss == VECDET_SET_LOSS_FOCAL && loss_params.alpha == 0.25);
+  CHECK(vecdet_set_loss_params_detr().class_loss == VECDET_SET_LOSS_CROSS_ENTROPY &&
+        vecdet_set_loss_params_rt_detr().no_object_weight == 0.1);
+  loss_params.alpha = -1;
+  loss_params.gamma = 0;
+  SUCCEEDS(
+      vecdet_set_loss_and_grad(VECDET_FLOAT32, &layer, 1, &truth, &loss_params, NULL, &losses));
+  CHECK(near(losses.classification, 2 * 8 * log(2) / 3) && near(logits_grad[0], 1.0 / 3) &&
+        near(logits_grad[3], -1.0 / 3));
+  losses.l1 = 5;
+  const int64_t twice[] = {1, 0, 0};
+  layer.matches = twice;
+  FAILS("matches",
+        vecdet_set_loss_and_grad(VECDET_FLOAT32, &layer, 1, &truth, NULL, NULL, &losses));
+  layer.groups = -1;
+  FAILS("groups is -1",
+        vecdet_set_loss_and_grad(VECDET_FLOAT32, &layer, 1, &truth, NULL, NULL, &losses));
+  FAILS("losses is null",
+        vecdet_set_loss_and_grad(VECDET_FLOAT32, &layer, 1, &truth, NULL, NULL, NULL));
+  FAILS("type is 1",
+        vecdet_set_loss_and_grad(VECDET_FLOAT64, &layer, 1, &truth, NULL, NULL, &losses));
+  CHECK(losses.l1 == 5);
+
+  const double costs[] = {4, 1, 3, 9, 2, 0, 5, 9, 3, 2, 2, 9}; /* the last column is a gap */
+  int64_t columns[3] = {-5, -5, -5};
+  double total = 5;
+  SUCCEEDS(vecdet_assign_least_cost(VECDET_FLOAT64, costs, 3, 3, 4, NULL, columns, &total));
+  CHECK(total == 5 && columns[0] == 1 && columns[1] == 0 && columns[2] == 2);
+  SUCCEEDS(vecdet_assign_least_cost(VECDET_FLOAT64, costs, 3, 1, 4, NULL, columns, &total));
+  CHECK(total == 2 && columns[0] == -1 && columns[1] == 0 && columns[2] == -1);
+  FAILS("costs(0, 0) is",
+        vecdet_assign_least_cost(VECDET_FLOAT64, &(double){NAN}, 1, 1, 1, NULL, columns, &total));
+  FAILS("total is null",
+        vecdet_assign_least_cost(VECDET_FLOAT64, costs, 3, 3, 4, NULL, columns, NULL));
+  CHECK(total == 2 && columns[1] == 0);
+}
+
 static void test_detections(void) {
   /* One image of YOLOv8 with two boxes and one class: cx, cy, w, h and score planes. */
   const float output[] = {8, 9, 8, 8, 4, 4, 4, 4, 0.9f, 0.6f};
@@ -253,6 +337,39 @@ static void test_features(void) {
   const vecdet_roi_boxes rois = {box, 1, NULL};
   SUCCEEDS(vecdet_roi_align(VECDET_FLOAT32, &features, &rois, NULL, NULL, &out));
   CHECK(near(pooled[0], 7.5));
+
+  /* One query and head of one channel; a point on a level of 2 x 2 and one on a level of 1 x 1. */
+  const vecdet_attention_level levels[] = {{2, 2, 1}, {1, 1, 1}};
+  const vecdet_attention_shape attention = {1, 1, 1, 1, levels, 2};
+  const float value[] = {1, 3, 10, 30, 100}, points[] = {0.5f, 0.375f, 0, 0.5f};
+  const float amounts[] = {0.5f, 2}, upstream[] = {4};
+  float attended[1] = {0}, value_grad[5], points_grad[4], amounts_grad[2] = {-1, -1};
+  SUCCEEDS(vecdet_deformable_attention(VECDET_FLOAT32, &attention, value, points, amounts, NULL,
+                                       attended));
+  CHECK(attended[0] == 103.25f);
+  SUCCEEDS(vecdet_deformable_attention_grad(VECDET_FLOAT32, &attention, upstream, value, points,
+                                            amounts, NULL, value_grad, points_grad, NULL));
+  CHECK(value_grad[4] == 4 && points_grad[1] == 72 && amounts_grad[0] == -1);
+  SUCCEEDS(vecdet_deformable_attention_grad(VECDET_FLOAT32, &attention, upstream, value, points,
+                                            amounts, NULL, NULL, NULL, amounts_grad));
+  CHECK(amounts_grad[0] == 26 && amounts_grad[1] == 200);
+  /* A value of bfloat16 has points of float: 0x4048 is 3.125. */
+  const uint16_t small[] = {0x4048, 0x4048, 0x4048, 0x4048, 0};
+  uint16_t rounded[1] = {0};
+  SUCCEEDS(vecdet_deformable_attention(VECDET_BFLOAT16, &attention, small, points,
+                                       (const float[]){1, 1}, NULL, rounded));
+  CHECK(rounded[0] == 0x4048);
+  const vecdet_attention_shape negative = {1, 1, 1, -1, levels, 2},
+                               huge = {INT64_MAX, 2, 1, 1, levels, 2};
+  FAILS("shape.channels is -1", vecdet_deformable_attention(VECDET_FLOAT32, &negative, value,
+                                                            points, amounts, NULL, attended));
+  FAILS("what memory can address",
+        vecdet_deformable_attention(VECDET_FLOAT32, &huge, value, points, amounts, NULL, attended));
+  FAILS("shape is null",
+        vecdet_deformable_attention(VECDET_FLOAT32, NULL, value, points, amounts, NULL, attended));
+  FAILS("data is null", vecdet_deformable_attention(VECDET_FLOAT32, &attention, value, NULL,
+                                                    amounts, NULL, attended));
+  CHECK(attended[0] == 103.25f);
 
   float weights[9] = {0}, convolved[16];
   weights[4] = 2;
@@ -303,6 +420,7 @@ int main(void) {
     test_boxes();
     test_targets();
     test_losses();
+    test_queries();
     test_detections();
     test_features();
   }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feature maps: RoIAlign, 3x3 convolution, and the letterbox that makes a network's input.
+// Feature maps: RoIAlign, deformable attention, 3x3 convolution, and the letterbox that makes a
+// network's input.
 #include <vecdet/c/support.hpp>
 #include <vecdet/conv3x3.hpp>
+#include <vecdet/deformable_attention.hpp>
 #include <vecdet/letterbox.hpp>
 #include <vecdet/multiscale_roi_align.hpp>
 #include <vecdet/roi_align.hpp>
@@ -30,6 +32,23 @@ typedef struct vecdet_roi_align_params {
   int aligned;             ///< shifts boxes by half a location
   int add_to_grad;         ///< adds to the gradient instead of overwriting it
 } vecdet_roi_align_params;
+
+/// A level of the value of deformable attention.
+typedef struct vecdet_attention_level {
+  int64_t height;
+  int64_t width;
+  int64_t points;  ///< that each query samples on it in each head
+} vecdet_attention_level;
+
+/// The sizes of a call of deformable attention.
+typedef struct vecdet_attention_shape {
+  int64_t images;
+  int64_t queries;
+  int64_t heads;
+  int64_t channels;  ///< of a head
+  const vecdet_attention_level* levels;
+  int64_t level_count;
+} vecdet_attention_shape;
 
 /// The outputs that a 3x3 convolution computes together: fewest multiplications, or more accurate.
 typedef enum vecdet_conv3x3_tile { VECDET_F4X4, VECDET_F2X2 } vecdet_conv3x3_tile;
@@ -144,6 +163,40 @@ multiscale_roi_align_params multiscale_params_of(const vecdet_roi_align_params* 
   result.canonical_level = canonical_level;
   return result;
 }
+
+/// A shape in the form of C++, with its levels, and the sizes of the arrays.
+struct attention_sizes {
+  std::vector<attention_level> levels;
+  attention_shape shape;
+  index_t value, points, out;
+
+  attention_sizes(const vecdet_attention_shape* from, const char* function) {
+    check_pointer(from, function, "shape");
+    const vector_view<const vecdet_attention_level> given(from->levels, from->level_count);
+    for (const vecdet_attention_level& l : given) levels.push_back({l.height, l.width, l.points});
+    shape.images = from->images;
+    shape.queries = from->queries;
+    shape.heads = from->heads;
+    shape.channels = from->channels;
+    shape.levels = levels;
+    detail::check_attention_shape(function, shape);
+    const index_t queries =
+        times(times(shape.images, shape.queries, function), shape.heads, function);
+    const index_t locations =
+        times(times(shape.images, shape.locations(), function), shape.heads, function);
+    value = times(locations, shape.channels, function);
+    points = times(queries, shape.points(), function);
+    out = times(queries, shape.channels, function);
+    times(points, 2, function);
+  }
+  attention_sizes(const attention_sizes&) = delete;
+  attention_sizes& operator=(const attention_sizes&) = delete;
+
+ private:
+  static index_t times(index_t a, index_t b, const char* function) {
+    return product(a, b, function, "shape");
+  }
+};
 
 template <class T>
 std::vector<feature_view<T>> levels_of(const vecdet_features* levels, int64_t count,
@@ -267,6 +320,66 @@ VECDET_C vecdet_status vecdet_pyramid_levels(vecdet_dtype type, const void* boxe
       using T = typename decltype(of)::type;
       pyramid_levels(boxes_view<const T>(as<T>(boxes), count), vector_view<index_t>(levels, count),
                      level_count, scale, canonical_size, canonical_level);
+    });
+  });
+}
+
+/// Multi-scale deformable attention, arXiv 2010.04159, equation 3, without its linear layers. Each
+/// query sums samples at its points: bilinear, as torch's grid_sample with align_corners = False
+/// and zeros outside. `value` is images x locations of all levels x heads x channels, `points`
+/// images x queries x heads x points of all levels x (x, y), 0 to 1 from edge to edge of a level,
+/// `weights` images x queries x heads x points of all levels, `out` images x queries x heads x
+/// channels. `type` is that of value and output; points and weights are float, or double for
+/// VECDET_FLOAT64.
+VECDET_C vecdet_status vecdet_deformable_attention(vecdet_dtype type,
+                                                   const vecdet_attention_shape* shape,
+                                                   const void* value, const void* points,
+                                                   const void* weights, vecdet_workspace* workspace,
+                                                   void* out) {
+  constexpr const char* function = "deformable_attention";
+  return guarded([&] {
+    const attention_sizes sizes(shape, function);
+    scratch memory(workspace);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      using real = compute_type<T>;
+      on_threads([&](threading policy) {
+        deformable_attention(vector_view<const T>(as<T>(value), sizes.value),
+                             vector_view<const real>(as<real>(points), 2 * sizes.points),
+                             vector_view<const real>(as<real>(weights), sizes.points),
+                             vector_view<T>(as<T>(out), sizes.out), sizes.shape,
+                             memory.get<deformable_attention_workspace>(), policy);
+      });
+    });
+  });
+}
+/// Writes the gradients with respect to value, points and weights, which have their shapes and
+/// types. A null pointer skips a gradient. `upstream` is the gradient with respect to the output.
+VECDET_C vecdet_status vecdet_deformable_attention_grad(
+    vecdet_dtype type, const vecdet_attention_shape* shape, const void* upstream, const void* value,
+    const void* points, const void* weights, vecdet_workspace* workspace, void* value_grad,
+    void* points_grad, void* weights_grad) {
+  constexpr const char* function = "deformable_attention_grad";
+  return guarded([&] {
+    const attention_sizes sizes(shape, function);
+    scratch memory(workspace);
+    with_any_type(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      using real = compute_type<T>;
+      deformable_attention_grads<T> grads;
+      if (value_grad != nullptr) grads.value = vector_view<T>(as<T>(value_grad), sizes.value);
+      if (points_grad != nullptr)
+        grads.points = vector_view<real>(as<real>(points_grad), 2 * sizes.points);
+      if (weights_grad != nullptr)
+        grads.weights = vector_view<real>(as<real>(weights_grad), sizes.points);
+      on_threads([&](threading policy) {
+        deformable_attention_grad(vector_view<const T>(as<T>(upstream), sizes.out),
+                                  vector_view<const T>(as<T>(value), sizes.value),
+                                  vector_view<const real>(as<real>(points), 2 * sizes.points),
+                                  vector_view<const real>(as<real>(weights), sizes.points), grads,
+                                  sizes.shape, memory.get<deformable_attention_workspace>(),
+                                  policy);
+      });
     });
   });
 }

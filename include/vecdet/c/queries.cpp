@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// A DETR's queries: matching with ground-truth boxes, and losses. Boxes, also those of the ground
+// truth, are cx cy w h in [0, 1]. Outputs of decoder layers are float or bfloat16.
+#include <vecdet/c/support.hpp>
+#include <vecdet/query_matching.hpp>
+#include <vecdet/set_loss.hpp>
+
+/// The outputs of a decoder layer, without gaps.
+typedef struct vecdet_detr_outputs {
+  const void* logits;  ///< images x queries x classes
+  const void* boxes;   ///< images x queries x 4
+  int64_t queries;     ///< of an image
+  int64_t classes;
+} vecdet_detr_outputs;
+
+/// Class costs: the focal cost of Deformable DETR, DINO and RT-DETR, or minus the softmax
+/// probability, as in DETR, where the last column is "no object".
+typedef enum vecdet_query_class_cost {
+  VECDET_QUERY_COST_FOCAL,
+  VECDET_QUERY_COST_SOFTMAX
+} vecdet_query_class_cost;
+
+/// Parameters of vecdet_match_queries().
+typedef struct vecdet_query_match_params {
+  vecdet_query_class_cost class_cost;
+  double alpha;    ///< focal: weight of positives, in [0, 1]
+  double gamma;    ///< focal: focusing exponent, 0 or more
+  double epsilon;  ///< focal: added to probabilities before the log, in [1e-18, 1]
+  double class_weight;
+  double l1_weight;
+  double giou_weight;
+  int64_t groups;  ///< of an image's queries, each matched on its own; 1
+} vecdet_query_match_params;
+
+/// Class losses: the sigmoid focal loss; the varifocal loss, whose targets are IoUs; softmax cross
+/// entropy, where the last column is "no object".
+typedef enum vecdet_set_class_loss {
+  VECDET_SET_LOSS_FOCAL,
+  VECDET_SET_LOSS_VARIFOCAL,
+  VECDET_SET_LOSS_CROSS_ENTROPY
+} vecdet_set_class_loss;
+
+/// Parameters of vecdet_set_loss_and_grad().
+typedef struct vecdet_set_loss_params {
+  vecdet_set_class_loss class_loss;
+  double alpha;             ///< focal: weight of positives; varifocal: weight of negatives
+  double gamma;             ///< focal and varifocal: focusing exponent, 0 or more
+  double no_object_weight;  ///< cross entropy: weight of queries without a box, 0 or more
+  double class_weight;
+  double l1_weight;
+  double giou_weight;
+  double boxes;  ///< divides sums; 0: the number of ground-truth boxes
+  double scale;  ///< factor on losses and gradients
+} vecdet_set_loss_params;
+
+/// A decoder layer or the denoising queries: outputs, matches and gradients.
+typedef struct vecdet_set_loss_layer {
+  vecdet_detr_outputs outputs;
+  const int64_t* matches;  ///< groups x ground-truth boxes: the query in its image, or -1
+  int64_t groups;
+  void* logits_grad;  ///< the shape and type of outputs.logits
+  void* boxes_grad;   ///< the shape and type of outputs.boxes
+} vecdet_set_loss_layer;
+
+/// The weighted losses of a layer.
+typedef struct vecdet_set_losses {
+  double classification;
+  double l1;
+  double giou;
+} vecdet_set_losses;
+
+namespace vecdet_c {
+
+template <>
+inline constexpr int enumerators<query_class_cost> = 2;
+template <>
+inline constexpr int enumerators<set_class_loss> = 3;
+
+template <class C, class Copy>
+void each_field(query_match_params& p, C& c, const Copy& copy) {
+  VECDET_FIELD(class_cost);
+  VECDET_FIELD(alpha);
+  VECDET_FIELD(gamma);
+  VECDET_FIELD(epsilon);
+  VECDET_FIELD(class_weight);
+  VECDET_FIELD(l1_weight);
+  VECDET_FIELD(giou_weight);
+  VECDET_FIELD(groups);
+}
+
+template <class C, class Copy>
+void each_field(set_loss_params& p, C& c, const Copy& copy) {
+  VECDET_FIELD(class_loss);
+  VECDET_FIELD(alpha);
+  VECDET_FIELD(gamma);
+  VECDET_FIELD(no_object_weight);
+  VECDET_FIELD(class_weight);
+  VECDET_FIELD(l1_weight);
+  VECDET_FIELD(giou_weight);
+  VECDET_FIELD(boxes);
+  VECDET_FIELD(scale);
+}
+
+namespace {
+
+template <class T>
+detr_outputs<T> outputs_of(const vecdet_detr_outputs& outputs, int64_t images,
+                           const char* function) {
+  const index_t rows = product(images, outputs.queries, function, "truth.images");
+  detr_outputs<T> result;
+  result.logits = matrix_view<const T>(as<T>(outputs.logits), rows, outputs.classes);
+  result.boxes = boxes_view<const T>(as<T>(outputs.boxes), rows);
+  return result;
+}
+
+template <class T>
+set_loss_layer<T> loss_layer_of(const vecdet_set_loss_layer& layer, int64_t images, int64_t boxes,
+                                const char* function) {
+  set_loss_layer<T> result;
+  result.outputs = outputs_of<T>(layer.outputs, images, function);
+  result.matches = vector_view<const index_t>(
+      layer.matches, product(layer.groups, boxes, function, "layers.groups"));
+  const matrix_view<const T>& logits = result.outputs.logits;
+  result.logits_grad = matrix_view<T>(as<T>(layer.logits_grad), logits.rows(), logits.cols());
+  result.boxes_grad = boxes_view<T>(as<T>(layer.boxes_grad), logits.rows());
+  return result;
+}
+
+}  // namespace
+}  // namespace vecdet_c
+
+using namespace vecdet_c;
+
+/// RT-DETR, DINO, Deformable DETR: focal cost, weights 2, 5, 2.
+VECDET_C vecdet_query_match_params vecdet_query_match_params_rt_detr(void) {
+  return c_params_of<vecdet_query_match_params>(query_match_params::rt_detr());
+}
+/// DETR: softmax cost, weights 1, 5, 2.
+VECDET_C vecdet_query_match_params vecdet_query_match_params_detr(void) {
+  return c_params_of<vecdet_query_match_params>(query_match_params::detr());
+}
+
+/// Bipartite matching of queries with the ground-truth boxes of their image, arXiv 2005.12872, for
+/// all layers and query groups. Writes to `matches`, layers x params->groups x ground-truth boxes:
+/// the query of each box in its image, or -1 if the group has fewer queries than the image has
+/// boxes. `params` null: vecdet_query_match_params_rt_detr().
+VECDET_C vecdet_status vecdet_match_queries(vecdet_dtype type, const vecdet_detr_outputs* layers,
+                                            int64_t layer_count, const vecdet_ground_truth* truth,
+                                            const vecdet_query_match_params* params,
+                                            vecdet_workspace* workspace, int64_t* matches) {
+  constexpr const char* function = "match_queries";
+  return guarded([&] {
+    const auto p = params_of<query_match_params>(params, function);
+    const ground_truth boxes = truth_of(truth, function);
+    const vector_view<const vecdet_detr_outputs> given(layers, layer_count);
+    const index_t groups = product(layer_count, p.groups, function, "layer_count");
+    const vector_view<index_t> results(
+        matches, product(std::max(index_t{0}, groups), boxes.boxes.size(), function, "groups"));
+    scratch memory(workspace);
+    with_type<float, bfloat16>(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      std::vector<detr_outputs<T>> outputs;
+      for (const vecdet_detr_outputs& layer : given)
+        outputs.push_back(outputs_of<T>(layer, images_in(truth), function));
+      on_threads([&](threading policy) {
+        match_queries<T>(outputs, boxes, results, p, memory.get<query_match_workspace>(), policy);
+      });
+    });
+  });
+}
+
+/// Assigns rows to columns so that their total cost is least, as SciPy's linear_sum_assignment.
+/// `costs`, float or double, are rows x cols; `stride` is the number of elements from one row to
+/// the next. Costs of +infinity forbid a pair. Writes the column of each row to `columns`, or -1 if
+/// there are more rows than columns and the row gets none, and the total cost to `total`.
+VECDET_C vecdet_status vecdet_assign_least_cost(vecdet_dtype type, const void* costs, int64_t rows,
+                                                int64_t cols, int64_t stride,
+                                                vecdet_workspace* workspace, int64_t* columns,
+                                                double* total) {
+  constexpr const char* function = "assign_least_cost";
+  return guarded([&] {
+    check_pointer(total, function, "total");
+    scratch memory(workspace);
+    with_type<float, double>(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      *total = assign_least_cost(matrix_view<const T>(as<T>(costs), rows, cols, stride),
+                                 vector_view<index_t>(columns, rows),
+                                 memory.get<assignment_workspace>());
+    });
+  });
+}
+
+/// RT-DETR: varifocal, weights 1, 5, 2.
+VECDET_C vecdet_set_loss_params vecdet_set_loss_params_rt_detr(void) {
+  return c_params_of<vecdet_set_loss_params>(set_loss_params::rt_detr());
+}
+/// Deformable DETR: focal with alpha 0.25, weights 2, 5, 2.
+VECDET_C vecdet_set_loss_params vecdet_set_loss_params_deformable_detr(void) {
+  return c_params_of<vecdet_set_loss_params>(set_loss_params::deformable_detr());
+}
+/// DETR: cross entropy, weights 1, 5, 2.
+VECDET_C vecdet_set_loss_params vecdet_set_loss_params_detr(void) {
+  return c_params_of<vecdet_set_loss_params>(set_loss_params::detr());
+}
+
+/// Writes the losses of each layer to `losses`, and the gradients of their sum to the layers'
+/// memory: the class loss of all queries, and the L1 and GIoU losses of matched ones. `params`
+/// null: vecdet_set_loss_params_rt_detr().
+VECDET_C vecdet_status vecdet_set_loss_and_grad(
+    vecdet_dtype type, const vecdet_set_loss_layer* layers, int64_t layer_count,
+    const vecdet_ground_truth* truth, const vecdet_set_loss_params* params,
+    vecdet_workspace* workspace, vecdet_set_losses* losses) {
+  constexpr const char* function = "set_loss_and_grad";
+  return guarded([&] {
+    check_pointer(losses, function, "losses", layer_count);
+    const auto p = params_of<set_loss_params>(params, function);
+    const ground_truth boxes = truth_of(truth, function);
+    const vector_view<const vecdet_set_loss_layer> given(layers, layer_count);
+    std::vector<set_losses> found(static_cast<std::size_t>(given.size()));
+    scratch memory(workspace);
+    with_type<float, bfloat16>(type, function, [&](auto of) {
+      using T = typename decltype(of)::type;
+      std::vector<set_loss_layer<T>> parts;
+      for (const vecdet_set_loss_layer& layer : given)
+        parts.push_back(loss_layer_of<T>(layer, images_in(truth), boxes.boxes.size(), function));
+      on_threads([&](threading policy) {
+        set_loss_and_grad<T>(parts, boxes, found, p, memory.get<set_loss_workspace>(), policy);
+      });
+    });
+    for (const set_losses& l : found) *losses++ = {l.classification, l.l1, l.giou};
+  });
+}

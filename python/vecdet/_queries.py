@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A DETR's queries: matching with ground-truth boxes, and losses."""
+
+from __future__ import annotations
+
+from ctypes import byref, c_double
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _c
+from ._arrays import TYPES, address, choice, floats, integers, same_small_floats, wrong_shape
+from ._library import check, library
+from ._targets import Truth
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+_CLASS_COSTS = ("focal", "softmax")
+_CLASS_LOSSES = ("focal", "varifocal", "cross_entropy")
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+class _Layers:
+    """The outputs of decoder layers, all of one type."""
+
+    def __init__(self, function: str, logits: Any, boxes: Any, images: int) -> None:
+        parts = list(logits) if _is_list(logits) else [logits]
+        of_boxes = list(boxes) if _is_list(boxes) else [boxes]
+        if not parts:
+            raise ValueError(f"vecdet.{function}: logits is empty, expected one array per layer")
+        if len(of_boxes) != len(parts):
+            raise ValueError(f"vecdet.{function}: boxes has {len(of_boxes)} layers, expected "
+                             f"{len(parts)}, as logits")
+        self.type, arrays = same_small_floats(
+            function, *((f"logits[{k}]", part) for k, part in enumerate(parts)),
+            *((f"boxes[{k}]", part) for k, part in enumerate(of_boxes)))
+        self.logits, self.boxes = arrays[:len(parts)], arrays[len(parts):]
+        for k, (own, corners) in enumerate(zip(self.logits, self.boxes)):
+            if own.ndim != 3 or len(own) != images:
+                raise wrong_shape(function, f"logits[{k}]", own, f"[{images}, queries, classes], "
+                                  "the images of targets")
+            if corners.shape != (*own.shape[:2], 4):
+                raise wrong_shape(function, f"boxes[{k}]", corners, f"{[*own.shape[:2], 4]}")
+        self.arguments = [_c.detr_outputs(address(own), address(corners), *own.shape[1:])
+                          for own, corners in zip(self.logits, self.boxes)]
+
+
+def match_queries(
+    logits: Any,
+    boxes: Any,
+    targets: Any,
+    classes: Any = None,
+    class_cost: str = "focal",
+    *,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    epsilon: float = 1e-8,
+    class_weight: float = 2.0,
+    l1_weight: float = 5.0,
+    giou_weight: float = 2.0,
+    groups: int = 1,
+) -> NDArray[np.int64]:
+    """Bipartite matching of a DETR's queries with ground-truth boxes, for all images, decoder
+    layers and query groups in one call. The weights are RT-DETR's; DETR has 1, 5, 2 and "softmax".
+
+    Args:
+        logits: [images, queries, classes], or a list with one array per decoder layer.
+        boxes: [images, queries, 4], cx cy w h in [0, 1], in the form of ``logits``.
+        targets: ground-truth boxes [M, 4], cx cy w h; a list with one array per image, or the array
+            of a single image.
+        classes: integers, one per ground-truth box; all are 0 by default.
+        class_cost: "focal", or "softmax", whose last column of logits is "no object".
+        alpha, gamma, epsilon: of the focal cost.
+        class_weight, l1_weight, giou_weight: weights of the costs.
+        groups: queries are this many consecutive groups, each of which is matched on its own.
+
+    Returns:
+        [layers, groups, M], the boxes of all images in order: the query of each box in its image,
+        or -1 if the group has fewer queries than the image has boxes.
+
+    >>> boxes = np.array([[[0.2, 0.2, 0.1, 0.1], [0.6, 0.6, 0.2, 0.2], [0.7, 0.3, 0.2, 0.4]]])
+    >>> targets = [np.array([[0.7, 0.3, 0.3, 0.4], [0.2, 0.3, 0.1, 0.1]])]
+    >>> match_queries(np.zeros((1, 3, 5)), boxes, targets, [[4, 0]]).tolist()
+    [[[2, 0]]]
+    """
+    function = "match_queries"
+    truth = Truth(function, targets, classes, name="targets")
+    layers = _Layers(function, logits, boxes, truth.images)
+    count = len(layers.arguments)
+    params = _c.query_match_params(choice(_CLASS_COSTS, function, "class_cost", class_cost), alpha,
+                                   gamma, epsilon, class_weight, l1_weight, giou_weight, groups)
+    matches = np.empty((count, max(0, groups), len(truth.boxes)), np.int64)
+    check(library.vecdet_match_queries(
+        layers.type, (_c.detr_outputs * count)(*layers.arguments), count, byref(truth.argument),
+        byref(params), None, address(matches)))
+    return matches
+
+
+def assign_least_cost(costs: ArrayLike) -> NDArray[np.int64]:
+    """The column of each row of ``costs`` [rows, columns] in the assignment of least total cost, as
+    scipy.optimize.linear_sum_assignment; -1 for rows without one, if there are more rows than
+    columns. Costs of +infinity forbid a pair.
+
+    >>> assign_least_cost([[4, 1, 3], [2, 0, 5], [3, 2, 2]]).tolist()
+    [1, 0, 2]
+    """
+    function = "assign_least_cost"
+    array = floats(function, "costs", costs)
+    if TYPES[array.dtype] == _c.BFLOAT16:
+        array = array.astype(np.float32)
+    if array.ndim != 2:
+        raise wrong_shape(function, "costs", array, "[rows, columns]")
+    rows, cols = array.shape
+    columns, total = np.empty(rows, np.int64), c_double()
+    check(library.vecdet_assign_least_cost(TYPES[array.dtype], address(array), rows, cols, cols,
+                                           None, address(columns), byref(total)))
+    return columns
+
+
+def set_loss_and_grad(
+    logits: Any,
+    boxes: Any,
+    matches: Any,
+    targets: Any,
+    classes: Any = None,
+    class_loss: str = "varifocal",
+    *,
+    alpha: float = 0.75,
+    gamma: float = 2.0,
+    no_object_weight: float = 0.1,
+    class_weight: float = 1.0,
+    l1_weight: float = 5.0,
+    giou_weight: float = 2.0,
+    num_boxes: float = 0.0,
+    scale: float = 1.0,
+) -> tuple[NDArray[np.float64], Any, Any]:
+    """The weighted losses of a DETR's decoder layers and denoising groups, and the gradients of
+    their sum, in one call. The defaults are RT-DETR's.
+
+    Args:
+        logits, boxes, targets, classes: as in match_queries. Layers may have different numbers of
+            queries.
+        matches: [layers, groups, M], as match_queries returns it, or a list with [groups, M] per
+            layer: the query of each ground-truth box in its image, or -1. Sums are divided by the
+            number of boxes times that of the layer's groups.
+        class_loss: "focal", "varifocal" (the IoU is the target) or "cross_entropy" (the last column
+            of logits is "no object").
+        alpha: weight of positives (focal) or negatives (varifocal).
+        gamma: focusing exponent.
+        no_object_weight: weight of queries without a box in the cross entropy.
+        class_weight, l1_weight, giou_weight: weights of the losses.
+        num_boxes: the number of boxes by which sums are divided, e.g. the mean over ranks; 0: that
+            of ``targets``.
+        scale: a factor on losses and gradients.
+
+    Returns:
+        The losses [layers, 3]: class loss, L1 and GIoU loss of each layer; the gradients with
+        respect to ``logits`` and ``boxes``, in their form.
+
+    >>> boxes, target = np.array([[[0.5, 0.5, 0.2, 0.2]]]), [np.array([[0.5, 0.5, 0.4, 0.4]])]
+    >>> losses, _, grad = set_loss_and_grad(np.zeros((1, 1, 3)), boxes, [[[0]]], target)
+    >>> losses[0, 1:].round(4).tolist(), grad.round(4).tolist()
+    ([2.0, 1.5], [[[0.0, 0.0, -7.5, -7.5]]])
+    """
+    function = "set_loss_and_grad"
+    truth = Truth(function, targets, classes, name="targets")
+    layers = _Layers(function, logits, boxes, truth.images)
+    count = len(layers.arguments)
+    if len(matches) != count:
+        raise ValueError(f"vecdet.{function}: matches has {len(matches)} layers, expected {count}, "
+                         "as logits")
+    used = [integers(function, f"matches[{k}]", part) for k, part in enumerate(matches)]
+    for k, part in enumerate(used):
+        if part.ndim != 2 or part.shape[1] != len(truth.boxes):
+            raise wrong_shape(function, f"matches[{k}]", part,
+                              f"[groups, {len(truth.boxes)}], the boxes of all targets")
+    params = _c.set_loss_params(choice(_CLASS_LOSSES, function, "class_loss", class_loss), alpha,
+                                gamma, no_object_weight, class_weight, l1_weight, giou_weight,
+                                num_boxes, scale)
+    grads = [[np.empty_like(array) for array in arrays] for arrays in (layers.logits, layers.boxes)]
+    parts = (_c.set_loss_layer * count)(*(
+        _c.set_loss_layer(outputs, address(part), len(part), address(of_logits), address(of_boxes))
+        for outputs, part, of_logits, of_boxes in zip(layers.arguments, used, *grads)))
+    losses = np.empty((count, 3))
+    check(library.vecdet_set_loss_and_grad(layers.type, parts, count, byref(truth.argument),
+                                           byref(params), None, address(losses)))
+    logits_grads, boxes_grads = grads
+    if _is_list(logits):
+        return losses, logits_grads, boxes_grads
+    return losses, logits_grads[0], boxes_grads[0]
