@@ -31,8 +31,8 @@ HEADER = """\
 // vecdet's C interface: SIMD kernels of object detectors on plain arrays. Link it with -lvecdet.
 //
 // A function returns a vecdet_status, and writes its results to the caller's memory. Sizes are
-// numbers of elements. Arrays are contiguous unless a stride is given. Boxes are x1 y1 x2 y2 unless a
-// comment gives another format. `params` may be null, which means the defaults, and so may
+// numbers of elements. Arrays are contiguous unless a stride is given. Boxes are x1 y1 x2 y2 unless
+// a comment gives another format. `params` may be null, which means the defaults, and so may
 // `workspace`: the call then uses one that belongs to the thread. Any number of threads may call at
 // the same time, each with its own workspace.
 //

@@ -6,6 +6,8 @@ import unittest
 
 import numpy as np
 import vecdet
+from vecdet._arrays import TYPES
+from vecdet._c import BFLOAT16
 from support import generator, numerical_grad
 
 try:
@@ -86,6 +88,25 @@ class Attention(unittest.TestCase):
         for grad, expected in zip(small, grads):
             self.assertEqual(grad.dtype, np.float32)
             np.testing.assert_allclose(grad, expected, atol=1e-4)
+
+    def test_bits_of_bfloat16(self):
+        """uint16 stands for the type. Points and weights are float32."""
+        bits = np.dtype(np.uint16)
+        TYPES[bits] = BFLOAT16
+        self.addCleanup(TYPES.pop, bits)
+        exact, points, weights = self.inputs(np.float32)
+        value = (exact.view(np.uint32) >> 16).astype(bits)
+        rounded = (value.astype(np.uint32) << 16).view(np.float32)
+        out = vecdet.deformable_attention(value, self.sizes, points.astype(np.float64), weights,
+                                          self.counts)
+        self.assertEqual(out.dtype, bits)
+        np.testing.assert_allclose(
+            (out.astype(np.uint32) << 16).view(np.float32),
+            vecdet.deformable_attention(rounded, self.sizes, points, weights, self.counts),
+            rtol=2**-8)
+        grads = vecdet.deformable_attention_grad(out, value, self.sizes, points, weights,
+                                                 self.counts)
+        self.assertEqual([grad.dtype for grad in grads], [bits, np.float32, np.float32])
 
     def test_mistakes(self):
         value, points, weights = self.inputs(np.float32)
